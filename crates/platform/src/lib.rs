@@ -1,0 +1,21 @@
+//! The outside world: disk, memory, clock, executor. Real ones and simulated ones behind the same traits.
+//!
+//! Invariant: the only crate with `unsafe`. It knows nothing of Kafka, segments or requests.
+
+pub mod clock;
+pub mod disk;
+
+pub use clock::Clock;
+pub use disk::{Disk, DiskFile};
+
+/// The outside world as one type parameter.
+pub trait Platform: Clone + 'static {
+    /// The disks.
+    type Disk: Disk;
+    /// The disks.
+    fn disk(&self) -> &Self::Disk;
+    /// The clocks.
+    fn clock(&self) -> &Clock;
+    /// Sixty-four random bits (replayable in the simulation).
+    fn random_u64(&self) -> u64;
+}

@@ -1,0 +1,134 @@
+//! Record batch v2 (magic 2), the unit of the wire and of the log, as bytes that are looked at but not changed.
+//!
+//! Base offset and partition leader epoch lie before the bytes that the CRC covers, so a broker stamps both without
+//! computing anything anew. Layout: `docs/formats/record-batch.md`.
+//! Not here: validation of what a producer sent (`batch/validate.rs`), single records (`batch/record.rs`),
+//! compression (`batch/compression.rs`), making batches (`batch/builder.rs`).
+
+use crate::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
+
+/// Bytes of a batch before its first record.
+pub const HEADER_BYTES: usize = 61;
+/// Bytes before the part that the length field counts (base offset and the length itself).
+pub const LENGTH_END: usize = 12;
+/// First byte that the CRC covers.
+pub const CRC_START: usize = 21;
+
+/// The fixed part of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BatchHeader {
+    /// Offset of the first record.
+    pub base_offset: Offset,
+    /// Length of the whole batch in bytes, header included (the length field plus 12).
+    pub size_bytes: usize,
+    /// Leader epoch that the broker stamped.
+    pub leader_epoch: LeaderEpoch,
+    /// Format version; 2 for every batch this broker stores.
+    pub magic: i8,
+    /// CRC-32C of everything from the attributes on.
+    pub crc: u32,
+    /// Compression (bits 0-2), timestamp type (3), transactional (4), control (5), delete horizon (6).
+    pub attributes: i16,
+    /// Offset of the last record, relative to the base offset.
+    pub last_offset_delta: i32,
+    /// Timestamp of the first record, or the delete horizon.
+    pub base_timestamp: TimestampMs,
+    /// Largest timestamp, or the append time with timestamp type `LogAppendTime`.
+    pub max_timestamp: TimestampMs,
+    /// Identity of the producer.
+    pub producer_id: ProducerId,
+    /// Epoch of the producer, -1 without identity.
+    pub producer_epoch: i16,
+    /// Sequence of the first record, -1 without identity.
+    pub base_sequence: i32,
+    /// Number of records.
+    pub record_count: i32,
+}
+
+impl BatchHeader {
+    /// Reads the fixed part. `None` when there are fewer than [`HEADER_BYTES`] bytes or the length field is too small
+    /// to be a batch; nothing else is judged.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let header: &[u8; HEADER_BYTES] = bytes.get(..HEADER_BYTES)?.try_into().ok()?;
+        let size = usize::try_from(i32::from_be_bytes(array(header, 8)))
+            .ok()?
+            .checked_add(LENGTH_END)?;
+        (size >= HEADER_BYTES).then(|| Self {
+            base_offset: Offset(i64::from_be_bytes(array(header, 0))),
+            size_bytes: size,
+            leader_epoch: LeaderEpoch(i32::from_be_bytes(array(header, 12))),
+            magic: i8::from_be_bytes(array(header, 16)),
+            crc: u32::from_be_bytes(array(header, 17)),
+            attributes: i16::from_be_bytes(array(header, 21)),
+            last_offset_delta: i32::from_be_bytes(array(header, 23)),
+            base_timestamp: TimestampMs(i64::from_be_bytes(array(header, 27))),
+            max_timestamp: TimestampMs(i64::from_be_bytes(array(header, 35))),
+            producer_id: ProducerId(i64::from_be_bytes(array(header, 43))),
+            producer_epoch: i16::from_be_bytes(array(header, 51)),
+            base_sequence: i32::from_be_bytes(array(header, 53)),
+            record_count: i32::from_be_bytes(array(header, 57)),
+        })
+    }
+
+    /// Offset of the last record.
+    pub fn last_offset(&self) -> Offset {
+        self.base_offset.plus(i64::from(self.last_offset_delta))
+    }
+
+    /// Offset that follows the batch.
+    pub fn next_offset(&self) -> Offset {
+        self.last_offset().plus(1)
+    }
+
+    /// True for control batches (transaction markers, metadata leader changes).
+    pub fn is_control(&self) -> bool {
+        self.attributes & 0x20 != 0
+    }
+
+    /// True for batches of a transaction.
+    pub fn is_transactional(&self) -> bool {
+        self.attributes & 0x10 != 0
+    }
+
+    /// True when the broker's append time is the timestamp of every record.
+    pub fn is_log_append_time(&self) -> bool {
+        self.attributes & 0x08 != 0
+    }
+
+    /// The raw compression code (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd).
+    pub fn compression_code(&self) -> i16 {
+        self.attributes & 0x07
+    }
+
+    /// Sequence of the last record; sequences wrap from `i32::MAX` to 0. -1 without identity.
+    pub fn last_sequence(&self) -> i32 {
+        if self.base_sequence < 0 {
+            -1
+        } else {
+            sequence_plus(self.base_sequence, self.last_offset_delta)
+        }
+    }
+}
+
+/// The sequence `by` records after `sequence`, wrapping from `i32::MAX` to 0.
+pub fn sequence_plus(sequence: i32, by: i32) -> i32 {
+    sequence.wrapping_add(by) & i32::MAX
+}
+
+/// Computes the CRC of a whole batch's bytes (at least [`HEADER_BYTES`]).
+pub fn crc_of(batch: &[u8]) -> u32 {
+    crc32c::crc32c(batch.get(CRC_START..).unwrap_or_default())
+}
+
+/// Writes base offset and leader epoch into the first bytes of a batch; no other field and not the CRC change.
+pub fn stamp(header: &mut [u8; HEADER_BYTES], base_offset: Offset, epoch: LeaderEpoch) {
+    let (offset, rest) = header.split_at_mut(8);
+    offset.copy_from_slice(&base_offset.0.to_be_bytes());
+    if let Some(field) = rest.get_mut(4..8) {
+        field.copy_from_slice(&epoch.0.to_be_bytes());
+    }
+}
+
+fn array<const N: usize>(header: &[u8; HEADER_BYTES], at: usize) -> [u8; N] {
+    std::array::from_fn(|i| header[at + i])
+}

@@ -1,1 +1,9 @@
-//! placeholder
+//! Kafka semantics: partitions and their watermarks, request handlers, groups, metadata.
+//!
+//! One `Broker` lives on each shard (a thread with its own executor) and owns the partitions that hash to it; inside
+//! a shard there are no locks, between shards there are messages.
+//! Invariant: no sockets, no configuration files, no operating system: bytes of a request come in, a response goes out.
+
+#![warn(clippy::iter_over_hash_type)]
+
+pub mod options;

@@ -1,0 +1,122 @@
+//! What a broker is told at start: plain values, validated by whoever made them.
+//!
+//! No `Default`: the server resolves every key of its configuration table into these fields.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use wire::types::NodeId;
+
+/// One row of the configuration table, as far as `DescribeConfigs` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigKey {
+    /// Kafka's property name.
+    pub name: &'static str,
+    /// Kind of value.
+    pub kind: ConfigKind,
+    /// Default, as text; `None` when there is none.
+    pub default: Option<&'static str>,
+    /// What it does.
+    pub doc: &'static str,
+    /// May be changed while the broker runs.
+    pub dynamic: bool,
+    /// Its value is never shown.
+    pub sensitive: bool,
+}
+
+/// Kinds of configuration values, with the numbers that `DescribeConfigs` uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigKind {
+    /// true or false.
+    Boolean = 1,
+    /// Text.
+    String = 2,
+    /// 32-bit number.
+    Int = 3,
+    /// 16-bit number.
+    Short = 4,
+    /// 64-bit number.
+    Long = 5,
+    /// Fraction.
+    Double = 6,
+    /// Comma-separated texts.
+    List = 7,
+    /// Name of a class.
+    Class = 8,
+    /// Secret.
+    Password = 9,
+}
+
+/// A network name under which clients reach this broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Name of the listener, for example `PLAINTEXT`.
+    pub listener: String,
+    /// Host that clients are told.
+    pub host: String,
+    /// Port that clients are told.
+    pub port: u16,
+}
+
+/// Limits and behaviour of one broker.
+#[derive(Clone, Debug)]
+pub struct BrokerOptions {
+    /// This node.
+    pub node_id: NodeId,
+    /// Rack of this node.
+    pub rack: Option<String>,
+    /// Advertised endpoints, first one is the inter-broker listener.
+    pub endpoints: Vec<Endpoint>,
+    /// Log directories.
+    pub log_dirs: Vec<PathBuf>,
+    /// Create a topic when a client asks for the metadata of one that is missing.
+    pub auto_create_topics: bool,
+    /// Allow `DeleteTopics`.
+    pub delete_topics: bool,
+    /// Partitions of a topic whose creator left the number open.
+    pub num_partitions: i32,
+    /// Replicas of a topic whose creator left the number open.
+    pub default_replication_factor: i16,
+    /// Largest response of a fetch, in bytes.
+    pub fetch_bytes_max: usize,
+    /// Incremental fetch sessions kept per shard.
+    pub fetch_sessions_max: usize,
+    /// How often retention looks for segments to delete.
+    pub retention_check: Duration,
+    /// How often recovery points, log starts and high watermarks are written.
+    pub checkpoint_interval: Duration,
+    /// Group coordinator and offsets topic.
+    pub group: GroupOptions,
+    /// Metadata records between two snapshots, in bytes.
+    pub metadata_snapshot_bytes: u64,
+    /// Every static setting by Kafka's name, as text (only those that were set).
+    pub static_settings: BTreeMap<String, String>,
+    /// The configuration table.
+    pub config_keys: &'static [ConfigKey],
+}
+
+/// Limits and behaviour of the group coordinator.
+#[derive(Clone, Debug)]
+pub struct GroupOptions {
+    /// Partitions of `__consumer_offsets` when it is created.
+    pub offsets_partitions: i32,
+    /// Segment size of `__consumer_offsets`, in bytes.
+    pub offsets_segment_bytes: i32,
+    /// Largest metadata string of a committed offset, in bytes.
+    pub offset_metadata_bytes_max: usize,
+    /// How long offsets of an empty group are kept.
+    pub offsets_retention: Duration,
+    /// How often expired offsets are looked for.
+    pub offsets_retention_check: Duration,
+    /// How long a commit may wait to be durable.
+    pub offset_commit_timeout: Duration,
+    /// Least session timeout.
+    pub session_timeout_min: Duration,
+    /// Largest session timeout.
+    pub session_timeout_max: Duration,
+    /// How long a new group waits for more members.
+    pub initial_rebalance_delay: Duration,
+    /// Members of a group.
+    pub members_max: usize,
+}

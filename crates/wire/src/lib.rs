@@ -4,4 +4,5 @@
 //! error, and costs memory bounded by the input's length.
 
 pub mod batch;
+pub mod records;
 pub mod types;

@@ -1,0 +1,179 @@
+//! Keys and values of `__consumer_offsets`.
+//!
+//! A key is its type (16 bits) and the plain form of its schema; a value is its version (16 bits) and the schema; a null
+//! value is a tombstone. Compaction works on the bytes of keys, so the two kinds of offset keys stay apart although they
+//! mean the same. Types that are not served (the new group protocols) decode to [`Key::Other`] and are to be left alone.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::schema::schema;
+use super::{DecodeError, Field, Reader};
+
+schema! {
+    /// Whose offset it is.
+    OffsetCommitKey, versions 0..=0, flexible 1.. {
+        /// The group.
+        group: String = String::new(), in 0..=0;
+        /// The topic's name.
+        topic: String = String::new(), in 0..=0;
+        /// Index of the partition.
+        partition: i32 = 0, in 0..=0;
+    }
+
+    /// A committed offset.
+    OffsetCommitValue, versions 0..=4, flexible 4.. {
+        /// The next offset to be consumed.
+        offset: i64 = 0, in 0..=4;
+        /// Leader epoch of the last record consumed; -1 when the client did not say.
+        leader_epoch: i32 = -1, in 3..=4;
+        /// The client's note.
+        metadata: String = String::new(), in 0..=4;
+        /// When it was committed.
+        commit_timestamp: i64 = 0, in 0..=4;
+        /// When it expires, for clients that ask for that (`OffsetCommit` version 1); else -1.
+        expire_timestamp: i64 = -1, in 1..=1;
+        /// The topic's id; zero when the client named the topic only.
+        topic_id: Uuid = Uuid::nil(), in 4..=4, tag 0;
+    }
+
+    /// Which group it is.
+    GroupMetadataKey, versions 0..=0, flexible 1.. {
+        /// The group.
+        group: String = String::new(), in 0..=0;
+    }
+
+    /// A classic group after a completed rebalance.
+    GroupMetadataValue, versions 0..=4, flexible 4.. {
+        /// Kind of the group, "consumer" for consumers, empty for a group that only keeps offsets.
+        protocol_type: String = String::new(), in 0..=4;
+        /// Generation.
+        generation: i32 = 0, in 0..=4;
+        /// The protocol (assignor) that the members agreed on.
+        protocol: Option<String> = None, in 0..=4;
+        /// Member id of the leader.
+        leader: Option<String> = None, in 0..=4;
+        /// When the group entered its state.
+        current_state_timestamp: i64 = -1, in 2..=4;
+        /// The members.
+        members: Vec<MemberMetadata> = Vec::new(), in 0..=4;
+    }
+
+    /// One member of a classic group.
+    MemberMetadata, versions 0..=4, flexible 4.. {
+        /// Member id.
+        member_id: String = String::new(), in 0..=4;
+        /// Name of a static member.
+        group_instance_id: Option<String> = None, in 3..=4;
+        /// Client id.
+        client_id: String = String::new(), in 0..=4;
+        /// Address of the client, with a leading slash.
+        client_host: String = String::new(), in 0..=4;
+        /// Rebalance timeout in milliseconds.
+        rebalance_timeout: i32 = -1, in 1..=4;
+        /// Session timeout in milliseconds.
+        session_timeout: i32 = 0, in 0..=4;
+        /// What it subscribed to, opaque.
+        subscription: Bytes = Bytes::new(), in 0..=4;
+        /// What it was assigned, opaque.
+        assignment: Bytes = Bytes::new(), in 0..=4;
+    }
+}
+
+const LEGACY_OFFSET_COMMIT: i16 = 0;
+const OFFSET_COMMIT: i16 = 1;
+const GROUP_METADATA: i16 = 2;
+
+/// A key of `__consumer_offsets`.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Key {
+    /// An offset as brokers before 0.10 keyed it; read, never written anew.
+    LegacyOffsetCommit(OffsetCommitKey),
+    /// An offset.
+    OffsetCommit(OffsetCommitKey),
+    /// A classic group.
+    GroupMetadata(GroupMetadataKey),
+    /// Another type of record, which is not ours to judge.
+    Other(i16),
+}
+
+impl Key {
+    /// Reads a key.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut input = Reader::new(bytes);
+        let form = OffsetCommitKey::form(0);
+        let key = match i16::read(&mut input, form)? {
+            LEGACY_OFFSET_COMMIT => Self::LegacyOffsetCommit(Field::read(&mut input, form)?),
+            OFFSET_COMMIT => Self::OffsetCommit(Field::read(&mut input, form)?),
+            GROUP_METADATA => Self::GroupMetadata(Field::read(&mut input, form)?),
+            other => return Ok(Self::Other(other)),
+        };
+        input.finish()?;
+        Ok(key)
+    }
+}
+
+impl OffsetCommitKey {
+    /// The key's bytes.
+    pub fn encode(&self) -> Bytes {
+        encode(OFFSET_COMMIT, self, Self::form(0))
+    }
+}
+
+impl GroupMetadataKey {
+    /// The key's bytes.
+    pub fn encode(&self) -> Bytes {
+        encode(GROUP_METADATA, self, Self::form(0))
+    }
+}
+
+impl OffsetCommitValue {
+    /// The value's bytes, in the version that Kafka 4.3 writes: 4, or 1 when the offset has an expiry of its own.
+    pub fn encode(&self) -> Bytes {
+        let version = if self.expire_timestamp == -1 { 4 } else { 1 };
+        encode(version, self, Self::form(version))
+    }
+
+    /// Reads a value of any version (of [`Key::LegacyOffsetCommit`] too: its only version has the layout of 0).
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode(OFFSET_COMMIT, bytes, &Self::VERSIONS, Self::form)
+    }
+}
+
+impl GroupMetadataValue {
+    /// The value's bytes, in the version that Kafka 4.3 writes: 3.
+    pub fn encode(&self) -> Bytes {
+        encode(3, self, Self::form(3))
+    }
+
+    /// Reads a value of any version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        decode(GROUP_METADATA, bytes, &Self::VERSIONS, Self::form)
+    }
+}
+
+fn encode(prefix: i16, value: &impl Field, form: super::Form) -> Bytes {
+    let mut out = Vec::with_capacity(64);
+    prefix.write(&mut out, form);
+    value.write(&mut out, form);
+    out.into()
+}
+
+fn decode<T: Field>(
+    key: i16,
+    bytes: &[u8],
+    versions: &std::ops::RangeInclusive<i16>,
+    form: fn(i16) -> super::Form,
+) -> Result<T, DecodeError> {
+    let mut input = Reader::new(bytes);
+    let version = i16::read(&mut input, form(0))?;
+    if !versions.contains(&version) {
+        return Err(DecodeError::Version { key, version });
+    }
+    let value = T::read(&mut input, form(version))?;
+    input.finish()?;
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests;

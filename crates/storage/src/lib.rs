@@ -1,1 +1,11 @@
-//! placeholder
+//! The partition log on Kafka's files: segments, indexes, group commit, tail cache, recovery.
+//!
+//! Invariants: a record below the durable offset survives the loss of power; no offset is given twice to different
+//! records once anyone could have read it; nothing is served from a disk that was not checked first.
+//! It does not know: requests, connections, groups, replication, other shards.
+
+pub mod error;
+pub mod options;
+
+pub use error::{Error, Kind, Result};
+pub use options::{Durability, LogOptions, OpenAs, StoreOptions};

@@ -2,8 +2,12 @@
 //!
 //! Invariant: the only crate with `unsafe`. It knows nothing of Kafka, segments or requests.
 
+pub mod buf;
 pub mod clock;
 pub mod disk;
+pub mod runtime;
+pub mod sync;
+pub mod task;
 
 pub use clock::Clock;
 pub use disk::{Disk, DiskFile};

@@ -1,0 +1,188 @@
+//! Owned block-aligned buffers, pooled by size: the targets of direct reads and the copies of partial blocks.
+//!
+//! Invariants: memory is zeroed once when it is allocated, hence always initialised, though a pooled buffer shows what its
+//! last user left; free buffers kept for reuse never exceed `kept_bytes_max`. A buffer turned into `Bytes` comes back to its
+//! pool when the last of them drops, on any thread.
+#![allow(
+    unsafe_code,
+    reason = "allocates with an alignment that Vec cannot give"
+)]
+
+use std::alloc::{self, Layout};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use crate::disk::BLOCK_BYTES;
+
+/// A block-aligned buffer with one owner.
+pub struct AlignedBuf {
+    memory: Option<Memory>,
+    len: usize,
+    home: Option<Arc<Shelves>>,
+}
+
+impl AlignedBuf {
+    /// `len` zeroes in memory of its own.
+    pub fn zeroed(len: usize) -> Self {
+        Self {
+            memory: Some(Memory::zeroed(len.max(1).next_multiple_of(BLOCK_BYTES))),
+            len,
+            home: None,
+        }
+    }
+
+    /// Forgets all but the first `len` bytes.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
+    /// Makes it immutable and shareable, without a copy.
+    pub fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+
+    fn memory(&self) -> &Memory {
+        self.memory.as_ref().expect("present until drop")
+    }
+}
+
+impl Deref for AlignedBuf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` bytes are allocated and initialised, and `&self` keeps writers out.
+        unsafe { slice::from_raw_parts(self.memory().start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for AlignedBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `len` bytes are allocated and initialised, and `&mut self` is the only access.
+        unsafe { slice::from_raw_parts_mut(self.memory().start.as_ptr(), self.len) }
+    }
+}
+
+impl AsRef<[u8]> for AlignedBuf {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for AlignedBuf {
+    fn drop(&mut self) {
+        if let (Some(memory), Some(home)) = (self.memory.take(), &self.home) {
+            home.put(memory);
+        }
+    }
+}
+
+/// Reusable [`AlignedBuf`]s; clones share them.
+#[derive(Clone)]
+pub struct BufPool {
+    shelves: Arc<Shelves>,
+}
+
+impl BufPool {
+    /// A pool that keeps up to `kept_bytes_max` bytes of free buffers.
+    pub fn new(kept_bytes_max: usize) -> Self {
+        Self {
+            shelves: Arc::new(Shelves {
+                kept_bytes_max,
+                free: Mutex::default(),
+            }),
+        }
+    }
+
+    /// A buffer of `len` bytes of unspecified content.
+    pub fn take(&self, len: usize) -> AlignedBuf {
+        let capacity = len.max(BLOCK_BYTES).next_power_of_two();
+        let memory = self.shelves.get(capacity);
+        AlignedBuf {
+            memory: Some(memory.unwrap_or_else(|| Memory::zeroed(capacity))),
+            len,
+            home: Some(Arc::clone(&self.shelves)),
+        }
+    }
+
+    /// Bytes of free buffers kept.
+    pub fn kept_bytes(&self) -> usize {
+        self.shelves.lock().bytes
+    }
+}
+
+/// Free memory by the logarithm of its size.
+struct Shelves {
+    kept_bytes_max: usize,
+    free: Mutex<Free>,
+}
+
+#[derive(Default)]
+struct Free {
+    bytes: usize,
+    shelves: Vec<Vec<Memory>>,
+}
+
+impl Shelves {
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, capacity: usize) -> Option<Memory> {
+        let mut free = self.lock();
+        let memory = free.shelves.get_mut(shelf(capacity))?.pop()?;
+        free.bytes -= memory.layout.size();
+        Some(memory)
+    }
+
+    fn put(&self, memory: Memory) {
+        let size = memory.layout.size();
+        let mut free = self.lock();
+        if free.bytes + size > self.kept_bytes_max {
+            return;
+        }
+        free.bytes += size;
+        let index = shelf(size);
+        if free.shelves.len() <= index {
+            free.shelves.resize_with(index + 1, Vec::new);
+        }
+        free.shelves[index].push(memory);
+    }
+}
+
+fn shelf(capacity: usize) -> usize {
+    debug_assert!(capacity.is_power_of_two() && capacity >= BLOCK_BYTES);
+    (capacity / BLOCK_BYTES).trailing_zeros() as usize
+}
+
+/// One allocation.
+struct Memory {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: plain memory with one owner.
+unsafe impl Send for Memory {}
+// SAFETY: shared access to a buffer only reads.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn zeroed(size: usize) -> Self {
+        let layout = Layout::from_size_align(size, BLOCK_BYTES).expect("buffer size fits isize");
+        // SAFETY: callers pass sizes of at least one block.
+        let start = unsafe { alloc::alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else {
+            alloc::handle_alloc_error(layout)
+        };
+        Self { start, layout }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `zeroed` with this layout, freed once.
+        unsafe { alloc::dealloc(self.start.as_ptr(), self.layout) }
+    }
+}

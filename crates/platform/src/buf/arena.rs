@@ -1,0 +1,190 @@
+//! Anonymous mappings, cut into regions of one chunk each.
+//!
+//! Invariants: an arena stays mapped while any of its regions exists; regions of one arena do not overlap; every byte of a
+//! fresh mapping reads as zero, so all of the memory is initialised. Access is by raw pointer: no reference to arena memory
+//! is made here, and who owns a region owns its bytes.
+#![allow(unsafe_code, reason = "maps memory and hands out raw pointers into it")]
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Size and alignment of a huge page on the machines that matter.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// One mapping.
+struct Arena {
+    mapping: NonNull<u8>,
+    mapping_len: usize,
+    layout: Layout,
+}
+
+/// How an arena is cut.
+#[derive(Clone, Copy)]
+struct Layout {
+    /// Where the first region starts in the mapping.
+    skip: usize,
+    /// Regions times chunk size.
+    len: usize,
+}
+
+// SAFETY: an arena is an address range. It gives out pointers, not references, and unmaps once, when its last owner drops.
+unsafe impl Send for Arena {}
+// SAFETY: as above; shared access only copies the address.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    fn map(len: usize) -> io::Result<Self> {
+        // Huge pages need their alignment; the over-reservation is address space only, never touched.
+        let huge = len >= HUGE_PAGE_BYTES;
+        let mapping_len = if huge { len + HUGE_PAGE_BYTES } else { len };
+        let mapping = sys::map(mapping_len)?;
+        let skip = if huge {
+            mapping.as_ptr().align_offset(HUGE_PAGE_BYTES)
+        } else {
+            0
+        };
+        let arena = Self {
+            mapping,
+            mapping_len,
+            layout: Layout { skip, len },
+        };
+        if huge {
+            sys::advise_huge(arena.start(), len);
+        }
+        Ok(arena)
+    }
+
+    fn start(&self) -> NonNull<u8> {
+        // SAFETY: `skip` is below HUGE_PAGE_BYTES, by which the mapping exceeds the regions, or 0.
+        unsafe { self.mapping.add(self.layout.skip) }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: made by `sys::map` with this length; no region is left, or it would hold the arena.
+        unsafe { sys::unmap(self.mapping, self.mapping_len) }
+    }
+}
+
+/// The memory of one chunk, owned.
+pub(super) struct Region {
+    arena: Arc<Arena>,
+    offset: usize,
+    len: usize,
+}
+
+impl Region {
+    /// Maps an arena and cuts it into regions of `chunk_bytes`; at most `count_max` of them, at least one.
+    pub(super) fn map(chunk_bytes: usize, count_max: usize) -> io::Result<Vec<Self>> {
+        let count = (HUGE_PAGE_BYTES / chunk_bytes).clamp(1, count_max.max(1));
+        let arena = Arc::new(Arena::map(count * chunk_bytes)?);
+        Ok((0..count)
+            .map(|index| Self {
+                arena: Arc::clone(&arena),
+                offset: index * chunk_bytes,
+                len: chunk_bytes,
+            })
+            .collect())
+    }
+
+    /// First byte. The region is valid for reads and writes of its length, and block-aligned.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        debug_assert!(self.offset + self.len <= self.arena.layout.len);
+        // SAFETY: regions lie within the arena by construction.
+        unsafe { self.arena.start().add(self.offset) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Makes every page resident. The content stays.
+    pub(super) fn populate(&self) {
+        sys::populate(self.start(), self.len);
+    }
+
+    /// Gives the pages back to the system; they read as zero afterwards.
+    pub(super) fn release(&self) {
+        sys::release(self.start(), self.len);
+    }
+}
+
+#[cfg(not(miri))]
+mod sys {
+    use super::{NonNull, io};
+    use crate::disk::BLOCK_BYTES;
+    use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+    pub(super) fn map(len: usize) -> io::Result<NonNull<u8>> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice replaces nothing.
+        let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, prot, flags)? };
+        NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapping at address zero"))
+    }
+
+    /// # Safety
+    /// `start` and `len` are those of one `map`, and nothing points into it any more.
+    pub(super) unsafe fn unmap(start: NonNull<u8>, len: usize) {
+        // SAFETY: given by the caller. Failure would only leak address space.
+        let unmapped = unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) };
+        debug_assert!(unmapped.is_ok());
+    }
+
+    pub(super) fn advise_huge(start: NonNull<u8>, len: usize) {
+        // SAFETY: advice changes how pages are backed, not what they hold. Refusal (no huge pages here) is harmless.
+        let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
+    }
+
+    pub(super) fn populate(start: NonNull<u8>, len: usize) {
+        // SAFETY: populating makes pages resident and keeps their content.
+        let populated =
+            unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, Advice::LinuxPopulateWrite) };
+        if populated.is_ok() {
+            return;
+        }
+        // Before Linux 5.14: touch by hand.
+        for offset in (0..len).step_by(BLOCK_BYTES) {
+            // SAFETY: within the region, which the caller owns alone; the byte is written back as it was.
+            unsafe {
+                let at = start.add(offset).as_ptr();
+                at.write_volatile(at.read_volatile());
+            }
+        }
+    }
+
+    pub(super) fn release(start: NonNull<u8>, len: usize) {
+        // SAFETY: the caller owns the region alone and expects zeroes; a refusal leaves the old content, also fine.
+        let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) };
+    }
+}
+
+/// Miri knows no mappings: the allocator stands in, so that the pointer rules of chunks can be checked.
+#[cfg(miri)]
+mod sys {
+    use super::{HUGE_PAGE_BYTES, NonNull, io};
+    use std::alloc;
+
+    fn layout(len: usize) -> alloc::Layout {
+        alloc::Layout::from_size_align(len, HUGE_PAGE_BYTES).expect("small sizes in tests")
+    }
+
+    pub(super) fn map(len: usize) -> io::Result<NonNull<u8>> {
+        // SAFETY: the size is not zero.
+        NonNull::new(unsafe { alloc::alloc_zeroed(layout(len)) })
+            .ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+
+    /// # Safety
+    /// As with the real one.
+    pub(super) unsafe fn unmap(start: NonNull<u8>, len: usize) {
+        // SAFETY: allocated with this layout.
+        unsafe { alloc::dealloc(start.as_ptr(), layout(len)) }
+    }
+
+    pub(super) fn advise_huge(_: NonNull<u8>, _: usize) {}
+    pub(super) fn populate(_: NonNull<u8>, _: usize) {}
+    pub(super) fn release(_: NonNull<u8>, _: usize) {}
+}

@@ -1,0 +1,79 @@
+//! The executor of a shard: one thread, one current-thread tokio runtime, one set of local tasks.
+//!
+//! The simulated one has its clock paused: time passes only when every task waits, and then at once to the next deadline.
+//! Neither starts threads of its own, save for tokio's blocking pool.
+
+use std::future::Future;
+use std::io;
+
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity};
+use tokio::runtime::Builder;
+use tokio::task::LocalSet;
+
+/// Threads that may block on the disk for one shard.
+const BLOCKING_THREADS_MAX: usize = 16;
+
+/// Runs a shard on this thread until `future` completes, bound to a processor if one is named. Tasks that are left are dropped.
+pub fn run_shard<F: Future>(core: Option<usize>, future: F) -> io::Result<F::Output> {
+    if let Some(core) = core {
+        bind_to(core);
+    }
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .build()?;
+    Ok(LocalSet::new().block_on(&runtime, future))
+}
+
+/// Runs a simulated shard: the same, with the clock paused.
+pub fn run_simulated<F: Future>(future: F) -> io::Result<F::Output> {
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()?;
+    Ok(LocalSet::new().block_on(&runtime, future))
+}
+
+fn bind_to(core: usize) {
+    let mut cores = CpuSet::new();
+    let bound = if core < CpuSet::MAX_CPU {
+        cores.set(core);
+        sched_setaffinity(None, &cores)
+    } else {
+        Err(Errno::INVAL)
+    };
+    if let Err(error) = bound {
+        tracing::warn!(core, %error, "cannot bind a shard to its processor");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task;
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    #[test]
+    fn local_tasks_run_and_simulated_time_does_not_wait() {
+        let day = Duration::from_hours(24);
+        let answer = run_simulated(async move {
+            let shared = Rc::new(20);
+            let theirs = Rc::clone(&shared);
+            let task = task::spawn(async move {
+                tokio::time::sleep(day).await;
+                *theirs + 1
+            });
+            *shared + task.await.unwrap()
+        });
+        assert_eq!(answer.unwrap(), 41);
+    }
+
+    #[test]
+    fn a_shard_runs_where_it_is_told_or_elsewhere_if_that_is_refused() {
+        assert_eq!(run_shard(Some(0), async { 1 }).unwrap(), 1);
+        assert_eq!(run_shard(Some(100_000), async { 2 }).unwrap(), 2);
+        assert_eq!(run_shard(None, async { 3 }).unwrap(), 3);
+    }
+}

@@ -1,5 +1,7 @@
 //! The records that Kafka keeps in its own topics, as bytes and values.
 //!
+//! - [`metadata`]: `KRaft` records of `__cluster_metadata` and their framing;
+//! - [`control`]: what control batches of that log and of its snapshots hold;
 //! - [`offsets`]: keys and values of `__consumer_offsets`.
 //!
 //! Every schema is one table in the `schema!` language (`records/schema.rs`), over the primitives of
@@ -7,7 +9,8 @@
 //! bytes that Kafka 4.3 writes for the same values. Not here: batches, which carry the records.
 
 mod codec;
-
+pub mod control;
+pub mod metadata;
 pub mod offsets;
 mod schema;
 

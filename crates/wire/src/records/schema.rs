@@ -58,7 +58,7 @@ macro_rules! schema {
                     if $crate::records::schema::within(version, $from, $to) {
                         match $crate::records::schema::tag!($($tag)?) {
                             None => self.$field.write(out, form),
-                            Some(tag) if self.$field != $default => {
+                            Some(tag) if self.$field != { let unset: $type = $default; unset } => {
                                 let mut value = Vec::new();
                                 self.$field.write(&mut value, form);
                                 tagged.push((tag, value));

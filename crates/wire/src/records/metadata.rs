@@ -1,0 +1,214 @@
+//! Metadata records: what `__cluster_metadata` holds besides control records.
+//!
+//! Framing: `uvarint 1 | uvarint key | uvarint version | body`, the body always in the compact form; nothing may follow.
+//! Which version is written follows from the cluster's `metadata.version` ([`MetadataVersion`]).
+//! Records whose function is not served (ACLs, SCRAM, quotas, tokens) are [`MetadataRecord::Opaque`]: known by their
+//! key, kept as bytes, so that the log of a Kafka cluster survives being taken over. Any other key is an error: a log
+//! that says more than we understand must not be continued.
+
+mod schemas;
+
+use bytes::Bytes;
+
+pub use schemas::*;
+
+use super::{DecodeError, Field, Form, Reader, write_unsigned_varint};
+
+const FRAME_VERSION: u32 = 1;
+/// Keys of the records that are kept without being understood, with their highest known version (0 for all).
+const OPAQUE: [i16; 8] = [10, 11, 14, 18, 19, 21, 22, 26];
+
+/// The level of the feature `metadata.version`: which records, and which versions of them, a cluster writes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct MetadataVersion(pub i16);
+
+impl MetadataVersion {
+    /// Name of the feature.
+    pub const FEATURE: &str = "metadata.version";
+    /// Kafka 3.3, the first that runs without `ZooKeeper`; lowest level that Kafka 4 accepts.
+    pub const V3_3: Self = Self(7);
+    /// Brokers announce log directories, partitions name theirs.
+    pub const V3_7_DIRECTORIES: Self = Self(17);
+    /// Eligible leader replicas.
+    pub const V4_0_ELR: Self = Self(23);
+    /// Kafka 4.3.
+    pub const V4_3: Self = Self(30);
+}
+
+macro_rules! records {
+    ($($(#[$meta:meta])* $variant:ident($record:ident) = $key:literal, written $written:expr;)*) => {
+        /// One record of the metadata log.
+        #[derive(Clone, PartialEq, Debug)]
+        pub enum MetadataRecord {
+            $($(#[$meta])* $variant($record),)*
+            /// A record that is kept without being understood.
+            Opaque(OpaqueRecord),
+        }
+
+        $(impl From<$record> for MetadataRecord {
+            fn from(record: $record) -> Self {
+                Self::$variant(record)
+            }
+        })*
+
+        impl MetadataRecord {
+            /// The record's key.
+            pub const fn key(&self) -> i16 {
+                match self {
+                    $(Self::$variant(_) => $key,)*
+                    Self::Opaque(opaque) => opaque.key,
+                }
+            }
+
+            /// The version in which a cluster at `level` writes the record.
+            pub fn version(&self, level: MetadataVersion) -> i16 {
+                match self {
+                    $(Self::$variant(_) => {
+                        let written: fn(MetadataVersion) -> i16 = $written;
+                        written(level)
+                    })*
+                    Self::Opaque(opaque) => opaque.version,
+                }
+            }
+
+            fn write_body(&self, out: &mut Vec<u8>, form: Form) {
+                match self {
+                    $(Self::$variant(record) => record.write(out, form),)*
+                    Self::Opaque(opaque) => out.extend_from_slice(&opaque.body),
+                }
+            }
+
+            fn read_body(
+                key: i16,
+                version: i16,
+                input: &mut Reader<'_>,
+            ) -> Result<Self, DecodeError> {
+                match key {
+                    $($key if $record::VERSIONS.contains(&version) => {
+                        Ok(Self::$variant($record::read(input, $record::form(version))?))
+                    })*
+                    key if OPAQUE.contains(&key) && version == 0 => {
+                        let body = Bytes::copy_from_slice(input.take(input.remaining())?);
+                        Ok(Self::Opaque(OpaqueRecord { key, version, body }))
+                    }
+                    $($key)|* => Err(DecodeError::Version { key, version }),
+                    key if OPAQUE.contains(&key) => Err(DecodeError::Version { key, version }),
+                    key => Err(DecodeError::Key(key)),
+                }
+            }
+        }
+    };
+}
+
+records! {
+    /// A broker started: a new incarnation.
+    RegisterBroker(RegisterBrokerRecord) = 0, written register_broker_version;
+    /// A broker was removed for good.
+    UnregisterBroker(UnregisterBrokerRecord) = 1, written |_| 0;
+    /// A topic was created.
+    Topic(TopicRecord) = 2, written |_| 0;
+    /// A partition was created, or is described in a snapshot.
+    Partition(PartitionRecord) = 3, written partition_version;
+    /// A setting was set or removed.
+    Config(ConfigRecord) = 4, written |_| 0;
+    /// Something of a partition changed.
+    PartitionChange(PartitionChangeRecord) = 5, written partition_version;
+    /// A broker lost its session (logs before 3.3).
+    FenceBroker(FenceBrokerRecord) = 7, written |_| 0;
+    /// A broker serves (logs before 3.3).
+    UnfenceBroker(UnfenceBrokerRecord) = 8, written |_| 0;
+    /// A topic was deleted.
+    RemoveTopic(RemoveTopicRecord) = 9, written |_| 0;
+    /// A feature's level was finalized.
+    FeatureLevel(FeatureLevelRecord) = 12, written |_| 0;
+    /// A block of producer ids was handed out.
+    ProducerIds(ProducerIdsRecord) = 15, written |_| 0;
+    /// Something of a broker's registration changed.
+    BrokerRegistrationChange(BrokerRegistrationChangeRecord) = 17, written registration_change_version;
+    /// Nothing; controllers write it to keep the log moving.
+    NoOp(NoOpRecord) = 20, written |_| 0;
+    /// A metadata transaction begins.
+    BeginTransaction(BeginTransactionRecord) = 23, written |_| 0;
+    /// A metadata transaction takes effect.
+    EndTransaction(EndTransactionRecord) = 24, written |_| 0;
+    /// A metadata transaction is undone.
+    AbortTransaction(AbortTransactionRecord) = 25, written |_| 0;
+    /// A controller started.
+    RegisterController(RegisterControllerRecord) = 27, written |_| 0;
+    /// The eligible leader replicas of one topic, or of all, are forgotten.
+    ClearElr(ClearElrRecord) = 28, written |_| 0;
+}
+
+/// A record whose meaning is not known here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpaqueRecord {
+    /// Record key.
+    pub key: i16,
+    /// Schema version.
+    pub version: i16,
+    /// Everything after the frame.
+    pub body: Bytes,
+}
+
+impl MetadataRecord {
+    /// The value of the log record, as a cluster at `level` writes it.
+    pub fn encode(&self, level: MetadataVersion) -> Bytes {
+        let version = self.version(level);
+        let mut out = Vec::with_capacity(64);
+        write_unsigned_varint(&mut out, FRAME_VERSION);
+        for number in [self.key(), version] {
+            write_unsigned_varint(&mut out, u32::try_from(number).unwrap_or_default());
+        }
+        self.write_body(
+            &mut out,
+            Form {
+                version,
+                flexible: true,
+            },
+        );
+        out.into()
+    }
+
+    /// Reads the value of a log record.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut input = Reader::new(bytes);
+        match input.unsigned_varint()? {
+            FRAME_VERSION => {}
+            other => return Err(DecodeError::Frame(other)),
+        }
+        let mut number =
+            || i16::try_from(input.unsigned_varint()?).map_err(|_| DecodeError::Varint);
+        let (key, version) = (number()?, number()?);
+        let record = Self::read_body(key, version, &mut input)?;
+        input.finish()?;
+        Ok(record)
+    }
+}
+
+fn register_broker_version(level: MetadataVersion) -> i16 {
+    match level {
+        MetadataVersion(30..) => 4,
+        MetadataVersion(17..) => 3,
+        MetadataVersion(8..) => 2,
+        _ => 1,
+    }
+}
+
+fn partition_version(level: MetadataVersion) -> i16 {
+    match level {
+        MetadataVersion(23..) => 2,
+        MetadataVersion(17..) => 1,
+        _ => 0,
+    }
+}
+
+fn registration_change_version(level: MetadataVersion) -> i16 {
+    match level {
+        MetadataVersion(30..) => 3,
+        MetadataVersion(17..) => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! The schemas of the metadata records, as in Kafka 4.3 (`metadata.version` 30). Every version is compact.
+
+use uuid::Uuid;
+
+use crate::records::schema::schema;
+
+schema! {
+    /// A broker started. It stays fenced until it is known to serve.
+    RegisterBrokerRecord, versions 0..=4, flexible 0.. {
+        /// The broker.
+        broker_id: i32 = 0, in 0..=4;
+        /// Left from the migration away from `ZooKeeper`.
+        is_migrating_zk_broker: bool = false, in 2..=4;
+        /// Random for each start of the process.
+        incarnation_id: Uuid = Uuid::nil(), in 0..=4;
+        /// Offset of the registration in the metadata log.
+        broker_epoch: i64 = 0, in 0..=4;
+        /// Where it listens.
+        end_points: Vec<EndpointEntry> = Vec::new(), in 0..=4;
+        /// Feature levels that it can do.
+        features: Vec<FeatureEntry> = Vec::new(), in 0..=4;
+        /// Its rack.
+        rack: Option<String> = None, in 0..=4;
+        /// True until it serves.
+        fenced: bool = true, in 0..=4;
+        /// True while it shuts down in order.
+        in_controlled_shutdown: bool = false, in 1..=4;
+        /// Ids of its log directories that are usable.
+        log_dirs: Vec<Uuid> = Vec::new(), in 3..=4, tag 0;
+        /// Ids of its log directories that take no new partitions; null before it said so.
+        cordoned_log_dirs: Option<Vec<Uuid>> = None, in 4..=4, tag 1;
+    }
+
+    /// One listener.
+    EndpointEntry, versions 0..=4, flexible 0.. {
+        /// Listener name.
+        name: String = String::new(), in 0..=4;
+        /// Advertised host.
+        host: String = String::new(), in 0..=4;
+        /// Advertised port.
+        port: u16 = 0, in 0..=4;
+        /// 0 plain, 1 TLS, 2 SASL over plain, 3 SASL over TLS.
+        security_protocol: i16 = 0, in 0..=4;
+    }
+
+    /// One supported feature.
+    FeatureEntry, versions 0..=4, flexible 0.. {
+        /// Feature name.
+        name: String = String::new(), in 0..=4;
+        /// Lowest level supported.
+        min_supported_version: i16 = 0, in 0..=4;
+        /// Highest level supported.
+        max_supported_version: i16 = 0, in 0..=4;
+    }
+
+    /// A broker was removed for good.
+    UnregisterBrokerRecord, versions 0..=0, flexible 0.. {
+        /// The broker.
+        broker_id: i32 = 0, in 0..=0;
+        /// Its epoch.
+        broker_epoch: i64 = 0, in 0..=0;
+    }
+
+    /// A topic was created.
+    TopicRecord, versions 0..=0, flexible 0.. {
+        /// Its name.
+        name: String = String::new(), in 0..=0;
+        /// Its id.
+        topic_id: Uuid = Uuid::nil(), in 0..=0;
+    }
+
+    /// The whole state of a partition.
+    PartitionRecord, versions 0..=2, flexible 0.. {
+        /// Index within the topic.
+        partition_id: i32 = -1, in 0..=2;
+        /// The topic.
+        topic_id: Uuid = Uuid::nil(), in 0..=2;
+        /// Replicas by preference.
+        replicas: Vec<i32> = Vec::new(), in 0..=2;
+        /// In-sync replicas.
+        isr: Vec<i32> = Vec::new(), in 0..=2;
+        /// Replicas on their way out.
+        removing_replicas: Vec<i32> = Vec::new(), in 0..=2;
+        /// Replicas on their way in.
+        adding_replicas: Vec<i32> = Vec::new(), in 0..=2;
+        /// The leader; -1 when there is none.
+        leader: i32 = -1, in 0..=2;
+        /// Version of the leadership.
+        leader_epoch: i32 = -1, in 0..=2;
+        /// Version of everything here.
+        partition_epoch: i32 = -1, in 0..=2;
+        /// Log directory of each replica.
+        directories: Vec<Uuid> = Vec::new(), in 1..=2;
+        /// 1 while the leader recovers from an unclean election.
+        leader_recovery_state: i8 = 0, in 0..=2, tag 0;
+        /// Eligible leader replicas.
+        eligible_leader_replicas: Option<Vec<i32>> = None, in 2..=2, tag 1;
+        /// Members of the last in-sync set.
+        last_known_elr: Option<Vec<i32>> = None, in 2..=2, tag 2;
+    }
+
+    /// A setting of a resource; a null value removes it.
+    ConfigRecord, versions 0..=0, flexible 0.. {
+        /// 2 topic, 4 broker, 16 client metrics, 32 group.
+        resource_type: i8 = 0, in 0..=0;
+        /// Topic name, or broker id, or empty for all brokers.
+        resource_name: String = String::new(), in 0..=0;
+        /// The setting.
+        name: String = String::new(), in 0..=0;
+        /// Its value.
+        value: Option<String> = None, in 0..=0;
+    }
+
+    /// What changed of a partition; what did not is absent.
+    PartitionChangeRecord, versions 0..=2, flexible 0.. {
+        /// Index within the topic.
+        partition_id: i32 = -1, in 0..=2;
+        /// The topic.
+        topic_id: Uuid = Uuid::nil(), in 0..=2;
+        /// New in-sync replicas.
+        isr: Option<Vec<i32>> = None, in 0..=2, tag 0;
+        /// New leader, -1 none, -2 unchanged. Any presence raises the leader epoch.
+        leader: i32 = -2, in 0..=2, tag 1;
+        /// New replicas.
+        replicas: Option<Vec<i32>> = None, in 0..=2, tag 2;
+        /// New replicas on their way out.
+        removing_replicas: Option<Vec<i32>> = None, in 0..=2, tag 3;
+        /// New replicas on their way in.
+        adding_replicas: Option<Vec<i32>> = None, in 0..=2, tag 4;
+        /// New recovery state, -1 unchanged.
+        leader_recovery_state: i8 = -1, in 0..=2, tag 5;
+        /// New eligible leader replicas.
+        eligible_leader_replicas: Option<Vec<i32>> = None, in 2..=2, tag 6;
+        /// New members of the last in-sync set.
+        last_known_elr: Option<Vec<i32>> = None, in 2..=2, tag 7;
+        /// New log directories.
+        directories: Option<Vec<Uuid>> = None, in 1..=2, tag 8;
+    }
+
+    /// A broker lost its session.
+    FenceBrokerRecord, versions 0..=0, flexible 0.. {
+        /// The broker.
+        id: i32 = 0, in 0..=0;
+        /// Its epoch.
+        epoch: i64 = 0, in 0..=0;
+    }
+
+    /// A broker serves.
+    UnfenceBrokerRecord, versions 0..=0, flexible 0.. {
+        /// The broker.
+        id: i32 = 0, in 0..=0;
+        /// Its epoch.
+        epoch: i64 = 0, in 0..=0;
+    }
+
+    /// A topic was deleted, with its partitions and settings.
+    RemoveTopicRecord, versions 0..=0, flexible 0.. {
+        /// The topic.
+        topic_id: Uuid = Uuid::nil(), in 0..=0;
+    }
+
+    /// A feature's level was finalized; level 0 removes it.
+    FeatureLevelRecord, versions 0..=0, flexible 0.. {
+        /// Feature name.
+        name: String = String::new(), in 0..=0;
+        /// Level.
+        feature_level: i16 = 0, in 0..=0;
+    }
+
+    /// A block of producer ids was handed out.
+    ProducerIdsRecord, versions 0..=0, flexible 0.. {
+        /// To which broker.
+        broker_id: i32 = 0, in 0..=0;
+        /// Its epoch.
+        broker_epoch: i64 = -1, in 0..=0;
+        /// First id of the next block.
+        next_producer_id: i64 = 0, in 0..=0;
+    }
+
+    /// What changed of a broker's registration.
+    BrokerRegistrationChangeRecord, versions 0..=3, flexible 0.. {
+        /// The broker.
+        broker_id: i32 = 0, in 0..=3;
+        /// Its epoch.
+        broker_epoch: i64 = 0, in 0..=3;
+        /// -1 unfenced, 0 unchanged, 1 fenced.
+        fenced: i8 = 0, in 0..=3, tag 0;
+        /// 1 when a controlled shutdown begins.
+        in_controlled_shutdown: i8 = 0, in 1..=3, tag 1;
+        /// New usable log directories; empty when unchanged.
+        log_dirs: Vec<Uuid> = Vec::new(), in 2..=3, tag 2;
+        /// New cordoned log directories; null when unchanged.
+        cordoned_log_dirs: Option<Vec<Uuid>> = None, in 3..=3, tag 3;
+    }
+
+    /// Nothing.
+    NoOpRecord, versions 0..=0, flexible 0.. {}
+
+    /// A metadata transaction begins: nothing is applied before its end.
+    BeginTransactionRecord, versions 0..=0, flexible 0.. {
+        /// What for.
+        name: Option<String> = None, in 0..=0, tag 0;
+    }
+
+    /// A metadata transaction takes effect.
+    EndTransactionRecord, versions 0..=0, flexible 0.. {}
+
+    /// A metadata transaction is undone.
+    AbortTransactionRecord, versions 0..=0, flexible 0.. {
+        /// Why.
+        reason: Option<String> = None, in 0..=0, tag 0;
+    }
+
+    /// A controller started.
+    RegisterControllerRecord, versions 0..=0, flexible 0.. {
+        /// The controller.
+        controller_id: i32 = 0, in 0..=0;
+        /// Random for each start of the process.
+        incarnation_id: Uuid = Uuid::nil(), in 0..=0;
+        /// Left from the migration away from `ZooKeeper`.
+        zk_migration_ready: bool = false, in 0..=0;
+        /// Where it listens.
+        end_points: Vec<EndpointEntry> = Vec::new(), in 0..=0;
+        /// Feature levels that it can do.
+        features: Vec<FeatureEntry> = Vec::new(), in 0..=0;
+    }
+
+    /// Eligible leader replicas are forgotten.
+    ClearElrRecord, versions 0..=0, flexible 0.. {
+        /// The topic; empty for all.
+        topic_name: String = String::new(), in 0..=0;
+    }
+}

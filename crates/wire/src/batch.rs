@@ -5,6 +5,11 @@
 //! Not here: validation of what a producer sent (`batch/validate.rs`), single records (`batch/record.rs`),
 //! compression (`batch/compression.rs`), making batches (`batch/builder.rs`).
 
+pub mod iter;
+
+pub use iter::{Batches, validate_stored};
+
+pub use crate::error::{BatchError, RecordError};
 use crate::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 
 /// Bytes of a batch before its first record.
@@ -120,15 +125,53 @@ pub fn crc_of(batch: &[u8]) -> u32 {
     crc32c::crc32c(batch.get(CRC_START..).unwrap_or_default())
 }
 
+/// Makes every record of a batch carry the broker's time: sets timestamp type and max timestamp in the header of a
+/// whole, valid batch and amends the CRC, without touching (or reading) the records.
+pub fn stamp_append_time(header: &mut [u8; HEADER_BYTES], now: TimestampMs) {
+    set_time(header, true, now);
+}
+
+/// Sets timestamp type and max timestamp, and amends the CRC for the bytes that changed.
+pub(crate) fn set_time(header: &mut [u8; HEADER_BYTES], append_time: bool, max: TimestampMs) {
+    let Some(parsed) = BatchHeader::parse(header) else {
+        return;
+    };
+    let summed_before = crc_of(header);
+    let attributes = if append_time {
+        parsed.attributes | 0x08
+    } else {
+        parsed.attributes & !0x08
+    };
+    put(header, 21, attributes.to_be_bytes());
+    put(header, 35, max.0.to_be_bytes());
+    // CRCs are linear: what differs at the front, shifted over the records behind it, is what differs in the sum.
+    let records_bytes = parsed.size_bytes - HEADER_BYTES;
+    let differs = crc32c::crc32c_combine(summed_before, 0, records_bytes)
+        ^ crc32c::crc32c_combine(crc_of(header), 0, records_bytes);
+    put(header, 17, (parsed.crc ^ differs).to_be_bytes());
+}
+
 /// Writes base offset and leader epoch into the first bytes of a batch; no other field and not the CRC change.
 pub fn stamp(header: &mut [u8; HEADER_BYTES], base_offset: Offset, epoch: LeaderEpoch) {
-    let (offset, rest) = header.split_at_mut(8);
-    offset.copy_from_slice(&base_offset.0.to_be_bytes());
-    if let Some(field) = rest.get_mut(4..8) {
-        field.copy_from_slice(&epoch.0.to_be_bytes());
+    put(header, 0, base_offset.0.to_be_bytes());
+    put(header, 12, epoch.0.to_be_bytes());
+}
+
+/// Every caller's `at` is a constant within the header.
+fn put<const N: usize>(header: &mut [u8; HEADER_BYTES], at: usize, value: [u8; N]) {
+    for (to, from) in header.iter_mut().skip(at).zip(value) {
+        *to = from;
     }
 }
 
+/// Every caller's `at` is a constant within the header.
 fn array<const N: usize>(header: &[u8; HEADER_BYTES], at: usize) -> [u8; N] {
-    std::array::from_fn(|i| header[at + i])
+    let mut value = [0; N];
+    for (to, from) in value.iter_mut().zip(header.iter().skip(at)) {
+        *to = *from;
+    }
+    value
 }
+
+#[cfg(test)]
+mod tests;

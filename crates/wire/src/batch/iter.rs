@@ -1,0 +1,95 @@
+//! Walks the batches in a run of bytes, as they lie in a segment or a record set.
+//!
+//! Only the fixed parts are looked at; [`validate_stored`] is the cheap whole-batch check of recovery and reads.
+//! A partial batch at the end is an error of the iterator; [`Batches::complete_len`] tells where whole batches end.
+
+use super::{BatchHeader, HEADER_BYTES, LENGTH_END, crc_of};
+use crate::error::BatchError;
+
+/// Iterator over whole batches. Stops after an error.
+#[derive(Clone, Debug)]
+pub struct Batches<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Batches<'a> {
+    /// Walks `bytes` from their start, where a batch must begin.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// Bytes from here up to the end of the last whole batch. What follows is cut short or no batch at all.
+    pub fn complete_len(&self) -> usize {
+        self.clone()
+            .map_while(Result::ok)
+            .map(|(_, batch)| batch.len())
+            .sum()
+    }
+}
+
+impl<'a> Iterator for Batches<'a> {
+    type Item = Result<(BatchHeader, &'a [u8]), BatchError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let first = first_batch(self.rest);
+        self.rest = match &first {
+            Ok((header, _)) => self.rest.get(header.size_bytes..).unwrap_or_default(),
+            Err(_) => &[],
+        };
+        Some(first)
+    }
+}
+
+/// Takes the batch at the start of `bytes`; more may follow it.
+pub fn first_batch(bytes: &[u8]) -> Result<(BatchHeader, &[u8]), BatchError> {
+    let incomplete = |need| BatchError::Incomplete {
+        have: bytes.len(),
+        need,
+    };
+    let (start, _) = bytes
+        .split_first_chunk::<LENGTH_END>()
+        .ok_or_else(|| incomplete(HEADER_BYTES))?;
+    let length = start.last_chunk().copied().map_or(0, i32::from_be_bytes);
+    if usize::try_from(length).is_ok_and(|length| length + LENGTH_END >= HEADER_BYTES) {
+        let header = BatchHeader::parse(bytes).ok_or_else(|| incomplete(HEADER_BYTES))?;
+        let batch = bytes
+            .get(..header.size_bytes)
+            .ok_or_else(|| incomplete(header.size_bytes))?;
+        Ok((header, batch))
+    } else {
+        Err(BatchError::Length { length })
+    }
+}
+
+/// Checks that `batch` is exactly the whole batch that `header`, its own fixed part, describes, in the format this
+/// broker stores: size, magic, CRC. Does not look at records.
+pub fn validate_stored(header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
+    if header.size_bytes != batch.len() {
+        return Err(BatchError::Incomplete {
+            have: batch.len(),
+            need: header.size_bytes,
+        });
+    }
+    if header.magic != 2 {
+        return Err(BatchError::Magic {
+            magic: header.magic,
+        });
+    }
+    check_crc(header, batch)
+}
+
+/// Checks the CRC alone.
+pub fn check_crc(header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
+    let computed = crc_of(batch);
+    if header.crc == computed {
+        Ok(())
+    } else {
+        Err(BatchError::Crc {
+            stored: header.crc,
+            computed,
+        })
+    }
+}

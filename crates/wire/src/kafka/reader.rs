@@ -1,0 +1,241 @@
+//! Reads protocol fields off a frame, zero-copy, every length checked against the bytes that are left.
+//!
+//! Knows the two encodings of lengths (classic: fixed width, -1 is null; compact: varint plus one, 0 is null) and
+//! tagged fields. Does not know any message.
+
+use bytes::Bytes;
+
+use crate::error::DecodeError;
+use crate::protocol::StrBytes;
+use crate::types::Uuid;
+
+/// Field names are static; the errors own them because [`super::shape`] builds paths.
+pub(super) struct Reader<'a> {
+    frame: &'a Bytes,
+    at: usize,
+    /// Compact lengths and tagged fields.
+    flexible: bool,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(frame: &'a Bytes, flexible: bool) -> Self {
+        Self {
+            frame,
+            at: 0,
+            flexible,
+        }
+    }
+
+    pub(super) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Moves on without looking; at most to the end.
+    pub(super) fn skip(&mut self, bytes: usize) {
+        self.at = self.frame.len().min(self.at + bytes);
+    }
+
+    pub(super) fn remaining(&self) -> usize {
+        self.frame.len() - self.at
+    }
+
+    /// Ends the reading: nothing may be left.
+    pub(super) fn finish(self) -> Result<(), DecodeError> {
+        match self.remaining() {
+            0 => Ok(()),
+            count => Err(DecodeError::Trailing { count }),
+        }
+    }
+
+    pub(super) fn i8(&mut self, field: &'static str) -> Result<i8, DecodeError> {
+        Ok(i8::from_be_bytes(self.fixed(field)?))
+    }
+
+    pub(super) fn i16(&mut self, field: &'static str) -> Result<i16, DecodeError> {
+        Ok(i16::from_be_bytes(self.fixed(field)?))
+    }
+
+    pub(super) fn i32(&mut self, field: &'static str) -> Result<i32, DecodeError> {
+        Ok(i32::from_be_bytes(self.fixed(field)?))
+    }
+
+    pub(super) fn i64(&mut self, field: &'static str) -> Result<i64, DecodeError> {
+        Ok(i64::from_be_bytes(self.fixed(field)?))
+    }
+
+    pub(super) fn uuid(&mut self, field: &'static str) -> Result<Uuid, DecodeError> {
+        Ok(Uuid::from_bytes(self.fixed(field)?))
+    }
+
+    pub(super) fn string(&mut self, field: &'static str) -> Result<StrBytes, DecodeError> {
+        self.nullable_string(field)?.ok_or_else(|| null(field))
+    }
+
+    pub(super) fn nullable_string(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<StrBytes>, DecodeError> {
+        let length = if self.flexible {
+            self.compact_length(field)?
+        } else {
+            classic_length(field, i64::from(self.i16(field)?))?
+        };
+        let Some(length) = length else {
+            return Ok(None);
+        };
+        StrBytes::from_utf8(self.take(length, field)?)
+            .map(Some)
+            .map_err(|_| DecodeError::NotUtf8 {
+                field: field.to_owned(),
+            })
+    }
+
+    pub(super) fn nullable_bytes(
+        &mut self,
+        field: &'static str,
+    ) -> Result<Option<Bytes>, DecodeError> {
+        match self.long_length(field)? {
+            Some(length) => self.take(length, field).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads an array. `element_bytes_min` is what one element takes at least: a count that the rest of the frame
+    /// cannot hold is refused before anything is allocated.
+    pub(super) fn array<T>(
+        &mut self,
+        field: &'static str,
+        element_bytes_min: usize,
+        mut element: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Vec<T>, DecodeError> {
+        let count = self.long_length(field)?.ok_or_else(|| null(field))?;
+        let need = (count as u64).saturating_mul(element_bytes_min as u64);
+        if need > self.remaining() as u64 {
+            return Err(self.truncated(field, need));
+        }
+        let mut elements = Vec::with_capacity(count);
+        for _ in 0..count {
+            elements.push(element(self)?);
+        }
+        Ok(elements)
+    }
+
+    /// Reads the tagged fields at the end of a structure (nothing in classic versions). `known` reads the value of a
+    /// tag it knows and says so; the rest is skipped. A value must fill its announced size exactly.
+    pub(super) fn tags(
+        &mut self,
+        field: &'static str,
+        mut known: impl FnMut(&mut Self, u32) -> Result<bool, DecodeError>,
+    ) -> Result<(), DecodeError> {
+        if !self.flexible {
+            return Ok(());
+        }
+        let mut last = None;
+        for _ in 0..self.uvarint(field)? {
+            let tag = self.uvarint(field)?;
+            let size = self.uvarint(field)? as usize;
+            if last.is_some_and(|last| last >= tag) {
+                return Err(malformed(field, tag));
+            }
+            last = Some(tag);
+            let start = self.at;
+            if size > self.remaining() {
+                return Err(self.truncated(field, size as u64));
+            }
+            if !known(self, tag)? {
+                self.at += size;
+            } else if self.at - start != size {
+                return Err(malformed(field, tag));
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Self::tags`] for structures of which no tag is known.
+    pub(super) fn skip_tags(&mut self, field: &'static str) -> Result<(), DecodeError> {
+        self.tags(field, |_, _| Ok(false))
+    }
+
+    pub(super) fn uvarint(&mut self, field: &'static str) -> Result<u32, DecodeError> {
+        let mut value = 0u64;
+        for shift in [0, 7, 14, 21, 28] {
+            let [byte] = self.fixed(field)?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return u32::try_from(value).map_err(|_| varint(field));
+            }
+        }
+        Err(varint(field))
+    }
+
+    fn long_length(&mut self, field: &'static str) -> Result<Option<usize>, DecodeError> {
+        if self.flexible {
+            self.compact_length(field)
+        } else {
+            classic_length(field, i64::from(self.i32(field)?))
+        }
+    }
+
+    fn compact_length(&mut self, field: &'static str) -> Result<Option<usize>, DecodeError> {
+        Ok((self.uvarint(field)? as usize).checked_sub(1))
+    }
+
+    fn fixed<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], DecodeError> {
+        let bytes = self
+            .frame
+            .get(self.at..)
+            .and_then(|rest| rest.first_chunk())
+            .copied()
+            .ok_or_else(|| self.truncated(field, N as u64))?;
+        self.at += N;
+        Ok(bytes)
+    }
+
+    fn take(&mut self, length: usize, field: &'static str) -> Result<Bytes, DecodeError> {
+        if length > self.remaining() {
+            return Err(self.truncated(field, length as u64));
+        }
+        let bytes = self.frame.slice(self.at..self.at + length);
+        self.at += length;
+        Ok(bytes)
+    }
+
+    fn truncated(&self, field: &'static str, need: u64) -> DecodeError {
+        DecodeError::Truncated {
+            field: field.to_owned(),
+            need,
+            have: self.remaining(),
+        }
+    }
+}
+
+fn classic_length(field: &'static str, length: i64) -> Result<Option<usize>, DecodeError> {
+    match length {
+        -1 => Ok(None),
+        _ => usize::try_from(length)
+            .map(Some)
+            .map_err(|_| DecodeError::Length {
+                field: field.to_owned(),
+                length,
+            }),
+    }
+}
+
+fn null(field: &'static str) -> DecodeError {
+    DecodeError::Null {
+        field: field.to_owned(),
+    }
+}
+
+fn varint(field: &'static str) -> DecodeError {
+    DecodeError::Varint {
+        field: field.to_owned(),
+    }
+}
+
+fn malformed(field: &'static str, tag: u32) -> DecodeError {
+    DecodeError::Tag {
+        field: field.to_owned(),
+        tag,
+    }
+}

@@ -75,6 +75,10 @@ pub struct Space {
 }
 
 /// An open segment file; clones share it.
+#[allow(
+    clippy::len_without_is_empty,
+    reason = "nobody asks whether a segment file is empty"
+)]
 pub trait DiskFile: Clone + 'static {
     /// Writes `parts` one after the other from `position`. `position`, and the length of every part, are multiples of
     /// [`BLOCK_BYTES`], and the memory of every part is aligned to it (see `buf`). The file grows as needed.

@@ -5,7 +5,9 @@
 pub mod buf;
 pub mod clock;
 pub mod disk;
+mod latch;
 pub mod runtime;
+pub mod sim;
 pub mod sync;
 pub mod task;
 

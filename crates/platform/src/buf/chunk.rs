@@ -115,7 +115,7 @@ impl std::fmt::Debug for Chunk {
         f.debug_struct("Chunk")
             .field("len", &self.len)
             .field("capacity", &self.capacity())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,0 +1,74 @@
+//! A simulated outside world: a disk in memory that fails as told and loses what was not synced, a
+//! paused clock, replayable randomness.
+//!
+//! Everything follows from the seed and from the order of the calls: the same run twice gives the
+//! same [`SimDisk::trace_hash`]. Use it inside [`crate::runtime::run_simulated`].
+//! It does not: simulate networks or threads.
+
+mod content;
+mod disk;
+mod fault;
+mod file;
+mod rng;
+mod sparse;
+mod tree;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+pub use disk::SimDisk;
+pub use fault::{Effect, Fault, OpKind, is_power_off};
+pub use file::SimFile;
+pub use rng::Rng;
+
+use crate::{Clock, Platform};
+
+/// Wall time when a simulation starts: 2026-01-01 00:00:00 UTC.
+const WALL_MS_AT_START: i64 = 1_767_225_600_000;
+
+/// A simulated [`Platform`]; clones share it.
+#[derive(Clone)]
+pub struct SimPlatform {
+    disk: SimDisk,
+    clock: Clock,
+    rng: Rc<RefCell<Rng>>,
+}
+
+impl SimPlatform {
+    /// An empty, faultless disk, and a clock that starts on a fixed day.
+    pub fn new(seed: u64) -> Self {
+        Self::on(
+            SimDisk::new(seed),
+            Clock::starting_at(WALL_MS_AT_START),
+            seed,
+        )
+    }
+
+    /// A restart: on a given disk (an image after a crash, say), with a given clock.
+    pub fn on(disk: SimDisk, clock: Clock, seed: u64) -> Self {
+        Self {
+            disk,
+            clock,
+            rng: Rc::new(RefCell::new(Rng::new(seed))),
+        }
+    }
+}
+
+impl Platform for SimPlatform {
+    type Disk = SimDisk;
+
+    fn disk(&self) -> &SimDisk {
+        &self.disk
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.rng.borrow_mut().next_u64()
+    }
+}
+
+#[cfg(test)]
+mod tests;

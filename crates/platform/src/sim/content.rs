@@ -1,0 +1,212 @@
+//! One simulated file: what readers see, what is durable, and the changes between the two.
+//!
+//! Invariants: `durable` plus every change of `pending` in order gives `live`, unless a failed sync
+//! has dropped changes; a crash image consists of durable bytes, zeroes and bytes of pending writes at
+//! the places they were written to, sector by sector.
+
+use bytes::Bytes;
+
+use super::rng::Rng;
+use super::sparse::Sparse;
+use crate::disk::BLOCK_BYTES;
+
+/// What a device writes atomically.
+pub(super) const SECTOR_BYTES: usize = 512;
+
+/// How much of what was not synced survives a crash.
+#[derive(Clone, Copy)]
+pub(super) struct Survival {
+    percent: u64,
+}
+
+impl Survival {
+    /// Nothing, everything and a mixture are all worth a try.
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        let percent = match rng.below(4) {
+            0 => 0,
+            1 => 100,
+            2 => 50,
+            _ => rng.below(101),
+        };
+        Self { percent }
+    }
+
+    pub(super) fn survives(self, rng: &mut Rng) -> bool {
+        rng.chance(self.percent)
+    }
+}
+
+/// A change of a file's bytes.
+#[derive(Clone)]
+pub(super) enum Change {
+    Write {
+        position: u64,
+        bytes: Bytes,
+    },
+    SetLen(u64),
+    /// Makes the file at least this long.
+    Extend(u64),
+}
+
+impl Change {
+    fn apply(&self, to: &mut Sparse) {
+        match self {
+            Self::Write { position, bytes } => to.write(*position, bytes),
+            Self::SetLen(len) => to.set_len(*len),
+            Self::Extend(len) => {
+                if *len > to.len() {
+                    to.set_len(*len);
+                }
+            }
+        }
+    }
+
+    /// The parts of a write that a torn one may consist of: sectors of one block, most blocks whole.
+    fn torn(&self, rng: &mut Rng, survival: Survival) -> Vec<Change> {
+        let Self::Write { position, bytes } = self else {
+            return if survival.survives(rng) {
+                vec![self.clone()]
+            } else {
+                Vec::new()
+            };
+        };
+        let mut kept = Vec::new();
+        for start in (0..bytes.len()).step_by(BLOCK_BYTES) {
+            let end = bytes.len().min(start + BLOCK_BYTES);
+            let block_torn = rng.chance(10);
+            let block_survives = survival.survives(rng);
+            for sector in (start..end).step_by(SECTOR_BYTES) {
+                let survives = if block_torn {
+                    survival.survives(rng)
+                } else {
+                    block_survives
+                };
+                if survives {
+                    kept.push(Self::Write {
+                        position: position + sector as u64,
+                        bytes: bytes.slice(sector..end.min(sector + SECTOR_BYTES)),
+                    });
+                }
+            }
+        }
+        kept
+    }
+}
+
+/// A file's content.
+#[derive(Clone, Default)]
+pub(super) struct Content {
+    live: Sparse,
+    durable: Sparse,
+    pending: Vec<Change>,
+    /// Changes that left `pending` since the beginning.
+    settled: u64,
+    /// Room reserved by `allocate`, in bytes.
+    reserved: u64,
+}
+
+impl Content {
+    pub(super) fn durable(bytes: &[u8]) -> Self {
+        let mut content = Self::default();
+        content.live.write(0, bytes);
+        content.durable = content.live.clone();
+        content
+    }
+
+    pub(super) fn live(&self) -> &Sparse {
+        &self.live
+    }
+
+    pub(super) fn durable_bytes(&self) -> &Sparse {
+        &self.durable
+    }
+
+    pub(super) fn apply(&mut self, change: Change) {
+        match change {
+            Change::Extend(len) => self.reserved = self.reserved.max(len),
+            Change::SetLen(len) => self.reserved = self.reserved.min(len),
+            Change::Write { .. } => {}
+        }
+        change.apply(&mut self.live);
+        self.pending.push(change);
+    }
+
+    /// A change that did not complete: some of it happened.
+    pub(super) fn apply_torn(&mut self, change: &Change, rng: &mut Rng) {
+        let survival = Survival::draw(rng);
+        for part in change.torn(rng, survival) {
+            self.apply(part);
+        }
+    }
+
+    /// Stands for all changes made so far.
+    pub(super) fn mark(&self) -> u64 {
+        self.settled + self.pending.len() as u64
+    }
+
+    /// Makes the changes before `mark` durable.
+    pub(super) fn sync(&mut self, mark: u64) {
+        for change in self.settle(mark) {
+            change.apply(&mut self.durable);
+        }
+    }
+
+    fn settle(&mut self, mark: u64) -> Vec<Change> {
+        let count = usize::try_from(mark.saturating_sub(self.settled)).unwrap_or(usize::MAX);
+        let count = count.min(self.pending.len());
+        self.settled += count as u64;
+        self.pending.drain(..count).collect()
+    }
+
+    /// A failed sync as Linux does it: some changes reached the disk, the others never will, and
+    /// readers see them until the next start.
+    pub(super) fn sync_failed(&mut self, rng: &mut Rng) {
+        let survival = Survival::draw(rng);
+        for change in self.settle(u64::MAX) {
+            for part in change.torn(rng, survival) {
+                part.apply(&mut self.durable);
+            }
+        }
+    }
+
+    /// What is found after a power loss.
+    pub(super) fn crashed(&self, rng: &mut Rng) -> Self {
+        let mut durable = self.durable.clone();
+        let survival = Survival::draw(rng);
+        for change in &self.pending {
+            for part in change.torn(rng, survival) {
+                part.apply(&mut durable);
+            }
+        }
+        Self {
+            live: durable.clone(),
+            reserved: self.reserved.min(durable.len()),
+            durable,
+            pending: Vec::new(),
+            settled: 0,
+        }
+    }
+
+    pub(super) fn flip(&mut self, position: u64, bit: u8) {
+        self.live.flip(position, bit);
+        self.durable.flip(position, bit);
+    }
+
+    /// Room that a write would take in addition.
+    pub(super) fn growth_of_write(&self, position: u64, len: u64) -> u64 {
+        let mut after = self.live.block_count() * BLOCK_BYTES as u64;
+        after += self.live.missing_blocks(position, len) * BLOCK_BYTES as u64;
+        after.max(self.reserved) - self.used_bytes()
+    }
+
+    /// Room that a reservation would take in addition.
+    pub(super) fn growth_of_reservation(&self, len: u64) -> u64 {
+        len.saturating_sub(self.used_bytes())
+    }
+
+    /// Room taken on the disk. Reserved and written blocks mostly coincide: the larger count rules.
+    pub(super) fn used_bytes(&self) -> u64 {
+        let written = self.live.block_count() * BLOCK_BYTES as u64;
+        written.max(self.reserved)
+    }
+}

@@ -1,0 +1,408 @@
+//! The simulated file system: every operation counted, delayed, and perhaps failed.
+//!
+//! An operation is decided when it starts (its number, its fault), takes its time, and happens at
+//! its end. Invariants: after a power loss nothing changes any more; the images that [`SimDisk::crash`]
+//! and [`SimDisk::kill`] give share nothing with the disk they were taken of.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::content::{Change, Content};
+use super::fault::{Effect, Fault, Faults, OpKind, power_off};
+use super::file::SimFile;
+use super::rng::Rng;
+use super::tree::{NodeId, Tree, components};
+use crate::disk::{Disk, Entry, Open, Space};
+
+/// A disk in memory; clones share it.
+#[derive(Clone)]
+pub struct SimDisk {
+    state: Rc<RefCell<State>>,
+}
+
+pub(super) struct State {
+    pub(super) tree: Tree,
+    pub(super) rng: Rng,
+    pub(super) faults: Faults,
+    /// Writes that have started and not ended.
+    pub(super) in_flight: BTreeMap<u64, (NodeId, Change)>,
+    capacity_bytes: Option<u64>,
+    read_only: bool,
+    latency: (Duration, Duration),
+}
+
+impl SimDisk {
+    /// An empty disk without faults.
+    pub fn new(seed: u64) -> Self {
+        Self::holding(Tree::new(), seed)
+    }
+
+    fn holding(tree: Tree, seed: u64) -> Self {
+        Self {
+            state: Rc::new(RefCell::new(State {
+                tree,
+                rng: Rng::new(seed),
+                faults: Faults::new(),
+                in_flight: BTreeMap::new(),
+                capacity_bytes: None,
+                read_only: false,
+                latency: (Duration::ZERO, Duration::ZERO),
+            })),
+        }
+    }
+
+    /// Plans a fault.
+    pub fn inject(&self, fault: Fault) {
+        self.state.borrow_mut().faults.plan(fault);
+    }
+
+    /// Forgets the faults that have not struck.
+    pub fn clear_faults(&self) {
+        self.state.borrow_mut().faults.clear();
+    }
+
+    /// Operations so far; the number of the next one.
+    pub fn operations(&self) -> u64 {
+        self.state.borrow().faults.operations()
+    }
+
+    /// Sums up everything that was done, in order.
+    pub fn trace_hash(&self) -> u64 {
+        self.state.borrow().faults.trace_hash()
+    }
+
+    /// Bounds the room; `None` is endless. More than that is `StorageFull`.
+    pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
+        self.state.borrow_mut().capacity_bytes = capacity_bytes;
+    }
+
+    /// Turns the disk read-only, or back.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.state.borrow_mut().read_only = read_only;
+    }
+
+    /// Makes operations take a random time between the two. With zeroes they take turns, no time.
+    pub fn set_latency(&self, min: Duration, max: Duration) {
+        self.state.borrow_mut().latency = (min, max);
+    }
+
+    /// Inverts a bit on the medium (position in bytes); the file need not be open.
+    pub fn flip(&self, path: &Path, position: u64, bit: u8) -> io::Result<()> {
+        let mut state = self.state.borrow_mut();
+        let file = state.tree.file(path)?;
+        state.tree.content_mut(file).flip(position, bit);
+        Ok(())
+    }
+
+    /// Puts a file there as if it had always been, with its directories. For setting a scene.
+    pub fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut tree = self.state.borrow().tree.clone();
+        let mut dir = PathBuf::from("/");
+        let names = components(path)?;
+        for name in &names[..names.len().saturating_sub(1)] {
+            let parent = dir.clone();
+            dir.push(name);
+            if !tree.exists(&dir) {
+                tree.create_dir(&dir)?;
+                tree.sync_dir(&parent)?;
+            }
+        }
+        if tree.exists(path) {
+            tree.remove_file(path)?;
+        }
+        tree.create_file(path, Content::durable(bytes))?;
+        tree.sync_dir(&dir)?;
+        self.state.borrow_mut().tree = tree;
+        Ok(())
+    }
+
+    /// What readers of a file would see, without an operation. For looking at a scene.
+    pub fn contents(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let state = self.state.borrow();
+        let file = state.tree.file(path)?;
+        Ok(state.tree.content(file).live().to_vec())
+    }
+
+    /// What a crash could not take away from a file, whatever its name is then.
+    pub fn durable_contents(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let state = self.state.borrow();
+        let file = state.tree.file(path)?;
+        Ok(state.tree.content(file).durable_bytes().to_vec())
+    }
+
+    /// Cuts the power and gives the disk as the next start finds it: each write, length and name
+    /// that was not synced is there, absent or torn, as `seed` has it. This disk is off afterwards.
+    #[must_use]
+    pub fn crash(&self, seed: u64) -> SimDisk {
+        let mut rng = Rng::new(seed);
+        let tree = self.end(&mut rng).crashed(&mut rng);
+        self.successor(tree, seed)
+    }
+
+    /// Kills the process and gives the disk as the next one finds it: all that was completed is
+    /// there (and still not durable), writes under way are there in parts. This disk is off afterwards.
+    #[must_use]
+    pub fn kill(&self, seed: u64) -> SimDisk {
+        let mut rng = Rng::new(seed);
+        let tree = self.end(&mut rng);
+        self.successor(tree, seed)
+    }
+
+    fn end(&self, rng: &mut Rng) -> Tree {
+        let mut state = self.state.borrow_mut();
+        state.faults.off = true;
+        let mut tree = state.tree.clone();
+        for (file, change) in state.in_flight.values() {
+            tree.content_mut(*file).apply_torn(change, rng);
+        }
+        tree
+    }
+
+    fn successor(&self, tree: Tree, seed: u64) -> SimDisk {
+        let next = Self::holding(tree, seed);
+        let state = self.state.borrow();
+        let mut after = next.state.borrow_mut();
+        after.capacity_bytes = state.capacity_bytes;
+        after.latency = state.latency;
+        drop(after);
+        next
+    }
+
+    /// An operation: `whole` if all goes well, `part` (may do nothing) if a fault strikes.
+    pub(super) async fn act<T>(
+        &self,
+        kind: OpKind,
+        path: &Path,
+        whole: impl FnOnce(&mut State) -> io::Result<T>,
+        part: impl FnOnce(&mut State),
+    ) -> io::Result<T> {
+        self.start(kind, path, part)?;
+        self.take_time().await;
+        self.finish(whole)
+    }
+
+    /// Counts the operation and lets a fault strike.
+    pub(super) fn start(
+        &self,
+        kind: OpKind,
+        path: &Path,
+        part: impl FnOnce(&mut State),
+    ) -> io::Result<()> {
+        let mut state = self.state.borrow_mut();
+        if state.faults.off {
+            return Err(power_off());
+        }
+        match state.faults.meet(kind, path) {
+            None if state.read_only && kind.mutates() => {
+                Err(io::ErrorKind::ReadOnlyFilesystem.into())
+            }
+            None => Ok(()),
+            Some(effect) => {
+                part(&mut state);
+                Err(match effect {
+                    Effect::Fail(kind) => io::Error::new(kind, "simulated fault"),
+                    Effect::PowerOff => power_off(),
+                })
+            }
+        }
+    }
+
+    pub(super) async fn take_time(&self) {
+        let (delay, turns) = {
+            let mut state = self.state.borrow_mut();
+            let (min, max) = state.latency;
+            let spread = u64::try_from(max.saturating_sub(min).as_nanos()).unwrap_or(u64::MAX);
+            let delay = min + Duration::from_nanos(state.rng.below(spread.saturating_add(1)));
+            (delay, state.rng.below(3))
+        };
+        if delay > Duration::ZERO {
+            tokio::time::sleep(delay).await;
+        }
+        for _ in 0..turns {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub(super) fn finish<T>(
+        &self,
+        whole: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut state = self.state.borrow_mut();
+        if state.faults.off {
+            return Err(power_off());
+        }
+        let result = whole(&mut state);
+        if let Err(error) = &result {
+            state.faults.note(format!("{:?}", error.kind()).as_bytes());
+        }
+        result
+    }
+
+    pub(super) fn with<T>(&self, access: impl FnOnce(&mut State) -> T) -> T {
+        access(&mut self.state.borrow_mut())
+    }
+
+    async fn make_dir(&self, dir: &Path) -> io::Result<()> {
+        let whole = |state: &mut State| state.tree.create_dir(dir).map(drop);
+        let part = |state: &mut State| {
+            if state.rng.chance(50) {
+                let _ = state.tree.create_dir(dir);
+            }
+        };
+        self.act(OpKind::CreateDir, dir, whole, part).await
+    }
+
+    /// Creates a small file, or empties the one that is there.
+    async fn create_small(&self, path: &Path) -> io::Result<NodeId> {
+        let create = |state: &mut State| {
+            if state.tree.exists(path) {
+                let file = state.tree.file(path)?;
+                state.tree.content_mut(file).apply(Change::SetLen(0));
+                return Ok(file);
+            }
+            state.tree.create_file(path, Content::default())
+        };
+        let part = |state: &mut State| {
+            if state.rng.chance(50) {
+                let _ = create(state);
+            }
+        };
+        self.act(OpKind::Create, path, create, part).await
+    }
+}
+
+impl State {
+    pub(super) fn with_rng(&mut self, act: impl FnOnce(&mut Tree, &mut Rng)) {
+        act(&mut self.tree, &mut self.rng);
+    }
+
+    /// Refuses when `growth` more bytes do not fit.
+    pub(super) fn check_room(&self, growth: u64) -> io::Result<()> {
+        let Some(capacity) = self.capacity_bytes else {
+            return Ok(());
+        };
+        if growth > 0 && self.tree.used_bytes() + growth > capacity {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+}
+
+impl Disk for SimDisk {
+    type File = SimFile;
+
+    async fn open(&self, path: &Path, how: Open) -> io::Result<SimFile> {
+        let kind = if how == Open::Create {
+            OpKind::Create
+        } else {
+            OpKind::Open
+        };
+        let whole = |state: &mut State| match how {
+            Open::Create => state.tree.create_file(path, Content::default()),
+            Open::Write if state.read_only => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+            Open::Write | Open::Read => state.tree.file(path),
+        };
+        let part = |state: &mut State| {
+            if how == Open::Create && state.rng.chance(50) {
+                let _ = state.tree.create_file(path, Content::default());
+            }
+        };
+        let node = self.act(kind, path, whole, part).await?;
+        Ok(SimFile::new(self.clone(), node, path, how))
+    }
+
+    async fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        let whole = |state: &mut State| state.tree.list(dir);
+        let names = self.act(OpKind::List, dir, whole, |_| ()).await?;
+        let entries = names.into_iter();
+        Ok(entries
+            .map(|(name, is_dir, len)| Entry { name, is_dir, len })
+            .collect())
+    }
+
+    async fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut at = PathBuf::from("/");
+        let mut parent = at.clone();
+        for name in components(dir)? {
+            parent.clone_from(&at);
+            at.push(name);
+            if !self.with(|state| state.tree.exists(&at)) {
+                self.make_dir(&at).await?;
+                self.sync_dir(&parent).await?;
+            }
+        }
+        self.sync_dir(&parent).await
+    }
+
+    async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let whole = |state: &mut State| state.tree.rename(from, to);
+        let part = |state: &mut State| {
+            if state.faults.off && state.rng.chance(50) {
+                let _ = state.tree.rename(from, to);
+            }
+        };
+        self.act(OpKind::Rename, from, whole, part).await
+    }
+
+    async fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let whole = |state: &mut State| state.tree.remove_file(path);
+        let part = |state: &mut State| {
+            if state.faults.off && state.rng.chance(50) {
+                let _ = state.tree.remove_file(path);
+            }
+        };
+        self.act(OpKind::RemoveFile, path, whole, part).await
+    }
+
+    async fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        let whole = |state: &mut State| state.tree.remove_dir(dir, u64::MAX);
+        let part = |state: &mut State| {
+            let unlinks = state.rng.below(8);
+            let _ = state.tree.remove_dir(dir, unlinks);
+        };
+        self.act(OpKind::RemoveDir, dir, whole, part).await
+    }
+
+    async fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let whole = |state: &mut State| state.tree.sync_dir(dir);
+        let part = |state: &mut State| {
+            if state.rng.chance(50) {
+                let _ = state.tree.sync_dir(dir);
+            }
+        };
+        self.act(OpKind::SyncDir, dir, whole, part).await
+    }
+
+    async fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let whole = |state: &mut State| {
+            let file = state.tree.file(path)?;
+            Ok(state.tree.content(file).live().to_vec())
+        };
+        self.act(OpKind::ReadFile, path, whole, |_| ()).await
+    }
+
+    async fn replace_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(".tmp");
+        let draft = PathBuf::from(draft);
+        let node = self.create_small(&draft).await?;
+        let file = SimFile::new(self.clone(), node, &draft, Open::Write);
+        file.write_any(0, bytes.to_vec().into()).await?;
+        file.sync_now().await?;
+        self.rename(&draft, path).await?;
+        self.sync_dir(path.parent().unwrap_or(Path::new("/"))).await
+    }
+
+    async fn space(&self, dir: &Path) -> io::Result<Space> {
+        let whole = |state: &mut State| {
+            let total = state.capacity_bytes.unwrap_or(1 << 60);
+            let free = total.saturating_sub(state.tree.used_bytes());
+            Ok(Space { free, total })
+        };
+        self.act(OpKind::Space, dir, whole, |_| ()).await
+    }
+}

@@ -1,0 +1,186 @@
+//! Which operation fails, and how; the record of what happened.
+//!
+//! Operations are numbered from 0 over the life of a disk, so "every k-th operation" can be tried by
+//! running a workload once to count and then once for each k.
+
+use std::io;
+use std::path::Path;
+
+/// Kinds of disk operations. `replace_file` and `create_dir` consist of several.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OpKind {
+    /// Opening a file that exists.
+    Open,
+    /// Creating a file, a segment or a small one.
+    Create,
+    /// A read of a segment file.
+    Read,
+    /// A write, of a segment file or of a small one.
+    Write,
+    /// A sync of a file.
+    Sync,
+    /// A reservation.
+    Allocate,
+    /// A change of length.
+    SetLen,
+    /// Asking a length.
+    Len,
+    /// Listing a directory.
+    List,
+    /// Making one directory.
+    CreateDir,
+    /// Renaming.
+    Rename,
+    /// Removing a file.
+    RemoveFile,
+    /// Removing a directory.
+    RemoveDir,
+    /// A sync of a directory.
+    SyncDir,
+    /// Reading a small file.
+    ReadFile,
+    /// Asking for room.
+    Space,
+}
+
+impl OpKind {
+    /// Whether it changes the disk.
+    pub fn mutates(self) -> bool {
+        !matches!(
+            self,
+            Self::Open | Self::Read | Self::Len | Self::List | Self::ReadFile | Self::Space
+        )
+    }
+}
+
+/// What becomes of a chosen operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// It fails. A write may have happened in parts; a sync drops what it should have made durable.
+    Fail(io::ErrorKind),
+    /// The power goes: it happens in parts, and it and all later operations fail ([`is_power_off`]).
+    PowerOff,
+}
+
+/// One fault, used up when it strikes.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// Lets this many matching operations pass.
+    pub skip: u64,
+    /// Matches operations of this kind only.
+    pub of: Option<OpKind>,
+    /// Matches paths that contain this only.
+    pub path_contains: Option<String>,
+    /// What happens then.
+    pub effect: Effect,
+}
+
+impl Fault {
+    /// On the `k`-th operation from now (0 is the next), whatever it is.
+    pub fn at(k: u64, effect: Effect) -> Self {
+        Self {
+            skip: k,
+            of: None,
+            path_contains: None,
+            effect,
+        }
+    }
+
+    /// On the `k`-th operation of a kind from now.
+    pub fn at_kind(k: u64, of: OpKind, effect: Effect) -> Self {
+        Self {
+            of: Some(of),
+            ..Self::at(k, effect)
+        }
+    }
+
+    fn matches(&self, kind: OpKind, path: &Path) -> bool {
+        self.of.is_none_or(|of| of == kind)
+            && self
+                .path_contains
+                .as_ref()
+                .is_none_or(|part| path.to_string_lossy().contains(part.as_str()))
+    }
+}
+
+/// The faults to come and the trace of what was.
+pub(super) struct Faults {
+    planned: Vec<Fault>,
+    operations: u64,
+    trace: u64,
+    pub(super) off: bool,
+}
+
+impl Faults {
+    pub(super) fn new() -> Self {
+        Self {
+            planned: Vec::new(),
+            operations: 0,
+            trace: 0xcbf2_9ce4_8422_2325,
+            off: false,
+        }
+    }
+
+    pub(super) fn plan(&mut self, fault: Fault) {
+        self.planned.push(fault);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.planned.clear();
+    }
+
+    pub(super) fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    pub(super) fn trace_hash(&self) -> u64 {
+        self.trace
+    }
+
+    /// Counts an operation and says what becomes of it.
+    pub(super) fn meet(&mut self, kind: OpKind, path: &Path) -> Option<Effect> {
+        self.operations += 1;
+        self.note(&[kind as u8]);
+        self.note(path.as_os_str().as_encoded_bytes());
+        let mut effect = None;
+        self.planned.retain_mut(|fault| {
+            if !fault.matches(kind, path) {
+                return true;
+            }
+            if fault.skip > 0 {
+                fault.skip -= 1;
+                return true;
+            }
+            effect.get_or_insert(fault.effect);
+            false
+        });
+        if let Some(effect) = effect {
+            self.off |= effect == Effect::PowerOff;
+            self.note(format!("{effect:?}").as_bytes());
+        }
+        effect
+    }
+
+    /// Adds something that happened to the trace (FNV-1a).
+    pub(super) fn note(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.trace = (self.trace ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+/// The error of a disk without power.
+#[derive(Debug, thiserror::Error)]
+#[error("simulated power off")]
+struct PowerOff;
+
+pub(super) fn power_off() -> io::Error {
+    io::Error::other(PowerOff)
+}
+
+/// Whether an error came from a simulated disk without power.
+pub fn is_power_off(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(<dyn std::error::Error + Send + Sync>::is::<PowerOff>)
+}

@@ -1,0 +1,216 @@
+//! A file of the simulated disk: alignment checked, failures latched, cancelled writes finished.
+//!
+//! Invariants: a write under way is visible to nobody until it ends, and a crash meanwhile tears it;
+//! a sync makes durable what was completed before it began, not what ended during it.
+
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use super::content::Change;
+use super::disk::{SimDisk, State};
+use super::fault::{OpKind, is_power_off};
+use super::tree::NodeId;
+use crate::disk::{BLOCK_BYTES, DiskFile, Open};
+use crate::latch::Latch;
+
+/// An open file; clones share it and its latch.
+#[derive(Clone)]
+pub struct SimFile {
+    disk: SimDisk,
+    node: NodeId,
+    path: Rc<Path>,
+    how: Open,
+    latch: Rc<Latch>,
+}
+
+impl SimFile {
+    pub(super) fn new(disk: SimDisk, node: NodeId, path: &Path, how: Open) -> Self {
+        Self {
+            disk,
+            node,
+            path: path.into(),
+            how,
+            latch: Rc::default(),
+        }
+    }
+
+    fn check_writable(&self) -> io::Result<()> {
+        if self.how == Open::Read {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "file opened for reading",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Remembers a failure, save the loss of power, which needs no memory.
+    fn watch<T>(&self, doing: &str, result: io::Result<T>) -> io::Result<T> {
+        match result {
+            Err(error) if is_power_off(&error) => Err(error),
+            result => self.latch.watch(doing, result),
+        }
+    }
+
+    /// A write at any alignment.
+    pub(super) async fn write_any(&self, position: u64, bytes: Bytes) -> io::Result<()> {
+        self.check_writable()?;
+        self.latch.check()?;
+        let result = self.write_once(position, bytes).await;
+        self.watch("write", result)
+    }
+
+    async fn write_once(&self, position: u64, bytes: Bytes) -> io::Result<()> {
+        let len = bytes.len() as u64;
+        let change = Change::Write {
+            position,
+            bytes: bytes.clone(),
+        };
+        self.disk.start(OpKind::Write, &self.path, |state| {
+            state.with_rng(|tree, rng| tree.content_mut(self.node).apply_torn(&change, rng));
+        })?;
+        let under_way = UnderWay::start(self, position, bytes)?;
+        self.disk.take_time().await;
+        self.disk.finish(|state| {
+            state.faults.note(&position.to_le_bytes());
+            state.faults.note(&len.to_le_bytes());
+            under_way.end(state);
+            Ok(())
+        })
+    }
+
+    /// A sync, latched.
+    pub(super) async fn sync_now(&self) -> io::Result<()> {
+        self.check_writable()?;
+        self.latch.check()?;
+        let mark = self.disk.with(|state| state.tree.content(self.node).mark());
+        let whole = |state: &mut State| {
+            state.tree.content_mut(self.node).sync(mark);
+            Ok(())
+        };
+        let part = |state: &mut State| {
+            state.with_rng(|tree, rng| tree.content_mut(self.node).sync_failed(rng));
+        };
+        let result = self.disk.act(OpKind::Sync, &self.path, whole, part).await;
+        self.watch("sync", result)
+    }
+}
+
+impl DiskFile for SimFile {
+    async fn write_at(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
+        assert!(
+            position.is_multiple_of(BLOCK_BYTES as u64),
+            "write at an unaligned position: {position}"
+        );
+        let mut bytes = Vec::with_capacity(parts.iter().map(Bytes::len).sum());
+        for part in &parts {
+            let aligned = part.len().is_multiple_of(BLOCK_BYTES)
+                && (part.is_empty() || part.as_ptr().align_offset(BLOCK_BYTES) == 0);
+            assert!(
+                aligned,
+                "write of an unaligned part of {} bytes",
+                part.len()
+            );
+            bytes.extend_from_slice(part);
+        }
+        // Parts are not needed any longer: what is under way is a copy, as in a device's queue.
+        drop(parts);
+        self.write_any(position, bytes.into()).await
+    }
+
+    async fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
+        let whole = |state: &mut State| {
+            let mut bytes = vec![0; len];
+            let count = state
+                .tree
+                .content(self.node)
+                .live()
+                .read(position, &mut bytes);
+            bytes.truncate(count);
+            Ok(bytes.into())
+        };
+        let disk = &self.disk;
+        disk.act(OpKind::Read, &self.path, whole, |_| ()).await
+    }
+
+    async fn sync(&self) -> io::Result<()> {
+        self.sync_now().await
+    }
+
+    async fn allocate(&self, len: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let whole = |state: &mut State| {
+            state.check_room(state.tree.content(self.node).growth_of_reservation(len))?;
+            state.tree.content_mut(self.node).apply(Change::Extend(len));
+            Ok(())
+        };
+        let part = |state: &mut State| {
+            if state.rng.chance(50) {
+                state.tree.content_mut(self.node).apply(Change::Extend(len));
+            }
+        };
+        let disk = &self.disk;
+        disk.act(OpKind::Allocate, &self.path, whole, part).await
+    }
+
+    async fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let whole = |state: &mut State| {
+            state.tree.content_mut(self.node).apply(Change::SetLen(len));
+            Ok(())
+        };
+        let part = |state: &mut State| {
+            if state.rng.chance(50) {
+                state.tree.content_mut(self.node).apply(Change::SetLen(len));
+            }
+        };
+        let disk = &self.disk;
+        disk.act(OpKind::SetLen, &self.path, whole, part).await
+    }
+
+    async fn len(&self) -> io::Result<u64> {
+        let whole = |state: &mut State| Ok(state.tree.content(self.node).live().len());
+        self.disk.act(OpKind::Len, &self.path, whole, |_| ()).await
+    }
+}
+
+/// A write between its start and its end. Dropped before the end (its future was), it happens all
+/// the same: a device does not forget a request because nobody waits for it.
+struct UnderWay<'a> {
+    file: &'a SimFile,
+    ticket: u64,
+}
+
+impl<'a> UnderWay<'a> {
+    fn start(file: &'a SimFile, position: u64, bytes: Bytes) -> io::Result<Self> {
+        let ticket = file.disk.with(|state| {
+            let content = state.tree.content(file.node);
+            state.check_room(content.growth_of_write(position, bytes.len() as u64))?;
+            state.faults.note(&bytes);
+            let ticket = state.faults.operations();
+            let change = Change::Write { position, bytes };
+            state.in_flight.insert(ticket, (file.node, change));
+            io::Result::Ok(ticket)
+        })?;
+        Ok(Self { file, ticket })
+    }
+
+    fn end(&self, state: &mut State) {
+        if let Some((node, change)) = state.in_flight.remove(&self.ticket) {
+            state.tree.content_mut(node).apply(change);
+        }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.file.disk.with(|state| {
+            if !state.faults.off {
+                self.end(state);
+            }
+        });
+    }
+}

@@ -6,4 +6,7 @@
 
 #![warn(clippy::iter_over_hash_type)]
 
+pub mod image;
 pub mod options;
+
+pub use image::OFFSETS_TOPIC;

@@ -1,0 +1,213 @@
+//! The cluster's metadata as one immutable value: topics, partitions, settings, brokers, features.
+//!
+//! An image is what the metadata log says up to an offset. [`Image::replay`] is the only mutator, so that a restart and
+//! normal running are the same path. Clones share everything that did not change (an `Arc` per map and per topic).
+//! Invariants: every topic is found by name and by id; a partition's leader epoch grows by one whenever a change names a
+//! leader, the same one too, and its partition epoch by one with every change; a deleted topic's settings are gone.
+//! Not here: which records to write (`controller`), reading and writing them (`controller/metadata_log.rs`).
+
+mod cluster;
+mod replay;
+mod resource;
+mod snapshot;
+mod transaction;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use wire::records::metadata::{MetadataVersion, OpaqueRecord};
+use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, Uuid};
+
+pub use cluster::{BrokerRegistration, ControllerRegistration};
+pub use replay::ReplayError;
+pub use resource::{ResourceSettings, ResourceType};
+pub use transaction::Replayer;
+
+/// Features that this broker supports: name, lowest and highest level.
+pub const SUPPORTED_FEATURES: [(&str, i16, i16); 2] = [
+    ("kraft.version", 0, 1),
+    (
+        MetadataVersion::FEATURE,
+        MetadataVersion::V3_3.0,
+        MetadataVersion::V4_3.0,
+    ),
+];
+
+/// The topic that holds groups and their offsets.
+pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
+/// Topics that belong to Kafka itself.
+pub const INTERNAL_TOPICS: [&str; 3] =
+    [OFFSETS_TOPIC, "__transaction_state", "__share_group_state"];
+
+/// True for the topics that Kafka keeps for itself.
+pub fn is_internal(topic: &str) -> bool {
+    INTERNAL_TOPICS.contains(&topic)
+}
+
+/// What the metadata log says up to an offset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Image {
+    topics: Arc<BTreeMap<Arc<str>, Arc<TopicImage>>>,
+    names: Arc<BTreeMap<TopicId, Arc<str>>>,
+    settings: Arc<BTreeMap<ResourceType, ResourceSettings>>,
+    brokers: Arc<BTreeMap<i32, Arc<BrokerRegistration>>>,
+    controllers: Arc<BTreeMap<i32, Arc<ControllerRegistration>>>,
+    features: Arc<BTreeMap<String, i16>>,
+    opaque: Arc<Vec<OpaqueRecord>>,
+    next_producer_id: i64,
+    applied: Applied,
+}
+
+/// Where in the log an image stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// Offset of the last record applied; -1 for none.
+    pub offset: Offset,
+    /// Leader epoch of that record.
+    pub epoch: LeaderEpoch,
+    /// Append time of that record.
+    pub timestamp: TimestampMs,
+}
+
+/// A topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicImage {
+    /// Its id.
+    pub id: TopicId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its partitions by index.
+    pub partitions: BTreeMap<i32, PartitionImage>,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionImage {
+    /// Replicas by preference.
+    pub replicas: Vec<i32>,
+    /// Log directory of each replica.
+    pub directories: Vec<Uuid>,
+    /// In-sync replicas.
+    pub isr: Vec<i32>,
+    /// Replicas on their way out.
+    pub removing: Vec<i32>,
+    /// Replicas on their way in.
+    pub adding: Vec<i32>,
+    /// Eligible leader replicas.
+    pub eligible: Vec<i32>,
+    /// Members of the last in-sync set.
+    pub last_known_eligible: Vec<i32>,
+    /// The leader; -1 when there is none.
+    pub leader: i32,
+    /// True while the leader recovers from an unclean election.
+    pub recovering: bool,
+    /// Version of the leadership.
+    pub leader_epoch: i32,
+    /// Version of everything here.
+    pub partition_epoch: i32,
+}
+
+impl Image {
+    /// What an empty log says.
+    pub fn empty() -> Self {
+        Self {
+            topics: Arc::default(),
+            names: Arc::default(),
+            settings: Arc::default(),
+            brokers: Arc::default(),
+            controllers: Arc::default(),
+            features: Arc::default(),
+            opaque: Arc::default(),
+            next_producer_id: 0,
+            applied: Applied {
+                offset: Offset(-1),
+                epoch: LeaderEpoch(0),
+                timestamp: TimestampMs(0),
+            },
+        }
+    }
+
+    /// The topics, by name.
+    pub fn topics(&self) -> impl Iterator<Item = &Arc<TopicImage>> {
+        self.topics.values()
+    }
+
+    /// The topics whose name is not less than `from`, by name.
+    pub fn topics_from(&self, from: &str) -> impl Iterator<Item = &Arc<TopicImage>> {
+        let from = (std::ops::Bound::Included(from), std::ops::Bound::Unbounded);
+        self.topics.range::<str, _>(from).map(|(_, topic)| topic)
+    }
+
+    /// The topic called `name`.
+    pub fn topic_by_name(&self, name: &str) -> Option<&Arc<TopicImage>> {
+        self.topics.get(name)
+    }
+
+    /// The topic with this id.
+    pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<TopicImage>> {
+        self.topics.get(self.names.get(&id)?)
+    }
+
+    /// The settings of a resource that the log knows; no defaults.
+    pub fn settings(&self, kind: ResourceType, name: &str) -> Option<&BTreeMap<String, String>> {
+        self.settings.get(&kind)?.get(name).map(AsRef::as_ref)
+    }
+
+    /// Value of one setting of a resource.
+    pub fn setting(&self, kind: ResourceType, resource: &str, name: &str) -> Option<&str> {
+        Some(self.settings(kind, resource)?.get(name)?.as_str())
+    }
+
+    /// A broker, fenced or not.
+    pub fn broker(&self, id: NodeId) -> Option<&Arc<BrokerRegistration>> {
+        self.brokers.get(&id.0)
+    }
+
+    /// The brokers, fenced or not, by id.
+    pub fn brokers(&self) -> impl Iterator<Item = &Arc<BrokerRegistration>> {
+        self.brokers.values()
+    }
+
+    /// Features with the level that the cluster agreed on.
+    pub fn finalized_features(&self) -> impl Iterator<Item = (&str, i16)> {
+        self.features
+            .iter()
+            .map(|(name, level)| (name.as_str(), *level))
+    }
+
+    /// The agreed level of a feature; 0 when it is off.
+    pub fn feature(&self, name: &str) -> i16 {
+        self.features.get(name).copied().unwrap_or(0)
+    }
+
+    /// The level that decides how records are written.
+    pub fn metadata_version(&self) -> MetadataVersion {
+        match self.feature(MetadataVersion::FEATURE) {
+            0 => MetadataVersion::V3_3,
+            level => MetadataVersion(level),
+        }
+    }
+
+    /// First producer id that was never handed out.
+    pub fn next_producer_id(&self) -> i64 {
+        self.next_producer_id
+    }
+
+    /// Records that are kept without being understood: ACLs, SCRAM credentials, quotas, tokens.
+    pub fn opaque_records(&self) -> &[OpaqueRecord] {
+        &self.opaque
+    }
+
+    /// Where in the log this is.
+    pub fn applied(&self) -> Applied {
+        self.applied
+    }
+
+    /// Offset of the last record applied; -1 for none.
+    pub fn last_applied_offset(&self) -> Offset {
+        self.applied.offset
+    }
+}
+
+#[cfg(test)]
+mod tests;

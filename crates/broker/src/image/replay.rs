@@ -1,0 +1,241 @@
+//! Applying one record to an image: the only way in which an image changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use wire::records::metadata::{
+    BrokerRegistrationChangeRecord, ConfigRecord, MetadataRecord, PartitionChangeRecord,
+    PartitionRecord, TopicRecord,
+};
+use wire::types::TopicId;
+
+use super::{
+    Applied, BrokerRegistration, ControllerRegistration, Image, PartitionImage, ResourceType,
+    TopicImage,
+};
+
+const NO_LEADER_CHANGE: i32 = -2;
+
+/// A record that does not fit the image: the log contradicts itself, and must not be continued.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// A topic that is not there.
+    #[error("a metadata record names topic id {0}, which does not exist")]
+    Topic(TopicId),
+    /// A partition that is not there.
+    #[error("a metadata record names partition {1} of topic id {0}, which does not exist")]
+    Partition(TopicId, i32),
+    /// A broker that is not there, or not in this epoch.
+    #[error("a metadata record names broker {id} in epoch {epoch}, which is not registered")]
+    Broker {
+        /// The broker.
+        id: i32,
+        /// The epoch.
+        epoch: i64,
+    },
+    /// Replicas and directories of a partition differ in number.
+    #[error(
+        "a metadata record gives partition {1} of topic id {0} another number of directories than replicas"
+    )]
+    Directories(TopicId, i32),
+}
+
+impl Image {
+    /// Applies one record. Transaction records do nothing here: see [`super::Replayer`].
+    pub fn replay(&mut self, record: MetadataRecord) -> Result<(), ReplayError> {
+        match record {
+            MetadataRecord::Topic(record) => self.create_topic(&record),
+            MetadataRecord::Partition(record) => self.set_partition(&record)?,
+            MetadataRecord::PartitionChange(record) => self.change_partition(&record)?,
+            MetadataRecord::RemoveTopic(record) => self.remove_topic(TopicId(record.topic_id))?,
+            MetadataRecord::ClearElr(record) => self.clear_eligible(&record.topic_name),
+            MetadataRecord::Config(record) => self.set_setting(record),
+            MetadataRecord::FeatureLevel(record) => {
+                let features = Arc::make_mut(&mut self.features);
+                if record.feature_level == 0 {
+                    features.remove(&record.name);
+                } else {
+                    features.insert(record.name, record.feature_level);
+                }
+            }
+            MetadataRecord::RegisterBroker(record) => {
+                let broker = BrokerRegistration::from(record);
+                Arc::make_mut(&mut self.brokers).insert(broker.id, Arc::new(broker));
+            }
+            MetadataRecord::UnregisterBroker(record) => {
+                Arc::make_mut(&mut self.brokers).remove(&record.broker_id);
+            }
+            MetadataRecord::FenceBroker(record) => self.fence(record.id, record.epoch, 1)?,
+            MetadataRecord::UnfenceBroker(record) => self.fence(record.id, record.epoch, -1)?,
+            MetadataRecord::BrokerRegistrationChange(record) => self.change_broker(&record)?,
+            MetadataRecord::RegisterController(record) => {
+                let controller = Arc::new(ControllerRegistration(record));
+                let id = controller.0.controller_id;
+                Arc::make_mut(&mut self.controllers).insert(id, controller);
+            }
+            MetadataRecord::ProducerIds(record) => self.next_producer_id = record.next_producer_id,
+            MetadataRecord::Opaque(record) => Arc::make_mut(&mut self.opaque).push(record),
+            MetadataRecord::NoOp(_)
+            | MetadataRecord::BeginTransaction(_)
+            | MetadataRecord::EndTransaction(_)
+            | MetadataRecord::AbortTransaction(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Notes how far the log was applied.
+    pub fn advance(&mut self, applied: Applied) {
+        self.applied = applied;
+    }
+
+    fn create_topic(&mut self, record: &TopicRecord) {
+        let name: Arc<str> = record.name.as_str().into();
+        let id = TopicId(record.topic_id);
+        let topic = TopicImage {
+            id,
+            name: Arc::clone(&name),
+            partitions: BTreeMap::new(),
+        };
+        Arc::make_mut(&mut self.names).insert(id, Arc::clone(&name));
+        Arc::make_mut(&mut self.topics).insert(name, Arc::new(topic));
+    }
+
+    fn remove_topic(&mut self, id: TopicId) -> Result<(), ReplayError> {
+        let name = Arc::make_mut(&mut self.names)
+            .remove(&id)
+            .ok_or(ReplayError::Topic(id))?;
+        Arc::make_mut(&mut self.topics).remove(&name);
+        let settings = Arc::make_mut(&mut self.settings);
+        if let Some(topics) = settings.get_mut(&ResourceType::TOPIC) {
+            topics.remove(name.as_ref());
+        }
+        Ok(())
+    }
+
+    fn topic_mut(&mut self, id: TopicId) -> Result<&mut TopicImage, ReplayError> {
+        let name = self.names.get(&id).ok_or(ReplayError::Topic(id))?;
+        Arc::make_mut(&mut self.topics)
+            .get_mut(name)
+            .map(Arc::make_mut)
+            .ok_or(ReplayError::Topic(id))
+    }
+
+    fn set_partition(&mut self, record: &PartitionRecord) -> Result<(), ReplayError> {
+        let id = TopicId(record.topic_id);
+        let directories = record.directories.len();
+        if directories != 0 && directories != record.replicas.len() {
+            return Err(ReplayError::Directories(id, record.partition_id));
+        }
+        self.topic_mut(id)?
+            .partitions
+            .insert(record.partition_id, PartitionImage::from(record));
+        Ok(())
+    }
+
+    fn change_partition(&mut self, record: &PartitionChangeRecord) -> Result<(), ReplayError> {
+        let id = TopicId(record.topic_id);
+        self.topic_mut(id)?
+            .partitions
+            .get_mut(&record.partition_id)
+            .ok_or(ReplayError::Partition(id, record.partition_id))?
+            .change(record);
+        Ok(())
+    }
+
+    fn clear_eligible(&mut self, topic: &str) {
+        for (name, image) in Arc::make_mut(&mut self.topics) {
+            if topic.is_empty() || name.as_ref() == topic {
+                for partition in Arc::make_mut(image).partitions.values_mut() {
+                    partition.eligible.clear();
+                    partition.last_known_eligible.clear();
+                }
+            }
+        }
+    }
+
+    fn set_setting(&mut self, record: ConfigRecord) {
+        let kinds = Arc::make_mut(&mut self.settings);
+        let resources = kinds.entry(ResourceType(record.resource_type)).or_default();
+        let resource = Arc::make_mut(resources.entry(record.resource_name.clone()).or_default());
+        match record.value {
+            Some(value) => {
+                resource.insert(record.name, value);
+            }
+            None => {
+                resource.remove(&record.name);
+            }
+        }
+        if resource.is_empty() {
+            resources.remove(&record.resource_name);
+        }
+    }
+
+    fn fence(&mut self, id: i32, epoch: i64, fenced: i8) -> Result<(), ReplayError> {
+        self.change_broker(&BrokerRegistrationChangeRecord {
+            broker_id: id,
+            broker_epoch: epoch,
+            fenced,
+            ..BrokerRegistrationChangeRecord::default()
+        })
+    }
+
+    fn change_broker(
+        &mut self,
+        record: &BrokerRegistrationChangeRecord,
+    ) -> Result<(), ReplayError> {
+        let (id, epoch) = (record.broker_id, record.broker_epoch);
+        let broker = Arc::make_mut(&mut self.brokers)
+            .get_mut(&id)
+            .filter(|broker| broker.epoch == epoch)
+            .ok_or(ReplayError::Broker { id, epoch })?;
+        Arc::make_mut(broker).change(record);
+        Ok(())
+    }
+}
+
+impl From<&PartitionRecord> for PartitionImage {
+    fn from(record: &PartitionRecord) -> Self {
+        Self {
+            replicas: record.replicas.clone(),
+            directories: record.directories.clone(),
+            isr: record.isr.clone(),
+            removing: record.removing_replicas.clone(),
+            adding: record.adding_replicas.clone(),
+            eligible: record.eligible_leader_replicas.clone().unwrap_or_default(),
+            last_known_eligible: record.last_known_elr.clone().unwrap_or_default(),
+            leader: record.leader,
+            recovering: record.leader_recovery_state == 1,
+            leader_epoch: record.leader_epoch,
+            partition_epoch: record.partition_epoch,
+        }
+    }
+}
+
+impl PartitionImage {
+    fn change(&mut self, record: &PartitionChangeRecord) {
+        let replace = |field: &mut Vec<i32>, new: &Option<Vec<i32>>| {
+            if let Some(new) = new {
+                field.clone_from(new);
+            }
+        };
+        replace(&mut self.replicas, &record.replicas);
+        replace(&mut self.isr, &record.isr);
+        replace(&mut self.removing, &record.removing_replicas);
+        replace(&mut self.adding, &record.adding_replicas);
+        replace(&mut self.eligible, &record.eligible_leader_replicas);
+        replace(&mut self.last_known_eligible, &record.last_known_elr);
+        if let Some(directories) = &record.directories {
+            self.directories.clone_from(directories);
+        }
+        if record.leader != NO_LEADER_CHANGE {
+            self.leader = record.leader;
+            self.leader_epoch += 1;
+        }
+        match record.leader_recovery_state {
+            0 => self.recovering = false,
+            1 => self.recovering = true,
+            _ => {}
+        }
+        self.partition_epoch += 1;
+    }
+}

@@ -1,0 +1,53 @@
+//! The small files of a log directory and of a partition's directory, in Kafka's formats: bytes to values and back.
+//!
+//! Every `parse` names file and line of what it cannot read; none guesses. Every `encode` gives the bytes that Kafka
+//! writes. Layouts: `docs/formats/checkpoints.md`.
+//! It does not read or write files: `platform::Disk::read_file` and `replace_file` do, which never leave half a file.
+
+pub mod clean_shutdown;
+pub mod leader_epochs;
+mod lines;
+pub mod meta_properties;
+pub mod offsets;
+pub mod partition_metadata;
+pub mod properties;
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// A file that is not what its name says.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{}, line {line}: expected {expected}, found {found:?}", .file.display())]
+pub struct Malformed {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+    /// What belongs there.
+    pub expected: &'static str,
+    /// What is there, shortened.
+    pub found: String,
+}
+
+const FOUND_CHARS_MAX: usize = 80;
+
+impl Malformed {
+    pub(crate) fn new(file: &Path, line: usize, expected: &'static str, found: &str) -> Self {
+        Self {
+            file: file.to_path_buf(),
+            line,
+            expected,
+            found: found.chars().take(FOUND_CHARS_MAX).collect(),
+        }
+    }
+}
+
+/// The bytes as text.
+pub(crate) fn text<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, Malformed> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
+        let line = valid.split(|&byte| byte == b'\n').count();
+        Malformed::new(file, line, "text in UTF-8", "other bytes")
+    })
+}

@@ -1,0 +1,79 @@
+//! The frame that Kafka's checkpoint files share: a line with the version (0), one with the number of entries, and a
+//! line of fields separated by white space for each entry.
+
+use std::path::Path;
+use std::str::FromStr;
+
+use super::{Malformed, text};
+
+/// One entry of a checkpoint file, to be taken apart field by field.
+pub(super) struct Entry<'a> {
+    file: &'a Path,
+    line: usize,
+    text: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    /// Its fields; exactly `N`.
+    pub(super) fn fields<const N: usize>(
+        &self,
+        expected: &'static str,
+    ) -> Result<[&'a str; N], Malformed> {
+        let fields: Vec<&str> = self.text.split_whitespace().collect();
+        fields.try_into().map_err(|_| self.malformed(expected))
+    }
+
+    /// A field as a number that is at least `min`.
+    pub(super) fn number<T: FromStr + PartialOrd + Copy>(
+        &self,
+        field: &str,
+        min: T,
+        expected: &'static str,
+    ) -> Result<T, Malformed> {
+        match field.parse() {
+            Ok(number) if number >= min => Ok(number),
+            _ => Err(self.malformed(expected)),
+        }
+    }
+
+    pub(super) fn malformed(&self, expected: &'static str) -> Malformed {
+        Malformed::new(self.file, self.line, expected, self.text)
+    }
+}
+
+/// The entries of a checkpoint file, as many as it says.
+pub(super) fn entries<'a>(file: &'a Path, bytes: &'a [u8]) -> Result<Vec<Entry<'a>>, Malformed> {
+    let mut lines = text(file, bytes)?.lines().zip(1_usize..);
+    let (version, _) = lines.next().unwrap_or(("", 1));
+    if version.trim() != "0" {
+        return Err(Malformed::new(file, 1, "the version, 0", version));
+    }
+    let (count, _) = lines.next().unwrap_or(("", 2));
+    let count: usize = count
+        .trim()
+        .parse()
+        .map_err(|_| Malformed::new(file, 2, "the number of entries", count))?;
+    let entries: Vec<_> = lines
+        .map(|(text, line)| Entry { file, line, text })
+        .collect();
+    if entries.len() != count {
+        let found = format!("{} entries", entries.len());
+        return Err(Malformed::new(
+            file,
+            2,
+            "the number of entries that follow",
+            &found,
+        ));
+    }
+    Ok(entries)
+}
+
+/// A checkpoint file with these entries.
+pub(super) fn file(entries: impl ExactSizeIterator<Item = String>) -> Vec<u8> {
+    let mut text = format!("0\n{}\n", entries.len());
+    for entry in entries {
+        text.push_str(&entry);
+        text.push('\n');
+    }
+    text.into_bytes()
+}

@@ -1,0 +1,169 @@
+//! `meta.properties`, version 1: to which cluster and node a log directory belongs, and its own id.
+//!
+//! A broker refuses a directory of another cluster or node, so that a wrong mount is not taken for an empty disk.
+
+use std::path::Path;
+
+use wire::types::{NodeId, TimestampMs, Uuid, uuid_from_base64, uuid_to_base64};
+
+use super::Malformed;
+use super::properties::{self, encode_entry};
+
+/// Name of the file.
+pub const FILE: &str = "meta.properties";
+
+/// What the file says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MetaProperties {
+    /// Name of the cluster.
+    pub cluster_id: String,
+    /// The node that owns the directory.
+    pub node_id: NodeId,
+    /// Identity of this directory; absent in directories formatted by older versions.
+    pub directory_id: Option<Uuid>,
+}
+
+/// Reads the file. Unknown keys are ignored: later versions add some.
+pub fn parse(file: &Path, bytes: &[u8]) -> Result<MetaProperties, Malformed> {
+    let entries = properties::parse(file, bytes)?;
+    let last_line = entries.last().map_or(1, |entry| entry.line);
+    let find = |key: &str, expected: &'static str| {
+        entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .ok_or_else(|| Malformed::new(file, last_line, expected, "no such key"))
+    };
+    let version = find("version", "the key `version`")?;
+    if version.value != "1" {
+        return Err(Malformed::new(
+            file,
+            version.line,
+            "version 1",
+            &version.value,
+        ));
+    }
+    let cluster_id = find("cluster.id", "the key `cluster.id`")?;
+    if cluster_id.value.is_empty() {
+        return Err(Malformed::new(
+            file,
+            cluster_id.line,
+            "the id of a cluster",
+            "",
+        ));
+    }
+    let node_id = find("node.id", "the key `node.id`")?;
+    let node = match node_id.value.parse() {
+        Ok(node) if node >= 0 => NodeId(node),
+        _ => {
+            return Err(Malformed::new(
+                file,
+                node_id.line,
+                "a node id",
+                &node_id.value,
+            ));
+        }
+    };
+    let directory_id = match entries.iter().find(|entry| entry.key == "directory.id") {
+        None => None,
+        Some(entry) => Some(
+            uuid_from_base64(&entry.value)
+                .ok_or_else(|| Malformed::new(file, entry.line, "an id", &entry.value))?,
+        ),
+    };
+    Ok(MetaProperties {
+        cluster_id: cluster_id.value.clone(),
+        node_id: node,
+        directory_id,
+    })
+}
+
+/// The bytes of the file, with a comment that says when it was written, as Java's properties have it.
+pub fn encode(meta: &MetaProperties, now: TimestampMs) -> Vec<u8> {
+    let mut text = format!("#\n#{}\n", java_date(now));
+    text.push_str(&encode_entry("node.id", &meta.node_id.0.to_string()));
+    if let Some(id) = meta.directory_id {
+        text.push_str(&encode_entry("directory.id", &uuid_to_base64(id)));
+    }
+    text.push_str(&encode_entry("version", "1"));
+    text.push_str(&encode_entry("cluster.id", &meta.cluster_id));
+    text.into_bytes()
+}
+
+/// A time in UTC the way Java prints dates: `Sat Nov 21 09:25:41 UTC 2026`.
+fn java_date(at: TimestampMs) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let seconds = at.0.div_euclid(1000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Years that begin in March put the leap day last; 400 of them repeat, beginning with 0000-03-01.
+    let day = days + 719_468;
+    let (cycle, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year_of_cycle = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+    let march_month = (5 * day + 2) / 153;
+    let month = (march_month + 2) % 12;
+    let year = cycle * 400 + year_of_cycle + i64::from(month < 2);
+    let index = |value: i64| usize::try_from(value).unwrap_or_default();
+    format!(
+        "{} {} {:02} {:02}:{:02}:{:02} UTC {year:04}",
+        DAYS[index(days.rem_euclid(7))],
+        MONTHS[index(month)],
+        day - (153 * march_month + 2) / 5 + 1,
+        second / 3600,
+        second / 60 % 60,
+        second % 60,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_printed_as_java_prints_them() {
+        let check = |ms, expect: &str| assert_eq!(java_date(TimestampMs(ms)), expect);
+        check(0, "Thu Jan 01 00:00:00 UTC 1970");
+        check(951_782_400_000, "Tue Feb 29 00:00:00 UTC 2000");
+        check(1_795_253_141_999, "Sat Nov 21 09:25:41 UTC 2026");
+        check(-1, "Wed Dec 31 23:59:59 UTC 1969");
+        check(4_107_542_400_000, "Mon Mar 01 00:00:00 UTC 2100");
+    }
+
+    #[test]
+    fn errors_name_the_line_and_the_key() {
+        let check = |text: &str, expect: &str| {
+            let error = parse(Path::new("m"), text.as_bytes()).map_err(|error| error.to_string());
+            assert_eq!(error.err().as_deref(), Some(expect), "{text:?}");
+        };
+        check(
+            "",
+            "m, line 1: expected the key `version`, found \"no such key\"",
+        );
+        check("version=0\n", "m, line 1: expected version 1, found \"0\"");
+        check(
+            "version=1\n\nnode.id=1\n",
+            "m, line 3: expected the key `cluster.id`, found \"no such key\"",
+        );
+        check(
+            "version=1\ncluster.id=c\nnode.id=x",
+            "m, line 3: expected a node id, found \"x\"",
+        );
+        check(
+            "version=1\ncluster.id=c\nnode.id=1\ndirectory.id=zz",
+            "m, line 4: expected an id, found \"zz\"",
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let meta = MetaProperties {
+            cluster_id: "a b=c".to_owned(),
+            node_id: NodeId(7),
+            directory_id: Some(Uuid::from_u128(1 << 100)),
+        };
+        let bytes = encode(&meta, TimestampMs(0));
+        assert_eq!(parse(Path::new("m"), &bytes), Ok(meta));
+    }
+}

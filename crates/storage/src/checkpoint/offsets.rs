@@ -1,0 +1,121 @@
+//! Offset checkpoints: one offset for every partition of a log directory.
+//!
+//! Three files have this form: up to where each log is known to be flushed, where each log starts when that is past its
+//! first segment, and each high watermark.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use wire::types::{Offset, TopicPartition};
+
+use super::{Malformed, lines};
+
+/// Offsets below which each log is durable; recovery starts there.
+pub const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
+/// Log start offsets.
+pub const LOG_STARTS: &str = "log-start-offset-checkpoint";
+/// High watermarks.
+pub const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
+
+/// Reads an offset checkpoint, in the order of the file. A partition that occurs twice is an error.
+pub fn parse(file: &Path, bytes: &[u8]) -> Result<Vec<(TopicPartition, Offset)>, Malformed> {
+    let mut seen = std::collections::HashSet::new();
+    let mut offsets = Vec::new();
+    for entry in lines::entries(file, bytes)? {
+        let [topic, partition, offset] = entry.fields("topic, partition and offset")?;
+        let partition = TopicPartition {
+            topic: Arc::from(topic),
+            partition: entry.number(partition, 0, "a partition from 0 on")?,
+        };
+        let offset = Offset(entry.number(offset, 0, "an offset from 0 on")?);
+        if !seen.insert(partition.clone()) {
+            return Err(entry.malformed("each partition once"));
+        }
+        offsets.push((partition, offset));
+    }
+    Ok(offsets)
+}
+
+/// The bytes of an offset checkpoint.
+pub fn encode(offsets: &[(TopicPartition, Offset)]) -> Vec<u8> {
+    lines::file(
+        offsets
+            .iter()
+            .map(|(tp, offset)| format!("{} {} {offset}", tp.topic, tp.partition)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str, expect: &str) {
+        let found = match parse(Path::new("f"), text.as_bytes()) {
+            Ok(offsets) => format!("{}", offsets.len()),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expect, "{text:?}");
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        check("0\n2\na 0 1\nb-c.d 12 9223372036854775807\n", "2");
+        check("0\n0\n", "0");
+        check("", "f, line 1: expected the version, 0, found \"\"");
+        check("1\n0\n", "f, line 1: expected the version, 0, found \"1\"");
+        check(
+            "0\nx\n",
+            "f, line 2: expected the number of entries, found \"x\"",
+        );
+        check(
+            "0\n2\na 0 1\n",
+            "f, line 2: expected the number of entries that follow, found \"1 entries\"",
+        );
+        check(
+            "0\n2\na 0 1\nb 0\n",
+            "f, line 4: expected topic, partition and offset, found \"b 0\"",
+        );
+        check(
+            "0\n1\na 0 -1\n",
+            "f, line 3: expected an offset from 0 on, found \"a 0 -1\"",
+        );
+        check(
+            "0\n1\na x 1\n",
+            "f, line 3: expected a partition from 0 on, found \"a x 1\"",
+        );
+        check(
+            "0\n2\na 0 1\na 0 2\n",
+            "f, line 4: expected each partition once, found \"a 0 2\"",
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_named_by_line() {
+        let error = parse(Path::new("f"), b"0\n1\na 0 \xff\n").unwrap_err();
+        assert_eq!(error.line, 3);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(entries: Vec<(u8, u16, u32)>) {
+            let mut offsets: Vec<_> = entries
+                .iter()
+                .map(|(topic, partition, offset)| {
+                    let topic = Arc::from(format!("topic.{topic}_x-y"));
+                    let partition = i32::from(*partition);
+                    (TopicPartition { topic, partition }, Offset(i64::from(*offset)))
+                })
+                .collect();
+            offsets.sort();
+            offsets.dedup_by(|a, b| a.0 == b.0);
+            prop_assert_eq!(parse(Path::new("f"), &encode(&offsets)), Ok(offsets));
+        }
+
+        #[test]
+        fn any_bytes_parse_or_fail(bytes: Vec<u8>) {
+            let _ = parse(Path::new("f"), &bytes);
+        }
+    }
+}

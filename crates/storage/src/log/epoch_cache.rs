@@ -1,0 +1,225 @@
+//! Leader epochs of one log: with which offset each epoch began. Kept on disk as `leader-epoch-checkpoint`.
+//!
+//! With it a follower finds where its log and the leader's part ways: the end of an epoch is the start of the next.
+//! Invariant: epochs and start offsets both grow strictly.
+//! It does not write the file: a method that changes something says so, and the owner stores
+//! `checkpoint::leader_epochs::encode(cache.entries())`.
+
+use wire::types::{LeaderEpoch, Offset};
+
+/// An epoch and the offset of its first record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EpochStart {
+    /// The epoch.
+    pub epoch: LeaderEpoch,
+    /// Offset of the first record the leader of that epoch wrote (or would write).
+    pub start: Offset,
+}
+
+/// All epochs of one log.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EpochCache {
+    /// Growing strictly in both fields.
+    entries: Vec<EpochStart>,
+}
+
+impl EpochCache {
+    /// A cache with the given entries, as they were checkpointed. An entry that contradicts a later one gives way to
+    /// it, as in [`EpochCache::assign`].
+    pub fn new(entries: &[EpochStart]) -> Self {
+        let mut cache = Self::default();
+        for entry in entries {
+            cache.assign(entry.epoch, entry.start);
+        }
+        cache
+    }
+
+    /// Says that `epoch` begins at `start`. Entries that contradict it (a higher or equal epoch, or a start at or
+    /// past it) are dropped: the newest word counts. True when something changed.
+    ///
+    /// With epochs 1 from 0 and 3 from 20: `assign(4, 30)` adds, `assign(3, 25)` changes nothing,
+    /// `assign(3, 10)` leaves 1 from 0 and 3 from 10.
+    pub fn assign(&mut self, epoch: LeaderEpoch, start: Offset) -> bool {
+        if epoch.0 < 0 || start.0 < 0 {
+            return false;
+        }
+        if self
+            .entries
+            .last()
+            .is_some_and(|last| last.epoch == epoch && start >= last.start)
+        {
+            return false;
+        }
+        while self
+            .entries
+            .last()
+            .is_some_and(|last| last.epoch >= epoch || last.start >= start)
+        {
+            self.entries.pop();
+        }
+        self.entries.push(EpochStart { epoch, start });
+        true
+    }
+
+    /// The largest epoch not above `requested` that this log knows, and the offset after its last record;
+    /// `None` when the log cannot say: it has no epochs, or `requested` is past the latest.
+    ///
+    /// With epochs 1 from 0, 3 from 20 and a log end of 50: epoch 1 and 2 give (1, 20), 3 gives (3, 50), 4 nothing,
+    /// and 0 gives (0, 0): an epoch older than everything ends where the log begins.
+    pub fn end_offset_for(
+        &self,
+        requested: LeaderEpoch,
+        log_end: Offset,
+    ) -> Option<(LeaderEpoch, Offset)> {
+        if requested.0 < 0 {
+            return None;
+        }
+        let latest = self.entries.last()?;
+        if latest.epoch == requested {
+            return Some((requested, log_end));
+        }
+        let higher = self.entries.partition_point(|e| e.epoch <= requested);
+        let next = self.entries.get(higher)?;
+        let epoch = higher
+            .checked_sub(1)
+            .and_then(|floor| self.entries.get(floor))
+            .map_or(requested, |floor| floor.epoch);
+        Some((epoch, next.start))
+    }
+
+    /// The epoch in which the record at `offset` was written.
+    pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
+        let after = self.entries.partition_point(|e| e.start <= offset);
+        after
+            .checked_sub(1)
+            .and_then(|i| self.entries.get(i))
+            .map(|e| e.epoch)
+    }
+
+    /// Drops epochs that begin at or past `end`, because the log now ends there. True when something changed.
+    pub fn truncate_from_end(&mut self, end: Offset) -> bool {
+        let before = self.entries.len();
+        let keep = self.entries.partition_point(|e| e.start < end);
+        self.entries.truncate(keep);
+        self.entries.len() != before
+    }
+
+    /// Drops epochs that end before `start`, because the log now begins there; the epoch that `start` lies in begins
+    /// with it. True when something changed.
+    pub fn truncate_from_start(&mut self, start: Offset) -> bool {
+        let past = self.entries.partition_point(|e| e.start <= start);
+        let Some(first) = past
+            .checked_sub(1)
+            .and_then(|i| self.entries.get(i))
+            .copied()
+        else {
+            return false;
+        };
+        if past == 1 && first.start == start {
+            return false;
+        }
+        self.entries.drain(..past);
+        self.entries.insert(0, EpochStart { start, ..first });
+        true
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// The latest epoch.
+    pub fn latest(&self) -> Option<EpochStart> {
+        self.entries.last().copied()
+    }
+
+    /// All epochs, oldest first.
+    pub fn entries(&self) -> &[EpochStart] {
+        &self.entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(entries: &[(i32, i64)]) -> EpochCache {
+        let mut cache = EpochCache::default();
+        for &(epoch, start) in entries {
+            cache.assign(LeaderEpoch(epoch), Offset(start));
+        }
+        cache
+    }
+
+    fn check(cache: &EpochCache, expect: &[(i32, i64)]) {
+        let found: Vec<_> = cache
+            .entries()
+            .iter()
+            .map(|e| (e.epoch.0, e.start.0))
+            .collect();
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn the_newest_word_counts() {
+        check(
+            &cache(&[(1, 0), (3, 20), (4, 30)]),
+            &[(1, 0), (3, 20), (4, 30)],
+        );
+        check(&cache(&[(1, 0), (3, 20), (3, 25)]), &[(1, 0), (3, 20)]);
+        check(&cache(&[(1, 0), (3, 20), (3, 10)]), &[(1, 0), (3, 10)]);
+        check(&cache(&[(1, 0), (3, 20), (4, 20)]), &[(1, 0), (4, 20)]);
+        check(&cache(&[(1, 0), (3, 20), (2, 40)]), &[(1, 0), (2, 40)]);
+        check(&cache(&[(-1, 0), (0, -1)]), &[]);
+    }
+
+    #[test]
+    fn the_end_of_an_epoch_is_the_start_of_the_next() {
+        let cache = cache(&[(1, 5), (3, 20)]);
+        let end = |epoch| {
+            cache
+                .end_offset_for(LeaderEpoch(epoch), Offset(50))
+                .map(|(e, o)| (e.0, o.0))
+        };
+        assert_eq!([end(-1), end(4)], [None, None]);
+        assert_eq!(end(0), Some((0, 5)));
+        assert_eq!([end(1), end(2)], [Some((1, 20)); 2]);
+        assert_eq!(end(3), Some((3, 50)));
+        assert_eq!(
+            EpochCache::default().end_offset_for(LeaderEpoch(0), Offset(9)),
+            None
+        );
+    }
+
+    #[test]
+    fn truncation_keeps_the_epoch_that_the_bound_lies_in() {
+        let start = |at| {
+            let mut cache = cache(&[(1, 5), (3, 20), (4, 30)]);
+            let changed = cache.truncate_from_start(Offset(at));
+            (changed, cache)
+        };
+        check(&start(25).1, &[(3, 25), (4, 30)]);
+        check(&start(30).1, &[(4, 30)]);
+        check(&start(99).1, &[(4, 99)]);
+        assert!(!start(4).0 && !start(5).0 && start(6).0);
+        let end = |at| {
+            let mut cache = cache(&[(1, 5), (3, 20), (4, 30)]);
+            let changed = cache.truncate_from_end(Offset(at));
+            (changed, cache)
+        };
+        check(&end(31).1, &[(1, 5), (3, 20), (4, 30)]);
+        check(&end(30).1, &[(1, 5), (3, 20)]);
+        check(&end(0).1, &[]);
+        assert!(!end(31).0 && end(30).0);
+    }
+
+    #[test]
+    fn the_epoch_of_an_offset_is_the_last_one_that_began_before_it() {
+        let cache = cache(&[(1, 5), (3, 20)]);
+        let at = |offset| cache.epoch_at(Offset(offset)).map(|e| e.0);
+        assert_eq!(
+            [at(4), at(5), at(19), at(20)],
+            [None, Some(1), Some(1), Some(3)]
+        );
+    }
+}

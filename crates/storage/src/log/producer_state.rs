@@ -1,0 +1,258 @@
+//! What one partition knows of the producers that write to it: enough to refuse gaps, answer duplicates with the
+//! offsets of the first try, fence old epochs, and tell which transactions are still open.
+//!
+//! Life of a producer here: unknown (any first sequence is taken, since its state may have been deleted with its
+//! records) -> known (each batch has to follow the last) -> expired after `producer.id.expiration.ms` without a batch.
+//! A new epoch begins with sequence 0; an older one is refused.
+//! Life of a transaction: open from its first record -> decided by the marker -> stable once the high watermark passed
+//! the marker.
+//! Invariants: the same bytes replayed give the same state; [`ProducerStates::append`], `end_transaction` (both by
+//! way of [`ProducerStates::replay`] in recovery), `expire`, `advance_*` and `restore` are the only mutators.
+//! It does not: read or write snapshot files (`producer_state/snapshot.rs` codes them), check CRCs, know the clock.
+
+mod entry;
+mod error;
+mod marker;
+pub mod snapshot;
+mod transactions;
+
+use std::collections::BTreeMap;
+
+use wire::batch::BatchHeader;
+use wire::types::{Offset, ProducerId, TimestampMs};
+
+pub use entry::{AppendedBatch, BATCHES_KEPT_MAX, Producer};
+pub use error::ProducerError;
+pub use marker::{EndMarker, Outcome};
+pub use snapshot::ProducerSnapshot;
+use transactions::Transactions;
+
+use super::txn_index::AbortedTxn;
+
+/// Who appends: it says how much is checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// A producer: epoch and sequence.
+    Client,
+    /// A group coordinator's transactional offset commit: epoch only, there are no sequences.
+    Coordinator,
+}
+
+/// What to do with a batch that may be appended as far as its producer is concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProducerCheck {
+    /// Append it.
+    New,
+    /// It was appended before: answer with these offsets and append nothing.
+    Duplicate(AppendedBatch),
+}
+
+/// The producers of one partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProducerStates {
+    /// In order of the ids, so that snapshots are reproducible.
+    producers: BTreeMap<ProducerId, Producer>,
+    transactions: Transactions,
+    /// Everything below is accounted for.
+    end: Offset,
+}
+
+impl ProducerStates {
+    /// No producers; the log starts (or is replayed from) `start`.
+    pub fn new(start: Offset) -> Self {
+        Self {
+            producers: BTreeMap::new(),
+            transactions: Transactions::default(),
+            end: start,
+        }
+    }
+
+    /// The state that a snapshot taken at `end` describes, without the producers that have expired since.
+    pub fn restore(
+        end: Offset,
+        snapshots: &[ProducerSnapshot],
+        now_ms: i64,
+        expiration_ms: i64,
+    ) -> Self {
+        let mut states = Self::new(end);
+        for snapshot in snapshots {
+            let producer = Producer::restore(snapshot);
+            if producer.is_expired(now_ms, expiration_ms) {
+                continue;
+            }
+            if let Some(first) = producer.transaction_start() {
+                states.transactions.open(first, snapshot.producer_id);
+            }
+            states.producers.insert(snapshot.producer_id, producer);
+        }
+        states
+    }
+
+    /// Judges a batch of records before it gets offsets. Batches without a producer id are always new.
+    pub fn check(
+        &self,
+        header: &BatchHeader,
+        origin: Origin,
+    ) -> Result<ProducerCheck, ProducerError> {
+        let Some(producer) = self.producers.get(&header.producer_id) else {
+            return Ok(ProducerCheck::New);
+        };
+        if origin == Origin::Client
+            && let Some(batch) = producer.duplicate_of(header)
+        {
+            return Ok(ProducerCheck::Duplicate(batch));
+        }
+        producer.check_epoch(header)?;
+        if origin == Origin::Client {
+            producer.check_sequence(header)?;
+        }
+        producer.check_transaction(header)?;
+        Ok(ProducerCheck::New)
+    }
+
+    /// Judges a transaction marker before it gets an offset.
+    pub fn check_marker(
+        &self,
+        header: &BatchHeader,
+        marker: EndMarker,
+    ) -> Result<(), ProducerError> {
+        match self.producers.get(&header.producer_id) {
+            None => Ok(()),
+            Some(producer) => producer.check_marker(header, marker),
+        }
+    }
+
+    /// Takes note of a batch of records with its final offsets. Not judged again.
+    pub fn append(&mut self, header: &BatchHeader) {
+        self.end = header.next_offset();
+        if header.producer_id.0 < 0 {
+            return;
+        }
+        let producer = self
+            .producers
+            .entry(header.producer_id)
+            .or_insert_with(Producer::unknown);
+        if producer.append(header) {
+            self.transactions
+                .open(header.base_offset, header.producer_id);
+        }
+    }
+
+    /// Takes note of a transaction marker with its final offset. Returns what belongs into the transaction index when
+    /// the marker aborted a transaction that had records here.
+    pub fn end_transaction(
+        &mut self,
+        header: &BatchHeader,
+        marker: EndMarker,
+    ) -> Option<AbortedTxn> {
+        self.end = header.next_offset();
+        let producer = self
+            .producers
+            .entry(header.producer_id)
+            .or_insert_with(Producer::unknown);
+        let first_offset = producer.end_transaction(header, marker)?;
+        let last_offset = header.base_offset;
+        let last_stable_offset = self
+            .transactions
+            .first_open_of_others(header.producer_id)
+            .unwrap_or_else(|| last_offset.plus(1));
+        self.transactions.decide(first_offset, last_offset);
+        (marker.outcome == Outcome::Abort).then_some(AbortedTxn {
+            producer_id: header.producer_id,
+            first_offset,
+            last_offset,
+            last_stable_offset,
+        })
+    }
+
+    /// Takes note of any batch found in the log (recovery, or copied from a leader). `marker` is the first record of a
+    /// control batch, when it has one and it is a transaction marker. Returns what belongs into the transaction index.
+    pub fn replay(
+        &mut self,
+        header: &BatchHeader,
+        marker: Option<EndMarker>,
+    ) -> Option<AbortedTxn> {
+        match marker {
+            _ if header.producer_id.0 < 0 => {}
+            Some(marker) if header.is_control() => return self.end_transaction(header, marker),
+            // A control batch whose records were compacted away: its transaction is gone altogether.
+            None if header.is_control() => {}
+            _ => self.append(header),
+        }
+        self.end = header.next_offset();
+        None
+    }
+
+    /// The first offset whose fate is not known to every reader: an open transaction, or one decided by a marker at or
+    /// past the high watermark. Readers at `read_committed` stop before it.
+    pub fn first_unstable_offset(&self) -> Option<Offset> {
+        self.transactions.first_unstable()
+    }
+
+    /// The first offset of the oldest open transaction.
+    pub fn first_open_offset(&self) -> Option<Offset> {
+        self.transactions.first_open()
+    }
+
+    /// Decided transactions whose marker lies below the high watermark become stable.
+    pub fn advance_high_watermark(&mut self, high_watermark: Offset) {
+        self.transactions.forget_decided_below(high_watermark);
+    }
+
+    /// The log now starts at `start`.
+    pub fn advance_log_start(&mut self, start: Offset) {
+        self.transactions.forget_decided_below(start);
+        self.end = self.end.max(start);
+    }
+
+    /// Forgets producers without an open transaction and without a batch for `expiration_ms`. Returns how many.
+    pub fn expire(&mut self, now_ms: i64, expiration_ms: i64) -> usize {
+        let before = self.producers.len();
+        self.producers
+            .retain(|_, producer| !producer.is_expired(now_ms, expiration_ms));
+        before - self.producers.len()
+    }
+
+    /// What a snapshot file at [`ProducerStates::end`] holds; also the answer to `DescribeProducers`.
+    pub fn snapshot(&self) -> Vec<ProducerSnapshot> {
+        self.producers
+            .iter()
+            .map(|(&id, producer)| producer.snapshot(id))
+            .collect()
+    }
+
+    /// Everything below is accounted for; names the snapshot file.
+    pub fn end(&self) -> Offset {
+        self.end
+    }
+
+    /// How many producers are known.
+    pub fn producer_count(&self) -> usize {
+        self.producers.len()
+    }
+
+    /// When the oldest open transaction last had a record or marker; to find transactions that hang.
+    pub fn oldest_open_last_timestamp(&self) -> Option<TimestampMs> {
+        let id = self.transactions.first_open_producer()?;
+        self.producers.get(&id).map(Producer::last_timestamp)
+    }
+}
+
+/// Which of the snapshot files of a log have no use any more: those without a segment that starts at their offset,
+/// save the newest one past every segment (the one a clean stop leaves).
+pub fn stray_snapshots(snapshots: &[Offset], segment_bases: &[Offset]) -> Vec<Offset> {
+    let newest_segment = segment_bases.iter().max();
+    let newest_stray = snapshots
+        .iter()
+        .filter(|offset| !segment_bases.contains(offset))
+        .filter(|offset| newest_segment.is_none_or(|base| *offset >= base))
+        .max();
+    snapshots
+        .iter()
+        .filter(|offset| !segment_bases.contains(offset) && Some(*offset) != newest_stray)
+        .copied()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

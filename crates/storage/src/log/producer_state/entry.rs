@@ -1,0 +1,228 @@
+//! One producer: its epoch, its last batches, its open transaction; and the rules a batch of it has to meet.
+
+use std::collections::VecDeque;
+
+use wire::batch::{BatchHeader, sequence_plus};
+use wire::types::{Offset, ProducerId, TimestampMs};
+
+use super::error::ProducerError;
+use super::marker::EndMarker;
+use super::snapshot::ProducerSnapshot;
+
+/// How many batches of a producer are remembered; a client has at most that many in flight.
+pub const BATCHES_KEPT_MAX: usize = 5;
+
+const NO_EPOCH: i16 = -1;
+const NO_SEQUENCE: i32 = -1;
+
+/// A batch that was appended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AppendedBatch {
+    /// Sequence of its last record.
+    pub last_sequence: i32,
+    /// Offset of its last record.
+    pub last_offset: Offset,
+    /// Last offset minus first offset.
+    pub offset_delta: i32,
+    /// Its largest timestamp.
+    pub timestamp: TimestampMs,
+}
+
+impl AppendedBatch {
+    /// Offset of its first record.
+    pub fn base_offset(&self) -> Offset {
+        self.last_offset.plus(-i64::from(self.offset_delta))
+    }
+
+    /// Sequence of its first record.
+    pub fn base_sequence(&self) -> i32 {
+        sequence_plus(self.last_sequence, self.offset_delta.wrapping_neg())
+    }
+}
+
+/// What is known of one producer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Producer {
+    /// -1 before the first batch.
+    epoch: i16,
+    /// -1 before the first marker.
+    coordinator_epoch: i32,
+    last_timestamp: TimestampMs,
+    /// First offset of the open transaction.
+    transaction_start: Option<Offset>,
+    /// All of the current epoch, oldest first, at most [`BATCHES_KEPT_MAX`].
+    batches: VecDeque<AppendedBatch>,
+}
+
+impl Producer {
+    pub(super) fn unknown() -> Self {
+        Self {
+            epoch: NO_EPOCH,
+            coordinator_epoch: -1,
+            last_timestamp: TimestampMs::NONE,
+            transaction_start: None,
+            batches: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn restore(snapshot: &ProducerSnapshot) -> Self {
+        let batch = (snapshot.last_offset.0 >= 0).then_some(AppendedBatch {
+            last_sequence: snapshot.last_sequence,
+            last_offset: snapshot.last_offset,
+            offset_delta: snapshot.offset_delta,
+            timestamp: snapshot.last_timestamp,
+        });
+        Self {
+            epoch: snapshot.epoch,
+            coordinator_epoch: snapshot.coordinator_epoch,
+            last_timestamp: snapshot.last_timestamp,
+            transaction_start: snapshot.transaction_start,
+            batches: batch.into_iter().collect(),
+        }
+    }
+
+    pub(super) fn snapshot(&self, producer_id: ProducerId) -> ProducerSnapshot {
+        let last = self.batches.back();
+        ProducerSnapshot {
+            producer_id,
+            epoch: self.epoch,
+            last_sequence: self.last_sequence(),
+            last_offset: last.map_or(Offset(-1), |batch| batch.last_offset),
+            offset_delta: last.map_or(0, |batch| batch.offset_delta),
+            last_timestamp: self.last_timestamp,
+            coordinator_epoch: self.coordinator_epoch,
+            transaction_start: self.transaction_start,
+        }
+    }
+
+    /// The remembered batch that has exactly the epoch and sequences of `header`.
+    pub(super) fn duplicate_of(&self, header: &BatchHeader) -> Option<AppendedBatch> {
+        if header.producer_epoch != self.epoch {
+            return None;
+        }
+        self.batches
+            .iter()
+            .find(|batch| {
+                batch.base_sequence() == header.base_sequence
+                    && batch.last_sequence == header.last_sequence()
+            })
+            .copied()
+    }
+
+    pub(super) fn check_epoch(&self, header: &BatchHeader) -> Result<(), ProducerError> {
+        if header.producer_epoch < self.epoch {
+            return Err(ProducerError::InvalidEpoch {
+                producer_id: header.producer_id,
+                found: header.producer_epoch,
+                current: self.epoch,
+            });
+        }
+        Ok(())
+    }
+
+    /// A new epoch begins with 0, the same one goes on where it was (from `i32::MAX` to 0). A producer without an
+    /// epoch may begin anywhere: its earlier batches may have been deleted.
+    pub(super) fn check_sequence(&self, header: &BatchHeader) -> Result<(), ProducerError> {
+        if self.epoch == NO_EPOCH {
+            return Ok(());
+        }
+        let last = if header.producer_epoch == self.epoch {
+            self.last_sequence()
+        } else {
+            NO_SEQUENCE
+        };
+        if header.base_sequence != sequence_plus(last, 1) {
+            return Err(ProducerError::OutOfOrderSequence {
+                producer_id: header.producer_id,
+                found: header.base_sequence,
+                last,
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_transaction(&self, header: &BatchHeader) -> Result<(), ProducerError> {
+        if self.transaction_start.is_some() && !header.is_transactional() {
+            return Err(ProducerError::InvalidTxnState {
+                producer_id: header.producer_id,
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_marker(
+        &self,
+        header: &BatchHeader,
+        marker: EndMarker,
+    ) -> Result<(), ProducerError> {
+        self.check_epoch(header)?;
+        if marker.coordinator_epoch < self.coordinator_epoch {
+            return Err(ProducerError::CoordinatorFenced {
+                producer_id: header.producer_id,
+                found: marker.coordinator_epoch,
+                current: self.coordinator_epoch,
+            });
+        }
+        Ok(())
+    }
+
+    /// True when the batch opens a transaction.
+    pub(super) fn append(&mut self, header: &BatchHeader) -> bool {
+        self.enter_epoch(header.producer_epoch);
+        if self.batches.len() == BATCHES_KEPT_MAX {
+            self.batches.pop_front();
+        }
+        self.batches.push_back(AppendedBatch {
+            last_sequence: header.last_sequence(),
+            last_offset: header.last_offset(),
+            offset_delta: header.last_offset_delta,
+            timestamp: header.max_timestamp,
+        });
+        self.last_timestamp = header.max_timestamp;
+        let opens = header.is_transactional() && self.transaction_start.is_none();
+        if opens {
+            self.transaction_start = Some(header.base_offset);
+        }
+        opens
+    }
+
+    /// Returns where the transaction began, when one was open.
+    pub(super) fn end_transaction(
+        &mut self,
+        header: &BatchHeader,
+        marker: EndMarker,
+    ) -> Option<Offset> {
+        self.enter_epoch(header.producer_epoch);
+        self.coordinator_epoch = marker.coordinator_epoch;
+        // The largest timestamp is that of the only record, also where compaction has put a delete horizon into the
+        // base timestamp.
+        self.last_timestamp = header.max_timestamp;
+        self.transaction_start.take()
+    }
+
+    pub(super) fn is_expired(&self, now_ms: i64, expiration_ms: i64) -> bool {
+        self.transaction_start.is_none()
+            && now_ms.saturating_sub(self.last_timestamp.0) >= expiration_ms
+    }
+
+    pub(super) fn transaction_start(&self) -> Option<Offset> {
+        self.transaction_start
+    }
+
+    pub(super) fn last_timestamp(&self) -> TimestampMs {
+        self.last_timestamp
+    }
+
+    fn last_sequence(&self) -> i32 {
+        self.batches
+            .back()
+            .map_or(NO_SEQUENCE, |batch| batch.last_sequence)
+    }
+
+    fn enter_epoch(&mut self, epoch: i16) {
+        if self.epoch != epoch {
+            self.batches.clear();
+            self.epoch = epoch;
+        }
+    }
+}

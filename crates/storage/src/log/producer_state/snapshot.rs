@@ -1,0 +1,130 @@
+//! Producer snapshot files, `<offset, 20 digits>.snapshot`: the producers of a log as of that offset.
+//!
+//! Version 1: version (i16), CRC-32C of everything after it (u32), number of producers (i32), 46 bytes a producer;
+//! all big endian, see `docs/formats/producer-snapshot.md`. A file that does not parse is worthless, not fatal: state
+//! is then rebuilt from an older snapshot and the log. Only the last batch of each producer is kept.
+
+use thiserror::Error;
+use wire::types::{Offset, ProducerId, TimestampMs};
+
+const VERSION: i16 = 1;
+const HEADER_BYTES: usize = 6;
+const ENTRY_BYTES: usize = 46;
+
+/// One producer in a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProducerSnapshot {
+    /// Who.
+    pub producer_id: ProducerId,
+    /// Its newest epoch.
+    pub epoch: i16,
+    /// Last sequence of its last batch, -1 without one.
+    pub last_sequence: i32,
+    /// Last offset of its last batch, -1 without one.
+    pub last_offset: Offset,
+    /// Last minus first offset of its last batch, 0 without one.
+    pub offset_delta: i32,
+    /// When it last wrote, or had a transaction ended.
+    pub last_timestamp: TimestampMs,
+    /// Epoch of the coordinator that last ended a transaction of it, -1 for none.
+    pub coordinator_epoch: i32,
+    /// First offset of its open transaction; -1 on disk for none.
+    pub transaction_start: Option<Offset>,
+}
+
+/// Why the bytes of a file are not a snapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum SnapshotError {
+    /// Written by something else, or by a later Kafka.
+    #[error("version {0} is not known")]
+    Version(i16),
+    /// The bytes are not those that were written.
+    #[error("CRC {computed:#010x} is not the stored {stored:#010x}")]
+    Crc {
+        /// What the file says.
+        stored: u32,
+        /// What its bytes give.
+        computed: u32,
+    },
+    /// Shorter or longer than its number of producers says.
+    #[error("{bytes} bytes do not hold the number of producers in the header")]
+    Length {
+        /// Length of the file.
+        bytes: usize,
+    },
+}
+
+/// The bytes of a snapshot file.
+pub fn encode(producers: &[ProducerSnapshot]) -> Vec<u8> {
+    let mut entries = Vec::with_capacity(4 + producers.len() * ENTRY_BYTES);
+    // More producers than an i32 can count do not fit in memory either.
+    let count = i32::try_from(producers.len()).unwrap_or(i32::MAX);
+    entries.extend_from_slice(&count.to_be_bytes());
+    for p in producers {
+        entries.extend_from_slice(&p.producer_id.0.to_be_bytes());
+        entries.extend_from_slice(&p.epoch.to_be_bytes());
+        entries.extend_from_slice(&p.last_sequence.to_be_bytes());
+        entries.extend_from_slice(&p.last_offset.0.to_be_bytes());
+        entries.extend_from_slice(&p.offset_delta.to_be_bytes());
+        entries.extend_from_slice(&p.last_timestamp.0.to_be_bytes());
+        entries.extend_from_slice(&p.coordinator_epoch.to_be_bytes());
+        let start = p.transaction_start.map_or(-1, |offset| offset.0);
+        entries.extend_from_slice(&start.to_be_bytes());
+    }
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + entries.len());
+    bytes.extend_from_slice(&VERSION.to_be_bytes());
+    bytes.extend_from_slice(&crc32c::crc32c(&entries).to_be_bytes());
+    bytes.extend_from_slice(&entries);
+    bytes
+}
+
+/// Reads the bytes of a snapshot file.
+pub fn parse(bytes: &[u8]) -> Result<Vec<ProducerSnapshot>, SnapshotError> {
+    let length = SnapshotError::Length { bytes: bytes.len() };
+    let (version, rest) = take::<2>(bytes).ok_or(length)?;
+    let version = i16::from_be_bytes(version);
+    if version != VERSION {
+        return Err(SnapshotError::Version(version));
+    }
+    let (stored, entries) = take::<4>(rest).ok_or(length)?;
+    let (stored, computed) = (u32::from_be_bytes(stored), crc32c::crc32c(entries));
+    if stored != computed {
+        return Err(SnapshotError::Crc { stored, computed });
+    }
+    let (count, entries) = take::<4>(entries).ok_or(length)?;
+    let (entries, rest) = entries.as_chunks::<ENTRY_BYTES>();
+    if !rest.is_empty() || usize::try_from(i32::from_be_bytes(count)) != Ok(entries.len()) {
+        return Err(length);
+    }
+    entries
+        .iter()
+        .map(|entry| parse_entry(entry).ok_or(length))
+        .collect()
+}
+
+fn parse_entry(bytes: &[u8]) -> Option<ProducerSnapshot> {
+    let (producer_id, bytes) = take(bytes)?;
+    let (epoch, bytes) = take(bytes)?;
+    let (last_sequence, bytes) = take(bytes)?;
+    let (last_offset, bytes) = take(bytes)?;
+    let (offset_delta, bytes) = take(bytes)?;
+    let (last_timestamp, bytes) = take(bytes)?;
+    let (coordinator_epoch, bytes) = take(bytes)?;
+    let (transaction_start, _) = take(bytes)?;
+    let transaction_start = i64::from_be_bytes(transaction_start);
+    Some(ProducerSnapshot {
+        producer_id: ProducerId(i64::from_be_bytes(producer_id)),
+        epoch: i16::from_be_bytes(epoch),
+        last_sequence: i32::from_be_bytes(last_sequence),
+        last_offset: Offset(i64::from_be_bytes(last_offset)),
+        offset_delta: i32::from_be_bytes(offset_delta),
+        last_timestamp: TimestampMs(i64::from_be_bytes(last_timestamp)),
+        coordinator_epoch: i32::from_be_bytes(coordinator_epoch),
+        transaction_start: (transaction_start >= 0).then_some(Offset(transaction_start)),
+    })
+}
+
+fn take<const N: usize>(bytes: &[u8]) -> Option<([u8; N], &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<N>()?;
+    Some((*head, rest))
+}

@@ -4,7 +4,9 @@
 //! records once anyone could have read it; nothing is served from a disk that was not checked first.
 //! It does not know: requests, connections, groups, replication, other shards.
 
+pub mod checkpoint;
 pub mod error;
+pub mod log;
 pub mod options;
 
 pub use error::{Error, Kind, Result};

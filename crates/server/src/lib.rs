@@ -1,1 +1,7 @@
-//! placeholder
+//! The `forebay` server: configuration, listeners, connections, shards, admin endpoint.
+//!
+//! Invariant: glue only. No rule of Kafka and none of storage lives here; requests go through as frames of bytes.
+
+pub mod config;
+pub mod connection;
+pub mod machine;

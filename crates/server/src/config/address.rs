@@ -1,0 +1,77 @@
+//! `NAME://host:port`, the form in which Kafka writes listeners.
+
+/// A listener's name, host and port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Address {
+    /// Name of the listener, upper case.
+    pub listener: String,
+    /// Host; empty for all addresses. An IPv6 address is without its brackets.
+    pub host: String,
+    /// Port; 0 for any that is free.
+    pub port: u16,
+}
+
+impl Address {
+    /// Reads one listener.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (listener, rest) = text.trim().split_once("://")?;
+        let named = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';
+        if listener.is_empty() || !listener.chars().all(named) {
+            return None;
+        }
+        let (host, port) = host_and_port(rest)?;
+        Some(Self {
+            listener: listener.to_ascii_uppercase(),
+            host: host.to_owned(),
+            port,
+        })
+    }
+}
+
+/// Splits `host:port`; the host may be empty or an IPv6 address in brackets.
+pub(super) fn host_and_port(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.trim().rsplit_once(':')?;
+    let port = port.parse().ok()?;
+    let host = match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']')?,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    let sound = host
+        .chars()
+        .all(|c| c.is_ascii_graphic() && !"/[]".contains(c));
+    sound.then_some((host, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expect: Option<(&str, &str, u16)>) {
+        let parsed = Address::parse(text);
+        let got = parsed
+            .as_ref()
+            .map(|a| (a.listener.as_str(), a.host.as_str(), a.port));
+        assert_eq!(got, expect, "{text}");
+    }
+
+    #[test]
+    fn listeners_are_name_host_port() {
+        check("PLAINTEXT://:9092", Some(("PLAINTEXT", "", 9092)));
+        check(" inside://0.0.0.0:0 ", Some(("INSIDE", "0.0.0.0", 0)));
+        check("A_B-1://[::1]:9092", Some(("A_B-1", "::1", 9092)));
+        for wrong in [
+            "",
+            "host:1",
+            "A://host",
+            "A://host:",
+            "A://host:70000",
+            "A://::1:9092",
+            "://h:1",
+        ] {
+            check(wrong, None);
+        }
+        check("A://ho st:1", None);
+        check("A://h/x:1", None);
+    }
+}

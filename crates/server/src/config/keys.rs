@@ -1,0 +1,210 @@
+//! The table of settings: each key once, with type, default, allowed values, when it may change, and what it does.
+//!
+//! Invariants: names are unique; defaults satisfy their own rule (tested). A key that Kafka has and that means nothing
+//! here is either in the table with a note (its value is still checked and shown) or in `foreign` (warned about).
+//! It does not: parse or keep values.
+
+mod foreign;
+mod groups;
+mod log;
+mod network;
+mod node;
+mod process;
+mod replication;
+
+use std::sync::LazyLock;
+
+use broker::options::{ConfigKey, ConfigKind};
+
+pub use foreign::why_without_effect;
+
+/// One setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Property name.
+    pub name: &'static str,
+    /// Kind of value.
+    pub kind: ConfigKind,
+    /// Default as text; `None`: not set.
+    pub default: Option<&'static str>,
+    /// What values are taken.
+    pub allowed: Allowed,
+    /// When it may change.
+    pub changes: Changes,
+    /// Why it changes nothing here, for keys that are accepted for Kafka's sake.
+    pub without_effect: Option<&'static str>,
+    /// Its value is a secret.
+    pub sensitive: bool,
+    /// Not a key of Kafka.
+    pub ours: bool,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// The values that a key takes, beyond those of its kind.
+#[derive(Clone, Copy, Debug)]
+pub enum Allowed {
+    /// Any of the kind.
+    Any,
+    /// Numbers from the first to the second, both included.
+    Range(i64, i64),
+    /// Exactly one of these.
+    OneOf(&'static [&'static str]),
+    /// A comma-separated choice of these, at least one.
+    Several(&'static [&'static str]),
+    /// Text with something in it.
+    NotEmpty,
+}
+
+/// When a setting may change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Changes {
+    /// At start only (Kafka: read-only).
+    AtStart,
+    /// While running, for all brokers.
+    ClusterWide,
+}
+
+impl Key {
+    const fn of(name: &'static str, kind: ConfigKind, default: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            default: Some(default),
+            allowed: Allowed::Any,
+            changes: Changes::AtStart,
+            without_effect: None,
+            sensitive: false,
+            ours: false,
+            doc: "",
+        }
+    }
+
+    const fn boolean(name: &'static str, default: &'static str) -> Self {
+        Self::of(name, ConfigKind::Boolean, default)
+    }
+
+    const fn int(name: &'static str, default: &'static str) -> Self {
+        Self::of(name, ConfigKind::Int, default)
+    }
+
+    const fn short(name: &'static str, default: &'static str) -> Self {
+        Self::of(name, ConfigKind::Short, default)
+    }
+
+    const fn long(name: &'static str, default: &'static str) -> Self {
+        Self::of(name, ConfigKind::Long, default)
+    }
+
+    const fn string(name: &'static str, default: &'static str) -> Self {
+        Self::of(name, ConfigKind::String, default)
+    }
+
+    const fn list(name: &'static str, default: &'static str) -> Self {
+        Self::of(name, ConfigKind::List, default)
+    }
+
+    const fn unset(mut self) -> Self {
+        self.default = None;
+        self
+    }
+
+    const fn min(self, least: i64) -> Self {
+        let most = match self.kind {
+            ConfigKind::Short => i16::MAX as i64,
+            ConfigKind::Int => i32::MAX as i64,
+            _ => i64::MAX,
+        };
+        self.range(least, most)
+    }
+
+    const fn range(mut self, least: i64, most: i64) -> Self {
+        self.allowed = Allowed::Range(least, most);
+        self
+    }
+
+    const fn one_of(mut self, values: &'static [&'static str]) -> Self {
+        self.allowed = Allowed::OneOf(values);
+        self
+    }
+
+    const fn several(mut self, values: &'static [&'static str]) -> Self {
+        self.allowed = Allowed::Several(values);
+        self
+    }
+
+    const fn not_empty(mut self) -> Self {
+        self.allowed = Allowed::NotEmpty;
+        self
+    }
+
+    const fn dynamic(mut self) -> Self {
+        self.changes = Changes::ClusterWide;
+        self
+    }
+
+    const fn without_effect(mut self, why: &'static str) -> Self {
+        self.without_effect = Some(why);
+        self
+    }
+
+    const fn ours(mut self) -> Self {
+        self.ours = true;
+        self
+    }
+
+    const fn doc(mut self, doc: &'static str) -> Self {
+        self.doc = doc;
+        self
+    }
+}
+
+/// The sections of the table, in the order of the reference page.
+pub const SECTIONS: &[(&str, &[Key])] = &[
+    ("Node and topics", node::KEYS),
+    ("Listeners, connections, requests", network::KEYS),
+    ("Logs", log::KEYS),
+    ("Groups, offsets, producers", groups::KEYS),
+    ("Replication and metadata", replication::KEYS),
+    ("Process", process::KEYS),
+];
+
+/// Every key.
+pub fn all() -> impl Iterator<Item = &'static Key> {
+    SECTIONS.iter().flat_map(|(_, keys)| keys.iter())
+}
+
+/// The key of that name.
+pub fn find(name: &str) -> Option<&'static Key> {
+    all().find(|key| key.name == name)
+}
+
+/// The key whose name is nearest to `name`, if any is near enough to be meant.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let scored = all().map(|key| {
+        let distance = strsim::damerau_levenshtein(name, key.name);
+        (distance, name.len().abs_diff(key.name.len()), key.name)
+    });
+    let (distance, _, nearest) = scored.min()?;
+    (distance <= 2 + name.len() / 4).then_some(nearest)
+}
+
+/// The table as the broker shows it to `DescribeConfigs`.
+pub fn for_broker() -> &'static [ConfigKey] {
+    static ROWS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| all().map(row).collect());
+    &ROWS
+}
+
+fn row(key: &Key) -> ConfigKey {
+    ConfigKey {
+        name: key.name,
+        kind: key.kind,
+        default: key.default,
+        doc: key.doc,
+        dynamic: key.changes == Changes::ClusterWide,
+        sensitive: key.sensitive,
+    }
+}
+
+#[cfg(test)]
+mod tests;

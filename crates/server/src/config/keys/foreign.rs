@@ -1,0 +1,182 @@
+//! Kafka's keys that mean nothing here, by the reason why. They are warned about, never refused.
+//!
+//! Names only: their values are not looked at. A key moves from here to the table when something honours it.
+
+use super::find;
+
+/// Reason and names, separated by white space.
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    (
+        "there is no TLS yet",
+        "ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth \
+         ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class \
+         ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain \
+         ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type \
+         ssl.principal.mapping.rules ssl.protocol ssl.provider \
+         ssl.secure.random.implementation ssl.trustmanager.algorithm \
+         ssl.truststore.certificates ssl.truststore.location ssl.truststore.password \
+         ssl.truststore.type",
+    ),
+    (
+        "there is no authentication yet",
+        "connection.failed.authentication.delay.ms delegation.token.expiry.check.interval.ms \
+         delegation.token.expiry.time.ms delegation.token.max.lifetime.ms \
+         delegation.token.secret.key principal.builder.class \
+         sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config \
+         sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin \
+         sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name \
+         sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor \
+         sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms \
+         sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds \
+         sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor \
+         sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms \
+         sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol \
+         sasl.mechanism.inter.broker.protocol sasl.oauthbearer.assertion.algorithm \
+         sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds \
+         sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include \
+         sasl.oauthbearer.assertion.claim.nbf.seconds sasl.oauthbearer.assertion.claim.sub \
+         sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file \
+         sasl.oauthbearer.assertion.private.key.passphrase \
+         sasl.oauthbearer.assertion.template.file \
+         sasl.oauthbearer.client.credentials.client.id \
+         sasl.oauthbearer.client.credentials.client.secret \
+         sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience \
+         sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms \
+         sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms \
+         sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url \
+         sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class \
+         sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name \
+         sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url \
+         sasl.server.callback.handler.class sasl.server.max.receive.size security.providers",
+    ),
+    (
+        "there is no tiered storage yet",
+        "follower.fetch.last.tiered.offset.enable remote.fetch.max.wait.ms \
+         remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes \
+         remote.log.index.file.cache.ttl.ms remote.log.manager.copier.thread.pool.size \
+         remote.log.manager.copy.max.bytes.per.second \
+         remote.log.manager.copy.quota.window.num \
+         remote.log.manager.copy.quota.window.size.seconds \
+         remote.log.manager.expiration.thread.pool.size \
+         remote.log.manager.fetch.max.bytes.per.second \
+         remote.log.manager.fetch.quota.window.num \
+         remote.log.manager.fetch.quota.window.size.seconds \
+         remote.log.manager.follower.thread.pool.size remote.log.manager.task.interval.ms \
+         remote.log.manager.task.retry.backoff.max.ms \
+         remote.log.manager.task.retry.backoff.ms remote.log.manager.task.retry.jitter \
+         remote.log.manager.thread.pool.size remote.log.metadata.custom.metadata.max.bytes \
+         remote.log.metadata.manager.class.name remote.log.metadata.manager.class.path \
+         remote.log.metadata.manager.impl.prefix remote.log.metadata.manager.listener.name \
+         remote.log.reader.max.pending.tasks remote.log.reader.threads \
+         remote.log.storage.manager.class.name remote.log.storage.manager.class.path \
+         remote.log.storage.manager.impl.prefix remote.log.storage.system.enable",
+    ),
+    (
+        "only the classic group protocol is there yet",
+        "group.consumer.assignment.interval.ms group.consumer.assignors \
+         group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms \
+         group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms \
+         group.consumer.max.size group.consumer.migration.policy \
+         group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms \
+         group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms \
+         group.consumer.session.timeout.ms group.share.assignment.interval.ms \
+         group.share.assignors group.share.delivery.count.limit \
+         group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms \
+         group.share.max.assignment.interval.ms group.share.max.delivery.count.limit \
+         group.share.max.heartbeat.interval.ms group.share.max.partition.max.record.locks \
+         group.share.max.record.lock.duration.ms group.share.max.session.timeout.ms \
+         group.share.max.share.sessions group.share.max.size \
+         group.share.min.assignment.interval.ms group.share.min.delivery.count.limit \
+         group.share.min.heartbeat.interval.ms group.share.min.partition.max.record.locks \
+         group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms \
+         group.share.partition.max.record.locks group.share.persister.class.name \
+         group.share.record.lock.duration.ms group.share.session.timeout.ms \
+         group.streams.assignment.interval.ms group.streams.heartbeat.interval.ms \
+         group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms \
+         group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms \
+         group.streams.max.size group.streams.max.standby.replicas \
+         group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms \
+         group.streams.min.session.timeout.ms group.streams.num.standby.replicas \
+         group.streams.session.timeout.ms share.coordinator.append.linger.ms \
+         share.coordinator.cached.buffer.max.bytes \
+         share.coordinator.cold.partition.snapshot.interval.ms \
+         share.coordinator.load.buffer.size \
+         share.coordinator.snapshot.update.records.per.snapshot \
+         share.coordinator.state.topic.compression.codec \
+         share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions \
+         share.coordinator.state.topic.prune.interval.ms \
+         share.coordinator.state.topic.replication.factor \
+         share.coordinator.state.topic.segment.bytes share.coordinator.threads \
+         share.coordinator.write.timeout.ms share.fetch.purgatory.purge.interval.requests",
+    ),
+    (
+        "one node is its own controller",
+        "controller.performance.always.log.threshold.ms \
+         controller.performance.sample.period.ms controller.quorum.append.linger.ms \
+         controller.quorum.auto.join.enable controller.quorum.election.backoff.max.ms \
+         controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes \
+         controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms \
+         controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms \
+         controller.quota.window.num controller.quota.window.size.seconds \
+         controller.socket.timeout.ms early.start.listeners \
+         initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis \
+         internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes \
+         leader.imbalance.check.interval.seconds server.max.startup.time.ms \
+         unclean.leader.election.interval.ms",
+    ),
+    (
+        "transactions are not there yet",
+        "add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms \
+         transaction.abort.timed.out.transaction.cleanup.interval.ms \
+         transaction.partition.verification.enable \
+         transaction.remove.expired.transaction.cleanup.interval.ms \
+         transaction.state.log.load.buffer.size transaction.state.log.segment.bytes \
+         transaction.two.phase.commit.enable",
+    ),
+    (
+        "there are no quotas yet",
+        "alter.log.dirs.replication.quota.window.num \
+         alter.log.dirs.replication.quota.window.size.seconds client.quota.callback.class \
+         quota.window.num quota.window.size.seconds replication.quota.window.num \
+         replication.quota.window.size.seconds",
+    ),
+    (
+        "metrics are served at admin.listener",
+        "kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters \
+         metrics.num.samples metrics.recording.level metrics.sample.window.ms \
+         telemetry.max.bytes",
+    ),
+    (
+        "compaction is not there yet",
+        "log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size \
+         log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size \
+         log.cleaner.io.max.bytes.per.second",
+    ),
+    (
+        "classes of the Java virtual machine cannot be loaded",
+        "alter.config.policy.class.name config.providers create.topic.policy.class.name \
+         replica.selector.class",
+    ),
+    (
+        "it tunes a mechanism that works otherwise here",
+        "cordoned.log.dirs delete.records.purgatory.purge.interval.requests \
+         fetch.purgatory.purge.interval.requests group.coordinator.background.threads \
+         group.coordinator.cached.buffer.max.bytes log.dir.failure.timeout.ms \
+         log.initial.task.delay.ms producer.id.expiration.check.interval.ms \
+         producer.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms \
+         socket.connection.setup.timeout.ms unstable.api.versions.enable \
+         unstable.feature.versions.enable",
+    ),
+];
+
+/// Why a key of Kafka that is not in the table has no effect; `None` when Kafka has no such key either.
+pub fn why_without_effect(name: &str) -> Option<&'static str> {
+    if let Some(of_listener) = name.strip_prefix("listener.name.") {
+        let (_, setting) = of_listener.split_once('.')?;
+        let known = find(setting).is_some() || why_without_effect(setting).is_some();
+        let of_mechanism = setting.contains(".sasl.") || setting.contains(".oauthbearer.");
+        return (known || of_mechanism).then_some("settings of single listeners are not there yet");
+    }
+    let holds = |(_, names): &&(&str, &str)| names.split_whitespace().any(|known| known == name);
+    WITHOUT_EFFECT.iter().find(holds).map(|(why, _)| *why)
+}

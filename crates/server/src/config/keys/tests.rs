@@ -1,0 +1,61 @@
+//! The table agrees with itself.
+
+use std::collections::HashSet;
+
+use super::*;
+use crate::config::values::fits;
+
+#[test]
+fn names_are_unique_and_lower_case() {
+    let mut seen = HashSet::new();
+    for key in all() {
+        assert!(seen.insert(key.name), "{} is there twice", key.name);
+        let sound = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.';
+        assert!(
+            key.name.chars().all(sound),
+            "{}: environment variables could not name it",
+            key.name
+        );
+    }
+}
+
+#[test]
+fn every_key_is_described_and_its_default_is_allowed() {
+    for key in all() {
+        assert!(key.doc.ends_with('.'), "{} needs a sentence", key.name);
+        if let Some(default) = key.default {
+            assert!(fits(key, default), "{}={default} is not allowed", key.name);
+        }
+    }
+}
+
+#[test]
+fn a_key_is_in_the_table_or_among_those_without_effect_but_not_both() {
+    for key in all() {
+        assert_eq!(why_without_effect(key.name), None, "{}", key.name);
+    }
+}
+
+#[test]
+fn kafka_keys_without_effect_are_known_with_a_reason() {
+    for name in [
+        "ssl.keystore.location",
+        "share.coordinator.threads",
+        "fetch.purgatory.purge.interval.requests",
+        "listener.name.internal.ssl.keystore.location",
+        "listener.name.internal.plain.sasl.jaas.config",
+        "listener.name.internal.max.connections",
+    ] {
+        assert!(why_without_effect(name).is_some(), "{name}");
+    }
+    assert_eq!(why_without_effect("ssl.keystore.locatoin"), None);
+    assert_eq!(why_without_effect("listener.name.internal.nonsense"), None);
+}
+
+#[test]
+fn the_nearest_key_is_the_one_that_was_meant() {
+    assert_eq!(nearest("log.dir s"), Some("log.dirs"));
+    assert_eq!(nearest("log.retention.hour"), Some("log.retention.hours"));
+    assert_eq!(nearest("message.max.byte"), Some("message.max.bytes"));
+    assert_eq!(nearest("xyzzy.plugh"), None);
+}

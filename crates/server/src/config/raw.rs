@@ -1,0 +1,110 @@
+//! Settings as given: key, text, and where each comes from, in order of precedence.
+//!
+//! Weakest first: file, environment, command line; a later entry wins over an earlier one of the same key.
+//! It does not judge: unknown keys and wrong values pass through, `resolved` names them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::properties;
+
+/// Beginning of the names of environment variables that are settings.
+const ENVIRONMENT_PREFIX: &str = "FOREBAY_";
+
+/// Where a setting was given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Nowhere: the default of the table.
+    Default,
+    /// A line of a file.
+    File(PathBuf, usize),
+    /// An environment variable.
+    Environment(String),
+    /// An argument.
+    CommandLine,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path, line) => write!(f, "{}:{line}", path.display()),
+            Self::Environment(name) => write!(f, "environment variable {name}"),
+            Self::CommandLine => f.write_str("command line"),
+        }
+    }
+}
+
+/// One setting as given.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Key.
+    pub key: String,
+    /// Value, without white space at its ends.
+    pub value: String,
+    /// Where it was given.
+    pub origin: Origin,
+}
+
+/// All settings as given, weakest first.
+#[derive(Clone, Default, Debug)]
+pub struct Raw {
+    /// The settings.
+    pub entries: Vec<Entry>,
+}
+
+impl Raw {
+    /// Adds the settings of a properties file.
+    pub fn add_file(&mut self, path: &Path) -> Result<(), String> {
+        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|error| format!("{}: not UTF-8: {}", path.display(), error.utf8_error()))?;
+        self.add_text(path, &text)
+    }
+
+    /// Adds settings in properties syntax; `path` is what they are said to come from.
+    pub fn add_text(&mut self, path: &Path, text: &str) -> Result<(), String> {
+        let properties = properties::parse(text).map_err(|bad| {
+            format!(
+                "{}:{}: \\u must be followed by four hexadecimal digits",
+                path.display(),
+                bad.line
+            )
+        })?;
+        for property in properties {
+            let origin = Origin::File(path.to_owned(), property.line);
+            self.add(&property.key, &property.value, origin);
+        }
+        Ok(())
+    }
+
+    /// Adds the environment variables that begin with `FOREBAY_`: the rest in lower case, `_` for `.`.
+    pub fn add_environment(&mut self, variables: impl Iterator<Item = (String, String)>) {
+        let mut ours: Vec<_> = variables
+            .filter(|(name, _)| name.starts_with(ENVIRONMENT_PREFIX))
+            .collect();
+        ours.sort();
+        for (name, value) in ours {
+            let key = name[ENVIRONMENT_PREFIX.len()..]
+                .to_ascii_lowercase()
+                .replace('_', ".");
+            self.add(&key, &value, Origin::Environment(name));
+        }
+    }
+
+    /// Adds `key=value` arguments.
+    pub fn add_arguments(&mut self, arguments: &[String]) -> Result<(), String> {
+        for argument in arguments {
+            let Some((key, value)) = argument.split_once('=') else {
+                return Err(format!("command line: {argument}: must be key=value"));
+            };
+            self.add(key, value, Origin::CommandLine);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, key: &str, value: &str, origin: Origin) {
+        let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+        self.entries.push(Entry { key, value, origin });
+    }
+}

@@ -1,0 +1,274 @@
+//! Settings validated once, as typed values; what is wrong is reported all at once.
+//!
+//! Invariant: a [`Settings`] can be started with: each value satisfies its key's rule and those between keys.
+//! It does not: look at the machine (what it needs is in [`Machine`]), open anything, or know the node id of an existing
+//! directory.
+
+mod listeners;
+mod network;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use broker::options::{BrokerOptions, Endpoint, GroupOptions};
+use wire::types::NodeId;
+
+use super::address::{self, Address};
+use super::keys;
+use super::problem::{Problem, Warning};
+use super::raw::Raw;
+use super::values::Values;
+use crate::machine::Machine;
+pub use network::NetworkSettings;
+
+/// Settings, and what was noticed on the way.
+#[derive(Debug)]
+pub struct Resolved {
+    /// What to start with.
+    pub settings: Settings,
+    /// Keys without effect, unknown keys.
+    pub warnings: Vec<Warning>,
+}
+
+/// Everything that can be set, typed.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Node id, when set; else an existing directory says, else 1.
+    pub node_id: Option<i32>,
+    /// Cluster id for a fresh directory, which an existing one must have.
+    pub cluster_id: Option<String>,
+    /// Data directories, at least one.
+    pub log_dirs: Vec<PathBuf>,
+    /// Where to listen, at least one.
+    pub listeners: Vec<Address>,
+    /// What clients are told, in the same order; port 0 stands for the port that was bound.
+    pub advertised: Vec<Address>,
+    /// Sockets, connections, request memory.
+    pub network: NetworkSettings,
+    /// Shards.
+    pub shards: usize,
+    /// Bind each shard to a core.
+    pub shards_pinned: bool,
+    /// How files are read and written.
+    pub disk_engine: DiskEngine,
+    /// Tail cache of all shards together.
+    pub log_cache_bytes: u64,
+    /// `host:port` of the admin endpoint.
+    pub admin_listener: Option<(String, u16)>,
+    /// Log lines as JSON.
+    pub log_json: bool,
+    /// Log filter.
+    pub log_level: String,
+    broker: BrokerOptions,
+}
+
+/// Values of `disk.engine`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskEngine {
+    /// The first that works.
+    Auto,
+    /// `io_uring` or refuse.
+    IoUring,
+    /// A pool of threads.
+    Threads,
+}
+
+impl Settings {
+    /// Validates `raw` for this machine. Without an error, nothing that was given is ignored silently.
+    pub fn resolve(raw: &Raw, machine: &Machine) -> Result<Resolved, Vec<Problem>> {
+        let (mut warnings, mut problems) = (Vec::new(), Vec::new());
+        let values = Values::check(raw, &mut warnings, &mut problems);
+        check_roles(&values, &mut problems);
+        check_order(&values, &mut problems);
+        let (listeners, advertised) = listeners::resolve(&values, machine, &mut problems);
+        let settings = Self {
+            node_id: node_id(&values, &mut problems),
+            cluster_id: values.text("cluster.id").map(str::to_owned),
+            log_dirs: log_dirs(&values),
+            listeners,
+            advertised,
+            network: NetworkSettings::resolve(&values, machine, &mut problems),
+            shards: values.number("num.shards").map_or(machine.cores, size),
+            shards_pinned: values.is("shards.pinned"),
+            disk_engine: match values.string("disk.engine").as_str() {
+                "io_uring" => DiskEngine::IoUring,
+                "threads" => DiskEngine::Threads,
+                _ => DiskEngine::Auto,
+            },
+            log_cache_bytes: values.int("log.cache.bytes").unsigned_abs(),
+            admin_listener: admin_listener(&values, &mut problems),
+            log_json: values.string("log.format") == "json",
+            log_level: values.string("log.level"),
+            broker: broker_options(&values),
+        };
+        if settings
+            .log_level
+            .parse::<tracing_subscriber::EnvFilter>()
+            .is_err()
+        {
+            problems.push(values.problem("log.level", "must be a level or a list of filters"));
+        }
+        if problems.is_empty() {
+            Ok(Resolved { settings, warnings })
+        } else {
+            Err(problems)
+        }
+    }
+
+    /// What the broker is told, once the node id is known and the listeners are bound to `ports`.
+    pub fn broker_options(&self, node_id: NodeId, ports: &[u16]) -> BrokerOptions {
+        let endpoint = |(address, port): (&Address, &u16)| Endpoint {
+            listener: address.listener.clone(),
+            host: address.host.clone(),
+            port: if address.port == 0 {
+                *port
+            } else {
+                address.port
+            },
+        };
+        let endpoints = self.advertised.iter().zip(ports).map(endpoint).collect();
+        BrokerOptions {
+            node_id,
+            endpoints,
+            ..self.broker.clone()
+        }
+    }
+}
+
+fn size(number: i64) -> usize {
+    usize::try_from(number).unwrap_or(0)
+}
+
+fn milliseconds(number: i64) -> Duration {
+    Duration::from_millis(u64::try_from(number).unwrap_or(0))
+}
+
+fn node_id(values: &Values, problems: &mut Vec<Problem>) -> Option<i32> {
+    let id_of = |name| values.number(name).filter(|id| *id >= 0);
+    let (node, broker) = (id_of("node.id"), id_of("broker.id"));
+    if let (Some(node), Some(broker)) = (node, broker)
+        && node != broker
+    {
+        problems.push(values.problem(
+            "broker.id",
+            format!("must be left out or equal node.id={node}"),
+        ));
+    }
+    node.or(broker).and_then(|id| i32::try_from(id).ok())
+}
+
+fn log_dirs(values: &Values) -> Vec<PathBuf> {
+    let key = if values.is_given("log.dirs") {
+        "log.dirs"
+    } else {
+        "log.dir"
+    };
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for dir in values.list(key).into_iter().map(PathBuf::from) {
+        if !dirs.contains(&dir) {
+            dirs.push(dir);
+        }
+    }
+    dirs
+}
+
+/// A node under separate controllers would need a quorum client; refusing is better than forming a cluster of its own.
+fn check_roles(values: &Values, problems: &mut Vec<Problem>) {
+    let roles = values.list("process.roles");
+    if !(roles.contains(&"broker") && roles.contains(&"controller")) {
+        let allowed =
+            "must be broker,controller: a node under separate controllers is not there yet";
+        problems.push(values.problem("process.roles", allowed));
+    }
+    for key in [
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+    ] {
+        if values.list(key).len() > 1 {
+            problems
+                .push(values.problem(key, "must name this node only: clusters are not there yet"));
+        }
+    }
+}
+
+fn check_order(values: &Values, problems: &mut Vec<Problem>) {
+    let least = values.int("group.min.session.timeout.ms");
+    if values.int("group.max.session.timeout.ms") < least {
+        let allowed = format!("must be at least group.min.session.timeout.ms={least}");
+        problems.push(values.problem("group.max.session.timeout.ms", allowed));
+    }
+    for key in [
+        "log.retention.ms",
+        "log.retention.minutes",
+        "log.retention.hours",
+    ] {
+        if values.number(key) == Some(0) {
+            problems.push(values.problem(key, "must be -1 or at least 1"));
+        }
+    }
+}
+
+fn admin_listener(values: &Values, problems: &mut Vec<Problem>) -> Option<(String, u16)> {
+    let text = values
+        .text("admin.listener")
+        .filter(|text| !text.is_empty())?;
+    let parsed = address::host_and_port(text).map(|(host, port)| (host.to_owned(), port));
+    if parsed.is_none() {
+        problems.push(values.problem("admin.listener", "must be host:port, or empty"));
+    }
+    parsed
+}
+
+/// All but what is known only later: node id and endpoints.
+fn broker_options(values: &Values) -> BrokerOptions {
+    let narrow = |name| i32::try_from(values.int(name)).unwrap_or(i32::MAX);
+    BrokerOptions {
+        node_id: NodeId(0),
+        rack: values
+            .text("broker.rack")
+            .filter(|rack| !rack.is_empty())
+            .map(str::to_owned),
+        endpoints: Vec::new(),
+        log_dirs: log_dirs(values),
+        auto_create_topics: values.is("auto.create.topics.enable"),
+        delete_topics: values.is("delete.topic.enable"),
+        num_partitions: narrow("num.partitions"),
+        default_replication_factor: i16::try_from(values.int("default.replication.factor"))
+            .unwrap_or(i16::MAX),
+        fetch_bytes_max: size(values.int("fetch.max.bytes")),
+        fetch_sessions_max: size(values.int("max.incremental.fetch.session.cache.slots")),
+        retention_check: milliseconds(values.int("log.retention.check.interval.ms")),
+        checkpoint_interval: milliseconds(
+            values.int("replica.high.watermark.checkpoint.interval.ms"),
+        ),
+        group: group_options(values),
+        metadata_snapshot_bytes: values
+            .int("metadata.log.max.record.bytes.between.snapshots")
+            .unsigned_abs(),
+        static_settings: values
+            .given()
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .collect(),
+        config_keys: keys::for_broker(),
+    }
+}
+
+fn group_options(values: &Values) -> GroupOptions {
+    let narrow = |name| i32::try_from(values.int(name)).unwrap_or(i32::MAX);
+    let wait = |name| milliseconds(values.int(name));
+    GroupOptions {
+        offsets_partitions: narrow("offsets.topic.num.partitions"),
+        offsets_segment_bytes: narrow("offsets.topic.segment.bytes"),
+        offset_metadata_bytes_max: size(values.int("offset.metadata.max.bytes")),
+        offsets_retention: wait("offsets.retention.minutes") * 60_000,
+        offsets_retention_check: wait("offsets.retention.check.interval.ms"),
+        offset_commit_timeout: wait("offsets.commit.timeout.ms"),
+        session_timeout_min: wait("group.min.session.timeout.ms"),
+        session_timeout_max: wait("group.max.session.timeout.ms"),
+        initial_rebalance_delay: wait("group.initial.rebalance.delay.ms"),
+        members_max: size(values.int("group.max.size")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Which listeners are opened and what clients are told of them.
+//!
+//! A listener of controllers is not opened: the controller is in this process. One that is opened must be PLAINTEXT.
+
+use super::super::address::Address;
+use super::super::problem::Problem;
+use super::super::values::Values;
+use crate::machine::Machine;
+
+/// Listeners to open, and under what address each is advertised, in the same order.
+pub(super) fn resolve(
+    values: &Values,
+    machine: &Machine,
+    problems: &mut Vec<Problem>,
+) -> (Vec<Address>, Vec<Address>) {
+    let mut listeners = addresses(values, "listeners", problems);
+    let names: Vec<String> = listeners.iter().map(|l| l.listener.clone()).collect();
+    listeners.retain(|listener| !is_controllers(values, &listener.listener));
+    if listeners.is_empty() && !names.is_empty() {
+        problems.push(values.problem("listeners", "must hold one that is not for controllers"));
+    }
+    check_protocols(values, &listeners, problems);
+    check_ports(values, &listeners, problems);
+    if let Some(first) = values.text("inter.broker.listener.name") {
+        let first = first.to_ascii_uppercase();
+        match listeners
+            .iter()
+            .position(|listener| listener.listener == first)
+        {
+            Some(at) => listeners[..=at].rotate_right(1),
+            None => problems
+                .push(values.problem("inter.broker.listener.name", "must be one of listeners")),
+        }
+    }
+    let advertised = advertised(values, &listeners, &names, machine, problems);
+    (listeners, advertised)
+}
+
+fn is_controllers(values: &Values, name: &str) -> bool {
+    values
+        .list("controller.listener.names")
+        .iter()
+        .any(|other| other.eq_ignore_ascii_case(name))
+}
+
+/// Reads a list of addresses; each name may be there once.
+fn addresses(values: &Values, key: &str, problems: &mut Vec<Problem>) -> Vec<Address> {
+    let mut read: Vec<Address> = Vec::new();
+    for text in values.list(key) {
+        match Address::parse(text) {
+            None => {
+                let allowed = format!("{text} must be NAME://host:port");
+                problems.push(values.problem(key, allowed));
+            }
+            Some(address) if read.iter().any(|other| other.listener == address.listener) => {
+                let allowed = format!("names {} twice", address.listener);
+                problems.push(values.problem(key, allowed));
+            }
+            Some(address) => read.push(address),
+        }
+    }
+    read
+}
+
+fn check_protocols(values: &Values, listeners: &[Address], problems: &mut Vec<Problem>) {
+    const KEY: &str = "listener.security.protocol.map";
+    let map: Vec<(String, &str)> = values
+        .list(KEY)
+        .iter()
+        .filter_map(|pair| pair.split_once(':'))
+        .map(|(name, protocol)| (name.trim().to_ascii_uppercase(), protocol.trim()))
+        .collect();
+    if map.len() != values.list(KEY).len() {
+        problems.push(values.problem(KEY, "must be NAME:PROTOCOL pairs"));
+    }
+    for Address { listener, .. } in listeners {
+        match map.iter().find(|(name, _)| name == listener) {
+            None => problems.push(values.problem(KEY, format!("must name listener {listener}"))),
+            Some((_, protocol)) if !protocol.eq_ignore_ascii_case("PLAINTEXT") => {
+                let allowed = format!(
+                    "listener {listener} maps to {protocol}; only PLAINTEXT is there yet (TLS and SASL are not)"
+                );
+                problems.push(values.problem(KEY, allowed));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn check_ports(values: &Values, listeners: &[Address], problems: &mut Vec<Problem>) {
+    for (at, listener) in listeners.iter().enumerate() {
+        let same = |other: &Address| (&other.host, other.port) == (&listener.host, listener.port);
+        if listener.port != 0 && listeners[..at].iter().any(same) {
+            let allowed = format!("{} has the address of another", listener.listener);
+            problems.push(values.problem("listeners", allowed));
+        }
+    }
+}
+
+fn advertised(
+    values: &Values,
+    listeners: &[Address],
+    names: &[String],
+    machine: &Machine,
+    problems: &mut Vec<Problem>,
+) -> Vec<Address> {
+    const KEY: &str = "advertised.listeners";
+    let told = addresses(values, KEY, problems);
+    for address in told.iter().filter(|told| !names.contains(&told.listener)) {
+        problems.push(values.problem(KEY, format!("{} is not in listeners", address.listener)));
+    }
+    let mut advertised = Vec::new();
+    for listener in listeners {
+        let mut address = listener.clone();
+        if let Some(told) = told.iter().find(|told| told.listener == listener.listener) {
+            address = told.clone();
+        } else if values.is_given(KEY) {
+            problems.push(values.problem(KEY, format!("must hold {} too", listener.listener)));
+        }
+        if address.host.is_empty() {
+            address.host.clone_from(&machine.host_name);
+        }
+        if ["0.0.0.0", "::"].contains(&address.host.as_str()) {
+            let allowed = format!(
+                "must say where {} is reached: {} is no address to connect to",
+                address.listener, address.host
+            );
+            problems.push(values.problem(KEY, allowed));
+        }
+        advertised.push(address);
+    }
+    advertised
+}

@@ -1,0 +1,201 @@
+//! The text of every key after precedence, checked against the table; typed access to it.
+//!
+//! Invariant: every value held here satisfies its key's kind and range, so the typed getters cannot fail for keys of
+//! that type that are set. Asking for a key that is not in the table is a programmer's error.
+
+use std::collections::BTreeMap;
+
+use broker::options::ConfigKind;
+
+use super::keys::{self, Allowed, Key};
+use super::problem::{self, Problem, Warning};
+use super::raw::{Entry, Origin, Raw};
+
+/// Effective values of known keys.
+pub(super) struct Values {
+    given: BTreeMap<&'static str, Entry>,
+}
+
+impl Values {
+    /// Applies precedence and checks each value by itself.
+    pub(super) fn check(
+        raw: &Raw,
+        warnings: &mut Vec<Warning>,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        let mut given = BTreeMap::new();
+        for entry in &raw.entries {
+            let Some(key) = keys::find(&entry.key) else {
+                warnings.push(unknown(entry));
+                continue;
+            };
+            if let Some(why) = key.without_effect {
+                warnings.push(warning(entry, format!("has no effect: {why}")));
+            }
+            let replaced = given.insert(key.name, entry.clone());
+            if let Some(same_file) = replaced.filter(|old| both_in_file(old, entry)) {
+                warnings.push(warning(
+                    &same_file,
+                    "is given again further down, which wins".into(),
+                ));
+            }
+        }
+        for (name, entry) in &given {
+            let key = keys::find(name).expect("only keys of the table are inserted");
+            if !fits(key, &entry.value) {
+                problems.push(wrong(
+                    key,
+                    entry,
+                    format!("must be {}", problem::allowed(key)),
+                ));
+            }
+        }
+        // What is wrong is reported; the rest is resolved with the default in its place, to report all at once.
+        given.retain(|name, entry| keys::find(name).is_some_and(|key| fits(key, &entry.value)));
+        Self { given }
+    }
+
+    /// Text of a key; `None` when it is neither given nor has a default.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        match self.given.get(name) {
+            Some(entry) => Some(&entry.value),
+            None => key(name).default,
+        }
+    }
+
+    /// Text of a key with a default.
+    pub(super) fn string(&self, name: &str) -> String {
+        self.text(name).unwrap_or_default().to_owned()
+    }
+
+    /// Number of a key, if set.
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// Number of a key with a default.
+    pub(super) fn int(&self, name: &str) -> i64 {
+        self.number(name)
+            .expect("the table gives this number a default")
+    }
+
+    /// Truth of a key with a default.
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.text(name)
+            .is_some_and(|text| text.eq_ignore_ascii_case("true"))
+    }
+
+    /// Items of a list, without blanks and empty ones.
+    pub(super) fn list(&self, name: &str) -> Vec<&str> {
+        items(self.text(name).unwrap_or_default()).collect()
+    }
+
+    /// True when the key was given.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.given.contains_key(name)
+    }
+
+    /// What is wrong with a value in the light of others.
+    pub(super) fn problem(&self, name: &str, allowed: impl Into<String>) -> Problem {
+        let entry = self.given.get(name).cloned().unwrap_or_else(|| Entry {
+            key: name.to_owned(),
+            value: self.string(name),
+            origin: Origin::Default,
+        });
+        wrong(key(name), &entry, allowed.into())
+    }
+
+    /// Keys that were given, with their texts.
+    pub(super) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.given
+            .iter()
+            .map(|(name, entry)| (*name, entry.value.as_str()))
+    }
+}
+
+fn key(name: &str) -> &'static Key {
+    keys::find(name).unwrap_or_else(|| panic!("{name} is not in the table of settings"))
+}
+
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+}
+
+fn both_in_file(old: &Entry, later: &Entry) -> bool {
+    matches!(
+        (&old.origin, &later.origin),
+        (Origin::File(..), Origin::File(..))
+    )
+}
+
+fn warning(entry: &Entry, why: String) -> Warning {
+    Warning {
+        key: entry.key.clone(),
+        why,
+        origin: entry.origin.clone(),
+    }
+}
+
+fn unknown(entry: &Entry) -> Warning {
+    let why = if let Some(why) = keys::why_without_effect(&entry.key) {
+        format!("has no effect: {why}")
+    } else if let Some(nearest) = keys::nearest(&entry.key) {
+        format!("unknown key, is {nearest} meant?")
+    } else {
+        "unknown key".into()
+    };
+    warning(entry, why)
+}
+
+fn wrong(key: &Key, entry: &Entry, allowed: String) -> Problem {
+    let value = if key.sensitive {
+        "(hidden)".into()
+    } else {
+        entry.value.clone()
+    };
+    Problem {
+        key: key.name.to_owned(),
+        value,
+        allowed,
+        origin: entry.origin.clone(),
+    }
+}
+
+/// True when a text is a value of the key.
+pub(super) fn fits(key: &Key, text: &str) -> bool {
+    let of_kind = match key.kind {
+        ConfigKind::Boolean => {
+            text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false")
+        }
+        ConfigKind::Short => text.parse::<i16>().is_ok(),
+        ConfigKind::Int => text.parse::<i32>().is_ok(),
+        ConfigKind::Long => text.parse::<i64>().is_ok(),
+        ConfigKind::Double => text.parse::<f64>().is_ok_and(f64::is_finite),
+        ConfigKind::String | ConfigKind::List | ConfigKind::Class | ConfigKind::Password => true,
+    };
+    of_kind
+        && match key.allowed {
+            Allowed::Any => true,
+            Allowed::NotEmpty => items(text).next().is_some(),
+            Allowed::OneOf(values) => values.contains(&text),
+            Allowed::Several(values) => {
+                items(text).next().is_some() && items(text).all(|item| values.contains(&item))
+            }
+            Allowed::Range(least, most) => in_range(text, least, most),
+        }
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "bounds of fractions are small whole numbers"
+)]
+fn in_range(text: &str, least: i64, most: i64) -> bool {
+    match text.parse::<i64>() {
+        Ok(number) => (least..=most).contains(&number),
+        Err(_) => text
+            .parse::<f64>()
+            .is_ok_and(|x| x >= least as f64 && x <= most as f64),
+    }
+}

@@ -1,0 +1,47 @@
+//! What the settings need to know of the machine: name, cores, memory. Read once, at start.
+
+use std::path::Path;
+
+/// A few facts.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Host name.
+    pub host_name: String,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// Memory that this process may use, in bytes.
+    pub memory_bytes: usize,
+}
+
+impl Machine {
+    /// Asks the operating system.
+    pub fn read() -> Self {
+        let host_name = line_of("/proc/sys/kernel/hostname").unwrap_or_else(|| "localhost".into());
+        Self {
+            host_name,
+            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            memory_bytes: memory_bytes(),
+        }
+    }
+}
+
+fn line_of(path: impl AsRef<Path>) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.lines().next()?.trim().to_owned()).filter(|line| !line.is_empty())
+}
+
+/// The lesser of the machine's memory and what the control group allows (`max` is no number, hence no limit).
+fn memory_bytes() -> usize {
+    const UNKNOWN: usize = 1 << 30;
+    let total = line_of("/proc/meminfo").and_then(|line| {
+        let kib: usize = line
+            .strip_prefix("MemTotal:")?
+            .trim()
+            .strip_suffix(" kB")?
+            .parse()
+            .ok()?;
+        Some(kib * 1024)
+    });
+    let limit = line_of("/sys/fs/cgroup/memory.max").and_then(|line| line.parse().ok());
+    total.unwrap_or(UNKNOWN).min(limit.unwrap_or(usize::MAX))
+}

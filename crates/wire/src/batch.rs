@@ -5,9 +5,19 @@
 //! Not here: validation of what a producer sent (`batch/validate.rs`), single records (`batch/record.rs`),
 //! compression (`batch/compression.rs`), making batches (`batch/builder.rs`).
 
+pub mod builder;
+pub mod compression;
 pub mod iter;
+pub mod record;
+pub mod validate;
+mod varint;
+mod walk;
 
+pub use builder::BatchBuilder;
+pub use compression::Compression;
 pub use iter::{Batches, validate_stored};
+pub use record::{Record, records};
+pub use validate::{Produced, ValidateLimits, validate_produced};
 
 pub use crate::error::{BatchError, RecordError};
 use crate::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};

@@ -1,0 +1,169 @@
+//! Makes a batch: what this broker writes itself (group offsets, metadata, markers) and what tests and tools send.
+//!
+//! Records get offsets that follow one another from the base offset. Not here: anything about a batch somebody else
+//! made; those are stored as they came.
+
+use std::io;
+
+use bytes::Bytes;
+
+use super::compression::Compression;
+use super::{CRC_START, HEADER_BYTES, LENGTH_END, crc_of, put, varint};
+use crate::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
+
+/// A header of a record.
+pub type HeaderRef<'a> = (&'a str, Option<&'a [u8]>);
+
+/// A batch in the making.
+#[derive(Clone, Debug)]
+pub struct BatchBuilder {
+    base_offset: Offset,
+    leader_epoch: LeaderEpoch,
+    attributes: i16,
+    compression: Compression,
+    producer_id: ProducerId,
+    producer_epoch: i16,
+    base_sequence: i32,
+    base_timestamp: Option<TimestampMs>,
+    max_timestamp: TimestampMs,
+    record_count: i32,
+    records: Vec<u8>,
+    scratch: Vec<u8>,
+}
+
+impl BatchBuilder {
+    /// Starts an uncompressed batch of a producer without identity.
+    pub fn new(base_offset: Offset, leader_epoch: LeaderEpoch) -> Self {
+        Self {
+            base_offset,
+            leader_epoch,
+            attributes: 0,
+            compression: Compression::None,
+            producer_id: ProducerId::NONE,
+            producer_epoch: -1,
+            base_sequence: -1,
+            base_timestamp: None,
+            max_timestamp: TimestampMs::NONE,
+            record_count: 0,
+            records: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Marks it as a control batch.
+    #[must_use]
+    pub fn control(self, control: bool) -> Self {
+        self.attribute(0x20, control)
+    }
+
+    /// Marks it as part of a transaction.
+    #[must_use]
+    pub fn transactional(self, transactional: bool) -> Self {
+        self.attribute(0x10, transactional)
+    }
+
+    /// Gives every record the time of appending, which is the largest timestamp added.
+    #[must_use]
+    pub fn log_append_time(self, append_time: bool) -> Self {
+        self.attribute(0x08, append_time)
+    }
+
+    /// Compresses the records.
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Names the producer and the sequence of the first record.
+    #[must_use]
+    pub fn producer(mut self, id: ProducerId, epoch: i16, base_sequence: i32) -> Self {
+        self.producer_id = id;
+        self.producer_epoch = epoch;
+        self.base_sequence = base_sequence;
+        self
+    }
+
+    /// Adds a record.
+    pub fn add(
+        &mut self,
+        timestamp: TimestampMs,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[HeaderRef<'_>],
+    ) {
+        let base = *self.base_timestamp.get_or_insert(timestamp);
+        self.max_timestamp = self.max_timestamp.max(timestamp);
+        let record = &mut self.scratch;
+        record.clear();
+        record.push(0);
+        varint::put(record, timestamp.0.wrapping_sub(base.0));
+        varint::put(record, i64::from(self.record_count));
+        varint::put_bytes(record, key);
+        varint::put_bytes(record, value);
+        varint::put(record, i64::try_from(headers.len()).unwrap_or(i64::MAX));
+        for (name, value) in headers {
+            varint::put_bytes(record, Some(name.as_bytes()));
+            varint::put_bytes(record, *value);
+        }
+        varint::put_bytes(&mut self.records, Some(record));
+        self.record_count += 1;
+    }
+
+    /// Records added so far.
+    pub fn record_count(&self) -> i32 {
+        self.record_count
+    }
+
+    /// Bytes of the batch so far, before compression.
+    pub fn size_bytes(&self) -> usize {
+        HEADER_BYTES + self.records.len()
+    }
+
+    /// The batch. Fails only where a codec does.
+    ///
+    /// # Panics
+    /// When the batch is longer than its length field can say (2 GiB).
+    pub fn finish(self) -> io::Result<Bytes> {
+        let compressed;
+        let records = if self.compression == Compression::None {
+            &self.records
+        } else {
+            compressed = self.compression.compress(&self.records)?;
+            &compressed
+        };
+        let length = i32::try_from(HEADER_BYTES - LENGTH_END + records.len())
+            .expect("a batch of this broker is far below 2 GiB");
+        let mut header = [0; HEADER_BYTES];
+        put(&mut header, 0, self.base_offset.0.to_be_bytes());
+        put(&mut header, 8, length.to_be_bytes());
+        put(&mut header, 12, self.leader_epoch.0.to_be_bytes());
+        put(&mut header, 16, 2i8.to_be_bytes());
+        let attributes = self.attributes | self.compression.code();
+        put(&mut header, 21, attributes.to_be_bytes());
+        let last_offset_delta = (self.record_count - 1).max(0);
+        put(&mut header, 23, last_offset_delta.to_be_bytes());
+        let base_timestamp = self.base_timestamp.unwrap_or(TimestampMs::NONE);
+        put(&mut header, 27, base_timestamp.0.to_be_bytes());
+        put(&mut header, 35, self.max_timestamp.0.to_be_bytes());
+        put(&mut header, 43, self.producer_id.0.to_be_bytes());
+        put(&mut header, 51, self.producer_epoch.to_be_bytes());
+        put(&mut header, 53, self.base_sequence.to_be_bytes());
+        put(&mut header, 57, self.record_count.to_be_bytes());
+        let crc = crc32c::crc32c_append(crc_of(&header), records);
+        put(&mut header, CRC_START - 4, crc.to_be_bytes());
+        let mut batch = Vec::with_capacity(HEADER_BYTES + records.len());
+        batch.extend_from_slice(&header);
+        batch.extend_from_slice(records);
+        Ok(batch.into())
+    }
+
+    fn attribute(mut self, bit: i16, set: bool) -> Self {
+        self.attributes = if set {
+            self.attributes | bit
+        } else {
+            self.attributes & !bit
+        };
+        self
+    }
+}

@@ -1,0 +1,273 @@
+//! Judges what a producer sent for one partition: everything that Kafka 4.3 refuses before the log sees a batch.
+//!
+//! Order as in Kafka, because the first failure is what the client is told: exactly one batch of magic 2, base offset 0,
+//! size, CRC, header, then the records. A batch whose max timestamp is not that of its records is mended, not refused;
+//! that is the only case in which the bytes change. Compressed records are walked as a stream.
+//! Not here: sequences and epochs against what the producer sent before (`storage`), and the stamping of offsets.
+
+use bytes::Bytes;
+
+use super::compression::{self, Compression};
+use super::walk::{self, Broken, Slice, Source, Stream};
+use super::{BatchHeader, HEADER_BYTES, iter, set_time};
+use crate::error::{BatchError, RecordError};
+use crate::types::TimestampMs;
+
+/// Refused records that are named one by one; further ones are only counted.
+pub const RECORD_ERRORS_MAX: usize = 1000;
+
+/// What a topic takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ValidateLimits {
+    /// Bytes of a batch (`max.message.bytes`).
+    pub max_batch_bytes: usize,
+    /// Bytes that the records of a compressed batch may have when decompressed.
+    pub decompressed_bytes_max: usize,
+    /// The time now.
+    pub now_ms: i64,
+    /// How much older than now a timestamp may be (`message.timestamp.before.max.ms`).
+    pub timestamp_before_max_ms: i64,
+    /// How much newer than now a timestamp may be (`message.timestamp.after.max.ms`).
+    pub timestamp_after_max_ms: i64,
+    /// The topic is compacted: every record needs a key.
+    pub compacted: bool,
+    /// The topic uses the time of appending: timestamps of the producer do not matter.
+    pub log_append_time: bool,
+    /// The request's version knows zstd (Produce from version 7).
+    pub zstd: bool,
+}
+
+/// A batch that may be appended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Produced {
+    /// Its fixed part.
+    pub header: BatchHeader,
+    /// The batch, nothing else: a slice of what was given, save where the header had to be mended.
+    pub batch: Bytes,
+}
+
+/// Validates the record set that a client produced to one partition.
+pub fn validate_produced(records: &Bytes, limits: &ValidateLimits) -> Result<Produced, BatchError> {
+    let (header, batch) = single_batch(records, limits)?;
+    check_rule("base offset of a produced batch", header.base_offset.0, 0)?;
+    if header.size_bytes > limits.max_batch_bytes {
+        return Err(BatchError::TooLarge {
+            size_bytes: header.size_bytes,
+            bytes_max: limits.max_batch_bytes,
+        });
+    }
+    iter::check_crc(&header, batch)?;
+    check_header(&header)?;
+    let records_bytes = batch.get(HEADER_BYTES..).unwrap_or_default();
+    let max_timestamp = match Compression::from_code(header.compression_code())? {
+        Compression::None => check_records(Slice::new(records_bytes), &header, limits),
+        codec => {
+            let reader = codec.reader(records_bytes, limits.decompressed_bytes_max)?;
+            check_records(Stream::new(reader), &header, limits)
+        }
+    }?;
+    let batch = records.slice(..header.size_bytes);
+    if limits.log_append_time
+        || (max_timestamp == header.max_timestamp && !header.is_log_append_time())
+    {
+        Ok(Produced { header, batch })
+    } else {
+        Ok(mend_time(&batch, max_timestamp).unwrap_or(Produced { header, batch }))
+    }
+}
+
+/// The one batch of a record set. Like Kafka, ignores a partial batch behind it.
+fn single_batch<'a>(
+    records: &'a Bytes,
+    limits: &ValidateLimits,
+) -> Result<(BatchHeader, &'a [u8]), BatchError> {
+    let (header, batch) = iter::first_batch(records)?;
+    if header.magic != 2 {
+        return Err(BatchError::Magic {
+            magic: header.magic,
+        });
+    }
+    let code = header.compression_code();
+    if code == Compression::Zstd.code() && !limits.zstd {
+        return Err(BatchError::Compression { code });
+    }
+    let rest = records.get(header.size_bytes..).unwrap_or_default();
+    match iter::first_batch(rest) {
+        Ok(_) => Err(rule("batches in one partition of a produce request", 2, 1)),
+        Err(BatchError::Incomplete { .. }) => Ok((header, batch)),
+        Err(error) => Err(error),
+    }
+}
+
+fn check_header(header: &BatchHeader) -> Result<(), BatchError> {
+    let count = i64::from(header.record_count);
+    if header.last_offset_delta < 0 {
+        let found = i64::from(header.last_offset_delta);
+        return Err(rule("invalid offset range of the batch", found, 0));
+    }
+    if count <= 0 {
+        return Err(rule("invalid reported count for record batch", count, 1));
+    }
+    check_rule(
+        "count of records in the batch contradicts its offset range",
+        count,
+        i64::from(header.last_offset_delta) + 1,
+    )?;
+    if header.is_control() {
+        return Err(rule(
+            "clients are not allowed to write control records",
+            1,
+            0,
+        ));
+    }
+    if header.producer_id.0 != -1 && header.base_sequence < 0 {
+        let found = i64::from(header.base_sequence);
+        return Err(rule(
+            "invalid sequence number in a batch with producer id",
+            found,
+            0,
+        ));
+    }
+    Ok(())
+}
+
+/// Walks the records; gives the largest timestamp.
+fn check_records(
+    mut source: impl Source,
+    header: &BatchHeader,
+    limits: &ValidateLimits,
+) -> Result<TimestampMs, BatchError> {
+    let mut refused = Refused::default();
+    let mut max_timestamp = TimestampMs::NONE;
+    for index in 0..header.record_count {
+        let record = walk::record(&mut source).map_err(|broken| broken_record(broken, index))?;
+        let timestamp = if header.is_log_append_time() {
+            header.max_timestamp
+        } else {
+            TimestampMs(header.base_timestamp.0.wrapping_add(record.timestamp_delta))
+        };
+        max_timestamp = max_timestamp.max(timestamp);
+        if limits.compacted && !record.has_key {
+            let message = "Compacted topic cannot accept message without key";
+            refused.add(index, false, || message.to_owned());
+        } else if let Some(message) = bad_timestamp(timestamp, header, limits) {
+            refused.add(index, true, || message);
+        } else if record.offset_delta != i64::from(index) {
+            refused.add(index, false, || {
+                format!(
+                    "Record does not have incremental offsets, expected offset is {index} but it is {}",
+                    record.offset_delta
+                )
+            });
+        }
+    }
+    let last = header.record_count - 1;
+    if !source
+        .at_end()
+        .map_err(|broken| broken_record(broken, last))?
+    {
+        let reason = "bytes follow the last record that the batch announces";
+        return Err(BatchError::Framing {
+            index: last,
+            reason,
+        });
+    }
+    refused.into_result().map(|()| max_timestamp)
+}
+
+fn bad_timestamp(
+    timestamp: TimestampMs,
+    header: &BatchHeader,
+    limits: &ValidateLimits,
+) -> Option<String> {
+    if !limits.log_append_time && timestamp != TimestampMs::NONE {
+        let (now, before, after) = (
+            i128::from(limits.now_ms),
+            i128::from(limits.timestamp_before_max_ms),
+            i128::from(limits.timestamp_after_max_ms),
+        );
+        let allowed = now - before..=now + after;
+        (!allowed.contains(&i128::from(timestamp.0))).then(|| {
+            format!(
+                "Timestamp {} of message is out of range. The timestamp should be within [{}, {}]",
+                timestamp.0,
+                allowed.start(),
+                allowed.end()
+            )
+        })
+    } else {
+        header.is_log_append_time().then(|| {
+            "Invalid timestamp type in message. Producer should not set timestamp type to \
+             LogAppendTime."
+                .to_owned()
+        })
+    }
+}
+
+/// The records refused so far.
+#[derive(Default)]
+struct Refused {
+    timestamp: bool,
+    count: usize,
+    errors: Vec<RecordError>,
+}
+
+impl Refused {
+    fn add(&mut self, batch_index: i32, timestamp: bool, message: impl FnOnce() -> String) {
+        self.timestamp |= timestamp;
+        self.count += 1;
+        if self.errors.len() < RECORD_ERRORS_MAX {
+            self.errors.push(RecordError {
+                batch_index,
+                message: message(),
+            });
+        }
+    }
+
+    fn into_result(self) -> Result<(), BatchError> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        Err(BatchError::Records {
+            timestamp: self.timestamp,
+            count: self.count,
+            errors: self.errors,
+        })
+    }
+}
+
+/// The batch with the producer's time and this max timestamp in its header. Copies; no real client makes it necessary.
+fn mend_time(batch: &Bytes, max_timestamp: TimestampMs) -> Option<Produced> {
+    let mut mended = batch.to_vec();
+    set_time(mended.first_chunk_mut()?, false, max_timestamp);
+    Some(Produced {
+        header: BatchHeader::parse(&mended)?,
+        batch: mended.into(),
+    })
+}
+
+fn broken_record(broken: Broken, index: i32) -> BatchError {
+    match broken {
+        Broken::Framing(reason) => BatchError::Framing { index, reason },
+        Broken::Read(error) => compression::failed(&error),
+    }
+}
+
+fn rule(reason: &'static str, found: i64, expected: i64) -> BatchError {
+    BatchError::Header {
+        reason,
+        found,
+        expected,
+    }
+}
+
+fn check_rule(reason: &'static str, found: i64, expected: i64) -> Result<(), BatchError> {
+    if found == expected {
+        Ok(())
+    } else {
+        Err(rule(reason, found, expected))
+    }
+}
+
+#[cfg(test)]
+mod tests;

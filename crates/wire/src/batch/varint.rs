@@ -1,0 +1,70 @@
+//! Zigzag variable-length integers, as records use them.
+
+/// Reads one off the front. `None` when the bytes end within it or it has more than ten bytes.
+pub(crate) fn take(bytes: &mut &[u8]) -> Option<i64> {
+    let mut value = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(unzigzag(value));
+        }
+    }
+    None
+}
+
+/// Undoes the zigzag.
+pub(crate) fn unzigzag(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
+}
+
+/// Appends one.
+pub(crate) fn put(out: &mut Vec<u8>, value: i64) {
+    let mut value = ((value << 1) ^ (value >> 63)).cast_unsigned();
+    loop {
+        let [low, ..] = value.to_le_bytes();
+        value >>= 7;
+        if value == 0 {
+            out.push(low & 0x7f);
+            return;
+        }
+        out.push(low | 0x80);
+    }
+}
+
+/// Appends a length, or -1 for none, and the bytes.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    let length = bytes.map_or(-1, |bytes| i64::try_from(bytes.len()).unwrap_or(i64::MAX));
+    put(out, length);
+    out.extend_from_slice(bytes.unwrap_or_default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_come_back() {
+        for value in [
+            0,
+            -1,
+            1,
+            63,
+            -64,
+            64,
+            300,
+            i64::MAX,
+            i64::MIN,
+            i64::from(i32::MIN),
+        ] {
+            let mut out = Vec::new();
+            put(&mut out, value);
+            let mut rest = &out[..];
+            assert_eq!(take(&mut rest), Some(value));
+            assert!(rest.is_empty());
+            assert_eq!(take(&mut &out[..out.len() - 1]), None);
+        }
+        assert_eq!(take(&mut &[0xff; 11][..]), None);
+    }
+}

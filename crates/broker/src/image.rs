@@ -168,10 +168,13 @@ impl Image {
         self.brokers.values()
     }
 
-    /// Features with the level that the cluster agreed on.
+    /// Features with the level that the cluster agreed on, as far as this broker does them: a log that was taken over
+    /// may have others, which clients must not be told.
     pub fn finalized_features(&self) -> impl Iterator<Item = (&str, i16)> {
-        self.features
-            .iter()
+        let supported = |name: &str| SUPPORTED_FEATURES.iter().any(|(known, ..)| *known == name);
+        let features = self.features.iter();
+        features
+            .filter(move |(name, _)| supported(name))
             .map(|(name, level)| (name.as_str(), *level))
     }
 

@@ -8,5 +8,6 @@
 
 pub mod image;
 pub mod options;
+pub mod topic_config;
 
 pub use image::OFFSETS_TOPIC;

@@ -39,12 +39,13 @@ impl Image {
     fn feature_records(&self) -> Vec<MetadataRecord> {
         let is_metadata = |name: &str| name == MetadataVersion::FEATURE;
         let (first, rest): (Vec<_>, Vec<_>) = self
-            .finalized_features()
+            .features
+            .iter()
             .partition(|(name, _)| is_metadata(name));
-        let record = |(name, level): (&str, i16)| {
+        let record = |(name, level): (&String, &i16)| {
             MetadataRecord::from(FeatureLevelRecord {
-                name: name.to_owned(),
-                feature_level: level,
+                name: name.clone(),
+                feature_level: *level,
             })
         };
         first.into_iter().chain(rest).map(record).collect()

@@ -179,12 +179,33 @@ fn a_feature_at_level_zero_is_gone() {
         })
     };
     apply(&mut image, [level(1)]);
+    assert_eq!(image.feature("group.version"), 1);
+    apply(&mut image, [level(0)]);
+    assert_eq!(
+        (image.feature("group.version"), image.records().len()),
+        (0, 0)
+    );
+}
+
+#[test]
+fn clients_are_told_only_of_features_that_are_served() {
+    let mut image = Image::empty();
+    for (name, level) in [("metadata.version", 30), ("transaction.version", 2)] {
+        let name = name.into();
+        apply(
+            &mut image,
+            [FeatureLevelRecord {
+                name,
+                feature_level: level,
+            }
+            .into()],
+        );
+    }
     assert_eq!(
         image.finalized_features().collect::<Vec<_>>(),
-        [("group.version", 1)]
+        [("metadata.version", 30)]
     );
-    apply(&mut image, [level(0)]);
-    assert_eq!(image.finalized_features().count(), 0);
+    assert_eq!(image.records().len(), 2);
 }
 
 #[test]

@@ -1,0 +1,113 @@
+//! Settings of topics: what there is, what is allowed, where a value comes from, and what it means for the log.
+//!
+//! A value is looked up in this order: the topic's own, then under the broker keys that stand for it: this broker's
+//! dynamic ones, the dynamic defaults of all brokers, the static ones of the configuration file, the default.
+//! The definitions are one table (`topic_config/table.rs`). Values in the metadata log are text; they were validated
+//! when they were set, and [`TopicConfig::resolve`] passes over a text that no longer parses.
+//! Not here: changing settings (`controller/configs.rs`), showing them (`handler/describe_configs.rs`).
+
+mod broker_settings;
+mod check;
+mod sources;
+mod table;
+
+use storage::options::{Durability, LogOptions};
+
+use crate::image::Image;
+use crate::options::BrokerOptions;
+
+pub(crate) use broker_settings::BrokerSettings;
+pub use check::{InvalidSetting, validate};
+pub(crate) use check::{canonical, parse_kind};
+pub(crate) use sources::{Source, Sourced, topic_sources};
+pub(crate) use table::{DEFINITIONS, Definition, definition};
+
+/// The settings of one topic that the broker acts on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TopicConfig {
+    /// `max.message.bytes`: largest batch.
+    pub max_message_bytes: usize,
+    /// `message.timestamp.before.max.ms`: how far a timestamp may lie in the past.
+    pub timestamp_before_max_ms: i64,
+    /// `message.timestamp.after.max.ms`: how far a timestamp may lie in the future.
+    pub timestamp_after_max_ms: i64,
+    /// `message.timestamp.type` is `LogAppendTime`.
+    pub log_append_time: bool,
+    /// `cleanup.policy` has `compact`.
+    pub compacted: bool,
+    /// `cleanup.policy` has `delete`.
+    pub delete: bool,
+    /// `min.insync.replicas`.
+    pub min_insync_replicas: i32,
+    /// `durability`: what an acknowledgement by all replicas means on this node.
+    pub durability: Durability,
+    log: LogOptions,
+}
+
+impl TopicConfig {
+    /// The settings of `topic`.
+    pub fn resolve(image: &Image, options: &BrokerOptions, topic: &str) -> Self {
+        let broker = BrokerSettings { image, options };
+        let text = |name: &str| topic_value(&broker, topic, name);
+        let number = |name: &str| text(name).parse::<i64>().unwrap_or(i64::MAX);
+        let flag = |name: &str| text(name).eq_ignore_ascii_case("true");
+        let policy = text("cleanup.policy");
+        let has = |word: &str| policy.split(',').any(|part| part.trim() == word);
+        let durability = match text("durability").as_str() {
+            "replicated" => Durability::Replicated,
+            _ => Durability::Synced,
+        };
+        let log = LogOptions {
+            segment_bytes: clamp(number("segment.bytes")),
+            segment_ms: u64::try_from(number("segment.ms")).ok(),
+            segment_jitter_ms: u64::try_from(number("segment.jitter.ms")).unwrap_or(0),
+            index_interval_bytes: clamp(number("index.interval.bytes")),
+            index_bytes_max: clamp(number("segment.index.bytes")),
+            retention_ms: Some(number("retention.ms")).filter(|ms| *ms >= 0),
+            retention_bytes: u64::try_from(number("retention.bytes")).ok(),
+            flush_messages: u64::try_from(number("flush.messages")).unwrap_or(u64::MAX),
+            flush_ms: u64::try_from(number("flush.ms")).unwrap_or(u64::MAX),
+            max_batch_bytes: usize::try_from(number("max.message.bytes")).unwrap_or(usize::MAX),
+            delete: has("delete"),
+            compact: has("compact"),
+            durability,
+            preallocate: flag("preallocate"),
+            file_delete_delay_ms: u64::try_from(number("file.delete.delay.ms")).unwrap_or(0),
+            producer_id_expiration_ms: broker
+                .value("producer.id.expiration.ms")
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(86_400_000),
+        };
+        Self {
+            max_message_bytes: log.max_batch_bytes,
+            timestamp_before_max_ms: number("message.timestamp.before.max.ms"),
+            timestamp_after_max_ms: number("message.timestamp.after.max.ms"),
+            log_append_time: text("message.timestamp.type") == "LogAppendTime",
+            compacted: log.compact,
+            delete: log.delete,
+            min_insync_replicas: i32::try_from(number("min.insync.replicas")).unwrap_or(i32::MAX),
+            durability,
+            log,
+        }
+    }
+
+    /// What the topic's logs are told.
+    pub fn log_options(&self) -> LogOptions {
+        self.log.clone()
+    }
+}
+
+/// The effective value of one setting, in its canonical form.
+fn topic_value(broker: &BrokerSettings<'_>, topic: &str, name: &str) -> String {
+    let Some(definition) = definition(name) else {
+        return String::new();
+    };
+    definition.effective(broker, topic)
+}
+
+fn clamp(number: i64) -> u32 {
+    u32::try_from(number.clamp(0, i64::from(i32::MAX))).unwrap_or(0)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,206 @@
+//! Whether a text is a value of a setting. The messages are those that Kafka's users know.
+
+use std::collections::BTreeMap;
+
+use crate::options::ConfigKind;
+
+use super::broker_settings::BrokerSettings;
+use super::table::{Check, DEFINITIONS, Definition, definition};
+
+/// Why a setting is refused.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidSetting(pub String);
+
+/// Judges all settings that a topic would have of its own.
+pub fn validate(
+    settings: &BTreeMap<String, String>,
+    image: &crate::image::Image,
+    options: &crate::options::BrokerOptions,
+) -> Result<(), InvalidSetting> {
+    if let Some(unknown) = settings.keys().find(|name| definition(name).is_none()) {
+        return Err(InvalidSetting(format!(
+            "Unknown topic config name: {unknown}"
+        )));
+    }
+    for definition in DEFINITIONS {
+        if let Some(text) = settings.get(definition.name) {
+            definition.check(text)?;
+        }
+    }
+    let broker = BrokerSettings { image, options };
+    let number = |name: &str| -> i64 {
+        let of_broker = || definition(name).map(|definition| definition.of_broker(&broker));
+        let text = settings.get(name).cloned().or_else(of_broker);
+        text.and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    };
+    let (least, most) = (
+        number("min.compaction.lag.ms"),
+        number("max.compaction.lag.ms"),
+    );
+    if least > most {
+        return Err(InvalidSetting(format!(
+            "conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+        )));
+    }
+    let remote = settings.get("remote.storage.enable");
+    if remote.is_some_and(|text| text.trim().eq_ignore_ascii_case("true")) {
+        return Err(InvalidSetting(
+            "Tiered Storage functionality is disabled in the broker. \
+             Topic cannot be configured with remote log storage."
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Checks that `text` has the form of `kind`.
+pub(crate) fn parse_kind(name: &str, kind: ConfigKind, text: &str) -> Result<(), InvalidSetting> {
+    if canonical(kind, text).is_some() {
+        return Ok(());
+    }
+    let message = match kind {
+        ConfigKind::Boolean => "Expected value to be either true or false".to_owned(),
+        kind => format!(
+            "Not a number of type {}",
+            format!("{kind:?}").to_ascii_uppercase()
+        ),
+    };
+    Err(invalid(name, text, &message))
+}
+
+/// The text as Kafka shows it after reading it; `None` when it is not of that kind.
+pub(crate) fn canonical(kind: ConfigKind, text: &str) -> Option<String> {
+    let trimmed = text.trim();
+    Some(match kind {
+        ConfigKind::Boolean => {
+            let lower = trimmed.to_ascii_lowercase();
+            matches!(lower.as_str(), "true" | "false").then_some(lower)?
+        }
+        ConfigKind::Short => trimmed.parse::<i16>().ok()?.to_string(),
+        ConfigKind::Int => trimmed.parse::<i32>().ok()?.to_string(),
+        ConfigKind::Long => trimmed.parse::<i64>().ok()?.to_string(),
+        ConfigKind::Double => {
+            let number = trimmed.parse::<f64>().ok()?;
+            // Kafka writes a whole number with one decimal.
+            if number.fract() == 0.0 && number.abs() < 1e7 {
+                format!("{number:.1}")
+            } else {
+                number.to_string()
+            }
+        }
+        ConfigKind::List => parts(trimmed).collect::<Vec<_>>().join(","),
+        ConfigKind::String | ConfigKind::Class | ConfigKind::Password => trimmed.to_owned(),
+    })
+}
+
+fn parts(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',')
+        .map(str::trim)
+        .filter(move |_| !list.is_empty())
+}
+
+fn invalid(name: &str, text: &str, message: &str) -> InvalidSetting {
+    InvalidSetting(format!(
+        "Invalid value {text} for configuration {name}: {message}"
+    ))
+}
+
+impl Definition {
+    fn check(&self, text: &str) -> Result<(), InvalidSetting> {
+        parse_kind(self.name, self.kind, text)?;
+        let refuse = |message: String| Err(invalid(self.name, text.trim(), &message));
+        let number = text.trim().parse::<i64>().unwrap_or(0);
+        match self.check {
+            Check::AtLeast(least) if number < least => {
+                refuse(format!("Value must be at least {least}"))
+            }
+            Check::Between(least, most) => self.check_between(text, least, most),
+            Check::BetweenOr(least, most, other) => {
+                if number != other && !(least..=most).contains(&number) {
+                    return refuse(format!(
+                        "Value must be between {least} and {most} or equal to {other}"
+                    ));
+                }
+                Ok(())
+            }
+            Check::Any | Check::AtLeast(_) => Ok(()),
+            Check::OneOf(allowed) if allowed.contains(&text.trim()) => Ok(()),
+            Check::OneOf(allowed) => {
+                refuse(format!("String must be one of: {}", allowed.join(", ")))
+            }
+            Check::ListOf(allowed) => self.check_list(text, allowed),
+            Check::ThrottledReplicas => self.check_throttled(text),
+        }
+    }
+
+    fn check_between(&self, text: &str, least: i64, most: i64) -> Result<(), InvalidSetting> {
+        let number = text.trim().parse::<f64>().unwrap_or(0.0);
+        let bound = |number: i64| number.to_string().parse::<f64>().unwrap_or(0.0);
+        let shown = canonical(self.kind, text).unwrap_or_default();
+        if number < bound(least) {
+            return Err(invalid(
+                self.name,
+                &shown,
+                &format!("Value must be at least {least}"),
+            ));
+        }
+        if number > bound(most) {
+            return Err(invalid(
+                self.name,
+                &shown,
+                &format!("Value must be no more than {most}"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_list(&self, text: &str, allowed: &[&str]) -> Result<(), InvalidSetting> {
+        let name = self.name;
+        let mut seen = Vec::new();
+        for part in parts(text.trim()) {
+            if seen.contains(&part) {
+                return Err(InvalidSetting(format!(
+                    "Configuration '{name}' values must not be duplicated."
+                )));
+            }
+            seen.push(part);
+        }
+        for part in seen {
+            if part.is_empty() {
+                return Err(InvalidSetting(format!(
+                    "Configuration '{name}' values must not be empty."
+                )));
+            }
+            if !allowed.contains(&part) {
+                let message = format!("String must be one of: {}", allowed.join(", "));
+                return Err(invalid(name, part, &message));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_throttled(&self, text: &str) -> Result<(), InvalidSetting> {
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let replica = |part: &str| {
+            part.is_empty()
+                || part
+                    .split_once(':')
+                    .is_some_and(|(a, b)| digits(a) && digits(b))
+        };
+        let listed: Vec<_> = parts(text.trim()).collect();
+        if listed.concat() == "*" || listed.iter().all(|part| replica(part)) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} must be the literal '*' or a list of replicas in the following format: \
+             [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+            self.name
+        );
+        Err(invalid(
+            self.name,
+            &format!("[{}]", listed.join(", ")),
+            &message,
+        ))
+    }
+}

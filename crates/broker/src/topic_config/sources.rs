@@ -1,0 +1,76 @@
+//! Where the value of a setting comes from.
+
+use crate::image::ResourceType;
+
+use super::broker_settings::BrokerSettings;
+use super::check::canonical;
+use super::table::Definition;
+
+/// A place that can give a value, as the protocol numbers them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// Set on the topic.
+    Topic = 1,
+    /// Set on this broker at run time.
+    DynamicBroker = 2,
+    /// Set on all brokers at run time.
+    DynamicDefault = 3,
+    /// In the configuration file.
+    StaticBroker = 4,
+    /// Nowhere.
+    Default = 5,
+}
+
+/// A value with its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Sourced {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) source: Source,
+}
+
+impl Definition {
+    /// The effective value for `topic`, in its canonical form.
+    pub(crate) fn effective(&self, broker: &BrokerSettings<'_>, topic: &str) -> String {
+        self.own(broker, topic)
+            .unwrap_or_else(|| self.of_broker(broker))
+    }
+
+    /// What the topic itself says.
+    pub(crate) fn own(&self, broker: &BrokerSettings<'_>, topic: &str) -> Option<String> {
+        let own = broker
+            .image
+            .setting(ResourceType::TOPIC, topic, self.name)?;
+        canonical(self.kind, own)
+    }
+
+    /// What a topic has that says nothing itself.
+    pub(crate) fn of_broker(&self, broker: &BrokerSettings<'_>) -> String {
+        let found = self.broker_keys.iter().find_map(|(key, unit)| {
+            let text = broker.value(key)?;
+            if *unit == 1 {
+                return canonical(self.kind, text);
+            }
+            // Only times have units, and every negative time means "for ever".
+            let number = text.trim().parse::<i64>().ok()?.saturating_mul(*unit);
+            Some(number.max(-1).to_string())
+        });
+        found.unwrap_or_else(|| self.default.to_owned())
+    }
+}
+
+/// Every place that has a value for the topic's setting, the strongest first.
+pub(crate) fn topic_sources(
+    broker: &BrokerSettings<'_>,
+    topic: &str,
+    definition: &Definition,
+) -> Vec<Sourced> {
+    let own = definition.own(broker, topic).map(|value| Sourced {
+        name: definition.name.to_owned(),
+        value,
+        source: Source::Topic,
+    });
+    let key = definition.broker_keys.first();
+    let of_broker = key.map(|(key, _)| broker.sources(key)).unwrap_or_default();
+    own.into_iter().chain(of_broker).collect()
+}

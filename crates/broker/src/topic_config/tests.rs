@@ -1,0 +1,291 @@
+//! What users see of topic settings: defaults, precedence, refusals.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use wire::records::metadata::ConfigRecord;
+use wire::types::NodeId;
+
+use super::*;
+use crate::image::ResourceType;
+use crate::options::{ConfigKey, ConfigKind, GroupOptions};
+
+const fn key(name: &'static str, kind: ConfigKind, default: Option<&'static str>) -> ConfigKey {
+    ConfigKey {
+        name,
+        kind,
+        default,
+        doc: "doc",
+        dynamic: true,
+        sensitive: false,
+    }
+}
+
+static KEYS: [ConfigKey; 9] = [
+    key("log.retention.ms", ConfigKind::Long, None),
+    key("log.retention.minutes", ConfigKind::Int, None),
+    key("log.retention.hours", ConfigKind::Int, Some("168")),
+    key("log.segment.bytes", ConfigKind::Int, Some("1073741824")),
+    key("message.max.bytes", ConfigKind::Int, Some("1048588")),
+    key("durability", ConfigKind::String, Some("synced")),
+    key("log.cleanup.policy", ConfigKind::List, Some("delete")),
+    ConfigKey {
+        dynamic: false,
+        ..key("num.partitions", ConfigKind::Int, Some("1"))
+    },
+    ConfigKey {
+        sensitive: true,
+        ..key("ssl.key.password", ConfigKind::Password, None)
+    },
+];
+
+/// A broker with node id 1 and a small configuration table.
+pub(crate) fn options() -> BrokerOptions {
+    let second = Duration::from_secs(1);
+    BrokerOptions {
+        node_id: NodeId(1),
+        rack: None,
+        endpoints: vec![crate::options::Endpoint {
+            listener: "PLAINTEXT".into(),
+            host: "localhost".into(),
+            port: 9092,
+        }],
+        log_dirs: vec!["/d".into()],
+        auto_create_topics: true,
+        delete_topics: true,
+        num_partitions: 1,
+        default_replication_factor: 1,
+        fetch_bytes_max: 1 << 20,
+        fetch_sessions_max: 10,
+        retention_check: second,
+        checkpoint_interval: second,
+        group: GroupOptions {
+            offsets_partitions: 50,
+            offsets_segment_bytes: 104_857_600,
+            offset_metadata_bytes_max: 4096,
+            offsets_retention: second,
+            offsets_retention_check: second,
+            offset_commit_timeout: second,
+            session_timeout_min: second,
+            session_timeout_max: second,
+            initial_rebalance_delay: second,
+            members_max: 10,
+        },
+        metadata_snapshot_bytes: 1 << 20,
+        static_settings: BTreeMap::new(),
+        config_keys: &KEYS,
+    }
+}
+
+fn set(image: &mut Image, kind: ResourceType, resource: &str, name: &str, value: &str) {
+    let record = ConfigRecord {
+        resource_type: kind.0,
+        resource_name: resource.into(),
+        name: name.into(),
+        value: Some(value.into()),
+    };
+    image.replay(record.into()).unwrap();
+}
+
+fn refusal(name: &str, value: &str) -> String {
+    let settings = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+    let result = validate(&settings, &Image::empty(), &options());
+    result.err().map(|error| error.0).unwrap_or_default()
+}
+
+#[test]
+fn the_strongest_source_wins() {
+    let (mut image, mut options) = (Image::empty(), options());
+    let retention = |image: &Image, options: &BrokerOptions| {
+        TopicConfig::resolve(image, options, "t")
+            .log_options()
+            .retention_ms
+    };
+    assert_eq!(retention(&image, &options), Some(604_800_000));
+    options
+        .static_settings
+        .insert("log.retention.hours".into(), "2".into());
+    assert_eq!(retention(&image, &options), Some(7_200_000));
+    options
+        .static_settings
+        .insert("log.retention.minutes".into(), "3".into());
+    assert_eq!(retention(&image, &options), Some(180_000));
+    set(
+        &mut image,
+        ResourceType::BROKER,
+        "",
+        "log.retention.ms",
+        "40",
+    );
+    assert_eq!(retention(&image, &options), Some(40));
+    set(
+        &mut image,
+        ResourceType::BROKER,
+        "1",
+        "log.retention.ms",
+        "50",
+    );
+    assert_eq!(retention(&image, &options), Some(50));
+    set(&mut image, ResourceType::TOPIC, "t", "retention.ms", "-1");
+    assert_eq!(retention(&image, &options), None);
+    assert_eq!(
+        TopicConfig::resolve(&image, &options, "u")
+            .log_options()
+            .retention_ms,
+        Some(50)
+    );
+}
+
+#[test]
+fn settings_become_what_the_log_is_told() {
+    let mut image = Image::empty();
+    for (name, value) in [
+        ("cleanup.policy", "compact, delete"),
+        ("durability", "replicated"),
+        ("message.timestamp.type", "LogAppendTime"),
+        ("max.message.bytes", "5000"),
+        ("preallocate", "TRUE"),
+    ] {
+        set(&mut image, ResourceType::TOPIC, "t", name, value);
+    }
+    let config = TopicConfig::resolve(&image, &options(), "t");
+    assert!(config.compacted && config.delete && config.log_append_time);
+    assert_eq!(
+        (config.durability, config.max_message_bytes),
+        (Durability::Replicated, 5000)
+    );
+    let log = config.log_options();
+    assert!(log.preallocate && log.compact && log.delete);
+    assert_eq!(
+        (log.retention_bytes, log.segment_ms),
+        (None, Some(604_800_000))
+    );
+    assert_eq!(log.flush_ms, 9_223_372_036_854_775_807);
+}
+
+#[test]
+fn wrong_values_are_refused_in_words_that_users_know() {
+    let checks = [
+        ("nope", "1", "Unknown topic config name: nope"),
+        (
+            "retention.ms",
+            "abc",
+            "Invalid value abc for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
+            "retention.ms",
+            "-2",
+            "Invalid value -2 for configuration retention.ms: Value must be at least -1",
+        ),
+        (
+            "min.cleanable.dirty.ratio",
+            "1.5",
+            "Invalid value 1.5 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
+        ),
+        (
+            "preallocate",
+            "yes",
+            "Invalid value yes for configuration preallocate: Expected value to be either true or false",
+        ),
+        (
+            "cleanup.policy",
+            "compact,burn",
+            "Invalid value burn for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        (
+            "cleanup.policy",
+            "delete,delete",
+            "Configuration 'cleanup.policy' values must not be duplicated.",
+        ),
+        (
+            "compression.gzip.level",
+            "0",
+            "Invalid value 0 for configuration compression.gzip.level: Value must be between 1 and 9 or equal to -1",
+        ),
+        ("min.compaction.lag.ms", "9223372036854775807", ""),
+        (
+            "leader.replication.throttled.replicas",
+            "1:a",
+            "Invalid value [1:a] for configuration leader.replication.throttled.replicas: \
+             leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following \
+             format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        ),
+        ("leader.replication.throttled.replicas", "1:2,3:4", ""),
+        ("follower.replication.throttled.replicas", "*", ""),
+        ("cleanup.policy", "", ""),
+        ("durability", "synced", ""),
+    ];
+    for (name, value, expected) in checks {
+        assert_eq!(refusal(name, value), expected, "{name}={value}");
+    }
+}
+
+#[test]
+fn lags_of_compaction_must_not_contradict_each_other() {
+    let settings = [
+        ("min.compaction.lag.ms", "9"),
+        ("max.compaction.lag.ms", "8"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let result = validate(&settings.into(), &Image::empty(), &options());
+    assert_eq!(
+        result,
+        Err(InvalidSetting(
+            "conflict topic config setting min.compaction.lag.ms (9) > max.compaction.lag.ms (8)"
+                .into()
+        ))
+    );
+}
+
+#[test]
+fn every_default_passes_its_own_check() {
+    for definition in DEFINITIONS {
+        assert_eq!(
+            refusal(definition.name, definition.default),
+            "",
+            "{}",
+            definition.name
+        );
+        assert_eq!(
+            canonical(definition.kind, definition.default).as_deref(),
+            Some(definition.default)
+        );
+    }
+}
+
+#[test]
+fn sources_are_listed_as_kafka_lists_them() {
+    let (mut image, mut options) = (Image::empty(), options());
+    let listed = |image: &Image, options: &BrokerOptions, name: &str| -> Vec<String> {
+        let broker = BrokerSettings { image, options };
+        let found = topic_sources(&broker, "t", definition(name).unwrap());
+        found
+            .iter()
+            .map(|s| format!("{:?}:{}={}", s.source, s.name, s.value))
+            .collect()
+    };
+    assert_eq!(
+        listed(&image, &options, "segment.bytes"),
+        ["Default:log.segment.bytes=1073741824"]
+    );
+    // The strongest key has no default, so the weaker one's default is not shown.
+    assert!(listed(&image, &options, "retention.ms").is_empty());
+    options
+        .static_settings
+        .insert("message.max.bytes".into(), "7".into());
+    set(
+        &mut image,
+        ResourceType::TOPIC,
+        "t",
+        "max.message.bytes",
+        "8",
+    );
+    assert_eq!(
+        listed(&image, &options, "max.message.bytes"),
+        [
+            "Topic:max.message.bytes=8",
+            "StaticBroker:message.max.bytes=7",
+            "Default:message.max.bytes=1048588"
+        ]
+    );
+}

@@ -5,7 +5,11 @@
 pub mod buf;
 pub mod clock;
 pub mod disk;
+pub mod error;
 mod latch;
+pub mod lock;
+pub mod os;
+pub mod process;
 pub mod runtime;
 pub mod sim;
 pub mod sync;
@@ -13,6 +17,7 @@ pub mod task;
 
 pub use clock::Clock;
 pub use disk::{Disk, DiskFile};
+pub use error::Error;
 
 /// The outside world as one type parameter.
 pub trait Platform: Clone + 'static {

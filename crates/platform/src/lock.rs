@@ -1,0 +1,126 @@
+//! The lock of a log directory: a file `.lock`, locked as long as the process holds it.
+//!
+//! Two locks are taken: `flock`, which also keeps a second opening in this process out, and a record
+//! lock, which is what a Java broker takes and looks at. The system releases both with the process,
+//! however it ends; the file stays. It holds the pid of the holder, for the message of who comes next.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, fcntl_lock, flock};
+use rustix::io::Errno;
+
+use crate::error::Error;
+
+/// Name of the lock file in a directory.
+pub const LOCK_FILE: &str = ".lock";
+
+/// A held lock; dropping it releases it.
+#[derive(Debug)]
+pub struct DirLock {
+    _file: File,
+}
+
+impl DirLock {
+    /// Locks a directory that exists, or says who holds it.
+    pub fn acquire(dir: &Path) -> Result<Self, Error> {
+        match lock(&dir.join(LOCK_FILE)) {
+            Ok(Ok(file)) => Ok(Self { _file: file }),
+            Ok(Err(holder)) => Err(Error::DirHeld {
+                dir: dir.to_owned(),
+                holder,
+            }),
+            Err(source) => Err(Error::Lock {
+                dir: dir.to_owned(),
+                source,
+            }),
+        }
+    }
+}
+
+/// The locked file, or else its holder.
+fn lock(path: &Path) -> io::Result<Result<File, String>> {
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    let exclusive = FlockOperation::NonBlockingLockExclusive;
+    match flock(&file, exclusive).and_then(|()| fcntl_lock(&file, exclusive)) {
+        Ok(()) => {}
+        Err(Errno::AGAIN | Errno::ACCESS) => {
+            let mut pid = String::new();
+            file.take(32).read_to_string(&mut pid)?;
+            return Ok(Err(describe(pid.trim())));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    writeln!(file, "{}", std::process::id())?;
+    Ok(Ok(file))
+}
+
+fn describe(pid: &str) -> String {
+    let Ok(pid) = pid.parse::<u32>() else {
+        return "another process (it left no pid)".to_owned();
+    };
+    match std::fs::read(format!("/proc/{pid}/cmdline")) {
+        Ok(command) => {
+            let words: Vec<_> = command
+                .split(|byte| *byte == 0)
+                .filter(|word| !word.is_empty())
+                .map(String::from_utf8_lossy)
+                .collect();
+            format!("process {pid} ({})", words.join(" "))
+        }
+        Err(_) => format!("process {pid} (not visible from here)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_lock_is_refused_and_names_the_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = DirLock::acquire(dir.path()).unwrap();
+        let message = DirLock::acquire(dir.path()).unwrap_err().to_string();
+        assert!(
+            message.contains(&format!("process {}", std::process::id())),
+            "{message}"
+        );
+        let command = std::env::args().next().unwrap();
+        assert!(message.contains(&command), "{message}");
+        assert!(
+            message.contains(&*dir.path().to_string_lossy()),
+            "{message}"
+        );
+        drop(held);
+        DirLock::acquire(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_stale_or_foreign_lock_file_is_no_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(
+            dir.path().join(LOCK_FILE),
+            "4294967295 or longer than a pid\n",
+        )
+        .unwrap();
+        let held = DirLock::acquire(dir.path()).unwrap();
+        let left = std::fs::read_to_string(dir.path().join(LOCK_FILE)).unwrap();
+        assert_eq!(left, format!("{}\n", std::process::id()));
+        drop(held);
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_another_error() {
+        let error = DirLock::acquire(Path::new("/nonexistent/dir")).unwrap_err();
+        assert!(matches!(error, Error::Lock { .. }), "{error}");
+    }
+}

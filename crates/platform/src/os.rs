@@ -1,0 +1,82 @@
+//! The real world: Linux files, the system's clock and randomness.
+//!
+//! Segment files go through one of two engines that behave the same: `io_uring`, one ring
+//! per shard, or a pool of threads, where `io_uring` is forbidden. Trying decides, at the start.
+//! Invariant: one [`System`] belongs to one shard and stays on its thread.
+
+mod direct;
+mod disk;
+mod engine;
+mod file;
+mod names;
+mod ring;
+mod threads;
+
+use std::rc::Rc;
+
+pub use disk::SystemDisk;
+pub use engine::EngineChoice;
+pub use file::SystemFile;
+
+use crate::error::Error;
+use crate::{Clock, Platform};
+
+/// The real [`Platform`] of a shard; clones share it.
+#[derive(Clone)]
+pub struct System {
+    disk: SystemDisk,
+    clock: Clock,
+    engine: Rc<engine::Engine>,
+}
+
+impl System {
+    /// Takes hold of the machine. Must run inside [`crate::runtime::run_shard`]. Fails only when an
+    /// engine that was asked for by name does not work.
+    pub fn start(choice: EngineChoice) -> Result<Self, Error> {
+        let engine = Rc::new(engine::Engine::start(choice)?);
+        Ok(Self {
+            disk: SystemDisk::new(Rc::clone(&engine)),
+            clock: Clock::system(),
+            engine,
+        })
+    }
+
+    /// Name of the disk engine in use: `io_uring` or `threads`.
+    pub fn engine_name(&self) -> &'static str {
+        self.engine.name()
+    }
+
+    /// Why it is the thread pool although nobody asked for it.
+    pub fn engine_fallback_reason(&self) -> Option<&str> {
+        self.engine.fallback_reason()
+    }
+}
+
+impl Platform for System {
+    type Disk = SystemDisk;
+
+    fn disk(&self) -> &SystemDisk {
+        &self.disk
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn random_u64(&self) -> u64 {
+        let mut bytes = [0; 8];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let flags = rustix::rand::GetRandomFlags::empty();
+            match rustix::rand::getrandom(&mut bytes[filled..], flags) {
+                Ok(count) => filled += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => panic!("the kernel gives no random bytes: {error}"),
+            }
+        }
+        u64::from_ne_bytes(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! Whether a file system does direct I/O at our alignment: found out by doing it.
+//!
+//! Some refuse the flag at opening (old tmpfs), some accept it and refuse transfers, some want larger
+//! blocks. The answer is per file system (device number), asked once.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::buf::AlignedBuf;
+use crate::disk::BLOCK_BYTES;
+
+/// Name of the trial file where nameless files are not possible; removed at once.
+const TRIAL_NAME: &str = ".direct-io-trial.tmp";
+
+/// The device number of the file system that holds `dir`.
+pub(super) fn device(dir: &Path) -> io::Result<u64> {
+    Ok(std::fs::metadata(dir)?.dev())
+}
+
+/// Writes and reads one block. False when the file system refuses; an error when nothing can be
+/// tried (no room, read-only, no such directory).
+pub(super) fn try_in(dir: &Path) -> io::Result<bool> {
+    let file = match trial_file(dir) {
+        Ok(file) => file,
+        Err(error) if refused(&error) => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let mut block = AlignedBuf::zeroed(BLOCK_BYTES);
+    let tried = rustix::io::pwritev(&file, &[IoSlice::new(&block)], 0)
+        .and_then(|_| rustix::io::pread(&file, &mut block[..], 0));
+    match tried.map_err(io::Error::from) {
+        Ok(count) => Ok(count == BLOCK_BYTES),
+        Err(error) if refused(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn trial_file(dir: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    if let Ok(file) = rustix::fs::open(dir, flags | OFlags::TMPFILE, mode) {
+        return Ok(file);
+    }
+    let path = dir.join(TRIAL_NAME);
+    let opened = rustix::fs::open(&path, flags | OFlags::CREATE, mode);
+    if opened.is_err() && !File::open(&path).is_ok_and(|file| file.metadata().is_ok()) {
+        return Ok(opened?);
+    }
+    std::fs::remove_file(&path)?;
+    Ok(opened?)
+}
+
+/// Whether an error means "not directly", rather than "not at all".
+pub(super) fn refused(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let codes = [Errno::INVAL, Errno::OPNOTSUPP].map(Errno::raw_os_error);
+    error
+        .raw_os_error()
+        .is_some_and(|code| codes.contains(&code))
+}

@@ -1,0 +1,146 @@
+//! The real file system.
+//!
+//! Segment files are opened for direct I/O where their file system can, else buffered, which is said
+//! once per file system. Everything about names runs on blocking threads.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::rc::Rc;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::engine::Engine;
+use super::file::SystemFile;
+use super::threads::run;
+use super::{direct, names};
+use crate::buf::BufPool;
+use crate::disk::{Disk, Entry, Open, Space};
+
+/// Free read buffers that a shard keeps for reuse, in bytes.
+const READ_BUFFERS_KEPT_BYTES_MAX: usize = 8 << 20;
+
+/// The real disk of a shard; clones share it.
+#[derive(Clone)]
+pub struct SystemDisk {
+    engine: Rc<Engine>,
+    buffers: BufPool,
+    /// Whether direct I/O works, by device number.
+    direct: Rc<RefCell<HashMap<u64, bool>>>,
+}
+
+impl SystemDisk {
+    pub(super) fn new(engine: Rc<Engine>) -> Self {
+        Self {
+            engine,
+            buffers: BufPool::new(READ_BUFFERS_KEPT_BYTES_MAX),
+            direct: Rc::default(),
+        }
+    }
+
+    /// Whether segment files in `dir` bypass the page cache.
+    pub async fn direct(&self, dir: &Path) -> io::Result<bool> {
+        let at = dir.to_owned();
+        let device = run(move || direct::device(&at)).await?;
+        if let Some(works) = self.direct.borrow().get(&device) {
+            return Ok(*works);
+        }
+        let at = dir.to_owned();
+        let works = run(move || direct::try_in(&at)).await?;
+        let first = self.direct.borrow_mut().insert(device, works).is_none();
+        if first && !works {
+            let dir = dir.display();
+            tracing::warn!(%dir, "no direct i/o on this file system, using the page cache");
+        }
+        Ok(works)
+    }
+}
+
+impl Disk for SystemDisk {
+    type File = SystemFile;
+
+    async fn open(&self, path: &Path, how: Open) -> io::Result<SystemFile> {
+        // Where nothing can be tried (read-only, full), the file itself shows whether it works.
+        let wanted = self.direct(&names::parent_of(path)).await.unwrap_or(true);
+        let at = path.to_owned();
+        let (file, direct) = run(move || open(&at, how, wanted)).await?;
+        let buffers = self.buffers.clone();
+        Ok(SystemFile::new(
+            Rc::clone(&self.engine),
+            buffers,
+            file,
+            direct,
+        ))
+    }
+
+    async fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        let dir = dir.to_owned();
+        run(move || names::list(&dir)).await
+    }
+
+    async fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        let dir = dir.to_owned();
+        run(move || names::create_dir(&dir)).await
+    }
+
+    async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        run(move || std::fs::rename(from, to)).await
+    }
+
+    async fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let path = path.to_owned();
+        run(move || std::fs::remove_file(path)).await
+    }
+
+    async fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        let dir = dir.to_owned();
+        run(move || std::fs::remove_dir_all(dir)).await
+    }
+
+    async fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        let dir = dir.to_owned();
+        run(move || names::sync_dir(&dir)).await
+    }
+
+    async fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let path = path.to_owned();
+        run(move || std::fs::read(path)).await
+    }
+
+    async fn replace_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let (path, bytes) = (path.to_owned(), bytes.to_owned());
+        run(move || names::replace_file(&path, &bytes)).await
+    }
+
+    async fn space(&self, dir: &Path) -> io::Result<Space> {
+        let dir = dir.to_owned();
+        run(move || names::space(&dir)).await
+    }
+}
+
+fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
+    let flags = OFlags::CLOEXEC
+        | match how {
+            Open::Read => OFlags::RDONLY,
+            Open::Write => OFlags::RDWR,
+            Open::Create => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+        };
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+    if direct {
+        match rustix::fs::open(path, flags | OFlags::DIRECT, mode).map_err(io::Error::from) {
+            Ok(file) => return Ok((file, true)),
+            // A refused creation has created the name on some kernels: see below.
+            Err(error) if direct::refused(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let flags = if direct && how == Open::Create {
+        flags - OFlags::EXCL
+    } else {
+        flags
+    };
+    Ok((rustix::fs::open(path, flags, mode)?, false))
+}

@@ -1,0 +1,128 @@
+//! The two ways of doing file I/O behind one set of calls, and the choice between them.
+//!
+//! Each call is one system call: it may do less than asked, and the caller goes on from there. The
+//! buffers of a call live until the kernel is done with them, also when the call's future is dropped.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::ring::Ring;
+use super::threads;
+use crate::buf::AlignedBuf;
+use crate::error::Error;
+
+/// Parts of one vectored write; the kernel's own bound is 1024.
+pub(super) const PARTS_MAX: usize = 512;
+
+/// The setting `disk.engine`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EngineChoice {
+    /// `io_uring` if it works, else threads.
+    Auto,
+    /// `io_uring`, or refuse to start.
+    IoUring,
+    /// The thread pool.
+    Threads,
+}
+
+impl EngineChoice {
+    /// The names of the setting's values.
+    pub const NAMES: [&str; 3] = ["auto", "io_uring", "threads"];
+
+    /// The choice of a name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            "io_uring" => Some(Self::IoUring),
+            "threads" => Some(Self::Threads),
+            _ => None,
+        }
+    }
+}
+
+/// The engine of a shard.
+pub(super) enum Engine {
+    Ring(Ring),
+    Threads { fallback_reason: Option<String> },
+}
+
+impl Engine {
+    pub(super) fn start(choice: EngineChoice) -> Result<Self, Error> {
+        if choice == EngineChoice::Threads {
+            return Ok(Self::Threads {
+                fallback_reason: None,
+            });
+        }
+        match Ring::start() {
+            Ok(ring) => Ok(Self::Ring(ring)),
+            Err(error) if choice == EngineChoice::Auto => Ok(Self::Threads {
+                fallback_reason: Some(error.to_string()),
+            }),
+            Err(error) => Err(Error::Engine {
+                engine: "io_uring",
+                reason: error.to_string(),
+            }),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Ring(_) => "io_uring",
+            Self::Threads { .. } => "threads",
+        }
+    }
+
+    pub(super) fn fallback_reason(&self) -> Option<&str> {
+        match self {
+            Self::Ring(_) => None,
+            Self::Threads { fallback_reason } => fallback_reason.as_deref(),
+        }
+    }
+
+    /// Writes some of `parts` (at most [`PARTS_MAX`]); says how many bytes.
+    pub(super) async fn write(
+        &self,
+        file: &Arc<OwnedFd>,
+        position: u64,
+        parts: Vec<Bytes>,
+    ) -> io::Result<usize> {
+        debug_assert!(parts.len() <= PARTS_MAX);
+        match self {
+            Self::Ring(ring) => ring.write(file, position, parts).await,
+            Self::Threads { .. } => threads::write(file, position, parts).await,
+        }
+    }
+
+    /// Reads into `buf` from its byte `filled` on; says how many bytes came, 0 at the end of the file.
+    pub(super) async fn read(
+        &self,
+        file: &Arc<OwnedFd>,
+        position: u64,
+        buf: AlignedBuf,
+        filled: usize,
+    ) -> io::Result<(usize, AlignedBuf)> {
+        match self {
+            Self::Ring(ring) => ring.read(file, position, buf, filled).await,
+            Self::Threads { .. } => threads::read(file, position, buf, filled).await,
+        }
+    }
+
+    /// Syncs bytes and length.
+    pub(super) async fn sync(&self, file: &Arc<OwnedFd>) -> io::Result<()> {
+        match self {
+            Self::Ring(ring) => ring.sync(file).await,
+            Self::Threads { .. } => threads::sync(file).await,
+        }
+    }
+
+    /// Reserves room; the file becomes at least this long.
+    pub(super) async fn allocate(&self, file: &Arc<OwnedFd>, len: u64) -> io::Result<()> {
+        match self {
+            Self::Ring(ring) => ring.allocate(file, len).await,
+            Self::Threads { .. } => threads::allocate(file, len).await,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Names and small files, by blocking calls; they run on threads that may block.
+//!
+//! Invariant: what a function here promises to be durable has been synced when it returns.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::disk::{Entry, Space};
+
+pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let facts = match fs::metadata(entry.path()) {
+            Ok(facts) => facts,
+            // A dangling link is a name all the same; a file removed meanwhile is not.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match entry.metadata() {
+                Ok(facts) => facts,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            },
+            Err(error) => return Err(error),
+        };
+        entries.push(Entry {
+            name: entry.file_name().to_string_lossy().into_owned(),
+            is_dir: facts.is_dir(),
+            len: if facts.is_dir() { 0 } else { facts.len() },
+        });
+    }
+    entries.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(entries)
+}
+
+pub(super) fn create_dir(dir: &Path) -> io::Result<()> {
+    let parent = parent_of(dir);
+    match fs::create_dir(dir) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound && parent != dir => {
+            create_dir(&parent)?;
+            fs::create_dir(dir)?;
+        }
+        Err(error) => return Err(error),
+    }
+    // Also when it was there: who made it may have failed before this.
+    match sync_dir(&parent) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && dir.is_dir() => Ok(()),
+        result => result,
+    }
+}
+
+pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".tmp");
+    let draft = PathBuf::from(draft);
+    let mut file = File::create(&draft)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    drop(file);
+    fs::rename(&draft, path)?;
+    sync_dir(&parent_of(path))
+}
+
+pub(super) fn space(dir: &Path) -> io::Result<Space> {
+    let facts = rustix::fs::statvfs(dir)?;
+    Ok(Space {
+        free: facts.f_bavail.saturating_mul(facts.f_frsize),
+        total: facts.f_blocks.saturating_mul(facts.f_frsize),
+    })
+}
+
+/// The directory that a name is in.
+pub(super) fn parent_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_owned(),
+        None => path.to_owned(),
+    }
+}

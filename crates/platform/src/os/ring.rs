@@ -1,0 +1,365 @@
+//! The `io_uring` engine: one ring for a shard, driven by two local tasks.
+//!
+//! Calls put a request in a queue; the submitting task wakes once for all that were queued in a turn
+//! of the shard and hands them over with one system call. The completing task sleeps on an eventfd.
+//! Invariants: everything the kernel may touch (buffers, vector of parts, file) is owned by the slot
+//! of its request until the completion has been seen, whoever dropped the future; requests in flight
+//! never exceed the completion queue; the ring goes only after the last completion.
+#![allow(unsafe_code, reason = "hands addresses to the kernel")]
+
+mod slots;
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use io_uring::types::{Fd, FsyncFlags};
+use io_uring::{IoUring, Probe, opcode, squeue};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::buf::AlignedBuf;
+use slots::{Kept, Key, Slots};
+
+/// Requests that can be handed over at once.
+const SUBMISSIONS_MAX: u32 = 128;
+
+/// The longest single transfer; the kernel's bound is a page less than 2 GiB.
+const TRANSFER_BYTES_MAX: usize = 1 << 30;
+
+/// Pause after the kernel refused requests for a reason that does not pass by itself.
+const REFUSED_PAUSE: Duration = Duration::from_millis(10);
+
+/// A shard's ring and the tasks that drive it.
+pub(super) struct Ring {
+    core: Rc<Core>,
+    tasks: [AbortHandle; 2],
+}
+
+/// What calls and tasks share.
+struct Core {
+    ring: RefCell<IoUring>,
+    slots: RefCell<Slots>,
+    /// Requests not handed over yet.
+    queue: RefCell<VecDeque<squeue::Entry>>,
+    in_flight: Cell<usize>,
+    in_flight_max: usize,
+    queued: Notify,
+}
+
+impl Ring {
+    /// Sets a ring up; an error says why this machine does not let us.
+    pub(super) fn start() -> io::Result<Self> {
+        let explain =
+            |what: &str, error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
+        let ring = IoUring::builder()
+            .dontfork()
+            .build(SUBMISSIONS_MAX)
+            .map_err(|error| explain("io_uring_setup", error))?;
+        let mut probe = Probe::new();
+        let submitter = ring.submitter();
+        submitter
+            .register_probe(&mut probe)
+            .map_err(|error| explain("io_uring probe", error))?;
+        let needed = [
+            opcode::Read::CODE,
+            opcode::Write::CODE,
+            opcode::Writev::CODE,
+            opcode::Fsync::CODE,
+            opcode::Fallocate::CODE,
+        ];
+        if !needed.iter().all(|code| probe.is_supported(*code)) {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "this kernel's io_uring lacks operations",
+            ));
+        }
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        submitter
+            .register_eventfd(event.as_raw_fd())
+            .map_err(|error| explain("io_uring eventfd", error))?;
+        // SAFETY: an `OwnedFd` keeps its descriptor open and the same, and the `AsyncFd` owns it.
+        let event = unsafe { AsyncFd::register_with_interest(event, Interest::READABLE)? };
+        let core = Rc::new(Core {
+            in_flight_max: ring.params().cq_entries() as usize,
+            ring: RefCell::new(ring),
+            slots: RefCell::default(),
+            queue: RefCell::default(),
+            in_flight: Cell::new(0),
+            queued: Notify::new(),
+        });
+        let submitting = tokio::task::spawn_local(submit_forever(Rc::downgrade(&core)));
+        let completing = tokio::task::spawn_local(complete_forever(Rc::downgrade(&core), event));
+        Ok(Self {
+            core,
+            tasks: [submitting.abort_handle(), completing.abort_handle()],
+        })
+    }
+
+    pub(super) async fn write(
+        &self,
+        file: &Arc<OwnedFd>,
+        position: u64,
+        parts: Vec<Bytes>,
+    ) -> io::Result<usize> {
+        let fd = Fd(file.as_raw_fd());
+        let (kept, entry) = if let [part] = parts.as_slice() {
+            let len = transfer_len(part.len());
+            let entry = opcode::Write::new(fd, part.as_ptr(), len);
+            (Kept::parts(file, parts), entry.offset(position).build())
+        } else {
+            let kept = Kept::parts(file, parts);
+            let (vector, count) = kept.vector();
+            let entry = opcode::Writev::new(fd, vector.cast(), count);
+            (kept, entry.offset(position).build())
+        };
+        let (count, _) = self.core.perform(entry, kept).await?;
+        Ok(count)
+    }
+
+    pub(super) async fn read(
+        &self,
+        file: &Arc<OwnedFd>,
+        position: u64,
+        mut buf: AlignedBuf,
+        filled: usize,
+    ) -> io::Result<(usize, AlignedBuf)> {
+        let target = &mut buf[filled..];
+        let len = transfer_len(target.len());
+        let entry = opcode::Read::new(Fd(file.as_raw_fd()), target.as_mut_ptr(), len)
+            .offset(position)
+            .build();
+        let (count, kept) = self.core.perform(entry, Kept::buf(file, buf)).await?;
+        let buf = kept
+            .into_buf()
+            .ok_or_else(|| io::Error::other("read lost its buffer"))?;
+        Ok((count, buf))
+    }
+
+    pub(super) async fn sync(&self, file: &Arc<OwnedFd>) -> io::Result<()> {
+        let entry = opcode::Fsync::new(Fd(file.as_raw_fd()))
+            .flags(FsyncFlags::DATASYNC)
+            .build();
+        self.core.perform(entry, Kept::file(file)).await.map(drop)
+    }
+
+    pub(super) async fn allocate(&self, file: &Arc<OwnedFd>, len: u64) -> io::Result<()> {
+        let entry = opcode::Fallocate::new(Fd(file.as_raw_fd()), len).build();
+        self.core.perform(entry, Kept::file(file)).await.map(drop)
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+fn transfer_len(len: usize) -> u32 {
+    u32::try_from(len.min(TRANSFER_BYTES_MAX)).unwrap_or(u32::MAX)
+}
+
+impl Core {
+    /// Queues a request and waits for its result. Dropped early, the request goes on without us.
+    async fn perform(
+        self: &Rc<Self>,
+        entry: squeue::Entry,
+        kept: Kept,
+    ) -> io::Result<(usize, Kept)> {
+        let key = self.slots.borrow_mut().insert(kept);
+        let entry = entry.user_data(key.as_user_data());
+        self.queue.borrow_mut().push_back(entry);
+        self.queued.notify_one();
+        let waiting = Waiting {
+            core: self,
+            key: Some(key),
+        };
+        let (result, kept) = waiting.await;
+        match usize::try_from(result) {
+            Ok(count) => Ok((count, kept)),
+            Err(_) => Err(io::Error::from_raw_os_error(-result)),
+        }
+    }
+
+    /// Hands queued requests over, as many as there is room for.
+    fn submit(&self) -> io::Result<()> {
+        let mut ring = self.ring.borrow_mut();
+        let mut queue = self.queue.borrow_mut();
+        loop {
+            let mut submissions = ring.submission();
+            while self.in_flight.get() < self.in_flight_max
+                && let Some(entry) = queue.front()
+            {
+                // SAFETY: all that the entry points to belongs to its slot, which stays until its completion is reaped.
+                if unsafe { submissions.push(entry) }.is_err() {
+                    break;
+                }
+                self.in_flight.set(self.in_flight.get() + 1);
+                queue.pop_front();
+            }
+            let waiting = submissions.len();
+            drop(submissions);
+            if waiting == 0 {
+                return Ok(());
+            }
+            ring.submit()?;
+        }
+    }
+
+    /// Takes completions and wakes who waits for them.
+    fn reap(&self) {
+        loop {
+            let completed: Vec<(u64, i32)> = {
+                let mut ring = self.ring.borrow_mut();
+                let entries = ring.completion();
+                entries
+                    .map(|entry| (entry.user_data(), entry.result()))
+                    .collect()
+            };
+            if completed.is_empty() {
+                return;
+            }
+            self.in_flight.set(self.in_flight.get() - completed.len());
+            for (user_data, result) in completed {
+                let key = Key::of_user_data(user_data);
+                let left_over = self.slots.borrow_mut().complete(key, result);
+                // Outside the borrow: waking and dropping buffers run foreign code.
+                left_over.settle();
+            }
+        }
+    }
+
+    /// Submits and reaps.
+    fn turn(&self) -> Next {
+        let submitted = self.submit();
+        self.reap();
+        let Err(error) = submitted else {
+            let room = self.in_flight.get() < self.in_flight_max;
+            return if room && !self.queue.borrow().is_empty() {
+                Next::Again
+            } else {
+                Next::Wait
+            };
+        };
+        let passing = [Errno::INTR, Errno::AGAIN, Errno::BUSY].map(Errno::raw_os_error);
+        if error
+            .raw_os_error()
+            .is_some_and(|code| passing.contains(&code))
+        {
+            return Next::Again;
+        }
+        tracing::error!(%error, "io_uring takes no requests");
+        let refused: Vec<_> = self.queue.borrow_mut().drain(..).collect();
+        for entry in refused {
+            let key = Key::of_user_data(entry.get_user_data());
+            let code = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
+            let left_over = self.slots.borrow_mut().complete(key, -code);
+            left_over.settle();
+        }
+        Next::Later
+    }
+}
+
+/// When the submitting task has something to do again.
+enum Next {
+    /// When a request is queued.
+    Wait,
+    /// After the other tasks had their turn.
+    Again,
+    /// After a while: the kernel refused.
+    Later,
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // The kernel may still write to buffers of the slots: wait for it, shutting down can take that long.
+        self.queue.get_mut().clear();
+        while self.in_flight.get() > 0 {
+            let waited = self.ring.get_mut().submit_and_wait(1);
+            self.reap();
+            if let Err(error) = waited
+                && error.raw_os_error() != Some(Errno::INTR.raw_os_error())
+            {
+                tracing::error!(%error, "cannot wait for io_uring, leaving its buffers allocated");
+                std::mem::forget(self.slots.take());
+                return;
+            }
+        }
+    }
+}
+
+/// Waits for a completion. Dropped before, it leaves the slot to the completion.
+struct Waiting<'a> {
+    core: &'a Rc<Core>,
+    /// `None` once the slot has been taken.
+    key: Option<Key>,
+}
+
+impl Future for Waiting<'_> {
+    type Output = (i32, Kept);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let key = self.key.expect("not polled after completion");
+        let polled = self.core.slots.borrow_mut().poll(key, context.waker());
+        if polled.is_ready() {
+            self.key = None;
+        }
+        polled
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            let left_over = self.core.slots.borrow_mut().abandon(key);
+            left_over.settle();
+        }
+    }
+}
+
+async fn submit_forever(core: Weak<Core>) {
+    while let Some(core) = core.upgrade() {
+        // Holding the ring while waiting is fine: its owner aborts this task.
+        match core.turn() {
+            Next::Wait => core.queued.notified().await,
+            Next::Again => tokio::task::yield_now().await,
+            Next::Later => tokio::time::sleep(REFUSED_PAUSE).await,
+        }
+    }
+}
+
+async fn complete_forever(core: Weak<Core>, event: AsyncFd<OwnedFd>) {
+    loop {
+        match event.readable().await {
+            Ok(mut ready) => {
+                let mut count = [0; 8];
+                // An empty eventfd only means that somebody reaped before us.
+                let _ = rustix::io::read(event.get_ref(), &mut count);
+                ready.clear_ready();
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot wait for io_uring completions");
+                return;
+            }
+        }
+        let Some(core) = core.upgrade() else { return };
+        core.reap();
+        if !core.queue.borrow().is_empty() {
+            core.queued.notify_one();
+        }
+    }
+}

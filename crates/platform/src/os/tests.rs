@@ -1,0 +1,324 @@
+//! Both engines, the same behaviour.
+
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use super::*;
+use crate::buf::{AlignedBuf, ChunkPool, PoolOptions};
+use crate::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
+use crate::runtime::run_shard;
+use crate::task;
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// Runs a test with each engine, in a directory of its own on a disk (not on a tmpfs `/tmp`).
+fn with_engines<F: Future<Output = ()>>(test: impl Fn(System, PathBuf) -> F) {
+    for choice in [EngineChoice::IoUring, EngineChoice::Threads] {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let ran = run_shard(None, async {
+            match System::start(choice) {
+                Ok(system) => test(system, dir.path().to_owned()).await,
+                Err(error) => eprintln!("skipped: {error}"),
+            }
+        });
+        ran.unwrap();
+    }
+}
+
+fn blocks(count: usize, byte: u8) -> Bytes {
+    let mut buf = AlignedBuf::zeroed(count * BLOCK_BYTES);
+    buf.fill(byte);
+    buf.freeze()
+}
+
+async fn new_file(system: &System, dir: &Path) -> SystemFile {
+    let path = dir.join("00000000000000000000.log");
+    system.disk().open(&path, Open::Create).await.unwrap()
+}
+
+#[test]
+fn writes_are_read_back_at_any_alignment() {
+    with_engines(|system, dir| async move {
+        let file = new_file(&system, &dir).await;
+        file.write_at(0, vec![blocks(1, 1), blocks(2, 2)])
+            .await
+            .unwrap();
+        file.write_at(3 * BLOCK, vec![blocks(1, 3)]).await.unwrap();
+        file.sync().await.unwrap();
+        for (position, len) in [
+            (0, 1),
+            (4095, 2),
+            (1, 3 * BLOCK_BYTES),
+            (5000, 9000),
+            (8192, 8192),
+        ] {
+            let read = file.read_at(position, len).await.unwrap();
+            assert_eq!(read.len(), len);
+            for (index, byte) in read.iter().enumerate() {
+                let block = (position + index as u64) / BLOCK;
+                assert_eq!(*byte, [1, 2, 2, 3][usize::try_from(block).unwrap()]);
+            }
+        }
+        assert_eq!(file.len().await.unwrap(), 4 * BLOCK);
+    });
+}
+
+#[test]
+fn reads_stop_at_the_end_wherever_it_is() {
+    with_engines(|system, dir| async move {
+        let file = new_file(&system, &dir).await;
+        file.write_at(0, vec![blocks(2, 7)]).await.unwrap();
+        for len in [2 * BLOCK, BLOCK + 1, BLOCK, 4000, 513, 1] {
+            file.set_len(len).await.unwrap();
+            assert_eq!(file.len().await.unwrap(), len);
+            for (position, wanted) in [(0, 100_000), (100, 8000), (len - 1, 5)] {
+                let read = file.read_at(position, wanted).await.unwrap();
+                let expected = len.saturating_sub(position).min(wanted as u64);
+                assert_eq!(read.len() as u64, expected, "{position} of {len}");
+                assert!(read.iter().all(|byte| *byte == 7));
+            }
+            assert!(file.read_at(len, 10).await.unwrap().is_empty());
+            assert!(file.read_at(len + 9999, 10).await.unwrap().is_empty());
+            assert!(file.read_at(0, 0).await.unwrap().is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_write_of_more_parts_than_the_kernel_takes_is_whole() {
+    with_engines(|system, dir| async move {
+        let file = new_file(&system, &dir).await;
+        let parts: Vec<_> = (0..2500)
+            .map(|index| blocks(1, u8::try_from(index % 251).unwrap()))
+            .collect();
+        file.write_at(BLOCK, parts).await.unwrap();
+        let read = file.read_at(BLOCK, 2500 * BLOCK_BYTES).await.unwrap();
+        assert_eq!(read.len(), 2500 * BLOCK_BYTES);
+        for (index, block) in read.chunks(BLOCK_BYTES).enumerate() {
+            assert!(
+                block.iter().all(|byte| usize::from(*byte) == index % 251),
+                "block {index}"
+            );
+        }
+        assert!(
+            file.read_at(0, 10)
+                .await
+                .unwrap()
+                .iter()
+                .all(|byte| *byte == 0)
+        );
+    });
+}
+
+#[test]
+fn many_files_are_written_and_read_at_once() {
+    with_engines(|system, dir| async move {
+        let pool = ChunkPool::new(PoolOptions {
+            chunk_bytes: 16 * BLOCK_BYTES,
+            bytes_max: 200 * 16 * BLOCK_BYTES,
+            reserve_chunks: 0,
+        });
+        let tasks = (0..200_u8).map(|number| {
+            let (system, path) = (system.clone(), dir.join(format!("{number}.log")));
+            let mut chunk = pool.take().unwrap();
+            task::spawn(async move {
+                let file = system.disk().open(&path, Open::Create).await.unwrap();
+                chunk.append(&[number; 3 * BLOCK_BYTES + 5]);
+                let parts = vec![chunk.aligned_slice(0), chunk.tail_block()];
+                file.write_at(0, parts).await.unwrap();
+                file.sync().await.unwrap();
+                let read = file.read_at(3, 3 * BLOCK_BYTES).await.unwrap();
+                assert!(read.iter().all(|byte| *byte == number));
+                let tail = file.read_at(3 * BLOCK + 4, 2).await.unwrap();
+                assert_eq!(&tail[..], [number, 0]);
+            })
+        });
+        for task in tasks.collect::<Vec<_>>() {
+            task.await.unwrap();
+        }
+        assert_eq!(pool.used_bytes(), 0);
+        assert_eq!(system.disk().list(&dir).await.unwrap().len(), 200);
+    });
+}
+
+#[test]
+fn reserved_room_reads_as_zero_and_is_written_into() {
+    with_engines(|system, dir| async move {
+        let file = new_file(&system, &dir).await;
+        file.allocate(1 << 20).await.unwrap();
+        assert_eq!(file.len().await.unwrap(), 1 << 20);
+        file.write_at(8 * BLOCK, vec![blocks(1, 5)]).await.unwrap();
+        file.allocate(1 << 19).await.unwrap();
+        assert_eq!(file.len().await.unwrap(), 1 << 20);
+        let read = file.read_at(8 * BLOCK - 1, 3).await.unwrap();
+        assert_eq!(&read[..], [0, 5, 5]);
+        file.set_len(8 * BLOCK + 7).await.unwrap();
+        assert_eq!(file.read_at(8 * BLOCK, 100).await.unwrap().len(), 7);
+    });
+}
+
+#[test]
+fn a_future_that_is_dropped_leaves_its_memory_to_the_kernel() {
+    with_engines(|system, dir| async move {
+        let pool = ChunkPool::new(PoolOptions {
+            chunk_bytes: 1 << 20,
+            bytes_max: 4 << 20,
+            reserve_chunks: 0,
+        });
+        let file = new_file(&system, &dir).await;
+        for round in 0..4_u64 {
+            let mut chunk = pool.take().unwrap();
+            chunk.append(&vec![9; 1 << 20]);
+            let mut write = Box::pin(file.write_at(round << 20, vec![chunk.aligned_slice(0)]));
+            let mut read = Box::pin(file.read_at(0, 1 << 20));
+            drop(chunk);
+            poll_once(write.as_mut()).await;
+            poll_once(read.as_mut()).await;
+            // One turn hands the requests to the kernel, then nobody waits for them.
+            if round % 2 == 0 {
+                task::yield_now().await;
+            }
+            drop((write, read));
+        }
+        while pool.used_bytes() > 0 {
+            pool.freed().await;
+        }
+        // Nobody waited, and the writes have happened all the same.
+        let read = file.read_at(0, 4 << 20).await.unwrap();
+        assert!(read.len() == 4 << 20 && read.iter().all(|byte| *byte == 9));
+        file.sync().await.unwrap();
+    });
+}
+
+async fn poll_once<F: Future + Unpin>(mut future: F) {
+    std::future::poll_fn(|context| {
+        let _ = std::pin::Pin::new(&mut future).poll(context);
+        std::task::Poll::Ready(())
+    })
+    .await;
+}
+
+#[test]
+fn the_runtime_may_end_with_requests_under_way() {
+    with_engines(|system, dir| async move {
+        let file = new_file(&system, &dir).await;
+        for round in 0..64 {
+            let file = file.clone();
+            task::spawn(async move { file.write_at(round << 20, vec![blocks(256, 1)]).await });
+        }
+        task::yield_now().await;
+        task::yield_now().await;
+    });
+}
+
+#[test]
+fn a_failed_write_latches_the_file_and_only_it() {
+    with_engines(|system, dir| async move {
+        let full = Path::new("/dev/full");
+        let file = system.disk().open(full, Open::Write).await.unwrap();
+        let error = file.write_at(0, vec![blocks(1, 1)]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        let error = file.clone().sync().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Other);
+        let message = error.to_string();
+        assert!(
+            message.starts_with("file latched by earlier failure: write: "),
+            "{message}"
+        );
+        let error = file.write_at(0, vec![blocks(1, 1)]).await.unwrap_err();
+        assert!(error.to_string().contains("latched"), "{error}");
+        let other = new_file(&system, &dir).await;
+        other.write_at(0, vec![blocks(1, 1)]).await.unwrap();
+    });
+}
+
+#[test]
+fn a_file_opened_for_reading_refuses_writes() {
+    with_engines(|system, dir| async move {
+        let file = new_file(&system, &dir).await;
+        file.write_at(0, vec![blocks(1, 1)]).await.unwrap();
+        let path = dir.join("00000000000000000000.log");
+        let disk = system.disk();
+        let reader = disk.open(&path, Open::Read).await.unwrap();
+        assert_eq!(reader.read_at(1, 1).await.unwrap(), &[1][..]);
+        reader.write_at(0, vec![blocks(1, 2)]).await.unwrap_err();
+        let twice = disk.open(&path, Open::Create).await.err().unwrap();
+        assert_eq!(twice.kind(), io::ErrorKind::AlreadyExists);
+        let missing = disk.open(&dir.join("x"), Open::Write).await.err().unwrap();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn names_and_small_files() {
+    with_engines(|system, dir| async move {
+        let disk = system.disk();
+        let log = dir.join("a/b/t-0");
+        disk.create_dir(&log).await.unwrap();
+        disk.create_dir(&log).await.unwrap();
+        disk.replace_file(&log.join("meta"), b"one").await.unwrap();
+        disk.replace_file(&log.join("meta"), b"two!").await.unwrap();
+        disk.create_dir(&log.join("sub")).await.unwrap();
+        assert_eq!(disk.read_file(&log.join("meta")).await.unwrap(), b"two!");
+        let listed = disk.list(&log).await.unwrap();
+        let found: Vec<_> = listed
+            .iter()
+            .map(|e| (e.name.as_str(), e.is_dir, e.len))
+            .collect();
+        assert_eq!(found, [("meta", false, 4), ("sub", true, 0)]);
+        let gone = dir.join("a/b/t-0.gone");
+        disk.rename(&log, &gone).await.unwrap();
+        disk.sync_dir(&dir.join("a/b")).await.unwrap();
+        disk.remove_file(&gone.join("meta")).await.unwrap();
+        let missing = disk.remove_file(&gone.join("meta")).await.unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        disk.remove_dir(&dir.join("a")).await.unwrap();
+        assert!(disk.list(&dir).await.unwrap().is_empty());
+        let space = disk.space(&dir).await.unwrap();
+        assert!(space.free > 0 && space.free <= space.total);
+    });
+}
+
+#[test]
+fn a_file_system_without_direct_io_is_used_through_the_page_cache() {
+    let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
+        eprintln!("skipped: no /dev/shm");
+        return;
+    };
+    for choice in [EngineChoice::Auto, EngineChoice::Threads] {
+        let path = dir.path().join(format!("{choice:?}"));
+        let ran = run_shard(None, async {
+            let system = System::start(choice).unwrap();
+            let direct = system.disk().direct(dir.path()).await.unwrap();
+            let file = system.disk().open(&path, Open::Create).await.unwrap();
+            assert_eq!(file.is_direct(), direct);
+            file.write_at(0, vec![blocks(3, 4)]).await.unwrap();
+            file.sync().await.unwrap();
+            file.set_len(5000).await.unwrap();
+            assert_eq!(file.read_at(4999, 100).await.unwrap(), &[4][..]);
+        });
+        ran.unwrap();
+    }
+}
+
+#[test]
+fn the_engine_is_chosen_by_name() {
+    for name in EngineChoice::NAMES {
+        let choice = EngineChoice::from_name(name).unwrap();
+        let ran = run_shard(None, async move {
+            let Ok(system) = System::start(choice) else {
+                assert_eq!(choice, EngineChoice::IoUring);
+                return;
+            };
+            if choice != EngineChoice::Auto {
+                assert_eq!(system.engine_name(), name);
+                assert!(system.engine_fallback_reason().is_none());
+            }
+        });
+        ran.unwrap();
+    }
+    assert!(EngineChoice::from_name("aio").is_none());
+}

@@ -1,0 +1,175 @@
+"""Apache Kafka's own command-line tools, unmodified, as a user runs them."""
+
+import json
+import re
+
+import pytest
+
+from clients.client import CODECS, record
+from peers import kafka
+from peers.process import wait_until
+
+
+@pytest.fixture
+def tool(broker):
+    """Runs a tool against the broker."""
+
+    def run(name, *args, **options):
+        return kafka.run(name, "--bootstrap-server", broker.address, *args, **options)
+
+    return run
+
+
+@pytest.fixture
+def own_topic(clients, name):
+    admin = clients["librdkafka"]
+    admin.create_topic(topic=name, partitions=3, configs={})
+    wait_until(lambda: name in admin.topics(), "the topic")
+    yield name
+    admin.delete_topic(topic=name)
+
+
+def rows(output, first):
+    """The rows of a table a tool prints: the header line starts with `first`."""
+    lines = [line.split() for line in output.splitlines() if line.strip()]
+    start = next(i for i, line in enumerate(lines) if line[0] == first)
+    return [dict(zip(lines[start], line)) for line in lines[start + 1 :] if len(line) >= len(lines[start])]
+
+
+def test_topics(tool, name):
+    assert f"Created topic {name}." in tool(
+        "topics", "--create", "--topic", name, "--partitions", 2, "--config", "segment.bytes=1048576")
+    assert name in tool("topics", "--list").split()
+    described = tool("topics", "--describe", "--topic", name)
+    assert re.search(r"PartitionCount:\s*2\s+ReplicationFactor:\s*1\s+Configs:.*segment.bytes=1048576", described)
+    assert re.search(r"TopicId:\s*[\w-]{22}\b", described)
+    assert len(re.findall(r"Partition:\s*\d+\s+Leader:\s*1\s+Replicas:\s*1\s+Isr:\s*1", described)) == 2
+    tool("topics", "--alter", "--topic", name, "--partitions", 4)
+    assert "PartitionCount: 4" in tool("topics", "--describe", "--topic", name)
+    assert "already exists" in tool("topics", "--create", "--topic", name, check=False)
+    tool("topics", "--delete", "--topic", name)
+    wait_until(lambda: name not in tool("topics", "--list").split(), "the topic to be gone")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_console_producer_and_consumer(tool, own_topic, codec):
+    lines = [f"key{i}\tline {i} {'x' * (i * 37 % 2000)}" for i in range(500)]
+    tool("console-producer", "--topic", own_topic, "--compression-codec", codec, "--property", "parse.key=true",
+         stdin="\n".join(lines) + "\n")
+    read = tool("console-consumer", "--topic", own_topic, "--from-beginning", "--max-messages", 500, "--timeout-ms", 30_000,
+                "--property", "print.key=true")
+    assert sorted(line for line in read.splitlines() if line.startswith("key")) == sorted(lines)
+
+
+@pytest.mark.parametrize(("size", "count", "acks"), [(1000, 20_000, "all"), (240_000, 400, "all"), (1000, 20_000, "1")])
+def test_perf_tools(broker, tool, own_topic, size, count, acks):
+    written = kafka.run(
+        "producer-perf", "--topic", own_topic, "--num-records", count, "--record-size", size, "--throughput", -1,
+        "--producer-props", f"bootstrap.servers={broker.address}", f"acks={acks}", "batch.size=1000000", "linger.ms=5",
+        heap="-Xmx512m")
+    assert re.search(rf"^{count} records sent", written, re.MULTILINE), written
+    read = tool("consumer-perf", "--topic", own_topic, "--num-records", count, "--timeout", 30_000, heap="-Xmx512m")
+    totals = read.strip().splitlines()[1].split(", ")
+    assert int(totals[4]) >= count, read
+    ends = dict(line.split(":")[1:] for line in tool("get-offsets", "--topic", own_topic).split())
+    assert sum(map(int, ends.values())) == count
+
+
+def test_groups(tool, clients, own_topic, name):
+    group = f"group-{name}"
+    clients["librdkafka"].produce(topic=own_topic, records=[record(p, f"{p}/{i}", 10) for p in range(3) for i in range(10)])
+    tool("console-consumer", "--topic", own_topic, "--group", group, "--from-beginning", "--max-messages", 30,
+         "--timeout-ms", 30_000)
+    assert group in tool("groups", "--list").split()
+
+    def described():
+        return rows(tool("groups", "--describe", "--group", group), "GROUP")
+
+    assert [(r["PARTITION"], r["CURRENT-OFFSET"], r["LOG-END-OFFSET"], r["LAG"]) for r in described()] == [
+        (str(p), "10", "10", "0") for p in range(3)]
+    state = tool("groups", "--describe", "--group", group, "--state")
+    assert "Empty" in state
+    tool("groups", "--reset-offsets", "--group", group, "--topic", f"{own_topic}:0", "--to-earliest", "--execute")
+    tool("groups", "--reset-offsets", "--group", group, "--topic", f"{own_topic}:1", "--shift-by", -3, "--execute")
+    assert [(r["PARTITION"], r["CURRENT-OFFSET"], r["LAG"]) for r in described()] == [("0", "0", "10"), ("1", "7", "3"), ("2", "10", "0")]
+    again = tool("console-consumer", "--topic", own_topic, "--group", group, "--max-messages", 13, "--timeout-ms", 30_000)
+    assert "Processed a total of 13 messages" in again
+    tool("groups", "--delete-offsets", "--group", group, "--topic", f"{own_topic}:2")
+    assert [r["PARTITION"] for r in described() if r["CURRENT-OFFSET"] != "-"] == ["0", "1"]
+    tool("groups", "--delete", "--group", group)
+    assert group not in tool("groups", "--list").split()
+
+
+def test_configs(tool, own_topic):
+    entity = ("--entity-type", "topics", "--entity-name", own_topic)
+    tool("configs", *entity, "--alter", "--add-config", "retention.ms=7200000,max.message.bytes=2000000")
+    described = tool("configs", *entity, "--describe")
+    assert "retention.ms=7200000" in described and "max.message.bytes=2000000" in described
+    tool("configs", *entity, "--alter", "--delete-config", "retention.ms")
+    described = tool("configs", *entity, "--describe")
+    assert "retention.ms" not in described and "max.message.bytes=2000000" in described
+    everything = tool("configs", *entity, "--describe", "--all")
+    assert "retention.ms=604800000" in everything
+    refused = tool("configs", *entity, "--alter", "--add-config", "retention.ms=soon", check=False)
+    assert "InvalidConfiguration" in refused or "Invalid value" in refused
+    broker = tool("configs", "--entity-type", "brokers", "--entity-name", 1, "--describe", "--all")
+    assert "message.max.bytes=33554432" in broker
+
+
+def test_offsets_and_deleted_records(tool, clients, own_topic, tmp_path):
+    at = 1_700_000_000_000
+    clients["librdkafka"].alter_config(topic=own_topic, name="retention.ms", value="-1")
+    clients["librdkafka"].produce(topic=own_topic, records=[record(0, str(i), 10, timestamp=at + i) for i in range(10)])
+
+    def offsets(time):
+        return tool("get-offsets", "--topic", own_topic, "--time", time).split()
+
+    assert offsets("latest") == [f"{own_topic}:0:10", f"{own_topic}:1:0", f"{own_topic}:2:0"]
+    assert offsets("earliest")[0] == f"{own_topic}:0:0"
+    assert offsets(at + 5)[0] == f"{own_topic}:0:5"
+    assert offsets("max-timestamp")[0] == f"{own_topic}:0:9"
+    wanted = tmp_path / "delete.json"
+    wanted.write_text(json.dumps({"version": 1, "partitions": [{"topic": own_topic, "partition": 0, "offset": 6}]}))
+    assert "low_watermark: 6" in tool("delete-records", "--offset-json-file", wanted)
+    assert offsets("earliest")[0] == f"{own_topic}:0:6"
+
+
+def test_log_dirs(tool, clients, own_topic):
+    clients["librdkafka"].produce(topic=own_topic, records=[record(0, "x", 100_000)])
+    output = tool("log-dirs", "--describe", "--topic-list", own_topic)
+    described = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
+    (directory,) = described["brokers"][0]["logDirs"]
+    assert directory["error"] is None
+    sizes = {p["partition"]: p["size"] for p in directory["partitions"]}
+    assert set(sizes) == {f"{own_topic}-{p}" for p in range(3)}
+    assert 100_000 < sizes[f"{own_topic}-0"] < 101_000
+
+
+def test_api_versions(tool):
+    output = tool("api-versions")
+    for api in ("Produce(0)", "Fetch(1)", "CreateTopics(19)", "InitProducerId(22)", "DescribeTopicPartitions(75)"):
+        line = next(line for line in output.splitlines() if api in line)
+        assert "UNSUPPORTED" not in line, line
+
+
+def test_verifiable_producer_and_consumer(broker, tool, own_topic, name, tmp_path):
+    config = tmp_path / "idempotent.properties"
+    config.write_text("enable.idempotence=true\nretries=10\n")
+    output = tool("verifiable-producer", "--topic", own_topic, "--max-messages", 1000, "--acks", -1,
+                  "--command-config", config)
+    events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    sent = {e["value"]: (e["partition"], e["offset"]) for e in events if e["name"] == "producer_send_success"}
+    assert sorted(map(int, sent)) == list(range(1000))
+
+    consumer = kafka.spawn("verifiable-consumer", "--bootstrap-server", broker.address, "--topic", own_topic, "--group-id",
+                           f"group-{name}", "--reset-policy", "earliest", "--verbose", "--max-messages", 1000,
+                           log=tmp_path / "consumer")
+
+    def read():
+        lines = (tmp_path / "consumer").read_text().splitlines()
+        found = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+        return {e["value"]: (e["partition"], e["offset"]) for e in found if e["name"] == "record_data"}
+
+    wait_until(lambda: len(read()) >= 1000 or not consumer.alive(), "1000 records")
+    consumer.stop()
+    assert read() == sent

@@ -1,0 +1,130 @@
+"""Fixtures of every suite: a broker per worker, topic names, real clients.
+
+    pytest                       against the release binary of this tree
+    pytest --target kafka        against Apache Kafka, which shows that a test asks for what Kafka does
+    pytest --target HOST:PORT    against a broker that already runs
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from clients.client import CLIENTS, Client  # noqa: E402
+from peers.broker import Broker, Forebay  # noqa: E402
+from peers.kafka import Kafka  # noqa: E402
+from peers.process import wait_until  # noqa: E402
+
+TARGETS = {"forebay": Forebay, "kafka": Kafka}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--target", default="forebay", help="forebay, kafka, or the address of a running broker")
+    parser.addoption("--rounds", type=int, default=None, help="rounds of the crash suites")
+    parser.addoption("--seed", type=int, default=1, help="seed of the crash suites")
+
+
+@pytest.fixture(scope="session")
+def make_broker(request, tmp_path_factory):
+    """Makes (does not start) further brokers of the target's kind; they end with the test run."""
+    made = []
+
+    def make(kind=None, **options):
+        kind = kind or TARGETS[request.config.getoption("--target")]
+        options.setdefault("home", tmp_path_factory.mktemp(kind.name))
+        made.append(kind(**options))
+        return made[-1]
+
+    yield make
+    for broker in made:
+        broker.end()
+
+
+class Running(Broker):
+    """A broker that somebody else started."""
+
+    def __init__(self, address):
+        self.host, port = address.rsplit(":", 1)
+        self.port = int(port)
+
+    def alive(self):
+        return True
+
+
+@pytest.fixture(scope="session")
+def broker(request, make_broker):
+    """The broker of this worker: started once, shared by the tests, checked to be alive and to stop cleanly."""
+    target = request.config.getoption("--target")
+    if target not in TARGETS:
+        yield Running(target)
+        return
+    started = make_broker(properties={"group.min.session.timeout.ms": 1000}).start()
+    yield started
+    assert started.alive(), f"the broker died during the tests:\n{started.process.tail()}"
+    code = started.stop()
+    # The JVM reports the signal that ended it, a process of ours reports success.
+    assert code == (143 if target == "kafka" else 0), started.process.tail()
+
+
+@pytest.fixture(autouse=True)
+def broker_survives(request):
+    """No test may take the shared broker down."""
+    yield
+    if "broker" in request.fixturenames:
+        running = request.getfixturevalue("broker")
+        assert running.alive(), f"the broker died:\n{running.process.tail(80)}"
+
+
+@pytest.fixture
+def name(request):
+    """A name for topics and groups that no other test has."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", request.node.name).strip("-")
+
+
+@pytest.fixture(scope="session")
+def clients(broker):
+    """Real clients by name, each started when first asked for."""
+    started = {}
+
+    class Lazy(dict):
+        def __missing__(self, wanted):
+            self[wanted] = started[wanted] = Client(wanted, broker.address)
+            return self[wanted]
+
+    yield Lazy()
+    for one in started.values():
+        one.close()
+
+
+@pytest.fixture
+def member(broker):
+    """Starts group members: `member(client, group, topic)`; any that are left are killed at the end."""
+    members = []
+
+    def join(client, group, topic, **options):
+        joined = Client(client, broker.address)
+        members.append(joined)
+        joined.become_member(group=group, topic=topic, **options)
+        return joined
+
+    yield join
+    for one in members:
+        one.kill()
+
+
+@pytest.fixture
+def topic(clients, name):
+    """A topic with two partitions and room for 20 MB records that keeps old timestamps; deleted afterwards."""
+    admin = clients["librdkafka"]
+    admin.create_topic(topic=name, partitions=2, configs={"max.message.bytes": "33554432", "retention.ms": "-1"})
+    wait_until(lambda: name in admin.topics(), f"topic {name}")
+    yield name
+    admin.delete_topic(topic=name)
+
+
+def pytest_generate_tests(metafunc):
+    if "client" in metafunc.fixturenames:
+        metafunc.parametrize("client", CLIENTS)

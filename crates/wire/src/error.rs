@@ -220,7 +220,7 @@ pub enum DecodeError {
         /// Path of the field.
         field: String,
     },
-    /// A tagged field that is out of order, given twice, or not of its announced size.
+    /// A tagged field that is not of its announced size.
     #[error("{field} has a malformed tagged field {tag}")]
     Tag {
         /// Path of the structure.
@@ -254,6 +254,25 @@ pub enum DecodeError {
         /// What it said.
         reason: String,
     },
+}
+
+impl DecodeError {
+    /// The same, with the path of the structure in which the field lies in front.
+    pub(crate) fn within(mut self, path: &str) -> Self {
+        match &mut self {
+            Self::Truncated { field, .. }
+            | Self::Length { field, .. }
+            | Self::Null { field }
+            | Self::NotUtf8 { field }
+            | Self::Varint { field }
+            | Self::Tag { field, .. } => field.insert_str(0, path),
+            Self::Trailing { .. }
+            | Self::TooMuchMemory { .. }
+            | Self::Version { .. }
+            | Self::Codec { .. } => {}
+        }
+        self
+    }
 }
 
 /// Why a response of ours has no bytes. A fault of the broker, never of a peer.

@@ -9,7 +9,9 @@ pub mod fetch;
 pub mod frame;
 pub mod produce;
 mod reader;
+pub mod shape;
 mod writer;
 
 pub use api::Api;
 pub use frame::{Request, RequestHeader, Response, encode_response};
+pub use shape::decode_request;

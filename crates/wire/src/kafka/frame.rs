@@ -102,7 +102,7 @@ impl Request {
         // A classic string in every header version, also where the tagged fields follow.
         let client_id = prelude.nullable_string("client_id")?.unwrap_or_default();
         let mut rest = Reader::new(frame, api.request_header_version(version) >= 2);
-        rest.skip(prelude.position());
+        rest.pass(prelude.position(), "request_header")?;
         rest.skip_tags("request_header")?;
         Ok(Self {
             header: RequestHeader {

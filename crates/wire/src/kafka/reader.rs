@@ -30,11 +30,6 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// Moves on without looking; at most to the end.
-    pub(super) fn skip(&mut self, bytes: usize) {
-        self.at = self.frame.len().min(self.at + bytes);
-    }
-
     pub(super) fn remaining(&self) -> usize {
         self.frame.len() - self.at
     }
@@ -108,11 +103,9 @@ impl<'a> Reader<'a> {
         element_bytes_min: usize,
         mut element: impl FnMut(&mut Self) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
-        let count = self.long_length(field)?.ok_or_else(|| null(field))?;
-        let need = (count as u64).saturating_mul(element_bytes_min as u64);
-        if need > self.remaining() as u64 {
-            return Err(self.truncated(field, need));
-        }
+        let count = self
+            .count(field, element_bytes_min)?
+            .ok_or_else(|| null(field))?;
         let mut elements = Vec::with_capacity(count);
         for _ in 0..count {
             elements.push(element(self)?);
@@ -121,7 +114,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the tagged fields at the end of a structure (nothing in classic versions). `known` reads the value of a
-    /// tag it knows and says so; the rest is skipped. A value must fill its announced size exactly.
+    /// tag it knows and says so; the rest is skipped. A known value must fill its announced size exactly;
+    /// order is not insisted on, as in Kafka.
     pub(super) fn tags(
         &mut self,
         field: &'static str,
@@ -130,14 +124,9 @@ impl<'a> Reader<'a> {
         if !self.flexible {
             return Ok(());
         }
-        let mut last = None;
         for _ in 0..self.uvarint(field)? {
             let tag = self.uvarint(field)?;
             let size = self.uvarint(field)? as usize;
-            if last.is_some_and(|last| last >= tag) {
-                return Err(malformed(field, tag));
-            }
-            last = Some(tag);
             let start = self.at;
             if size > self.remaining() {
                 return Err(self.truncated(field, size as u64));
@@ -166,6 +155,47 @@ impl<'a> Reader<'a> {
             }
         }
         Err(varint(field))
+    }
+
+    /// Passes over a nullable string without looking at it.
+    pub(super) fn pass_string(&mut self, field: &'static str) -> Result<(), DecodeError> {
+        let length = if self.flexible {
+            self.compact_length(field)?
+        } else {
+            classic_length(field, i64::from(self.i16(field)?))?
+        };
+        self.pass(length.unwrap_or(0), field)
+    }
+
+    /// Passes over nullable bytes without looking at them.
+    pub(super) fn pass_bytes(&mut self, field: &'static str) -> Result<(), DecodeError> {
+        let length = self.long_length(field)?;
+        self.pass(length.unwrap_or(0), field)
+    }
+
+    /// Reads the number of elements of a nullable array; the rest of the frame can hold as many.
+    pub(super) fn count(
+        &mut self,
+        field: &'static str,
+        element_bytes_min: usize,
+    ) -> Result<Option<usize>, DecodeError> {
+        let Some(count) = self.long_length(field)? else {
+            return Ok(None);
+        };
+        let need = (count as u64).saturating_mul(element_bytes_min as u64);
+        if need > self.remaining() as u64 {
+            return Err(self.truncated(field, need));
+        }
+        Ok(Some(count))
+    }
+
+    /// Passes over bytes without looking at them.
+    pub(super) fn pass(&mut self, bytes: usize, field: &'static str) -> Result<(), DecodeError> {
+        if bytes > self.remaining() {
+            return Err(self.truncated(field, bytes as u64));
+        }
+        self.at += bytes;
+        Ok(())
     }
 
     fn long_length(&mut self, field: &'static str) -> Result<Option<usize>, DecodeError> {

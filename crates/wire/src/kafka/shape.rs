@@ -1,0 +1,129 @@
+//! The guard before the generated decoders: every length is checked against the bytes that are left, first.
+//!
+//! The decoders of the `kafka-protocol` crate reserve memory for as many elements as an array claims to have, so a
+//! frame of 20 bytes could demand 200 GB. The walk over a request's shape finds such a claim, names the field, and adds
+//! up what decoding will take, which the caller bounds. It also insists that nothing follows the message.
+//! Not judged here, but by the decoders, which only fail: nulls where there must be a value, text that is not UTF-8.
+
+use bytes::Bytes;
+
+use super::api::Api;
+use super::reader::Reader;
+use crate::error::DecodeError;
+use crate::protocol;
+
+mod schema;
+mod table;
+
+use schema::{Field, Kind, element_bytes, struct_bytes};
+
+/// Memory for the first unknown tagged field of a structure (a node of its map), and for each further one.
+const FIRST_TAG_BYTES: usize = 512;
+const TAG_BYTES: usize = 96;
+
+/// Decodes the body of a request, having checked that it is one, whole, and takes at most `decoded_bytes_max` bytes of
+/// memory beyond the frame itself. Not for Produce and Fetch, which have codecs of their own.
+pub fn decode_request<T: protocol::Request>(
+    version: i16,
+    body: &Bytes,
+    decoded_bytes_max: usize,
+) -> Result<T, DecodeError> {
+    let api = Api::from_key(T::KEY)
+        .filter(|api| api.serves(version))
+        .ok_or(DecodeError::Version { version })?;
+    let bytes = decoded_bytes(api, version, body)?;
+    if bytes > decoded_bytes_max {
+        return Err(DecodeError::TooMuchMemory {
+            bytes,
+            bytes_max: decoded_bytes_max,
+        });
+    }
+    let mut rest = body.clone();
+    let request = T::decode(&mut rest, version).map_err(|error| DecodeError::Codec {
+        reason: error.to_string(),
+    })?;
+    match rest.len() {
+        0 => Ok(request),
+        count => Err(DecodeError::Trailing { count }),
+    }
+}
+
+/// Walks over the body of a request: an upper bound of the memory that decoding it takes beyond the frame itself, or
+/// why it is no such request.
+pub fn decoded_bytes(api: Api, version: i16, body: &Bytes) -> Result<usize, DecodeError> {
+    let shape = table::of(api)
+        .filter(|_| api.serves(version))
+        .ok_or(DecodeError::Version { version })?;
+    let mut walk = Walk {
+        reader: Reader::new(body, api.is_flexible(version)),
+        version,
+        bytes: struct_bytes(shape),
+    };
+    walk.structure(api.name(), shape)?;
+    let Walk { reader, bytes, .. } = walk;
+    reader.finish()?;
+    Ok(bytes)
+}
+
+struct Walk<'a> {
+    reader: Reader<'a>,
+    version: i16,
+    bytes: usize,
+}
+
+impl Walk<'_> {
+    fn structure(
+        &mut self,
+        name: &'static str,
+        fields: &'static [Field],
+    ) -> Result<(), DecodeError> {
+        let version = self.version;
+        for field in fields.iter().filter(|field| field.is_in(version)) {
+            self.value(field.name, field.kind)?;
+        }
+        let mut tags = 0;
+        self.reader.tags(name, |_, _| {
+            tags += 1;
+            Ok(false)
+        })?;
+        if tags > 0 {
+            self.grow(FIRST_TAG_BYTES);
+            self.grow(TAG_BYTES.saturating_mul(tags - 1));
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, name: &'static str, kind: Kind) -> Result<(), DecodeError> {
+        match kind {
+            Kind::Fixed(bytes) => self.reader.pass(bytes, name),
+            Kind::Text => self.reader.pass_string(name),
+            Kind::Blob => self.reader.pass_bytes(name),
+            Kind::Optional(fields) => match self.reader.i8(name)? {
+                1 => self
+                    .structure(name, fields)
+                    .map_err(|error| error.within(&format!("{name}."))),
+                _ => Ok(()),
+            },
+            Kind::Each(element) => {
+                let count = self.reader.count(name, 1)?.unwrap_or(0);
+                self.grow(element_bytes(*element).saturating_mul(count));
+                (0..count).try_for_each(|_| self.value(name, *element))
+            }
+            Kind::List(fields) => {
+                let count = self.reader.count(name, 1)?.unwrap_or(0);
+                self.grow(struct_bytes(fields).saturating_mul(count));
+                (0..count).try_for_each(|index| {
+                    self.structure(name, fields)
+                        .map_err(|error| error.within(&format!("{name}[{index}].")))
+                })
+            }
+        }
+    }
+
+    fn grow(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

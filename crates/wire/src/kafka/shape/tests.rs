@@ -1,0 +1,323 @@
+//! The shapes against the generated codecs: bytes made from a shape must decode, and encode to the same bytes again.
+
+use bytes::{BufMut, BytesMut};
+use kafka_protocol::messages::{self, *};
+use proptest::prelude::*;
+use proptest::test_runner::{TestRng, TestRunner};
+
+use super::*;
+use crate::kafka::writer::put_uvarint;
+use crate::protocol::Request;
+
+/// Calls a generic function with the request type of an API.
+macro_rules! with_request {
+    ($api:expr, $function:ident $arguments:tt, [$($name:ident: $request:ident),* $(,)?]) => {
+        match $api {
+            $(Api::$name => $function::<$request> $arguments,)*
+            Api::Produce | Api::Fetch => unreachable!("no shape"),
+        }
+    };
+}
+
+macro_rules! dispatch {
+    ($api:expr, $function:ident $arguments:tt) => {
+        with_request!($api, $function $arguments, [
+            ListOffsets: ListOffsetsRequest, Metadata: MetadataRequest,
+            OffsetCommit: OffsetCommitRequest, OffsetFetch: OffsetFetchRequest,
+            FindCoordinator: FindCoordinatorRequest, JoinGroup: JoinGroupRequest,
+            Heartbeat: HeartbeatRequest, LeaveGroup: LeaveGroupRequest,
+            SyncGroup: SyncGroupRequest, DescribeGroups: DescribeGroupsRequest,
+            ListGroups: ListGroupsRequest, ApiVersions: ApiVersionsRequest,
+            CreateTopics: CreateTopicsRequest, DeleteTopics: DeleteTopicsRequest,
+            DeleteRecords: DeleteRecordsRequest, InitProducerId: InitProducerIdRequest,
+            OffsetForLeaderEpoch: OffsetForLeaderEpochRequest,
+            DescribeConfigs: DescribeConfigsRequest, AlterConfigs: AlterConfigsRequest,
+            DescribeLogDirs: DescribeLogDirsRequest, CreatePartitions: CreatePartitionsRequest,
+            DeleteGroups: DeleteGroupsRequest,
+            IncrementalAlterConfigs: IncrementalAlterConfigsRequest,
+            OffsetDelete: OffsetDeleteRequest, DescribeCluster: DescribeClusterRequest,
+            DescribeProducers: DescribeProducersRequest,
+            DescribeTopicPartitions: DescribeTopicPartitionsRequest,
+        ])
+    };
+}
+
+/// Every API with a shape, in every version.
+fn shaped() -> impl Iterator<Item = (Api, i16, &'static [Field])> {
+    Api::ALL
+        .iter()
+        .filter_map(|&api| table::of(api).map(|shape| (api, shape)))
+        .flat_map(|(api, shape)| api.versions().map(move |version| (api, version, shape)))
+}
+
+/// Makes bytes of a shape.
+struct Maker<'a> {
+    rng: &'a mut TestRng,
+    version: i16,
+    flexible: bool,
+    out: BytesMut,
+}
+
+impl Maker<'_> {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.rng.next_u32() % bound
+    }
+
+    fn structure(&mut self, fields: &'static [Field]) {
+        let version = self.version;
+        for field in fields.iter().filter(|field| field.is_in(version)) {
+            self.value(field.kind);
+        }
+        if self.flexible {
+            let tags = if self.below(8) == 0 { 2 } else { 0 };
+            put_uvarint(&mut self.out, tags);
+            for tag in 0..tags {
+                put_uvarint(&mut self.out, 1000 + tag);
+                put_uvarint(&mut self.out, 3);
+                self.out.put_slice(b"tag");
+            }
+        }
+    }
+
+    fn length(&mut self, length: u32, wide: bool) {
+        if self.flexible {
+            put_uvarint(&mut self.out, length + 1);
+        } else if wide {
+            self.out.put_u32(length);
+        } else {
+            self.out.put_u16(u16::try_from(length).unwrap());
+        }
+    }
+
+    fn value(&mut self, kind: Kind) {
+        match kind {
+            // 1 is what every number, flag and id can be.
+            Kind::Fixed(bytes) => {
+                self.out.put_bytes(0, bytes - 1);
+                self.out.put_u8(1);
+            }
+            Kind::Text | Kind::Blob => {
+                let length = self.below(200);
+                self.length(length, matches!(kind, Kind::Blob));
+                self.out.put_bytes(b'x', length as usize);
+            }
+            Kind::Optional(fields) => {
+                let present = self.below(2) == 1;
+                self.out.put_i8(if present { 1 } else { -1 });
+                if present {
+                    self.structure(fields);
+                }
+            }
+            Kind::Each(element) => {
+                let count = self.below(4);
+                self.length(count, true);
+                (0..count).for_each(|_| self.value(*element));
+            }
+            Kind::List(fields) => {
+                let count = self.below(4);
+                self.length(count, true);
+                (0..count).for_each(|_| self.structure(fields));
+            }
+        }
+    }
+}
+
+fn make(rng: &mut TestRng, api: Api, version: i16, shape: &'static [Field]) -> Bytes {
+    let mut maker = Maker {
+        rng,
+        version,
+        flexible: api.is_flexible(version),
+        out: BytesMut::new(),
+    };
+    maker.structure(shape);
+    maker.out.freeze()
+}
+
+fn round_trip<T: Request>(version: i16, body: &Bytes) -> Bytes {
+    let request = decode_request::<T>(version, body, usize::MAX).unwrap();
+    let mut out = BytesMut::new();
+    request.encode(&mut out, version).unwrap();
+    out.freeze()
+}
+
+#[test]
+fn every_shape_is_exactly_what_the_generated_codec_reads_and_writes() {
+    let mut runner = TestRunner::deterministic();
+    for (api, version, shape) in shaped() {
+        for _ in 0..50 {
+            let body = make(runner.rng(), api, version, shape);
+            let again = dispatch!(api, round_trip(version, &body));
+            assert_eq!(again, body, "{api:?} {version}");
+        }
+    }
+}
+
+fn default_body<T: Request + Default>(version: i16) -> Option<Bytes> {
+    let mut out = BytesMut::new();
+    T::default().encode(&mut out, version).ok()?;
+    Some(out.freeze())
+}
+
+#[test]
+fn default_requests_of_the_generated_codec_pass_to_the_last_byte() {
+    for (api, version, _) in shaped() {
+        let body = dispatch!(api, default_body(version)).unwrap();
+        decoded_bytes(api, version, &body).unwrap();
+        let longer = Bytes::from([&body[..], &[0]].concat());
+        assert_eq!(
+            decoded_bytes(api, version, &longer),
+            Err(DecodeError::Trailing { count: 1 }),
+            "{api:?} {version}"
+        );
+    }
+}
+
+#[test]
+fn a_claim_of_a_billion_elements_is_refused_by_name() {
+    let mut body = BytesMut::new();
+    body.put_u8(2);
+    body.put_slice(&[0; 16]);
+    body.put_slice(&[2, b't', 0, 1, 0]);
+    assert!(decode_request::<MetadataRequest>(12, &body.clone().freeze(), 4096).is_err());
+
+    let mut body = BytesMut::new();
+    body.put_i32(1_000_000_000);
+    let error = decode_request::<MetadataRequest>(1, &body.freeze(), usize::MAX).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "topics needs 1000000000 bytes, 0 are left"
+    );
+
+    let mut body = BytesMut::new();
+    body.put_i32(1);
+    body.put_slice(&[0, 1, b't']);
+    body.put_i32(i32::MAX);
+    let error = decode_request::<CreatePartitionsRequest>(0, &body.freeze(), usize::MAX);
+    assert!(error.unwrap_err().to_string().starts_with("topics[0]."));
+}
+
+#[test]
+fn memory_is_bounded_by_the_caller() {
+    let mut body = BytesMut::new();
+    body.put_i32(100);
+    (0..100).for_each(|_| body.put_slice(&[0, 1, b't']));
+    let body = body.freeze();
+    let bytes = decoded_bytes(Api::Metadata, 1, &body).unwrap();
+    assert!(bytes >= 100 * size_of::<metadata_request::MetadataRequestTopic>());
+    decode_request::<MetadataRequest>(1, &body, bytes).unwrap();
+    assert_eq!(
+        decode_request::<MetadataRequest>(1, &body, bytes - 1),
+        Err(DecodeError::TooMuchMemory {
+            bytes,
+            bytes_max: bytes - 1
+        })
+    );
+}
+
+/// The shape of the structures in the array at this path.
+fn structure_at(api: Api, path: &[&str]) -> &'static [Field] {
+    path.iter().fold(table::of(api).unwrap(), |fields, name| {
+        match fields
+            .iter()
+            .find(|field| field.name == *name)
+            .unwrap()
+            .kind
+        {
+            Kind::List(inner) | Kind::Optional(inner) => inner,
+            other => panic!("{name} is {other:?}"),
+        }
+    })
+}
+
+#[test]
+fn estimates_are_no_less_than_the_sizes_of_the_decoded_structures() {
+    fn top<T>() -> usize {
+        size_of::<T>()
+    }
+    for &api in Api::ALL {
+        if let Some(shape) = table::of(api) {
+            let size = dispatch!(api, top());
+            assert!(struct_bytes(shape) >= size, "{api:?}: {size}");
+        }
+    }
+    macro_rules! check {
+        ($($api:ident $path:expr => $module:ident::$name:ident;)*) => {$({
+            let estimate = struct_bytes(structure_at(Api::$api, &$path));
+            assert!(estimate >= size_of::<messages::$module::$name>(), stringify!($name));
+        })*};
+    }
+    check! {
+        ListOffsets ["topics"] => list_offsets_request::ListOffsetsTopic;
+        ListOffsets ["topics", "partitions"] => list_offsets_request::ListOffsetsPartition;
+        Metadata ["topics"] => metadata_request::MetadataRequestTopic;
+        OffsetCommit ["topics"] => offset_commit_request::OffsetCommitRequestTopic;
+        OffsetCommit ["topics", "partitions"] => offset_commit_request::OffsetCommitRequestPartition;
+        OffsetFetch ["topics"] => offset_fetch_request::OffsetFetchRequestTopic;
+        OffsetFetch ["groups"] => offset_fetch_request::OffsetFetchRequestGroup;
+        OffsetFetch ["groups", "topics"] => offset_fetch_request::OffsetFetchRequestTopics;
+        JoinGroup ["protocols"] => join_group_request::JoinGroupRequestProtocol;
+        LeaveGroup ["members"] => leave_group_request::MemberIdentity;
+        SyncGroup ["assignments"] => sync_group_request::SyncGroupRequestAssignment;
+        CreateTopics ["topics"] => create_topics_request::CreatableTopic;
+        CreateTopics ["topics", "assignments"] => create_topics_request::CreatableReplicaAssignment;
+        CreateTopics ["topics", "configs"] => create_topics_request::CreatableTopicConfig;
+        DeleteTopics ["topics"] => delete_topics_request::DeleteTopicState;
+        DeleteRecords ["topics"] => delete_records_request::DeleteRecordsTopic;
+        DeleteRecords ["topics", "partitions"] => delete_records_request::DeleteRecordsPartition;
+        OffsetForLeaderEpoch ["topics"] => offset_for_leader_epoch_request::OffsetForLeaderTopic;
+        OffsetForLeaderEpoch ["topics", "partitions"] =>
+            offset_for_leader_epoch_request::OffsetForLeaderPartition;
+        DescribeConfigs ["resources"] => describe_configs_request::DescribeConfigsResource;
+        AlterConfigs ["resources"] => alter_configs_request::AlterConfigsResource;
+        AlterConfigs ["resources", "configs"] => alter_configs_request::AlterableConfig;
+        DescribeLogDirs ["topics"] => describe_log_dirs_request::DescribableLogDirTopic;
+        CreatePartitions ["topics"] => create_partitions_request::CreatePartitionsTopic;
+        CreatePartitions ["topics", "assignments"] =>
+            create_partitions_request::CreatePartitionsAssignment;
+        IncrementalAlterConfigs ["resources"] =>
+            incremental_alter_configs_request::AlterConfigsResource;
+        IncrementalAlterConfigs ["resources", "configs"] =>
+            incremental_alter_configs_request::AlterableConfig;
+        OffsetDelete ["topics"] => offset_delete_request::OffsetDeleteRequestTopic;
+        OffsetDelete ["topics", "partitions"] => offset_delete_request::OffsetDeleteRequestPartition;
+        DescribeProducers ["topics"] => describe_producers_request::TopicRequest;
+        DescribeTopicPartitions ["topics"] => describe_topic_partitions_request::TopicRequest;
+        DescribeTopicPartitions ["cursor"] => describe_topic_partitions_request::Cursor;
+    }
+}
+
+fn decode_any<T: Request>(version: i16, body: &Bytes) {
+    let _ = decode_request::<T>(version, body, 1 << 20);
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_give_a_request_or_an_error(
+        at: prop::sample::Index, body in proptest::collection::vec(any::<u8>(), 0..120),
+    ) {
+        let all: Vec<_> = shaped().collect();
+        let (api, version, _) = *at.get(&all);
+        let body = body.into();
+        dispatch!(api, decode_any(version, &body));
+    }
+
+    #[test]
+    fn damaged_requests_give_a_request_or_an_error(
+        which: prop::sample::Index, seed: [u8; 32], at: prop::sample::Index, byte: u8,
+        cut: prop::sample::Index,
+    ) {
+        let all: Vec<_> = shaped().collect();
+        let (api, version, shape) = *which.get(&all);
+        let mut rng = TestRng::from_seed(proptest::test_runner::RngAlgorithm::ChaCha, &seed);
+        let mut body = make(&mut rng, api, version, shape).to_vec();
+        if !body.is_empty() {
+            let length = body.len();
+            body[at.index(length)] = byte;
+            if byte % 2 == 0 {
+                body.truncate(length - cut.index(length));
+            }
+        }
+        let body = body.into();
+        dispatch!(api, decode_any(version, &body));
+    }
+}

@@ -1,8 +1,9 @@
 //! Time: a monotonic clock for deadlines and a wall clock for what is written to disk.
 //!
-//! Deadlines follow tokio's clock, so a paused runtime is a simulated clock. The wall clock of a machine is read afresh each
-//! time (the operating system may step or slew it); the simulated one follows the monotonic clock. Either can be made to jump.
-//! Invariant: nothing outside this crate reads the operating system's time.
+//! Deadlines follow tokio's clock, so a paused runtime is a simulated clock. The wall clock of a
+//! machine is read afresh each time (the operating system may step or slew it); the simulated one
+//! follows the monotonic clock. Either can be made to jump. Invariant: nothing outside this crate
+//! reads the operating system's time.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,10 +1,11 @@
 //! What the log asks of a disk, at the height of bytes: read, write, sync, and the names of files.
 //!
-//! Two ways of touching a file: [`DiskFile`] for segments (aligned, direct where the file system can, asynchronous) and
-//! the whole-file calls of [`Disk`] for small files (checkpoints, indexes), which are durable when they return.
-//! Invariants: a write is complete or an error; a failed write or sync latches the file ([`DiskFile::sync`] is never
-//! retried on it); nothing is durable before a sync returned, and a name is durable only after [`Disk::sync_dir`].
-//! It does not: cache, retry, schedule, or know what is in the files.
+//! Two ways of touching a file: [`DiskFile`] for segments (aligned, direct where the file system
+//! can, asynchronous) and the whole-file calls of [`Disk`] for small files (checkpoints, indexes),
+//! which are durable when they return. Invariants: a write is complete or an error; a failed write
+//! or sync latches the file ([`DiskFile::sync`] is never retried on it); nothing is durable before
+//! a sync returned, and a name is durable only after [`Disk::sync_dir`]. It does not: cache, retry,
+//! schedule, or know what is in the files.
 
 use std::future::Future;
 use std::io;
@@ -29,7 +30,8 @@ pub enum Open {
 /// One name in a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// File name, without the directory. Names that are not UTF-8 are given lossily and are foreign by definition.
+    /// File name, without the directory. Names that are not UTF-8 are given lossily and are foreign
+    /// by definition.
     pub name: String,
     /// True for a directory.
     pub is_dir: bool,
@@ -48,7 +50,8 @@ pub trait Disk: Clone + 'static {
     fn list(&self, dir: &Path) -> impl Future<Output = io::Result<Vec<Entry>>>;
     /// Creates a directory and its parents, each durable in its parent.
     fn create_dir(&self, dir: &Path) -> impl Future<Output = io::Result<()>>;
-    /// Renames a file or directory, replacing a file at the target. Durable after `sync_dir` of the parent.
+    /// Renames a file or directory, replacing a file at the target. Durable after `sync_dir` of the
+    /// parent.
     fn rename(&self, from: &Path, to: &Path) -> impl Future<Output = io::Result<()>>;
     /// Removes a file. A missing file is `NotFound`.
     fn remove_file(&self, path: &Path) -> impl Future<Output = io::Result<()>>;
@@ -58,8 +61,8 @@ pub trait Disk: Clone + 'static {
     fn sync_dir(&self, dir: &Path) -> impl Future<Output = io::Result<()>>;
     /// Reads a whole small file.
     fn read_file(&self, path: &Path) -> impl Future<Output = io::Result<Vec<u8>>>;
-    /// Replaces a small file as a whole: writes `<path>.tmp`, syncs it, renames it, syncs the directory.
-    /// After a crash the file has the old bytes or the new ones, never a mixture.
+    /// Replaces a small file as a whole: writes `<path>.tmp`, syncs it, renames it, syncs the
+    /// directory. After a crash the file has the old bytes or the new ones, never a mixture.
     fn replace_file(&self, path: &Path, bytes: &[u8]) -> impl Future<Output = io::Result<()>>;
     /// Bytes free and bytes in all on the file system that holds `dir`.
     fn space(&self, dir: &Path) -> impl Future<Output = io::Result<Space>>;
@@ -80,14 +83,16 @@ pub struct Space {
     reason = "nobody asks whether a segment file is empty"
 )]
 pub trait DiskFile: Clone + 'static {
-    /// Writes `parts` one after the other from `position`. `position`, and the length of every part, are multiples of
-    /// [`BLOCK_BYTES`], and the memory of every part is aligned to it (see `buf`). The file grows as needed.
+    /// Writes `parts` one after the other from `position`. `position`, and the length of every
+    /// part, are multiples of [`BLOCK_BYTES`], and the memory of every part is aligned to it (see
+    /// `buf`). The file grows as needed.
     fn write_at(&self, position: u64, parts: Vec<Bytes>) -> impl Future<Output = io::Result<()>>;
     /// Reads up to `len` bytes from `position`, any alignment; fewer only at the end of the file.
     fn read_at(&self, position: u64, len: usize) -> impl Future<Output = io::Result<Bytes>>;
     /// Makes all completed writes (and the length) durable.
     fn sync(&self) -> impl Future<Output = io::Result<()>>;
-    /// Reserves room up to `len` bytes; bytes never written read as zero and the length becomes at least `len`.
+    /// Reserves room up to `len` bytes; bytes never written read as zero and the length becomes at
+    /// least `len`.
     fn allocate(&self, len: u64) -> impl Future<Output = io::Result<()>>;
     /// Cuts or extends (with zeros) to exactly `len` bytes, any alignment.
     fn set_len(&self, len: u64) -> impl Future<Output = io::Result<()>>;

@@ -1,4 +1,5 @@
-//! The outside world: disk, memory, clock, executor. Real ones and simulated ones behind the same traits.
+//! The outside world: disk, memory, clock, executor. Real ones and simulated ones behind the same
+//! traits.
 //!
 //! Invariant: the only crate with `unsafe`. It knows nothing of Kafka, segments or requests.
 

@@ -1,8 +1,9 @@
 //! The lock of a log directory: a file `.lock`, locked as long as the process holds it.
 //!
-//! Two locks are taken: `flock`, which also keeps a second opening in this process out, and a record
-//! lock, which is what a Java broker takes and looks at. The system releases both with the process,
-//! however it ends; the file stays. It holds the pid of the holder, for the message of who comes next.
+//! Two locks are taken: `flock`, which also keeps a second opening in this process out, and a
+//! record lock, which is what a Java broker takes and looks at. The system releases both with the
+//! process, however it ends; the file stays. It holds the pid of the holder, for the message of who
+//! comes next.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

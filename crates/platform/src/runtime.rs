@@ -1,7 +1,7 @@
 //! The executor of a shard: one thread, one current-thread tokio runtime, one set of local tasks.
 //!
-//! The simulated one has its clock paused: time passes only when every task waits, and then at once to the next deadline.
-//! Neither starts threads of its own, save for tokio's blocking pool.
+//! The simulated one has its clock paused: time passes only when every task waits, and then at once
+//! to the next deadline. Neither starts threads of its own, save for tokio's blocking pool.
 
 use std::future::Future;
 use std::io;
@@ -14,7 +14,8 @@ use tokio::task::LocalSet;
 /// Threads that may block on the disk for one shard.
 const BLOCKING_THREADS_MAX: usize = 16;
 
-/// Runs a shard on this thread until `future` completes, bound to a processor if one is named. Tasks that are left are dropped.
+/// Runs a shard on this thread until `future` completes, bound to a processor if one is named.
+/// Tasks that are left are dropped.
 pub fn run_shard<F: Future>(core: Option<usize>, future: F) -> io::Result<F::Output> {
     if let Some(core) = core {
         bind_to(core);

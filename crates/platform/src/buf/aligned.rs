@@ -1,8 +1,10 @@
-//! Owned block-aligned buffers, pooled by size: the targets of direct reads and the copies of partial blocks.
+//! Owned block-aligned buffers, pooled by size: the targets of direct reads and the copies of
+//! partial blocks.
 //!
-//! Invariants: memory is zeroed once when it is allocated, hence always initialised, though a pooled buffer shows what its
-//! last user left; free buffers kept for reuse never exceed `kept_bytes_max`. A buffer turned into `Bytes` comes back to its
-//! pool when the last of them drops, on any thread.
+//! Invariants: memory is zeroed once when it is allocated, hence always initialised, though a
+//! pooled buffer shows what its last user left; free buffers kept for reuse never exceed
+//! `kept_bytes_max`. A buffer turned into `Bytes` comes back to its pool when the last of them
+//! drops, on any thread.
 #![allow(
     unsafe_code,
     reason = "allocates with an alignment that Vec cannot give"

@@ -1,8 +1,9 @@
 //! Anonymous mappings, cut into regions of one chunk each.
 //!
-//! Invariants: an arena stays mapped while any of its regions exists; regions of one arena do not overlap; every byte of a
-//! fresh mapping reads as zero, so all of the memory is initialised. Access is by raw pointer: no reference to arena memory
-//! is made here, and who owns a region owns its bytes.
+//! Invariants: an arena stays mapped while any of its regions exists; regions of one arena do not
+//! overlap; every byte of a fresh mapping reads as zero, so all of the memory is initialised.
+//! Access is by raw pointer: no reference to arena memory is made here, and who owns a region owns
+//! its bytes.
 #![allow(unsafe_code, reason = "maps memory and hands out raw pointers into it")]
 
 use std::io;
@@ -28,14 +29,16 @@ struct Layout {
     len: usize,
 }
 
-// SAFETY: an arena is an address range. It gives out pointers, not references, and unmaps once, when its last owner drops.
+// SAFETY: an arena is an address range. It gives out pointers, not references, and unmaps once,
+// when its last owner drops.
 unsafe impl Send for Arena {}
 // SAFETY: as above; shared access only copies the address.
 unsafe impl Sync for Arena {}
 
 impl Arena {
     fn map(len: usize) -> io::Result<Self> {
-        // Huge pages need their alignment; the over-reservation is address space only, never touched.
+        // Huge pages need their alignment; the over-reservation is address space only, never
+        // touched.
         let huge = len >= HUGE_PAGE_BYTES;
         let mapping_len = if huge { len + HUGE_PAGE_BYTES } else { len };
         let mapping = sys::map(mapping_len)?;
@@ -63,7 +66,8 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: made by `sys::map` with this length; no region is left, or it would hold the arena.
+        // SAFETY: made by `sys::map` with this length; no region is left, or it would hold the
+        // arena.
         unsafe { sys::unmap(self.mapping, self.mapping_len) }
     }
 }
@@ -76,7 +80,8 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Maps an arena and cuts it into regions of `chunk_bytes`; at most `count_max` of them, at least one.
+    /// Maps an arena and cuts it into regions of `chunk_bytes`; at most `count_max` of them, at
+    /// least one.
     pub(super) fn map(chunk_bytes: usize, count_max: usize) -> io::Result<Vec<Self>> {
         let count = (HUGE_PAGE_BYTES / chunk_bytes).clamp(1, count_max.max(1));
         let arena = Arc::new(Arena::map(count * chunk_bytes)?);
@@ -134,7 +139,8 @@ mod sys {
     }
 
     pub(super) fn advise_huge(start: NonNull<u8>, len: usize) {
-        // SAFETY: advice changes how pages are backed, not what they hold. Refusal (no huge pages here) is harmless.
+        // SAFETY: advice changes how pages are backed, not what they hold. Refusal (no huge pages
+        // here) is harmless.
         let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, Advice::LinuxHugepage) };
     }
 
@@ -147,7 +153,8 @@ mod sys {
         }
         // Before Linux 5.14: touch by hand.
         for offset in (0..len).step_by(BLOCK_BYTES) {
-            // SAFETY: within the region, which the caller owns alone; the byte is written back as it was.
+            // SAFETY: within the region, which the caller owns alone; the byte is written back as
+            // it was.
             unsafe {
                 let at = start.add(offset).as_ptr();
                 at.write_volatile(at.read_volatile());
@@ -156,12 +163,14 @@ mod sys {
     }
 
     pub(super) fn release(start: NonNull<u8>, len: usize) {
-        // SAFETY: the caller owns the region alone and expects zeroes; a refusal leaves the old content, also fine.
+        // SAFETY: the caller owns the region alone and expects zeroes; a refusal leaves the old
+        // content, also fine.
         let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) };
     }
 }
 
-/// Miri knows no mappings: the allocator stands in, so that the pointer rules of chunks can be checked.
+/// Miri knows no mappings: the allocator stands in, so that the pointer rules of chunks can be
+/// checked.
 #[cfg(miri)]
 mod sys {
     use super::{HUGE_PAGE_BYTES, NonNull, io};

@@ -1,8 +1,9 @@
 //! A chunk: the only writer of a region of memory, and the shared views of what it has written.
 //!
-//! Invariants: bytes below `len` never change again; views cover only bytes below the `len` of when they were made; bytes at
-//! or above `len` are touched by the one `Chunk` alone. So a view read on one thread and an append on another never meet
-//! at the same byte. The region goes back to its pool when the chunk and all views are gone.
+//! Invariants: bytes below `len` never change again; views cover only bytes below the `len` of when
+//! they were made; bytes at or above `len` are touched by the one `Chunk` alone. So a view read on
+//! one thread and an append on another never meet at the same byte. The region goes back to its
+//! pool when the chunk and all views are gone.
 #![allow(unsafe_code, reason = "appends beside shared views of the same region")]
 
 use std::ops::Range;
@@ -56,9 +57,10 @@ impl Chunk {
     /// Copies as much of `bytes` as fits to the end and says how much that was.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.remaining());
-        // SAFETY: `len + count` is within the region. Nobody else writes to it (one `Chunk` per lease, `&mut self`), and
-        // no view covers bytes from `len` on, so this write races with no read and changes nothing under a reference.
-        // `bytes` may be a view of this chunk; it then lies below `len`, hence does not overlap the target.
+        // SAFETY: `len + count` is within the region. Nobody else writes to it (one `Chunk` per
+        // lease, `&mut self`), and no view covers bytes from `len` on, so this write races with no
+        // read and changes nothing under a reference. `bytes` may be a view of this chunk; it then
+        // lies below `len`, hence does not overlap the target.
         unsafe {
             let end = self.lease.start().add(self.len);
             ptr::copy_nonoverlapping(bytes.as_ptr(), end.as_ptr(), count);
@@ -84,8 +86,9 @@ impl Chunk {
         })
     }
 
-    /// A view of the whole blocks from `from`, a multiple of the block size: what can be written to a file as it is.
-    /// Together with [`Chunk::tail_block`] it covers everything appended from there.
+    /// A view of the whole blocks from `from`, a multiple of the block size: what can be written to
+    /// a file as it is. Together with [`Chunk::tail_block`] it covers everything appended from
+    /// there.
     pub fn aligned_slice(&self, from: usize) -> Bytes {
         assert!(
             block_floor(from) == from,
@@ -96,7 +99,8 @@ impl Chunk {
         self.slice(from.min(end)..end)
     }
 
-    /// An aligned copy of the last, partial block, padded with zeroes to a whole block; empty when there is none.
+    /// An aligned copy of the last, partial block, padded with zeroes to a whole block; empty when
+    /// there is none.
     pub fn tail_block(&self) -> Bytes {
         let start = block_floor(self.len);
         let tail = self.len - start;
@@ -126,7 +130,8 @@ struct Lease {
     pool: Arc<Shared>,
 }
 
-// SAFETY: a lease only gives out the region's address; the rules of `Chunk` and `View` keep accesses apart.
+// SAFETY: a lease only gives out the region's address; the rules of `Chunk` and `View` keep
+// accesses apart.
 unsafe impl Sync for Lease {}
 
 impl Lease {
@@ -144,9 +149,10 @@ impl Lease {
 
     /// Bytes of `range`, all of which must have been appended.
     fn bytes(&self, range: Range<usize>) -> &[u8] {
-        // SAFETY: the callers pass ranges below the chunk's `len`, thus within the region, initialised, and never written
-        // again while the lease lives; the reference cannot outlive the lease. Bytes written on another thread were
-        // written before the view was sent to this one.
+        // SAFETY: the callers pass ranges below the chunk's `len`, thus within the region,
+        // initialised, and never written again while the lease lives; the reference cannot outlive
+        // the lease. Bytes written on another thread were written before the view was sent to this
+        // one.
         unsafe { slice::from_raw_parts(self.start().add(range.start).as_ptr(), range.len()) }
     }
 }

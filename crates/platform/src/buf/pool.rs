@@ -1,9 +1,10 @@
 //! The pool of one shard's chunks: who has memory, who gets it back, when to prepare more.
 //!
-//! States of a region: cold (mapped, maybe never touched) -> warm (touched, free) -> taken (a [`Chunk`] or slices of it
-//! exist) -> warm again. Invariants: taken chunks times chunk size <= `bytes_max`, and that alone decides whether `take`
-//! succeeds (so simulations do not depend on the helper thread); warm + taken never exceeds the bound for long, since a
-//! region warmed in vain is given back.
+//! States of a region: cold (mapped, maybe never touched) -> warm (touched, free) -> taken (a
+//! [`Chunk`] or slices of it exist) -> warm again. Invariants: taken chunks times chunk size <=
+//! `bytes_max`, and that alone decides whether `take` succeeds (so simulations do not depend on the
+//! helper thread); warm + taken never exceeds the bound for long, since a region warmed in vain is
+//! given back.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,8 @@ pub struct PoolOptions {
     pub chunk_bytes: usize,
     /// Bound of the memory in chunks that are taken.
     pub bytes_max: usize,
-    /// Free chunks to keep ready (touched). It grows with use: an eighth of the taken ones when that is more.
+    /// Free chunks to keep ready (touched); more when an eighth of the taken ones is more. With 0
+    /// nothing is prepared and no thread has a say (simulation).
     pub reserve_chunks: usize,
 }
 
@@ -60,12 +62,25 @@ impl ChunkPool {
 
     /// An empty chunk, or `None` when the bound is reached.
     pub fn take(&self) -> Option<Chunk> {
-        let region = self.shared.take_region()?;
-        self.shared.prepare_reserve();
-        Some(Chunk::new(region, Arc::clone(&self.shared)))
+        self.chunk(self.shared.take_region(true))
     }
 
-    /// Completes when a chunk has come back since the last call; may complete early. For waiting after a `None`.
+    /// An empty chunk whose memory has been touched before, or `None` when none is ready or the
+    /// bound is reached. More are then on their way. For who has old chunks to let go of instead:
+    /// reusing one is an order of magnitude faster than touching new memory. Without a reserve it
+    /// is `take`.
+    pub fn take_ready(&self) -> Option<Chunk> {
+        let cold_too = self.shared.options.reserve_chunks == 0;
+        self.chunk(self.shared.take_region(cold_too))
+    }
+
+    fn chunk(&self, region: Option<Region>) -> Option<Chunk> {
+        self.shared.prepare_reserve();
+        Some(Chunk::new(region?, Arc::clone(&self.shared)))
+    }
+
+    /// Completes when a chunk has come back since the last call; may complete early. For waiting
+    /// after a `None`.
     pub async fn freed(&self) {
         self.shared.freed.notified().await;
     }
@@ -111,7 +126,8 @@ struct State {
 }
 
 impl Shared {
-    /// Chunks are locked by their shard and, rarely and shortly, by the helper thread and by who drops a last slice.
+    /// Chunks are locked by their shard and, rarely and shortly, by the helper thread and by who
+    /// drops a last slice.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -120,14 +136,15 @@ impl Shared {
         self.options.bytes_max / self.options.chunk_bytes
     }
 
-    fn take_region(&self) -> Option<Region> {
+    fn take_region(&self, cold_too: bool) -> Option<Region> {
         let mut state = self.lock();
         if state.taken >= self.count_max() {
             return None;
         }
         let region = match state.warm.pop() {
             Some(region) => region,
-            None => self.cold_region(&mut state)?,
+            None if cold_too => self.cold_region(&mut state)?,
+            None => return None,
         };
         state.taken += 1;
         Some(region)
@@ -156,6 +173,9 @@ impl Shared {
     }
 
     fn reserve_is_short(&self, state: &State) -> bool {
+        if self.options.reserve_chunks == 0 {
+            return false;
+        }
         let wanted = self.options.reserve_chunks.max(state.taken / 8);
         state.warm.len() < wanted && state.warm.len() + state.taken < self.count_max()
     }

@@ -1,7 +1,7 @@
 //! The helper thread that touches memory first, so that no append ever waits for a page fault.
 //!
-//! One thread for the process, started by the first request, asleep when no pool lacks a reserve. Requests name a pool
-//! weakly: a pool that is gone is skipped.
+//! One thread for the process, started by the first request, asleep when no pool lacks a reserve.
+//! Requests name a pool weakly: a pool that is gone is skipped.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{OnceLock, Weak};
@@ -11,7 +11,8 @@ use super::pool::Shared;
 
 static HELPER: OnceLock<Option<Sender<Weak<Shared>>>> = OnceLock::new();
 
-/// Asks for the pool's reserve to be filled. False when there is no helper: chunks are then touched by their first append.
+/// Asks for the pool's reserve to be filled. False when there is no helper: chunks are then touched
+/// by their first append.
 pub(super) fn ask(pool: Weak<Shared>) -> bool {
     if cfg!(miri) {
         return false;

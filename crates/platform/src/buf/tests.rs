@@ -129,6 +129,37 @@ fn the_reserve_is_prepared_in_the_background() {
 }
 
 #[test]
+#[cfg(not(miri))]
+fn ready_chunks_are_not_first_touched_by_the_append() {
+    let pool = ChunkPool::new(PoolOptions {
+        chunk_bytes: 1 << 20,
+        bytes_max: 4 << 20,
+        reserve_chunks: 1,
+    });
+    let mut taken = Vec::new();
+    while taken.len() < 4 {
+        let ready = pool.resident_bytes() - pool.used_bytes();
+        let chunk = pool.take_ready();
+        assert!(chunk.is_some() || ready == 0);
+        taken.extend(chunk);
+        std::thread::yield_now();
+    }
+    assert!(pool.take_ready().is_none());
+    taken.pop();
+    assert!(pool.take_ready().is_some());
+}
+
+#[test]
+fn without_a_reserve_every_chunk_counts_as_ready() {
+    let pool = ChunkPool::new(PoolOptions {
+        chunk_bytes: BLOCK_BYTES,
+        bytes_max: 2 * BLOCK_BYTES,
+        reserve_chunks: 0,
+    });
+    assert!(pool.take_ready().is_some());
+}
+
+#[test]
 fn read_buffers_are_aligned_and_reused_within_the_bound() {
     let pool = BufPool::new(3 * BLOCK_BYTES);
     let mut one = pool.take(5000);

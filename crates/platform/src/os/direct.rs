@@ -1,7 +1,7 @@
 //! Whether a file system does direct I/O at our alignment: found out by doing it.
 //!
-//! Some refuse the flag at opening (old tmpfs), some accept it and refuse transfers, some want larger
-//! blocks. The answer is per file system (device number), asked once.
+//! Some refuse the flag at opening (old tmpfs), some accept it and refuse transfers, some want
+//! larger blocks. The answer is per file system (device number), asked once.
 
 use std::fs::File;
 use std::io::{self, IoSlice};

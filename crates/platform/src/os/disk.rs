@@ -1,7 +1,7 @@
 //! The real file system.
 //!
-//! Segment files are opened for direct I/O where their file system can, else buffered, which is said
-//! once per file system. Everything about names runs on blocking threads.
+//! Segment files are opened for direct I/O where their file system can, else buffered, which is
+//! said once per file system. Everything about names runs on blocking threads.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

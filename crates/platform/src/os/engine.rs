@@ -1,7 +1,8 @@
 //! The two ways of doing file I/O behind one set of calls, and the choice between them.
 //!
 //! Each call is one system call: it may do less than asked, and the caller goes on from there. The
-//! buffers of a call live until the kernel is done with them, also when the call's future is dropped.
+//! buffers of a call live until the kernel is done with them, also when the call's future is
+//! dropped.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -96,7 +97,8 @@ impl Engine {
         }
     }
 
-    /// Reads into `buf` from its byte `filled` on; says how many bytes came, 0 at the end of the file.
+    /// Reads into `buf` from its byte `filled` on; says how many bytes came, 0 at the end of the
+    /// file.
     pub(super) async fn read(
         &self,
         file: &Arc<OwnedFd>,

@@ -174,7 +174,8 @@ impl Shared {
                 Err(error) => return Err(error),
             };
             filled += count;
-            // A direct read stops within a block only at the end of the file, and cannot go on there.
+            // A direct read stops within a block only at the end of the file, and cannot go on
+            // there.
             let within_block = !count.is_multiple_of(BLOCK_BYTES);
             if count == 0 || (self.direct.get() && within_block) {
                 break;

@@ -1,10 +1,11 @@
 //! The `io_uring` engine: one ring for a shard, driven by two local tasks.
 //!
-//! Calls put a request in a queue; the submitting task wakes once for all that were queued in a turn
-//! of the shard and hands them over with one system call. The completing task sleeps on an eventfd.
-//! Invariants: everything the kernel may touch (buffers, vector of parts, file) is owned by the slot
-//! of its request until the completion has been seen, whoever dropped the future; requests in flight
-//! never exceed the completion queue; the ring goes only after the last completion.
+//! Calls put a request in a queue; the submitting task wakes once for all that were queued in a
+//! turn of the shard and hands them over with one system call. The completing task sleeps on an
+//! eventfd. Invariants: everything the kernel may touch (buffers, vector of parts, file) is owned
+//! by the slot of its request until the completion has been seen, whoever dropped the future;
+//! requests in flight never exceed the completion queue; the ring goes only after the last
+//! completion.
 #![allow(unsafe_code, reason = "hands addresses to the kernel")]
 
 mod slots;
@@ -204,7 +205,8 @@ impl Core {
             while self.in_flight.get() < self.in_flight_max
                 && let Some(entry) = queue.front()
             {
-                // SAFETY: all that the entry points to belongs to its slot, which stays until its completion is reaped.
+                // SAFETY: all that the entry points to belongs to its slot, which stays until its
+                // completion is reaped.
                 if unsafe { submissions.push(entry) }.is_err() {
                     break;
                 }
@@ -286,7 +288,8 @@ enum Next {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // The kernel may still write to buffers of the slots: wait for it, shutting down can take that long.
+        // The kernel may still write to buffers of the slots: wait for it, shutting down can take
+        // that long.
         self.queue.get_mut().clear();
         while self.in_flight.get() > 0 {
             let waited = self.ring.get_mut().submit_and_wait(1);

@@ -1,8 +1,8 @@
 //! One simulated file: what readers see, what is durable, and the changes between the two.
 //!
 //! Invariants: `durable` plus every change of `pending` in order gives `live`, unless a failed sync
-//! has dropped changes; a crash image consists of durable bytes, zeroes and bytes of pending writes at
-//! the places they were written to, sector by sector.
+//! has dropped changes; a crash image consists of durable bytes, zeroes and bytes of pending writes
+//! at the places they were written to, sector by sector.
 
 use bytes::Bytes;
 
@@ -61,7 +61,8 @@ impl Change {
         }
     }
 
-    /// The parts of a write that a torn one may consist of: sectors of one block, most blocks whole.
+    /// The parts of a write that a torn one may consist of: sectors of one block, most blocks
+    /// whole.
     fn torn(&self, rng: &mut Rng, survival: Survival) -> Vec<Change> {
         let Self::Write { position, bytes } = self else {
             return if survival.survives(rng) {

@@ -1,8 +1,8 @@
 //! The simulated file system: every operation counted, delayed, and perhaps failed.
 //!
 //! An operation is decided when it starts (its number, its fault), takes its time, and happens at
-//! its end. Invariants: after a power loss nothing changes any more; the images that [`SimDisk::crash`]
-//! and [`SimDisk::kill`] give share nothing with the disk they were taken of.
+//! its end. Invariants: after a power loss nothing changes any more; the images that
+//! [`SimDisk::crash`] and [`SimDisk::kill`] give share nothing with the disk they were taken of.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -144,7 +144,8 @@ impl SimDisk {
     }
 
     /// Kills the process and gives the disk as the next one finds it: all that was completed is
-    /// there (and still not durable), writes under way are there in parts. This disk is off afterwards.
+    /// there (and still not durable), writes under way are there in parts. This disk is off
+    /// afterwards.
     #[must_use]
     pub fn kill(&self, seed: u64) -> SimDisk {
         let mut rng = Rng::new(seed);

@@ -1,7 +1,7 @@
 //! Which operation fails, and how; the record of what happened.
 //!
-//! Operations are numbered from 0 over the life of a disk, so "every k-th operation" can be tried by
-//! running a workload once to count and then once for each k.
+//! Operations are numbered from 0 over the life of a disk, so "every k-th operation" can be tried
+//! by running a workload once to count and then once for each k.
 
 use std::io;
 use std::path::Path;
@@ -58,7 +58,8 @@ impl OpKind {
 pub enum Effect {
     /// It fails. A write may have happened in parts; a sync drops what it should have made durable.
     Fail(io::ErrorKind),
-    /// The power goes: it happens in parts, and it and all later operations fail ([`is_power_off`]).
+    /// The power goes: it happens in parts, and it and all later operations fail
+    /// ([`is_power_off`]).
     PowerOff,
 }
 

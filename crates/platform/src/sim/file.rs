@@ -1,7 +1,7 @@
 //! A file of the simulated disk: alignment checked, failures latched, cancelled writes finished.
 //!
-//! Invariants: a write under way is visible to nobody until it ends, and a crash meanwhile tears it;
-//! a sync makes durable what was completed before it began, not what ended during it.
+//! Invariants: a write under way is visible to nobody until it ends, and a crash meanwhile tears
+//! it; a sync makes durable what was completed before it began, not what ended during it.
 
 use std::io;
 use std::path::Path;

@@ -58,7 +58,10 @@ impl Sparse {
             bytes = rest;
             at += count as u64;
         }
-        self.len = self.len.max(at);
+        // A write of nothing does not reach out to its position.
+        if at > position {
+            self.len = self.len.max(at);
+        }
     }
 
     /// Fills `into` from `position` on; says how many bytes the file had there.

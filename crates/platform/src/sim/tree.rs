@@ -1,8 +1,9 @@
-//! Names of the simulated file system: directories as readers see them, and as a crash would leave them.
+//! Names of the simulated file system: directories as readers see them, and as a crash would leave
+//! them.
 //!
 //! Invariants: a change of a name becomes durable only by a sync of its directory; a rename happens
-//! as a whole or not at all; after a crash each change since the sync has happened or not, on its own.
-//! Nodes are never removed: an open file outlives its name.
+//! as a whole or not at all; after a crash each change since the sync has happened or not, on its
+//! own. Nodes are never removed: an open file outlives its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

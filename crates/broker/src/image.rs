@@ -6,6 +6,7 @@
 //! leader, the same one too, and its partition epoch by one with every change; a deleted topic's settings are gone.
 //! Not here: which records to write (`controller`), reading and writing them (`controller/metadata_log.rs`).
 
+mod availability;
 mod cluster;
 mod replay;
 mod resource;

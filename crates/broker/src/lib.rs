@@ -6,6 +6,8 @@
 
 #![warn(clippy::iter_over_hash_type)]
 
+pub mod controller;
+mod handler;
 pub mod image;
 pub mod options;
 pub mod topic_config;

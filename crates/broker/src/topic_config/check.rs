@@ -107,6 +107,11 @@ fn invalid(name: &str, text: &str, message: &str) -> InvalidSetting {
 }
 
 impl Definition {
+    /// Judges a value of the broker key `name` that stands for this setting.
+    pub(crate) fn check_as(&self, name: &'static str, text: &str) -> Result<(), InvalidSetting> {
+        Self { name, ..*self }.check(text)
+    }
+
     fn check(&self, text: &str) -> Result<(), InvalidSetting> {
         parse_kind(self.name, self.kind, text)?;
         let refuse = |message: String| Err(invalid(self.name, text.trim(), &message));

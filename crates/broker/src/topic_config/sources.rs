@@ -57,6 +57,21 @@ impl Definition {
         });
         found.unwrap_or_else(|| self.default.to_owned())
     }
+
+    /// Where [`Self::of_broker`] comes from.
+    pub(crate) fn source_of_broker(&self, broker: &BrokerSettings<'_>) -> Source {
+        let places = [
+            Source::DynamicBroker,
+            Source::DynamicDefault,
+            Source::StaticBroker,
+        ];
+        let has = |source: &Source| {
+            self.broker_keys
+                .iter()
+                .any(|(key, _)| broker.at(key, *source).is_some())
+        };
+        places.into_iter().find(has).unwrap_or(Source::Default)
+    }
 }
 
 /// Every place that has a value for the topic's setting, the strongest first.

@@ -1,0 +1,366 @@
+//! Changing settings of topics and brokers.
+
+use std::collections::BTreeMap;
+
+use wire::records::metadata::{ClearElrRecord, ConfigRecord, MetadataRecord};
+use wire::types::{ErrorCode, NodeId};
+
+use crate::image::{Image, ResourceType};
+use crate::options::ConfigKind;
+use crate::topic_config::{
+    BrokerSettings, DEFINITIONS, Definition, definition, parse_kind, validate,
+};
+
+use super::{Refusal, Rules, topic_name};
+
+const VALUE_BYTES_MAX: usize = 0x7fff;
+const MIN_ISR: &str = "min.insync.replicas";
+const ELR_FEATURE: &str = "eligible.leader.replicas.version";
+
+/// A new value of one setting; `None` removes it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Change {
+    pub(crate) name: String,
+    pub(crate) value: Option<String>,
+}
+
+/// One operation of an incremental change.
+pub(crate) struct Operation<'a> {
+    pub(crate) name: &'a str,
+    /// 0 set, 1 delete, 2 append, 3 subtract.
+    pub(crate) code: i8,
+    pub(crate) value: Option<&'a str>,
+}
+
+/// The records of changes that were judged, with what follows from them.
+pub(crate) fn change_settings(
+    image: &Image,
+    kind: ResourceType,
+    resource: &str,
+    changes: impl IntoIterator<Item = Change>,
+) -> Vec<MetadataRecord> {
+    let mut records = Vec::new();
+    let mut clears = Vec::new();
+    for Change { name, value } in changes {
+        if name == MIN_ISR && image.feature(ELR_FEATURE) > 0 {
+            let topic_name = if kind == ResourceType::TOPIC {
+                resource
+            } else {
+                ""
+            };
+            clears.push(
+                ClearElrRecord {
+                    topic_name: topic_name.to_owned(),
+                }
+                .into(),
+            );
+        }
+        let resource_name = resource.to_owned();
+        records.push(
+            ConfigRecord {
+                resource_type: kind.0,
+                resource_name,
+                name,
+                value,
+            }
+            .into(),
+        );
+    }
+    records.append(&mut clears);
+    records
+}
+
+impl Rules<'_> {
+    /// Decides on an incremental change of one resource.
+    pub(crate) fn alter_incrementally(
+        &self,
+        kind: ResourceType,
+        resource: &str,
+        operations: &[Operation<'_>],
+    ) -> Result<Vec<MetadataRecord>, Refusal> {
+        self.check_request(kind, resource, operations)?;
+        let mut changes = Vec::new();
+        for operation in operations {
+            let current = self.image.setting(kind, resource, operation.name);
+            let value = self.apply(kind, operation, current)?;
+            // A broker's setting is written even when it is the same: it tells the broker to read it again.
+            if value.as_deref() != current || kind == ResourceType::BROKER {
+                changes.push(Change {
+                    name: operation.name.to_owned(),
+                    value,
+                });
+            }
+        }
+        self.judge(kind, resource, &changes)?;
+        Ok(change_settings(self.image, kind, resource, changes))
+    }
+
+    /// Decides on replacing all settings of one resource.
+    pub(crate) fn alter_all(
+        &self,
+        kind: ResourceType,
+        resource: &str,
+        settings: &[(&str, Option<&str>)],
+    ) -> Result<Vec<MetadataRecord>, Refusal> {
+        let operations: Vec<_> = settings
+            .iter()
+            .map(|(name, value)| Operation {
+                name,
+                code: 0,
+                value: *value,
+            })
+            .collect();
+        self.check_request(kind, resource, &operations)?;
+        let current = self.image.settings(kind, resource);
+        let mut changes = Vec::new();
+        for (name, value) in settings {
+            let old = current
+                .and_then(|current| current.get(*name))
+                .map(String::as_str);
+            if old != *value || kind == ResourceType::BROKER {
+                changes.push(Change {
+                    name: (*name).to_owned(),
+                    value: value.map(Into::into),
+                });
+            }
+        }
+        for name in current.into_iter().flat_map(BTreeMap::keys) {
+            if !settings.iter().any(|(kept, _)| kept == name) {
+                changes.push(Change {
+                    name: name.clone(),
+                    value: None,
+                });
+            }
+        }
+        self.judge(kind, resource, &changes)?;
+        Ok(change_settings(self.image, kind, resource, changes))
+    }
+
+    /// What the broker that received the request looks at, before the controller does.
+    fn check_request(
+        &self,
+        kind: ResourceType,
+        resource: &str,
+        operations: &[Operation<'_>],
+    ) -> Result<(), Refusal> {
+        let refuse = |message: String| Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        let mut names: Vec<_> = operations.iter().map(|operation| operation.name).collect();
+        names.sort_unstable();
+        if names.windows(2).any(|pair| pair.first() == pair.last()) {
+            return refuse("Error due to duplicate config keys".into());
+        }
+        let nulls = operations
+            .iter()
+            .filter(|op| op.code != 1 && op.value.is_none());
+        let nulls: Vec<_> = nulls.map(|operation| operation.name).collect();
+        if !nulls.is_empty() {
+            return refuse(format!(
+                "Null value not supported for : {}",
+                nulls.join(", ")
+            ));
+        }
+        match kind {
+            ResourceType::BROKER if resource.is_empty() => Ok(()),
+            ResourceType::BROKER => self.check_is_this_node(resource),
+            ResourceType::TOPIC => Ok(()),
+            other => refuse(format!("Unknown resource type {}", other.0)),
+        }
+    }
+
+    fn check_is_this_node(&self, resource: &str) -> Result<(), Refusal> {
+        let node = self.options.node_id;
+        let message = match resource.parse::<i32>() {
+            Ok(id) if NodeId(id) == node => return Ok(()),
+            Ok(_) => format!(
+                "Unexpected broker id, expected {}, but received {resource}",
+                node.0
+            ),
+            Err(_) => format!("Node id must be an integer, but it is: {resource}"),
+        };
+        Err(Refusal::new(ErrorCode::InvalidRequest, message))
+    }
+
+    /// The value after one operation.
+    fn apply(
+        &self,
+        kind: ResourceType,
+        operation: &Operation<'_>,
+        current: Option<&str>,
+    ) -> Result<Option<String>, Refusal> {
+        let (name, value) = (operation.name, operation.value.unwrap_or_default());
+        match operation.code {
+            0 => return Ok(Some(value.to_owned())),
+            1 => return Ok(None),
+            2 | 3 if self.is_list(kind, name) => {}
+            2 | 3 => {
+                let word = if operation.code == 2 {
+                    "APPEND"
+                } else {
+                    "SUBTRACT"
+                };
+                return Err(Refusal::new(
+                    ErrorCode::InvalidConfig,
+                    format!("Can't {word} to key {name} because its type is not LIST."),
+                ));
+            }
+            other => {
+                return Err(Refusal::new(
+                    ErrorCode::InvalidRequest,
+                    format!("Unknown operations type {other}"),
+                ));
+            }
+        }
+        let base = current
+            .map(str::to_owned)
+            .or_else(|| self.list_default(kind, name));
+        let base = base.unwrap_or_default();
+        let mut list: Vec<&str> = base.split(',').filter(|part| !part.is_empty()).collect();
+        for part in value.split(',') {
+            let found = list.iter().position(|existing| *existing == part);
+            match (operation.code, found) {
+                (2, None) => list.push(part),
+                (3, Some(at)) => {
+                    list.remove(at);
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(list.join(",")))
+    }
+
+    fn is_list(&self, kind: ResourceType, name: &str) -> bool {
+        let broker = BrokerSettings {
+            image: self.image,
+            options: self.options,
+        };
+        let found = if kind == ResourceType::TOPIC {
+            definition(name).map(|definition| definition.kind)
+        } else {
+            broker.key(name).map(|key| key.kind)
+        };
+        found == Some(ConfigKind::List)
+    }
+
+    fn list_default(&self, kind: ResourceType, name: &str) -> Option<String> {
+        let broker = BrokerSettings {
+            image: self.image,
+            options: self.options,
+        };
+        if kind == ResourceType::TOPIC {
+            definition(name).map(|definition| definition.default.to_owned())
+        } else {
+            broker.key(name)?.default.map(str::to_owned)
+        }
+    }
+
+    /// Judges the settings that the resource would have after the changes, and that the resource exists.
+    fn judge(&self, kind: ResourceType, resource: &str, changes: &[Change]) -> Result<(), Refusal> {
+        let invalid = |message: String| Err(Refusal::new(ErrorCode::InvalidConfig, message));
+        let mut settings = self
+            .image
+            .settings(kind, resource)
+            .cloned()
+            .unwrap_or_default();
+        for change in changes {
+            self.check_min_isr(kind, resource, change)?;
+            match &change.value {
+                None => {
+                    settings.remove(&change.name);
+                }
+                Some(value) if value.encode_utf16().count() > VALUE_BYTES_MAX => {
+                    return invalid(format!(
+                        "The configuration value cannot be added because it exceeds the maximum value size of \
+                         {VALUE_BYTES_MAX} bytes."
+                    ));
+                }
+                Some(value) => {
+                    settings.insert(change.name.clone(), value.clone());
+                }
+            }
+        }
+        if kind != ResourceType::TOPIC {
+            return self.judge_broker(changes);
+        }
+        if resource.is_empty() {
+            let message = "Default topic resources are not allowed.";
+            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        }
+        if let Some(message) = topic_name::invalid(resource) {
+            return Err(Refusal::new(ErrorCode::InvalidTopicException, message));
+        }
+        if let Err(error) = validate(&settings, self.image, self.options) {
+            return invalid(error.0);
+        }
+        if self.image.topic_by_name(resource).is_none() {
+            let message = format!("The topic '{resource}' does not exist.");
+            return Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, message));
+        }
+        Ok(())
+    }
+
+    fn judge_broker(&self, changes: &[Change]) -> Result<(), Refusal> {
+        let refuse = |message: String| Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        let broker = BrokerSettings {
+            image: self.image,
+            options: self.options,
+        };
+        let fixed = |change: &&Change| broker.key(&change.name).is_some_and(|key| !key.dynamic);
+        let fixed: Vec<_> = changes
+            .iter()
+            .filter(fixed)
+            .map(|c| c.name.as_str())
+            .collect();
+        if !fixed.is_empty() {
+            return refuse(format!(
+                "Cannot update these configs dynamically: [{}]",
+                fixed.join(", ")
+            ));
+        }
+        for change in changes {
+            if let (Some(key), Some(value)) = (broker.key(&change.name), &change.value)
+                && let Err(error) = parse_kind(key.name, key.kind, value)
+            {
+                return refuse(error.0);
+            }
+        }
+        // A broker key that stands for a topic setting has that setting's bounds.
+        for change in changes {
+            let key = |row: &&Definition| {
+                row.broker_keys
+                    .first()
+                    .filter(|(key, _)| *key == change.name)
+            };
+            if let Some(row) = DEFINITIONS.iter().find(|row| key(row).is_some())
+                && let (Some((key, _)), Some(value)) = (key(&row), &change.value)
+                && let Err(error) = row.check_as(key, value)
+            {
+                return refuse(error.0);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_min_isr(
+        &self,
+        kind: ResourceType,
+        resource: &str,
+        change: &Change,
+    ) -> Result<(), Refusal> {
+        let applies = change.name == MIN_ISR && kind == ResourceType::BROKER;
+        if !applies || self.image.feature(ELR_FEATURE) == 0 {
+            return Ok(());
+        }
+        let refuse = |message: &str| Err(Refusal::new(ErrorCode::InvalidConfig, message));
+        if !resource.is_empty() {
+            return refuse(
+                "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+            );
+        }
+        if change.value.is_none() {
+            return refuse(
+                "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+            );
+        }
+        Ok(())
+    }
+}

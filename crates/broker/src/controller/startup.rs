@@ -1,0 +1,94 @@
+//! What a start of the broker writes into the metadata log.
+//!
+//! An empty log gets the level of its features first. Then every start registers a new incarnation, fenced, and takes
+//! the leadership of every partition that has a replica here: one change that names the leader, which raises the leader
+//! epoch, so that batches of different runs are told apart. When the logs are open, the broker is unfenced.
+//! A clean stop fences it again.
+
+use wire::records::metadata::{
+    BrokerRegistrationChangeRecord, EndpointEntry, FeatureEntry, FeatureLevelRecord,
+    MetadataRecord, MetadataVersion, PartitionChangeRecord, RegisterBrokerRecord,
+};
+use wire::types::{NodeId, Offset, Uuid};
+
+use crate::image::{Image, SUPPORTED_FEATURES};
+use crate::options::BrokerOptions;
+
+/// The records of a log that has none: the level of Kafka 4.3 for the log itself. Features of the data path that this
+/// broker does not serve (`group.version`, `transaction.version` and the rest) stay at 0.
+pub(crate) fn bootstrap() -> Vec<MetadataRecord> {
+    let record = FeatureLevelRecord {
+        name: MetadataVersion::FEATURE.to_owned(),
+        feature_level: MetadataVersion::V4_3.0,
+    };
+    vec![record.into()]
+}
+
+/// A new incarnation of this broker, still fenced. Its epoch is the offset that the record will have.
+pub(crate) fn register(
+    options: &BrokerOptions,
+    incarnation: Uuid,
+    directories: Vec<Uuid>,
+    offset: Offset,
+) -> MetadataRecord {
+    let endpoint = |endpoint: &crate::options::Endpoint| EndpointEntry {
+        name: endpoint.listener.clone(),
+        host: endpoint.host.clone(),
+        port: endpoint.port,
+        security_protocol: 0,
+    };
+    let feature = |(name, min, max): &(&str, i16, i16)| FeatureEntry {
+        name: (*name).to_owned(),
+        min_supported_version: *min,
+        max_supported_version: *max,
+    };
+    RegisterBrokerRecord {
+        broker_id: options.node_id.0,
+        incarnation_id: incarnation,
+        broker_epoch: offset.0,
+        end_points: options.endpoints.iter().map(endpoint).collect(),
+        features: SUPPORTED_FEATURES.iter().map(feature).collect(),
+        rack: options.rack.clone(),
+        fenced: true,
+        log_dirs: directories,
+        ..RegisterBrokerRecord::default()
+    }
+    .into()
+}
+
+/// This broker becomes the leader of every partition that it has a replica of.
+pub(crate) fn lead_all(image: &Image, node: NodeId) -> Vec<MetadataRecord> {
+    let mut records = Vec::new();
+    for topic in image.topics() {
+        for (index, partition) in &topic.partitions {
+            if partition.replicas.contains(&node.0) {
+                let alone = partition.isr != [node.0];
+                let change = PartitionChangeRecord {
+                    partition_id: *index,
+                    topic_id: topic.id.0,
+                    leader: node.0,
+                    // Nobody else is there to be in sync.
+                    isr: alone.then(|| vec![node.0]),
+                    ..PartitionChangeRecord::default()
+                };
+                records.push(change.into());
+            }
+        }
+    }
+    records
+}
+
+/// The broker serves, or does not any more. Empty when that is what the image says already.
+pub(crate) fn fence(image: &Image, node: NodeId, fenced: bool) -> Vec<MetadataRecord> {
+    let Some(broker) = image.broker(node).filter(|broker| broker.fenced != fenced) else {
+        return Vec::new();
+    };
+    let change = BrokerRegistrationChangeRecord {
+        broker_id: node.0,
+        broker_epoch: broker.epoch,
+        fenced: if fenced { 1 } else { -1 },
+        in_controlled_shutdown: i8::from(fenced),
+        ..BrokerRegistrationChangeRecord::default()
+    };
+    vec![change.into()]
+}

@@ -1,0 +1,270 @@
+//! Creating, growing and deleting topics.
+
+use std::collections::BTreeMap;
+
+use wire::records::metadata::{MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord};
+use wire::types::{ErrorCode, TopicId, Uuid};
+
+use crate::image::{ResourceType, TopicImage};
+
+use super::configs::{Change, change_settings};
+use super::placement::{active, check_manual, new_partition, place};
+use super::{Refusal, Rules, topic_name};
+
+/// A topic that somebody wants.
+pub(crate) struct NewTopic<'a> {
+    pub(crate) name: &'a str,
+    /// -1 for the default, or with an assignment.
+    pub(crate) partitions: i32,
+    /// -1 for the default, or with an assignment.
+    pub(crate) replication_factor: i16,
+    /// Partition index and its brokers, when the user chose them.
+    pub(crate) assignment: Vec<(i32, Vec<i32>)>,
+    pub(crate) settings: Vec<(&'a str, Option<&'a str>)>,
+}
+
+/// A topic that can be made.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Created {
+    pub(crate) id: Uuid,
+    pub(crate) partitions: i32,
+    pub(crate) replication_factor: i16,
+    pub(crate) settings: BTreeMap<String, String>,
+    pub(crate) records: Vec<MetadataRecord>,
+}
+
+impl Rules<'_> {
+    /// Decides on one new topic.
+    pub(crate) fn create_topic(
+        &self,
+        topic: &NewTopic<'_>,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Result<Created, Refusal> {
+        self.check_new_name(topic.name)?;
+        let settings = self.new_settings(topic)?;
+        let assigned = self.assign(topic)?;
+        let id = super::topic_id(random);
+        let factor = assigned.first().map_or(0, |(replicas, _)| replicas.len());
+        let name = topic.name.to_owned();
+        let mut records: Vec<MetadataRecord> = vec![TopicRecord { name, topic_id: id }.into()];
+        let changes = settings.iter().map(|(name, value)| Change {
+            name: name.clone(),
+            value: Some(value.clone()),
+        });
+        records.extend(change_settings(
+            self.image,
+            ResourceType::TOPIC,
+            topic.name,
+            changes,
+        ));
+        let partitions = (0..).zip(assigned).map(|(index, (replicas, isr))| {
+            MetadataRecord::from(new_partition(self.image, id, index, replicas, isr))
+        });
+        let before = records.len();
+        records.extend(partitions);
+        Ok(Created {
+            id,
+            partitions: i32::try_from(records.len() - before).unwrap_or(i32::MAX),
+            replication_factor: i16::try_from(factor).unwrap_or(i16::MAX),
+            settings,
+            records,
+        })
+    }
+
+    fn check_new_name(&self, name: &str) -> Result<(), Refusal> {
+        let invalid =
+            |message: String| Err(Refusal::new(ErrorCode::InvalidTopicException, message));
+        if self.image.topic_by_name(name).is_some() {
+            return Err(Refusal::new(
+                ErrorCode::TopicAlreadyExists,
+                format!("Topic '{name}' already exists."),
+            ));
+        }
+        if let Some(other) = topic_name::colliding(self.image, name) {
+            return invalid(format!(
+                "Topic '{name}' collides with existing topic: {other}"
+            ));
+        }
+        topic_name::invalid(name).map_or(Ok(()), invalid)
+    }
+
+    fn new_settings(&self, topic: &NewTopic<'_>) -> Result<BTreeMap<String, String>, Refusal> {
+        let refuse = |message: String| Err(Refusal::new(ErrorCode::InvalidConfig, message));
+        let nulls = topic.settings.iter().filter(|(_, value)| value.is_none());
+        let nulls: Vec<_> = nulls.map(|(name, _)| *name).collect();
+        if !nulls.is_empty() {
+            return refuse(format!(
+                "Null value not supported for topic configs: {}",
+                nulls.join(",")
+            ));
+        }
+        let text =
+            |(name, value): &(&str, Option<&str>)| Some(((*name).to_owned(), (*value)?.to_owned()));
+        let settings: BTreeMap<_, _> = topic.settings.iter().filter_map(text).collect();
+        match crate::topic_config::validate(&settings, self.image, self.options) {
+            Ok(()) => Ok(settings),
+            Err(error) => refuse(error.0),
+        }
+    }
+
+    /// Replicas and in-sync replicas of each partition.
+    fn assign(&self, topic: &NewTopic<'_>) -> Result<Vec<(Vec<i32>, Vec<i32>)>, Refusal> {
+        if !topic.assignment.is_empty() {
+            return self.assign_manually(topic);
+        }
+        if topic.replication_factor < -1 || topic.replication_factor == 0 {
+            return Err(Refusal::new(
+                ErrorCode::InvalidReplicationFactor,
+                "Replication factor must be larger than 0, or -1 to use the default value.",
+            ));
+        }
+        if topic.partitions < -1 || topic.partitions == 0 {
+            return Err(Refusal::new(
+                ErrorCode::InvalidPartitions,
+                "Number of partitions was set to an invalid non-positive value.",
+            ));
+        }
+        let count = default_of(topic.partitions, -1, self.options.num_partitions);
+        let factor = default_of(
+            topic.replication_factor,
+            -1,
+            self.options.default_replication_factor,
+        );
+        let placed = place(self.image, 0, count, factor).map_err(|refusal| {
+            let reason = refusal.message.unwrap_or_default();
+            let message = format!("Unable to replicate the partition {factor} time(s): {reason}");
+            Refusal::new(refusal.code, message)
+        })?;
+        Ok(placed
+            .into_iter()
+            .map(|replicas| (replicas.clone(), replicas))
+            .collect())
+    }
+
+    fn assign_manually(&self, topic: &NewTopic<'_>) -> Result<Vec<(Vec<i32>, Vec<i32>)>, Refusal> {
+        let refuse = |code, message: String| Err(Refusal::new(code, message));
+        let unless = "A manual partition assignment was specified, but";
+        if topic.replication_factor != -1 {
+            let message = format!("{unless} replication factor was not set to -1.");
+            return refuse(ErrorCode::InvalidRequest, message);
+        }
+        if topic.partitions != -1 {
+            let message = format!("{unless} numPartitions was not set to -1.");
+            return refuse(ErrorCode::InvalidRequest, message);
+        }
+        let mut assigned = BTreeMap::new();
+        let mut factor = None;
+        for (index, replicas) in &topic.assignment {
+            if assigned.contains_key(index) {
+                return refuse(
+                    ErrorCode::InvalidReplicaAssignment,
+                    format!("Found multiple manual partition assignments for partition {index}"),
+                );
+            }
+            check_manual(self.image, replicas, factor)?;
+            factor = Some(replicas.len());
+            assigned.insert(*index, (replicas.clone(), self.in_sync(*index, replicas)?));
+        }
+        if !assigned.keys().copied().eq((0..).take(assigned.len())) {
+            return refuse(
+                ErrorCode::InvalidReplicaAssignment,
+                "partitions should be a consecutive 0-based integer sequence".into(),
+            );
+        }
+        Ok(assigned.into_values().collect())
+    }
+
+    fn in_sync(&self, index: i32, replicas: &[i32]) -> Result<Vec<i32>, Refusal> {
+        let isr = active(self.image, replicas);
+        if isr.is_empty() {
+            return Err(Refusal::new(
+                ErrorCode::InvalidReplicaAssignment,
+                format!(
+                    "All brokers specified in the manual partition assignment for partition {index} are fenced or \
+                     in controlled shutdown."
+                ),
+            ));
+        }
+        Ok(isr)
+    }
+
+    /// Decides on more partitions for a topic.
+    pub(crate) fn grow_topic(
+        &self,
+        name: &str,
+        count: i32,
+        assignment: Option<Vec<Vec<i32>>>,
+    ) -> Result<Vec<PartitionRecord>, Refusal> {
+        let Some(topic) = self.image.topic_by_name(name) else {
+            return Err(ErrorCode::UnknownTopicOrPartition.into());
+        };
+        let existing = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+        let refuse = |message| Err(Refusal::new(ErrorCode::InvalidPartitions, message));
+        if count == existing {
+            return refuse(format!("Topic already has {existing} partition(s)."));
+        }
+        if count < existing {
+            return refuse(format!(
+                "The topic {name} currently has {existing} partition(s); {count} would not be an increase."
+            ));
+        }
+        let additional = count - existing;
+        let assigned = match assignment {
+            Some(chosen) => self.grow_manually(topic, existing, additional, chosen)?,
+            None => {
+                let factor = topic
+                    .partitions
+                    .values()
+                    .next()
+                    .map_or(1, |p| p.replicas.len());
+                let factor = i16::try_from(factor).unwrap_or(i16::MAX);
+                let placed = place(self.image, existing, additional, factor)?;
+                placed
+                    .into_iter()
+                    .map(|replicas| (replicas.clone(), replicas))
+                    .collect()
+            }
+        };
+        let record =
+            |(index, (replicas, isr))| new_partition(self.image, topic.id.0, index, replicas, isr);
+        Ok((existing..).zip(assigned).map(record).collect())
+    }
+
+    fn grow_manually(
+        &self,
+        topic: &TopicImage,
+        existing: i32,
+        additional: i32,
+        chosen: Vec<Vec<i32>>,
+    ) -> Result<Vec<(Vec<i32>, Vec<i32>)>, Refusal> {
+        if i32::try_from(chosen.len()) != Ok(additional) {
+            return Err(Refusal::new(
+                ErrorCode::InvalidReplicaAssignment,
+                format!(
+                    "Attempted to add {additional} additional partition(s), but only {} assignment(s) were specified.",
+                    chosen.len()
+                ),
+            ));
+        }
+        let factor = topic
+            .partitions
+            .values()
+            .next()
+            .map(|partition| partition.replicas.len());
+        let assign = |(index, replicas): (i32, Vec<i32>)| {
+            check_manual(self.image, &replicas, factor)?;
+            let isr = self.in_sync(index, &replicas)?;
+            Ok((replicas, isr))
+        };
+        (existing..).zip(chosen).map(assign).collect()
+    }
+
+    /// Deletes a topic that exists.
+    pub(crate) fn delete_topic(id: TopicId) -> RemoveTopicRecord {
+        RemoveTopicRecord { topic_id: id.0 }
+    }
+}
+
+fn default_of<T: PartialEq>(value: T, unset: T, default: T) -> T {
+    if value == unset { default } else { value }
+}

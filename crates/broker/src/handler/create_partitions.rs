@@ -1,0 +1,85 @@
+//! `CreatePartitions` (key 37), versions 0-3: more partitions for topics that exist.
+
+use std::collections::BTreeMap;
+
+use wire::StrBytes;
+use wire::messages::create_partitions_response::CreatePartitionsTopicResult;
+use wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
+use wire::types::ErrorCode;
+
+use crate::controller::{Outcome, RECORDS_PER_REQUEST_MAX, Refusal, Rules};
+
+/// Decides on a request.
+pub(crate) fn handle(
+    rules: Rules<'_>,
+    request: &CreatePartitionsRequest,
+) -> Outcome<CreatePartitionsResponse> {
+    let mut named = BTreeMap::<&str, usize>::new();
+    for topic in &request.topics {
+        *named.entry(topic.name.as_str()).or_default() += 1;
+    }
+    let (mut records, mut results) = (Vec::new(), Vec::new());
+    for (name, count) in &named {
+        if *count > 1 {
+            let refusal = Refusal::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
+            results.push(result(name, Err(refusal)));
+        }
+    }
+    let mut room = i64::try_from(RECORDS_PER_REQUEST_MAX).unwrap_or(i64::MAX);
+    for topic in &request.topics {
+        let name = topic.name.as_str();
+        if named.get(name) != Some(&1) {
+            continue;
+        }
+        let existing = rules
+            .image
+            .topic_by_name(name)
+            .map_or(0, |topic| topic.partitions.len());
+        room -= i64::from(topic.count)
+            - i64::try_from(existing)
+                .unwrap_or(0)
+                .min(i64::from(topic.count));
+        if room < 0 {
+            return too_large(request);
+        }
+        let assignment = topic.assignments.as_ref().map(|assignments| {
+            let brokers = assignments.iter().map(|chosen| chosen.broker_ids.iter());
+            brokers.map(|ids| ids.map(|id| id.0).collect()).collect()
+        });
+        let grown = rules.grow_topic(name, topic.count, assignment);
+        let outcome = grown.map(|added| records.extend(added.into_iter().map(Into::into)));
+        results.push(result(name, outcome));
+    }
+    if request.validate_only {
+        records.clear();
+    }
+    Outcome {
+        records,
+        response: CreatePartitionsResponse::default().with_results(results),
+    }
+}
+
+fn too_large(request: &CreatePartitionsRequest) -> Outcome<CreatePartitionsResponse> {
+    let message = "Unable to perform excessively large batch operation.";
+    let refusal = Refusal::new(ErrorCode::PolicyViolation, message);
+    let results = request
+        .topics
+        .iter()
+        .map(|topic| result(topic.name.as_str(), Err(refusal.clone())));
+    let response = CreatePartitionsResponse::default().with_results(results.collect());
+    Outcome {
+        records: Vec::new(),
+        response,
+    }
+}
+
+fn result(name: &str, outcome: Result<(), Refusal>) -> CreatePartitionsTopicResult {
+    let (code, message) = Refusal::parts(outcome);
+    CreatePartitionsTopicResult::default()
+        .with_name(StrBytes::from_string(name.to_owned()).into())
+        .with_error_code(code)
+        .with_error_message(message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! `CreateTopics` (key 19), versions 2-7.
+//!
+//! Version 5 brought the settings and the numbers of the new topic into the response, version 7 its id. Topics are
+//! judged one by one; those that pass are created together, or, with `validate_only`, not at all.
+
+use std::collections::BTreeMap;
+
+use wire::StrBytes;
+use wire::messages::create_topics_request::CreatableTopic;
+use wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
+use wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
+use wire::types::ErrorCode;
+
+use crate::controller::topics::{Created, NewTopic};
+use crate::controller::{Outcome, Refusal, Rules};
+use crate::topic_config::{BrokerSettings, DEFINITIONS, Source};
+
+const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
+const METADATA_TOPIC: &str = "__cluster_metadata";
+
+/// Decides on a request. `random` gives the bits of topic ids.
+pub(crate) fn handle(
+    rules: Rules<'_>,
+    request: &CreateTopicsRequest,
+    random: &mut dyn FnMut() -> u64,
+) -> Outcome<CreateTopicsResponse> {
+    let mut named = BTreeMap::<&str, usize>::new();
+    for topic in &request.topics {
+        *named.entry(topic.name.as_str()).or_default() += 1;
+    }
+    let once = |topic: &&CreatableTopic| named.get(topic.name.as_str()) == Some(&1);
+    let wanted = request.topics.iter().filter(once);
+    let wanted = wanted.filter(|topic| topic.name.as_str() != METADATA_TOPIC);
+    let too_many = partitions(rules, request) > PARTITIONS_PER_REQUEST_MAX;
+    let (mut records, mut results) = (Vec::new(), Vec::new());
+    for topic in wanted {
+        let created = if too_many {
+            let message = "Excessively large number of partitions per request.";
+            Err(Refusal::new(ErrorCode::PolicyViolation, message))
+        } else {
+            rules.create_topic(&new_topic(topic), random)
+        };
+        results.push(result(rules, topic.name.as_str(), &created));
+        records.extend(created.into_iter().flat_map(|created| created.records));
+    }
+    for (name, count) in named {
+        let message = match count {
+            2.. => "Duplicate topic name.",
+            _ if name == METADATA_TOPIC => {
+                "Creation of internal topic __cluster_metadata is prohibited."
+            }
+            _ => continue,
+        };
+        let refused = Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        results.push(result(rules, name, &refused));
+    }
+    if request.validate_only {
+        records.clear();
+    }
+    Outcome {
+        records,
+        response: CreateTopicsResponse::default().with_topics(results),
+    }
+}
+
+/// How many partitions the request asks for in all.
+fn partitions(rules: Rules<'_>, request: &CreateTopicsRequest) -> i64 {
+    let count = |topic: &CreatableTopic| match topic.num_partitions {
+        _ if !topic.assignments.is_empty() => {
+            i64::try_from(topic.assignments.len()).unwrap_or(i64::MAX)
+        }
+        -1 => i64::from(rules.options.num_partitions),
+        count => i64::from(count.max(0)),
+    };
+    request.topics.iter().map(count).sum()
+}
+
+fn new_topic(topic: &CreatableTopic) -> NewTopic<'_> {
+    let assignment = topic.assignments.iter().map(|assignment| {
+        let brokers = assignment.broker_ids.iter().map(|id| id.0).collect();
+        (assignment.partition_index, brokers)
+    });
+    NewTopic {
+        name: topic.name.as_str(),
+        partitions: topic.num_partitions,
+        replication_factor: topic.replication_factor,
+        assignment: assignment.collect(),
+        settings: topic
+            .configs
+            .iter()
+            .map(|config| (config.name.as_str(), config.value.as_deref()))
+            .collect(),
+    }
+}
+
+fn result(
+    rules: Rules<'_>,
+    name: &str,
+    created: &Result<Created, Refusal>,
+) -> CreatableTopicResult {
+    let named =
+        CreatableTopicResult::default().with_name(StrBytes::from_string(name.to_owned()).into());
+    match created {
+        Ok(created) => named
+            .with_topic_id(created.id)
+            .with_num_partitions(created.partitions)
+            .with_replication_factor(created.replication_factor)
+            .with_configs(Some(settings(rules, &created.settings))),
+        Err(refusal) => {
+            let (code, message) = Refusal::parts(Err(refusal.clone()));
+            named.with_error_code(code).with_error_message(message)
+        }
+    }
+}
+
+/// Every setting of the new topic, with where it comes from, by name.
+fn settings(rules: Rules<'_>, own: &BTreeMap<String, String>) -> Vec<CreatableTopicConfigs> {
+    let broker = BrokerSettings {
+        image: rules.image,
+        options: rules.options,
+    };
+    let mut configs: Vec<_> = DEFINITIONS
+        .iter()
+        .map(|definition| {
+            let (value, source) = match own.get(definition.name) {
+                Some(value) => (value.clone(), Source::Topic),
+                None => (
+                    definition.of_broker(&broker),
+                    definition.source_of_broker(&broker),
+                ),
+            };
+            CreatableTopicConfigs::default()
+                .with_name(StrBytes::from_static_str(definition.name))
+                .with_value(Some(StrBytes::from_string(value)))
+                .with_config_source(source as i8)
+        })
+        .collect();
+    configs.sort_by(|a, b| a.name.cmp(&b.name));
+    configs
+}
+
+#[cfg(test)]
+mod tests;

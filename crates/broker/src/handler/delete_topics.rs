@@ -1,0 +1,174 @@
+//! `DeleteTopics` (key 20), versions 1-6.
+//!
+//! Version 5 brought messages, version 6 deletion by id. A topic may be named once only, by name or by id; one that is
+//! named twice is not deleted at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wire::StrBytes;
+use wire::messages::delete_topics_response::DeletableTopicResult;
+use wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
+use wire::types::{ErrorCode, TopicId, Uuid};
+
+use crate::controller::{Outcome, Refusal, Rules};
+
+/// Decides on a request.
+pub(crate) fn handle(
+    rules: Rules<'_>,
+    request: &DeleteTopicsRequest,
+    version: i16,
+) -> Outcome<DeleteTopicsResponse> {
+    if !rules.options.delete_topics {
+        return disabled(request, version);
+    }
+    let mut wanted = Wanted::default();
+    for name in &request.topic_names {
+        wanted.add_name(name.as_str());
+    }
+    for topic in &request.topics {
+        let id = TopicId(topic.topic_id);
+        match (&topic.name, id == TopicId::ZERO) {
+            (Some(name), true) => wanted.add_name(name.as_str()),
+            (Some(name), false) => wanted.refuse(
+                Some(name.as_str()),
+                id,
+                invalid("You may not specify both topic name and topic id."),
+            ),
+            (None, true) => {
+                wanted.refuse(
+                    None,
+                    id,
+                    invalid("Neither topic name nor id were specified."),
+                );
+            }
+            (None, false) => wanted.add_id(id),
+        }
+    }
+    let topics = wanted.resolve(rules);
+    let records = topics
+        .keys()
+        .map(|id| Rules::delete_topic(*id).into())
+        .collect();
+    let deleted = topics
+        .iter()
+        .map(|(id, name)| result(Some(name), *id, Ok(())));
+    let responses = deleted.chain(wanted.results).collect();
+    Outcome {
+        records,
+        response: DeleteTopicsResponse::default().with_responses(responses),
+    }
+}
+
+/// Topics that the request names.
+#[derive(Default)]
+struct Wanted {
+    /// Each name, and whether it was there more than once.
+    names: BTreeMap<String, bool>,
+    ids: BTreeMap<TopicId, bool>,
+    results: Vec<DeletableTopicResult>,
+}
+
+impl Wanted {
+    fn add_name(&mut self, name: &str) {
+        let twice = self.names.contains_key(name);
+        self.names.insert(name.to_owned(), twice);
+    }
+
+    fn add_id(&mut self, id: TopicId) {
+        let twice = self.ids.contains_key(&id);
+        self.ids.insert(id, twice);
+    }
+
+    fn refuse(&mut self, name: Option<&str>, id: TopicId, refusal: Refusal) {
+        self.results.push(result(name, id, Err(refusal)));
+    }
+
+    /// The topics to delete; the others get their result.
+    fn resolve(&mut self, rules: Rules<'_>) -> BTreeMap<TopicId, String> {
+        let mut topics = BTreeMap::new();
+        let mut spoiled = BTreeSet::new();
+        for (id, twice) in std::mem::take(&mut self.ids) {
+            match rules.image.topic_by_id(id) {
+                _ if twice => {
+                    spoiled.insert(id);
+                    self.refuse(None, id, invalid("Duplicate topic id."));
+                }
+                Some(topic) => {
+                    topics.insert(id, topic.name.to_string());
+                }
+                None => {
+                    let message = "This server does not host this topic ID.";
+                    self.refuse(None, id, Refusal::new(ErrorCode::UnknownTopicId, message));
+                }
+            }
+        }
+        for (name, twice) in std::mem::take(&mut self.names) {
+            let name = name.as_str();
+            match rules.image.topic_by_name(name) {
+                _ if twice => {
+                    self.refuse(Some(name), TopicId::ZERO, invalid("Duplicate topic name."))
+                }
+                None => {
+                    let message = "This server does not host this topic-partition.";
+                    let refusal = Refusal::new(ErrorCode::UnknownTopicOrPartition, message);
+                    self.refuse(Some(name), TopicId::ZERO, refusal);
+                }
+                Some(topic) if topics.contains_key(&topic.id) || spoiled.contains(&topic.id) => {
+                    topics.remove(&topic.id);
+                    let message =
+                        "The provided topic name maps to an ID that was already supplied.";
+                    self.refuse(Some(name), topic.id, invalid(message));
+                }
+                Some(topic) => {
+                    topics.insert(topic.id, name.to_owned());
+                }
+            }
+        }
+        topics
+    }
+}
+
+/// The answer when `delete.topic.enable` is false.
+fn disabled(request: &DeleteTopicsRequest, version: i16) -> Outcome<DeleteTopicsResponse> {
+    let refusal = if version < 3 {
+        invalid("This version does not support topic deletion.")
+    } else {
+        ErrorCode::TopicDeletionDisabled.into()
+    };
+    let by_name = request
+        .topic_names
+        .iter()
+        .map(|name| (Some(name), Uuid::nil()));
+    let by_state = request
+        .topics
+        .iter()
+        .map(|topic| (topic.name.as_ref(), topic.topic_id));
+    let results = by_name.chain(by_state).map(|(name, id)| {
+        result(
+            name.map(|name| name.as_str()),
+            TopicId(id),
+            Err(refusal.clone()),
+        )
+    });
+    let response = DeleteTopicsResponse::default().with_responses(results.collect());
+    Outcome {
+        records: Vec::new(),
+        response,
+    }
+}
+
+fn invalid(message: &str) -> Refusal {
+    Refusal::new(ErrorCode::InvalidRequest, message)
+}
+
+fn result(name: Option<&str>, id: TopicId, outcome: Result<(), Refusal>) -> DeletableTopicResult {
+    let (code, message) = Refusal::parts(outcome);
+    DeletableTopicResult::default()
+        .with_name(name.map(|name| StrBytes::from_string(name.to_owned()).into()))
+        .with_topic_id(id.0)
+        .with_error_code(code)
+        .with_error_message(message)
+}
+
+#[cfg(test)]
+mod tests;

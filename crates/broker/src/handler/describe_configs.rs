@@ -1,0 +1,197 @@
+//! `DescribeConfigs` (key 32), versions 1-4: settings of topics and brokers, with where each comes from.
+//!
+//! Version 1 brought synonyms (every place that has a value, the strongest first), version 3 kinds and documentation.
+//! Values of sensitive settings are never shown. This broker has no loggers that clients could set.
+
+use wire::StrBytes;
+use wire::messages::describe_configs_request::DescribeConfigsResource;
+use wire::messages::describe_configs_response::{
+    DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
+};
+use wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
+use wire::types::ErrorCode;
+
+use crate::controller::{Refusal, Rules, topic_name};
+use crate::image::ResourceType;
+use crate::options::{ConfigKey, ConfigKind};
+use crate::topic_config::{
+    BrokerSettings, DEFINITIONS, Definition, Source, Sourced, canonical, topic_sources,
+};
+
+/// Answers from the image.
+pub(crate) fn handle(
+    rules: Rules<'_>,
+    request: &DescribeConfigsRequest,
+) -> DescribeConfigsResponse {
+    let broker = BrokerSettings {
+        image: rules.image,
+        options: rules.options,
+    };
+    let results = request.resources.iter().map(|resource| {
+        let (configs, refused) = match describe(broker, resource) {
+            Ok(settings) => {
+                let shown = settings
+                    .into_iter()
+                    .filter(|setting| wanted(resource, setting));
+                (shown.map(|setting| setting.show(request)).collect(), Ok(()))
+            }
+            Err(refusal) => (Vec::new(), Err(refusal)),
+        };
+        let (code, message) = Refusal::parts(refused);
+        DescribeConfigsResult::default()
+            .with_resource_type(resource.resource_type)
+            .with_resource_name(resource.resource_name.clone())
+            .with_error_code(code)
+            .with_error_message(message)
+            .with_configs(configs)
+    });
+    DescribeConfigsResponse::default().with_results(results.collect())
+}
+
+/// One setting as it will be shown.
+struct Setting {
+    name: String,
+    value: Option<String>,
+    kind: Option<ConfigKind>,
+    sources: Vec<Sourced>,
+    doc: Option<&'static str>,
+    read_only: bool,
+    sensitive: bool,
+}
+
+fn wanted(resource: &DescribeConfigsResource, setting: &Setting) -> bool {
+    let keys = resource.configuration_keys.as_ref();
+    keys.is_none_or(|keys| keys.is_empty() || keys.iter().any(|key| key.as_str() == setting.name))
+}
+
+fn describe(
+    broker: BrokerSettings<'_>,
+    resource: &DescribeConfigsResource,
+) -> Result<Vec<Setting>, Refusal> {
+    let name = resource.resource_name.as_str();
+    let refuse = |message: String| Err(Refusal::new(ErrorCode::InvalidRequest, message));
+    match ResourceType(resource.resource_type) {
+        ResourceType::TOPIC => {
+            if let Some(message) = topic_name::invalid(name) {
+                return Err(Refusal::new(ErrorCode::InvalidTopicException, message));
+            }
+            if broker.image.topic_by_name(name).is_none() {
+                return Err(ErrorCode::UnknownTopicOrPartition.into());
+            }
+            Ok(DEFINITIONS
+                .iter()
+                .map(|row| topic_setting(broker, name, row))
+                .collect())
+        }
+        ResourceType::BROKER if name.is_empty() => Ok(cluster_settings(broker)),
+        ResourceType::BROKER => {
+            check_broker(broker, name, "expected {} or empty string, but received")?;
+            let keys = broker.options.config_keys.iter();
+            Ok(keys.map(|key| broker_setting(broker, key)).collect())
+        }
+        ResourceType::BROKER_LOGGER if name.is_empty() => {
+            refuse("Broker id must not be empty".into())
+        }
+        ResourceType::BROKER_LOGGER => {
+            check_broker(broker, name, "expected {} but received")?;
+            Ok(Vec::new())
+        }
+        ResourceType(other) => refuse(format!("Unsupported resource type: {other}")),
+    }
+}
+
+fn check_broker(broker: BrokerSettings<'_>, name: &str, words: &str) -> Result<(), Refusal> {
+    let node = broker.options.node_id.0;
+    let message = match name.parse::<i32>() {
+        Ok(id) if id == node => return Ok(()),
+        Ok(_) => format!(
+            "Unexpected broker id, {} {name}",
+            words.replace("{}", &node.to_string())
+        ),
+        Err(_) => format!("Broker id must be an integer, but it is: {name}"),
+    };
+    Err(Refusal::new(ErrorCode::InvalidRequest, message))
+}
+
+fn topic_setting(broker: BrokerSettings<'_>, topic: &str, row: &Definition) -> Setting {
+    Setting {
+        name: row.name.to_owned(),
+        value: Some(row.effective(&broker, topic)),
+        kind: Some(row.kind),
+        sources: topic_sources(&broker, topic, row),
+        doc: Some(row.doc),
+        read_only: false,
+        sensitive: false,
+    }
+}
+
+fn broker_setting(broker: BrokerSettings<'_>, key: &ConfigKey) -> Setting {
+    let value = broker.value(key.name);
+    Setting {
+        name: key.name.to_owned(),
+        value: value.map(|text| canonical(key.kind, text).unwrap_or_else(|| text.to_owned())),
+        kind: Some(key.kind),
+        sources: broker.sources(key.name),
+        doc: Some(key.doc),
+        read_only: !key.dynamic,
+        sensitive: key.sensitive,
+    }
+}
+
+/// What was set for all brokers at run time.
+fn cluster_settings(broker: BrokerSettings<'_>) -> Vec<Setting> {
+    let set = broker.image.settings(ResourceType::BROKER, "");
+    let setting = |(name, value): (&String, &String)| {
+        let key = broker.key(name);
+        let source = Source::DynamicDefault;
+        Setting {
+            name: name.clone(),
+            value: Some(value.clone()),
+            kind: key.map(|key| key.kind),
+            sources: vec![Sourced {
+                name: name.clone(),
+                value: value.clone(),
+                source,
+            }],
+            doc: key.map(|key| key.doc),
+            read_only: key.is_some_and(|key| !key.dynamic),
+            sensitive: key.is_some_and(|key| key.sensitive),
+        }
+    };
+    set.into_iter().flatten().map(setting).collect()
+}
+
+impl Setting {
+    fn show(self, request: &DescribeConfigsRequest) -> DescribeConfigsResourceResult {
+        let hide = self.sensitive;
+        let text = |value: String| (!hide).then(|| StrBytes::from_string(value));
+        let source = self
+            .sources
+            .first()
+            .map_or(Source::Default, |first| first.source);
+        let synonyms = self.sources.into_iter().map(|sourced| {
+            DescribeConfigsSynonym::default()
+                .with_name(StrBytes::from_string(sourced.name))
+                .with_value(text(sourced.value))
+                .with_source(sourced.source as i8)
+        });
+        let synonyms = if request.include_synonyms {
+            synonyms.collect()
+        } else {
+            Vec::new()
+        };
+        let doc = self.doc.filter(|_| request.include_documentation);
+        DescribeConfigsResourceResult::default()
+            .with_name(StrBytes::from_string(self.name))
+            .with_value(self.value.and_then(text))
+            .with_read_only(self.read_only)
+            .with_config_source(source as i8)
+            .with_is_sensitive(hide)
+            .with_synonyms(synonyms)
+            .with_config_type(self.kind.map_or(0, |kind| kind as i8))
+            .with_documentation(doc.map(StrBytes::from_static_str))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! What `DescribeConfigs` shows, and what the two ways of altering do.
+
+use wire::messages::alter_configs_request::{self as replace, AlterConfigsRequest};
+use wire::messages::incremental_alter_configs_request::{
+    self as incremental, IncrementalAlterConfigsRequest,
+};
+
+use super::*;
+use crate::controller::tests::{apply, create, options, started};
+use crate::handler::{alter_configs, incremental_alter_configs};
+use crate::image::Image;
+
+fn text(text: &str) -> StrBytes {
+    StrBytes::from_string(text.into())
+}
+
+fn described(image: &Image, kind: ResourceType, name: &str) -> DescribeConfigsResult {
+    let options = options();
+    let resource = DescribeConfigsResource::default()
+        .with_resource_type(kind.0)
+        .with_resource_name(text(name))
+        .with_configuration_keys(None);
+    let request = DescribeConfigsRequest::default()
+        .with_resources(vec![resource])
+        .with_include_synonyms(true)
+        .with_include_documentation(true);
+    let mut response = handle(
+        Rules {
+            image,
+            options: &options,
+        },
+        &request,
+    );
+    response.results.remove(0)
+}
+
+/// Value and source of one setting.
+fn one(result: &DescribeConfigsResult, name: &str) -> (Option<String>, i8) {
+    let config = result
+        .configs
+        .iter()
+        .find(|config| config.name.as_str() == name)
+        .unwrap();
+    (
+        config.value.as_ref().map(ToString::to_string),
+        config.config_source,
+    )
+}
+
+fn alter(image: &mut Image, operations: &[(&str, i8, Option<&str>)]) -> (i16, String) {
+    let options = options();
+    let config = |(name, code, value): &(&str, i8, Option<&str>)| {
+        incremental::AlterableConfig::default()
+            .with_name(text(name))
+            .with_config_operation(*code)
+            .with_value(value.map(text))
+    };
+    let resource = incremental::AlterConfigsResource::default()
+        .with_resource_type(2)
+        .with_resource_name(text("t"))
+        .with_configs(operations.iter().map(config).collect());
+    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+    let rules = Rules {
+        image,
+        options: &options,
+    };
+    let outcome = incremental_alter_configs::handle(rules, &request);
+    apply(image, outcome.records);
+    let response = &outcome.response.responses[0];
+    let message = response.error_message.as_ref().map(ToString::to_string);
+    (response.error_code, message.unwrap_or_default())
+}
+
+fn with_topic() -> Image {
+    let mut image = started();
+    create(&mut image, "t", 1, &[("retention.ms", "5")]);
+    image
+}
+
+#[test]
+fn a_topic_shows_every_setting_with_its_source() {
+    let result = described(&with_topic(), ResourceType::TOPIC, "t");
+    assert_eq!(
+        (result.error_code, result.configs.len()),
+        (0, DEFINITIONS.len())
+    );
+    assert_eq!(one(&result, "retention.ms"), (Some("5".into()), 1));
+    assert_eq!(
+        one(&result, "segment.bytes"),
+        (Some("1073741824".into()), 5)
+    );
+    let shown = |c: &DescribeConfigsResourceResult| c.documentation.is_some() && c.config_type != 0;
+    assert!(result.configs.iter().all(shown));
+}
+
+#[test]
+fn a_broker_shows_its_table_and_hides_secrets() {
+    let mut image = with_topic();
+    let result = described(&image, ResourceType::BROKER, "1");
+    assert_eq!(result.configs.len(), options().config_keys.len());
+    let of = |name: &str| {
+        result
+            .configs
+            .iter()
+            .find(|c| c.name.as_str() == name)
+            .unwrap()
+    };
+    assert!(of("num.partitions").read_only && !of("log.segment.bytes").read_only);
+    assert!(of("ssl.key.password").is_sensitive && of("ssl.key.password").value.is_none());
+    assert!(
+        described(&image, ResourceType::BROKER, "")
+            .configs
+            .is_empty()
+    );
+
+    let set = wire::records::metadata::ConfigRecord {
+        resource_type: 4,
+        resource_name: String::new(),
+        name: "log.segment.bytes".into(),
+        value: Some("2000000".into()),
+    };
+    apply(&mut image, [set.into()]);
+    let result = described(&image, ResourceType::BROKER, "");
+    assert_eq!(
+        one(&result, "log.segment.bytes"),
+        (Some("2000000".into()), 3)
+    );
+    let result = described(&image, ResourceType::TOPIC, "t");
+    assert_eq!(one(&result, "segment.bytes"), (Some("2000000".into()), 3));
+}
+
+#[test]
+fn what_is_not_there_is_an_error() {
+    let image = with_topic();
+    let code = |kind, name: &str| described(&image, kind, name).error_code;
+    assert_eq!(code(ResourceType::TOPIC, "u"), 3);
+    assert_eq!(code(ResourceType::TOPIC, "a b"), 17);
+    assert_eq!(code(ResourceType::BROKER, "7"), 42);
+    assert_eq!(code(ResourceType(99), "x"), 42);
+    assert_eq!(code(ResourceType::BROKER_LOGGER, "1"), 0);
+}
+
+#[test]
+fn incremental_changes_leave_the_rest_alone() {
+    let mut image = with_topic();
+    assert_eq!(
+        alter(&mut image, &[("segment.ms", 0, Some("7"))]),
+        (0, String::new())
+    );
+    assert_eq!(
+        alter(&mut image, &[("retention.ms", 1, None)]),
+        (0, String::new())
+    );
+    let result = described(&image, ResourceType::TOPIC, "t");
+    assert_eq!(one(&result, "segment.ms"), (Some("7".into()), 1));
+    assert_eq!(one(&result, "retention.ms").1, 5);
+}
+
+#[test]
+fn lists_are_appended_to_and_subtracted_from() {
+    let mut image = with_topic();
+    let policy = |image: &Image| {
+        image
+            .setting(ResourceType::TOPIC, "t", "cleanup.policy")
+            .map(str::to_owned)
+    };
+    alter(&mut image, &[("cleanup.policy", 2, Some("compact"))]);
+    assert_eq!(policy(&image).as_deref(), Some("delete,compact"));
+    alter(&mut image, &[("cleanup.policy", 3, Some("delete"))]);
+    assert_eq!(policy(&image).as_deref(), Some("compact"));
+    assert_eq!(
+        alter(&mut image, &[("retention.ms", 2, Some("1"))]),
+        (
+            40,
+            "Can't APPEND to key retention.ms because its type is not LIST.".into()
+        )
+    );
+}
+
+#[test]
+fn changes_that_make_no_sense_are_refused() {
+    let mut image = with_topic();
+    let checks = [
+        (
+            ("nope", 0, Some("1")),
+            (40, "Unknown topic config name: nope"),
+        ),
+        (
+            ("retention.ms", 0, None),
+            (42, "Null value not supported for : retention.ms"),
+        ),
+        (
+            ("retention.ms", 9, Some("1")),
+            (42, "Unknown operations type 9"),
+        ),
+    ];
+    for (operation, (code, message)) in checks {
+        assert_eq!(alter(&mut image, &[operation]), (code, message.into()));
+    }
+    let twice = [
+        ("retention.ms", 0, Some("1")),
+        ("retention.ms", 0, Some("2")),
+    ];
+    assert_eq!(
+        alter(&mut image, &twice),
+        (42, "Error due to duplicate config keys".into())
+    );
+    let mut empty = started();
+    assert_eq!(
+        alter(&mut empty, &[("retention.ms", 0, Some("1"))]),
+        (3, "The topic 't' does not exist.".into())
+    );
+}
+
+#[test]
+fn replacing_removes_what_is_not_named() {
+    let (mut image, options) = (with_topic(), options());
+    let config = replace::AlterableConfig::default()
+        .with_name(text("segment.ms"))
+        .with_value(Some(text("7")));
+    let resource = replace::AlterConfigsResource::default()
+        .with_resource_type(2)
+        .with_resource_name(text("t"))
+        .with_configs(vec![config]);
+    let request = AlterConfigsRequest::default().with_resources(vec![resource.clone()]);
+    let rules = Rules {
+        image: &image,
+        options: &options,
+    };
+    let outcome = alter_configs::handle(rules, &request);
+    let twice = AlterConfigsRequest::default().with_resources(vec![resource.clone(), resource]);
+    let refused = alter_configs::handle(rules, &twice).response.responses;
+    assert_eq!(
+        refused.iter().map(|r| r.error_code).collect::<Vec<_>>(),
+        [42, 42]
+    );
+    apply(&mut image, outcome.records);
+    let settings = image.settings(ResourceType::TOPIC, "t").unwrap();
+    assert_eq!(
+        settings.iter().collect::<Vec<_>>(),
+        [(&"segment.ms".into(), &"7".into())]
+    );
+}

@@ -1,0 +1,128 @@
+//! `DescribeTopicPartitions` (key 75), version 0: topics in pages, by name.
+//!
+//! A page holds a bounded number of partitions; the cursor says where the next one begins. Cursor and topic names are
+//! compared as text. All topics are meant when none is named.
+
+use std::collections::BTreeSet;
+
+use wire::StrBytes;
+use wire::messages::describe_topic_partitions_response::{
+    Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
+};
+use wire::messages::{BrokerId, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
+use wire::types::{ErrorCode, Uuid};
+
+use crate::controller::topic_name;
+use crate::image::{Image, PartitionImage, is_internal};
+
+use super::metadata::TOPIC_OPERATIONS;
+
+/// Partitions in one response, whatever the client asks for (`max.request.partition.size.limit`).
+const PARTITIONS_MAX: i32 = 2000;
+
+/// Answers a client that came through `listener`. `Err` fails the request as a whole.
+pub(crate) fn handle(
+    image: &Image,
+    listener: &str,
+    request: &DescribeTopicPartitionsRequest,
+) -> Result<DescribeTopicPartitionsResponse, ErrorCode> {
+    let cursor = request.cursor.as_ref();
+    let from = cursor.map_or("", |cursor| cursor.topic_name.as_str());
+    let all = request.topics.is_empty();
+    let names: BTreeSet<&str> = if all {
+        image
+            .topics_from(from)
+            .map(|topic| topic.name.as_ref())
+            .collect()
+    } else {
+        let names = request.topics.iter().map(|topic| topic.name.as_str());
+        names.filter(|name| *name >= from).collect()
+    };
+    let misplaced = cursor.is_some() && !all && !names.contains(from);
+    if misplaced || cursor.is_some_and(|cursor| cursor.partition_index < 0) {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    let mut room = request.response_partition_limit.clamp(1, PARTITIONS_MAX);
+    let mut response = DescribeTopicPartitionsResponse::default();
+    for name in names {
+        let first = cursor.filter(|cursor| cursor.topic_name.as_str() == name);
+        let first = first.map_or(0, |cursor| cursor.partition_index);
+        if room == 0 {
+            response.next_cursor = Some(next(name, 0));
+            break;
+        }
+        let Some(topic) = image.topic_by_name(name) else {
+            if !all {
+                response.topics.push(unknown(name));
+            }
+            continue;
+        };
+        let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+        let end = count.min(first.saturating_add(room));
+        let partitions: Vec<_> = topic
+            .partitions
+            .range(first..end.max(first))
+            .map(|(index, state)| partition_of(image, listener, *index, state))
+            .collect();
+        room -= i32::try_from(partitions.len()).unwrap_or(room);
+        response.topics.push(
+            DescribeTopicPartitionsResponseTopic::default()
+                .with_name(Some(StrBytes::from_string(name.to_owned()).into()))
+                .with_topic_id(topic.id.0)
+                .with_is_internal(is_internal(name))
+                .with_partitions(partitions)
+                .with_topic_authorized_operations(TOPIC_OPERATIONS),
+        );
+        if end < count {
+            response.next_cursor = Some(next(name, end));
+            break;
+        }
+    }
+    Ok(response)
+}
+
+fn next(topic: &str, partition: i32) -> Cursor {
+    Cursor::default()
+        .with_topic_name(StrBytes::from_string(topic.to_owned()).into())
+        .with_partition_index(partition)
+}
+
+fn unknown(name: &str) -> DescribeTopicPartitionsResponseTopic {
+    let code = if topic_name::invalid(name).is_some() {
+        ErrorCode::InvalidTopicException
+    } else {
+        ErrorCode::UnknownTopicOrPartition
+    };
+    DescribeTopicPartitionsResponseTopic::default()
+        .with_error_code(code.code())
+        .with_name(Some(StrBytes::from_string(name.to_owned()).into()))
+        .with_topic_id(Uuid::nil())
+        .with_is_internal(is_internal(name))
+        .with_topic_authorized_operations(TOPIC_OPERATIONS)
+}
+
+fn partition_of(
+    image: &Image,
+    listener: &str,
+    index: i32,
+    state: &PartitionImage,
+) -> DescribeTopicPartitionsResponsePartition {
+    let ids = |ids: &[i32]| ids.iter().copied().map(BrokerId).collect::<Vec<_>>();
+    let leader = if image.is_alive(state.leader, listener) {
+        state.leader
+    } else {
+        -1
+    };
+    DescribeTopicPartitionsResponsePartition::default()
+        .with_partition_index(index)
+        .with_leader_id(leader.into())
+        .with_leader_epoch(state.leader_epoch)
+        .with_replica_nodes(ids(&state.replicas))
+        .with_isr_nodes(ids(&state.isr))
+        .with_eligible_leader_replicas(Some(ids(&state.eligible)))
+        .with_last_known_elr(Some(ids(&state.last_known_eligible)))
+        .with_offline_replicas(ids(&state.offline_replicas(image, listener)))
+}
+
+#[cfg(test)]
+mod tests;

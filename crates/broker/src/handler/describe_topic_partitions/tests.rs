@@ -1,0 +1,88 @@
+//! Pages of `DescribeTopicPartitions`.
+
+use wire::messages::describe_topic_partitions_request as request;
+
+use super::*;
+use crate::controller::tests::{create, started};
+
+fn image() -> Image {
+    let mut image = started();
+    for (name, partitions) in [("a", 2), ("b", 3), ("c", 1)] {
+        create(&mut image, name, partitions, &[]);
+    }
+    image
+}
+
+fn page(
+    names: &[&str],
+    limit: i32,
+    from: Option<(&str, i32)>,
+) -> Result<(Vec<(String, Vec<i32>)>, Option<(String, i32)>), ErrorCode> {
+    let text = |name: &str| StrBytes::from_string(name.to_owned()).into();
+    let cursor = from.map(|(topic, partition)| {
+        request::Cursor::default()
+            .with_topic_name(text(topic))
+            .with_partition_index(partition)
+    });
+    let topics = names
+        .iter()
+        .map(|name| request::TopicRequest::default().with_name(text(name)));
+    let request = DescribeTopicPartitionsRequest::default()
+        .with_topics(topics.collect())
+        .with_response_partition_limit(limit)
+        .with_cursor(cursor);
+    let response = handle(&image(), "PLAINTEXT", &request)?;
+    let topics = response.topics.iter().map(|topic| {
+        let name = topic.name.as_ref().unwrap().to_string();
+        (
+            name,
+            topic.partitions.iter().map(|p| p.partition_index).collect(),
+        )
+    });
+    let next = response
+        .next_cursor
+        .map(|c| (c.topic_name.to_string(), c.partition_index));
+    Ok((topics.collect(), next))
+}
+
+#[test]
+fn pages_follow_each_other_without_gaps() {
+    let first = page(&[], 4, None).unwrap();
+    assert_eq!(
+        first,
+        (
+            vec![("a".into(), vec![0, 1]), ("b".into(), vec![0, 1])],
+            Some(("b".into(), 2))
+        )
+    );
+    let second = page(&[], 1, Some(("b", 2))).unwrap();
+    assert_eq!(second, (vec![("b".into(), vec![2])], Some(("c".into(), 0))));
+    let third = page(&[], 4, Some(("c", 0))).unwrap();
+    assert_eq!(third, (vec![("c".into(), vec![0])], None));
+}
+
+#[test]
+fn a_topic_that_is_not_there_is_an_error_when_it_was_named() {
+    let response = page(&["a", "x"], 10, None).unwrap();
+    assert_eq!(
+        response,
+        (vec![("a".into(), vec![0, 1]), ("x".into(), vec![])], None)
+    );
+}
+
+#[test]
+fn a_cursor_outside_the_request_is_refused() {
+    assert_eq!(
+        page(&["a"], 10, Some(("b", 0))),
+        Err(ErrorCode::InvalidRequest)
+    );
+    assert_eq!(
+        page(&[], 10, Some(("b", -1))),
+        Err(ErrorCode::InvalidRequest)
+    );
+    // A cursor past the topic's end gives no partitions and does not fail.
+    assert_eq!(
+        page(&["b"], 10, Some(("b", 9))),
+        Ok((vec![("b".into(), vec![])], None))
+    );
+}

@@ -1,0 +1,60 @@
+//! `IncrementalAlterConfigs` (key 44), versions 0-1: sets, deletes, appends to and subtracts from single settings.
+
+use wire::messages::incremental_alter_configs_request::AlterConfigsResource;
+use wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
+use wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
+use wire::types::ErrorCode;
+
+use crate::controller::configs::Operation;
+use crate::controller::{Outcome, Refusal, Rules};
+use crate::image::ResourceType;
+
+/// Decides on a request.
+pub(crate) fn handle(
+    rules: Rules<'_>,
+    request: &IncrementalAlterConfigsRequest,
+) -> Outcome<IncrementalAlterConfigsResponse> {
+    let is_same = |a: &AlterConfigsResource, b: &AlterConfigsResource| {
+        a.resource_type == b.resource_type && a.resource_name == b.resource_name
+    };
+    let (mut records, mut responses) = (Vec::new(), Vec::new());
+    for resource in &request.resources {
+        let outcome = if request
+            .resources
+            .iter()
+            .filter(|other| is_same(resource, other))
+            .count()
+            > 1
+        {
+            let message = "Each resource must appear at most once.";
+            Err(Refusal::new(ErrorCode::InvalidRequest, message))
+        } else {
+            let operations: Vec<_> = resource.configs.iter().map(operation).collect();
+            let kind = ResourceType(resource.resource_type);
+            rules.alter_incrementally(kind, resource.resource_name.as_str(), &operations)
+        };
+        let (code, message) = Refusal::parts(outcome.map(|more| records.extend(more)));
+        responses.push(
+            AlterConfigsResourceResponse::default()
+                .with_resource_type(resource.resource_type)
+                .with_resource_name(resource.resource_name.clone())
+                .with_error_code(code)
+                .with_error_message(message),
+        );
+    }
+    if request.validate_only {
+        records.clear();
+    }
+    let response = IncrementalAlterConfigsResponse::default().with_responses(responses);
+    Outcome { records, response }
+}
+
+fn operation(
+    config: &wire::messages::incremental_alter_configs_request::AlterableConfig,
+) -> Operation<'_> {
+    Operation {
+        name: config.name.as_str(),
+        code: config.config_operation,
+        value: config.value.as_deref(),
+    }
+}

@@ -1,0 +1,268 @@
+//! `Metadata` (key 3), versions 0-13: topics, their partitions, and where the brokers listen.
+//!
+//! No topics mean all of them: an empty list in version 0, null from version 1 on, where an empty list means none.
+//! Version 4 brought the client's leave to create missing topics, 8 authorized operations, 10 topic ids in the answer,
+//! 12 topics asked for by id, 13 an error for the whole request. Addresses are those of the listener that the client
+//! came through.
+
+use std::collections::BTreeSet;
+
+use wire::StrBytes;
+use wire::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use wire::messages::{BrokerId, MetadataRequest, MetadataResponse};
+use wire::types::{ErrorCode, NodeId, TopicId, Uuid};
+
+use crate::controller::topic_name;
+use crate::image::{Image, PartitionImage, TopicImage, is_internal};
+
+use super::describe_cluster::CLUSTER_OPERATIONS;
+
+/// Everything one may do to a topic, as bits of Kafka's operations; without an authorizer everybody may.
+pub(crate) const TOPIC_OPERATIONS: i32 =
+    1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
+
+/// Who asks, and whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// Name of the listener that the client came through.
+    pub(crate) listener: &'a str,
+    /// Id of the cluster.
+    pub(crate) cluster_id: &'a str,
+    /// This node, which is the controller.
+    pub(crate) node: NodeId,
+    /// Version of the request.
+    pub(crate) version: i16,
+}
+
+/// Topics that the client asked for by name and leave to create, and that are not there. The caller creates them where
+/// `auto.create.topics.enable` says so, and then answers from the new image.
+pub(crate) fn missing(image: &Image, request: &MetadataRequest, version: i16) -> Vec<String> {
+    let may_create = version < 4 || request.allow_auto_topic_creation;
+    let names = request.topics.iter().flatten().filter_map(|topic| {
+        let by_name = topic.topic_id.is_nil().then_some(topic.name.as_ref()?)?;
+        image
+            .topic_by_name(by_name.as_str())
+            .is_none()
+            .then(|| by_name.to_string())
+    });
+    let by_id =
+        |topic: &wire::messages::metadata_request::MetadataRequestTopic| !topic.topic_id.is_nil();
+    if !may_create || request.topics.iter().flatten().any(by_id) {
+        return Vec::new();
+    }
+    let names: BTreeSet<_> = names
+        .filter(|name| topic_name::invalid(name).is_none())
+        .collect();
+    names.into_iter().collect()
+}
+
+/// Answers from `image`. `creating` names topics that are about to be created: they have no leader yet.
+pub(crate) fn handle(
+    image: &Image,
+    asked: Asked<'_>,
+    request: &MetadataRequest,
+    creating: &[String],
+) -> MetadataResponse {
+    let topics = match wanted(image, request, asked.version) {
+        Ok(wanted) => wanted
+            .into_iter()
+            .map(|topic| topic.answer(image, asked, request, creating)),
+        Err(code) => return refuse(request, code),
+    };
+    let brokers = image
+        .alive_brokers(asked.listener)
+        .map(|(broker, endpoint)| {
+            MetadataResponseBroker::default()
+                .with_node_id(broker.id.into())
+                .with_host(StrBytes::from_string(endpoint.host.clone()))
+                .with_port(i32::from(endpoint.port))
+                .with_rack(broker.rack.clone().map(StrBytes::from_string))
+        });
+    let controller = if image.is_alive(asked.node.0, asked.listener) {
+        asked.node.0
+    } else {
+        -1
+    };
+    let tell = (8..=10).contains(&asked.version) && request.include_cluster_authorized_operations;
+    MetadataResponse::default()
+        .with_brokers(brokers.collect())
+        .with_cluster_id(Some(StrBytes::from_string(asked.cluster_id.to_owned())))
+        .with_controller_id(controller.into())
+        .with_topics(topics.collect())
+        .with_cluster_authorized_operations(if tell { CLUSTER_OPERATIONS } else { i32::MIN })
+}
+
+/// One entry of the answer.
+enum Wanted<'a> {
+    Known(&'a TopicImage),
+    UnknownName(&'a str),
+    UnknownId(TopicId),
+}
+
+fn wanted<'a>(
+    image: &'a Image,
+    request: &'a MetadataRequest,
+    version: i16,
+) -> Result<Vec<Wanted<'a>>, ErrorCode> {
+    let topics = match &request.topics {
+        None => return Ok(image.topics().map(|topic| Wanted::Known(topic)).collect()),
+        Some(topics) if topics.is_empty() && version == 0 => {
+            return Ok(image.topics().map(|topic| Wanted::Known(topic)).collect());
+        }
+        Some(topics) => topics,
+    };
+    if version < 12
+        && topics
+            .iter()
+            .any(|t| t.name.is_none() || !t.topic_id.is_nil())
+    {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    let ids: BTreeSet<_> = topics.iter().map(|t| TopicId(t.topic_id)).collect();
+    if ids.iter().any(|id| *id != TopicId::ZERO) {
+        let known = |id: &TopicId| match image.topic_by_id(*id) {
+            Some(topic) => Wanted::Known(topic),
+            None => Wanted::UnknownId(*id),
+        };
+        return Ok(ids
+            .iter()
+            .filter(|id| **id != TopicId::ZERO)
+            .map(known)
+            .collect());
+    }
+    let names: BTreeSet<_> = topics
+        .iter()
+        .filter_map(|t| t.name.as_ref())
+        .map(|n| n.as_str())
+        .collect();
+    let known = |name| match image.topic_by_name(name) {
+        Some(topic) => Wanted::Known(topic),
+        None => Wanted::UnknownName(name),
+    };
+    Ok(names.into_iter().map(known).collect())
+}
+
+impl Wanted<'_> {
+    fn answer(
+        self,
+        image: &Image,
+        asked: Asked<'_>,
+        request: &MetadataRequest,
+        creating: &[String],
+    ) -> MetadataResponseTopic {
+        let topic = MetadataResponseTopic::default();
+        let topic = match self {
+            Self::Known(known) => return topic_of(image, asked, request, known),
+            Self::UnknownId(id) => topic
+                .with_error_code(ErrorCode::UnknownTopicId.code())
+                .with_name(None)
+                .with_topic_id(id.0),
+            Self::UnknownName(name) => {
+                let code = if topic_name::invalid(name).is_some() {
+                    ErrorCode::InvalidTopicException
+                } else if creating.iter().any(|creating| creating == name) {
+                    ErrorCode::LeaderNotAvailable
+                } else {
+                    ErrorCode::UnknownTopicOrPartition
+                };
+                topic
+                    .with_error_code(code.code())
+                    .with_name(Some(StrBytes::from_string(name.to_owned()).into()))
+                    .with_topic_id(Uuid::nil())
+                    .with_is_internal(is_internal(name))
+            }
+        };
+        topic.with_topic_authorized_operations(operations(asked.version, request))
+    }
+}
+
+fn topic_of(
+    image: &Image,
+    asked: Asked<'_>,
+    request: &MetadataRequest,
+    topic: &TopicImage,
+) -> MetadataResponseTopic {
+    let partitions = topic.partitions.iter();
+    let partitions = partitions.map(|(index, state)| partition_of(image, asked, *index, state));
+    MetadataResponseTopic::default()
+        .with_name(Some(StrBytes::from_string(topic.name.to_string()).into()))
+        .with_topic_id(topic.id.0)
+        .with_is_internal(is_internal(&topic.name))
+        .with_partitions(partitions.collect())
+        .with_topic_authorized_operations(operations(asked.version, request))
+}
+
+fn partition_of(
+    image: &Image,
+    asked: Asked<'_>,
+    index: i32,
+    state: &PartitionImage,
+) -> MetadataResponsePartition {
+    let reachable = |id: i32| image.is_alive(id, asked.listener);
+    // Version 0 leaves out brokers that cannot be reached and says so.
+    let shown = |ids: &[i32]| -> Vec<i32> {
+        ids.iter()
+            .copied()
+            .filter(|id| asked.version > 0 || reachable(*id))
+            .collect()
+    };
+    let (replicas, isr) = (shown(&state.replicas), shown(&state.isr));
+    let code = if !reachable(state.leader) {
+        let registered = image
+            .broker(NodeId(state.leader))
+            .is_some_and(|broker| !broker.fenced);
+        if registered && asked.version >= 6 {
+            ErrorCode::ListenerNotFound.code()
+        } else {
+            ErrorCode::LeaderNotAvailable.code()
+        }
+    } else if replicas.len() < state.replicas.len() || isr.len() < state.isr.len() {
+        ErrorCode::ReplicaNotAvailable.code()
+    } else {
+        0
+    };
+    let leader = if reachable(state.leader) {
+        state.leader
+    } else {
+        -1
+    };
+    MetadataResponsePartition::default()
+        .with_error_code(code)
+        .with_partition_index(index)
+        .with_leader_id(leader.into())
+        .with_leader_epoch(state.leader_epoch)
+        .with_replica_nodes(replicas.into_iter().map(BrokerId).collect())
+        .with_isr_nodes(isr.into_iter().map(BrokerId).collect())
+        .with_offline_replicas(
+            state
+                .offline_replicas(image, asked.listener)
+                .into_iter()
+                .map(BrokerId)
+                .collect(),
+        )
+}
+
+fn operations(version: i16, request: &MetadataRequest) -> i32 {
+    let tell = version >= 8 && request.include_topic_authorized_operations;
+    if tell { TOPIC_OPERATIONS } else { i32::MIN }
+}
+
+/// Every topic of the request gets the error.
+fn refuse(request: &MetadataRequest, code: ErrorCode) -> MetadataResponse {
+    let topics = request.topics.iter().flatten().map(|topic| {
+        // A topic without a name cannot be written in versions that have no ids.
+        let name = topic.name.clone().unwrap_or_default();
+        MetadataResponseTopic::default()
+            .with_error_code(code.code())
+            .with_name(Some(name))
+            .with_topic_id(topic.topic_id)
+    });
+    MetadataResponse::default()
+        .with_topics(topics.collect())
+        .with_controller_id((-1).into())
+}
+
+#[cfg(test)]
+mod tests;

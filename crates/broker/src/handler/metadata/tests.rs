@@ -1,0 +1,176 @@
+//! What `Metadata` answers.
+
+use wire::messages::metadata_request::MetadataRequestTopic;
+
+use super::*;
+use crate::controller::startup;
+use crate::controller::tests::{apply, create, started};
+
+const VERSION: i16 = 13;
+
+fn asked(version: i16) -> Asked<'static> {
+    Asked {
+        listener: "PLAINTEXT",
+        cluster_id: "cluster",
+        node: NodeId(1),
+        version,
+    }
+}
+
+fn by_name(names: &[&str]) -> MetadataRequest {
+    let topic = |name: &&str| {
+        MetadataRequestTopic::default()
+            .with_name(Some(StrBytes::from_string((*name).into()).into()))
+    };
+    MetadataRequest::default().with_topics(Some(names.iter().map(topic).collect()))
+}
+
+fn by_id(id: Uuid) -> MetadataRequest {
+    let topic = MetadataRequestTopic::default()
+        .with_name(None)
+        .with_topic_id(id);
+    MetadataRequest::default().with_topics(Some(vec![topic]))
+}
+
+fn names(response: &MetadataResponse) -> Vec<(String, i16)> {
+    let name = |topic: &MetadataResponseTopic| {
+        let name = topic.name.as_ref().map(|name| name.to_string());
+        (name.unwrap_or_default(), topic.error_code)
+    };
+    response.topics.iter().map(name).collect()
+}
+
+fn with_topics() -> Image {
+    let mut image = started();
+    create(&mut image, "a", 2, &[]);
+    create(&mut image, "__consumer_offsets", 1, &[]);
+    image
+}
+
+#[test]
+fn null_means_all_and_empty_means_none_but_all_in_version_0() {
+    let image = with_topics();
+    let all = MetadataRequest::default().with_topics(None);
+    let none = MetadataRequest::default().with_topics(Some(Vec::new()));
+    assert_eq!(handle(&image, asked(VERSION), &all, &[]).topics.len(), 2);
+    assert_eq!(handle(&image, asked(1), &none, &[]).topics.len(), 0);
+    assert_eq!(handle(&image, asked(0), &none, &[]).topics.len(), 2);
+}
+
+#[test]
+fn a_topic_is_told_with_its_leader_and_where_it_listens() {
+    let image = with_topics();
+    let response = handle(&image, asked(VERSION), &by_name(&["a"]), &[]);
+    let broker = &response.brokers[0];
+    assert_eq!(
+        (broker.node_id.0, broker.host.as_str(), broker.port),
+        (1, "localhost", 9092)
+    );
+    assert_eq!(
+        (response.controller_id.0, response.cluster_id.as_deref()),
+        (1, Some("cluster"))
+    );
+    let topic = &response.topics[0];
+    assert_eq!(topic.topic_id, image.topic_by_name("a").unwrap().id.0);
+    assert_eq!(
+        (topic.is_internal, topic.topic_authorized_operations),
+        (false, i32::MIN)
+    );
+    let indexes: Vec<_> = topic
+        .partitions
+        .iter()
+        .map(|p| (p.partition_index, p.leader_id.0))
+        .collect();
+    assert_eq!(indexes, [(0, 1), (1, 1)]);
+    assert_eq!(topic.partitions[0].error_code, 0);
+}
+
+#[test]
+fn topics_can_be_asked_for_by_id() {
+    let image = with_topics();
+    let id = image.topic_by_name("a").unwrap().id.0;
+    assert_eq!(
+        names(&handle(&image, asked(12), &by_id(id), &[])),
+        [("a".into(), 0)]
+    );
+    let unknown = handle(&image, asked(12), &by_id(Uuid::from_u128(5)), &[]);
+    assert_eq!(unknown.topics[0].name, None);
+    assert_eq!(
+        unknown.topics[0].error_code,
+        ErrorCode::UnknownTopicId.code()
+    );
+    assert_eq!(names(&handle(&image, asked(10), &by_id(id), &[]))[0].1, 42);
+}
+
+#[test]
+fn missing_and_misnamed_topics_have_their_own_errors() {
+    let image = with_topics();
+    let request = by_name(&["new", "bad name", "later"]);
+    let response = handle(&image, asked(VERSION), &request, &["later".into()]);
+    assert_eq!(
+        names(&response),
+        [
+            ("bad name".into(), 17),
+            ("later".into(), 5),
+            ("new".into(), 3)
+        ]
+    );
+}
+
+#[test]
+fn only_valid_names_are_created_and_only_with_leave() {
+    let image = with_topics();
+    let request = by_name(&["a", "new", "bad name"]).with_allow_auto_topic_creation(true);
+    assert_eq!(missing(&image, &request, VERSION), ["new"]);
+    let without = request.with_allow_auto_topic_creation(false);
+    assert!(missing(&image, &without, VERSION).is_empty());
+    assert_eq!(
+        missing(&image, &without, 3),
+        ["new"],
+        "before version 4 nobody could say no"
+    );
+    let all = MetadataRequest::default().with_topics(None);
+    assert!(missing(&image, &all, VERSION).is_empty());
+}
+
+#[test]
+fn internal_topics_are_marked() {
+    let response = handle(
+        &with_topics(),
+        asked(VERSION),
+        &by_name(&["__consumer_offsets"]),
+        &[],
+    );
+    assert!(response.topics[0].is_internal);
+}
+
+#[test]
+fn a_partition_whose_leader_is_fenced_has_none() {
+    let mut image = with_topics();
+    let fence = startup::fence(&image, NodeId(1), true);
+    apply(&mut image, fence);
+    let response = handle(&image, asked(VERSION), &by_name(&["a"]), &[]);
+    assert!(response.brokers.is_empty());
+    let partition = &response.topics[0].partitions[0];
+    assert_eq!((partition.error_code, partition.leader_id.0), (5, -1));
+    assert_eq!(partition.offline_replicas, [BrokerId(1)]);
+    let other = Asked {
+        listener: "OTHER",
+        ..asked(VERSION)
+    };
+    let response = handle(&with_topics(), other, &by_name(&["a"]), &[]);
+    assert_eq!(
+        response.topics[0].partitions[0].error_code,
+        ErrorCode::ListenerNotFound.code()
+    );
+}
+
+#[test]
+fn operations_are_told_on_demand() {
+    let request = by_name(&["a"])
+        .with_include_topic_authorized_operations(true)
+        .with_include_cluster_authorized_operations(true);
+    let response = handle(&with_topics(), asked(10), &request, &[]);
+    assert_eq!(response.cluster_authorized_operations, 8096);
+    assert_eq!(response.topics[0].topic_authorized_operations, 3576);
+}

@@ -8,7 +8,6 @@
 mod address;
 pub mod keys;
 pub mod problem;
-pub mod properties;
 pub mod raw;
 pub mod reference;
 pub mod resolved;

@@ -1,10 +1,31 @@
 //! One connection of a client: frames in, replies out, in order and within limits.
+//!
+//! `frames` reads, `service` is what answers, `inflight` keeps what is under way, `replies` writes, `watch` is the clock,
+//! `conversation` the loop over them. Memory of requests comes from the `budget`, their buffers from `buffers`.
+//! It knows nothing of what is in a frame, save the two numbers at its front that metrics are labelled with.
 
+mod budget;
+mod buffers;
+mod conversation;
+mod frames;
+mod inflight;
+mod replies;
 mod service;
+mod watch;
 
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::watch as signal;
+
+pub use budget::Budget;
+pub use buffers::Buffers;
+pub use frames::ReadError;
 pub use service::{Called, ClientSoftware, Reply, RequestContext, Service};
 
-use std::time::Duration;
+use crate::metrics::RequestMeter;
 
 /// Limits of a connection.
 #[derive(Clone, Debug)]
@@ -22,3 +43,89 @@ pub struct Limits {
     /// How long requests of a peer that has gone are still worked on.
     pub abandoned_max: Duration,
 }
+
+/// What all connections of a shard share.
+#[derive(Clone)]
+pub struct Environment {
+    /// Their limits.
+    pub limits: Limits,
+    /// Memory of requests, in the whole process.
+    pub budget: Budget,
+    /// Buffers of this shard.
+    pub buffers: Buffers,
+    /// Counters.
+    pub meter: RequestMeter,
+    /// True: finish what was begun and end.
+    pub stop: signal::Receiver<bool>,
+}
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub enum End {
+    /// The peer closed it, between two frames.
+    Closed,
+    /// Nothing happened for too long.
+    Idle,
+    /// A frame or a reply made no progress.
+    Stalled,
+    /// The peer sent what is not a frame.
+    BadFrame(ReadError),
+    /// The service wanted it closed.
+    Service(String),
+    /// The socket failed.
+    Broken(io::Error),
+    /// The server is stopping.
+    Stopping,
+}
+
+impl End {
+    /// A word for metrics.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Idle => "idle",
+            Self::Stalled => "stalled",
+            Self::BadFrame(_) => "bad_frame",
+            Self::Service(_) => "bad_request",
+            Self::Broken(_) => "broken",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("closed by the peer"),
+            Self::Idle => f.write_str("idle for connections.max.idle.ms"),
+            Self::Stalled => f.write_str("no progress within socket.stall.timeout.ms"),
+            Self::BadFrame(error) => error.fmt(f),
+            Self::Service(reason) => f.write_str(reason),
+            Self::Broken(error) => write!(f, "socket: {error}"),
+            Self::Stopping => f.write_str("server is stopping"),
+        }
+    }
+}
+
+/// Serves one connection until it ends, and says in the log why when that is somebody's fault.
+pub async fn serve<S: Service>(
+    socket: TcpStream,
+    service: &S,
+    context: RequestContext,
+    environment: &Environment,
+) -> End {
+    let end = conversation::hold(socket, service, &context, environment).await;
+    let (peer, listener) = (context.peer, &*context.listener);
+    match &end {
+        End::Closed | End::Idle | End::Stopping | End::Broken(_) => {
+            tracing::debug!(%peer, listener, reason = %end, "connection ended");
+        }
+        End::Stalled | End::BadFrame(_) | End::Service(_) => {
+            tracing::warn!(%peer, listener, reason = %end, "connection closed");
+        }
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,3 +5,4 @@
 pub mod config;
 pub mod connection;
 pub mod machine;
+pub mod metrics;

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::properties;
+use storage::checkpoint::properties;
 
 /// Beginning of the names of environment variables that are settings.
 const ENVIRONMENT_PREFIX: &str = "FOREBAY_";
@@ -57,23 +57,15 @@ impl Raw {
     /// Adds the settings of a properties file.
     pub fn add_file(&mut self, path: &Path) -> Result<(), String> {
         let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let text = String::from_utf8(bytes)
-            .map_err(|error| format!("{}: not UTF-8: {}", path.display(), error.utf8_error()))?;
-        self.add_text(path, &text)
+        self.add_bytes(path, &bytes)
     }
 
     /// Adds settings in properties syntax; `path` is what they are said to come from.
-    pub fn add_text(&mut self, path: &Path, text: &str) -> Result<(), String> {
-        let properties = properties::parse(text).map_err(|bad| {
-            format!(
-                "{}:{}: \\u must be followed by four hexadecimal digits",
-                path.display(),
-                bad.line
-            )
-        })?;
-        for property in properties {
-            let origin = Origin::File(path.to_owned(), property.line);
-            self.add(&property.key, &property.value, origin);
+    pub fn add_bytes(&mut self, path: &Path, bytes: &[u8]) -> Result<(), String> {
+        let entries = properties::parse_all(path, bytes).map_err(|error| error.to_string())?;
+        for entry in entries {
+            let origin = Origin::File(path.to_owned(), entry.line);
+            self.add(&entry.key, &entry.value, origin);
         }
         Ok(())
     }

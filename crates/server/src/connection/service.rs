@@ -30,7 +30,7 @@ pub struct Called<F> {
 /// What comes of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reply {
-    /// These bytes, one part after the other; the connection puts their length before them.
+    /// A whole response frame, its length included, one part after the other.
     Send(Vec<Bytes>),
     /// No answer at all (Produce with acks=0).
     Nothing,

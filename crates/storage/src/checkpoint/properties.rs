@@ -2,7 +2,7 @@
 //!
 //! Reading follows what Java reads: `#` and `!` begin comments; `=`, `:` or white space ends the key; a backslash at the
 //! end of a line joins the next one; `\t \n \r \f \uXXXX` are escapes and any other escaped character is itself.
-//! A key that occurs twice is an error here, where Java takes the last: these files are written by programs.
+//! [`parse`] refuses a key that occurs twice, where Java takes the last: files written by programs have none.
 
 use std::path::Path;
 
@@ -22,8 +22,19 @@ pub struct Entry {
     pub value: String,
 }
 
-/// Reads a properties file.
+/// Reads a properties file in which each key occurs once.
 pub fn parse(file: &Path, bytes: &[u8]) -> Result<Entries, Malformed> {
+    let entries = parse_all(file, bytes)?;
+    for (i, entry) in entries.iter().enumerate() {
+        if entries[..i].iter().any(|earlier| earlier.key == entry.key) {
+            return Err(Malformed::new(file, entry.line, "each key once", &entry.key));
+        }
+    }
+    Ok(entries)
+}
+
+/// Reads a properties file, every occurrence of every key.
+pub fn parse_all(file: &Path, bytes: &[u8]) -> Result<Entries, Malformed> {
     let mut entries: Entries = Vec::new();
     let mut lines = text(file, bytes)?.lines().zip(1_usize..);
     while let Some((first, line)) = lines.next() {
@@ -47,9 +58,6 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<Entries, Malformed> {
                 first,
             ));
         };
-        if entries.iter().any(|entry| entry.key == key) {
-            return Err(Malformed::new(file, line, "each key once", first));
-        }
         entries.push(Entry { line, key, value });
     }
     Ok(entries)

@@ -16,7 +16,8 @@ fn machine() -> Machine {
 
 fn resolve(text: &str) -> Result<Resolved, Vec<Problem>> {
     let mut raw = Raw::default();
-    raw.add_text(Path::new("server.properties"), text).unwrap();
+    raw.add_bytes(Path::new("server.properties"), text.as_bytes())
+        .unwrap();
     Settings::resolve(&raw, &machine())
 }
 
@@ -216,9 +217,9 @@ fn what_has_no_effect_is_said_once_with_the_reason() {
 #[test]
 fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
     let mut raw = Raw::default();
-    raw.add_text(
+    raw.add_bytes(
         Path::new("f"),
-        "num.partitions=1\nlog.dirs=/file\nbroker.rack=file",
+        b"num.partitions=1\nlog.dirs=/file\nbroker.rack=file",
     )
     .unwrap();
     let environment = [
@@ -249,9 +250,9 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
 
 proptest! {
     #[test]
-    fn no_file_makes_it_panic(text in any::<String>()) {
+    fn no_file_makes_it_panic(bytes in any::<Vec<u8>>()) {
         let mut raw = Raw::default();
-        if raw.add_text(Path::new("f"), &text).is_ok() {
+        if raw.add_bytes(Path::new("f"), &bytes).is_ok() {
             let _ = Settings::resolve(&raw, &machine());
         }
     }

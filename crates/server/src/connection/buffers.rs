@@ -1,0 +1,147 @@
+//! Buffers for request bodies, used again: memory that was touched once is several times faster than fresh memory.
+//!
+//! A buffer comes back when the last [`Bytes`] of its frame is dropped, on whatever thread that is; hence the lock, which
+//! is held for a push or a pop. Invariant: no more than `kept_bytes_max` are kept for later.
+//! It does not bound what is in use: that is the budget's.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+/// Capacities are multiples of this.
+const STEP_BYTES: usize = 64 << 10;
+
+/// Buffers of one shard; clones share them.
+#[derive(Clone, Debug)]
+pub struct Buffers {
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    free: Vec<Vec<u8>>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+/// A buffer being filled.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    /// What it holds so far. Its capacity is what was asked for, or more.
+    pub(super) bytes: Vec<u8>,
+    home: Buffers,
+}
+
+impl Buffers {
+    /// Keeps up to `kept_bytes_max` for later.
+    pub fn new(kept_bytes_max: usize) -> Self {
+        let kept = Kept {
+            free: Vec::new(),
+            bytes: 0,
+            bytes_max: kept_bytes_max,
+        };
+        Self {
+            kept: Arc::new(Mutex::new(kept)),
+        }
+    }
+
+    /// An empty buffer with room for `len` bytes: the smallest that fits and is not much too large, else a fresh one.
+    pub(super) fn take(&self, len: usize) -> Buffer {
+        let bytes = self
+            .lock()
+            .take(len)
+            .unwrap_or_else(|| Vec::with_capacity(len.next_multiple_of(STEP_BYTES)));
+        Buffer {
+            bytes,
+            home: self.clone(),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+        // Nothing in here can panic half-way.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn take(&mut self, len: usize) -> Option<Vec<u8>> {
+        let most = len.saturating_mul(4).max(4 * STEP_BYTES);
+        let fits = |(_, free): &(usize, &Vec<u8>)| (len..=most).contains(&free.capacity());
+        let (at, _) = self
+            .free
+            .iter()
+            .enumerate()
+            .filter(fits)
+            .min_by_key(|(_, b)| b.capacity())?;
+        let bytes = self.free.swap_remove(at);
+        self.bytes -= bytes.capacity();
+        Some(bytes)
+    }
+
+    fn put(&mut self, mut bytes: Vec<u8>) {
+        if self.bytes + bytes.capacity() <= self.bytes_max {
+            bytes.clear();
+            self.bytes += bytes.capacity();
+            self.free.push(bytes);
+        }
+    }
+}
+
+impl Buffer {
+    /// What was filled in, for reading; the memory comes back when the last clone is dropped.
+    pub(super) fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Buffer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.home.lock().put(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_used_again_when_the_last_reader_is_gone() {
+        let buffers = Buffers::new(1 << 20);
+        let mut buffer = buffers.take(100_000);
+        buffer.bytes.extend_from_slice(&vec![7; 100_000]);
+        let memory = buffer.bytes.as_ptr();
+        let frame = buffer.freeze();
+        let part = frame.slice(5..10);
+        drop(frame);
+        let other = buffers.take(100_000);
+        assert_ne!(other.bytes.as_ptr(), memory, "still being read");
+        assert_eq!(&part[..], [7; 5]);
+        drop(part);
+        let again = buffers.take(90_000);
+        assert_eq!(again.bytes.as_ptr(), memory);
+        assert!(again.bytes.is_empty());
+    }
+
+    #[test]
+    fn more_than_the_bound_is_not_kept() {
+        let buffers = Buffers::new(2 * STEP_BYTES);
+        drop((buffers.take(1), buffers.take(1), buffers.take(1)));
+        assert_eq!(buffers.lock().bytes, 2 * STEP_BYTES);
+        drop(buffers.take(1 << 20));
+        assert_eq!(buffers.lock().bytes, 2 * STEP_BYTES);
+    }
+
+    #[test]
+    fn a_small_request_does_not_take_a_huge_buffer() {
+        let buffers = Buffers::new(1 << 30);
+        drop(buffers.take(64 << 20));
+        assert!(buffers.take(20_000).bytes.capacity() < 1 << 20);
+    }
+}

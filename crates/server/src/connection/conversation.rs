@@ -1,0 +1,207 @@
+//! The loop of one connection: read a frame, call the service, write replies, watch the clock.
+//!
+//! Requests are worked on one after the other, as Kafka does, save that those which overlap may begin while earlier ones
+//! of the same sort wait. One more request is read ahead, so that a peer that has gone is noticed.
+//! Invariants: a request that does not overlap begins only when everything before it is answered and written; a future
+//! that was polled is polled until it is ready, peer or no peer (bounded by `abandoned_max`).
+
+use std::future::{Future, poll_fn};
+use std::task::{Context, Poll};
+
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::frames::{Frame, FrameReader, ReadError};
+use super::inflight::{Answered, Inflight, Request};
+use super::replies::ReplyWriter;
+use super::service::{Reply, RequestContext, Service};
+use super::watch::{Doing, PROGRESS_BYTES_MIN, Watch};
+use super::{End, Environment, Limits};
+
+/// Replies not yet written beyond which no more overlapping requests begin.
+const UNWRITTEN_BYTES_MAX: usize = 64 << 10;
+
+/// Serves one connection until it ends, and says why it did.
+pub(super) async fn hold<S: Service>(
+    socket: TcpStream,
+    service: &S,
+    context: &RequestContext,
+    environment: &Environment,
+) -> End {
+    let Environment {
+        limits,
+        budget,
+        buffers,
+        meter,
+        stop,
+    } = environment;
+    let mut stop = stop.clone();
+    let mut talk = Conversation {
+        limits,
+        reader: FrameReader::new(budget.clone(), buffers.clone(), limits.frame_bytes_max),
+        writer: ReplyWriter::default(),
+        inflight: Inflight::new(),
+        held: None,
+        frames: 0,
+        end: None,
+        watch: Watch::new(limits),
+    };
+    let mut stopping = std::pin::pin!(stopped(&mut stop));
+    let mut counted = (0, 0);
+    let end = poll_fn(|cx| {
+        if talk.end.is_none() && stopping.as_mut().poll(cx).is_ready() {
+            talk.end = Some(End::Stopping);
+        }
+        let call = |frame: Frame| {
+            let kind = meter.taken(&frame.bytes);
+            let (bytes, since) = (frame.bytes.len(), Instant::now());
+            let called = service.call(context, frame.bytes);
+            Request {
+                called,
+                kind,
+                bytes,
+                taken: frame.taken,
+                since,
+            }
+        };
+        let polled = talk.poll(cx, &socket, call);
+        meter.moved(
+            &mut counted,
+            (talk.reader.read_bytes, talk.writer.written_bytes),
+        );
+        polled
+    })
+    .await;
+    // The peer learns of the end now, not when its last request is done.
+    drop(socket);
+    let finish = poll_fn(|cx| talk.poll_rest(cx));
+    // What is left then is dropped: nobody waits for it.
+    let _ = tokio::time::timeout(limits.abandoned_max, finish).await;
+    end
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A sender that is gone is a process that is stopping.
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+struct Conversation<'a, F> {
+    limits: &'a Limits,
+    reader: FrameReader,
+    writer: ReplyWriter,
+    inflight: Inflight<F>,
+    /// Read and called, not begun.
+    held: Option<Request<F>>,
+    /// Frames read, ever.
+    frames: u64,
+    /// Why nothing more is read; what was begun is still answered.
+    end: Option<End>,
+    watch: Watch,
+}
+
+impl<F: Future<Output = Reply>> Conversation<'_, F> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &TcpStream,
+        call: impl Fn(Frame) -> Request<F>,
+    ) -> Poll<End> {
+        self.inflight.poll(cx);
+        loop {
+            self.collect();
+            if let Poll::Ready(Err(error)) = self.writer.poll_write(cx, socket) {
+                return Poll::Ready(End::Broken(error));
+            }
+            if self.end.is_none() && self.held.is_none() {
+                match self.reader.poll_frame(cx, socket) {
+                    Poll::Ready(Ok(Some(frame))) => {
+                        self.frames += 1;
+                        self.held = Some(call(frame));
+                    }
+                    Poll::Ready(Ok(None)) => self.end = Some(End::Closed),
+                    Poll::Ready(Err(ReadError::Socket(error))) => {
+                        return Poll::Ready(End::Broken(error));
+                    }
+                    Poll::Ready(Err(error)) => self.end = Some(End::BadFrame(error)),
+                    Poll::Pending => {}
+                }
+            }
+            match self
+                .held
+                .take_if(|request| may_begin(&self.inflight, &self.writer, request, self.limits))
+            {
+                Some(request) if !matches!(self.end, Some(End::Stopping | End::Service(_))) => {
+                    self.inflight.begin(cx, request);
+                }
+                _ => break,
+            }
+        }
+        if self.end.is_some() && self.held.is_none() && self.is_quiet() {
+            return Poll::Ready(self.end.take().unwrap_or(End::Closed));
+        }
+        self.poll_watch(cx)
+    }
+
+    /// Polls what was begun, without reading or writing.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.inflight.poll(cx);
+        while self.inflight.next_answered().is_some() {}
+        if self.inflight.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+
+    /// Moves replies whose turn it is to the writer.
+    fn collect(&mut self) {
+        while let Some(Answered { reply, kind, since }) = self.inflight.next_answered() {
+            kind.answered(since);
+            match reply {
+                _ if matches!(self.end, Some(End::Service(_))) => {}
+                Reply::Send(parts) => self.writer.push(parts),
+                Reply::Nothing => {}
+                Reply::Close(reason) => {
+                    self.held = None;
+                    self.end = Some(End::Service(reason));
+                }
+            }
+        }
+    }
+
+    /// Nothing is under way and nothing waits to be written.
+    fn is_quiet(&self) -> bool {
+        self.inflight.is_empty() && self.writer.pending_bytes() == 0
+    }
+
+    /// Ends the connection when it is idle or stalled for too long.
+    fn poll_watch(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        let bytes = self.reader.read_bytes + self.writer.written_bytes;
+        let moved = bytes + self.frames * PROGRESS_BYTES_MIN;
+        let reading = self.held.is_none() && self.reader.is_within_frame();
+        let state = if reading || self.writer.pending_bytes() > 0 {
+            Doing::Transfer
+        } else if self.inflight.is_empty() && self.held.is_none() {
+            Doing::Nothing
+        } else {
+            Doing::Work
+        };
+        self.watch.poll(cx, state, moved)
+    }
+}
+
+fn may_begin<F: Future<Output = Reply>>(
+    inflight: &Inflight<F>,
+    writer: &ReplyWriter,
+    request: &Request<F>,
+    limits: &Limits,
+) -> bool {
+    let unwritten = writer.pending_bytes();
+    if inflight.is_empty() && unwritten == 0 {
+        return true;
+    }
+    request.called.overlaps
+        && unwritten <= UNWRITTEN_BYTES_MAX
+        && inflight.admits(request, limits.overlapped_max, limits.overlapped_bytes_max)
+}

@@ -1,0 +1,131 @@
+//! Requests begun and not yet answered, in their order.
+//!
+//! Invariants: the futures in here have been polled at least once, in the order of the requests; replies come out in that
+//! order; only requests that all say they overlap are in here together.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::time::Instant;
+
+use super::budget::Taken;
+use super::service::{Called, Reply};
+use crate::metrics::RequestKind;
+
+/// A request that was read and called but whose future was not yet polled.
+pub(super) struct Request<F> {
+    pub(super) called: Called<F>,
+    pub(super) kind: RequestKind,
+    pub(super) bytes: usize,
+    pub(super) taken: Taken,
+    pub(super) since: Instant,
+}
+
+/// A reply whose turn it is.
+pub(super) struct Answered {
+    pub(super) reply: Reply,
+    pub(super) kind: RequestKind,
+    pub(super) since: Instant,
+}
+
+/// The requests under way.
+pub(super) struct Inflight<F> {
+    slots: VecDeque<Slot<F>>,
+    bytes: usize,
+}
+
+struct Slot<F> {
+    work: Work<F>,
+    overlaps: bool,
+    kind: RequestKind,
+    bytes: usize,
+    since: Instant,
+    _taken: Taken,
+}
+
+enum Work<F> {
+    Running(Pin<Box<F>>),
+    Done(Reply),
+}
+
+impl<F: Future<Output = Reply>> Inflight<F> {
+    pub(super) fn new() -> Self {
+        Self {
+            slots: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// True when `request` may begin beside those that are under way.
+    pub(super) fn admits(&self, request: &Request<F>, count_max: usize, bytes_max: usize) -> bool {
+        self.slots.back().is_none_or(|last| {
+            last.overlaps
+                && request.called.overlaps
+                && self.slots.len() < count_max
+                && self.bytes + request.bytes <= bytes_max
+        })
+    }
+
+    /// Begins a request: its future is polled for the first time, here and now.
+    pub(super) fn begin(&mut self, cx: &mut Context<'_>, request: Request<F>) {
+        let Request {
+            called,
+            kind,
+            bytes,
+            taken,
+            since,
+        } = request;
+        let mut work = Work::Running(Box::pin(called.future));
+        work.poll(cx);
+        self.bytes += bytes;
+        let overlaps = called.overlaps;
+        self.slots.push_back(Slot {
+            work,
+            overlaps,
+            kind,
+            bytes,
+            since,
+            _taken: taken,
+        });
+    }
+
+    /// Polls everything that is still running.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
+        for slot in &mut self.slots {
+            slot.work.poll(cx);
+        }
+    }
+
+    /// The reply to the first request, when it is there; its memory is given back.
+    pub(super) fn next_answered(&mut self) -> Option<Answered> {
+        if matches!(self.slots.front()?.work, Work::Running(_)) {
+            return None;
+        }
+        let slot = self.slots.pop_front()?;
+        self.bytes -= slot.bytes;
+        match slot.work {
+            Work::Running(_) => None,
+            Work::Done(reply) => Some(Answered {
+                reply,
+                kind: slot.kind,
+                since: slot.since,
+            }),
+        }
+    }
+}
+
+impl<F: Future<Output = Reply>> Work<F> {
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Self::Running(future) = self
+            && let Poll::Ready(reply) = future.as_mut().poll(cx)
+        {
+            *self = Self::Done(reply);
+        }
+    }
+}

@@ -1,0 +1,501 @@
+//! Connections over real sockets, with a service that does what the request says.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::task::LocalSet;
+
+use super::*;
+use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
+
+/// Answers a frame with itself. The first byte says how: `p` overlaps and waits to be released, `o` waits alone, `n` has no
+/// answer, `c` closes, `b` answers with many parts; anything else is answered at once.
+#[derive(Default)]
+struct Echo {
+    begun: RefCell<Vec<Bytes>>,
+    finished: Cell<usize>,
+    gates: RefCell<VecDeque<oneshot::Sender<()>>>,
+}
+
+impl Service for Echo {
+    fn call(&self, _: &RequestContext, frame: Bytes) -> Called<impl Future<Output = Reply>> {
+        let how = frame.first().copied().unwrap_or(0);
+        let future = async move {
+            self.begun.borrow_mut().push(frame.clone());
+            if matches!(how, b'p' | b'o') {
+                let (open, gate) = oneshot::channel();
+                self.gates.borrow_mut().push_back(open);
+                let _ = gate.await;
+            }
+            self.finished.set(self.finished.get() + 1);
+            match how {
+                b'n' => Reply::Nothing,
+                b'c' => Reply::Close("the frame said so".into()),
+                b'b' => Reply::Send(split(&prefixed(&frame), 7)),
+                _ => Reply::Send(vec![prefixed(&frame)]),
+            }
+        };
+        Called {
+            overlaps: how == b'p',
+            future,
+        }
+    }
+}
+
+impl Echo {
+    fn begun(&self) -> usize {
+        self.begun.borrow().len()
+    }
+
+    fn release(&self) {
+        self.gates
+            .borrow_mut()
+            .pop_front()
+            .unwrap()
+            .send(())
+            .unwrap();
+    }
+
+    /// Waits until `done`, by giving way to the other tasks.
+    async fn until(&self, done: impl Fn(&Self) -> bool) {
+        while !done(self) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn prefixed(frame: &[u8]) -> Bytes {
+    let length = i32::try_from(frame.len()).unwrap().to_be_bytes();
+    Bytes::from([&length, frame].concat())
+}
+
+fn split(bytes: &Bytes, len: usize) -> Vec<Bytes> {
+    (0..bytes.len())
+        .step_by(len)
+        .map(|at| bytes.slice(at..bytes.len().min(at + len)))
+        .collect()
+}
+
+fn limits() -> Limits {
+    Limits {
+        frame_bytes_max: 1 << 20,
+        idle_max: None,
+        stall_max: Duration::from_mins(1),
+        overlapped_max: 3,
+        overlapped_bytes_max: 1 << 20,
+        abandoned_max: Duration::from_mins(1),
+    }
+}
+
+/// One served connection.
+struct World {
+    service: Rc<Echo>,
+    client: TcpStream,
+    budget: Budget,
+    stop: watch::Sender<bool>,
+    metrics: Metrics,
+    served: tokio::task::JoinHandle<End>,
+}
+
+async fn world(limits: Limits, budget_bytes: usize) -> World {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    let (socket, peer) = listener.accept().await.unwrap();
+    let (stop, stopped) = watch::channel(false);
+    let (service, budget, metrics) = (
+        Rc::new(Echo::default()),
+        Budget::new(budget_bytes),
+        Metrics::new(),
+    );
+    let environment = Environment {
+        limits,
+        budget: budget.clone(),
+        buffers: Buffers::new(1 << 20),
+        meter: RequestMeter::new(
+            metrics.register(RequestMetrics::register),
+            metrics.register(ConnectionMetrics::register),
+        ),
+        stop: stopped,
+    };
+    let answering = Rc::clone(&service);
+    let served = tokio::task::spawn_local(async move {
+        serve(socket, &*answering, context(peer), &environment).await
+    });
+    World {
+        service,
+        client,
+        budget,
+        stop,
+        metrics,
+        served,
+    }
+}
+
+fn context(peer: SocketAddr) -> RequestContext {
+    RequestContext {
+        connection: 1,
+        peer,
+        listener: "TEST".into(),
+        client: RefCell::default(),
+    }
+}
+
+impl World {
+    async fn send(&mut self, frame: &[u8]) {
+        self.client.write_all(&prefixed(frame)).await.unwrap();
+    }
+
+    async fn receive(&mut self) -> Vec<u8> {
+        let len = self.client.read_i32().await.unwrap();
+        let mut frame = vec![0; usize::try_from(len).unwrap()];
+        self.client.read_exact(&mut frame).await.unwrap();
+        frame
+    }
+
+    /// The bytes until the server closes, and why it did.
+    async fn end(mut self) -> (Vec<u8>, End) {
+        let mut rest = Vec::new();
+        // A reset is an end, too: the server may close with bytes of ours unread.
+        let _ = self.client.read_to_end(&mut rest).await;
+        (rest, self.served.await.unwrap())
+    }
+}
+
+/// Runs a scenario on a shard's sort of executor, on a clock that does not stand still.
+fn run<F: Future>(limits: Limits, scenario: impl FnOnce(World) -> F) {
+    run_with_budget(limits, 1 << 20, scenario);
+}
+
+fn run_with_budget<F: Future>(limits: Limits, bytes: usize, scenario: impl FnOnce(World) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let scenario = async { scenario(world(limits, bytes).await).await };
+        tokio::time::timeout(Duration::from_secs(20), scenario)
+            .await
+            .expect("it hangs");
+    });
+}
+
+#[test]
+fn frames_of_all_sizes_are_answered_in_order() {
+    run(limits(), |world| async move {
+        let sizes = [
+            1,
+            2,
+            100,
+            16 << 10,
+            (16 << 10) + 1,
+            300_000,
+            5,
+            1 << 20,
+            70_000,
+            3,
+        ];
+        let World {
+            client,
+            served,
+            budget,
+            stop: _stop,
+            ..
+        } = world;
+        let (mut reader, mut writer) = client.into_split();
+        let frame = |(at, size): (usize, &usize)| vec![b'A' + u8::try_from(at).unwrap(); *size];
+        let frames: Vec<_> = sizes.iter().enumerate().map(frame).collect();
+        let sent = frames.clone();
+        tokio::task::spawn_local(async move {
+            for frame in sent {
+                writer.write_all(&prefixed(&frame)).await.unwrap();
+            }
+            writer.shutdown().await.unwrap();
+        });
+        let mut answers = Vec::new();
+        reader.read_to_end(&mut answers).await.unwrap();
+        let expected: Vec<u8> = frames.iter().flat_map(|frame| prefixed(frame)).collect();
+        assert!(answers == expected);
+        assert!(matches!(served.await.unwrap(), End::Closed));
+        assert_eq!(budget.used_bytes(), 0);
+    });
+}
+
+#[test]
+fn a_reply_of_more_parts_than_one_call_takes_arrives_whole() {
+    run(limits(), |mut world| async move {
+        let frame = [b"b".as_slice(), &vec![9; 100_000]].concat();
+        world.send(&frame).await;
+        assert!(world.receive().await == frame);
+    });
+}
+
+#[test]
+fn a_frame_that_arrives_byte_by_byte_is_understood() {
+    run(limits(), |mut world| async move {
+        world.client.set_nodelay(true).unwrap();
+        for byte in prefixed(b"slowly") {
+            world.client.write_u8(byte).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(world.receive().await, b"slowly");
+    });
+}
+
+#[test]
+fn overlapping_requests_begin_in_order_and_are_answered_in_order() {
+    run(limits(), |mut world| async move {
+        for frame in [b"p1", b"p2", b"p3", b"p4"] {
+            world.send(frame).await;
+        }
+        world.service.until(|s| s.begun() == 3).await;
+        let begun = world.service.begun.borrow().clone();
+        assert_eq!(begun, [&b"p1"[..], b"p2", b"p3"]);
+        // The second is done first; its answer waits for that of the first.
+        let second = world.service.gates.borrow_mut().remove(1).unwrap();
+        second.send(()).unwrap();
+        world.service.until(|s| s.finished.get() == 1).await;
+        assert_eq!(
+            world.service.begun(),
+            3,
+            "no more than overlapped_max are under way"
+        );
+        world.service.release();
+        assert_eq!(world.receive().await, b"p1");
+        assert_eq!(world.receive().await, b"p2");
+        world.service.until(|s| s.begun() == 4).await;
+        world.service.release();
+        world.service.release();
+        assert_eq!(world.receive().await, b"p3");
+        assert_eq!(world.receive().await, b"p4");
+    });
+}
+
+#[test]
+fn a_request_that_does_not_overlap_begins_when_those_before_it_are_answered() {
+    run(limits(), |mut world| async move {
+        for frame in [b"p1", b"x2", b"p3"] {
+            world.send(frame).await;
+        }
+        world.service.until(|s| s.begun() == 1).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(world.service.begun(), 1);
+        world.service.release();
+        assert_eq!(world.receive().await, b"p1");
+        assert_eq!(world.receive().await, b"x2");
+        world.service.until(|s| s.begun() == 3).await;
+        world.service.release();
+        assert_eq!(world.receive().await, b"p3");
+    });
+}
+
+#[test]
+fn bytes_of_overlapping_requests_are_bounded() {
+    let few = Limits {
+        overlapped_bytes_max: 100,
+        ..limits()
+    };
+    run(few, |mut world| async move {
+        world.send(&[b'p'; 60]).await;
+        world.send(&[b'p'; 60]).await;
+        world.service.until(|s| s.begun() == 1).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(world.service.begun(), 1);
+        world.service.release();
+        world.service.until(|s| s.begun() == 2).await;
+    });
+}
+
+#[test]
+fn a_request_may_have_no_answer() {
+    run(limits(), |mut world| async move {
+        world.send(b"n1").await;
+        world.send(b"x2").await;
+        assert_eq!(world.receive().await, b"x2");
+    });
+}
+
+#[test]
+fn what_is_no_frame_ends_the_connection() {
+    let check = |bytes: Vec<u8>, reason: &'static str| {
+        run(limits(), |mut world| async move {
+            world.send(b"first").await;
+            world.client.write_all(&bytes).await.unwrap();
+            world.client.shutdown().await.unwrap();
+            let (answers, end) = world.end().await;
+            assert!(
+                answers == prefixed(b"first") || answers.is_empty(),
+                "{reason}"
+            );
+            assert_eq!(end.to_string(), reason);
+        });
+    };
+    check((-1_i32).to_be_bytes().into(), "frame length -1 is negative");
+    check(
+        vec![0, 16, 0, 1],
+        "frame of 1048577 bytes is larger than the maximum of 1048576",
+    );
+    check(
+        vec![0, 0],
+        "connection ended within a frame, 2 bytes missing",
+    );
+    check(
+        vec![0, 0, 0, 9, 1, 2],
+        "connection ended within a frame, 7 bytes missing",
+    );
+    check(
+        vec![0, 1, 0, 0, 1, 2],
+        "connection ended within a frame, 65534 bytes missing",
+    );
+}
+
+#[test]
+fn the_service_may_close_after_what_was_answered_before() {
+    run(limits(), |mut world| async move {
+        world.send(b"first").await;
+        world.send(b"close").await;
+        world.send(b"never").await;
+        let service = Rc::clone(&world.service);
+        let (answers, end) = world.end().await;
+        assert_eq!(answers, prefixed(b"first"));
+        assert!(matches!(end, End::Service(reason) if reason == "the frame said so"));
+        assert_eq!(service.begun(), 2);
+    });
+}
+
+#[test]
+fn an_idle_connection_is_closed_but_not_one_whose_request_takes_long() {
+    let short = Limits {
+        idle_max: Some(Duration::from_millis(40)),
+        ..limits()
+    };
+    run(short, |mut world| async move {
+        world.send(b"o").await;
+        let quiet = tokio::time::timeout(Duration::from_millis(200), world.client.readable()).await;
+        assert!(quiet.is_err(), "closed while a request is worked on");
+        world.service.release();
+        assert_eq!(world.receive().await, b"o");
+        assert!(matches!(world.end().await, (rest, End::Idle) if rest.is_empty()));
+    });
+}
+
+#[test]
+fn a_body_that_stops_coming_ends_the_connection() {
+    let short = Limits {
+        stall_max: Duration::from_millis(40),
+        ..limits()
+    };
+    run(short, |mut world| async move {
+        world
+            .client
+            .write_all(&[0, 1, 0, 0, 7, 7, 7])
+            .await
+            .unwrap();
+        let budget = world.budget.clone();
+        assert!(matches!(world.end().await, (_, End::Stalled)));
+        assert_eq!(budget.used_bytes(), 0);
+    });
+}
+
+#[test]
+fn a_peer_that_does_not_read_its_answers_is_cut_off() {
+    let short = Limits {
+        stall_max: Duration::from_millis(100),
+        frame_bytes_max: 64 << 20,
+        ..limits()
+    };
+    run_with_budget(short, 64 << 20, |mut world| async move {
+        world.send(&vec![b'x'; 32 << 20]).await;
+        assert!(matches!((&mut world.served).await.unwrap(), End::Stalled));
+    });
+}
+
+#[test]
+fn a_body_is_not_read_before_its_memory_is_granted() {
+    run_with_budget(limits(), 100_000, |mut world| async move {
+        let other = world.budget.try_take(50_000).unwrap();
+        world.send(&vec![b'x'; 60_000]).await;
+        // It waits in line: what is free is set aside for it.
+        world
+            .service
+            .until(|_| world.budget.used_bytes() == 100_000)
+            .await;
+        assert_eq!(world.service.begun(), 0);
+        drop(other);
+        assert_eq!(world.receive().await.len(), 60_000);
+        world
+            .service
+            .until(|_| world.budget.used_bytes() == 0)
+            .await;
+    });
+}
+
+#[test]
+fn requests_of_a_peer_that_has_gone_are_finished() {
+    run(limits(), |mut world| async move {
+        world.send(b"p1").await;
+        world.service.until(|s| s.begun() == 1).await;
+        world.client.set_zero_linger().unwrap();
+        drop(world.client);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        world.service.release();
+        assert!(matches!(world.served.await.unwrap(), End::Broken(_)));
+        assert_eq!(world.service.finished.get(), 1);
+    });
+}
+
+#[test]
+fn a_stop_answers_what_was_begun_and_takes_nothing_more() {
+    run(limits(), |mut world| async move {
+        world.send(b"p1").await;
+        world.service.until(|s| s.begun() == 1).await;
+        world.stop.send(true).unwrap();
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        world.send(b"p2").await;
+        world.service.release();
+        let (service, answers) = (Rc::clone(&world.service), world.end().await);
+        assert!(matches!(answers, (_, End::Stopping)));
+        assert_eq!(service.begun(), 1);
+    });
+}
+
+#[test]
+fn requests_and_bytes_are_counted_by_name_and_version() {
+    run(limits(), |mut world| async move {
+        let api_versions_3 = [0, 18, 0, 3, 0, 0, 0, 0];
+        for frame in [
+            &api_versions_3[..],
+            &api_versions_3,
+            &[0, 18, 127, 0],
+            b"junk",
+        ] {
+            world.send(frame).await;
+            world.receive().await;
+        }
+        let text = world.metrics.text();
+        for line in [
+            "kafka_network_requestmetrics_requests_total{request=\"ApiVersions\",version=\"3\"} 2",
+            "kafka_network_requestmetrics_requests_total{request=\"Unknown\",version=\"-1\"} 2",
+            "kafka_network_requestmetrics_totaltimems_count{request=\"ApiVersions\"} 2",
+            "kafka_server_socketservermetrics_incoming_byte_total 40",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    });
+}

@@ -1,0 +1,49 @@
+//! Metrics: the registry that all crates register with, and what the server itself counts.
+//!
+//! Names are those that dashboards over Kafka's JMX exporter query, `forebay_*` where Kafka has
+//! none. Each crate declares its own names once; `docs/metrics.md` lists them all.
+
+mod connections;
+mod process;
+mod requests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+pub use connections::ConnectionMetrics;
+pub use requests::{RequestKind, RequestMeter, RequestMetrics};
+
+/// The registry of the process; clones share it.
+#[derive(Clone, Default, Debug)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+}
+
+impl Metrics {
+    /// A registry that already holds what is known of the process itself.
+    pub fn new() -> Self {
+        let metrics = Self::default();
+        metrics.register(|registry| {
+            let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+            registry.register("forebay_build", "What runs; the value is always 1", build);
+            registry.register_collector(Box::new(process::Process::new()));
+        });
+        metrics
+    }
+
+    /// Lets a crate register its metrics.
+    pub fn register<T>(&self, register: impl FnOnce(&mut Registry) -> T) -> T {
+        register(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// All metrics as text, in the `OpenMetrics` format.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // Writing to a String cannot fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+        text
+    }
+}

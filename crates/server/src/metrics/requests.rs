@@ -1,0 +1,156 @@
+//! Counts and times of requests, by API and version.
+//!
+//! A shard looks a series up once and keeps its handles, so that a request costs an index and a few atomic additions.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+use wire::kafka::Api;
+
+use super::ConnectionMetrics;
+
+/// Upper bounds of the time histogram, in milliseconds.
+const BOUNDS_MS: [f64; 16] = [
+    0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 10_000.0,
+    60_000.0,
+];
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Versioned {
+    request: &'static str,
+    version: i16,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Named {
+    request: &'static str,
+}
+
+/// Counts of requests; clones share them.
+#[derive(Clone, Debug)]
+pub struct RequestMetrics {
+    requests: Family<Versioned, Counter>,
+    bytes: Family<Named, Counter>,
+    times_ms: Family<Named, Histogram>,
+}
+
+impl RequestMetrics {
+    /// Makes and registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        const KAFKA: &str = "kafka_network_requestmetrics";
+        let metrics = Self {
+            requests: Family::default(),
+            bytes: Family::default(),
+            times_ms: Family::new_with_constructor(|| Histogram::new(BOUNDS_MS)),
+        };
+        let all = metrics.clone();
+        registry.register(format!("{KAFKA}_requests"), "Requests taken", all.requests);
+        let help = "Bytes of requests taken";
+        registry.register(format!("{KAFKA}_requestbytes"), help, all.bytes);
+        let help = "Milliseconds from a request being read to its answer being ready";
+        registry.register(format!("{KAFKA}_totaltimems"), help, all.times_ms);
+        metrics
+    }
+}
+
+/// What metrics know of a request under way.
+#[derive(Clone, Debug)]
+pub struct RequestKind {
+    series: Rc<Series>,
+}
+
+impl RequestKind {
+    /// Counts the time of a request whose answer is ready.
+    pub(crate) fn answered(&self, since: Instant) {
+        self.series
+            .times_ms
+            .observe(since.elapsed().as_secs_f64() * 1000.0);
+    }
+}
+
+#[derive(Debug)]
+struct Series {
+    requests: Counter,
+    bytes: Counter,
+    times_ms: Histogram,
+}
+
+/// The counts as one shard uses them; clones share what was looked up.
+#[derive(Clone, Debug)]
+pub struct RequestMeter {
+    requests: RequestMetrics,
+    /// Counts of connections and bytes.
+    pub connections: ConnectionMetrics,
+    known: Rc<RefCell<HashMap<(i16, i16), RequestKind>>>,
+}
+
+impl RequestMeter {
+    /// For one shard.
+    pub fn new(requests: RequestMetrics, connections: ConnectionMetrics) -> Self {
+        Self {
+            requests,
+            connections,
+            known: Rc::default(),
+        }
+    }
+
+    /// Counts a request that was read.
+    pub(crate) fn taken(&self, frame: &[u8]) -> RequestKind {
+        let kind = self.kind_of(frame);
+        kind.series.requests.inc();
+        kind.series.bytes.inc_by(frame.len() as u64);
+        kind
+    }
+
+    /// Adds what was read and written since `counted`.
+    pub(crate) fn moved(&self, counted: &mut (u64, u64), now: (u64, u64)) {
+        if *counted != now {
+            self.connections.incoming_bytes.inc_by(now.0 - counted.0);
+            self.connections.outgoing_bytes.inc_by(now.1 - counted.1);
+            *counted = now;
+        }
+    }
+
+    /// The series of a frame, by the two numbers at its front. What is not served is one series, so that a peer
+    /// cannot make any.
+    fn kind_of(&self, frame: &[u8]) -> RequestKind {
+        let number = |at: usize| {
+            let bytes = frame.get(at..at + 2).and_then(<[u8]>::first_chunk);
+            bytes.map_or(-1, |bytes| i16::from_be_bytes(*bytes))
+        };
+        let (key, version) = (number(0), number(2));
+        let api = Api::from_key(key).filter(|api| api.serves(version));
+        let key = api.map_or((-1, -1), |_| (key, version));
+        let mut known = self.known.borrow_mut();
+        known
+            .entry(key)
+            .or_insert_with(|| self.look_up(api, key.1))
+            .clone()
+    }
+
+    fn look_up(&self, api: Option<Api>, version: i16) -> RequestKind {
+        let request = api.map_or("Unknown", Api::name);
+        let RequestMetrics {
+            requests,
+            bytes,
+            times_ms,
+        } = &self.requests;
+        let series = Series {
+            requests: requests
+                .get_or_create(&Versioned { request, version })
+                .clone(),
+            bytes: bytes.get_or_create(&Named { request }).clone(),
+            times_ms: times_ms.get_or_create(&Named { request }).clone(),
+        };
+        RequestKind {
+            series: Rc::new(series),
+        }
+    }
+}

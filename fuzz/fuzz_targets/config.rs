@@ -1,0 +1,29 @@
+//! A settings file as a user may write it: parsed, resolved, every problem described.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use server::config::{Raw, Settings};
+use server::machine::Machine;
+
+fuzz_target!(|text: &str| {
+    let machine = Machine {
+        host_name: "localhost".to_owned(),
+        cores: 2,
+        memory_bytes: 1 << 34,
+    };
+    let mut raw = Raw::default();
+    if raw.add_text(Path::new("server.properties"), text).is_err() {
+        return;
+    }
+    match Settings::resolve(&raw, &machine) {
+        Ok(resolved) => {
+            resolved.warnings.iter().for_each(|warning| drop(warning.to_string()));
+        }
+        Err(problems) => {
+            assert!(!problems.is_empty());
+            problems.iter().for_each(|problem| drop(problem.to_string()));
+        }
+    }
+});

@@ -8,6 +8,7 @@ pub mod checkpoint;
 pub mod error;
 pub mod log;
 pub mod options;
+pub mod segment;
 
 pub use error::{Error, Kind, Result};
 pub use options::{Durability, LogOptions, OpenAs, StoreOptions};

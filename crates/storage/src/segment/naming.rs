@@ -1,0 +1,257 @@
+//! Names in a log directory, exactly Kafka's, as values: what a file or folder is by its name alone.
+//!
+//! A segment's files share its base offset as twenty digits. Suffixes say that a file is on its way out (`.deleted`), not yet
+//! in (`.cleaned`), or about to replace others (`.swap`). Nothing here touches a disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use wire::types::{Offset, TopicPartition, Uuid};
+
+/// The longest name that file systems take.
+const NAME_BYTES_MAX: usize = 255;
+/// Ends the name of a file that is only waiting to be removed. Kafka removes them at start, too.
+pub(crate) const DELETED: &str = ".deleted";
+/// Ends the name of what a compaction had not finished.
+const CLEANED: &str = ".cleaned";
+/// Ends the name of what a finished compaction was putting in place.
+const SWAP: &str = ".swap";
+/// Ends the name of a topic's folder that is only waiting to be removed.
+const DELETED_FOLDER: &str = "-delete";
+/// The file that will be the next segment. The suffix makes both Kafka and us remove it at start.
+pub(crate) const PREPARED: &str = "next.log.deleted";
+/// Holds the topic's id.
+pub(crate) const PARTITION_METADATA: &str = "partition.metadata";
+/// Holds where each leader epoch starts.
+pub(crate) const LEADER_EPOCHS: &str = "leader-epoch-checkpoint";
+
+/// What a file of a segment holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// The batches.
+    Log,
+    /// Offset to position.
+    OffsetIndex,
+    /// Timestamp to offset.
+    TimeIndex,
+    /// Aborted transactions.
+    TxnIndex,
+    /// Producers as they were at the offset in the name.
+    Snapshot,
+}
+
+impl Role {
+    const ALL: [Self; 5] = [
+        Self::Log,
+        Self::OffsetIndex,
+        Self::TimeIndex,
+        Self::TxnIndex,
+        Self::Snapshot,
+    ];
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::OffsetIndex => "index",
+            Self::TimeIndex => "timeindex",
+            Self::TxnIndex => "txnindex",
+            Self::Snapshot => "snapshot",
+        }
+    }
+}
+
+/// A name in a partition's folder, understood.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Name {
+    /// A file of a segment, or a snapshot, in place.
+    Segment(Offset, Role),
+    /// A file that a finished compaction was putting in place.
+    Swap(Offset, Role),
+    /// To be removed: deleted, unfinished or temporary.
+    Leftover,
+    /// One of the checkpoints.
+    Checkpoint,
+    /// Not ours.
+    Foreign,
+}
+
+/// Says what `name` is in a partition's folder.
+pub(crate) fn classify(name: &str) -> Name {
+    if name == PARTITION_METADATA || name == LEADER_EPOCHS {
+        return Name::Checkpoint;
+    }
+    if name == PREPARED {
+        return Name::Leftover;
+    }
+    if let Some(target) = name.strip_suffix(SWAP) {
+        return segment_file(target).map_or(Name::Foreign, |(base, role)| Name::Swap(base, role));
+    }
+    for suffix in [DELETED, CLEANED, ".tmp"] {
+        if let Some(stem) = name.strip_suffix(suffix) {
+            let known = matches!(
+                classify(stem),
+                Name::Segment(..) | Name::Checkpoint | Name::Swap(..)
+            );
+            return if known { Name::Leftover } else { Name::Foreign };
+        }
+    }
+    segment_file(name).map_or(Name::Foreign, |(base, role)| Name::Segment(base, role))
+}
+
+fn segment_file(name: &str) -> Option<(Offset, Role)> {
+    let (digits, suffix) = name.split_once('.')?;
+    let role = Role::ALL.into_iter().find(|role| role.suffix() == suffix)?;
+    if digits.len() != 20 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok().map(|base| (Offset(base), role))
+}
+
+/// The name of a segment's file.
+pub(crate) fn file_name(base: Offset, role: Role) -> String {
+    format!("{:020}.{}", base.0, role.suffix())
+}
+
+/// The path of a segment's file.
+pub(crate) fn file_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
+    folder.join(file_name(base, role))
+}
+
+/// The folder of a partition.
+pub fn folder_name(partition: &TopicPartition) -> String {
+    partition.to_string()
+}
+
+/// The partition that a folder belongs to, by its name; `None` for folders that are deleted or not Kafka's.
+pub fn parse_folder_name(name: &str) -> Option<TopicPartition> {
+    if name.ends_with(DELETED_FOLDER) || name.ends_with("-future") || name.ends_with("-stray") {
+        return None;
+    }
+    let (topic, partition) = name.rsplit_once('-')?;
+    let canonical = partition == "0" || !partition.starts_with('0');
+    let digits = !partition.is_empty() && partition.bytes().all(|digit| digit.is_ascii_digit());
+    if topic.is_empty() || !canonical || !digits {
+        return None;
+    }
+    Some(TopicPartition {
+        topic: Arc::from(topic),
+        partition: partition.parse().ok()?,
+    })
+}
+
+/// The name under which a partition's folder waits to be removed; the topic's name is cut where it must be.
+pub(crate) fn deleted_folder_name(partition: &TopicPartition, unique: Uuid) -> String {
+    let suffix = format!(
+        "-{}.{}{DELETED_FOLDER}",
+        partition.partition,
+        unique.simple()
+    );
+    let mut topic: &str = &partition.topic;
+    while topic.len() + suffix.len() > NAME_BYTES_MAX {
+        let Some((end, _)) = topic.char_indices().next_back() else {
+            break;
+        };
+        topic = topic.get(..end).unwrap_or_default();
+    }
+    format!("{topic}{suffix}")
+}
+
+/// True for the folder of a topic that was deleted.
+pub(crate) fn is_deleted_folder(name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(DELETED_FOLDER) else {
+        return false;
+    };
+    stem.rsplit_once('.').is_some_and(|(partition, unique)| {
+        unique.len() == 32
+            && unique.bytes().all(|digit| digit.is_ascii_hexdigit())
+            && parse_folder_name(partition).is_some()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn partition(topic: &str, partition: i32) -> TopicPartition {
+        TopicPartition {
+            topic: topic.into(),
+            partition,
+        }
+    }
+
+    #[test]
+    fn files_are_known_by_kafkas_names_and_by_no_others() {
+        let base = Offset(368_769);
+        for (name, expected) in [
+            ("00000000000000368769.log", Name::Segment(base, Role::Log)),
+            (
+                "00000000000000368769.index",
+                Name::Segment(base, Role::OffsetIndex),
+            ),
+            (
+                "00000000000000368769.timeindex",
+                Name::Segment(base, Role::TimeIndex),
+            ),
+            (
+                "00000000000000368769.txnindex",
+                Name::Segment(base, Role::TxnIndex),
+            ),
+            (
+                "00000000000000368769.snapshot",
+                Name::Segment(base, Role::Snapshot),
+            ),
+            ("00000000000000368769.log.swap", Name::Swap(base, Role::Log)),
+            ("00000000000000368769.log.deleted", Name::Leftover),
+            ("00000000000000368769.index.cleaned", Name::Leftover),
+            ("00000000000000368769.index.tmp", Name::Leftover),
+            ("leader-epoch-checkpoint.tmp", Name::Leftover),
+            ("leader-epoch-checkpoint", Name::Checkpoint),
+            ("partition.metadata", Name::Checkpoint),
+            (PREPARED, Name::Leftover),
+            ("notes.deleted", Name::Foreign),
+            ("368769.log", Name::Foreign),
+            ("+0000000000000368769.log", Name::Foreign),
+            ("99999999999999999999.log", Name::Foreign),
+            ("00000000000000368769.log.bak", Name::Foreign),
+        ] {
+            assert_eq!(classify(name), expected, "{name}");
+        }
+        assert_eq!(
+            file_name(base, Role::TimeIndex),
+            "00000000000000368769.timeindex"
+        );
+    }
+
+    #[test]
+    fn folders_name_their_partition() {
+        assert_eq!(
+            parse_folder_name("my-topic-12"),
+            Some(partition("my-topic", 12))
+        );
+        assert_eq!(folder_name(&partition("my-topic", 12)), "my-topic-12");
+        for foreign in [
+            "lost+found",
+            "topic",
+            "topic-",
+            "-1",
+            "topic-01",
+            "topic-x",
+            "t-0-future",
+        ] {
+            assert_eq!(parse_folder_name(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn deleted_folders_are_recognized_and_never_too_long() {
+        let unique = Uuid::from_u128(7);
+        let name = deleted_folder_name(&partition("t", 3), unique);
+        assert_eq!(name, "t-3.00000000000000000000000000000007-delete");
+        assert!(is_deleted_folder(&name));
+        assert_eq!(parse_folder_name(&name), None);
+        let long = deleted_folder_name(&partition(&"x".repeat(249), 1000), unique);
+        assert_eq!(long.len(), 255);
+        assert!(is_deleted_folder(&long));
+        assert!(!is_deleted_folder("orders-to-delete"));
+    }
+}

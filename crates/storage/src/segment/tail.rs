@@ -1,0 +1,254 @@
+//! The end of a segment in memory: the target of appends, the source of writes, and the cache of what was just written.
+//!
+//! Bytes are copied in once, into block-aligned chunks that lie one behind the other in the file's positions; written
+//! chunks stay until the cache lets go of the oldest. Only the front is ever let go, so what is resident is one range that
+//! ends at the segment's end. When the last chunk goes too, the bytes of the last, partial block are kept aside: the block
+//! is written again, as a whole, by the next flush.
+//! It does not: decide what is evicted, know offsets, or know what has been written.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytes::Bytes;
+use platform::buf::Chunk;
+use platform::disk::BLOCK_BYTES;
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// The resident end of a segment.
+pub(crate) struct Tail {
+    /// One behind the other, each starting at a block boundary; all but the last are full.
+    pieces: VecDeque<Piece>,
+    /// Length of the segment.
+    end: u64,
+    /// Bytes of the last partial block, when no piece holds them.
+    partial: Bytes,
+}
+
+struct Piece {
+    start: u64,
+    chunk: Chunk,
+}
+
+impl Piece {
+    fn end(&self) -> u64 {
+        self.start + self.chunk.len() as u64
+    }
+}
+
+/// Block-aligned bytes and where they go.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    /// Where, a multiple of the block size.
+    pub(crate) position: u64,
+    /// What, each a multiple of the block size long.
+    pub(crate) parts: Vec<Bytes>,
+}
+
+impl Tail {
+    /// The tail of a segment that is `end` bytes long; `partial` are the bytes of its last partial block.
+    pub(crate) fn at(end: u64, partial: Bytes) -> Self {
+        debug_assert_eq!(end % BLOCK, partial.len() as u64);
+        Self { pieces: VecDeque::new(), end, partial }
+    }
+
+    /// Length of the segment.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Position from which on everything is resident.
+    pub(crate) fn resident_from(&self) -> u64 {
+        self.pieces.front().map_or(self.end, |piece| piece.start)
+    }
+
+    /// Bytes that chunks must hold beyond those already here before `len` more bytes can be appended.
+    pub(crate) fn lacking(&self, len: usize) -> usize {
+        match self.pieces.back() {
+            Some(piece) => len.saturating_sub(piece.chunk.remaining()),
+            None => len + self.partial.len(),
+        }
+    }
+
+    /// True when a chunk is here, so the segment was appended to lately.
+    pub(crate) fn is_warm(&self) -> bool {
+        !self.pieces.is_empty()
+    }
+
+    /// Appends `bytes`, into `fresh` chunks when the last one is full. The caller has seen to it that there is room.
+    pub(crate) fn append(&mut self, mut bytes: &[u8], fresh: &mut impl Iterator<Item = Chunk>) {
+        while !bytes.is_empty() {
+            if self.pieces.back().is_none_or(|piece| piece.chunk.remaining() == 0) {
+                let Some(chunk) = fresh.next() else {
+                    debug_assert!(false, "the caller takes chunks enough");
+                    return;
+                };
+                self.start_piece(chunk);
+            }
+            let Some(piece) = self.pieces.back_mut() else { return };
+            let copied = piece.chunk.append(bytes);
+            self.end += copied as u64;
+            bytes = bytes.get(copied..).unwrap_or_default();
+        }
+    }
+
+    fn start_piece(&mut self, mut chunk: Chunk) {
+        let partial = std::mem::take(&mut self.partial);
+        chunk.append(&partial);
+        self.pieces.push_back(Piece { start: self.end - partial.len() as u64, chunk });
+    }
+
+    /// The whole blocks that hold everything from `written` on, the last one padded with zeros. `None` when there is
+    /// nothing beyond `written`.
+    pub(crate) fn blocks_from(&self, written: u64) -> Option<Blocks> {
+        if written >= self.end {
+            return None;
+        }
+        let position = written - written % BLOCK;
+        let first = self.piece_at(position)?;
+        let mut parts = Vec::with_capacity(self.pieces.len() - first + 1);
+        for piece in self.pieces.range(first..) {
+            let from = usize::try_from(position.saturating_sub(piece.start)).ok()?;
+            parts.push(piece.chunk.aligned_slice(from));
+            parts.push(piece.chunk.tail_block());
+        }
+        parts.retain(|part| !part.is_empty());
+        Some(Blocks { position, parts })
+    }
+
+    /// The bytes of `range` without a copy; `None` when they are not all resident.
+    pub(crate) fn slices(&self, range: Range<u64>) -> Option<Vec<Bytes>> {
+        let first = self.piece_at(range.start)?;
+        if range.end > self.end {
+            return None;
+        }
+        let mut slices = Vec::with_capacity(2);
+        for piece in self.pieces.range(first..).take_while(|piece| piece.start < range.end) {
+            let from = range.start.max(piece.start) - piece.start;
+            let to = range.end.min(piece.end()) - piece.start;
+            slices.push(piece.chunk.slice(usize::try_from(from).ok()?..usize::try_from(to).ok()?));
+        }
+        Some(slices)
+    }
+
+    /// Copies the bytes at `position` into `target`; false when they are not all resident.
+    pub(crate) fn copy_at(&self, position: u64, target: &mut [u8]) -> bool {
+        let (Some(mut index), true) =
+            (self.piece_at(position), position + target.len() as u64 <= self.end)
+        else {
+            return false;
+        };
+        let mut done = 0;
+        while let (Some(piece), true) = (self.pieces.get(index), done < target.len()) {
+            let from = usize::try_from(position + done as u64 - piece.start).unwrap_or(usize::MAX);
+            let here = piece.chunk.filled().get(from..).unwrap_or_default();
+            let count = here.len().min(target.len() - done);
+            if let (Some(target), Some(source)) = (target.get_mut(done..done + count), here.get(..count))
+            {
+                target.copy_from_slice(source);
+            }
+            done += count;
+            index += 1;
+        }
+        done == target.len()
+    }
+
+    /// Lets go of the oldest chunk if all of it is below `written`; says whether it did.
+    pub(crate) fn evict_front(&mut self, written: u64) -> bool {
+        if self.pieces.front().is_none_or(|piece| piece.end() > written) {
+            return false;
+        }
+        let Some(piece) = self.pieces.pop_front() else { return false };
+        if self.pieces.is_empty() {
+            let filled = piece.chunk.filled();
+            let whole = filled.len() - filled.len() % BLOCK_BYTES;
+            self.partial = Bytes::copy_from_slice(filled.get(whole..).unwrap_or_default());
+        }
+        true
+    }
+
+    /// How many chunks are here.
+    pub(crate) fn chunk_count(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn piece_at(&self, position: u64) -> Option<usize> {
+        let index = self.pieces.partition_point(|piece| piece.end() <= position);
+        let piece = self.pieces.get(index)?;
+        (piece.start <= position).then_some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platform::buf::{ChunkPool, PoolOptions};
+
+    fn pool() -> ChunkPool {
+        let chunk_bytes = 2 * BLOCK_BYTES;
+        ChunkPool::new(PoolOptions { chunk_bytes, bytes_max: 64 * chunk_bytes, reserve_chunks: 0 })
+    }
+
+    fn filled(pool: &ChunkPool, tail: &mut Tail, bytes: &[u8]) {
+        tail.append(bytes, &mut std::iter::from_fn(|| pool.take()));
+    }
+
+    fn pattern(len: usize) -> Vec<u8> {
+        (0..len).map(|at| (at % 251) as u8).collect()
+    }
+
+    fn joined(parts: &[Bytes]) -> Vec<u8> {
+        parts.concat()
+    }
+
+    #[test]
+    fn what_is_appended_is_read_and_written_from_the_same_memory() {
+        let (pool, mut tail) = (pool(), Tail::at(0, Bytes::new()));
+        let bytes = pattern(20_000);
+        filled(&pool, &mut tail, &bytes[..5000]);
+        filled(&pool, &mut tail, &bytes[5000..]);
+        assert_eq!(tail.end(), 20_000);
+        assert_eq!(joined(&tail.slices(100..19_000).unwrap()), &bytes[100..19_000]);
+        let mut header = [0; 61];
+        assert!(tail.copy_at(8170, &mut header));
+        assert_eq!(header, bytes[8170..8231]);
+        let blocks = tail.blocks_from(5000).unwrap();
+        assert_eq!(blocks.position, 4096);
+        let written = joined(&blocks.parts);
+        assert_eq!(written.len(), 4 * BLOCK_BYTES);
+        assert_eq!(written[..20_000 - 4096], bytes[4096..]);
+        assert!(written[20_000 - 4096..].iter().all(|byte| *byte == 0));
+        assert!(blocks.parts.iter().all(|part| part.len() % BLOCK_BYTES == 0));
+        assert!(tail.blocks_from(20_000).is_none());
+    }
+
+    #[test]
+    fn eviction_takes_the_oldest_written_chunk_and_appending_goes_on() {
+        let (pool, mut tail) = (pool(), Tail::at(0, Bytes::new()));
+        let bytes = pattern(30_000);
+        filled(&pool, &mut tail, &bytes[..20_000]);
+        assert!(!tail.evict_front(8191), "not all of it is written");
+        assert!(tail.evict_front(20_000));
+        assert_eq!(tail.resident_from(), 8192);
+        assert!(tail.slices(8191..8193).is_none());
+        assert!(tail.evict_front(20_000) && tail.evict_front(20_000));
+        assert!(!tail.evict_front(20_000));
+        assert_eq!((tail.resident_from(), pool.used_bytes()), (20_000, 0));
+        filled(&pool, &mut tail, &bytes[20_000..]);
+        assert_eq!(tail.resident_from(), 16_384);
+        let blocks = tail.blocks_from(20_000).unwrap();
+        assert_eq!(blocks.position, 16_384);
+        assert_eq!(joined(&blocks.parts)[..30_000 - 16_384], bytes[16_384..]);
+    }
+
+    #[test]
+    fn room_is_counted_with_the_partial_block() {
+        let pool = pool();
+        let mut tail = Tail::at(5000, Bytes::from(vec![1; 904]));
+        assert_eq!(tail.lacking(10), 914);
+        filled(&pool, &mut tail, &[2; 10]);
+        assert_eq!(tail.lacking(8192 - 914), 0);
+        assert_eq!(tail.lacking(8192), 914);
+        assert_eq!(tail.resident_from(), 4096);
+    }
+}

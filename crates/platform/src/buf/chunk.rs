@@ -69,6 +69,11 @@ impl Chunk {
         count
     }
 
+    /// Everything appended so far, borrowed: for looking at single fields without making a view.
+    pub fn filled(&self) -> &[u8] {
+        self.lease.bytes(0..self.len)
+    }
+
     /// A view of bytes already appended; no copy.
     ///
     /// Panics when the range is not within them.

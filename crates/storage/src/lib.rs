@@ -6,9 +6,17 @@
 
 pub mod checkpoint;
 pub mod error;
+mod flush;
 pub mod log;
+pub mod metrics;
 pub mod options;
 pub mod segment;
+pub mod store;
 
 pub use error::{Error, Kind, Result};
+pub use log::lookup::Found;
+pub use log::{Appended, Log, Observer, Stamp};
+pub use metrics::Metrics;
 pub use options::{Durability, LogOptions, OpenAs, StoreOptions};
+pub use segment::naming::{folder_name, parse_folder_name};
+pub use store::{LogPoints, Store};

@@ -1,2 +1,211 @@
 //! One segment of a log: a run of offsets in one data file with its indexes.
+//!
+//! States: *active* (the last one of its log, grows in memory first) -> *rolled* (no longer grows, may still have bytes to be
+//! written) -> *sealed* (cut to its length, synced, indexes and producer snapshot saved) -> *deleted*.
+//! Invariants: `synced <= written <= size`; bytes beyond `written` are resident in the tail; the indexes are loaded for
+//! every segment that is not sealed, and lazily for those that are. A reader keeps a segment alive, also a deleted one.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use platform::Platform;
+use platform::disk::{Disk, Open};
+use wire::batch::{BatchHeader, HEADER_BYTES};
+use wire::types::Offset;
+
+use crate::error::{Error, Result};
+use crate::log::indexes::Indexes;
+use crate::log::time_index::TimeEntry;
+use crate::log::txn_index::TxnIndex;
+
+pub(crate) mod load;
 pub mod naming;
+pub(crate) mod scan;
+pub(crate) mod tail;
+
+use naming::{Role, file_path};
+use tail::Tail;
+
+/// The files of platform `P`.
+pub(crate) type File<P> = <<P as Platform>::Disk as Disk>::File;
+
+/// What is in memory of a segment's indexes.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// Offsets and timestamps.
+    pub(crate) indexes: Indexes,
+    /// Aborted transactions.
+    pub(crate) aborted: TxnIndex,
+}
+
+/// The largest timestamp of a segment, as far as it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Largest {
+    /// Not read yet.
+    Unknown,
+    /// No record has a timestamp.
+    None,
+    /// This one.
+    At(TimeEntry),
+}
+
+impl From<Option<TimeEntry>> for Largest {
+    fn from(entry: Option<TimeEntry>) -> Self {
+        entry.map_or(Self::None, Self::At)
+    }
+}
+
+/// A segment.
+pub(crate) struct Segment<P: Platform> {
+    /// Offset of its first record, and its name.
+    pub(crate) base: Offset,
+    /// The partition's folder.
+    pub(crate) folder: Rc<Path>,
+    /// When this process first saw it: its age when no record has a timestamp.
+    pub(crate) born_ms: i64,
+    /// Bytes of batches.
+    pub(crate) size: Cell<u64>,
+    /// Offset after the last record.
+    pub(crate) next: Cell<Offset>,
+    /// Bytes on disk, not necessarily durable.
+    pub(crate) written: Cell<u64>,
+    /// Bytes that are durable.
+    pub(crate) synced: Cell<u64>,
+    /// Length that the file has or has room for.
+    pub(crate) allocated: Cell<u64>,
+    /// Its data file has a name in the folder.
+    pub(crate) named: Cell<bool>,
+    /// No longer grows.
+    pub(crate) rolled: Cell<bool>,
+    /// Cut to its length, synced, its indexes saved.
+    pub(crate) sealed: Cell<bool>,
+    /// Timestamp of its first batch; rolling by time counts from it.
+    pub(crate) first_timestamp: Cell<Option<i64>>,
+    /// Its largest timestamp.
+    pub(crate) largest: Cell<Largest>,
+    /// The end of it in memory.
+    pub(crate) tail: RefCell<Tail>,
+    /// Its indexes. `None` only when sealed.
+    pub(crate) loaded: RefCell<Option<Loaded>>,
+    /// Its data file. `None` for a sealed one that is not read, and for a new one that has no name yet.
+    file: RefCell<Option<File<P>>>,
+}
+
+impl<P: Platform> Segment<P> {
+    /// A segment that begins at `base` and of which nothing is on disk.
+    pub(crate) fn fresh(folder: Rc<Path>, base: Offset, loaded: Loaded, now_ms: i64) -> Self {
+        Self::stored(folder, base, base, 0, Some(loaded), now_ms)
+    }
+
+    /// A segment of which `size` bytes are on disk, up to the offset `next`.
+    pub(crate) fn stored(
+        folder: Rc<Path>,
+        base: Offset,
+        next: Offset,
+        size: u64,
+        loaded: Option<Loaded>,
+        now_ms: i64,
+    ) -> Self {
+        let largest = match &loaded {
+            Some(loaded) => loaded.indexes.largest_timestamp().into(),
+            None => Largest::Unknown,
+        };
+        Self {
+            base,
+            folder,
+            born_ms: now_ms,
+            size: Cell::new(size),
+            next: Cell::new(next),
+            written: Cell::new(size),
+            synced: Cell::new(size),
+            allocated: Cell::new(size),
+            named: Cell::new(false),
+            rolled: Cell::new(false),
+            sealed: Cell::new(false),
+            first_timestamp: Cell::new(None),
+            largest: Cell::new(largest),
+            tail: RefCell::new(Tail::at(0, Bytes::new())),
+            loaded: RefCell::new(loaded),
+            file: RefCell::new(None),
+        }
+    }
+
+    /// The path of one of its files.
+    pub(crate) fn path(&self, role: Role) -> PathBuf {
+        file_path(&self.folder, self.base, role)
+    }
+
+    /// Its data file, if it is open.
+    pub(crate) fn open_file(&self) -> Option<File<P>> {
+        self.file.borrow().clone()
+    }
+
+    /// Gives it its data file.
+    pub(crate) fn set_file(&self, file: File<P>) {
+        *self.file.borrow_mut() = Some(file);
+    }
+
+    /// Lets go of the data file; it is opened again when it is needed.
+    pub(crate) fn close_file(&self) {
+        *self.file.borrow_mut() = None;
+    }
+
+    /// Its data file, opened if it is not open.
+    pub(crate) async fn file(&self, disk: &P::Disk) -> Result<File<P>> {
+        if let Some(file) = self.open_file() {
+            return Ok(file);
+        }
+        let path = self.path(Role::Log);
+        let how = if self.sealed.get() {
+            Open::Read
+        } else {
+            Open::Write
+        };
+        let file = disk
+            .open(&path, how)
+            .await
+            .map_err(Error::io("open", &path))?;
+        self.set_file(file.clone());
+        Ok(file)
+    }
+
+    /// Forgets file and indexes of a sealed segment; they are read again when they are needed.
+    pub(crate) fn unload(&self) {
+        if self.sealed.get() {
+            *self.file.borrow_mut() = None;
+            *self.loaded.borrow_mut() = None;
+        }
+    }
+
+    /// Takes note of a batch that begins at `position` and now belongs to the segment.
+    pub(crate) fn note(&self, header: &BatchHeader, position: u64) {
+        if let Some(loaded) = self.loaded.borrow_mut().as_mut() {
+            // Positions fit: a segment is rolled before it outgrows `i32::MAX`.
+            loaded
+                .indexes
+                .append(header, u32::try_from(position).unwrap_or(u32::MAX));
+            self.largest.set(loaded.indexes.largest_timestamp().into());
+        }
+        if self.first_timestamp.get().is_none() && header.max_timestamp.0 >= 0 {
+            self.first_timestamp.set(Some(header.max_timestamp.0));
+        }
+        self.size.set(position + header.size_bytes as u64);
+        self.next.set(header.next_offset());
+    }
+
+    /// The header of the batch at `position`, when it is resident.
+    pub(crate) fn resident_header(&self, position: u64) -> Option<BatchHeader> {
+        let mut bytes = [0; HEADER_BYTES];
+        if !self.tail.borrow().copy_at(position, &mut bytes) {
+            return None;
+        }
+        BatchHeader::parse(&bytes)
+    }
+
+    /// True when bytes are waiting to be written.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.written.get() < self.size.get()
+    }
+}

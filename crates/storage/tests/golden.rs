@@ -4,7 +4,10 @@
 //! idempotence and every compression, transactions (committed, aborted, one left open by each run), a compacted topic, and one
 //! trimmed by `DeleteRecords`. `index.interval.bytes=0`, so that nearly every batch is indexed.
 
-#![allow(clippy::unwrap_used, reason = "a golden file that cannot be read fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a golden file that cannot be read fails the test"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

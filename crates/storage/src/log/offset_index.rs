@@ -114,6 +114,11 @@ impl OffsetIndex {
         (slot < self.entries.len()).then(|| self.entry_before(slot + 1))
     }
 
+    /// The last entry whose position is at or before `position`; the start of the segment when there is none.
+    pub fn last_at_or_before(&self, position: u32) -> OffsetEntry {
+        self.entry_before(self.entries.partition_point(|&(_, at)| at <= position))
+    }
+
     /// Drops every entry at or past `offset`.
     pub fn truncate_to(&mut self, offset: Offset) {
         let keep = match self.relative(offset) {

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use wire::types::{Offset, TopicPartition, Uuid};
 
+use crate::checkpoint::{leader_epochs, partition_metadata};
+
 /// The longest name that file systems take.
 const NAME_BYTES_MAX: usize = 255;
 /// Ends the name of a file that is only waiting to be removed. Kafka removes them at start, too.
@@ -20,10 +22,6 @@ const SWAP: &str = ".swap";
 const DELETED_FOLDER: &str = "-delete";
 /// The file that will be the next segment. The suffix makes both Kafka and us remove it at start.
 pub(crate) const PREPARED: &str = "next.log.deleted";
-/// Holds the topic's id.
-pub(crate) const PARTITION_METADATA: &str = "partition.metadata";
-/// Holds where each leader epoch starts.
-pub(crate) const LEADER_EPOCHS: &str = "leader-epoch-checkpoint";
 
 /// What a file of a segment holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +75,7 @@ pub(crate) enum Name {
 
 /// Says what `name` is in a partition's folder.
 pub(crate) fn classify(name: &str) -> Name {
-    if name == PARTITION_METADATA || name == LEADER_EPOCHS {
+    if name == partition_metadata::FILE || name == leader_epochs::FILE {
         return Name::Checkpoint;
     }
     if name == PREPARED {
@@ -115,6 +113,16 @@ pub(crate) fn file_name(base: Offset, role: Role) -> String {
 /// The path of a segment's file.
 pub(crate) fn file_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
     folder.join(file_name(base, role))
+}
+
+/// The path of a file that a finished compaction was putting in place.
+pub(crate) fn swap_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
+    folder.join(format!("{}{SWAP}", file_name(base, role)))
+}
+
+/// The base offset of the segment that a compaction had not finished, by the name of one of its files.
+pub(crate) fn cleaned_base(name: &str) -> Option<Offset> {
+    segment_file(name.strip_suffix(CLEANED)?).map(|(base, _)| base)
 }
 
 /// The folder of a partition.

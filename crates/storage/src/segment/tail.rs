@@ -49,7 +49,11 @@ impl Tail {
     /// The tail of a segment that is `end` bytes long; `partial` are the bytes of its last partial block.
     pub(crate) fn at(end: u64, partial: Bytes) -> Self {
         debug_assert_eq!(end % BLOCK, partial.len() as u64);
-        Self { pieces: VecDeque::new(), end, partial }
+        Self {
+            pieces: VecDeque::new(),
+            end,
+            partial,
+        }
     }
 
     /// Length of the segment.
@@ -78,14 +82,20 @@ impl Tail {
     /// Appends `bytes`, into `fresh` chunks when the last one is full. The caller has seen to it that there is room.
     pub(crate) fn append(&mut self, mut bytes: &[u8], fresh: &mut impl Iterator<Item = Chunk>) {
         while !bytes.is_empty() {
-            if self.pieces.back().is_none_or(|piece| piece.chunk.remaining() == 0) {
+            if self
+                .pieces
+                .back()
+                .is_none_or(|piece| piece.chunk.remaining() == 0)
+            {
                 let Some(chunk) = fresh.next() else {
                     debug_assert!(false, "the caller takes chunks enough");
                     return;
                 };
                 self.start_piece(chunk);
             }
-            let Some(piece) = self.pieces.back_mut() else { return };
+            let Some(piece) = self.pieces.back_mut() else {
+                return;
+            };
             let copied = piece.chunk.append(bytes);
             self.end += copied as u64;
             bytes = bytes.get(copied..).unwrap_or_default();
@@ -95,7 +105,10 @@ impl Tail {
     fn start_piece(&mut self, mut chunk: Chunk) {
         let partial = std::mem::take(&mut self.partial);
         chunk.append(&partial);
-        self.pieces.push_back(Piece { start: self.end - partial.len() as u64, chunk });
+        self.pieces.push_back(Piece {
+            start: self.end - partial.len() as u64,
+            chunk,
+        });
     }
 
     /// The whole blocks that hold everything from `written` on, the last one padded with zeros. `None` when there is
@@ -123,19 +136,28 @@ impl Tail {
             return None;
         }
         let mut slices = Vec::with_capacity(2);
-        for piece in self.pieces.range(first..).take_while(|piece| piece.start < range.end) {
+        for piece in self
+            .pieces
+            .range(first..)
+            .take_while(|piece| piece.start < range.end)
+        {
             let from = range.start.max(piece.start) - piece.start;
             let to = range.end.min(piece.end()) - piece.start;
-            slices.push(piece.chunk.slice(usize::try_from(from).ok()?..usize::try_from(to).ok()?));
+            slices.push(
+                piece
+                    .chunk
+                    .slice(usize::try_from(from).ok()?..usize::try_from(to).ok()?),
+            );
         }
         Some(slices)
     }
 
     /// Copies the bytes at `position` into `target`; false when they are not all resident.
     pub(crate) fn copy_at(&self, position: u64, target: &mut [u8]) -> bool {
-        let (Some(mut index), true) =
-            (self.piece_at(position), position + target.len() as u64 <= self.end)
-        else {
+        let (Some(mut index), true) = (
+            self.piece_at(position),
+            position + target.len() as u64 <= self.end,
+        ) else {
             return false;
         };
         let mut done = 0;
@@ -143,7 +165,8 @@ impl Tail {
             let from = usize::try_from(position + done as u64 - piece.start).unwrap_or(usize::MAX);
             let here = piece.chunk.filled().get(from..).unwrap_or_default();
             let count = here.len().min(target.len() - done);
-            if let (Some(target), Some(source)) = (target.get_mut(done..done + count), here.get(..count))
+            if let (Some(target), Some(source)) =
+                (target.get_mut(done..done + count), here.get(..count))
             {
                 target.copy_from_slice(source);
             }
@@ -155,21 +178,22 @@ impl Tail {
 
     /// Lets go of the oldest chunk if all of it is below `written`; says whether it did.
     pub(crate) fn evict_front(&mut self, written: u64) -> bool {
-        if self.pieces.front().is_none_or(|piece| piece.end() > written) {
+        if self
+            .pieces
+            .front()
+            .is_none_or(|piece| piece.end() > written)
+        {
             return false;
         }
-        let Some(piece) = self.pieces.pop_front() else { return false };
+        let Some(piece) = self.pieces.pop_front() else {
+            return false;
+        };
         if self.pieces.is_empty() {
             let filled = piece.chunk.filled();
             let whole = filled.len() - filled.len() % BLOCK_BYTES;
             self.partial = Bytes::copy_from_slice(filled.get(whole..).unwrap_or_default());
         }
         true
-    }
-
-    /// How many chunks are here.
-    pub(crate) fn chunk_count(&self) -> usize {
-        self.pieces.len()
     }
 
     fn piece_at(&self, position: u64) -> Option<usize> {
@@ -186,7 +210,11 @@ mod tests {
 
     fn pool() -> ChunkPool {
         let chunk_bytes = 2 * BLOCK_BYTES;
-        ChunkPool::new(PoolOptions { chunk_bytes, bytes_max: 64 * chunk_bytes, reserve_chunks: 0 })
+        ChunkPool::new(PoolOptions {
+            chunk_bytes,
+            bytes_max: 64 * chunk_bytes,
+            reserve_chunks: 0,
+        })
     }
 
     fn filled(pool: &ChunkPool, tail: &mut Tail, bytes: &[u8]) {
@@ -208,7 +236,10 @@ mod tests {
         filled(&pool, &mut tail, &bytes[..5000]);
         filled(&pool, &mut tail, &bytes[5000..]);
         assert_eq!(tail.end(), 20_000);
-        assert_eq!(joined(&tail.slices(100..19_000).unwrap()), &bytes[100..19_000]);
+        assert_eq!(
+            joined(&tail.slices(100..19_000).unwrap()),
+            &bytes[100..19_000]
+        );
         let mut header = [0; 61];
         assert!(tail.copy_at(8170, &mut header));
         assert_eq!(header, bytes[8170..8231]);
@@ -218,7 +249,12 @@ mod tests {
         assert_eq!(written.len(), 4 * BLOCK_BYTES);
         assert_eq!(written[..20_000 - 4096], bytes[4096..]);
         assert!(written[20_000 - 4096..].iter().all(|byte| *byte == 0));
-        assert!(blocks.parts.iter().all(|part| part.len() % BLOCK_BYTES == 0));
+        assert!(
+            blocks
+                .parts
+                .iter()
+                .all(|part| part.len() % BLOCK_BYTES == 0)
+        );
         assert!(tail.blocks_from(20_000).is_none());
     }
 

@@ -1,0 +1,339 @@
+//! Group commit: how appended bytes become written, and written ones durable. Nothing else syncs segment data.
+//!
+//! One flush at a time for each log; what is appended while it is under way goes with the next one. No timer, no linger.
+//! A cycle: plan (what is unwritten now) -> give new segments their files -> write everything, together -> `written`
+//! advances -> save the leader epochs, sync the files in order, sync the folder if there are new names -> `durable` advances.
+//! Invariants: `durable` never passes an unsynced byte of any segment, nor a name that is not durable; a write or sync that
+//! failed is not repeated and latches the log. No room is not a failure: the bytes stay in memory, appends are refused,
+//! and the write is tried again when something was deleted, or after a while.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::Platform;
+use platform::disk::{Disk, DiskFile, Open};
+use platform::task;
+use wire::types::Offset;
+
+use crate::checkpoint::leader_epochs;
+use crate::error::{Error, Kind, Result};
+use crate::log::Log;
+use crate::options::Durability;
+use crate::segment::naming::Role;
+use crate::segment::tail::Blocks;
+use crate::segment::{File, Segment};
+
+/// How long a log without room waits before it tries again, if nothing is deleted meanwhile.
+const ROOM_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a log knows of its flushes.
+#[derive(Debug, Default)]
+pub(crate) struct FlushState {
+    /// A task is at it, and will look again before it ends.
+    running: Cell<bool>,
+    /// Somebody waits for a sync, whatever the log's durability.
+    sync_wanted: Cell<bool>,
+    /// A segment's file has been given its name since the folder was last synced.
+    names_dirty: Cell<bool>,
+    /// Appends are refused while the log is being cut.
+    held: Cell<bool>,
+    /// When the oldest record that is not durable was written.
+    unsynced_since_ms: Cell<Option<i64>>,
+}
+
+impl FlushState {
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.get()
+    }
+
+    /// The folder has changed and must be synced before what follows counts.
+    pub(crate) fn note_new_name(&self) {
+        self.names_dirty.set(true);
+    }
+
+    pub(crate) fn hold(&self, held: bool) {
+        self.held.set(held);
+    }
+}
+
+/// What one cycle writes to one segment.
+struct Write<P: Platform> {
+    segment: Rc<Segment<P>>,
+    blocks: Blocks,
+    /// Length of the segment with it.
+    size: u64,
+}
+
+impl<P: Platform> Log<P> {
+    /// Sees to it that what has been appended gets written. Returns at once; [`Log::append`] has done it already.
+    pub fn request_flush(&self) {
+        if self.flush.running.get() {
+            return;
+        }
+        let Some(log) = self.me() else { return };
+        self.flush.running.set(true);
+        task::spawn(async move { log.run_flushes().await });
+    }
+
+    /// Completes when everything appended before the call is durable.
+    pub async fn flush(&self) -> Result<()> {
+        self.flush_upto(self.log_end_offset()).await
+    }
+
+    /// Completes when everything below `target` is durable, or fails when that is not to be expected.
+    pub(crate) async fn flush_upto(&self, target: Offset) -> Result<()> {
+        loop {
+            if self.durable_offset() >= target && !self.has_unsaved_epochs() {
+                return Ok(());
+            }
+            if let Some(error) = self.failed() {
+                return Err(error);
+            }
+            self.flush.sync_wanted.set(true);
+            self.request_flush();
+            self.progressed().await;
+        }
+    }
+
+    /// Starts a flush when `flush.ms` asks for it.
+    pub(crate) fn flush_if_due(&self, now_ms: i64) {
+        let Some(since_ms) = self.flush.unsynced_since_ms.get() else {
+            return;
+        };
+        let flush_ms = i64::try_from(self.options().flush_ms).unwrap_or(i64::MAX);
+        if now_ms.saturating_sub(since_ms) >= flush_ms {
+            self.flush.sync_wanted.set(true);
+            self.request_flush();
+        }
+    }
+
+    async fn run_flushes(&self) {
+        while self.is_flush_needed() {
+            let started = self.store().clock().now();
+            let result = self.flush_once().await;
+            let metrics = &self.store().shared.metrics;
+            metrics.flushes.inc();
+            metrics
+                .flush_seconds
+                .observe(started.elapsed().as_secs_f64());
+            match result {
+                Ok(()) => self.leave_full(),
+                Err(error) if error.kind() == Kind::Full => {
+                    metrics.flush_full.inc();
+                    self.enter_full();
+                    let room = self.store().shared.room_made.notified();
+                    // Both ways of waking are good: it is tried again.
+                    let _ = task::timeout(ROOM_RETRY_INTERVAL, room).await;
+                }
+                Err(error) => self.fail(&error),
+            }
+        }
+        // No `await` since the last look, so no request is lost.
+        self.flush.running.set(false);
+        self.tell();
+    }
+
+    fn is_flush_needed(&self) -> bool {
+        if self.is_beyond_repair() {
+            return false;
+        }
+        self.written_offset() < self.log_end_offset()
+            || self.has_unsaved_epochs()
+            || (self.durable_offset() < self.written_offset() && self.is_sync_due())
+    }
+
+    fn is_sync_due(&self) -> bool {
+        let options = self.options();
+        let unsynced = self.log_end_offset().since(self.durable_offset());
+        options.durability == Durability::Synced
+            || self.flush.sync_wanted.get()
+            || u64::try_from(unsynced).is_ok_and(|unsynced| unsynced >= options.flush_messages)
+    }
+
+    async fn flush_once(&self) -> Result<()> {
+        let _permit = self.may_write().await?;
+        let end = self.log_end_offset();
+        let writes = self.plan_writes();
+        for write in &writes {
+            self.name_segment(&write.segment).await?;
+        }
+        self.write(writes).await?;
+        if self.advance_written(end) {
+            let now_ms = self.store().clock().wall_ms();
+            let since = self.flush.unsynced_since_ms.get().unwrap_or(now_ms);
+            self.flush.unsynced_since_ms.set(Some(since));
+            self.tell();
+        }
+        self.save_epochs().await?;
+        if self.is_sync_due() {
+            self.flush.sync_wanted.set(false);
+            self.sync_written().await?;
+            self.flush.unsynced_since_ms.set(None);
+            self.advance_durable(end);
+            self.tell();
+        }
+        Ok(())
+    }
+
+    fn plan_writes(&self) -> Vec<Write<P>> {
+        let segments = self.unsealed_segments();
+        let unwritten = segments
+            .into_iter()
+            .filter(|segment| segment.is_unwritten());
+        unwritten
+            .filter_map(|segment| {
+                let tail = segment.tail.borrow();
+                let (blocks, size) = (tail.blocks_from(segment.written.get())?, tail.end());
+                drop(tail);
+                Some(Write {
+                    segment,
+                    blocks,
+                    size,
+                })
+            })
+            .collect()
+    }
+
+    /// Gives a new segment its file: the one that was prepared, or a new one.
+    pub(crate) async fn name_segment(&self, segment: &Segment<P>) -> Result<File<P>> {
+        if let Some(file) = segment.open_file() {
+            return Ok(file);
+        }
+        if segment.named.get() {
+            return segment.file(self.store().disk()).await;
+        }
+        let disk = self.store().disk();
+        let path = segment.path(Role::Log);
+        let file = match self.take_prepared() {
+            Some(prepared) => {
+                let renamed = disk.rename(&prepared.path, &path).await;
+                renamed.map_err(Error::io("rename", &prepared.path))?;
+                segment.allocated.set(prepared.bytes);
+                prepared.file
+            }
+            None => create(disk, &path)
+                .await
+                .map_err(Error::io("create", &path))?,
+        };
+        segment.named.set(true);
+        segment.set_file(file.clone());
+        self.flush.names_dirty.set(true);
+        Ok(file)
+    }
+
+    async fn write(&self, mut writes: Vec<Write<P>>) -> Result<()> {
+        let last = writes.pop();
+        // A cycle writes to more than one segment only after a roll.
+        let others: Vec<_> = writes
+            .into_iter()
+            .map(|write| {
+                task::spawn(write_blocks(
+                    self.store().shared.metrics.written_bytes.clone(),
+                    write,
+                ))
+            })
+            .collect();
+        let mut result = match last {
+            Some(write) => {
+                write_blocks(self.store().shared.metrics.written_bytes.clone(), write).await
+            }
+            None => Ok(()),
+        };
+        for other in others {
+            let written = other.await.unwrap_or(Err(Error::Closed));
+            result = result.and(written);
+        }
+        result
+    }
+
+    async fn save_epochs(&self) -> Result<()> {
+        if let Some(bytes) = self.take_unsaved_epochs() {
+            let path = self.folder().join(leader_epochs::FILE);
+            let saved = self.store().disk().replace_file(&path, &bytes).await;
+            saved.map_err(|error| {
+                self.epochs_not_saved();
+                Error::io("write", &path)(error)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Syncs what is written and not synced, oldest first, and the names of new files.
+    async fn sync_written(&self) -> Result<()> {
+        for segment in self.unsealed_segments() {
+            let written = segment.written.get();
+            if segment.synced.get() < written
+                && let Some(file) = segment.open_file()
+            {
+                let path = segment.path(Role::Log);
+                file.sync().await.map_err(sync_error(&path))?;
+                segment.synced.set(written);
+            }
+        }
+        self.sync_names().await
+    }
+
+    /// Makes the names of new files durable.
+    pub(crate) async fn sync_names(&self) -> Result<()> {
+        if self.flush.names_dirty.replace(false) {
+            let folder = self.folder();
+            let synced = self.store().disk().sync_dir(folder).await;
+            synced.map_err(sync_error(folder))?;
+        }
+        Ok(())
+    }
+}
+
+/// A failed sync is never "no room": what it should have made durable may be gone.
+fn sync_error(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Io {
+        action: "sync",
+        path,
+        source: source.into(),
+    }
+}
+
+async fn write_blocks<P: Platform>(
+    written_bytes: prometheus_client::metrics::counter::Counter,
+    write: Write<P>,
+) -> Result<()> {
+    let Write {
+        segment,
+        blocks,
+        size,
+    } = write;
+    let path = segment.path(Role::Log);
+    let Some(file) = segment.open_file() else {
+        return Err(Error::Closed);
+    };
+    let bytes: usize = blocks.parts.iter().map(bytes::Bytes::len).sum();
+    let result = file.write_at(blocks.position, blocks.parts).await;
+    if let Err(error) = result {
+        let error = Error::io("write", &path)(error);
+        if error.kind() == Kind::Full {
+            // The handle remembers the failure; nothing of the file was lost by it.
+            segment.close_file();
+        }
+        return Err(error);
+    }
+    written_bytes.inc_by(bytes as u64);
+    segment
+        .allocated
+        .set(segment.allocated.get().max(blocks.position + bytes as u64));
+    segment.written.set(size);
+    Ok(())
+}
+
+/// Creates a segment's file. One that is there is left from an attempt that failed: all others were seen at the start.
+async fn create<D: Disk>(disk: &D, path: &std::path::Path) -> std::io::Result<D::File> {
+    match disk.open(path, Open::Create).await {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            let file = disk.open(path, Open::Write).await?;
+            file.set_len(0).await?;
+            Ok(file)
+        }
+        result => result,
+    }
+}

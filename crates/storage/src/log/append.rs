@@ -1,0 +1,319 @@
+//! Taking batches into the active segment: offsets, stamps, indexes, producers; and rolling to the next segment.
+//!
+//! Everything here is memory only and cannot fail half-way: either all of the bytes get their offsets or none.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use platform::Platform;
+use wire::batch::{self, BatchHeader, CRC_START, HEADER_BYTES};
+use wire::types::{LeaderEpoch, Offset, TimestampMs};
+
+use super::indexes::Indexes;
+use super::producer_state::EndMarker;
+use super::txn_index::TxnIndex;
+use super::{Appended, Condition, Log, Stamp};
+use crate::error::{Error, Result};
+use crate::segment::{Loaded, Segment};
+
+/// No segment grows beyond what a position in an index can say.
+const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
+
+/// How the batches of one append get offsets and epoch.
+#[derive(Clone, Copy)]
+enum Numbering {
+    /// From the log end on, with this stamp.
+    Leader(Stamp),
+    /// As they are.
+    Given,
+}
+
+impl<P: Platform> Log<P> {
+    /// Appends validated batches as their leader: gives them the next offsets, stamps the epoch, and starts a flush.
+    /// Nothing is durable yet; see [`Log::committed_offset`] and [`Log::observe`].
+    pub fn append(&self, batches: &Bytes, stamp: Stamp, now_ms: i64) -> Result<Appended> {
+        self.append_numbered(batches, Numbering::Leader(stamp), now_ms)
+    }
+
+    /// Appends batches that have their offsets and epochs already (copied from a leader).
+    pub fn append_as_is(&self, batches: &Bytes, now_ms: i64) -> Result<Appended> {
+        self.append_numbered(batches, Numbering::Given, now_ms)
+    }
+
+    fn append_numbered(
+        &self,
+        batches: &Bytes,
+        numbering: Numbering,
+        now_ms: i64,
+    ) -> Result<Appended> {
+        self.check_appendable()?;
+        let first = self.check_batches(batches, numbering)?;
+        let segment = self.segment_for(&first, batches.len() as u64, now_ms)?;
+        let lacking = segment.tail.borrow().lacking(batches.len());
+        let chunks = self
+            .store
+            .shared
+            .memory
+            .take(&segment, lacking)
+            .ok_or(Error::Busy)?;
+        let mut chunks = chunks.into_iter();
+        let mut appended: Option<Appended> = None;
+        let mut rest: &[u8] = batches;
+        while let Some((header, batch)) = split_batch(rest) {
+            rest = rest.get(batch.len()..).unwrap_or_default();
+            let mut fixed = [0; HEADER_BYTES];
+            fixed.copy_from_slice(batch.get(..HEADER_BYTES).unwrap_or(&[0; HEADER_BYTES]));
+            let body = batch.get(HEADER_BYTES..).unwrap_or_default();
+            let header = match numbering {
+                Numbering::Leader(stamp) => stamped(&mut fixed, body, self.end.get(), stamp),
+                Numbering::Given => header,
+            };
+            let position = segment.size.get();
+            let mut tail = segment.tail.borrow_mut();
+            tail.append(&fixed, &mut chunks);
+            tail.append(body, &mut chunks);
+            drop(tail);
+            self.note_appended(&segment, &header, batch, position);
+            let log_start = self.log_start.get();
+            let appended = appended.get_or_insert(Appended {
+                base_offset: header.base_offset,
+                last_offset: header.last_offset(),
+                max_timestamp: header.max_timestamp,
+                log_start,
+            });
+            appended.last_offset = header.last_offset();
+            appended.max_timestamp = appended.max_timestamp.max(header.max_timestamp);
+        }
+        self.store
+            .shared
+            .metrics
+            .appended_bytes
+            .inc_by(batches.len() as u64);
+        self.upkeep_after_append(batches.len() as u64);
+        self.request_flush();
+        appended.ok_or(Error::Invalid { reason: "no batch" })
+    }
+
+    fn check_appendable(&self) -> Result<()> {
+        match &*self.condition.borrow() {
+            Condition::Open => {}
+            Condition::Full => return Err(self.full()),
+            Condition::Failed(error) => return Err(error.clone()),
+            Condition::Closed => return Err(Error::Closed),
+        }
+        if self.health.is_failed() {
+            return Err(self.health.failed().unwrap_or(Error::Closed));
+        }
+        if self.flush.is_held() {
+            Err(Error::Busy)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Sees to it that the bytes are whole batches with possible offsets; gives the first one's header.
+    fn check_batches(&self, batches: &[u8], numbering: Numbering) -> Result<BatchHeader> {
+        let mut first = None;
+        let mut next = self.end.get();
+        let mut epoch = self.latest_epoch().unwrap_or(LeaderEpoch(i32::MIN));
+        let mut rest = batches;
+        while !rest.is_empty() {
+            let Some((mut header, batch)) = split_batch(rest) else {
+                return Err(Error::Invalid {
+                    reason: "not a whole batch",
+                });
+            };
+            if header.magic != 2 || header.last_offset_delta < 0 {
+                return Err(Error::Invalid {
+                    reason: "not a batch of format 2",
+                });
+            }
+            match numbering {
+                Numbering::Leader(stamp) => {
+                    header.base_offset = next;
+                    header.leader_epoch = stamp.leader_epoch;
+                }
+                Numbering::Given if header.base_offset < next => {
+                    return Err(Error::Invalid {
+                        reason: "an offset that is in the log already",
+                    });
+                }
+                Numbering::Given if header.base_offset > next && !self.options().compact => {
+                    return Err(Error::Invalid {
+                        reason: "a gap before an offset",
+                    });
+                }
+                Numbering::Given => {}
+            }
+            if header.leader_epoch < epoch {
+                return Err(Error::Invalid {
+                    reason: "a leader epoch older than the log's",
+                });
+            }
+            if next
+                .0
+                .checked_add(i64::from(header.last_offset_delta) + 1)
+                .is_none()
+            {
+                return Err(Error::Invalid {
+                    reason: "offsets are exhausted",
+                });
+            }
+            next = header.next_offset();
+            epoch = header.leader_epoch;
+            first.get_or_insert(header);
+            rest = rest.get(batch.len()..).unwrap_or_default();
+        }
+        first.ok_or(Error::Invalid { reason: "no batch" })
+    }
+
+    /// The active segment, or a new one when the old one is full or old enough.
+    fn segment_for(&self, first: &BatchHeader, bytes: u64, now_ms: i64) -> Result<Rc<Segment<P>>> {
+        let options = self.options();
+        let bytes_max = u64::from(options.segment_bytes).min(SEGMENT_BYTES_MAX);
+        if bytes > SEGMENT_BYTES_MAX {
+            return Err(Error::Invalid {
+                reason: "more bytes than a segment can hold",
+            });
+        }
+        let active = self.active();
+        let size = active.size.get();
+        if size == 0 {
+            return Ok(active);
+        }
+        let is_old = options.segment_ms.is_some_and(|segment_ms| {
+            let age_from = active.first_timestamp.get().unwrap_or(active.born_ms);
+            let reached = if active.first_timestamp.get().is_some() {
+                first.max_timestamp.0.max(now_ms)
+            } else {
+                now_ms
+            };
+            let jitter = self.upkeep.jitter_ms(options.segment_jitter_ms);
+            let limit = segment_ms.saturating_sub(jitter);
+            reached.saturating_sub(age_from) > i64::try_from(limit).unwrap_or(i64::MAX)
+        });
+        let indexes_full = active
+            .loaded
+            .borrow()
+            .as_ref()
+            .is_some_and(|loaded| loaded.indexes.is_full());
+        // An append is a few batches at most, each of which spans less than an i32 of offsets.
+        let far = first.next_offset().since(active.base) > i64::from(i32::MAX);
+        if size + bytes > bytes_max || is_old || indexes_full || far {
+            return Ok(self.roll_now(now_ms));
+        }
+        Ok(active)
+    }
+
+    /// Ends the active segment and begins one at the log end. The file follows with the next flush.
+    pub(super) fn roll_now(&self, now_ms: i64) -> Rc<Segment<P>> {
+        let base = self.end.get();
+        let old = self.active();
+        if let Some(loaded) = old.loaded.borrow_mut().as_mut() {
+            loaded.indexes.seal();
+        }
+        old.next.set(base);
+        old.rolled.set(true);
+        let loaded = Loaded {
+            indexes: Indexes::new(base, self.index_options()),
+            aborted: TxnIndex::new(),
+        };
+        let new = Rc::new(Segment::fresh(
+            Rc::clone(&self.folder),
+            base,
+            loaded,
+            now_ms,
+        ));
+        self.segments.borrow_mut().push_back(Rc::clone(&new));
+        self.store.shared.metrics.segments.inc();
+        self.upkeep_after_roll(base);
+        new
+    }
+
+    /// Takes note of one batch whose bytes are in the tail.
+    fn note_appended(
+        &self,
+        segment: &Segment<P>,
+        header: &BatchHeader,
+        batch: &[u8],
+        position: u64,
+    ) {
+        segment.note(header, position);
+        let latest = self.latest_epoch();
+        if latest.is_none_or(|latest| latest < header.leader_epoch)
+            && self
+                .epochs
+                .borrow_mut()
+                .assign(header.leader_epoch, header.base_offset)
+        {
+            self.epochs_dirty.set(true);
+        }
+        let marker = if header.is_control() {
+            marker_of(batch)
+        } else {
+            None
+        };
+        let aborted = self.producers.borrow_mut().replay(header, marker);
+        if let (Some(aborted), Some(loaded)) = (aborted, segment.loaded.borrow_mut().as_mut()) {
+            loaded.aborted.append(aborted);
+        }
+        self.end.set(header.next_offset());
+    }
+}
+
+/// The batch that `bytes` begin with.
+fn split_batch(bytes: &[u8]) -> Option<(BatchHeader, &[u8])> {
+    let header = BatchHeader::parse(bytes)?;
+    Some((header, bytes.get(..header.size_bytes)?))
+}
+
+/// Puts offset, epoch and perhaps the append time into the fixed part of a batch.
+fn stamped(fixed: &mut [u8; HEADER_BYTES], body: &[u8], base: Offset, stamp: Stamp) -> BatchHeader {
+    batch::stamp(fixed, base, stamp.leader_epoch);
+    if let Some(time) = stamp.log_append_time {
+        stamp_time(fixed, body, time);
+    }
+    BatchHeader::parse(fixed).expect("it was parsed before and its length has not changed")
+}
+
+/// The only stamp that lies within what the CRC covers.
+fn stamp_time(fixed: &mut [u8; HEADER_BYTES], body: &[u8], time: TimestampMs) {
+    // Attributes are at 21..23 (timestamp type is bit 3), the largest timestamp at 35..43, the CRC at 17..21.
+    fixed[22] |= 0x08;
+    fixed[35..43].copy_from_slice(&time.0.to_be_bytes());
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&fixed[CRC_START..]), body);
+    fixed[17..CRC_START].copy_from_slice(&crc.to_be_bytes());
+}
+
+/// The transaction marker in a control batch, if it is one.
+pub(super) fn marker_of(batch: &[u8]) -> Option<EndMarker> {
+    let mut record = batch.get(HEADER_BYTES..)?;
+    let _length = varint(&mut record)?;
+    let (_attributes, mut record) = record.split_first()?;
+    let _timestamp_delta = varint(&mut record)?;
+    let _offset_delta = varint(&mut record)?;
+    let key = field(&mut record)?;
+    let value = field(&mut record)?;
+    EndMarker::parse(key, value)
+}
+
+fn field<'a>(record: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = usize::try_from(varint(record)?).ok()?;
+    let (field, rest) = record.split_at_checked(len)?;
+    *record = rest;
+    Some(field)
+}
+
+/// A zigzag variable-length integer of up to 64 bits.
+fn varint(bytes: &mut &[u8]) -> Option<i64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
+        }
+    }
+    None
+}

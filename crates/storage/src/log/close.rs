@@ -1,0 +1,121 @@
+//! Stopping a log cleanly, saving it in between, rolling on demand, and deleting it.
+
+use std::time::Duration;
+
+use platform::Platform;
+use platform::disk::Disk;
+use platform::task;
+use wire::types::Uuid;
+
+use super::{Condition, Log};
+use crate::error::{Error, Result};
+use crate::segment::naming;
+
+impl<P: Platform> Log<P> {
+    /// Begins a new segment if the active one has records; completes when everything before it is durable.
+    pub async fn roll(&self) -> Result<()> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        if self.active().size.get() > 0 {
+            let now_ms = self.store.clock().wall_ms();
+            let active = self.roll_now(now_ms);
+            let _permit = self.may_write().await?;
+            self.name_segment(&active).await?;
+        }
+        self.flush().await
+    }
+
+    /// Saves indexes, producers and recovery point, so that a restart has nothing to read that was appended before.
+    pub async fn save(&self) -> Result<()> {
+        let _gate = self
+            .upkeep
+            .gate
+            .acquire()
+            .await
+            .map_err(|_| Error::Closed)?;
+        while let Some(rolled) = self.oldest_rolled() {
+            self.seal(&rolled).await?;
+        }
+        self.save_active().await
+    }
+
+    /// Makes everything durable and leaves the folder as a clean stop does. The log takes no appends afterwards, whether
+    /// this succeeds or not; a log that failed is closed as it is.
+    pub async fn close(&self) -> Result<()> {
+        if self.is_closed() {
+            return Ok(());
+        }
+        self.flush.hold(true);
+        let result = self.close_cleanly().await;
+        *self.condition.borrow_mut() = Condition::Closed;
+        self.note_closed();
+        result
+    }
+
+    async fn close_cleanly(&self) -> Result<()> {
+        if let Some(error) = self.failed() {
+            return Err(error);
+        }
+        self.save().await?;
+        let _gate = self
+            .upkeep
+            .gate
+            .acquire()
+            .await
+            .map_err(|_| Error::Closed)?;
+        let _permit = self.may_write().await?;
+        let active = self.active();
+        self.cut_to_length(&active).await?;
+        self.discard_prepared().await;
+        self.flush.note_new_name();
+        self.sync_names().await
+    }
+
+    /// Deletes the log: it is closed, its folder renamed at once and removed after `file.delete.delay.ms`.
+    pub async fn delete(&self) -> Result<()> {
+        let _gate = self
+            .upkeep
+            .gate
+            .acquire()
+            .await
+            .map_err(|_| Error::Closed)?;
+        let _permit = self.may_write().await?;
+        *self.condition.borrow_mut() = Condition::Closed;
+        self.note_closed();
+        let disk = self.store.disk();
+        let platform = &self.store.shared.platform;
+        let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
+        let target = self
+            .dir
+            .join(naming::deleted_folder_name(&self.partition, unique));
+        disk.rename(&self.folder, &target)
+            .await
+            .map_err(Error::io("rename", &self.folder))?;
+        disk.sync_dir(&self.dir)
+            .await
+            .map_err(Error::io("sync", &self.dir))?;
+        let delay = Duration::from_millis(self.options().file_delete_delay_ms);
+        let store = self.store.clone();
+        task::spawn(async move {
+            store.clock().sleep(delay).await;
+            if let Err(error) = store.disk().remove_dir(&target).await {
+                // The next start removes it.
+                tracing::warn!(folder = %target.display(), %error, "a deleted log's folder stays");
+            }
+            store.shared.room_made.notify_waiters();
+        });
+        Ok(())
+    }
+
+    fn note_closed(&self) {
+        let metrics = &self.store.shared.metrics;
+        metrics.logs.dec();
+        metrics
+            .segments
+            .dec_by(i64::try_from(self.segment_count()).unwrap_or(0));
+        // Their memory goes as soon as the last reader lets go.
+        self.readers.forget();
+        self.tell();
+    }
+}

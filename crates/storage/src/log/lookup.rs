@@ -1,0 +1,247 @@
+//! Finding offsets by timestamp, and the aborted transactions of a range: what `ListOffsets` and `Fetch` ask for.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use platform::Platform;
+use platform::disk::DiskFile;
+use wire::batch::BatchHeader;
+use wire::batch::record;
+use wire::types::{LeaderEpoch, Offset, TimestampMs};
+
+use super::Log;
+use super::txn_index::AbortedTxn;
+use crate::error::{Error, Result};
+use crate::segment::naming::Role;
+use crate::segment::scan::{MAGIC, Scan};
+use crate::segment::{Largest, Segment};
+
+/// Bytes of one read of a walk over headers.
+const WALK_BYTES: usize = 16 << 10;
+
+/// A record found by its timestamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Its offset.
+    pub offset: Offset,
+    /// Its timestamp.
+    pub timestamp: TimestampMs,
+    /// The leader epoch in which it was written.
+    pub leader_epoch: LeaderEpoch,
+}
+
+impl<P: Platform> Log<P> {
+    /// The first record below `below` that is not older than `timestamp`.
+    pub async fn offset_for_timestamp(
+        &self,
+        timestamp: TimestampMs,
+        below: Offset,
+    ) -> Result<Option<Found>> {
+        let segments: Vec<_> = self.segments.borrow().iter().cloned().collect();
+        for segment in segments {
+            if segment.base >= below {
+                break;
+            }
+            let Some(largest) = self.largest_timestamp(&segment).await? else {
+                continue;
+            };
+            if largest.0 < timestamp {
+                continue;
+            }
+            if let Some(found) = self.first_not_older(&segment, timestamp, below).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first of the records with the largest timestamp, if it lies below `below`.
+    pub async fn max_timestamp(&self, below: Offset) -> Result<Option<Found>> {
+        let segments: Vec<_> = self.segments.borrow().iter().cloned().collect();
+        let mut best: Option<(TimestampMs, Rc<Segment<P>>)> = None;
+        for segment in segments {
+            if let Some((timestamp, _)) = self.largest_timestamp(&segment).await?
+                && best
+                    .as_ref()
+                    .is_none_or(|(largest, _)| timestamp > *largest)
+            {
+                best = Some((timestamp, segment));
+            }
+        }
+        match best {
+            Some((timestamp, segment)) => self.first_not_older(&segment, timestamp, below).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The transactions with records in the range that were aborted, by what the segments' indexes say. Sorted by nothing.
+    pub async fn aborted_transactions(
+        &self,
+        from: Offset,
+        below: Offset,
+    ) -> Result<Vec<AbortedTxn>> {
+        let mut aborted = Vec::new();
+        let mut at = from;
+        while let Some(segment) = self.segment_with(at) {
+            self.load(&segment).await?;
+            let done = match segment.loaded.borrow().as_ref() {
+                Some(loaded) => loaded.aborted.collect(from, below, &mut aborted),
+                None => false,
+            };
+            if done {
+                break;
+            }
+            at = segment.next.get();
+        }
+        Ok(aborted)
+    }
+
+    /// The largest timestamp of a segment and the last offset of its batch.
+    pub(super) async fn largest_timestamp(
+        &self,
+        segment: &Rc<Segment<P>>,
+    ) -> Result<Option<(TimestampMs, Offset)>> {
+        if segment.largest.get() == Largest::Unknown {
+            self.load(segment).await?;
+        }
+        Ok(match segment.largest.get() {
+            Largest::At(entry) => Some((entry.timestamp, entry.offset)),
+            Largest::None | Largest::Unknown => None,
+        })
+    }
+
+    async fn first_not_older(
+        &self,
+        segment: &Rc<Segment<P>>,
+        timestamp: TimestampMs,
+        below: Offset,
+    ) -> Result<Option<Found>> {
+        self.load(segment).await?;
+        let position = match segment.loaded.borrow().as_ref() {
+            Some(loaded) => {
+                let entry = loaded.indexes.times.lookup(timestamp);
+                let offset = entry.offset.max(self.log_start.get());
+                u64::from(loaded.indexes.offsets.lookup(offset).position)
+            }
+            None => 0,
+        };
+        let mut position = position;
+        while let Some((at, header)) = self
+            .next_batch_not_older(segment, position, timestamp)
+            .await?
+        {
+            if header.base_offset >= below {
+                break;
+            }
+            let batch = self.batch_at(segment, at, header.size_bytes).await?;
+            if let Some(found) = self.first_record(segment, at, &batch, timestamp, below)? {
+                return Ok(Some(found));
+            }
+            position = at + header.size_bytes as u64;
+        }
+        Ok(None)
+    }
+
+    fn first_record(
+        &self,
+        segment: &Segment<P>,
+        position: u64,
+        batch: &Bytes,
+        timestamp: TimestampMs,
+        below: Offset,
+    ) -> Result<Option<Found>> {
+        let corrupt = |reason| Error::Corrupt {
+            path: segment.path(Role::Log),
+            position,
+            reason,
+        };
+        let records = record::records(batch).map_err(|_| corrupt("the records cannot be read"))?;
+        let leader_epoch = records.header().leader_epoch;
+        for found in records {
+            let found = found.map_err(|_| corrupt("a record cannot be read"))?;
+            if found.offset >= below {
+                return Ok(None);
+            }
+            if found.timestamp >= timestamp && found.offset >= self.log_start.get() {
+                let (offset, timestamp) = (found.offset, found.timestamp);
+                return Ok(Some(Found {
+                    offset,
+                    timestamp,
+                    leader_epoch,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first batch from `position` on whose largest timestamp is not older.
+    async fn next_batch_not_older(
+        &self,
+        segment: &Segment<P>,
+        mut position: u64,
+        timestamp: TimestampMs,
+    ) -> Result<Option<(u64, BatchHeader)>> {
+        let path = segment.path(Role::Log);
+        let written = segment.written.get();
+        if position < segment.tail.borrow().resident_from() {
+            let file = segment.file(self.store.disk()).await?;
+            let mut scan = Scan::new(&file, position, written, WALK_BYTES);
+            while scan.position() < written {
+                let at = scan.position();
+                match scan.header().await.map_err(Error::io("read", &path))? {
+                    Some(header) if header.magic == MAGIC => {
+                        if header.max_timestamp >= timestamp {
+                            return Ok(Some((at, header)));
+                        }
+                        scan.skip(&header);
+                    }
+                    _ => {
+                        let reason = "no batch begins here";
+                        return Err(Error::Corrupt {
+                            path,
+                            position: at,
+                            reason,
+                        });
+                    }
+                }
+            }
+            position = scan.position();
+        }
+        while let Some(header) = segment.resident_header(position) {
+            if header.max_timestamp >= timestamp {
+                return Ok(Some((position, header)));
+            }
+            position += header.size_bytes as u64;
+        }
+        Ok(None)
+    }
+
+    /// A whole batch, from memory or from the file.
+    async fn batch_at(&self, segment: &Segment<P>, position: u64, len: usize) -> Result<Bytes> {
+        let range = position..position + len as u64;
+        if position >= segment.tail.borrow().resident_from() {
+            let slices = segment.tail.borrow().slices(range);
+            if let Some(slices) = slices {
+                return Ok(match <[Bytes; 1]>::try_from(slices) {
+                    Ok([only]) => only,
+                    Err(slices) => slices.concat().into(),
+                });
+            }
+        }
+        let path = segment.path(Role::Log);
+        let file = segment.file(self.store.disk()).await?;
+        let batch = file
+            .read_at(position, len)
+            .await
+            .map_err(Error::io("read", &path))?;
+        let header = BatchHeader::parse(&batch).filter(|header| header.size_bytes == batch.len());
+        if header.is_none_or(|header| wire::batch::crc_of(&batch) != header.crc) {
+            return Err(Error::Corrupt {
+                path,
+                position,
+                reason: "the CRC is wrong",
+            });
+        }
+        Ok(batch)
+    }
+}

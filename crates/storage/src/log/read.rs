@@ -1,0 +1,532 @@
+//! Reading batches: from memory when they are resident, else from the file, whole and checked, as they were stored.
+//!
+//! A read looks up a position (memory only), then needs at most one file read besides a short walk to the first batch.
+//! Sequential readers are recognized by the offset at which they come back: no lookup, and bytes read ahead.
+//! Invariants: bytes from a disk are served only after their headers and CRCs were found right; bytes from memory were
+//! checked when they came in. A segment that is deleted meanwhile stays readable for those who found it before.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use platform::Platform;
+use platform::disk::DiskFile;
+use wire::batch::{self, BatchHeader};
+use wire::types::Offset;
+
+use super::Log;
+use crate::error::{Error, Result};
+use crate::segment::load;
+use crate::segment::naming::Role;
+use crate::segment::scan::{MAGIC, Scan};
+use crate::segment::{File, Segment};
+
+/// Readers whose position is remembered, for each log.
+const CURSORS_MAX: usize = 8;
+/// Bytes of one read of a walk over headers.
+const WALK_BYTES: usize = 16 << 10;
+
+/// Where sequential readers will come back.
+#[derive(Default)]
+pub(super) struct Readers {
+    /// The most recent last.
+    cursors: RefCell<VecDeque<Cursor>>,
+    /// Grows when positions lose their meaning.
+    generation: Cell<u64>,
+}
+
+struct Cursor {
+    /// The offset after what was read.
+    next: Offset,
+    /// Base offset of the segment.
+    base: Offset,
+    /// Position in it.
+    position: u64,
+    ahead: Ahead,
+}
+
+/// Bytes that follow a cursor, not checked yet; counted as long as they are kept.
+#[derive(Default)]
+struct Ahead {
+    bytes: Bytes,
+    counted: Option<Rc<Cell<usize>>>,
+}
+
+impl Ahead {
+    fn new(bytes: Bytes, counter: &Rc<Cell<usize>>) -> Self {
+        counter.set(counter.get() + bytes.len());
+        Self {
+            bytes,
+            counted: Some(Rc::clone(counter)),
+        }
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        if let Some(counter) = &self.counted {
+            counter.set(counter.get().saturating_sub(self.bytes.len()));
+        }
+    }
+}
+
+impl Readers {
+    pub(super) fn forget(&self) {
+        self.cursors.borrow_mut().clear();
+        self.generation.set(self.generation.get() + 1);
+    }
+
+    fn take(&self, next: Offset, base: Offset) -> Option<Cursor> {
+        let mut cursors = self.cursors.borrow_mut();
+        let at = cursors
+            .iter()
+            .position(|cursor| cursor.next == next && cursor.base == base)?;
+        cursors.remove(at)
+    }
+
+    fn put(&self, cursor: Cursor) {
+        let mut cursors = self.cursors.borrow_mut();
+        if cursors.len() >= CURSORS_MAX {
+            cursors.pop_front();
+        }
+        cursors.push_back(cursor);
+    }
+}
+
+/// What is wanted.
+#[derive(Clone, Copy)]
+struct Wanted {
+    from: Offset,
+    below: Offset,
+    bytes_max: usize,
+    at_least_one: bool,
+}
+
+/// How a read is answered.
+enum Plan<P: Platform> {
+    Nothing,
+    Memory(Vec<Bytes>),
+    /// The segment's indexes are needed first.
+    Load(Rc<Segment<P>>),
+    /// The file has it, from `position` on; `cursor` if that is exactly where a sequential reader comes back.
+    File {
+        segment: Rc<Segment<P>>,
+        position: u64,
+        cursor: Option<Cursor>,
+    },
+}
+
+impl<P: Platform> Log<P> {
+    /// Reads whole batches from the one that holds `from` on, of which the first may begin before `from`, all of them
+    /// below `below`; at most `bytes_max` bytes, but with `at_least_one` the first batch whatever its size. Nothing when
+    /// there is nothing between the two offsets; fewer bytes than there are at the end of a segment.
+    pub async fn read(
+        &self,
+        from: Offset,
+        below: Offset,
+        bytes_max: usize,
+        at_least_one: bool,
+    ) -> Result<Vec<Bytes>> {
+        let below = below.min(self.end.get());
+        let wanted = Wanted {
+            from,
+            below,
+            bytes_max,
+            at_least_one,
+        };
+        loop {
+            let metrics = &self.store.shared.metrics;
+            match self.plan_read(wanted)? {
+                Plan::Nothing => return Ok(Vec::new()),
+                Plan::Memory(slices) => {
+                    metrics.cache_hits.inc();
+                    return Ok(slices);
+                }
+                Plan::Load(segment) => self.load(&segment).await?,
+                Plan::File {
+                    segment,
+                    position,
+                    cursor,
+                } => {
+                    metrics.cache_misses.inc();
+                    let read = self.read_file(wanted, &segment, position, cursor).await;
+                    if let Err(Error::Corrupt { .. }) = &read {
+                        metrics.corruptions.inc();
+                    }
+                    return read.map(|bytes| {
+                        if bytes.is_empty() {
+                            vec![]
+                        } else {
+                            vec![bytes]
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    /// How many bytes a read between the two offsets would find, at most `max`: an estimate without I/O, never 0 when
+    /// there is something.
+    pub fn available_bytes(&self, from: Offset, below: Offset, max: usize) -> usize {
+        let below = below.min(self.end.get());
+        if from >= below {
+            return 0;
+        }
+        let max_bytes = max as u64;
+        let mut bytes = 0;
+        let segments = self.segments.borrow();
+        let first = segments.partition_point(|segment| segment.next.get() <= from);
+        for segment in segments.range(first..) {
+            if segment.base >= below || bytes >= max_bytes {
+                break;
+            }
+            let start = segment.estimate(from);
+            let end = if below >= segment.next.get() {
+                segment.size.get()
+            } else {
+                segment.estimate(below)
+            };
+            bytes += end.saturating_sub(start);
+        }
+        usize::try_from(bytes.clamp(1, max_bytes.max(1))).unwrap_or(usize::MAX)
+    }
+
+    fn plan_read(&self, wanted: Wanted) -> Result<Plan<P>> {
+        let Wanted { from, below, .. } = wanted;
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        let (start, end) = (self.log_start.get(), self.end.get());
+        if from < start || from > end {
+            return Err(Error::OutOfRange {
+                offset: from,
+                start,
+                end,
+            });
+        }
+        if from >= below {
+            return Ok(Plan::Nothing);
+        }
+        let Some(segment) = self.segment_with(from) else {
+            return Ok(Plan::Nothing);
+        };
+        let cursor = self.readers.take(from, segment.base);
+        let position = match (&cursor, segment.floor(from)) {
+            (Some(cursor), _) => cursor.position,
+            (None, Some(position)) => position,
+            (None, None) => return Ok(Plan::Load(segment)),
+        };
+        if position >= segment.tail.borrow().resident_from() {
+            return Ok(segment
+                .slice_resident(position, wanted)
+                .map_or(Plan::Nothing, Plan::Memory));
+        }
+        Ok(Plan::File {
+            segment,
+            position,
+            cursor,
+        })
+    }
+
+    /// The segment that holds `offset`, or the first one after it.
+    pub(super) fn segment_with(&self, offset: Offset) -> Option<Rc<Segment<P>>> {
+        let segments = self.segments.borrow();
+        let at = segments.partition_point(|segment| segment.next.get() <= offset);
+        segments.get(at).cloned()
+    }
+
+    /// Loads the indexes of a sealed segment.
+    pub(super) async fn load(&self, segment: &Rc<Segment<P>>) -> Result<()> {
+        if segment.loaded.borrow().is_some() {
+            return Ok(());
+        }
+        let disk = self.store.disk();
+        let options = self.index_options();
+        let loaded = match load::indexes_of(disk, segment, options).await? {
+            Some(loaded) => loaded,
+            None => {
+                let file = segment.file(disk).await?;
+                load::rebuild(disk, segment, &file, options).await?
+            }
+        };
+        segment
+            .largest
+            .set(loaded.indexes.largest_timestamp().into());
+        *segment.loaded.borrow_mut() = Some(loaded);
+        self.store.note_loaded(segment);
+        Ok(())
+    }
+
+    async fn read_file(
+        &self,
+        wanted: Wanted,
+        segment: &Rc<Segment<P>>,
+        position: u64,
+        cursor: Option<Cursor>,
+    ) -> Result<Bytes> {
+        let generation = self.readers.generation.get();
+        let file = segment.file(self.store.disk()).await?;
+        let end = segment.written.get();
+        let sequential = cursor.is_some();
+        let position = if sequential {
+            position
+        } else {
+            match walk_to(segment, &file, position, end, wanted.from).await? {
+                Some(position) => position,
+                None => return Ok(Bytes::new()),
+            }
+        };
+        let mut ahead = cursor.map(|mut cursor| std::mem::take(&mut cursor.ahead));
+        let mut bytes = ahead
+            .as_mut()
+            .map(|ahead| ahead.bytes.clone())
+            .unwrap_or_default();
+        drop(ahead);
+        if first_size(&bytes).is_none_or(|size| size > bytes.len()) {
+            bytes = self
+                .read_range(segment, &file, position, end, wanted, sequential)
+                .await?;
+        }
+        let taken = take_checked(&bytes, wanted, position, segment)?;
+        let Some((len, next)) = taken else {
+            return Ok(Bytes::new());
+        };
+        if generation == self.readers.generation.get() {
+            let rest = bytes.slice(len..);
+            let rest = if rest.is_empty() { Bytes::new() } else { rest };
+            self.readers.put(Cursor {
+                next,
+                base: segment.base,
+                position: position + len as u64,
+                ahead: Ahead::new(rest, &self.store.shared.read_ahead_bytes),
+            });
+        }
+        Ok(bytes.slice(..len))
+    }
+
+    /// Reads what is wanted, or the first batch if that is more and wanted at any price, or more for a sequential reader.
+    async fn read_range(
+        &self,
+        segment: &Segment<P>,
+        file: &File<P>,
+        position: u64,
+        end: u64,
+        wanted: Wanted,
+        sequential: bool,
+    ) -> Result<Bytes> {
+        let options = &self.store.shared.options;
+        let room = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
+        let kept = self.store.shared.read_ahead_bytes.get();
+        let may_keep =
+            sequential && kept + options.read_ahead_bytes_max <= options.cache_bytes_max / 4;
+        let ahead = if may_keep {
+            options.read_ahead_bytes_max
+        } else {
+            0
+        };
+        let len = wanted.bytes_max.max(WALK_BYTES).max(ahead).min(room);
+        let path = segment.path(Role::Log);
+        let bytes = file
+            .read_at(position, len)
+            .await
+            .map_err(Error::io("read", &path))?;
+        self.store
+            .shared
+            .metrics
+            .read_bytes
+            .inc_by(bytes.len() as u64);
+        match first_size(&bytes) {
+            Some(size) if size > bytes.len() && wanted.at_least_one && size <= room => {
+                let bytes = file
+                    .read_at(position, size)
+                    .await
+                    .map_err(Error::io("read", &path))?;
+                self.store
+                    .shared
+                    .metrics
+                    .read_bytes
+                    .inc_by(bytes.len() as u64);
+                Ok(bytes)
+            }
+            _ => Ok(bytes),
+        }
+    }
+}
+
+impl<P: Platform> Segment<P> {
+    /// Position at or before the batch that holds `offset`; `None` when the indexes have to be loaded first.
+    pub(crate) fn floor(&self, offset: Offset) -> Option<u64> {
+        if offset <= self.base {
+            return Some(0);
+        }
+        let loaded = self.loaded.borrow();
+        let loaded = loaded.as_ref()?;
+        Some(u64::from(loaded.indexes.offsets.lookup(offset).position))
+    }
+
+    /// A guess at the position of `offset`, exact where the batches are resident.
+    fn estimate(&self, offset: Offset) -> u64 {
+        if offset <= self.base {
+            return 0;
+        }
+        if offset >= self.next.get() {
+            return self.size.get();
+        }
+        let Some(floor) = self.floor(offset) else {
+            let part = offset.since(self.base) as f64 / self.next.get().since(self.base) as f64;
+            return (self.size.get() as f64 * part) as u64;
+        };
+        let mut position = floor;
+        while let Some(header) = self.resident_header(position) {
+            if header.next_offset() > offset {
+                break;
+            }
+            position += header.size_bytes as u64;
+        }
+        position
+    }
+
+    /// The wanted batches, all of which are resident from `position` on, or `None` when there are none.
+    fn slice_resident(&self, mut position: u64, wanted: Wanted) -> Option<Vec<Bytes>> {
+        let mut first = self.resident_header(position)?;
+        while first.next_offset() <= wanted.from {
+            position += first.size_bytes as u64;
+            first = self.resident_header(position)?;
+        }
+        let first_end = position + first.size_bytes as u64;
+        if first.next_offset() > wanted.below {
+            return None;
+        }
+        let limit = position + wanted.bytes_max as u64;
+        if first_end > limit {
+            return if wanted.at_least_one {
+                self.tail.borrow().slices(position..first_end)
+            } else {
+                None
+            };
+        }
+        let all = wanted.below >= self.next.get() && self.size.get() <= limit;
+        let end = if all {
+            self.size.get()
+        } else {
+            self.boundary(first_end, limit, wanted.below)
+        };
+        self.tail.borrow().slices(position..end)
+    }
+
+    /// End of the last batch that ends at or before `limit` and below the offset, walking from `end`, the end of one.
+    fn boundary(&self, mut end: u64, limit: u64, below: Offset) -> u64 {
+        if let Some(loaded) = self.loaded.borrow().as_ref() {
+            let offsets = &loaded.indexes.offsets;
+            let by_offset = u64::from(offsets.lookup(below).position);
+            let by_bytes = u32::try_from(limit).map_or(by_offset, |limit| {
+                u64::from(offsets.last_at_or_before(limit).position)
+            });
+            end = end.max(by_offset.min(by_bytes));
+        }
+        while let Some(header) = self.resident_header(end) {
+            let next_end = end + header.size_bytes as u64;
+            if next_end > limit || header.next_offset() > below {
+                break;
+            }
+            end = next_end;
+        }
+        end
+    }
+}
+
+/// The position of the batch that holds `offset`, walking from `position`; `None` when there is none before `end`.
+pub(super) async fn walk_to<P: Platform>(
+    segment: &Segment<P>,
+    file: &File<P>,
+    position: u64,
+    end: u64,
+    offset: Offset,
+) -> Result<Option<u64>> {
+    let mut scan = Scan::new(file, position, end, WALK_BYTES);
+    let path = segment.path(Role::Log);
+    while scan.position() < end {
+        let position = scan.position();
+        match scan.header().await.map_err(Error::io("read", &path))? {
+            Some(header) if header.magic == MAGIC && header.last_offset_delta >= 0 => {
+                if header.next_offset() > offset {
+                    return Ok(Some(position));
+                }
+                scan.skip(&header);
+            }
+            _ => {
+                return Err(Error::Corrupt {
+                    path,
+                    position,
+                    reason: "no batch begins here",
+                });
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Size of the batch that `bytes` begin with.
+fn first_size(bytes: &[u8]) -> Option<usize> {
+    BatchHeader::parse(bytes).map(|header| header.size_bytes)
+}
+
+/// How many of `bytes` are whole, undamaged batches that are wanted, and the offset after them; `None` when the first
+/// batch is not wanted. Damage in the first batch is an error, damage in a later one ends what is taken.
+fn take_checked<P: Platform>(
+    bytes: &Bytes,
+    wanted: Wanted,
+    position: u64,
+    segment: &Segment<P>,
+) -> Result<Option<(usize, Offset)>> {
+    let mut len = 0;
+    let mut next = wanted.from;
+    loop {
+        let rest = bytes.get(len..).unwrap_or_default();
+        let damage = match BatchHeader::parse(rest) {
+            None if len > 0 => None,
+            None => Some("no batch begins here"),
+            Some(header) if len > 0 && header.next_offset() > wanted.below => None,
+            Some(header) => {
+                let end = len.saturating_add(header.size_bytes);
+                let too_much = end > wanted.bytes_max && !(len == 0 && wanted.at_least_one);
+                match rest.get(..header.size_bytes) {
+                    None if len > 0 || too_much => None,
+                    None => Some("a batch is longer than the rest of the segment"),
+                    Some(_) if too_much => None,
+                    Some(batch) => match damage_of(&header, batch, next) {
+                        None if header.next_offset() > wanted.below => None,
+                        None => {
+                            len = end;
+                            next = header.next_offset();
+                            continue;
+                        }
+                        damage => damage,
+                    },
+                }
+            }
+        };
+        return match damage {
+            Some(reason) if len == 0 => Err(Error::Corrupt {
+                path: segment.path(Role::Log),
+                position,
+                reason,
+            }),
+            _ => Ok((len > 0).then_some((len, next))),
+        };
+    }
+}
+
+/// What is wrong with a whole batch in which `from` or something after it is expected.
+fn damage_of(header: &BatchHeader, batch: &[u8], from: Offset) -> Option<&'static str> {
+    if header.magic != MAGIC {
+        Some("unknown format version")
+    } else if header.last_offset_delta < 0 || header.next_offset() <= from {
+        Some("another offset was expected")
+    } else if batch::crc_of(batch) != header.crc {
+        Some("the CRC is wrong")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,558 @@
+//! Finding out, at the start, what a log consists of and where it ends.
+//!
+//! After a clean stop lengths and indexes are trusted; only what the last index entry leaves open is looked at. After a
+//! crash everything below the recovery point is trusted, the rest is read, batch by batch, and the log ends at the first
+//! position where no valid batch follows: right length, format, CRC, offset, and an epoch that does not fall. What comes
+//! after is cut off, segments after it are removed, so that nothing stale can ever be taken for a batch later.
+//! Producers are restored from the newest snapshot that is not past the trusted part, and the batches after it.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use platform::Platform;
+use platform::disk::{BLOCK_BYTES, Disk, DiskFile};
+use wire::batch::BatchHeader;
+use wire::types::{LeaderEpoch, Offset};
+
+use super::append::marker_of;
+use super::epoch_cache::EpochCache;
+use super::indexes::{IndexOptions, Indexes};
+use super::open::{Folder, remove};
+use super::producer_state::{ProducerStates, snapshot};
+use super::txn_index::TxnIndex;
+use crate::error::{Error, Result};
+use crate::options::{LogOptions, OpenAs};
+use crate::segment::naming::{Role, file_path};
+use crate::segment::scan::{Expected, Scan};
+use crate::segment::tail::Tail;
+use crate::segment::{File, Loaded, Segment, load};
+use crate::store::Store;
+
+/// Bytes of one read while batches are verified.
+const VERIFY_BYTES: usize = 1 << 20;
+/// Bytes of one read while only headers are looked at.
+const WALK_BYTES: usize = 16 << 10;
+
+/// A log's state as found.
+pub(super) struct Recovered<P: Platform> {
+    pub(super) segments: VecDeque<Rc<Segment<P>>>,
+    pub(super) log_start: Offset,
+    pub(super) end: Offset,
+    pub(super) recovery_point: Offset,
+    pub(super) epochs: EpochCache,
+    pub(super) epochs_changed: bool,
+    pub(super) producers: ProducerStates,
+    /// Bytes that had to be verified.
+    pub(super) scanned_bytes: u64,
+}
+
+/// A recovery under way.
+struct Recovery<'a, P: Platform> {
+    store: &'a Store<P>,
+    folder: &'a Folder,
+    options: &'a LogOptions,
+    clean: bool,
+    epochs: EpochCache,
+    producers: ProducerStates,
+    scanned_bytes: u64,
+    now_ms: i64,
+}
+
+/// How one segment turned out.
+struct Checked {
+    size: u64,
+    expected: Expected,
+    /// All bytes of the file are batches.
+    whole: bool,
+}
+
+/// Recovers the log in `folder`.
+pub(super) async fn recover<P: Platform>(
+    store: &Store<P>,
+    folder: &Folder,
+    options: &LogOptions,
+    how: OpenAs,
+    epochs: EpochCache,
+) -> Result<Recovered<P>> {
+    let trusted = if how.clean {
+        Offset(i64::MAX)
+    } else {
+        how.recovery_point
+    };
+    let before = epochs.clone();
+    let recovery = |clean, epochs| Recovery {
+        store,
+        folder,
+        options,
+        clean,
+        epochs,
+        producers: ProducerStates::new(how.log_start),
+        scanned_bytes: 0,
+        now_ms: store.clock().wall_ms(),
+    };
+    let mut recovered = recovery(how.clean, epochs.clone())
+        .run(trusted, how)
+        .await?;
+    if recovered.is_none() && how.clean {
+        tracing::warn!(folder = %folder.path.display(),
+            "the log does not end as a clean stop leaves it and is checked");
+        recovered = recovery(false, epochs).run(how.recovery_point, how).await?;
+    }
+    let mut recovered = recovered.ok_or(Error::Corrupt {
+        path: folder.path.to_path_buf(),
+        position: 0,
+        reason: "the log cannot be recovered",
+    })?;
+    recovered.epochs.truncate_from_end(recovered.end);
+    recovered.epochs.truncate_from_start(recovered.log_start);
+    recovered.epochs_changed = recovered.epochs != before;
+    store
+        .shared
+        .metrics
+        .recovered_bytes
+        .inc_by(recovered.scanned_bytes);
+    Ok(recovered)
+}
+
+impl<P: Platform> Recovery<'_, P> {
+    /// `None` when the log is not what a clean stop leaves.
+    async fn run(mut self, trusted: Offset, how: OpenAs) -> Result<Option<Recovered<P>>> {
+        let bases: Vec<Offset> = self.folder.logs.keys().copied().collect();
+        let Some(&first) = bases.first() else {
+            return Ok(Some(self.empty(how.log_start)));
+        };
+        let opened = bases
+            .partition_point(|base| *base <= trusted)
+            .saturating_sub(1);
+        let mut segments = self.sealed(&bases, opened);
+        let (last, indexes, start) = self.starting_point(&bases, opened, trusted).await?;
+        // Without its indexes, a segment's aborted transactions are found again by replaying all of it.
+        let snapshot_max = if start.position == 0 {
+            last.base
+        } else {
+            trusted
+        };
+        self.restore_producers(&segments, &last, start, snapshot_max)
+            .await?;
+        let mut expected = start.expected;
+        let mut next_segment = Some((last, indexes, start.position));
+        let mut at = opened;
+        while let Some((segment, mut loaded, position)) = next_segment.take() {
+            let checked = self
+                .check(&segment, &mut loaded, position, expected)
+                .await?;
+            if self.clean && !checked.whole {
+                return Ok(None);
+            }
+            expected = checked.expected;
+            self.settle(&segment, loaded, &checked).await?;
+            segments.push_back(Rc::clone(&segment));
+            at += 1;
+            let Some(&base) = bases.get(at) else { break };
+            // With a gap before it, a segment follows only what is known to be all of the one before.
+            let gap = self.options.compact && checked.whole && base > expected.offset;
+            if base != expected.offset && !gap {
+                self.discard(bases.get(at..).unwrap_or_default()).await?;
+                break;
+            }
+            segment.rolled.set(true);
+            segment.next.set(base);
+            expected.offset = base;
+            let loaded = Loaded {
+                indexes: Indexes::new(base, self.index_options()),
+                aborted: TxnIndex::new(),
+            };
+            next_segment = Some((self.stored(base, base), loaded, 0));
+        }
+        let end = expected.offset;
+        if self.producers.end() > end && self.clean {
+            return Ok(None);
+        }
+        let log_start = how.log_start.max(first);
+        if log_start > end {
+            tracing::warn!(folder = %self.folder.path.display(), %end, %log_start,
+                "the log ends before its start offset and begins anew there");
+            self.discard(&bases).await?;
+            return Ok(Some(self.empty(log_start)));
+        }
+        self.prepare_active(&segments).await?;
+        self.producers.advance_log_start(log_start);
+        let recovery_point = if self.clean {
+            end
+        } else {
+            how.recovery_point.min(end)
+        };
+        Ok(Some(self.finish(segments, log_start, end, recovery_point)))
+    }
+
+    fn finish(
+        self,
+        segments: VecDeque<Rc<Segment<P>>>,
+        log_start: Offset,
+        end: Offset,
+        recovery_point: Offset,
+    ) -> Recovered<P> {
+        Recovered {
+            segments,
+            log_start,
+            end,
+            recovery_point,
+            epochs: self.epochs,
+            epochs_changed: false,
+            producers: self.producers,
+            scanned_bytes: self.scanned_bytes,
+        }
+    }
+
+    fn index_options(&self) -> IndexOptions {
+        IndexOptions {
+            interval_bytes: self.options.index_interval_bytes,
+            bytes_max: self.options.index_bytes_max,
+        }
+    }
+
+    /// A log without records.
+    fn empty(mut self, base: Offset) -> Recovered<P> {
+        let loaded = Loaded {
+            indexes: Indexes::new(base, self.index_options()),
+            aborted: TxnIndex::new(),
+        };
+        let path = Rc::clone(&self.folder.path);
+        let segment = Rc::new(Segment::fresh(path, base, loaded, self.now_ms));
+        self.producers = ProducerStates::new(base);
+        self.epochs.clear();
+        self.finish(VecDeque::from([segment]), base, base, base)
+    }
+
+    fn stored(&self, base: Offset, next: Offset) -> Rc<Segment<P>> {
+        let size = self.folder.logs.get(&base).copied().unwrap_or(0);
+        let path = Rc::clone(&self.folder.path);
+        let segment = Segment::stored(path, base, next, size, None, self.now_ms);
+        segment.named.set(true);
+        Rc::new(segment)
+    }
+
+    /// The segments before the `opened`-th, trusted as they are.
+    fn sealed(&self, bases: &[Offset], opened: usize) -> VecDeque<Rc<Segment<P>>> {
+        let pairs = bases.iter().zip(bases.iter().skip(1)).take(opened);
+        pairs
+            .map(|(&base, &next)| {
+                let segment = self.stored(base, next);
+                segment.rolled.set(true);
+                segment.sealed.set(true);
+                segment
+            })
+            .collect()
+    }
+
+    /// The first segment to be looked at, what its index says of the trusted part, and where the rest begins.
+    async fn starting_point(
+        &self,
+        bases: &[Offset],
+        opened: usize,
+        trusted: Offset,
+    ) -> Result<(Rc<Segment<P>>, Loaded, Start)> {
+        let base = bases.get(opened).copied().unwrap_or(Offset::ZERO);
+        let segment = self.stored(base, base);
+        let epoch = |offset| {
+            self.epochs
+                .epoch_at(offset)
+                .unwrap_or(LeaderEpoch(i32::MIN))
+        };
+        let gaps = self.options.compact;
+        let mut start = Start {
+            position: 0,
+            expected: Expected {
+                offset: base,
+                gaps,
+                epoch: LeaderEpoch(i32::MIN),
+            },
+        };
+        let disk = self.store.disk();
+        if trusted > base
+            && let Some(mut loaded) = load::indexes_of(disk, &segment, self.index_options()).await?
+        {
+            let entry = loaded.indexes.offsets.lookup(trusted);
+            let position = u64::from(entry.position);
+            let file = segment.file(disk).await?;
+            let path = segment.path(Role::Log);
+            let mut scan = Scan::new(&file, position, segment.size.get(), WALK_BYTES);
+            let header = scan.header().await.map_err(Error::io("read", &path))?;
+            if let Some(header) = header
+                && header.magic == crate::segment::scan::MAGIC
+                && (position == 0 || header.last_offset() == entry.offset)
+                && (self.clean
+                    || scan
+                        .crc_is_right(&header)
+                        .await
+                        .map_err(Error::io("read", &path))?)
+            {
+                start.position = position;
+                let epoch = epoch(header.base_offset);
+                start.expected = Expected {
+                    offset: header.base_offset,
+                    gaps,
+                    epoch,
+                };
+                // The entry's own batch is noted again when it is checked.
+                loaded.indexes.truncate_to(header.base_offset);
+                loaded.aborted.truncate_to(trusted);
+                self.observe_trusted(&segment, &file, &mut loaded, position)
+                    .await?;
+                return Ok((segment, loaded, start));
+            }
+        }
+        let loaded = Loaded {
+            indexes: Indexes::new(base, self.index_options()),
+            aborted: TxnIndex::new(),
+        };
+        Ok((segment, loaded, start))
+    }
+
+    /// Shows the index the batches after its last time entry, whose timestamps it does not know.
+    async fn observe_trusted(
+        &self,
+        segment: &Segment<P>,
+        file: &File<P>,
+        loaded: &mut Loaded,
+        upto: u64,
+    ) -> Result<()> {
+        let from = u64::from(loaded.indexes.observe_from());
+        let mut scan = Scan::new(file, from, upto, WALK_BYTES);
+        let path = segment.path(Role::Log);
+        while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
+            loaded.indexes.observe(&header);
+            scan.skip(&header);
+        }
+        Ok(())
+    }
+
+    /// Restores the producers as of the start of what is to be checked (or later, where that is trusted).
+    async fn restore_producers(
+        &mut self,
+        sealed: &VecDeque<Rc<Segment<P>>>,
+        opened: &Rc<Segment<P>>,
+        start: Start,
+        snapshot_max: Offset,
+    ) -> Result<()> {
+        let disk = self.store.disk();
+        let first = self
+            .folder
+            .logs
+            .keys()
+            .next()
+            .copied()
+            .unwrap_or(Offset::ZERO);
+        let mut offsets = self.folder.snapshots.clone();
+        offsets.retain(|offset| *offset <= snapshot_max);
+        offsets.sort_unstable();
+        self.producers = ProducerStates::new(first);
+        for offset in offsets.into_iter().rev() {
+            let path = file_path(&self.folder.path, offset, Role::Snapshot);
+            let bytes = disk
+                .read_file(&path)
+                .await
+                .map_err(Error::io("read", &path))?;
+            match snapshot::parse(&bytes) {
+                Ok(producers) => {
+                    let expiration_ms = self.options.producer_id_expiration_ms;
+                    self.producers =
+                        ProducerStates::restore(offset, &producers, self.now_ms, expiration_ms);
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(file = %path.display(), %error, "a damaged producer snapshot is not used");
+                }
+            }
+        }
+        // What lies between the snapshot and the start is trusted, so its headers are enough.
+        for segment in sealed.iter().chain([opened]) {
+            let is_opened = Rc::ptr_eq(segment, opened);
+            let next = if is_opened {
+                start.expected.offset
+            } else {
+                segment.next.get()
+            };
+            if next > self.producers.end() {
+                let end = if is_opened {
+                    start.position
+                } else {
+                    segment.size.get()
+                };
+                self.replay_headers(segment, end).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn replay_headers(&mut self, segment: &Segment<P>, end: u64) -> Result<()> {
+        let file = segment.file(self.store.disk()).await?;
+        let path = segment.path(Role::Log);
+        let mut scan = Scan::new(&file, 0, end, WALK_BYTES);
+        while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
+            if header.next_offset() > self.producers.end() {
+                self.replay(&mut scan, &header, None, &path).await?;
+            }
+            scan.skip(&header);
+        }
+        Ok(())
+    }
+
+    async fn replay(
+        &mut self,
+        scan: &mut Scan<'_, File<P>>,
+        header: &BatchHeader,
+        loaded: Option<&mut Loaded>,
+        path: &std::path::Path,
+    ) -> Result<()> {
+        let marker = if header.is_control() {
+            marker_of(&scan.batch(header).await.map_err(Error::io("read", path))?)
+        } else {
+            None
+        };
+        if header.next_offset() > self.producers.end() {
+            let aborted = self.producers.replay(header, marker);
+            if let (Some(aborted), Some(loaded)) = (aborted, loaded) {
+                loaded.aborted.append(aborted);
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks over the batches of a segment from `position` on and takes note of them, up to the first that is not valid.
+    async fn check(
+        &mut self,
+        segment: &Segment<P>,
+        loaded: &mut Loaded,
+        position: u64,
+        mut expected: Expected,
+    ) -> Result<Checked> {
+        let file = segment.file(self.store.disk()).await?;
+        let path = segment.path(Role::Log);
+        let io = |error| Error::io("read", &path)(error);
+        let len = segment.size.get();
+        let window = if self.clean { WALK_BYTES } else { VERIFY_BYTES };
+        let mut scan = Scan::new(&file, position, len, window);
+        while let Some(header) = scan.header().await.map_err(io)? {
+            if expected.refuses(&header).is_some()
+                || (!self.clean && !scan.crc_is_right(&header).await.map_err(io)?)
+            {
+                break;
+            }
+            let at = u32::try_from(scan.position()).unwrap_or(u32::MAX);
+            loaded.indexes.append(&header, at);
+            if self.epochs.epoch_at(header.base_offset) != Some(header.leader_epoch) {
+                self.epochs.assign(header.leader_epoch, header.base_offset);
+            }
+            self.replay(&mut scan, &header, Some(loaded), &path).await?;
+            if segment.first_timestamp.get().is_none() && header.max_timestamp.0 >= 0 {
+                segment.first_timestamp.set(Some(header.max_timestamp.0));
+            }
+            expected = expected.after(&header);
+            scan.skip(&header);
+        }
+        let size = scan.position();
+        if !self.clean {
+            self.scanned_bytes += size - position;
+        }
+        Ok(Checked {
+            size,
+            expected,
+            whole: size == len,
+        })
+    }
+
+    /// Gives a checked segment its state, and its file the length of its batches, durably.
+    async fn settle(&self, segment: &Segment<P>, loaded: Loaded, checked: &Checked) -> Result<()> {
+        let len = segment.size.get();
+        segment.size.set(checked.size);
+        segment.written.set(checked.size);
+        segment.synced.set(checked.size);
+        segment.allocated.set(checked.size);
+        segment.next.set(checked.expected.offset);
+        segment
+            .largest
+            .set(loaded.indexes.largest_timestamp().into());
+        *segment.loaded.borrow_mut() = Some(loaded);
+        if self.clean {
+            return Ok(());
+        }
+        let path = segment.path(Role::Log);
+        let file = segment.file(self.store.disk()).await?;
+        if !checked.whole {
+            self.store
+                .shared
+                .metrics
+                .truncated_bytes
+                .inc_by(len - checked.size);
+            tracing::info!(file = %path.display(), size = checked.size, len,
+                "cut to the end of the last valid batch");
+            file.set_len(checked.size)
+                .await
+                .map_err(Error::io("cut", &path))?;
+        }
+        // What a killed process had written is there, but it is durable only now.
+        file.sync().await.map_err(Error::io("sync", &path))
+    }
+
+    /// Removes segments that cannot follow what was found.
+    async fn discard(&self, bases: &[Offset]) -> Result<()> {
+        let disk = self.store.disk();
+        for &base in bases.iter().rev() {
+            let file = file_path(&self.folder.path, base, Role::Log);
+            tracing::warn!(file = %file.display(), "a segment after the end of the log is removed");
+            for role in [
+                Role::OffsetIndex,
+                Role::TimeIndex,
+                Role::TxnIndex,
+                Role::Log,
+            ] {
+                remove(disk, &file_path(&self.folder.path, base, role)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what appends to the last segment need: its last partial block, and the time of its first batch.
+    async fn prepare_active(&self, segments: &VecDeque<Rc<Segment<P>>>) -> Result<()> {
+        let disk = self.store.disk();
+        if !self.clean {
+            disk.sync_dir(&self.folder.path)
+                .await
+                .map_err(Error::io("sync", &self.folder.path))?;
+        }
+        let Some(active) = segments.back() else {
+            return Ok(());
+        };
+        let path = active.path(Role::Log);
+        let size = active.size.get();
+        let file = active.file(disk).await?;
+        if size > 0 && active.first_timestamp.get().is_none() {
+            let mut scan = Scan::new(&file, 0, size, BLOCK_BYTES);
+            let header = scan.header().await.map_err(Error::io("read", &path))?;
+            let timestamp = header.map(|header| header.max_timestamp.0);
+            active
+                .first_timestamp
+                .set(timestamp.filter(|timestamp| *timestamp >= 0));
+        }
+        let partial = size % BLOCK_BYTES as u64;
+        let bytes = if partial == 0 {
+            Bytes::new()
+        } else {
+            let len = usize::try_from(partial).unwrap_or(0);
+            file.read_at(size - partial, len)
+                .await
+                .map_err(Error::io("read", &path))?
+        };
+        *active.tail.borrow_mut() = Tail::at(size, bytes);
+        Ok(())
+    }
+}
+
+/// Where the part to be checked begins.
+#[derive(Clone, Copy)]
+struct Start {
+    position: u64,
+    expected: Expected,
+}

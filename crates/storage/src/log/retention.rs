@@ -1,0 +1,181 @@
+//! Where the log starts: deleting old segments by age and size, and deleting records by offset.
+//!
+//! Only segments wholly below the high watermark go. A deleted segment's files are renamed at once and removed later, so
+//! that readers under way finish. The active segment goes like any other when all of it is too old, after a roll.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::Platform;
+use platform::disk::Disk;
+use platform::task;
+use wire::types::Offset;
+
+use super::Log;
+use super::open::remove;
+use crate::error::{Error, Result};
+use crate::options::LogOptions;
+use crate::segment::Segment;
+use crate::segment::naming::{DELETED, Role, file_name, file_path};
+
+/// The files that go with a segment.
+const ROLES: [Role; 5] = [
+    Role::OffsetIndex,
+    Role::TimeIndex,
+    Role::TxnIndex,
+    Role::Snapshot,
+    Role::Log,
+];
+
+impl<P: Platform> Log<P> {
+    /// Deletes the segments that retention and the log start offset allow; says how many.
+    pub async fn retain(&self, now_ms: i64) -> Result<usize> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        let _gate = self
+            .upkeep
+            .gate
+            .acquire()
+            .await
+            .map_err(|_| Error::Closed)?;
+        let options = self.options();
+        let count = self.deletable(&options, now_ms).await?;
+        if count == 0 {
+            return Ok(0);
+        }
+        if count == self.segment_count() {
+            // The name of an empty segment says where the log goes on.
+            let active = self.roll_now(now_ms);
+            let _permit = self.may_write().await?;
+            self.name_segment(&active).await?;
+        }
+        self.delete_first(count).await?;
+        Ok(count)
+    }
+
+    /// How many of the oldest segments may go.
+    async fn deletable(&self, options: &LogOptions, now_ms: i64) -> Result<usize> {
+        let segments: Vec<_> = self.segments.borrow().iter().cloned().collect();
+        let safe = self.high_watermark.get().min(self.durable_offset());
+        let mut excess = match options.retention_bytes {
+            Some(bytes) if options.delete => self.size_bytes().checked_sub(bytes),
+            _ => None,
+        };
+        let mut count = 0;
+        for segment in &segments {
+            let next = segment.next.get();
+            let is_active = count + 1 == segments.len();
+            if next > safe || segment.size.get() == 0 && is_active {
+                break;
+            }
+            let below_start = next <= self.log_start.get() && !is_active;
+            let too_much = excess.is_some_and(|excess| excess >= segment.size.get());
+            if !below_start && !too_much && !self.is_expired(options, segment, now_ms).await? {
+                break;
+            }
+            excess = excess.map(|excess| excess.saturating_sub(segment.size.get()));
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    async fn is_expired(
+        &self,
+        options: &LogOptions,
+        segment: &Rc<Segment<P>>,
+        now_ms: i64,
+    ) -> Result<bool> {
+        let (Some(retention_ms), true) = (options.retention_ms, options.delete) else {
+            return Ok(false);
+        };
+        let largest = self.largest_timestamp(segment).await?;
+        let newest_ms = largest.map_or(segment.born_ms, |(timestamp, _)| timestamp.0);
+        Ok(now_ms.saturating_sub(newest_ms) > retention_ms)
+    }
+
+    /// Deletes the first `count` segments; at least one stays.
+    async fn delete_first(&self, count: usize) -> Result<()> {
+        let deleted: Vec<_> = {
+            let mut segments = self.segments.borrow_mut();
+            let count = count.min(segments.len() - 1);
+            segments.drain(..count).collect()
+        };
+        let start = self
+            .segments
+            .borrow()
+            .front()
+            .map_or(self.log_start.get(), |first| first.base);
+        self.advance_log_start(start);
+        self.store
+            .shared
+            .metrics
+            .segments
+            .dec_by(i64::try_from(deleted.len()).unwrap_or(0));
+        self.flush.note_new_name();
+        self.sync_names().await?;
+        for segment in &deleted {
+            self.delete_files(segment.base).await?;
+        }
+        tracing::info!(partition = %self.partition, segments = deleted.len(), log_start = %self.log_start.get(),
+            "deleted old segments");
+        Ok(())
+    }
+
+    /// Renames a segment's files and has them removed later.
+    async fn delete_files(&self, base: Offset) -> Result<()> {
+        let disk = self.store.disk();
+        let mut renamed = Vec::new();
+        for role in ROLES {
+            let from = file_path(&self.folder, base, role);
+            let to = self
+                .folder
+                .join(format!("{}{DELETED}", file_name(base, role)));
+            match disk.rename(&from, &to).await {
+                Ok(()) => renamed.push(to),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => return Err(Error::io("rename", &from)(error)),
+            }
+        }
+        let delay = Duration::from_millis(self.options().file_delete_delay_ms);
+        let store = self.store.clone();
+        task::spawn(async move {
+            store.clock().sleep(delay).await;
+            for path in renamed {
+                if let Err(error) = remove(store.disk(), &path).await {
+                    // The next start removes it.
+                    tracing::warn!(%error, "a deleted segment's file stays");
+                }
+            }
+            store.shared.room_made.notify_waiters();
+        });
+        Ok(())
+    }
+
+    /// Deletes the records below `offset` (not beyond the high watermark). The owner saves the log start offset; segments
+    /// wholly below it go with the next [`Log::retain`].
+    pub fn set_log_start(&self, offset: Offset) -> Result<()> {
+        let end = self.high_watermark.get();
+        if offset > end {
+            return Err(Error::OutOfRange {
+                offset,
+                start: self.log_start.get(),
+                end,
+            });
+        }
+        self.advance_log_start(offset);
+        Ok(())
+    }
+
+    fn advance_log_start(&self, offset: Offset) {
+        if offset <= self.log_start.get() {
+            return;
+        }
+        self.log_start.set(offset);
+        if self.epochs.borrow_mut().truncate_from_start(offset) {
+            self.epochs_dirty.set(true);
+            self.request_flush();
+        }
+        self.producers.borrow_mut().advance_log_start(offset);
+    }
+}

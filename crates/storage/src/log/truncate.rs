@@ -1,0 +1,351 @@
+//! Cutting the end off a log, when its leader says that it went another way.
+//!
+//! While it is cut the log takes no appends. What is cut is gone from the file, durably, before anything new is written, so
+//! that no stale batch can ever be found behind a new one. Order: producer snapshots past the cut, segments past it (the
+//! last first), then the file that holds it; after a crash in between the log ends somewhere at or past the cut, without a gap.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use platform::Platform;
+use platform::disk::{BLOCK_BYTES, Disk, DiskFile};
+use wire::types::Offset;
+
+use super::Log;
+use super::indexes::Indexes;
+use super::open::remove;
+use super::producer_state::{ProducerStates, snapshot};
+use super::read::walk_to;
+use super::txn_index::TxnIndex;
+use crate::error::{Error, Result};
+use crate::segment::load::{self, Saved};
+use crate::segment::naming::{self, Name, Role, file_path};
+use crate::segment::scan::Scan;
+use crate::segment::tail::Tail;
+use crate::segment::{Loaded, Segment};
+
+/// Bytes of one read of a walk over headers.
+const WALK_BYTES: usize = 16 << 10;
+
+impl<P: Platform> Log<P> {
+    /// Cuts the log so that it ends at `offset`; a batch that holds `offset` goes as a whole. Nothing happens when the log
+    /// ends there or before. Below the log start, everything goes and the log begins anew at `offset`.
+    pub async fn truncate_to(&self, offset: Offset) -> Result<()> {
+        if offset >= self.end.get() {
+            return Ok(());
+        }
+        if offset < self.log_start.get() {
+            return self.truncate_fully_and_start_at(offset).await;
+        }
+        self.held(self.cut(offset)).await
+    }
+
+    /// Deletes everything; the log begins and ends at `offset`.
+    pub async fn truncate_fully_and_start_at(&self, offset: Offset) -> Result<()> {
+        self.held(self.start_anew(offset)).await
+    }
+
+    /// Does something to the files while nobody else does. A failure half-way latches the log.
+    async fn held(&self, change: impl Future<Output = Result<()>>) -> Result<()> {
+        let _gate = self
+            .upkeep
+            .gate
+            .acquire()
+            .await
+            .map_err(|_| Error::Closed)?;
+        self.flush.hold(true);
+        let result = async {
+            self.flush().await?;
+            let _permit = self.may_write().await?;
+            let changed = change.await;
+            if let Err(error) = &changed {
+                self.fail(error);
+            }
+            changed
+        }
+        .await;
+        self.flush.hold(false);
+        self.request_flush();
+        self.tell();
+        result
+    }
+
+    async fn cut(&self, offset: Offset) -> Result<()> {
+        self.remove_snapshots_past(offset).await?;
+        let Some(segment) = self.segment_with(offset) else {
+            return Ok(());
+        };
+        self.load(&segment).await?;
+        self.remove_segments_past(segment.base).await?;
+        let position = self.position_of(&segment, offset).await?;
+        let end = self.cut_segment(&segment, position, offset).await?;
+        self.end.set(end);
+        self.written.set(end);
+        self.durable.set(end);
+        self.high_watermark.set(self.high_watermark.get().min(end));
+        self.recovery_point.set(self.recovery_point.get().min(end));
+        if self.epochs.borrow_mut().truncate_from_end(end) {
+            self.epochs_dirty.set(true);
+        }
+        self.upkeep.truncate_to(end);
+        self.readers.forget();
+        self.rebuild_producers(end).await
+    }
+
+    /// Removes the segments whose base is past `base`, the last first.
+    async fn remove_segments_past(&self, base: Offset) -> Result<()> {
+        loop {
+            let last = self.active();
+            if last.base <= base {
+                break;
+            }
+            for role in [
+                Role::OffsetIndex,
+                Role::TimeIndex,
+                Role::TxnIndex,
+                Role::Log,
+            ] {
+                remove(self.store.disk(), &last.path(role)).await?;
+            }
+            self.segments.borrow_mut().pop_back();
+            self.store.shared.metrics.segments.dec();
+            // One after the other on the disk, too: no gap may be left by a crash.
+            self.flush.note_new_name();
+            self.sync_names().await?;
+        }
+        Ok(())
+    }
+
+    async fn position_of(&self, segment: &Rc<Segment<P>>, offset: Offset) -> Result<u64> {
+        let file = segment.file(self.store.disk()).await?;
+        let floor = segment.floor(offset).unwrap_or(0);
+        let size = segment.size.get();
+        Ok(walk_to(segment, &file, floor, size, offset)
+            .await?
+            .unwrap_or(size))
+    }
+
+    /// Makes `segment` the active one again, `position` bytes long; gives the offset at which it ends.
+    async fn cut_segment(
+        &self,
+        segment: &Rc<Segment<P>>,
+        position: u64,
+        offset: Offset,
+    ) -> Result<Offset> {
+        let disk = self.store.disk();
+        let path = segment.path(Role::Log);
+        segment.sealed.set(false);
+        segment.rolled.set(false);
+        segment.close_file();
+        let file = segment.file(disk).await?;
+        let end = self.end_before(segment, position, offset).await?;
+        file.set_len(position)
+            .await
+            .map_err(Error::io("cut", &path))?;
+        file.sync().await.map_err(Error::io("sync", &path))?;
+        let partial = position % BLOCK_BYTES as u64;
+        let bytes = if partial == 0 {
+            Bytes::new()
+        } else {
+            let len = usize::try_from(partial).unwrap_or(0);
+            file.read_at(position - partial, len)
+                .await
+                .map_err(Error::io("read", &path))?
+        };
+        *segment.tail.borrow_mut() = Tail::at(position, bytes);
+        for cell in [
+            &segment.size,
+            &segment.written,
+            &segment.synced,
+            &segment.allocated,
+        ] {
+            cell.set(position);
+        }
+        segment.next.set(end);
+        if position == 0 {
+            segment.first_timestamp.set(None);
+        }
+        self.cut_indexes(segment, position, end).await
+    }
+
+    /// The offset after the last batch that ends at `position`.
+    async fn end_before(
+        &self,
+        segment: &Segment<P>,
+        position: u64,
+        offset: Offset,
+    ) -> Result<Offset> {
+        let floor = segment.floor(offset.plus(-1)).unwrap_or(0).min(position);
+        let path = segment.path(Role::Log);
+        let file = segment.file(self.store.disk()).await?;
+        let mut scan = Scan::new(&file, floor, position, WALK_BYTES);
+        let mut end = segment.base;
+        while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
+            end = header.next_offset();
+            scan.skip(&header);
+        }
+        Ok(end)
+    }
+
+    async fn cut_indexes(
+        &self,
+        segment: &Rc<Segment<P>>,
+        position: u64,
+        end: Offset,
+    ) -> Result<Offset> {
+        let path = segment.path(Role::Log);
+        let file = segment.file(self.store.disk()).await?;
+        let mut loaded = segment.loaded.borrow_mut().take().unwrap_or(Loaded {
+            indexes: Indexes::new(segment.base, self.index_options()),
+            aborted: TxnIndex::new(),
+        });
+        loaded.indexes.truncate_to(end);
+        loaded.aborted.truncate_to(end);
+        let from = u64::from(loaded.indexes.observe_from());
+        let mut scan = Scan::new(&file, from, position, WALK_BYTES);
+        while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
+            loaded.indexes.observe(&header);
+            scan.skip(&header);
+        }
+        segment
+            .largest
+            .set(loaded.indexes.largest_timestamp().into());
+        *segment.loaded.borrow_mut() = Some(loaded);
+        remove(self.store.disk(), &segment.path(Role::TxnIndex)).await?;
+        let Some(saved) = Saved::of(segment) else {
+            return Err(Error::Closed);
+        };
+        load::save(self.store.disk(), segment, &saved).await?;
+        Ok(end)
+    }
+
+    async fn remove_snapshots_past(&self, offset: Offset) -> Result<()> {
+        for at in self.snapshots_on_disk().await? {
+            if at > offset {
+                remove(
+                    self.store.disk(),
+                    &file_path(&self.folder, at, Role::Snapshot),
+                )
+                .await?;
+            }
+        }
+        self.flush.note_new_name();
+        self.sync_names().await
+    }
+
+    async fn snapshots_on_disk(&self) -> Result<Vec<Offset>> {
+        let listed = self.store.disk().list(&self.folder).await;
+        let entries = listed.map_err(Error::io("list", &self.folder))?;
+        let mut offsets: Vec<_> = entries
+            .iter()
+            .filter_map(|entry| match naming::classify(&entry.name) {
+                Name::Segment(offset, Role::Snapshot) => Some(offset),
+                _ => None,
+            })
+            .collect();
+        offsets.sort_unstable();
+        Ok(offsets)
+    }
+
+    /// Restores the producers as of `end` from the newest snapshot that can be read and the batches after it.
+    async fn rebuild_producers(&self, end: Offset) -> Result<()> {
+        let disk = self.store.disk();
+        let now_ms = self.store.clock().wall_ms();
+        let expiration_ms = self.options().producer_id_expiration_ms;
+        let first = self
+            .segments
+            .borrow()
+            .front()
+            .map_or(end, |first| first.base);
+        let mut states = ProducerStates::new(first);
+        for offset in self.snapshots_on_disk().await?.into_iter().rev() {
+            let path = file_path(&self.folder, offset, Role::Snapshot);
+            let bytes = disk
+                .read_file(&path)
+                .await
+                .map_err(Error::io("read", &path))?;
+            if let Ok(producers) = snapshot::parse(&bytes) {
+                states = ProducerStates::restore(offset, &producers, now_ms, expiration_ms);
+                break;
+            }
+        }
+        while states.end() < end {
+            let Some(segment) = self.segment_with(states.end()) else {
+                break;
+            };
+            let path = segment.path(Role::Log);
+            let file = segment.file(disk).await?;
+            let mut scan = Scan::new(&file, 0, segment.size.get(), WALK_BYTES);
+            while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
+                if header.next_offset() > states.end() {
+                    let marker = if header.is_control() {
+                        let batch = scan
+                            .batch(&header)
+                            .await
+                            .map_err(Error::io("read", &path))?;
+                        super::append::marker_of(&batch)
+                    } else {
+                        None
+                    };
+                    states.replay(&header, marker);
+                }
+                scan.skip(&header);
+            }
+            states.advance_log_start(segment.next.get());
+        }
+        states.advance_high_watermark(self.high_watermark.get());
+        *self.producers.borrow_mut() = states;
+        Ok(())
+    }
+
+    async fn start_anew(&self, offset: Offset) -> Result<()> {
+        let disk = self.store.disk();
+        for at in self.snapshots_on_disk().await? {
+            remove(disk, &file_path(&self.folder, at, Role::Snapshot)).await?;
+        }
+        let old: Vec<_> = self.segments.borrow().iter().cloned().collect();
+        for segment in old.iter().rev() {
+            for role in [
+                Role::OffsetIndex,
+                Role::TimeIndex,
+                Role::TxnIndex,
+                Role::Log,
+            ] {
+                remove(disk, &segment.path(role)).await?;
+            }
+        }
+        let loaded = Loaded {
+            indexes: Indexes::new(offset, self.index_options()),
+            aborted: TxnIndex::new(),
+        };
+        let now_ms = self.store.clock().wall_ms();
+        let fresh = Rc::new(Segment::fresh(
+            Rc::clone(&self.folder),
+            offset,
+            loaded,
+            now_ms,
+        ));
+        self.name_segment(&fresh).await?;
+        self.sync_names().await?;
+        let mut segments = self.segments.borrow_mut();
+        segments.clear();
+        segments.push_back(fresh);
+        drop(segments);
+        self.store
+            .shared
+            .metrics
+            .segments
+            .dec_by(i64::try_from(old.len()).unwrap_or(1) - 1);
+        for cell in [&self.log_start, &self.end, &self.written, &self.durable] {
+            cell.set(offset);
+        }
+        self.high_watermark.set(offset);
+        self.recovery_point.set(offset);
+        self.epochs.borrow_mut().clear();
+        self.epochs_dirty.set(true);
+        self.upkeep.truncate_to(Offset(-1));
+        self.readers.forget();
+        *self.producers.borrow_mut() = ProducerStates::new(offset);
+        Ok(())
+    }
+}

@@ -1,0 +1,387 @@
+//! What a log does beside appending and flushing, in the background and one thing at a time: reserve room ahead of the
+//! appends, prepare the next segment's file, seal rolled segments, and save indexes, producers and recovery point now and
+//! then, so that after a crash only the last part of the log has to be read.
+//!
+//! Invariant: the recovery point passes a segment, or a part of the active one, only after its data was synced and its
+//! indexes and a producer snapshot were saved. Nothing here is needed for durability: when it fails, it is tried again
+//! later, and recovery has more to read meanwhile. Only a failed sync latches the log.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::Platform;
+use platform::clock::Instant;
+use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
+use platform::sync::Semaphore;
+use platform::task;
+use wire::types::Offset;
+
+use super::Log;
+use super::producer_state::snapshot;
+use crate::error::{Error, Kind, Result};
+use crate::segment::load::{self, Saved};
+use crate::segment::naming::{PREPARED, Role, file_path};
+use crate::segment::{File, Segment};
+
+/// Least room that is reserved ahead.
+const ALLOCATE_BYTES_MIN: u64 = 64 << 10;
+/// How long to wait after something went wrong.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A file that waits to become a segment.
+pub(crate) struct Prepared<P: Platform> {
+    pub(crate) path: PathBuf,
+    pub(crate) file: File<P>,
+    /// Room in it.
+    pub(crate) bytes: u64,
+}
+
+/// What there is to do.
+enum Job<P: Platform> {
+    Allocate {
+        segment: Rc<Segment<P>>,
+        file: File<P>,
+        bytes: u64,
+    },
+    Prepare,
+    Seal(Rc<Segment<P>>),
+    Save,
+}
+
+/// What a log knows of its upkeep.
+pub(super) struct Upkeep<P: Platform> {
+    running: Cell<bool>,
+    /// Not before then, after something went wrong.
+    pause_until: Cell<Option<Instant>>,
+    /// Whoever holds it may change which files there are, and what is in the sealed ones.
+    pub(super) gate: Semaphore,
+    prepared: RefCell<Option<Prepared<P>>>,
+    /// Bytes appended since the last save.
+    unsaved_bytes: Cell<u64>,
+    /// Producer snapshots taken at rolls, to be written when the segment before them is sealed.
+    snapshots: RefCell<VecDeque<(Offset, Vec<u8>)>>,
+    /// The snapshot of the last save; useless after the next one.
+    last_saved: Cell<Option<Offset>>,
+    /// Random bits of the active segment, for the jitter of rolling by time.
+    random: Cell<u64>,
+}
+
+impl<P: Platform> Upkeep<P> {
+    pub(super) fn new(random: u64, last_saved: Option<Offset>) -> Self {
+        Self {
+            running: Cell::new(false),
+            pause_until: Cell::new(None),
+            gate: Semaphore::new(1),
+            prepared: RefCell::new(None),
+            unsaved_bytes: Cell::new(0),
+            snapshots: RefCell::default(),
+            last_saved: Cell::new(last_saved),
+            random: Cell::new(random),
+        }
+    }
+
+    /// What is to be subtracted from `segment.ms` for the active segment.
+    pub(super) fn jitter_ms(&self, jitter_ms_max: u64) -> u64 {
+        self.random.get().checked_rem(jitter_ms_max).unwrap_or(0)
+    }
+
+    /// Forgets snapshots past `offset`, which the log does not reach any more.
+    pub(super) fn truncate_to(&self, offset: Offset) {
+        self.snapshots.borrow_mut().retain(|(at, _)| *at <= offset);
+        self.last_saved
+            .set(self.last_saved.get().filter(|at| *at <= offset));
+    }
+}
+
+impl<P: Platform> Log<P> {
+    pub(super) fn upkeep_after_append(&self, bytes: u64) {
+        let unsaved_bytes = &self.upkeep.unsaved_bytes;
+        unsaved_bytes.set(unsaved_bytes.get() + bytes);
+        self.start_upkeep();
+    }
+
+    /// Goes on with what the last stop left undone.
+    pub(super) fn upkeep_after_open(&self, scanned_bytes: u64) {
+        self.upkeep.unsaved_bytes.set(scanned_bytes);
+        self.start_upkeep();
+    }
+
+    pub(super) fn upkeep_after_roll(&self, base: Offset) {
+        let bytes = snapshot::encode(&self.producers.borrow().snapshot());
+        self.upkeep.snapshots.borrow_mut().push_back((base, bytes));
+        self.upkeep
+            .random
+            .set(self.store.shared.platform.random_u64());
+        self.start_upkeep();
+    }
+
+    /// The prepared file, for the flush that names the next segment.
+    pub(crate) fn take_prepared(&self) -> Option<Prepared<P>> {
+        self.upkeep.prepared.borrow_mut().take()
+    }
+
+    fn start_upkeep(&self) {
+        if self.upkeep.running.get() {
+            return;
+        }
+        if let Some(until) = self.upkeep.pause_until.get() {
+            if self.store.clock().now() < until {
+                return;
+            }
+            self.upkeep.pause_until.set(None);
+        }
+        if self.next_job().is_none() {
+            return;
+        }
+        let Some(log) = self.me() else { return };
+        self.upkeep.running.set(true);
+        task::spawn(async move { log.run_upkeep().await });
+    }
+
+    async fn run_upkeep(&self) {
+        while let Some(job) = self.next_job() {
+            let Ok(_permit) = self.upkeep.gate.acquire().await else {
+                break;
+            };
+            if self.is_beyond_repair() {
+                break;
+            }
+            if let Err(error) = self.perform(job).await {
+                if !matches!(error.kind(), Kind::Full | Kind::Closed | Kind::Failed) {
+                    tracing::warn!(partition = %self.partition, %error, "upkeep of a log failed and will be tried again");
+                }
+                self.upkeep
+                    .pause_until
+                    .set(Some(self.store.clock().now() + RETRY_INTERVAL));
+                break;
+            }
+        }
+        // No `await` since the last look, so nothing that was asked for is lost.
+        self.upkeep.running.set(false);
+    }
+
+    fn next_job(&self) -> Option<Job<P>> {
+        if self.is_beyond_repair() {
+            return None;
+        }
+        let options = self.options();
+        let active = self.active();
+        if options.preallocate {
+            if let Some(file) = active.open_file() {
+                let wanted = room_wanted(
+                    active.size.get(),
+                    active.allocated.get(),
+                    self.store.shared.options.allocate_step_bytes,
+                    u64::from(options.segment_bytes),
+                );
+                if let Some(bytes) = wanted {
+                    return Some(Job::Allocate {
+                        segment: active,
+                        file,
+                        bytes,
+                    });
+                }
+            }
+            let half_full = active.size.get() * 2 > u64::from(options.segment_bytes);
+            if half_full && self.upkeep.prepared.borrow().is_none() {
+                return Some(Job::Prepare);
+            }
+        }
+        if let Some(segment) = self.oldest_rolled() {
+            return Some(Job::Seal(segment));
+        }
+        let unsaved_bytes = self.upkeep.unsaved_bytes.get();
+        (unsaved_bytes >= self.store.shared.options.save_interval_bytes).then_some(Job::Save)
+    }
+
+    pub(super) fn oldest_rolled(&self) -> Option<Rc<Segment<P>>> {
+        let segments = self.segments.borrow();
+        let rolled = segments
+            .iter()
+            .rev()
+            .skip(1)
+            .take_while(|segment| !segment.sealed.get());
+        rolled.last().cloned()
+    }
+
+    async fn perform(&self, job: Job<P>) -> Result<()> {
+        match job {
+            Job::Allocate {
+                segment,
+                file,
+                bytes,
+            } => {
+                let path = segment.path(Role::Log);
+                file.allocate(bytes)
+                    .await
+                    .map_err(Error::io("reserve room in", &path))?;
+                segment.allocated.set(segment.allocated.get().max(bytes));
+                Ok(())
+            }
+            Job::Prepare => self.prepare().await,
+            Job::Seal(segment) => self.seal(&segment).await,
+            Job::Save => self.save_active().await,
+        }
+    }
+
+    async fn prepare(&self) -> Result<()> {
+        let options = &self.store.shared.options;
+        let bytes = u64::from(self.options().segment_bytes).min(options.allocate_step_bytes);
+        let path = self.folder.join(PREPARED);
+        let disk = self.store.disk();
+        let file = match disk.open(&path, Open::Create).await {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                disk.remove_file(&path)
+                    .await
+                    .map_err(Error::io("remove", &path))?;
+                disk.open(&path, Open::Create).await
+            }
+            result => result,
+        }
+        .map_err(Error::io("create", &path))?;
+        file.allocate(bytes)
+            .await
+            .map_err(Error::io("reserve room in", &path))?;
+        *self.upkeep.prepared.borrow_mut() = Some(Prepared { path, file, bytes });
+        Ok(())
+    }
+
+    /// Cuts a rolled segment to its length, syncs it and saves its indexes and the producers at its end.
+    pub(super) async fn seal(&self, segment: &Rc<Segment<P>>) -> Result<()> {
+        self.flush_upto(segment.next.get()).await?;
+        self.cut_to_length(segment).await?;
+        let Some(saved) = Saved::of(segment) else {
+            return Err(Error::Closed);
+        };
+        load::save(self.store.disk(), segment, &saved).await?;
+        let next = segment.next.get();
+        let snapshot = {
+            let mut snapshots = self.upkeep.snapshots.borrow_mut();
+            let at = snapshots.iter().position(|(offset, _)| *offset == next);
+            at.and_then(|at| snapshots.remove(at))
+        };
+        if let Some((offset, bytes)) = snapshot {
+            self.write_snapshot(offset, &bytes).await?;
+        }
+        segment.sealed.set(true);
+        self.store.note_loaded(segment);
+        self.recovery_point.set(self.recovery_point.get().max(next));
+        Ok(())
+    }
+
+    /// Gives a segment's file exactly the length of its batches, durably.
+    pub(super) async fn cut_to_length(&self, segment: &Segment<P>) -> Result<()> {
+        let path = segment.path(Role::Log);
+        let file = self.name_segment(segment).await?;
+        let size = segment.size.get();
+        file.set_len(size).await.map_err(Error::io("cut", &path))?;
+        segment.allocated.set(size);
+        if let Err(error) = file.sync().await {
+            let error = Error::io("sync", &path)(error);
+            self.fail(&error);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Saves what recovery would otherwise have to read the active segment for.
+    pub(super) async fn save_active(&self) -> Result<()> {
+        let active = self.active();
+        let unsaved_bytes = self.upkeep.unsaved_bytes.get();
+        let Some(saved) = Saved::of(&active) else {
+            return Err(Error::Closed);
+        };
+        let snapshot = snapshot::encode(&self.producers.borrow().snapshot());
+        self.flush_upto(saved.upto).await?;
+        let earlier = self.unsealed_segments();
+        if earlier
+            .first()
+            .is_none_or(|first| !Rc::ptr_eq(first, &active))
+        {
+            // It was rolled and others before it wait to be sealed, which saves more than this would.
+            return Ok(());
+        }
+        load::save(self.store.disk(), &active, &saved).await?;
+        self.write_snapshot(saved.upto, &snapshot).await?;
+        let now_unsaved = self
+            .upkeep
+            .unsaved_bytes
+            .get()
+            .saturating_sub(unsaved_bytes);
+        self.upkeep.unsaved_bytes.set(now_unsaved);
+        self.recovery_point
+            .set(self.recovery_point.get().max(saved.upto));
+        if let Some(last) = self.upkeep.last_saved.replace(Some(saved.upto)) {
+            self.remove_snapshot_unless_needed(last).await;
+        }
+        Ok(())
+    }
+
+    async fn write_snapshot(&self, offset: Offset, bytes: &[u8]) -> Result<()> {
+        let path = file_path(&self.folder, offset, Role::Snapshot);
+        let replaced = self.store.disk().replace_file(&path, bytes).await;
+        replaced.map_err(Error::io("write", &path))
+    }
+
+    async fn remove_snapshot_unless_needed(&self, offset: Offset) {
+        let is_base = self
+            .segments
+            .borrow()
+            .iter()
+            .any(|segment| segment.base == offset);
+        if is_base || self.upkeep.last_saved.get() == Some(offset) {
+            return;
+        }
+        let path = file_path(&self.folder, offset, Role::Snapshot);
+        if let Err(error) = self.store.disk().remove_file(&path).await {
+            tracing::debug!(path = %path.display(), %error, "an old producer snapshot stays");
+        }
+    }
+
+    /// Removes the prepared file; a closed log leaves nothing behind.
+    pub(super) async fn discard_prepared(&self) {
+        if let Some(prepared) = self.take_prepared()
+            && let Err(error) = self.store.disk().remove_file(&prepared.path).await
+        {
+            tracing::debug!(path = %prepared.path.display(), %error, "a prepared file stays");
+        }
+    }
+}
+
+/// Up to where room should be reserved for a segment of `size` bytes, if more than is `allocated`: as much again as there
+/// is, within bounds, and never beyond what the segment may hold.
+fn room_wanted(size: u64, allocated: u64, step_bytes: u64, segment_bytes: u64) -> Option<u64> {
+    let ahead = size.clamp(ALLOCATE_BYTES_MIN, step_bytes.max(ALLOCATE_BYTES_MIN));
+    let segment_end = segment_bytes.next_multiple_of(BLOCK_BYTES as u64);
+    let wanted = (size + ahead)
+        .next_multiple_of(BLOCK_BYTES as u64)
+        .min(segment_end);
+    (allocated < segment_end && size + ahead / 2 > allocated && wanted > allocated)
+        .then_some(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_reserved_ahead_in_growing_steps_up_to_the_end_of_the_segment() {
+        let (step, segment) = (64 << 20, 1 << 30);
+        assert_eq!(room_wanted(0, 0, step, segment), Some(64 << 10));
+        assert_eq!(room_wanted(10, 64 << 10, step, segment), None);
+        assert_eq!(room_wanted(1 << 20, 1 << 20, step, segment), Some(2 << 20));
+        assert_eq!(
+            room_wanted(512 << 20, 520 << 20, step, segment),
+            Some(576 << 20)
+        );
+        assert_eq!(room_wanted(512 << 20, 560 << 20, step, segment), None);
+        assert_eq!(
+            room_wanted(1000 << 20, 1000 << 20, step, segment),
+            Some(1 << 30)
+        );
+        assert_eq!(room_wanted(1023 << 20, 1 << 30, step, segment), None);
+    }
+}

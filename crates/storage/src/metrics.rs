@@ -1,0 +1,133 @@
+//! What can be counted and timed in storage, each name once. Handles are shared by all shards of the process.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+/// Handles to storage's metrics; clones share them.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Bytes of batches taken into memory.
+    pub appended_bytes: Counter,
+    /// Flushes: write cycles of a log.
+    pub flushes: Counter,
+    /// Bytes written to segment files, padding included.
+    pub written_bytes: Counter,
+    /// Duration of a flush from its plan to the end of its sync, in seconds.
+    pub flush_seconds: Histogram,
+    /// Flushes that failed and latched a log.
+    pub flush_errors: Counter,
+    /// Flushes that found no room.
+    pub flush_full: Counter,
+    /// Reads answered from memory.
+    pub cache_hits: Counter,
+    /// Reads that went to a file.
+    pub cache_misses: Counter,
+    /// Bytes read from segment files.
+    pub read_bytes: Counter,
+    /// Damaged bytes found on disk, by occurrence.
+    pub corruptions: Counter,
+    /// Segments of all open logs.
+    pub segments: Gauge,
+    /// Open logs.
+    pub logs: Gauge,
+    /// Bytes of data read while recovering logs after an unclean stop.
+    pub recovered_bytes: Counter,
+    /// Bytes cut off because they were no valid batches.
+    pub truncated_bytes: Counter,
+}
+
+impl Metrics {
+    /// Makes the metrics and registers them.
+    pub fn new(registry: &mut Registry) -> Self {
+        let metrics = Self::unregistered();
+        let storage = registry.sub_registry_with_prefix("forebay_storage");
+        let mut counter = |name: &str, help: &str, counter: &Counter| {
+            storage.register(name, help, counter.clone());
+        };
+        counter(
+            "appended_bytes",
+            "Bytes of batches taken into memory",
+            &metrics.appended_bytes,
+        );
+        counter("flushes", "Write cycles of logs", &metrics.flushes);
+        counter(
+            "written_bytes",
+            "Bytes written to segment files",
+            &metrics.written_bytes,
+        );
+        counter(
+            "flush_errors",
+            "Flushes that failed and latched a log",
+            &metrics.flush_errors,
+        );
+        counter(
+            "flush_full",
+            "Flushes that found no room",
+            &metrics.flush_full,
+        );
+        counter(
+            "cache_hits",
+            "Reads answered from memory",
+            &metrics.cache_hits,
+        );
+        counter(
+            "cache_misses",
+            "Reads that went to a file",
+            &metrics.cache_misses,
+        );
+        counter(
+            "read_bytes",
+            "Bytes read from segment files",
+            &metrics.read_bytes,
+        );
+        counter(
+            "corruptions",
+            "Times that damaged bytes were met",
+            &metrics.corruptions,
+        );
+        counter(
+            "recovered_bytes",
+            "Bytes read to recover logs",
+            &metrics.recovered_bytes,
+        );
+        counter(
+            "truncated_bytes",
+            "Bytes cut off in recovery",
+            &metrics.truncated_bytes,
+        );
+        storage.register(
+            "flush_seconds",
+            "Duration of a flush, sync included",
+            metrics.flush_seconds.clone(),
+        );
+        storage.register(
+            "segments",
+            "Segments of open logs",
+            metrics.segments.clone(),
+        );
+        storage.register("logs", "Open logs", metrics.logs.clone());
+        metrics
+    }
+
+    /// Metrics that nobody reads (tests, tools).
+    pub fn unregistered() -> Self {
+        Self {
+            appended_bytes: Counter::default(),
+            flushes: Counter::default(),
+            written_bytes: Counter::default(),
+            flush_seconds: Histogram::new(exponential_buckets(0.000_05, 2.0, 18)),
+            flush_errors: Counter::default(),
+            flush_full: Counter::default(),
+            cache_hits: Counter::default(),
+            cache_misses: Counter::default(),
+            read_bytes: Counter::default(),
+            corruptions: Counter::default(),
+            segments: Gauge::default(),
+            logs: Gauge::default(),
+            recovered_bytes: Counter::default(),
+            truncated_bytes: Counter::default(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A sealed segment's indexes from its files, or from its batches when the files are missing or make no sense.
+//!
+//! Whatever is rebuilt is equal to what was lost, save for the density of its entries.
+
+use platform::Platform;
+use platform::disk::Disk;
+use wire::types::{LeaderEpoch, Offset};
+
+use super::naming::Role;
+use super::scan::{Expected, Scan};
+use super::{File, Loaded, Segment};
+use crate::error::{Error, Result};
+use crate::log::indexes::{IndexOptions, Indexes};
+use crate::log::offset_index::OffsetIndex;
+use crate::log::time_index::TimeIndex;
+use crate::log::txn_index::TxnIndex;
+
+/// Bytes that one read of a walk over headers takes.
+const WINDOW_BYTES: usize = 64 << 10;
+
+/// Reads the indexes of `segment`; `None` when there are none that fit its data.
+pub(crate) async fn indexes_of<P: Platform>(
+    disk: &P::Disk,
+    segment: &Segment<P>,
+    options: IndexOptions,
+) -> Result<Option<Loaded>> {
+    let offsets = read(disk, segment, Role::OffsetIndex).await?;
+    let times = read(disk, segment, Role::TimeIndex).await?;
+    let aborted = read(disk, segment, Role::TxnIndex)
+        .await?
+        .unwrap_or_default();
+    let (Some(offsets), Some(times)) = (offsets, times) else {
+        return Ok(None);
+    };
+    let parsed =
+        OffsetIndex::parse(segment.base, options.bytes_max, &offsets).and_then(|offsets| {
+            let times = TimeIndex::parse(segment.base, options.bytes_max, &times)?;
+            let aborted = TxnIndex::parse(segment.base, &aborted)?;
+            Ok((offsets, times, aborted))
+        });
+    let (offsets, times, aborted) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let file = segment.path(Role::Log);
+            tracing::warn!(file = %file.display(), %error, "an index is damaged and will be rebuilt");
+            return Ok(None);
+        }
+    };
+    let size = segment.size.get();
+    let last = offsets.last();
+    let empty_index_of_batches = times.entry_count() == 0 && offsets.entry_count() > 0;
+    if (u64::from(last.position) >= size && size > 0) || empty_index_of_batches && size == 0 {
+        return Ok(None);
+    }
+    let indexes = Indexes::restore(offsets, times, options.interval_bytes);
+    Ok(Some(Loaded { indexes, aborted }))
+}
+
+async fn read<P: Platform>(
+    disk: &P::Disk,
+    segment: &Segment<P>,
+    role: Role,
+) -> Result<Option<Vec<u8>>> {
+    let path = segment.path(role);
+    match disk.read_file(&path).await {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", &path)(error)),
+    }
+}
+
+/// Builds the offset and time index of a sealed segment from its batches' headers. Aborted transactions are kept as
+/// they are on disk if they can be read.
+pub(crate) async fn rebuild<P: Platform>(
+    disk: &P::Disk,
+    segment: &Segment<P>,
+    file: &File<P>,
+    options: IndexOptions,
+) -> Result<Loaded> {
+    let path = segment.path(Role::Log);
+    let mut indexes = Indexes::new(segment.base, options);
+    let mut scan = Scan::new(file, 0, segment.size.get(), WINDOW_BYTES);
+    let mut expected = Expected {
+        offset: segment.base,
+        gaps: true,
+        epoch: LeaderEpoch(i32::MIN),
+    };
+    while scan.position() < segment.size.get() {
+        let position = scan.position();
+        let header = scan.header().await.map_err(Error::io("read", &path))?;
+        let reason = match &header {
+            None => Some("no batch begins here"),
+            Some(header) => expected.refuses(header),
+        };
+        let (Some(header), None) = (header, reason) else {
+            let reason = reason.unwrap_or("no batch begins here");
+            return Err(Error::Corrupt {
+                path,
+                position,
+                reason,
+            });
+        };
+        indexes.append(&header, u32::try_from(position).unwrap_or(u32::MAX));
+        expected = expected.after(&header);
+        scan.skip(&header);
+    }
+    indexes.seal();
+    let aborted = read(disk, segment, Role::TxnIndex)
+        .await?
+        .unwrap_or_default();
+    let aborted = TxnIndex::parse(segment.base, &aborted).unwrap_or_else(|_| TxnIndex::new());
+    Ok(Loaded { indexes, aborted })
+}
+
+/// Writes the index files of a segment. They are durable when it returns.
+pub(crate) async fn save<P: Platform>(
+    disk: &P::Disk,
+    segment: &Segment<P>,
+    saved: &Saved,
+) -> Result<()> {
+    for (role, bytes) in [
+        (Role::OffsetIndex, &saved.offsets),
+        (Role::TimeIndex, &saved.times),
+    ] {
+        let path = segment.path(role);
+        disk.replace_file(&path, bytes)
+            .await
+            .map_err(Error::io("write", &path))?;
+    }
+    let path = segment.path(Role::TxnIndex);
+    if !saved.aborted.is_empty() {
+        disk.replace_file(&path, &saved.aborted)
+            .await
+            .map_err(Error::io("write", &path))?;
+    }
+    Ok(())
+}
+
+/// The bytes of a segment's index files at some moment.
+pub(crate) struct Saved {
+    offsets: Vec<u8>,
+    times: Vec<u8>,
+    aborted: Vec<u8>,
+    /// Up to where they tell of the segment.
+    pub(crate) upto: Offset,
+}
+
+impl Saved {
+    /// Takes them.
+    pub(crate) fn of<P: Platform>(segment: &Segment<P>) -> Option<Self> {
+        let loaded = segment.loaded.borrow();
+        let loaded = loaded.as_ref()?;
+        Some(Self {
+            offsets: loaded.indexes.offsets.encode(),
+            times: loaded.indexes.times.encode(),
+            aborted: loaded.aborted.encode(),
+            upto: segment.next.get(),
+        })
+    }
+}

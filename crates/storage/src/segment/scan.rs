@@ -1,0 +1,138 @@
+//! Walking over the batches of a data file, trusting nothing: used by recovery, by index rebuilding and by lookups.
+//!
+//! The file is read through a window of bounded size whatever the batches' lengths say; CRCs are computed across windows.
+//! It does not: decide where a log ends (recovery does), or read what is in the batches.
+
+use std::io;
+
+use bytes::Bytes;
+use platform::disk::DiskFile;
+use wire::batch::{BatchHeader, CRC_START, HEADER_BYTES};
+use wire::types::{LeaderEpoch, Offset};
+
+/// The format version of every batch in our files.
+pub(crate) const MAGIC: i8 = 2;
+
+/// What the next batch must be to belong to the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Expected {
+    /// Its base offset.
+    pub(crate) offset: Offset,
+    /// True when compaction may have left a gap before it.
+    pub(crate) gaps: bool,
+    /// The epoch of the batch before it; epochs do not fall.
+    pub(crate) epoch: LeaderEpoch,
+}
+
+impl Expected {
+    /// Why a batch with this header cannot be the next one; `None` if it can.
+    pub(crate) fn refuses(&self, header: &BatchHeader) -> Option<&'static str> {
+        let offset = header.base_offset;
+        if header.magic != MAGIC {
+            Some("unknown format version")
+        } else if offset < self.offset || (offset > self.offset && !self.gaps) {
+            Some("another offset was expected")
+        } else if header.last_offset_delta < 0
+            || offset.0.checked_add(i64::from(i32::MAX)).is_none()
+        {
+            Some("impossible offsets")
+        } else if header.leader_epoch < self.epoch {
+            Some("a leader epoch older than the one before")
+        } else {
+            None
+        }
+    }
+
+    /// What is expected after a batch.
+    pub(crate) fn after(self, header: &BatchHeader) -> Self {
+        Self {
+            offset: header.next_offset(),
+            epoch: header.leader_epoch,
+            ..self
+        }
+    }
+}
+
+/// A walk over a file.
+pub(crate) struct Scan<'a, F> {
+    file: &'a F,
+    position: u64,
+    end: u64,
+    window: Bytes,
+    window_at: u64,
+    window_bytes: usize,
+}
+
+impl<'a, F: DiskFile> Scan<'a, F> {
+    /// A walk from `position`, the start of a batch, that does not look at or beyond `end`.
+    pub(crate) fn new(file: &'a F, position: u64, end: u64, window_bytes: usize) -> Self {
+        Self {
+            file,
+            position,
+            end,
+            window: Bytes::new(),
+            window_at: position,
+            window_bytes,
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The header of the batch here; `None` when there is no room for a whole batch before the end, or the length makes
+    /// no sense.
+    pub(crate) async fn header(&mut self) -> io::Result<Option<BatchHeader>> {
+        let bytes = self.bytes_at(self.position, HEADER_BYTES).await?;
+        let header = BatchHeader::parse(&bytes);
+        Ok(header.filter(|header| header.size_bytes as u64 <= self.end - self.position))
+    }
+
+    /// True when the CRC of the batch here is right.
+    pub(crate) async fn crc_is_right(&mut self, header: &BatchHeader) -> io::Result<bool> {
+        let mut crc = 0;
+        let mut at = self.position + CRC_START as u64;
+        let end = self.position + header.size_bytes as u64;
+        while at < end {
+            let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+            let bytes = self.bytes_at(at, left.min(self.window_bytes)).await?;
+            if bytes.is_empty() {
+                return Ok(false);
+            }
+            crc = crc32c::crc32c_append(crc, &bytes);
+            at += bytes.len() as u64;
+        }
+        Ok(crc == header.crc)
+    }
+
+    /// The whole batch here.
+    pub(crate) async fn batch(&mut self, header: &BatchHeader) -> io::Result<Bytes> {
+        self.bytes_at(self.position, header.size_bytes).await
+    }
+
+    /// Goes on to the next batch.
+    pub(crate) fn skip(&mut self, header: &BatchHeader) {
+        self.position += header.size_bytes as u64;
+    }
+
+    /// Up to `len` bytes from `at`, fewer only at the end.
+    async fn bytes_at(&mut self, at: u64, len: usize) -> io::Result<Bytes> {
+        let len = len.min(usize::try_from(self.end.saturating_sub(at)).unwrap_or(usize::MAX));
+        if let Some(bytes) = self.in_window(at, len) {
+            return Ok(bytes);
+        }
+        let room = usize::try_from(self.end.saturating_sub(at)).unwrap_or(usize::MAX);
+        let wanted = len.max(self.window_bytes).min(room);
+        self.window = self.file.read_at(at, wanted).await?;
+        self.window_at = at;
+        let here = len.min(self.window.len());
+        Ok(self.window.slice(..here))
+    }
+
+    fn in_window(&self, at: u64, len: usize) -> Option<Bytes> {
+        let from = usize::try_from(at.checked_sub(self.window_at)?).ok()?;
+        let to = from.checked_add(len)?;
+        (to <= self.window.len()).then(|| self.window.slice(from..to))
+    }
+}

@@ -1,0 +1,215 @@
+//! What the logs of one shard share: the platform, chunk memory, the health of the log directories, metrics.
+//!
+//! Invariant: a store and its logs belong to one shard and never leave its thread.
+//! It does not: know which partitions there should be, or write the checkpoint files that a directory's shards share
+//! ([`Store::points`] says what belongs in them).
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use platform::disk::Disk;
+use platform::sync::Notify;
+use platform::task::{self, JoinHandle};
+use platform::{Clock, Platform};
+use wire::types::{Offset, TopicId, TopicPartition};
+
+use crate::error::{Error, Result};
+use crate::log::Log;
+use crate::metrics::Metrics;
+use crate::options::{LogOptions, OpenAs, StoreOptions};
+use crate::segment::Segment;
+use crate::segment::naming;
+
+pub(crate) mod memory;
+
+use memory::Memory;
+
+/// How often logs with `Replicated` durability are looked at for `flush_ms`.
+const FLUSH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A shard's logs; clones share it.
+pub struct Store<P: Platform> {
+    pub(crate) shared: Rc<Shared<P>>,
+}
+
+impl<P: Platform> Clone for Store<P> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Rc::clone(&self.shared),
+        }
+    }
+}
+
+pub(crate) struct Shared<P: Platform> {
+    pub(crate) platform: P,
+    pub(crate) options: StoreOptions,
+    pub(crate) memory: Memory<P>,
+    pub(crate) metrics: Metrics,
+    /// Somebody deleted something: logs that wait for room may try again.
+    pub(crate) room_made: Notify,
+    logs: RefCell<Vec<Weak<Log<P>>>>,
+    dirs: RefCell<BTreeMap<PathBuf, Rc<DirHealth>>>,
+    /// Sealed segments with an open file or loaded indexes, the longest loaded first.
+    loaded: RefCell<VecDeque<Weak<Segment<P>>>>,
+    /// Bytes that readers were given in advance.
+    pub(crate) read_ahead_bytes: Rc<Cell<usize>>,
+}
+
+/// Whether a log directory still takes writes.
+#[derive(Debug, Default)]
+pub(crate) struct DirHealth {
+    failed: RefCell<Option<Error>>,
+}
+
+impl DirHealth {
+    pub(crate) fn failed(&self) -> Option<Error> {
+        self.failed.borrow().clone()
+    }
+
+    pub(crate) fn is_failed(&self) -> bool {
+        self.failed.borrow().is_some()
+    }
+
+    /// Latches; true the first time.
+    pub(crate) fn fail(&self, error: &Error) -> bool {
+        let mut failed = self.failed.borrow_mut();
+        let first = failed.is_none();
+        failed.get_or_insert_with(|| error.latched());
+        first
+    }
+}
+
+/// What a log has to say in its directory's checkpoint files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogPoints {
+    /// Which log.
+    pub topic_partition: TopicPartition,
+    /// For `recovery-point-offset-checkpoint`.
+    pub recovery_point: Offset,
+    /// For `log-start-offset-checkpoint`.
+    pub log_start: Offset,
+    /// For `replication-offset-checkpoint`.
+    pub high_watermark: Offset,
+}
+
+impl<P: Platform> Store<P> {
+    /// A store without logs.
+    pub fn new(platform: P, options: StoreOptions, metrics: Metrics) -> Self {
+        let shared = Shared {
+            memory: Memory::new(&options),
+            platform,
+            options,
+            metrics,
+            room_made: Notify::new(),
+            logs: RefCell::default(),
+            dirs: RefCell::default(),
+            loaded: RefCell::default(),
+            read_ahead_bytes: Rc::default(),
+        };
+        Self {
+            shared: Rc::new(shared),
+        }
+    }
+
+    /// Opens, or makes, the log of `partition` under the log directory `dir`. What was durable when the process or the
+    /// machine stopped is there; what is left of anything else is cut off.
+    pub async fn open_log(
+        &self,
+        dir: &Path,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        options: LogOptions,
+        how: OpenAs,
+    ) -> Result<Rc<Log<P>>> {
+        let log = crate::log::open::open(self, dir, partition, topic_id, options, how).await?;
+        let mut logs = self.shared.logs.borrow_mut();
+        logs.retain(|log| log.strong_count() > 0);
+        logs.push(Rc::downgrade(&log));
+        self.shared.metrics.logs.inc();
+        Ok(log)
+    }
+
+    /// The logs that are open.
+    pub fn logs(&self) -> Vec<Rc<Log<P>>> {
+        let logs = self.shared.logs.borrow();
+        logs.iter()
+            .filter_map(Weak::upgrade)
+            .filter(|log| !log.is_closed())
+            .collect()
+    }
+
+    /// What belongs into the checkpoint files of `dir`, for the logs of this shard.
+    pub fn points(&self, dir: &Path) -> Vec<LogPoints> {
+        let logs = self.logs();
+        logs.iter()
+            .filter(|log| log.dir() == dir)
+            .map(|log| log.points())
+            .collect()
+    }
+
+    /// Starts the task that honours `flush_ms`. Everything else is flushed when it is appended.
+    pub fn spawn_flusher(&self) -> JoinHandle<()> {
+        let shared = Rc::downgrade(&self.shared);
+        let clock = self.clock().clone();
+        task::spawn(async move {
+            loop {
+                clock.sleep(FLUSH_CHECK_INTERVAL).await;
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
+                let store = Self { shared };
+                let now_ms = clock.wall_ms();
+                for log in store.logs() {
+                    log.flush_if_due(now_ms);
+                }
+            }
+        })
+    }
+
+    /// Removes the folders of topics that were deleted before the last stop.
+    pub async fn remove_leftovers(&self, dir: &Path) -> Result<()> {
+        for entry in self
+            .disk()
+            .list(dir)
+            .await
+            .map_err(Error::io("list", dir))?
+        {
+            if entry.is_dir && naming::is_deleted_folder(&entry.name) {
+                let path = dir.join(&entry.name);
+                self.disk()
+                    .remove_dir(&path)
+                    .await
+                    .map_err(Error::io("remove", &path))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn disk(&self) -> &P::Disk {
+        self.shared.platform.disk()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        self.shared.platform.clock()
+    }
+
+    /// The health of a log directory, shared by its logs.
+    pub(crate) fn health(&self, dir: &Path) -> Rc<DirHealth> {
+        let mut dirs = self.shared.dirs.borrow_mut();
+        Rc::clone(dirs.entry(dir.to_path_buf()).or_default())
+    }
+
+    /// Remembers that a sealed segment was loaded, and unloads the oldest beyond the bound.
+    pub(crate) fn note_loaded(&self, segment: &Rc<Segment<P>>) {
+        let mut loaded = self.shared.loaded.borrow_mut();
+        loaded.push_back(Rc::downgrade(segment));
+        while loaded.len() > self.shared.options.open_segments_max.max(1) {
+            if let Some(oldest) = loaded.pop_front().and_then(|oldest| oldest.upgrade()) {
+                oldest.unload();
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The chunks of a shard's logs: how big a one a log gets, and which log gives one up when the cache is full.
+//!
+//! A log that is written to now and then gets small chunks, a busy one large ones, so that many idle partitions cost
+//! little and a busy one does not change chunks often. What is evicted: the front of the log that took a chunk longest
+//! ago. Invariant: chunks whose bytes are not written yet are never given up.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+
+use platform::Platform;
+use platform::buf::{Chunk, ChunkPool, PoolOptions};
+use platform::disk::BLOCK_BYTES;
+
+use crate::options::StoreOptions;
+use crate::segment::Segment;
+
+/// Bytes of the chunks of a log that is seldom written to.
+const SMALL_CHUNK_BYTES: usize = 64 << 10;
+
+/// The chunk memory of a store.
+pub(crate) struct Memory<P: Platform> {
+    large: ChunkPool,
+    small: ChunkPool,
+    cache_bytes_max: usize,
+    /// One entry for each chunk taken, in that order; the front chunk of the segment named is the one meant.
+    taken: RefCell<VecDeque<Weak<Segment<P>>>>,
+}
+
+impl<P: Platform> Memory<P> {
+    pub(crate) fn new(options: &StoreOptions) -> Self {
+        let bytes_max = options.cache_bytes_max + options.unwritten_bytes_max;
+        let small_bytes = SMALL_CHUNK_BYTES.min(options.chunk_bytes).max(BLOCK_BYTES);
+        let pool = |chunk_bytes, bytes_max, reserve_chunks| {
+            ChunkPool::new(PoolOptions {
+                chunk_bytes,
+                bytes_max,
+                reserve_chunks,
+            })
+        };
+        Self {
+            // Small chunks may take a quarter; each pool keeps room for a few chunks however little memory there is.
+            small: pool(small_bytes, (bytes_max / 4).max(4 * small_bytes), 0),
+            large: pool(
+                options.chunk_bytes,
+                (bytes_max - bytes_max / 4).max(4 * options.chunk_bytes),
+                options.reserve_chunks,
+            ),
+            cache_bytes_max: options.cache_bytes_max,
+            taken: RefCell::default(),
+        }
+    }
+
+    /// Chunks for `lacking` more bytes of `segment`; `None` when memory is short even after evicting all that can be.
+    pub(crate) fn take(&self, segment: &Rc<Segment<P>>, lacking: usize) -> Option<Vec<Chunk>> {
+        let mut chunks = Vec::new();
+        if lacking == 0 {
+            return Some(chunks);
+        }
+        let warm = segment.tail.borrow().is_warm();
+        let mut left = lacking;
+        while left > 0 {
+            let small = !warm && left <= self.small.chunk_bytes() / 2;
+            let chunk = self.take_one(small)?;
+            left = left.saturating_sub(chunk.capacity());
+            chunks.push(chunk);
+        }
+        let mut taken = self.taken.borrow_mut();
+        taken.extend(chunks.iter().map(|_| Rc::downgrade(segment)));
+        Some(chunks)
+    }
+
+    fn take_one(&self, small: bool) -> Option<Chunk> {
+        let wanted = if small { &self.small } else { &self.large };
+        self.make_room(wanted.chunk_bytes());
+        if let Some(chunk) = wanted.take() {
+            return Some(chunk);
+        }
+        // The pool of this size is exhausted, so evict beyond what the bound of the cache asks for.
+        for _ in 0..self.taken.borrow().len() {
+            self.evict_one();
+            if let Some(chunk) = wanted.take() {
+                return Some(chunk);
+            }
+        }
+        let other = if small { &self.large } else { &self.small };
+        other.take()
+    }
+
+    /// Evicts until `more` bytes fit into the cache's bound, or nothing can be evicted.
+    fn make_room(&self, more: usize) {
+        let mut tries = self.taken.borrow().len();
+        while tries > 0 && self.used_bytes() + more > self.cache_bytes_max {
+            self.evict_one();
+            tries -= 1;
+        }
+    }
+
+    fn evict_one(&self) {
+        let Some(oldest) = self.taken.borrow_mut().pop_front() else {
+            return;
+        };
+        let Some(segment) = oldest.upgrade() else {
+            return;
+        };
+        let mut tail = segment.tail.borrow_mut();
+        if !tail.evict_front(segment.written.get()) && tail.is_warm() {
+            self.taken.borrow_mut().push_back(oldest);
+        }
+    }
+
+    /// Bytes in chunks, of logs and of readers that still hold slices.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.large.used_bytes() + self.small.used_bytes()
+    }
+}

@@ -3,11 +3,15 @@
 //! Two locks are taken: `flock`, which also keeps a second opening in this process out, and a
 //! record lock, which is what a Java broker takes and looks at. The system releases both with the
 //! process, however it ends; the file stays. It holds the pid of the holder, for the message of who
-//! comes next.
+//! comes next. A record lock also ends when the process closes any descriptor of the file, so a
+//! directory that this process has locked is refused before the file is opened.
 
-use std::fs::{File, OpenOptions};
+use std::collections::BTreeSet;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
@@ -17,17 +21,38 @@ use crate::error::Error;
 /// Name of the lock file in a directory.
 pub const LOCK_FILE: &str = ".lock";
 
+/// Lock files that this process holds.
+static HELD: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
+
+/// Device and inode.
+type FileId = (u64, u64);
+
+fn held() -> MutexGuard<'static, BTreeSet<FileId>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn id_of(facts: &Metadata) -> FileId {
+    (facts.dev(), facts.ino())
+}
+
 /// A held lock; dropping it releases it.
 #[derive(Debug)]
 pub struct DirLock {
     _file: File,
+    id: FileId,
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        held().remove(&self.id);
+    }
 }
 
 impl DirLock {
     /// Locks a directory that exists, or says who holds it.
     pub fn acquire(dir: &Path) -> Result<Self, Error> {
         match lock(&dir.join(LOCK_FILE)) {
-            Ok(Ok(file)) => Ok(Self { _file: file }),
+            Ok(Ok(lock)) => Ok(lock),
             Ok(Err(holder)) => Err(Error::DirHeld {
                 dir: dir.to_owned(),
                 holder,
@@ -40,8 +65,12 @@ impl DirLock {
     }
 }
 
-/// The locked file, or else its holder.
-fn lock(path: &Path) -> io::Result<Result<File, String>> {
+/// The lock, or else its holder.
+fn lock(path: &Path) -> io::Result<Result<DirLock, String>> {
+    let mut held = held();
+    if std::fs::metadata(path).is_ok_and(|facts| held.contains(&id_of(&facts))) {
+        return Ok(Err(describe(&std::process::id().to_string())));
+    }
     let mut options = OpenOptions::new();
     let mut file = options
         .read(true)
@@ -62,7 +91,9 @@ fn lock(path: &Path) -> io::Result<Result<File, String>> {
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;
     writeln!(file, "{}", std::process::id())?;
-    Ok(Ok(file))
+    let id = id_of(&file.metadata()?);
+    held.insert(id);
+    Ok(Ok(DirLock { _file: file, id }))
 }
 
 fn describe(pid: &str) -> String {
@@ -103,6 +134,26 @@ mod tests {
         );
         drop(held);
         DirLock::acquire(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn the_lock_that_java_brokers_look_at_is_held_also_after_a_refusal() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = DirLock::acquire(dir.path()).unwrap();
+        DirLock::acquire(dir.path()).unwrap_err();
+        let inode = std::fs::metadata(dir.path().join(LOCK_FILE)).unwrap().ino();
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        let ours: Vec<_> = locks
+            .lines()
+            .filter(|line| line.contains(&format!(":{inode} ")))
+            .collect();
+        for kind in ["FLOCK", "POSIX"] {
+            assert!(
+                ours.iter().any(|line| line.contains(kind)),
+                "{kind}: {ours:?}"
+            );
+        }
+        drop(held);
     }
 
     #[test]

@@ -144,7 +144,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn the_simulated_disk_behaves_like_a_file(ops in prop::collection::vec(op(), 1..30), seed: u64) {
+    fn the_simulated_disk_behaves_like_a_file(
+        ops in prop::collection::vec(op(), 1..30),
+        seed: u64,
+    ) {
         runtime::run_simulated(async {
             let disk = SimDisk::new(seed);
             run(&disk, Path::new("/0.log"), &ops).await;

@@ -3,7 +3,6 @@
 //! Some refuse the flag at opening (old tmpfs), some accept it and refuse transfers, some want
 //! larger blocks. The answer is per file system (device number), asked once.
 
-use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -48,11 +47,11 @@ fn trial_file(dir: &Path) -> io::Result<OwnedFd> {
     }
     let path = dir.join(TRIAL_NAME);
     let opened = rustix::fs::open(&path, flags | OFlags::CREATE, mode);
-    if opened.is_err() && !File::open(&path).is_ok_and(|file| file.metadata().is_ok()) {
-        return Ok(opened?);
-    }
-    std::fs::remove_file(&path)?;
-    Ok(opened?)
+    // The name may be there even if the opening was refused.
+    let removed = std::fs::remove_file(&path);
+    let file = opened?;
+    removed?;
+    Ok(file)
 }
 
 /// Whether an error means "not directly", rather than "not at all".

@@ -36,18 +36,26 @@ pub(super) fn create_dir(dir: &Path) -> io::Result<()> {
     let parent = parent_of(dir);
     match fs::create_dir(dir) {
         Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {
+            // Who made it may have failed before the sync; a parent that is not ours to sync is not
+            // ours to worry about.
+            return match sync_dir(&parent) {
+                Err(error) if not_ours(&error) => Ok(()),
+                result => result,
+            };
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound && parent != dir => {
             create_dir(&parent)?;
             fs::create_dir(dir)?;
         }
         Err(error) => return Err(error),
     }
-    // Also when it was there: who made it may have failed before this.
-    match sync_dir(&parent) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && dir.is_dir() => Ok(()),
-        result => result,
-    }
+    sync_dir(&parent)
+}
+
+fn not_ours(error: &io::Error) -> bool {
+    use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
 }
 
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {

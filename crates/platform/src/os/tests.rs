@@ -145,6 +145,21 @@ fn many_files_are_written_and_read_at_once() {
 }
 
 #[test]
+fn more_requests_than_the_queues_hold_are_all_answered() {
+    with_engines(|system, dir| async move {
+        let file = new_file(&system, &dir).await;
+        file.write_at(0, vec![blocks(4, 6)]).await.unwrap();
+        let reads = (0..2000_u64).map(|index| {
+            let file = file.clone();
+            task::spawn(async move { file.read_at(index % 9000, 100).await })
+        });
+        for read in reads.collect::<Vec<_>>() {
+            assert_eq!(&read.await.unwrap().unwrap()[..], [6; 100]);
+        }
+    });
+}
+
+#[test]
 fn reserved_room_reads_as_zero_and_is_written_into() {
     with_engines(|system, dir| async move {
         let file = new_file(&system, &dir).await;

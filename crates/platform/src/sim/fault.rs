@@ -162,10 +162,14 @@ impl Faults {
         effect
     }
 
-    /// Adds something that happened to the trace (FNV-1a).
+    /// Adds something that happened to the trace (FNV-1a, by words, for speed in debug builds).
     pub(super) fn note(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.trace = (self.trace ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        for word in words.iter().chain([&last]) {
+            let mixed = (self.trace ^ u64::from_le_bytes(*word)).wrapping_mul(0x0100_0000_01b3);
+            self.trace = mixed ^ (mixed >> 32);
         }
     }
 }

@@ -188,10 +188,11 @@ impl Tree {
             }
             if let Change::Move(from, _, id) = &change {
                 // The source's own link may be pending in another directory; the move covers it.
-                let (from, id) = (from.clone(), *id);
-                self.pending.retain(
-                    |earlier| !matches!(earlier, Change::Link(place, of) if *place == from && *of == id),
-                );
+                let moved = |earlier: &Change| match earlier {
+                    Change::Link(place, of) => place == from && of == id,
+                    _ => false,
+                };
+                self.pending.retain(|earlier| !moved(earlier));
             }
             self.make_durable(&change);
         }

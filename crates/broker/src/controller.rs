@@ -5,8 +5,11 @@
 //! `controller/topics.rs` creates, deletes and grows topics, `controller/configs.rs` changes settings,
 //! `controller/startup.rs` says what a start writes. Not here: appending and waiting (`controller/metadata_log.rs`).
 
+pub(crate) mod batches;
 pub(crate) mod configs;
 pub(crate) mod placement;
+pub(crate) mod quorum_state;
+pub(crate) mod snapshot;
 pub(crate) mod startup;
 pub(crate) mod topic_name;
 pub(crate) mod topics;

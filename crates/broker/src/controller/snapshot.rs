@@ -1,0 +1,219 @@
+//! Snapshots of the metadata: `<end offset>-<epoch>.checkpoint`, and `bootstrap.checkpoint`.
+//!
+//! A snapshot is a header (control batch), the image as records, and a footer; without the footer it was never
+//! finished and is not used. Offsets inside begin at 0 and mean nothing: the end offset and the epoch are in the name.
+//! Here only bytes; reading, writing and deleting the files is `controller/metadata_log.rs`.
+
+use bytes::Bytes;
+use wire::records::control::{ControlRecord, SnapshotFooter, SnapshotHeader};
+use wire::records::metadata::{MetadataRecord, MetadataVersion};
+use wire::types::{LeaderEpoch, Offset, TimestampMs};
+
+use crate::image::{Applied, Image};
+
+use super::batches::{BadBatch, Content, QuorumRecords, decode, encode, encode_control};
+
+/// Name of the file that a new node's log is filled from, in the log directory.
+pub(crate) const BOOTSTRAP_FILE_NAME: &str = "bootstrap.checkpoint";
+const SUFFIX: &str = ".checkpoint";
+/// Records in one batch of a snapshot.
+const BATCH_RECORDS_MAX: usize = 1000;
+
+/// Which part of the log a snapshot stands for: everything below `end`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct SnapshotId {
+    /// Offset that follows the last record contained.
+    pub(crate) end: Offset,
+    /// Leader epoch of the last record contained.
+    pub(crate) epoch: LeaderEpoch,
+}
+
+impl SnapshotId {
+    /// The snapshot of an image.
+    pub(crate) fn of(image: &Image) -> Self {
+        let applied = image.applied();
+        Self {
+            end: applied.offset.plus(1),
+            epoch: applied.epoch,
+        }
+    }
+
+    /// The name of its file.
+    pub(crate) fn file_name(self) -> String {
+        format!("{:020}-{:010}{SUFFIX}", self.end.0, self.epoch.0)
+    }
+
+    /// Reads a file name; `None` for any other file.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let (end, epoch) = name.strip_suffix(SUFFIX)?.split_once('-')?;
+        let digits =
+            |text: &str, count| text.len() == count && text.bytes().all(|b| b.is_ascii_digit());
+        if !digits(end, 20) || !digits(epoch, 10) {
+            return None;
+        }
+        Some(Self {
+            end: Offset(end.parse().ok()?),
+            epoch: LeaderEpoch(epoch.parse().ok()?),
+        })
+    }
+}
+
+/// The bytes of a snapshot that holds these records.
+pub(crate) fn write(
+    records: &[MetadataRecord],
+    level: MetadataVersion,
+    quorum: &QuorumRecords,
+    epoch: LeaderEpoch,
+    last_timestamp: TimestampMs,
+) -> Result<Vec<u8>, BadBatch> {
+    let header = SnapshotHeader {
+        last_contained_log_timestamp: last_timestamp.0,
+        ..SnapshotHeader::default()
+    };
+    let mut first = vec![ControlRecord::SnapshotHeader(header)];
+    first.extend(
+        quorum
+            .kraft_version
+            .clone()
+            .map(ControlRecord::KRaftVersion),
+    );
+    first.extend(quorum.voters.clone().map(ControlRecord::Voters));
+    let mut next = Offset::ZERO;
+    let mut bytes = Vec::new();
+    let mut put = |batch: Bytes, count: usize| {
+        next = next.plus(i64::try_from(count).unwrap_or(i64::MAX));
+        bytes.extend_from_slice(&batch);
+        next
+    };
+    let mut at = put(
+        encode_control(&first, (Offset::ZERO, epoch), last_timestamp)?,
+        first.len(),
+    );
+    for chunk in records.chunks(BATCH_RECORDS_MAX) {
+        at = put(
+            encode(chunk, level, (at, epoch), last_timestamp)?,
+            chunk.len(),
+        );
+    }
+    let footer = [ControlRecord::SnapshotFooter(SnapshotFooter::default())];
+    put(encode_control(&footer, (at, epoch), last_timestamp)?, 1);
+    Ok(bytes)
+}
+
+/// What a snapshot holds.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// The records, in order.
+    pub(crate) records: Vec<MetadataRecord>,
+    /// What it says about the quorum.
+    pub(crate) quorum: QuorumRecords,
+    /// Append time of the last record contained.
+    pub(crate) last_timestamp: TimestampMs,
+}
+
+/// Reads a snapshot; `None` when its footer is missing.
+pub(crate) fn read(bytes: &Bytes) -> Result<Option<Snapshot>, BadBatch> {
+    let mut snapshot = Snapshot {
+        records: Vec::new(),
+        quorum: QuorumRecords::default(),
+        last_timestamp: TimestampMs(0),
+    };
+    let mut finished = false;
+    decode(bytes, |_, content| {
+        match content {
+            Content::Metadata(mut records) => snapshot.records.append(&mut records),
+            Content::Control(records) => {
+                for record in &records {
+                    match record {
+                        ControlRecord::SnapshotHeader(header) => {
+                            snapshot.last_timestamp =
+                                TimestampMs(header.last_contained_log_timestamp);
+                        }
+                        ControlRecord::SnapshotFooter(_) => finished = true,
+                        _ => {}
+                    }
+                }
+                snapshot.quorum.note(records);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(finished.then_some(snapshot))
+}
+
+impl Snapshot {
+    /// The image that the snapshot called `id` stands for.
+    pub(crate) fn image(self, id: SnapshotId) -> Result<(Image, QuorumRecords), BadBatch> {
+        let mut image = Image::empty();
+        for record in self.records {
+            image
+                .replay(record)
+                .map_err(|error| BadBatch::Replay(id.end, error))?;
+        }
+        image.advance(Applied {
+            offset: id.end.plus(-1),
+            epoch: id.epoch,
+            timestamp: self.last_timestamp,
+        });
+        Ok((image, self.quorum))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::records::control::KRaftVersion;
+
+    use super::*;
+    use crate::controller::tests::{create, started};
+
+    #[test]
+    fn file_names_are_those_of_kafka() {
+        let id = SnapshotId {
+            end: Offset(1234),
+            epoch: LeaderEpoch(5),
+        };
+        assert_eq!(id.file_name(), "00000000000000001234-0000000005.checkpoint");
+        assert_eq!(SnapshotId::parse(&id.file_name()), Some(id));
+        for other in ["bootstrap.checkpoint", "1234-5.checkpoint", "quorum-state"] {
+            assert_eq!(SnapshotId::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_gives_its_image_back() {
+        let mut image = started();
+        for topic in ["a", "b"] {
+            create(&mut image, topic, 700, &[("retention.ms", "5")]);
+        }
+        image.advance(Applied {
+            offset: Offset(99),
+            epoch: LeaderEpoch(3),
+            timestamp: TimestampMs(77),
+        });
+        let id = SnapshotId::of(&image);
+        let quorum = QuorumRecords {
+            kraft_version: Some(KRaftVersion {
+                kraft_version: 1,
+                ..KRaftVersion::default()
+            }),
+            voters: None,
+        };
+        let records = image.records();
+        let level = image.metadata_version();
+        let bytes = write(&records, level, &quorum, id.epoch, TimestampMs(77)).unwrap();
+        let bytes = Bytes::from(bytes);
+        let read_back = read(&bytes).unwrap().unwrap().image(id).unwrap();
+        assert_eq!(read_back, (image, quorum));
+
+        // Cut before the footer, it is not a snapshot.
+        let cut = bytes.len() - 10;
+        assert!(!matches!(read(&bytes.slice(..cut)), Ok(Some(_))));
+        let last = wire::batch::Batches::new(&bytes)
+            .last()
+            .unwrap()
+            .unwrap()
+            .1
+            .len();
+        assert!(read(&bytes.slice(..bytes.len() - last)).unwrap().is_none());
+    }
+}

@@ -77,6 +77,3 @@ impl Platform for System {
         u64::from_ne_bytes(bytes)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -199,7 +199,7 @@ proptest! {
     #[test]
     fn the_real_disk_behaves_like_a_file(ops in prop::collection::vec(op(), 1..30)) {
         for choice in [EngineChoice::Auto, EngineChoice::Threads] {
-            let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+            let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
             runtime::run_shard(None, async {
                 let system = System::start(choice).unwrap();
                 run(system.disk(), &dir.path().join("0.log"), &ops).await;

@@ -222,3 +222,33 @@ fn renames_and_removals_follow_the_names() {
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     });
 }
+
+#[test]
+fn a_write_under_way_is_torn_when_the_process_ends_and_whole_when_nobody_waits() {
+    let (mut whole, mut absent) = (0, 0);
+    for seed in 0..40 {
+        simulate(async {
+            let disk = SimDisk::new(seed);
+            let file = dir_with_file(&disk).await;
+            let path = Path::new("/log/t-0/0.log");
+            let second = std::time::Duration::from_secs(1);
+            disk.set_latency(second, second);
+            let write = file.write_at(0, vec![block(1), block(1)]);
+            let hurried = crate::task::timeout(second / 2, write).await;
+            assert!(hurried.is_err());
+            assert_eq!(disk.contents(path).unwrap(), [1; 2 * BLOCK_BYTES]);
+            let write = crate::task::spawn(async move { file.write_at(0, vec![block(2)]).await });
+            crate::task::yield_now().await;
+            let found = disk.kill(seed).contents(path).unwrap();
+            assert!(is_power_off(&write.await.unwrap().unwrap_err()));
+            assert!(found[BLOCK_BYTES..].iter().all(|byte| *byte == 1));
+            let written = found[..BLOCK_BYTES].iter().filter(|byte| **byte == 2);
+            match written.count() {
+                0 => absent += 1,
+                BLOCK_BYTES => whole += 1,
+                torn => assert!(torn.is_multiple_of(512), "{torn}"),
+            }
+        });
+    }
+    assert!(whole > 0 && absent > 0, "whole {whole}, absent {absent}");
+}

@@ -1,4 +1,5 @@
 //! Both engines, the same behaviour.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::future::Future;
 use std::io;
@@ -6,18 +7,18 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::*;
-use crate::buf::{AlignedBuf, ChunkPool, PoolOptions};
-use crate::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
-use crate::runtime::run_shard;
-use crate::task;
+use platform::buf::{AlignedBuf, ChunkPool, PoolOptions};
+use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
+use platform::os::{EngineChoice, System, SystemFile};
+use platform::runtime::run_shard;
+use platform::{Platform, task};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// Runs a test with each engine, in a directory of its own on a disk (not on a tmpfs `/tmp`).
 fn with_engines<F: Future<Output = ()>>(test: impl Fn(System, PathBuf) -> F) {
     for choice in [EngineChoice::IoUring, EngineChoice::Threads] {
-        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let ran = run_shard(None, async {
             match System::start(choice) {
                 Ok(system) => test(system, dir.path().to_owned()).await,

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from clients.client import CLIENTS, Client  # noqa: E402
+from clients.client import CLIENTS, Client, ClientError  # noqa: E402
 from peers.broker import Broker, Forebay  # noqa: E402
 from peers.kafka import Kafka  # noqa: E402
 from peers.process import wait_until  # noqa: E402
@@ -61,7 +61,7 @@ def broker(request, make_broker):
     if target not in TARGETS:
         yield Running(target)
         return
-    started = make_broker(properties={"group.min.session.timeout.ms": 1000}).start()
+    started = make_broker().start()
     yield started
     assert started.alive(), f"the broker died during the tests:\n{started.process.tail()}"
     code = started.stop()
@@ -115,12 +115,20 @@ def member(broker):
         one.kill()
 
 
+def _has_leaders(admin, topic, partitions):
+    """A topic may be listed a moment before its partitions answer."""
+    try:
+        return all(admin.watermarks(topic=topic, partition=p) == [0, 0] for p in range(partitions))
+    except ClientError:
+        return False
+
+
 @pytest.fixture
 def topic(clients, name):
     """A topic with two partitions and room for 20 MB records that keeps old timestamps; deleted afterwards."""
     admin = clients["librdkafka"]
     admin.create_topic(topic=name, partitions=2, configs={"max.message.bytes": "33554432", "retention.ms": "-1"})
-    wait_until(lambda: name in admin.topics(), f"topic {name}")
+    wait_until(lambda: _has_leaders(admin, name, 2), f"topic {name}")
     yield name
     admin.delete_topic(topic=name)
 

@@ -13,10 +13,11 @@ from peers.process import Process, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Settings both brokers get in every test: room for 20 MB records, no pause before the first rebalance.
+# Settings both brokers get in every test: room for 20 MB records, quick rebalances.
 COMMON = {
     "message.max.bytes": 33554432,
     "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 1000,
     "offsets.topic.num.partitions": 5,
     "auto.create.topics.enable": "false",
 }
@@ -49,9 +50,13 @@ class Broker:
     def prepare(self):
         """Whatever must be there before the process starts."""
 
-    def start(self, seconds=90.0):
+    def spawn(self):
+        """Starts the process and waits for nothing."""
         self.prepare()
         self.process = Process(self.argv(), self.log)
+
+    def start(self, seconds=90.0):
+        self.spawn()
         self.process.wait_for_port(self.port, seconds)
         # The port may open a moment before the broker takes part in its cluster.
         wait_until(self.serves, f"{self.name} to be registered", seconds)

@@ -149,6 +149,8 @@ class Driver:
 
         def owned(change):
             def callback(consumer, partitions):
+                if ended.is_set():
+                    return  # closing: the library gives everything up by itself
                 getattr(consumer, ("incremental_" if cooperative else "") + change)(
                     *([partitions] if cooperative or change == "assign" else []))
                 event("assigned", partitions=sorted(entry.partition for entry in consumer.assignment()))

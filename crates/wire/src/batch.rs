@@ -8,6 +8,7 @@
 pub mod builder;
 pub mod compression;
 pub mod iter;
+pub mod recompress;
 pub mod record;
 pub mod validate;
 mod varint;
@@ -16,6 +17,7 @@ mod walk;
 pub use builder::BatchBuilder;
 pub use compression::Compression;
 pub use iter::{Batches, validate_stored};
+pub use recompress::recompress;
 pub use record::{Record, records};
 pub use validate::{Produced, ValidateLimits, validate_produced};
 

@@ -15,14 +15,31 @@ pub(super) struct Reader<'a> {
     at: usize,
     /// Compact lengths and tagged fields.
     flexible: bool,
+    /// Bytes that arrays may still take.
+    budget: usize,
+    budget_max: usize,
 }
+
+/// Memory that the arrays of one frame may take per byte of it, plus a little for the smallest frames. Real requests
+/// stay below 12: a topic with the shortest name and one partition without records.
+const ARRAY_BYTES_PER_BYTE_MAX: usize = 16;
+const ARRAY_BYTES_MIN: usize = 64 << 10;
+/// Memory that the arrays of one frame may take, however long it is: some 800 000 partitions.
+const ARRAY_BYTES_MAX: usize = 64 << 20;
 
 impl<'a> Reader<'a> {
     pub(super) fn new(frame: &'a Bytes, flexible: bool) -> Self {
+        let budget = frame
+            .len()
+            .saturating_mul(ARRAY_BYTES_PER_BYTE_MAX)
+            .saturating_add(ARRAY_BYTES_MIN)
+            .min(ARRAY_BYTES_MAX);
         Self {
             frame,
             at: 0,
             flexible,
+            budget,
+            budget_max: budget,
         }
     }
 
@@ -96,7 +113,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads an array. `element_bytes_min` is what one element takes at least: a count that the rest of the frame
-    /// cannot hold is refused before anything is allocated.
+    /// cannot hold, or that would take too much memory, is refused before anything is allocated.
     pub(super) fn array<T>(
         &mut self,
         field: &'static str,
@@ -106,6 +123,14 @@ impl<'a> Reader<'a> {
         let count = self
             .count(field, element_bytes_min)?
             .ok_or_else(|| null(field))?;
+        let bytes = count.saturating_mul(size_of::<T>());
+        self.budget = self
+            .budget
+            .checked_sub(bytes)
+            .ok_or(DecodeError::TooMuchMemory {
+                bytes,
+                bytes_max: self.budget_max,
+            })?;
         let mut elements = Vec::with_capacity(count);
         for _ in 0..count {
             elements.push(element(self)?);

@@ -101,6 +101,20 @@ fn a_count_that_the_frame_cannot_hold_is_refused() {
     );
 }
 
+#[test]
+fn a_frame_of_the_smallest_topics_cannot_take_much_more_memory_than_it_has_bytes() {
+    let count = 1u32 << 22;
+    let mut body = BytesMut::from(&[0, 0, 1, 0, 0, 0, 1][..]);
+    put_uvarint(&mut body, count + 1);
+    // No name, no partitions, no tags.
+    (0..count).for_each(|_| body.extend_from_slice(&[1, 1, 0]));
+    body.extend_from_slice(&[0]);
+    assert!(matches!(
+        ProduceRequest::decode(&body.freeze(), 12),
+        Err(DecodeError::TooMuchMemory { .. })
+    ));
+}
+
 fn response() -> ProduceResponse {
     ProduceResponse {
         topics: vec![ProduceTopicResponse {

@@ -1,0 +1,86 @@
+//! Gives a batch another codec: what `compression.type` of a topic demands where the producer chose differently.
+//!
+//! The records stay byte for byte what they were; attributes, length and CRC change. Not for control batches, which are
+//! never compressed.
+
+use std::io;
+
+use super::{
+    BatchHeader, CRC_START, Compression, HEADER_BYTES, LENGTH_END, Produced, compression, crc_of,
+    put,
+};
+use crate::error::BatchError;
+
+/// The batch compressed with `codec`; itself when it already is. Decompresses to at most `decompressed_bytes_max`.
+/// The result may be larger than the topic takes: the caller checks its size again, as Kafka does.
+pub fn recompress(
+    produced: Produced,
+    codec: Compression,
+    decompressed_bytes_max: usize,
+) -> Result<Produced, BatchError> {
+    let Produced { header, batch } = produced;
+    let had = Compression::from_code(header.compression_code())?;
+    let (Some(fixed), true) = (batch.first_chunk::<HEADER_BYTES>(), had != codec) else {
+        return Ok(Produced { header, batch });
+    };
+    let records = batch.get(HEADER_BYTES..).unwrap_or_default();
+    let records = had.decompress(records, decompressed_bytes_max)?;
+    let records = codec
+        .compress(&records)
+        .map_err(|error| compression::failed(&error))?;
+    let length = i32::try_from(HEADER_BYTES - LENGTH_END + records.len())
+        .map_err(|error| compression::failed(&io::Error::other(error)))?;
+    let mut fixed = *fixed;
+    put(&mut fixed, 8, length.to_be_bytes());
+    let attributes = header.attributes & !0x07 | codec.code();
+    put(&mut fixed, 21, attributes.to_be_bytes());
+    let crc = crc32c::crc32c_append(crc_of(&fixed), &records);
+    put(&mut fixed, CRC_START - 4, crc.to_be_bytes());
+    Ok(Produced {
+        header: BatchHeader::parse(&fixed).unwrap_or(header),
+        batch: [&fixed[..], &records].concat().into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::batch::*;
+    use crate::types::TimestampMs;
+
+    #[test]
+    fn every_codec_becomes_every_other() {
+        let all = [
+            Compression::None,
+            Compression::Gzip,
+            Compression::Snappy,
+            Compression::Lz4,
+            Compression::Zstd,
+        ];
+        for from in all {
+            for to in all {
+                let mut batch = BatchBuilder::new(Offset(0), LeaderEpoch(-1))
+                    .compression(from)
+                    .producer(ProducerId(4), 1, 9);
+                batch.add(TimestampMs(5), Some(b"k"), Some(&[1; 500]), &[]);
+                batch.add(TimestampMs(6), None, None, &[]);
+                let batch = batch.finish().unwrap();
+                let header = BatchHeader::parse(&batch).unwrap();
+                let before = records(&batch).unwrap().map(Result::unwrap);
+                let now = recompress(
+                    Produced {
+                        header,
+                        batch: batch.clone(),
+                    },
+                    to,
+                    1 << 20,
+                )
+                .unwrap();
+                validate_stored(&now.header, &now.batch).unwrap();
+                assert_eq!(now.header.compression_code(), to.code());
+                assert_eq!(now.header.base_sequence, 9);
+                assert!(before.eq(records(&now.batch).unwrap().map(Result::unwrap)));
+                assert_eq!(from == to, now.batch == batch);
+            }
+        }
+    }
+}

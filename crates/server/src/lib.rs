@@ -2,7 +2,14 @@
 //!
 //! Invariant: glue only. No rule of Kafka and none of storage lives here; requests go through as frames of bytes.
 
+pub mod admin;
+pub mod admission;
+pub mod cli;
 pub mod config;
 pub mod connection;
+pub mod listener;
+pub mod logging;
 pub mod machine;
 pub mod metrics;
+pub mod serve;
+pub mod shards;

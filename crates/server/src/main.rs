@@ -1,2 +1,24 @@
-//! The forebay binary.
-fn main() {}
+//! The `forebay` binary: the command line, the allocator, and the end of the process when something panics.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use server::cli::Cli;
+use server::config::{Settings, Warning};
+use server::logging;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    Cli::parse().run(serve)
+}
+
+fn serve(settings: Settings, warnings: Vec<Warning>) -> anyhow::Result<()> {
+    logging::begin(&settings)?;
+    logging::abort_on_panic();
+    for Warning { key, why, origin } in warnings {
+        tracing::warn!(%key, %origin, "{why}");
+    }
+    anyhow::bail!("the broker is not linked in yet")
+}

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-pub use connections::ConnectionMetrics;
+pub use connections::{ConnectionMetrics, ListenerMetrics, OpenCount};
 pub use requests::{RequestKind, RequestMeter, RequestMetrics};
 
 /// The registry of the process; clones share it.

@@ -74,6 +74,19 @@ pub enum DiskEngine {
 }
 
 impl Settings {
+    /// The embedded defaults, on a machine with one core and little memory (tests).
+    #[cfg(test)]
+    pub(crate) fn defaults() -> Self {
+        let machine = Machine {
+            host_name: "here".into(),
+            cores: 1,
+            memory_bytes: 1 << 30,
+        };
+        Self::resolve(&Raw::default(), &machine)
+            .expect("the defaults are sound")
+            .settings
+    }
+
     /// Validates `raw` for this machine. Without an error, nothing that was given is ignored silently.
     pub fn resolve(raw: &Raw, machine: &Machine) -> Result<Resolved, Vec<Problem>> {
         let (mut warnings, mut problems) = (Vec::new(), Vec::new());

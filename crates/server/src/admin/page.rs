@@ -1,0 +1,100 @@
+//! The pages of the admin endpoint.
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use serde::Serialize;
+
+use super::Shown;
+use crate::shards::Phase;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Gauges of the memory that requests hold.
+#[derive(Clone, Default, Debug)]
+pub(super) struct RequestMemory {
+    used: Gauge,
+    max: Gauge,
+}
+
+impl RequestMemory {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let gauges = Self::default();
+        let help = "Memory of requests being read or worked on";
+        registry.register("forebay_request_memory_bytes", help, gauges.used.clone());
+        let help = "Bound on forebay_request_memory_bytes";
+        registry.register("forebay_request_memory_max_bytes", help, gauges.max.clone());
+        gauges
+    }
+
+    fn show(&self, (used, max): (usize, usize)) {
+        self.used.set(i64::try_from(used).unwrap_or(i64::MAX));
+        self.max.set(i64::try_from(max).unwrap_or(i64::MAX));
+    }
+}
+
+/// What `/readyz` says.
+#[derive(Serialize)]
+struct Readiness {
+    status: &'static str,
+    logs_opened: u64,
+    logs_total: u64,
+}
+
+/// Answers one request.
+pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<Full<Bytes>> {
+    if ![Method::GET, Method::HEAD].contains(request.method()) {
+        let mut refused = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET\n".into());
+        refused
+            .headers_mut()
+            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return refused;
+    }
+    match request.uri().path() {
+        "/metrics" => {
+            shown.shards.before_scrape().await;
+            shown.request_memory.show(shown.shards.request_memory());
+            response(StatusCode::OK, OPEN_METRICS, shown.metrics.text())
+        }
+        "/livez" => response(StatusCode::OK, TEXT, "alive\n".into()),
+        "/readyz" => readiness(shown),
+        _ => {
+            let text = "there are /metrics, /livez and /readyz\n";
+            response(StatusCode::NOT_FOUND, TEXT, text.into())
+        }
+    }
+}
+
+fn readiness(shown: &Shown) -> Response<Full<Bytes>> {
+    let (code, status) = match shown.shards.phase() {
+        Phase::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
+        Phase::Serving => (StatusCode::OK, "ready"),
+        Phase::Draining | Phase::Closing | Phase::Exit => {
+            (StatusCode::SERVICE_UNAVAILABLE, "stopping")
+        }
+    };
+    let (logs_opened, logs_total) = (shown.recovery)();
+    let readiness = Readiness {
+        status,
+        logs_opened,
+        logs_total,
+    };
+    // A struct of numbers and plain text always has a form in JSON.
+    let mut text = serde_json::to_string(&readiness).unwrap_or_default();
+    text.push('\n');
+    response(code, JSON, text)
+}
+
+fn response(code: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = code;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}

@@ -1,0 +1,121 @@
+//! The command line.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Problem, Raw, Resolved, Settings, Warning, reference};
+use crate::machine::Machine;
+
+/// A broker that Kafka clients produce to and consume from, on Kafka's own on-disk format.
+#[derive(Debug, Parser)]
+#[command(name = "forebay", version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the broker.
+    Serve {
+        /// File with settings, in Kafka's server.properties syntax.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// Settings; they win over the environment (`FOREBAY_LOG_DIRS` is log.dirs) and the file.
+        #[arg(value_name = "KEY=VALUE")]
+        settings: Vec<String>,
+    },
+    /// Looks at settings without running anything.
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Says what is wrong with a file of settings, and what in it has no effect.
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Prints the reference of all settings (docs/configuration.md).
+    Reference,
+}
+
+impl Cli {
+    /// Does what was asked; `serve` runs the broker.
+    pub fn run(self, serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>) -> ExitCode {
+        let done = match self.command {
+            Command::Serve { config, settings } => start(config.as_deref(), &settings, serve),
+            Command::Config {
+                command: ConfigCommand::Check { file },
+            } => check(&file),
+            Command::Config {
+                command: ConfigCommand::Reference,
+            } => print(&reference::page()),
+        };
+        match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("forebay: {error:#}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn start(
+    config: Option<&Path>,
+    arguments: &[String],
+    serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut raw = Raw::default();
+    if let Some(file) = config {
+        raw.add_file(file).map_err(anyhow::Error::msg)?;
+    }
+    raw.add_environment(std::env::vars_os().filter_map(|(name, value)| {
+        // A name that is not UTF-8 is nobody's setting; a value that is not cannot be one.
+        Some((
+            name.into_string().ok()?,
+            value.to_string_lossy().into_owned(),
+        ))
+    }));
+    raw.add_arguments(arguments).map_err(anyhow::Error::msg)?;
+    let Resolved { settings, warnings } =
+        Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
+    serve(settings, warnings)
+}
+
+fn check(file: &Path) -> anyhow::Result<()> {
+    let mut raw = Raw::default();
+    raw.add_file(file).map_err(anyhow::Error::msg)?;
+    let resolved =
+        Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
+    let warnings = resolved
+        .warnings
+        .iter()
+        .map(|warning| format!("warning: {warning}\n"));
+    let text = warnings.collect::<String>() + &format!("{}: sound\n", file.display());
+    print(&text)
+}
+
+fn wrong(problems: &[Problem]) -> anyhow::Error {
+    let lines: Vec<_> = problems
+        .iter()
+        .map(|problem| format!("\n  {problem}"))
+        .collect();
+    anyhow::anyhow!("wrong settings:{}", lines.concat())
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // Who closed the pipe has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}

@@ -1,0 +1,208 @@
+//! Listening sockets: one per shard and listener, on the same address, among which the kernel spreads connections.
+//!
+//! An address is taken when the process starts, so that a conflict is told at once; clients are let in later, when
+//! [`Bound::listen`] is called. Invariant: no other process listens on the address, not even one that would share it.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::config::{Address, NetworkSettings};
+
+/// An address that was taken, with a socket for each shard.
+#[derive(Debug)]
+pub struct Bound {
+    /// Name of the listener.
+    pub name: Arc<str>,
+    /// The port, also when any was asked for.
+    pub port: u16,
+    sockets: Vec<Socket>,
+    backlog: i32,
+}
+
+/// An address cannot be taken.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {listener}://{host}:{port}: {source}{hint}")]
+pub struct BindError {
+    listener: String,
+    host: String,
+    port: u16,
+    source: io::Error,
+    hint: &'static str,
+}
+
+impl Bound {
+    /// Takes an address for `shards` sockets.
+    pub fn bind(
+        address: &Address,
+        shards: usize,
+        settings: &NetworkSettings,
+    ) -> Result<Self, BindError> {
+        let error = |source: io::Error| BindError {
+            listener: address.listener.clone(),
+            host: address.host.clone(),
+            port: address.port,
+            hint: match source.kind() {
+                io::ErrorKind::AddrInUse => " (another process listens there; set listeners)",
+                _ => "",
+            },
+            source,
+        };
+        let wanted = resolve(&address.host, address.port).map_err(error)?;
+        let at = claim(&wanted).map_err(error)?;
+        let socket = || socket(at, settings);
+        let sockets = (0..shards)
+            .map(|_| socket())
+            .collect::<Result<_, _>>()
+            .map_err(error)?;
+        let (name, backlog) = (Arc::from(address.listener.as_str()), settings.backlog);
+        Ok(Self {
+            name,
+            port: at.port(),
+            sockets,
+            backlog,
+        })
+    }
+
+    /// Splits off the socket of each shard, in order.
+    pub fn into_sockets(self) -> Vec<Listening> {
+        let Self {
+            name,
+            backlog,
+            sockets,
+            ..
+        } = self;
+        let one = |socket| Listening {
+            name: Arc::clone(&name),
+            socket,
+            backlog,
+        };
+        sockets.into_iter().map(one).collect()
+    }
+}
+
+/// A shard's share of a listener. Nobody gets in yet.
+#[derive(Debug)]
+pub struct Listening {
+    /// Name of the listener.
+    pub name: Arc<str>,
+    socket: Socket,
+    backlog: i32,
+}
+
+impl Listening {
+    /// Lets clients in.
+    pub fn open(self) -> io::Result<TcpListener> {
+        self.socket.listen(self.backlog)?;
+        self.socket.set_nonblocking(true)?;
+        Ok(self.socket.into())
+    }
+}
+
+/// Addresses for a host, in the order in which they are tried.
+fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if host.is_empty() {
+        // The first takes IPv4 too; the second is for machines without IPv6.
+        return Ok(vec![
+            (Ipv6Addr::UNSPECIFIED, port).into(),
+            (Ipv4Addr::UNSPECIFIED, port).into(),
+        ]);
+    }
+    let mut found: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    found.sort_by_key(SocketAddr::is_ipv6);
+    found.truncate(1);
+    Ok(found)
+}
+
+/// Makes sure that nobody listens there, and settles the port. A socket that does not share its address is refused even
+/// when another process is willing to share; shards' sockets, which share, would not be.
+fn claim(wanted: &[SocketAddr]) -> io::Result<SocketAddr> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in wanted {
+        let claimed = Socket::new(
+            Domain::for_address(*address),
+            Type::STREAM,
+            Some(Protocol::TCP),
+        )
+        .and_then(|socket| {
+            prepare(&socket, *address)?;
+            socket.bind(&(*address).into())?;
+            socket.local_addr()
+        });
+        match claimed {
+            Ok(at) => return at.as_socket().ok_or(last),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!address.ip().is_unspecified())
+    } else {
+        Ok(())
+    }
+}
+
+fn socket(at: SocketAddr, settings: &NetworkSettings) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
+    prepare(&socket, at)?;
+    socket.set_reuse_port(true)?;
+    // Accepted sockets inherit the sizes; set later they would not shape the window any more.
+    if let Some(bytes) = settings.send_buffer_bytes {
+        socket.set_send_buffer_size(bytes)?;
+    }
+    if let Some(bytes) = settings.receive_buffer_bytes {
+        socket.set_recv_buffer_size(bytes)?;
+    }
+    socket.bind(&at.into())?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+
+    fn bind(text: &str) -> Result<Bound, BindError> {
+        Bound::bind(
+            &Address::parse(text).unwrap(),
+            2,
+            &Settings::defaults().network,
+        )
+    }
+
+    #[test]
+    fn all_shards_listen_on_one_free_port() {
+        for host in ["127.0.0.1", "", "localhost"] {
+            let bound = bind(&format!("A://{host}:0")).unwrap();
+            let port = bound.port;
+            let sockets = bound.into_sockets();
+            assert_eq!(sockets.len(), 2);
+            for socket in sockets {
+                assert_eq!(socket.open().unwrap().local_addr().unwrap().port(), port);
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_that_is_taken_is_refused_even_if_its_holder_would_share() {
+        let bound = bind("A://127.0.0.1:0").unwrap();
+        let again = bind(&format!("B://127.0.0.1:{}", bound.port))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            again.starts_with("cannot listen on B://127.0.0.1:"),
+            "{again}"
+        );
+        assert!(
+            again.ends_with("(another process listens there; set listeners)"),
+            "{again}"
+        );
+    }
+}

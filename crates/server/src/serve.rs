@@ -1,0 +1,185 @@
+//! `forebay serve`: from settings to a running server, and back to nothing.
+//!
+//! Order: lock the directories, take the addresses, start the shards (logs are recovered), let clients in; on a signal,
+//! finish what was begun, close the logs, end. Nothing is let in before everything is ready; a lock is released last.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use platform::lock::DirLock;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::admin::{self, Shown};
+use crate::config::Settings;
+use crate::listener::Bound;
+use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
+use crate::shards::{Assembly, ShardOptions, Shards};
+
+/// How long requests that were begun may take when the server stops.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+
+/// What is there before the shards are: for whoever makes their service.
+pub struct Prepared {
+    /// The settings.
+    pub settings: Settings,
+    /// Where to register metrics.
+    pub metrics: Metrics,
+    /// The port of each of the settings' listeners.
+    pub ports: Vec<u16>,
+}
+
+/// Serves until a signal ends it. `assemble` makes what the shards serve; the directories are locked by then.
+pub fn run<A: Assembly>(
+    settings: Settings,
+    assemble: impl FnOnce(&Prepared) -> anyhow::Result<A>,
+) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    raise_open_files();
+    let _locks = lock_dirs(&settings.log_dirs)?;
+    let bind = |address| Bound::bind(address, settings.shards, &settings.network);
+    let listeners: Vec<Bound> = settings
+        .listeners
+        .iter()
+        .map(bind)
+        .collect::<Result<_, _>>()?;
+    let admin = settings.admin_listener.as_ref();
+    let admin = admin
+        .map(|(host, port)| admin::bind(host, *port))
+        .transpose()?;
+    let ports = listeners.iter().map(|listener| listener.port).collect();
+    let prepared = Prepared {
+        settings,
+        metrics: Metrics::new(),
+        ports,
+    };
+    let assembly = Arc::new(assemble(&prepared)?);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("control")
+        .enable_all()
+        .build()?;
+    let stopped = runtime.block_on(control(prepared, listeners, admin, assembly, begin));
+    runtime.shutdown_background();
+    stopped
+}
+
+async fn control<A: Assembly>(
+    prepared: Prepared,
+    listeners: Vec<Bound>,
+    admin: Option<TcpListener>,
+    assembly: Arc<A>,
+    begin: Instant,
+) -> anyhow::Result<()> {
+    let Prepared {
+        settings,
+        metrics,
+        ports,
+    } = prepared;
+    let mut signals = Signals::new()?;
+    let options = ShardOptions {
+        count: settings.shards,
+        pinned: settings.shards_pinned,
+        network: settings.network.clone(),
+        drain_max: DRAIN_MAX,
+        requests: metrics.register(RequestMetrics::register),
+        connections: metrics.register(ConnectionMetrics::register),
+    };
+    let mut shards = Shards::start(options, listeners, &assembly)?;
+    let shown = Shown::new(metrics, shards.view(), move || assembly.recovery());
+    let admin_at = admin
+        .as_ref()
+        .and_then(|listener| listener.local_addr().ok());
+    tokio::spawn(serve_admin(admin, Arc::new(shown)));
+    tokio::select! {
+        started = shards.started() => started?,
+        name = signals.next() => {
+            // Nothing was written that a recovery does not find again.
+            tracing::info!(signal = name, "stopped while starting");
+            return Ok(());
+        }
+    }
+    shards.serve();
+    for (listener, port) in settings.advertised.iter().zip(&ports) {
+        let (name, host) = (&listener.listener, &listener.host);
+        tracing::info!(listener = %name, %host, port, "listening");
+    }
+    let (shards_count, ready_ms) = (settings.shards, begin.elapsed().as_millis());
+    let admin_at = admin_at.map(|address| address.to_string());
+    tracing::info!(shards = shards_count, admin = admin_at, ready_ms, "ready");
+    tokio::select! {
+        name = signals.next() => tracing::info!(signal = name, "stopping"),
+        error = shards.failed() => return Err(error),
+    }
+    tokio::select! {
+        stopped = shards.stop() => stopped?,
+        name = signals.next() => {
+            anyhow::bail!("second {name}: stopped without closing the logs; they are recovered at the next start");
+        }
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn serve_admin(listener: Option<TcpListener>, shown: Arc<Shown>) {
+    if let Some(listener) = listener
+        && let Err(error) = admin::serve(listener, shown).await
+    {
+        tracing::error!(%error, "the admin endpoint ended");
+    }
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("listening for signals");
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The name of the next one.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+/// Locks each directory, made if it is not there, against every other process.
+fn lock_dirs(dirs: &[PathBuf]) -> anyhow::Result<Vec<DirLock>> {
+    let lock = |dir: &PathBuf| -> anyhow::Result<DirLock> {
+        std::fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+        Ok(DirLock::acquire(dir)?)
+    };
+    let locks = dirs.iter().map(lock).collect::<anyhow::Result<Vec<_>>>()?;
+    for dir in dirs {
+        let dir: &Path = &std::path::absolute(dir)?;
+        tracing::info!(dir = %dir.display(), "data directory");
+    }
+    Ok(locks)
+}
+
+/// Every connection and every segment is an open file; the default soft limit is for programs that use `select`.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    ) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}

@@ -1,0 +1,301 @@
+//! The shards: threads with an executor each, which own partitions and serve connections.
+//!
+//! States of all shards together, each entered when every shard has finished the one before: starting (logs are
+//! recovered, nobody is let in) -> serving -> draining (nobody is let in, what was begun is answered) -> closing (the
+//! service writes what it has to) -> exit. A shard whose service is closed keeps its executor until all are: shards ask
+//! each other things to the end.
+//! It does not know what a service is; an [`Assembly`] makes and closes it.
+
+mod accept;
+mod shard;
+mod spread;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::admission::Admission;
+use crate::config::NetworkSettings;
+use crate::connection::{Budget, Limits, Service};
+use crate::listener::{Bound, Listening};
+use crate::metrics::{ConnectionMetrics, RequestMetrics};
+use spread::Spread;
+
+/// Requests of one connection that may be under way together.
+const OVERLAPPED_MAX: usize = 64;
+
+/// How long requests of peers that have gone are worked on.
+const ABANDONED_MAX: Duration = Duration::from_secs(30);
+
+/// Makes what the shards serve. One for the process; its methods run on the shard that they name.
+pub trait Assembly: Send + Sync + 'static {
+    /// What answers requests on a shard.
+    type Service: Service;
+
+    /// Makes the service of a shard. Shards start side by side; requests come when all have started.
+    fn start(&self, shard: usize) -> impl Future<Output = anyhow::Result<Rc<Self::Service>>>;
+
+    /// Closes the service of a shard. No requests come any more, but other shards may still ask it.
+    fn close(
+        &self,
+        shard: usize,
+        service: Rc<Self::Service>,
+    ) -> impl Future<Output = anyhow::Result<()>>;
+
+    /// Logs opened so far and logs in all, from any thread.
+    fn recovery(&self) -> (u64, u64);
+
+    /// Brings gauges up to date, before somebody reads them.
+    fn before_scrape(&self, _shard: usize, _service: &Rc<Self::Service>) {}
+}
+
+/// What the shards are told.
+#[derive(Debug)]
+pub struct ShardOptions {
+    /// How many.
+    pub count: usize,
+    /// Bind each to a core.
+    pub pinned: bool,
+    /// Sockets, connections, memory of requests.
+    pub network: NetworkSettings,
+    /// How long requests that were begun may take when the server stops.
+    pub drain_max: Duration,
+    /// Counts of requests.
+    pub requests: RequestMetrics,
+    /// Counts of connections.
+    pub connections: ConnectionMetrics,
+}
+
+/// What all shards are at.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Phase {
+    /// Services are made.
+    Starting,
+    /// Connections are served.
+    Serving,
+    /// No new requests; those that were begun are answered.
+    Draining,
+    /// Services are closed.
+    Closing,
+    /// Threads end.
+    Exit,
+}
+
+/// A shard has finished a phase.
+type Report = anyhow::Result<()>;
+
+/// Somebody reads metrics: bring them up to date and say so.
+type Scrape = oneshot::Sender<()>;
+
+/// What every shard shares with the others.
+#[derive(Clone)]
+struct Shared {
+    phase: watch::Receiver<Phase>,
+    reports: mpsc::UnboundedSender<Report>,
+    admission: Admission,
+    budget: Budget,
+    limits: Limits,
+    spread: Arc<Spread>,
+    drain_max: Duration,
+    requests: RequestMetrics,
+    connections: ConnectionMetrics,
+}
+
+/// The running shards, as seen from the control thread.
+pub struct Shards {
+    count: usize,
+    phase: watch::Sender<Phase>,
+    reports: mpsc::UnboundedReceiver<Report>,
+    scrapes: Vec<mpsc::UnboundedSender<Scrape>>,
+    threads: Vec<JoinHandle<()>>,
+    budget: Budget,
+}
+
+impl Shards {
+    /// Starts the threads and, on each, its service.
+    pub fn start<A: Assembly>(
+        options: ShardOptions,
+        listeners: Vec<Bound>,
+        assembly: &Arc<A>,
+    ) -> anyhow::Result<Self> {
+        let ShardOptions {
+            count,
+            pinned,
+            network,
+            ..
+        } = &options;
+        let (count, pinned) = (*count, *pinned);
+        let (phase, seen) = watch::channel(Phase::Starting);
+        let (reports, reported) = mpsc::unbounded_channel();
+        let (spread, handed) = Spread::new(count);
+        let budget = Budget::new(network.queued_bytes_max);
+        let shared = Shared {
+            phase: seen,
+            reports,
+            admission: Admission::new(network),
+            budget: budget.clone(),
+            limits: limits(network),
+            spread: Arc::new(spread),
+            drain_max: options.drain_max,
+            requests: options.requests,
+            connections: options.connections,
+        };
+        let mut sockets = per_shard(listeners, count);
+        let (mut scrapes, mut threads) = (Vec::new(), Vec::new());
+        for (index, handed) in handed.into_iter().enumerate() {
+            let (scrape, scraped) = mpsc::unbounded_channel();
+            let (assembly, shared) = (Arc::clone(assembly), shared.clone());
+            let sockets = sockets.pop().unwrap_or_default();
+            let run = move || {
+                let ends = shard::Ends {
+                    sockets,
+                    handed,
+                    scraped,
+                };
+                let shard = shard::run(index, &*assembly, &shared, ends);
+                if let Err(error) = platform::runtime::run_shard(pinned.then_some(index), shard) {
+                    let report = anyhow::Error::new(error).context("starting a shard");
+                    // Nobody listens when the process is ending.
+                    let _ = shared.reports.send(Err(report));
+                }
+            };
+            let thread = Builder::new().name(format!("shard-{index}"));
+            threads.push(thread.spawn(run).context("starting a thread")?);
+            scrapes.push(scrape);
+        }
+        Ok(Self {
+            count,
+            phase,
+            reports: reported,
+            scrapes,
+            threads,
+            budget,
+        })
+    }
+
+    /// Waits until every service is made.
+    pub async fn started(&mut self) -> anyhow::Result<()> {
+        self.all_report().await
+    }
+
+    /// Lets clients in.
+    pub fn serve(&self) {
+        self.phase.send_replace(Phase::Serving);
+    }
+
+    /// Waits for a failure while serving.
+    pub async fn failed(&mut self) -> anyhow::Error {
+        loop {
+            match self.reports.recv().await {
+                Some(Err(error)) => return error,
+                Some(Ok(())) => {}
+                None => return anyhow::anyhow!("all shards have ended"),
+            }
+        }
+    }
+
+    /// Finishes what was begun, closes the services and ends the threads.
+    pub async fn stop(mut self) -> anyhow::Result<()> {
+        self.phase.send_replace(Phase::Draining);
+        let drained = self.all_report().await;
+        self.phase.send_replace(Phase::Closing);
+        let closed = self.all_report().await;
+        self.abandon();
+        for thread in self.threads {
+            if thread.join().is_err() {
+                return Err(anyhow::anyhow!("a shard has panicked"));
+            }
+        }
+        drained.and(closed)
+    }
+
+    /// Ends the threads without closing the services: after a failure.
+    pub fn abandon(&self) {
+        self.phase.send_replace(Phase::Exit);
+    }
+
+    /// What the admin endpoint needs.
+    pub fn view(&self) -> ShardsView {
+        ShardsView {
+            phase: self.phase.subscribe(),
+            scrapes: self.scrapes.clone(),
+            budget: self.budget.clone(),
+        }
+    }
+
+    async fn all_report(&mut self) -> anyhow::Result<()> {
+        for _ in 0..self.count {
+            self.reports.recv().await.context("a shard ended early")??;
+        }
+        Ok(())
+    }
+}
+
+/// The shards as the admin endpoint sees them.
+#[derive(Clone)]
+pub struct ShardsView {
+    phase: watch::Receiver<Phase>,
+    scrapes: Vec<mpsc::UnboundedSender<Scrape>>,
+    budget: Budget,
+}
+
+impl ShardsView {
+    /// What they are at.
+    pub fn phase(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    /// Bytes of memory that requests hold, and the bound.
+    pub fn request_memory(&self) -> (usize, usize) {
+        (self.budget.used_bytes(), self.budget.bytes_max())
+    }
+
+    /// Lets every shard bring its metrics up to date.
+    pub async fn before_scrape(&self) {
+        let ask = |shard: &mpsc::UnboundedSender<Scrape>| {
+            let (done, answer) = oneshot::channel();
+            shard.send(done).ok().map(|()| answer)
+        };
+        let answers: Vec<_> = self.scrapes.iter().filter_map(ask).collect();
+        for answer in answers {
+            // A shard that is ending has nothing to add.
+            let _ = answer.await;
+        }
+    }
+}
+
+fn limits(network: &NetworkSettings) -> Limits {
+    Limits {
+        frame_bytes_max: network.request_bytes_max,
+        idle_max: network.idle_max,
+        stall_max: network.stall_max,
+        overlapped_max: OVERLAPPED_MAX,
+        overlapped_bytes_max: network.request_bytes_max,
+        abandoned_max: ABANDONED_MAX,
+    }
+}
+
+/// The sockets of each shard; the last one belongs to the first shard, in the order of popping.
+fn per_shard(listeners: Vec<Bound>, count: usize) -> Vec<Vec<Listening>> {
+    let mut shards: Vec<Vec<Listening>> = (0..count).map(|_| Vec::new()).collect();
+    for listener in listeners {
+        for (shard, socket) in shards.iter_mut().zip(listener.into_sockets()) {
+            shard.push(socket);
+        }
+    }
+    shards
+}
+
+/// A connection that was let in, on its way to the shard that serves it.
+struct Accepted {
+    socket: std::net::TcpStream,
+    peer: SocketAddr,
+    listener: Arc<str>,
+    counts: accept::Counts,
+}

@@ -1,0 +1,155 @@
+//! One shard from its first to its last moment; see [`super::Phase`] for the order.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::{Accepted, Assembly, Phase, Scrape, Shared, accept};
+use crate::connection::{self, Buffers, Environment, RequestContext};
+use crate::listener::Listening;
+use crate::metrics::RequestMeter;
+
+/// Bytes of buffers that a shard keeps for the next requests.
+const BUFFERS_KEPT_BYTES_MAX: usize = 64 << 20;
+
+/// Numbers of connections, unique in the process.
+static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
+
+/// What comes in from outside.
+pub(super) struct Ends {
+    pub(super) sockets: Vec<Listening>,
+    pub(super) handed: mpsc::UnboundedReceiver<Accepted>,
+    pub(super) scraped: mpsc::UnboundedReceiver<Scrape>,
+}
+
+/// Runs a shard, on its own executor.
+pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &Shared, ends: Ends) {
+    let Ends {
+        sockets,
+        handed,
+        mut scraped,
+    } = ends;
+    let mut phase = shared.phase.clone();
+    // Nobody listens to reports when the process is ending.
+    let report = |report| drop(shared.reports.send(report));
+    let service = match assembly.start(me).await {
+        Ok(service) => service,
+        Err(error) => return report(Err(error)),
+    };
+    report(Ok(()));
+    reached(&mut phase, Phase::Serving).await;
+    if *phase.borrow() == Phase::Serving {
+        let serving = serve::<A>(me, shared, sockets, handed, &service);
+        let scraping = async {
+            while let Some(done) = scraped.recv().await {
+                assembly.before_scrape(me, &service);
+                let _ = done.send(());
+            }
+        };
+        tokio::select! {
+            served = serving => report(served),
+            () = scraping => {}
+        }
+    } else {
+        report(Ok(()));
+    }
+    reached(&mut phase, Phase::Closing).await;
+    if *phase.borrow() == Phase::Closing {
+        report(assembly.close(me, service).await);
+    }
+    reached(&mut phase, Phase::Exit).await;
+}
+
+/// Waits for a phase or a later one. Whoever sends phases is gone only when the process ends.
+async fn reached(phase: &mut watch::Receiver<Phase>, wanted: Phase) {
+    let _ = phase.wait_for(|phase| *phase >= wanted).await;
+}
+
+/// Serves connections until the phase changes, then until those there are have ended.
+async fn serve<A: Assembly>(
+    me: usize,
+    shared: &Shared,
+    sockets: Vec<Listening>,
+    mut handed: mpsc::UnboundedReceiver<Accepted>,
+    service: &Rc<A::Service>,
+) -> anyhow::Result<()> {
+    let (stop, stopped) = watch::channel(false);
+    let environment = Rc::new(Environment {
+        limits: shared.limits.clone(),
+        budget: shared.budget.clone(),
+        buffers: Buffers::new(BUFFERS_KEPT_BYTES_MAX),
+        meter: RequestMeter::new(shared.requests.clone(), shared.connections.clone()),
+        stop: stopped,
+    });
+    let mut accepting = JoinSet::new();
+    for socket in sockets {
+        let name = socket.name.clone();
+        let listener = TcpListener::from_std(socket.open()?)?;
+        accepting.spawn_local(accept::accept(me, name, listener, shared.clone()));
+    }
+    let mut connections = JoinSet::new();
+    let mut phase = shared.phase.clone();
+    loop {
+        tokio::select! {
+            () = reached(&mut phase, Phase::Draining) => break,
+            Some(accepted) = handed.recv() => {
+                let connection = hold(accepted, Rc::clone(service), Rc::clone(&environment));
+                connections.spawn_local(connection);
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+    drop(accepting);
+    handed.close();
+    stop.send_replace(true);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(shared.drain_max, all_ended)
+        .await
+        .is_err()
+    {
+        tracing::info!(
+            shard = me,
+            left = connections.len(),
+            "connections are cut off"
+        );
+    }
+    connections.shutdown().await;
+    Ok(())
+}
+
+/// One connection, counted as long as it lives.
+async fn hold<S: connection::Service>(
+    accepted: Accepted,
+    service: Rc<S>,
+    environment: Rc<Environment>,
+) {
+    let Accepted {
+        socket,
+        peer,
+        listener,
+        counts,
+    } = accepted;
+    let socket = match TcpStream::from_std(socket) {
+        Ok(socket) => socket,
+        Err(error) => {
+            tracing::warn!(%peer, %error, "connection lost on its way to its shard");
+            return;
+        }
+    };
+    let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+    let client = RefCell::default();
+    let context = RequestContext {
+        connection,
+        peer,
+        listener,
+        client,
+    };
+    tracing::debug!(%peer, connection, "connection begins");
+    let end = connection::serve(socket, &*service, context, &environment).await;
+    environment.meter.connections.ended(end.label());
+    drop(counts);
+}

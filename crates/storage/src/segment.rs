@@ -9,7 +9,6 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use bytes::Bytes;
 use platform::Platform;
 use platform::disk::{Disk, Open};
 use wire::batch::{BatchHeader, HEADER_BYTES};
@@ -126,7 +125,7 @@ impl<P: Platform> Segment<P> {
             sealed: Cell::new(false),
             first_timestamp: Cell::new(None),
             largest: Cell::new(largest),
-            tail: RefCell::new(Tail::at(0, Bytes::new())),
+            tail: RefCell::new(Tail::absent(size)),
             loaded: RefCell::new(loaded),
             file: RefCell::new(None),
         }

@@ -27,7 +27,12 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<Entries, Malformed> {
     let entries = parse_all(file, bytes)?;
     for (i, entry) in entries.iter().enumerate() {
         if entries[..i].iter().any(|earlier| earlier.key == entry.key) {
-            return Err(Malformed::new(file, entry.line, "each key once", &entry.key));
+            return Err(Malformed::new(
+                file,
+                entry.line,
+                "each key once",
+                &entry.key,
+            ));
         }
     }
     Ok(entries)

@@ -470,6 +470,7 @@ impl<P: Platform> Recovery<'_, P> {
         segment.written.set(checked.size);
         segment.synced.set(checked.size);
         segment.allocated.set(checked.size);
+        *segment.tail.borrow_mut() = Tail::absent(checked.size);
         segment.next.set(checked.expected.offset);
         segment
             .largest

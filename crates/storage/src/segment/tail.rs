@@ -56,6 +56,15 @@ impl Tail {
         }
     }
 
+    /// The tail of a segment that is `end` bytes long and to which nothing will be appended as it is.
+    pub(crate) fn absent(end: u64) -> Self {
+        Self {
+            pieces: VecDeque::new(),
+            end,
+            partial: Bytes::new(),
+        }
+    }
+
     /// Length of the segment.
     pub(crate) fn end(&self) -> u64 {
         self.end

@@ -77,7 +77,8 @@ impl<P: Platform> Memory<P> {
             return Some(chunk);
         }
         // The pool of this size is exhausted, so evict beyond what the bound of the cache asks for.
-        for _ in 0..self.taken.borrow().len() {
+        let tries = self.taken.borrow().len();
+        for _ in 0..tries {
             self.evict_one();
             if let Some(chunk) = wanted.take() {
                 return Some(chunk);

@@ -1,0 +1,12 @@
+//! What a user of a log can notice: appends, reads, rolls, restarts, retention, truncation, a full or failing disk.
+
+mod world;
+
+#[path = "log/append_and_read.rs"]
+mod append_and_read;
+#[path = "log/restart.rs"]
+mod restart;
+#[path = "log/room_and_failures.rs"]
+mod room_and_failures;
+#[path = "log/start_and_end.rs"]
+mod start_and_end;

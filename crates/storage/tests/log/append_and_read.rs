@@ -1,0 +1,241 @@
+//! What is appended is read back, from memory and from the file, wherever a reader starts and however much it takes.
+
+use crate::world::*;
+use storage::{Durability, Kind, StoreOptions};
+use wire::types::{LeaderEpoch, Offset};
+
+#[test]
+fn batches_get_the_next_offsets_and_are_durable_after_the_flush() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        let first = append(&log, 3, 100);
+        let second = append(&log, 2, 100);
+        assert_eq!(
+            (first.base_offset, first.last_offset),
+            (Offset(0), Offset(2))
+        );
+        assert_eq!(
+            (second.base_offset, second.last_offset),
+            (Offset(3), Offset(4))
+        );
+        assert_eq!(log.durable_offset(), Offset(0));
+        log.flush().await.unwrap();
+        assert_eq!(log.written_offset(), Offset(5));
+        assert_eq!(log.durable_offset(), Offset(5));
+        assert_holds(&log, 0, 5).await;
+        assert_eq!(log.latest_epoch(), Some(LeaderEpoch(1)));
+    });
+}
+
+#[test]
+fn every_offset_is_found_in_memory_and_on_disk_with_any_size_of_read() {
+    simulate(async {
+        for cache_bytes_max in [1 << 20, 0] {
+            let store = StoreOptions {
+                cache_bytes_max,
+                ..store_options()
+            };
+            let world = World::on(platform::sim::SimPlatform::new(3), store);
+            let log = world.open(options()).await;
+            for round in 0..60 {
+                produce(&log, 1 + round % 7, 500).await;
+            }
+            let end = log.log_end_offset().0;
+            assert!(log.segment_count() > 1, "several segments");
+            for max in [1, 700, 5000, 1 << 20] {
+                for from in (0..end).step_by(13) {
+                    let found = names_between(&log, from, end, max).await;
+                    let expected: Vec<_> = (from..end).map(|at| (at, at)).collect();
+                    assert_eq!(found, expected, "from {from}, {max} bytes a read");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_read_ends_below_the_bound_and_at_its_size() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        for _ in 0..10 {
+            produce(&log, 2, 1000).await;
+        }
+        let read = async |from, below, max, one| {
+            let slices = log
+                .read(Offset(from), Offset(below), max, one)
+                .await
+                .unwrap();
+            decode(&slices.concat().into())
+                .iter()
+                .map(|(offset, _)| *offset)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(read(0, 4, 1 << 20, true).await, [0, 1, 2, 3]);
+        assert_eq!(
+            read(1, 2, 1 << 20, true).await,
+            [0, 1],
+            "the whole batch that holds it"
+        );
+        assert_eq!(read(4, 4, 1 << 20, true).await, [0_i64; 0]);
+        assert_eq!(
+            read(0, 20, 10, true).await,
+            [0, 1],
+            "the first batch whatever its size"
+        );
+        assert_eq!(read(0, 20, 10, false).await, [0_i64; 0]);
+        assert_eq!(read(0, 20, 5000, false).await, [0, 1, 2, 3]);
+        assert_eq!(read(20, 99, 5000, true).await, [0_i64; 0]);
+    });
+}
+
+#[test]
+fn offsets_outside_of_the_log_are_refused() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        produce(&log, 5, 10).await;
+        let error = log.read(Offset(6), Offset(9), 100, true).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Invalid);
+        assert!(log.read(Offset(-1), Offset(9), 100, true).await.is_err());
+        assert!(
+            log.read(Offset(5), Offset(9), 100, true)
+                .await
+                .unwrap()
+                .is_empty()
+        );
+    });
+}
+
+#[test]
+fn available_bytes_are_those_that_a_read_finds() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        for _ in 0..100 {
+            produce(&log, 1, 900).await;
+        }
+        let size = batch(90, 1, 900).len();
+        let available = |from, below| log.available_bytes(Offset(from), Offset(below), 1 << 30);
+        assert_eq!([available(5, 5), available(100, 200)], [0, 0]);
+        assert_eq!(available(99, 100), size);
+        assert_eq!(available(90, 100), 10 * size);
+        assert_eq!(log.available_bytes(Offset(0), Offset(100), 5000), 5000);
+        let all = usize::try_from(log.size_bytes()).unwrap();
+        assert!(available(0, 100).abs_diff(all) < all / 100);
+    });
+}
+
+#[test]
+fn a_replicated_log_writes_at_once_and_syncs_when_told() {
+    simulate(async {
+        let world = World::new();
+        let replicated = storage::LogOptions {
+            durability: Durability::Replicated,
+            flush_messages: 10,
+            flush_ms: 5000,
+            ..options()
+        };
+        let log = world.open(replicated).await;
+        let _flusher = world.store.spawn_flusher();
+        let settle = async || {
+            platform::task::timeout(
+                std::time::Duration::from_millis(10),
+                std::future::pending::<()>(),
+            )
+            .await
+        };
+        append(&log, 4, 10);
+        let _ = settle().await;
+        assert_eq!(
+            (log.written_offset(), log.durable_offset()),
+            (Offset(4), Offset(0))
+        );
+        assert_eq!(log.committed_offset(), Offset(4));
+        append(&log, 6, 10);
+        let _ = settle().await;
+        assert_eq!(log.durable_offset(), Offset(10), "flush.messages");
+        append(&log, 1, 10);
+        let _ = settle().await;
+        assert_eq!(log.durable_offset(), Offset(10));
+        let _ = platform::task::timeout(
+            std::time::Duration::from_secs(7),
+            std::future::pending::<()>(),
+        )
+        .await;
+        assert_eq!(log.durable_offset(), Offset(11), "flush.ms");
+    });
+}
+
+#[test]
+fn damaged_bytes_are_never_served() {
+    simulate(async {
+        let store = StoreOptions {
+            cache_bytes_max: 0,
+            ..store_options()
+        };
+        let world = World::on(platform::sim::SimPlatform::new(3), store);
+        let log = world.open(options()).await;
+        for _ in 0..30 {
+            produce(&log, 1, 4000).await;
+        }
+        let path = std::path::Path::new(FOLDER).join("00000000000000000000.log");
+        let size = batch(0, 1, 4000).len() as u64;
+        world.disk().flip(&path, 3 * size + 500, 2).unwrap();
+        assert_holds(&log, 0, 3).await;
+        let slices = log
+            .read(Offset(1), Offset(30), 1 << 20, true)
+            .await
+            .unwrap();
+        assert_eq!(
+            decode(&slices.concat().into()).len(),
+            2,
+            "what comes before is served"
+        );
+        let error = log
+            .read(Offset(3), Offset(30), 1 << 20, true)
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        let text = error.to_string();
+        assert!(text.contains("00000000000000000000.log"), "{text}");
+        assert!(text.contains(&(3 * size).to_string()), "{text}");
+        assert_holds(&log, 4, 30).await;
+    });
+}
+
+#[test]
+fn bytes_that_are_no_batches_are_refused_as_a_whole() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        let good = batch(0, 2, 100);
+        let mut two = good.to_vec();
+        two.extend_from_slice(&good[..good.len() - 1]);
+        for bad in [vec![], vec![0; 100], good[..60].to_vec(), two] {
+            assert_eq!(
+                log.append(&bad.into(), EPOCH, NOW_MS).unwrap_err().kind(),
+                Kind::Invalid
+            );
+        }
+        assert_eq!(log.log_end_offset(), Offset(0));
+    });
+}
+
+#[test]
+fn the_append_time_becomes_the_timestamp_and_the_crc_stays_right() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        let stamp = storage::Stamp {
+            log_append_time: Some(wire::types::TimestampMs(12_345)),
+            ..EPOCH
+        };
+        log.append(&batch(0, 2, 100), stamp, NOW_MS).unwrap();
+        log.flush().await.unwrap();
+        assert_holds(&log, 0, 2).await;
+        let found = log.max_timestamp(Offset(2)).await.unwrap().unwrap();
+        assert_eq!((found.offset, found.timestamp.0), (Offset(0), 12_345));
+    });
+}

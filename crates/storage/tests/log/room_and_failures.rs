@@ -1,0 +1,173 @@
+//! A disk without room, a disk that fails, memory that runs short: what is refused, what goes on, what comes back.
+
+use std::cell::Cell;
+use std::io::ErrorKind;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::world::*;
+use platform::sim::{Effect, Fault, OpKind};
+use storage::{Kind, LogOptions, Observer, StoreOptions};
+use wire::types::Offset;
+
+async fn pass(seconds: u64) {
+    let never = std::future::pending::<()>();
+    let _ = platform::task::timeout(Duration::from_secs(seconds), never).await;
+}
+
+#[derive(Default)]
+struct Told(Cell<u32>);
+
+impl Observer for Told {
+    fn progressed(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_appends_and_takes_them_again_when_there_is_room() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        for _ in 0..30 {
+            produce(&log, 1, 3000).await;
+        }
+        world.disk().set_capacity_bytes(Some(140_000));
+        let told = Rc::new(Told::default());
+        let observer: Rc<dyn Observer> = told.clone();
+        log.observe(Rc::downgrade(&observer));
+        let mut acknowledged = 30;
+        while log.failed().is_none() {
+            log.append(&batch(log.log_end_offset().0, 1, 3000), EPOCH, NOW_MS)
+                .unwrap();
+            match log.flush().await {
+                Ok(()) => acknowledged += 1,
+                Err(error) => assert_eq!(error.kind(), Kind::Full),
+            }
+        }
+        assert!(told.0.get() > 0, "those who wait are told");
+        let refused = log.append(&batch(0, 1, 1), EPOCH, NOW_MS).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Full);
+        assert_holds(&log, 0, acknowledged).await;
+        // Retention makes room.
+        log.set_high_watermark(log.durable_offset());
+        let bounded = LogOptions {
+            retention_bytes: Some(1),
+            file_delete_delay_ms: 10,
+            ..options()
+        };
+        log.set_options(bounded);
+        assert!(log.retain(NOW_MS).await.unwrap() > 0);
+        pass(5).await;
+        assert!(log.failed().is_none());
+        // What could not be written has been written meanwhile, at the offsets that it was given.
+        let end = log.log_end_offset().0;
+        assert_eq!(log.durable_offset().0, end);
+        produce(&log, 1, 3000).await;
+        assert_holds(&log, log.log_start_offset().0, end + 1).await;
+        let next = world.successor(world.disk().crash(1));
+        let reopened = next.open(options()).await;
+        assert_eq!(reopened.log_end_offset(), Offset(end + 1));
+        assert_holds(&reopened, reopened.log_start_offset().0, end + 1).await;
+    });
+}
+
+#[test]
+fn a_failed_sync_or_write_latches_the_log_and_reads_go_on() {
+    simulate(async {
+        for kind in [OpKind::Sync, OpKind::Write] {
+            let world = World::new();
+            let log = world.open(options()).await;
+            for _ in 0..5 {
+                produce(&log, 1, 3000).await;
+            }
+            let fault = Fault::at_kind(0, kind, Effect::Fail(ErrorKind::Other));
+            world.disk().inject(fault);
+            append(&log, 1, 3000);
+            assert_eq!(log.flush().await.unwrap_err().kind(), Kind::Failed);
+            assert_eq!(log.durable_offset(), Offset(5));
+            let refused = log.append(&batch(0, 1, 1), EPOCH, NOW_MS).unwrap_err();
+            assert_eq!(refused.kind(), Kind::Failed);
+            assert!(refused.to_string().contains("simulated fault"), "{refused}");
+            assert_holds(&log, 0, 5).await;
+            assert_eq!(
+                log.flush().await.unwrap_err().kind(),
+                Kind::Failed,
+                "nothing is retried"
+            );
+            assert_eq!(log.close().await.unwrap_err().kind(), Kind::Failed);
+            let next = world.successor(world.disk().crash(9));
+            let reopened = next.open(options()).await;
+            assert_holds(&reopened, 0, 5).await;
+        }
+    });
+}
+
+#[test]
+fn appends_beyond_the_memory_are_refused_as_a_whole_and_work_later() {
+    simulate(async {
+        let store = StoreOptions {
+            cache_bytes_max: 0,
+            unwritten_bytes_max: 256 << 10,
+            ..store_options()
+        };
+        let world = World::on(platform::sim::SimPlatform::new(1), store);
+        let log = world
+            .open(LogOptions {
+                segment_bytes: 1 << 20,
+                ..options()
+            })
+            .await;
+        let mut appended = 0;
+        let refused = loop {
+            let bytes = batch(appended, 1, 20_000);
+            match log.append(&bytes, EPOCH, NOW_MS) {
+                Ok(_) => appended += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.kind(), Kind::Retry);
+        assert!(appended > 5);
+        assert_eq!(log.log_end_offset(), Offset(appended));
+        log.flush().await.unwrap();
+        produce(&log, 1, 20_000).await;
+        assert_holds(&log, 0, appended + 1).await;
+    });
+}
+
+#[test]
+fn many_idle_logs_share_little_memory() {
+    simulate(async {
+        let store = StoreOptions {
+            cache_bytes_max: 1 << 20,
+            ..store_options()
+        };
+        let world = World::on(platform::sim::SimPlatform::new(1), store);
+        let mut logs = Vec::new();
+        for index in 0..100 {
+            let partition = wire::types::TopicPartition {
+                topic: "t".into(),
+                partition: index,
+            };
+            let how = storage::OpenAs {
+                clean: false,
+                recovery_point: Offset(0),
+                log_start: Offset(0),
+            };
+            let dir = std::path::Path::new(DIR);
+            let opened = world
+                .store
+                .open_log(dir, partition, topic_id(), options(), how)
+                .await;
+            logs.push(opened.unwrap());
+        }
+        for _ in 0..10 {
+            for log in &logs {
+                produce(log, 1, 1000).await;
+            }
+        }
+        for log in &logs {
+            assert_holds(log, 0, 10).await;
+        }
+    });
+}

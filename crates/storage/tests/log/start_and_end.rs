@@ -1,0 +1,348 @@
+//! Where a log starts and ends: rolls, retention, deleted records, truncation, deletion.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::world::*;
+use platform::disk::Disk;
+use storage::{Kind, LogOptions};
+use wire::types::{LeaderEpoch, Offset, TimestampMs};
+
+async fn pass(seconds: u64) {
+    let never = std::future::pending::<()>();
+    let _ = platform::task::timeout(Duration::from_secs(seconds), never).await;
+}
+
+#[test]
+fn segments_roll_by_size_time_and_on_demand() {
+    simulate(async {
+        let world = World::new();
+        let timed = LogOptions {
+            segment_ms: Some(1000),
+            ..options()
+        };
+        let log = world.open(timed).await;
+        log.append(&batch_at(0, 1, 10, NOW_MS), EPOCH, NOW_MS)
+            .unwrap();
+        log.append(&batch_at(1, 1, 10, NOW_MS), EPOCH, NOW_MS + 1000)
+            .unwrap();
+        assert_eq!(log.segment_count(), 1);
+        log.append(&batch_at(2, 1, 10, NOW_MS), EPOCH, NOW_MS + 1001)
+            .unwrap();
+        assert_eq!(log.segment_count(), 2);
+        log.roll().await.unwrap();
+        log.roll().await.unwrap();
+        assert_eq!(log.segment_count(), 3, "an empty segment is not rolled");
+        for _ in 0..50 {
+            produce(&log, 1, 2000).await;
+        }
+        assert!(log.segment_count() >= 4, "by size");
+        assert_holds(&log, 0, 53).await;
+        pass(1).await;
+        let logs: Vec<_> = world
+            .names()
+            .into_iter()
+            .filter(|name| name.ends_with(".log"))
+            .collect();
+        assert_eq!(logs.len(), log.segment_count());
+        assert_eq!(logs[1], "00000000000000000002.log");
+    });
+}
+
+#[test]
+fn retention_by_size_keeps_the_newest_segments() {
+    simulate(async {
+        let world = World::new();
+        let bounded = LogOptions {
+            retention_bytes: Some(150 << 10),
+            ..options()
+        };
+        let log = world.open(bounded).await;
+        for _ in 0..120 {
+            produce(&log, 1, 3000).await;
+        }
+        assert_eq!(
+            log.retain(NOW_MS).await.unwrap(),
+            0,
+            "nothing above the high watermark goes"
+        );
+        log.set_high_watermark(log.log_end_offset());
+        let deleted = log.retain(NOW_MS).await.unwrap();
+        assert!(deleted > 0);
+        assert!(log.size_bytes() >= 150 << 10 && log.size_bytes() < 220 << 10);
+        let start = log.log_start_offset();
+        assert!(start > Offset(0));
+        assert_holds(&log, start.0, 120).await;
+        let below = log
+            .read(Offset(0), Offset(120), 100, true)
+            .await
+            .unwrap_err();
+        assert_eq!(below.kind(), Kind::Invalid);
+        assert!(
+            world
+                .names()
+                .contains(&"00000000000000000000.log.deleted".to_owned())
+        );
+        pass(61).await;
+        assert!(world.names().iter().all(|name| !name.ends_with(".deleted")));
+    });
+}
+
+#[test]
+fn retention_by_time_takes_the_active_segment_too_and_offsets_go_on() {
+    simulate(async {
+        let world = World::new();
+        let aged = LogOptions {
+            retention_ms: Some(10_000),
+            ..options()
+        };
+        let log = world.open(aged.clone()).await;
+        for _ in 0..40 {
+            produce(&log, 1, 3000).await;
+        }
+        log.set_high_watermark(Offset(40));
+        assert_eq!(log.retain(NOW_MS + 9000).await.unwrap(), 0);
+        assert!(log.retain(NOW_MS + 11_000).await.unwrap() > 1);
+        assert_eq!(log.log_start_offset(), Offset(40));
+        assert_eq!(
+            log.retain(NOW_MS + 99_000).await.unwrap(),
+            0,
+            "nothing is left to delete"
+        );
+        for seed in 0..5 {
+            let next = world.successor(world.disk().crash(seed));
+            let log = next.open(aged.clone()).await;
+            assert_eq!(
+                log.log_end_offset(),
+                Offset(40),
+                "offsets are not given twice"
+            );
+            produce(&log, 1, 10).await;
+            assert_holds(&log, 40, 41).await;
+        }
+    });
+}
+
+#[test]
+fn a_reader_under_way_keeps_a_deleted_segment() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        for _ in 0..40 {
+            produce(&log, 1, 3000).await;
+        }
+        log.set_high_watermark(Offset(40));
+        let read = log.read(Offset(0), Offset(40), 10_000, true).await.unwrap();
+        log.set_log_start(Offset(39)).unwrap();
+        assert!(log.retain(NOW_MS).await.unwrap() > 0);
+        pass(100).await;
+        assert_eq!(decode(&read.concat().into())[0], (0, 0));
+        assert_eq!(log.log_start_offset(), Offset(39));
+        assert_holds(&log, 39, 40).await;
+    });
+}
+
+#[test]
+fn records_are_deleted_up_to_the_high_watermark_only() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        produce(&log, 5, 10).await;
+        produce(&log, 5, 10).await;
+        log.set_high_watermark(Offset(5));
+        assert!(log.set_log_start(Offset(6)).is_err());
+        log.set_log_start(Offset(3)).unwrap();
+        assert_eq!(log.log_start_offset(), Offset(3));
+        assert!(log.read(Offset(2), Offset(5), 10, true).await.is_err());
+        assert_holds(&log, 3, 5).await;
+        log.close().await.unwrap();
+        let next = world.successor(world.disk().crash(1));
+        let log = next.try_open(options(), true, 10, 3).await.unwrap();
+        assert_eq!(log.log_start_offset(), Offset(3));
+    });
+}
+
+#[test]
+fn a_truncated_log_ends_where_it_was_cut_for_good() {
+    simulate(async {
+        for cut in [0_i64, 1, 2, 15, 16, 31, 55, 79, 80] {
+            let world = World::new();
+            let log = world.open(options()).await;
+            for _ in 0..40 {
+                produce(&log, 2, 1500).await;
+            }
+            log.truncate_to(Offset(cut)).await.unwrap();
+            let end = cut - cut % 2;
+            assert_eq!(log.log_end_offset(), Offset(end), "cut at {cut}");
+            assert_eq!(log.durable_offset(), Offset(end));
+            assert_holds(&log, 0, end).await;
+            // Shorter batches now, so that what was cut would show behind them.
+            for _ in 0..5 {
+                produce(&log, 1, 700).await;
+            }
+            assert_holds(&log, 0, end + 5).await;
+            let crashed = world.successor(world.disk().crash(4));
+            let log = crashed.open(options()).await;
+            assert_eq!(log.log_end_offset(), Offset(end + 5));
+            assert_holds(&log, 0, end + 5).await;
+        }
+    });
+}
+
+#[test]
+fn truncation_forgets_epochs_and_producers_past_the_cut() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        log.append(&produced(5, 0, 0, 10), EPOCH, NOW_MS).unwrap();
+        log.flush().await.unwrap();
+        let before = log.producers();
+        let second = storage::Stamp {
+            leader_epoch: LeaderEpoch(2),
+            ..EPOCH
+        };
+        log.append(&produced(5, 10, 10, 10), second, NOW_MS)
+            .unwrap();
+        log.append(&produced(6, 0, 20, 10), second, NOW_MS).unwrap();
+        assert_eq!(log.epoch_end(LeaderEpoch(1)), (LeaderEpoch(1), Offset(10)));
+        log.truncate_to(Offset(10)).await.unwrap();
+        assert_eq!(log.latest_epoch(), Some(LeaderEpoch(1)));
+        assert_eq!(log.epoch_end(LeaderEpoch(1)), (LeaderEpoch(1), Offset(10)));
+        assert_eq!(log.epoch_end(LeaderEpoch(2)), (LeaderEpoch(-1), Offset(-1)));
+        assert_eq!(log.producers(), before);
+    });
+}
+
+#[test]
+fn a_log_can_begin_anew_elsewhere() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        for _ in 0..40 {
+            produce(&log, 1, 3000).await;
+        }
+        log.truncate_fully_and_start_at(Offset(1000)).await.unwrap();
+        assert_eq!(
+            (log.log_start_offset(), log.log_end_offset()),
+            (Offset(1000), Offset(1000))
+        );
+        produce(&log, 3, 100).await;
+        assert_holds(&log, 1000, 1003).await;
+        let next = world.successor(world.disk().crash(3));
+        let log = next.open(options()).await;
+        assert_eq!(
+            (log.log_start_offset(), log.log_end_offset()),
+            (Offset(1000), Offset(1003))
+        );
+    });
+}
+
+#[test]
+fn a_deleted_log_is_gone_at_once_and_its_bytes_later() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        produce(&log, 3, 100).await;
+        log.delete().await.unwrap();
+        assert_eq!(
+            log.append(&batch(0, 1, 1), EPOCH, 0).unwrap_err().kind(),
+            Kind::Closed
+        );
+        assert_eq!(
+            log.read(Offset(0), Offset(3), 1, true)
+                .await
+                .unwrap_err()
+                .kind(),
+            Kind::Closed
+        );
+        let folders = async || {
+            let entries = world.disk().list(Path::new(DIR)).await.unwrap();
+            entries
+                .into_iter()
+                .map(|entry| entry.name)
+                .collect::<Vec<_>>()
+        };
+        let left = folders().await;
+        assert!(
+            left.len() == 1 && left[0].starts_with("orders-0.") && left[0].ends_with("-delete")
+        );
+        let again = world.open(options()).await;
+        assert_eq!(again.log_end_offset(), Offset(0));
+        pass(61).await;
+        assert_eq!(folders().await, ["orders-0"]);
+        again.delete().await.unwrap();
+        world.store.remove_leftovers(Path::new(DIR)).await.unwrap();
+        assert!(folders().await.is_empty());
+    });
+}
+
+#[test]
+fn offsets_are_found_by_timestamp() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        for at in 0..200_i64 {
+            // Batches of three records a second apart; every tenth batch is late by a minute.
+            let late = if at % 10 == 9 { 60_000 } else { 0 };
+            let batch = batch_at(3 * at, 3, 800, 1_000_000 + 1000 * at - late);
+            log.append(&batch, EPOCH, NOW_MS).unwrap();
+        }
+        log.flush().await.unwrap();
+        let end = log.log_end_offset();
+        let find = async |timestamp| {
+            let found = log
+                .offset_for_timestamp(TimestampMs(timestamp), end)
+                .await
+                .unwrap();
+            found.map(|found| (found.offset.0, found.timestamp.0))
+        };
+        assert_eq!(find(0).await, Some((0, 1_000_000)));
+        assert_eq!(find(1_000_001).await, Some((1, 1_000_001)));
+        assert_eq!(find(1_100_000).await, Some((300, 1_100_000)));
+        assert_eq!(
+            find(1_099_001).await,
+            Some((300, 1_100_000)),
+            "the late batch comes too early"
+        );
+        assert_eq!(find(1_198_002).await, Some((596, 1_198_002)));
+        assert_eq!(find(1_198_003).await, None);
+        let newest = log.max_timestamp(end).await.unwrap().unwrap();
+        assert_eq!(
+            (newest.offset.0, newest.leader_epoch),
+            (596, LeaderEpoch(1))
+        );
+        assert_eq!(
+            log.offset_for_timestamp(TimestampMs(1_100_000), Offset(300))
+                .await
+                .unwrap(),
+            None
+        );
+    });
+}
+
+#[test]
+fn epochs_begin_when_they_are_told_and_survive() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        produce(&log, 5, 10).await;
+        log.start_epoch(LeaderEpoch(4));
+        assert_eq!(log.epoch_end(LeaderEpoch(1)), (LeaderEpoch(1), Offset(5)));
+        assert_eq!(log.epoch_end(LeaderEpoch(3)), (LeaderEpoch(1), Offset(5)));
+        assert_eq!(log.epoch_end(LeaderEpoch(4)), (LeaderEpoch(4), Offset(5)));
+        let stamp = storage::Stamp {
+            leader_epoch: LeaderEpoch(4),
+            ..EPOCH
+        };
+        log.append(&batch(5, 5, 10), stamp, NOW_MS).unwrap();
+        log.flush().await.unwrap();
+        assert_eq!(
+            log.append(&batch(0, 1, 1), EPOCH, 0).unwrap_err().kind(),
+            Kind::Invalid
+        );
+        let next = world.successor(world.disk().crash(1));
+        let log = next.open(options()).await;
+        assert_eq!(log.epoch_at(Offset(4)), Some(LeaderEpoch(1)));
+        assert_eq!(log.epoch_at(Offset(5)), Some(LeaderEpoch(4)));
+    });
+}

@@ -1,9 +1,10 @@
-//! Record batch v2 (magic 2), the unit of the wire and of the log, as bytes that are looked at but not changed.
+//! Record batch v2 (magic 2), the unit of the wire and of the log, as bytes that are looked at but
+//! not changed.
 //!
-//! Base offset and partition leader epoch lie before the bytes that the CRC covers, so a broker stamps both without
-//! computing anything anew. Layout: `docs/formats/record-batch.md`.
-//! Not here: validation of what a producer sent (`batch/validate.rs`), single records (`batch/record.rs`),
-//! compression (`batch/compression.rs`), making batches (`batch/builder.rs`).
+//! Base offset and partition leader epoch lie before the bytes that the CRC covers, so a broker
+//! stamps both without computing anything anew. Layout: `docs/formats/record-batch.md`.
+//! Not here: validation of what a producer sent (`batch/validate.rs`), single records
+//! (`batch/record.rs`), compression (`batch/compression.rs`), making batches (`batch/builder.rs`).
 
 pub mod builder;
 pub mod compression;
@@ -44,7 +45,8 @@ pub struct BatchHeader {
     pub magic: i8,
     /// CRC-32C of everything from the attributes on.
     pub crc: u32,
-    /// Compression (bits 0-2), timestamp type (3), transactional (4), control (5), delete horizon (6).
+    /// Compression (bits 0-2), timestamp type (3), transactional (4), control (5), delete horizon
+    /// (6).
     pub attributes: i16,
     /// Offset of the last record, relative to the base offset.
     pub last_offset_delta: i32,
@@ -63,8 +65,8 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// Reads the fixed part. `None` when there are fewer than [`HEADER_BYTES`] bytes or the length field is too small
-    /// to be a batch; nothing else is judged.
+    /// Reads the fixed part. `None` when there are fewer than [`HEADER_BYTES`] bytes or the length
+    /// field is too small to be a batch; nothing else is judged.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let header: &[u8; HEADER_BYTES] = bytes.get(..HEADER_BYTES)?.try_into().ok()?;
         let size = usize::try_from(i32::from_be_bytes(array(header, 8)))
@@ -137,8 +139,9 @@ pub fn crc_of(batch: &[u8]) -> u32 {
     crc32c::crc32c(batch.get(CRC_START..).unwrap_or_default())
 }
 
-/// Makes every record of a batch carry the broker's time: sets timestamp type and max timestamp in the header of a
-/// whole, valid batch and amends the CRC, without touching (or reading) the records.
+/// Makes every record of a batch carry the broker's time: sets timestamp type and max timestamp in
+/// the header of a whole, valid batch and amends the CRC, without touching (or reading) the
+/// records.
 pub fn stamp_append_time(header: &mut [u8; HEADER_BYTES], now: TimestampMs) {
     set_time(header, true, now);
 }
@@ -156,14 +159,16 @@ pub(crate) fn set_time(header: &mut [u8; HEADER_BYTES], append_time: bool, max: 
     };
     put(header, 21, attributes.to_be_bytes());
     put(header, 35, max.0.to_be_bytes());
-    // CRCs are linear: what differs at the front, shifted over the records behind it, is what differs in the sum.
+    // CRCs are linear: what differs at the front, shifted over the records behind it, is what
+    // differs in the sum.
     let records_bytes = parsed.size_bytes - HEADER_BYTES;
     let differs = crc32c::crc32c_combine(summed_before, 0, records_bytes)
         ^ crc32c::crc32c_combine(crc_of(header), 0, records_bytes);
     put(header, 17, (parsed.crc ^ differs).to_be_bytes());
 }
 
-/// Writes base offset and leader epoch into the first bytes of a batch; no other field and not the CRC change.
+/// Writes base offset and leader epoch into the first bytes of a batch; no other field and not the
+/// CRC change.
 pub fn stamp(header: &mut [u8; HEADER_BYTES], base_offset: Offset, epoch: LeaderEpoch) {
     put(header, 0, base_offset.0.to_be_bytes());
     put(header, 12, epoch.0.to_be_bytes());

@@ -1,7 +1,8 @@
 //! What can be wrong with bytes: a batch, a frame, a message.
 //!
-//! Three types because their readers do three things: a bad batch is answered with Kafka's error code, a bad frame
-//! or request closes the connection, a response that cannot be encoded is a fault of ours.
+//! Three types because their readers do three things: a bad batch is answered with Kafka's error
+//! code, a bad frame or request closes the connection, a response that cannot be encoded is a fault
+//! of ours.
 
 use crate::types::ErrorCode;
 
@@ -38,9 +39,7 @@ pub enum BatchError {
         computed: u32,
     },
     /// The batch is larger than allowed.
-    #[error(
-        "the record batch size is {size_bytes} bytes which exceeds the maximum configured value of {bytes_max}"
-    )]
+    #[error("the record batch size is {size_bytes} bytes which exceeds the maximum of {bytes_max}")]
     TooLarge {
         /// Bytes of the batch.
         size_bytes: usize,

@@ -1,8 +1,8 @@
 //! The Kafka protocol: which APIs are served, frames, headers, and the messages that carry records.
 //!
-//! Everything is sans-io: bytes in, values out, and back. Messages without records come from the `kafka-protocol`
-//! crate behind the guard of [`shape`]; Produce and Fetch have codecs of ours ([`produce`], [`fetch`]) because
-//! records must pass as slices of the frame that carried them.
+//! Everything is sans-io: bytes in, values out, and back. Messages without records come from the
+//! `kafka-protocol` crate behind the guard of [`shape`]; Produce and Fetch have codecs of ours
+//! ([`produce`], [`fetch`]) because records must pass as slices of the frame that carried them.
 
 pub mod api;
 pub mod fetch;

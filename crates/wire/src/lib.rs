@@ -1,7 +1,8 @@
-//! Kafka as bytes and values: types, record batches, request and response frames, metadata and group records.
+//! Kafka as bytes and values: types, record batches, request and response frames, metadata and
+//! group records.
 //!
-//! Invariant: no clock, no files, no sockets, no async. Every decoder here is total: any input gives a value or an
-//! error, and costs memory bounded by the input's length.
+//! Invariant: no clock, no files, no sockets, no async. Every decoder here is total: any input
+//! gives a value or an error, and costs memory bounded by the input's length.
 
 #[cfg_attr(
     not(test),

@@ -1,7 +1,7 @@
 //! Kafka's nouns as types: offsets, epochs, ids, and the pairs that are always used together.
 //!
-//! Invariant: arithmetic on offsets goes through these types, so that a position in a file, a count of
-//! records and an offset can never be mixed up. Nothing here knows time, files or sockets.
+//! Invariant: arithmetic on offsets goes through these types, so that a position in a file, a count
+//! of records and an offset can never be mixed up. Nothing here knows time, files or sockets.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
-//! Makes a batch: what this broker writes itself (group offsets, metadata, markers) and what tests and tools send.
+//! Makes a batch: what this broker writes itself (group offsets, metadata, markers) and what tests
+//! and tools send.
 //!
-//! Records get offsets that follow one another from the base offset. Not here: anything about a batch somebody else
-//! made; those are stored as they came.
+//! Records get offsets that follow one another from the base offset.
+//! Not here: anything about a batch somebody else made; those are stored as they came.
 
 use std::io;
 

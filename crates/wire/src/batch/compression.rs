@@ -1,7 +1,9 @@
-//! The four codecs of record batches: gzip, snappy (xerial blocks, or one raw block), lz4 frames, zstd.
+//! The four codecs of record batches: gzip, snappy (xerial blocks, or one raw block), lz4 frames,
+//! zstd.
 //!
-//! Decompression streams: memory is bounded by the codec's window, and [`Compression::decompress`] and the readers
-//! of [`Compression::reader`] refuse to give more than they were allowed, so a small batch cannot become a huge one.
+//! Decompression streams: memory is bounded by the codec's window, and [`Compression::decompress`]
+//! and the readers of [`Compression::reader`] refuse to give more than they were allowed, so a
+//! small batch cannot become a huge one.
 
 use std::io::{self, Read, Write};
 
@@ -49,7 +51,8 @@ impl Compression {
         }
     }
 
-    /// The codec with this name in `compression.type` ("uncompressed" is none; "producer" is no codec).
+    /// The codec with this name in `compression.type` ("uncompressed" is none; "producer" is no
+    /// codec).
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "none" | "uncompressed" => Self::None,
@@ -130,7 +133,8 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// What snappy-java writes before its blocks: magic, then version and oldest compatible version, both 1.
+/// What snappy-java writes before its blocks: magic, then version and oldest compatible version,
+/// both 1.
 const XERIAL_HEADER: [u8; 16] = [
     0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1,
 ];

@@ -1,7 +1,8 @@
 //! Walks the batches in a run of bytes, as they lie in a segment or a record set.
 //!
-//! Only the fixed parts are looked at; [`validate_stored`] is the cheap whole-batch check of recovery and reads.
-//! A partial batch at the end is an error of the iterator; [`Batches::complete_len`] tells where whole batches end.
+//! Only the fixed parts are looked at; [`validate_stored`] is the cheap whole-batch check of
+//! recovery and reads. A partial batch at the end is an error of the iterator;
+//! [`Batches::complete_len`] tells where whole batches end.
 
 use super::{BatchHeader, HEADER_BYTES, LENGTH_END, crc_of};
 use crate::error::BatchError;
@@ -18,7 +19,8 @@ impl<'a> Batches<'a> {
         Self { rest: bytes }
     }
 
-    /// Bytes from here up to the end of the last whole batch. What follows is cut short or no batch at all.
+    /// Bytes from here up to the end of the last whole batch. What follows is cut short or no batch
+    /// at all.
     pub fn complete_len(&self) -> usize {
         self.clone()
             .map_while(Result::ok)
@@ -64,8 +66,8 @@ pub fn first_batch(bytes: &[u8]) -> Result<(BatchHeader, &[u8]), BatchError> {
     }
 }
 
-/// Checks that `batch` is exactly the whole batch that `header`, its own fixed part, describes, in the format this
-/// broker stores: size, magic, CRC. Does not look at records.
+/// Checks that `batch` is exactly the whole batch that `header`, its own fixed part, describes, in
+/// the format this broker stores: size, magic, CRC. Does not look at records.
 pub fn validate_stored(header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
     if header.size_bytes != batch.len() {
         return Err(BatchError::Incomplete {

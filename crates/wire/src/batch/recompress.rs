@@ -1,7 +1,8 @@
-//! Gives a batch another codec: what `compression.type` of a topic demands where the producer chose differently.
+//! Gives a batch another codec: what `compression.type` of a topic demands where the producer chose
+//! differently.
 //!
-//! The records stay byte for byte what they were; attributes, length and CRC change. Not for control batches, which are
-//! never compressed.
+//! The records stay byte for byte what they were; attributes, length and CRC change. Not for
+//! control batches, which are never compressed.
 
 use std::io;
 
@@ -11,8 +12,9 @@ use super::{
 };
 use crate::error::BatchError;
 
-/// The batch compressed with `codec`; itself when it already is. Decompresses to at most `decompressed_bytes_max`.
-/// The result may be larger than the topic takes: the caller checks its size again, as Kafka does.
+/// The batch compressed with `codec`; itself when it already is. Decompresses to at most
+/// `decompressed_bytes_max`. The result may be larger than the topic takes: the caller checks its
+/// size again, as Kafka does.
 pub fn recompress(
     produced: Produced,
     codec: Compression,

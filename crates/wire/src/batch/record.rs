@@ -1,7 +1,8 @@
-//! The records of one batch as values; keys, values and headers are slices of the (decompressed) batch.
+//! The records of one batch as values; keys, values and headers are slices of the (decompressed)
+//! batch.
 //!
-//! For batches that were accepted before: group offsets, metadata, time lookups, tests. Produced batches are walked
-//! by `batch/validate.rs`, which makes no values. Control records are given raw.
+//! For batches that were accepted before: group offsets, metadata, time lookups, tests. Produced
+//! batches are walked by `batch/validate.rs`, which makes no values. Control records are given raw.
 
 use bytes::{Buf, Bytes};
 
@@ -28,8 +29,8 @@ pub struct Record {
     pub headers: Vec<(Bytes, Option<Bytes>)>,
 }
 
-/// Reads the records of the batch at the start of `batch`, decompressing to at most [`DECOMPRESSED_BYTES_MAX`].
-/// Magic and CRC are not checked.
+/// Reads the records of the batch at the start of `batch`, decompressing to at most
+/// [`DECOMPRESSED_BYTES_MAX`]. Magic and CRC are not checked.
 pub fn records(batch: &Bytes) -> Result<Records, BatchError> {
     records_within(batch, DECOMPRESSED_BYTES_MAX)
 }

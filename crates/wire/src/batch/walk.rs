@@ -1,7 +1,7 @@
 //! Walks the framing of records without making values: lengths, deltas, whether there is a key.
 //!
-//! One walk for bytes in memory and for a decompressing reader; neither allocates per record, and a compressed batch
-//! never lies in memory decompressed.
+//! One walk for bytes in memory and for a decompressing reader; neither allocates per record, and a
+//! compressed batch never lies in memory decompressed.
 
 use std::io::{self, Read};
 

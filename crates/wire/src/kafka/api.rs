@@ -1,9 +1,10 @@
-//! The one table of what is served: API key, name, versions, and from which version the encoding is flexible.
+//! The one table of what is served: API key, name, versions, and from which version the encoding is
+//! flexible.
 //!
-//! The versions are those of Apache Kafka 4.3, bounded by what the codecs can encode: Kafka 4.3 also has
-//! ListOffsets 11, OffsetCommit 10, OffsetFetch 10 and DescribeLogDirs 5. What is not in the table is neither
-//! advertised nor accepted. Produce is advertised from version 0 but served from 3, as Kafka does for the sake of
-//! old librdkafka (KIP-896).
+//! The versions are those of Apache Kafka 4.3, bounded by what the codecs can encode: Kafka 4.3
+//! also has ListOffsets 11, OffsetCommit 10, OffsetFetch 10 and DescribeLogDirs 5. What is not in
+//! the table is neither advertised nor accepted. Produce is advertised from version 0 but served
+//! from 3, as Kafka does for the sake of old librdkafka (KIP-896).
 
 use std::ops::RangeInclusive;
 
@@ -153,8 +154,8 @@ impl Api {
         if self.is_flexible(version) { 2 } else { 1 }
     }
 
-    /// Version of the response header: 1 has tagged fields. Always 0 for ApiVersions, whose reader cannot yet know
-    /// which version the broker could answer in.
+    /// Version of the response header: 1 has tagged fields. Always 0 for ApiVersions, whose reader
+    /// cannot yet know which version the broker could answer in.
     pub const fn response_header_version(self, version: i16) -> i16 {
         if self.is_flexible(version) && !matches!(self, Api::ApiVersions) {
             1

@@ -1,8 +1,10 @@
-//! Fetch, versions 4 to 18: requests, and responses into which stored batches are spliced without being copied.
+//! Fetch, versions 4 to 18: requests, and responses into which stored batches are spliced without
+//! being copied.
 //!
-//! From version 13 topics are named by id instead of by name; the field that a version lacks is empty. Versions: 5 log
-//! start offset, 7 sessions, 9 current leader epoch, 11 rack and preferred replica, 12 flexible, last fetched epoch and
-//! diverging epoch, 15 replica state as a tag, 16 node endpoints, 17 replica directory, 18 high watermark.
+//! From version 13 topics are named by id instead of by name; the field that a version lacks is
+//! empty. Versions: 5 log start offset, 7 sessions, 9 current leader epoch, 11 rack and preferred
+//! replica, 12 flexible, last fetched epoch and diverging epoch, 15 replica state as a tag, 16 node
+//! endpoints, 17 replica directory, 18 high watermark.
 //! Not here: sessions, waiting, what may be read (`broker`).
 
 use bytes::{BufMut, Bytes, BytesMut};

@@ -1,10 +1,11 @@
 //! Frames: a length prefix of four bytes, a request or response header, a body. Sans-io.
 //!
-//! Invariants: nothing is allocated for a frame before its length was checked; a response is a list of segments
-//! whose first bytes are the prefix, so records go from the log to the socket without being copied.
-//! ApiVersions with a version nobody knows still has a header that decodes; it is the one request that is handed on
-//! in an unserved version ([`Request::is_unknown_api_versions`]), to be answered in version 0 with
-//! UNSUPPORTED_VERSION. Every other unserved key or version is an error that ends the connection, as in Kafka.
+//! Invariants: nothing is allocated for a frame before its length was checked; a response is a list
+//! of segments whose first bytes are the prefix, so records go from the log to the socket without
+//! being copied. ApiVersions with a version nobody knows still has a header that decodes; it is the
+//! one request that is handed on in an unserved version ([`Request::is_unknown_api_versions`]), to
+//! be answered in version 0 with UNSUPPORTED_VERSION. Every other unserved key or version is an
+//! error that ends the connection, as in Kafka.
 //! Not here: reading sockets, and the bytes in flight of a connection (`server`).
 
 use bytes::{Bytes, BytesMut};
@@ -35,8 +36,8 @@ pub fn frame_length(prefix: [u8; PREFIX_BYTES], bytes_max: usize) -> Result<usiz
     Ok(length_bytes)
 }
 
-/// Takes one whole frame (without its prefix) off the front of what was read. `None`: more bytes are needed; the
-/// length is judged as soon as the prefix is there.
+/// Takes one whole frame (without its prefix) off the front of what was read. `None`: more bytes
+/// are needed; the length is judged as soon as the prefix is there.
 pub fn next_frame(read: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>, FrameError> {
     let Some(prefix) = read.first_chunk() else {
         return Ok(None);
@@ -115,8 +116,9 @@ impl Request {
         })
     }
 
-    /// True for ApiVersions in a version that is not served. Its body must not be decoded; the answer is version 0
-    /// with UNSUPPORTED_VERSION and the versions of ApiVersions itself (KIP-511).
+    /// True for ApiVersions in a version that is not served. Its body must not be decoded; the
+    /// answer is version 0 with UNSUPPORTED_VERSION and the versions of ApiVersions itself
+    /// (KIP-511).
     pub fn is_unknown_api_versions(&self) -> bool {
         self.header.api == Api::ApiVersions && !self.header.api.serves(self.header.version)
     }
@@ -155,7 +157,8 @@ impl Response {
     }
 }
 
-/// Encodes a response without records. `version` is the request's, or 0 for the answer to an unknown ApiVersions.
+/// Encodes a response without records. `version` is the request's, or 0 for the answer to an
+/// unknown ApiVersions.
 pub fn encode_response<T: Encodable>(
     api: Api,
     version: i16,
@@ -300,7 +303,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_give_a_request_or_an_error(
-            key in 0i16..80, version in -1i16..20, rest in proptest::collection::vec(any::<u8>(), 0..40),
+            key in 0i16..80, version in -1i16..20,
+            rest in proptest::collection::vec(any::<u8>(), 0..40),
         ) {
             let mut frame = BytesMut::new();
             frame.put_i16(key);

@@ -1,7 +1,8 @@
 //! Produce, versions 3 to 13: requests whose records are slices of the frame, and their responses.
 //!
-//! From version 13 topics are named by id instead of by name; the field that a version lacks is empty ([`TopicId::ZERO`]
-//! or ""). Versions: 5 log start offset, 8 record errors, 9 flexible, 10 current leader and its endpoint, 13 ids.
+//! From version 13 topics are named by id instead of by name; the field that a version lacks is
+//! empty ([`TopicId::ZERO`] or ""). Versions: 5 log start offset, 8 record errors, 9 flexible, 10
+//! current leader and its endpoint, 13 ids.
 //! Not here: what the records contain (`batch/validate.rs`).
 
 use bytes::{BufMut, Bytes, BytesMut};

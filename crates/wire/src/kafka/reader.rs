@@ -1,7 +1,8 @@
-//! Reads protocol fields off a frame, zero-copy, every length checked against the bytes that are left.
+//! Reads protocol fields off a frame, zero-copy, every length checked against the bytes that are
+//! left.
 //!
-//! Knows the two encodings of lengths (classic: fixed width, -1 is null; compact: varint plus one, 0 is null) and
-//! tagged fields. Does not know any message.
+//! Knows the two encodings of lengths (classic: fixed width, -1 is null; compact: varint plus one,
+//! 0 is null) and tagged fields. Does not know any message.
 
 use bytes::Bytes;
 
@@ -20,8 +21,9 @@ pub(super) struct Reader<'a> {
     budget_max: usize,
 }
 
-/// Memory that the arrays of one frame may take per byte of it, plus a little for the smallest frames. Real requests
-/// stay below 12: a topic with the shortest name and one partition without records.
+/// Memory that the arrays of one frame may take per byte of it, plus a little for the smallest
+/// frames. Real requests stay below 12: a topic with the shortest name and one partition without
+/// records.
 const ARRAY_BYTES_PER_BYTE_MAX: usize = 16;
 const ARRAY_BYTES_MIN: usize = 64 << 10;
 /// Memory that the arrays of one frame may take, however long it is: some 800 000 partitions.
@@ -112,8 +114,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads an array. `element_bytes_min` is what one element takes at least: a count that the rest of the frame
-    /// cannot hold, or that would take too much memory, is refused before anything is allocated.
+    /// Reads an array. `element_bytes_min` is what one element takes at least: a count that the
+    /// rest of the frame cannot hold, or that would take too much memory, is refused before
+    /// anything is allocated.
     pub(super) fn array<T>(
         &mut self,
         field: &'static str,
@@ -138,9 +141,9 @@ impl<'a> Reader<'a> {
         Ok(elements)
     }
 
-    /// Reads the tagged fields at the end of a structure (nothing in classic versions). `known` reads the value of a
-    /// tag it knows and says so; the rest is skipped. A known value must fill its announced size exactly;
-    /// order is not insisted on, as in Kafka.
+    /// Reads the tagged fields at the end of a structure (nothing in classic versions). `known`
+    /// reads the value of a tag it knows and says so; the rest is skipped. A known value must fill
+    /// its announced size exactly; order is not insisted on, as in Kafka.
     pub(super) fn tags(
         &mut self,
         field: &'static str,

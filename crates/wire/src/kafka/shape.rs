@@ -1,9 +1,12 @@
-//! The guard before the generated decoders: every length is checked against the bytes that are left, first.
+//! The guard before the generated decoders: every length is checked against the bytes that are
+//! left, first.
 //!
-//! The decoders of the `kafka-protocol` crate reserve memory for as many elements as an array claims to have, so a
-//! frame of 20 bytes could demand 200 GB. The walk over a request's shape finds such a claim, names the field, and adds
-//! up what decoding will take, which the caller bounds. It also insists that nothing follows the message.
-//! Not judged here, but by the decoders, which only fail: nulls where there must be a value, text that is not UTF-8.
+//! The decoders of the `kafka-protocol` crate reserve memory for as many elements as an array
+//! claims to have, so a frame of 20 bytes could demand 200 GB. The walk over a request's shape
+//! finds such a claim, names the field, and adds up what decoding will take, which the caller
+//! bounds. It also insists that nothing follows the message.
+//! Not judged here, but by the decoders, which only fail: nulls where there must be a value, text
+//! that is not UTF-8.
 
 use bytes::Bytes;
 
@@ -17,12 +20,14 @@ mod table;
 
 use schema::{Field, Kind, element_bytes, struct_bytes};
 
-/// Memory for the first unknown tagged field of a structure (a node of its map), and for each further one.
+/// Memory for the first unknown tagged field of a structure (a node of its map), and for each
+/// further one.
 const FIRST_TAG_BYTES: usize = 512;
 const TAG_BYTES: usize = 96;
 
-/// Decodes the body of a request, having checked that it is one, whole, and takes at most `decoded_bytes_max` bytes of
-/// memory beyond the frame itself. Not for Produce and Fetch, which have codecs of their own.
+/// Decodes the body of a request, having checked that it is one, whole, and takes at most
+/// `decoded_bytes_max` bytes of memory beyond the frame itself. Not for Produce and Fetch, which
+/// have codecs of their own.
 pub fn decode_request<T: protocol::Request>(
     version: i16,
     body: &Bytes,
@@ -48,8 +53,8 @@ pub fn decode_request<T: protocol::Request>(
     }
 }
 
-/// Walks over the body of a request: an upper bound of the memory that decoding it takes beyond the frame itself, or
-/// why it is no such request.
+/// Walks over the body of a request: an upper bound of the memory that decoding it takes beyond the
+/// frame itself, or why it is no such request.
 pub fn decoded_bytes(api: Api, version: i16, body: &Bytes) -> Result<usize, DecodeError> {
     let shape = table::of(api)
         .filter(|_| api.serves(version))

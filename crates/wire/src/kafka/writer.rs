@@ -1,7 +1,8 @@
 //! Writes protocol fields, with places where record bytes are spliced in instead of copied.
 //!
-//! All fields go to one buffer that starts with the frame's length prefix; a splice remembers a position and the
-//! segments that belong there. Only [`Writer::finish`] cuts the buffer up. Does not know any message.
+//! All fields go to one buffer that starts with the frame's length prefix; a splice remembers a
+//! position and the segments that belong there. Only [`Writer::finish`] cuts the buffer up. Does
+//! not know any message.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -107,7 +108,8 @@ impl Writer {
         );
     }
 
-    /// Writes the tagged fields that are there, in ascending order of tag. Nothing in classic versions.
+    /// Writes the tagged fields that are there, in ascending order of tag. Nothing in classic
+    /// versions.
     pub(super) fn tags(&mut self, tags: &[(u32, Bytes)]) {
         if !self.flexible {
             return;

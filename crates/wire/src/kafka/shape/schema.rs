@@ -1,4 +1,5 @@
-//! The words in which shapes are written: a field has a name, a kind, and the versions that have it.
+//! The words in which shapes are written: a field has a name, a kind, and the versions that have
+//! it.
 
 /// What lies at a field.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +79,8 @@ impl Field {
     }
 }
 
-/// Bytes that a decoded structure takes, without what its arrays hold. An upper bound: alignment rounds every number
-/// up to eight, and every structure has a map for unknown tagged fields.
+/// Bytes that a decoded structure takes, without what its arrays hold. An upper bound: alignment
+/// rounds every number up to eight, and every structure has a map for unknown tagged fields.
 pub(super) fn struct_bytes(fields: &[Field]) -> usize {
     const MAP_BYTES: usize = 24;
     MAP_BYTES

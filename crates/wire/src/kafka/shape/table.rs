@@ -1,8 +1,10 @@
-//! The shapes of the requests that the generated codecs decode: fields in order, with their versions.
+//! The shapes of the requests that the generated codecs decode: fields in order, with their
+//! versions.
 //!
-//! Facts of the protocol, one constant per request, in the order of the keys. Produce and Fetch have codecs of their own.
-//! None of these requests has a tagged field that is known in the versions served. Fields of versions that are not
-//! served are there because the decoded structures have room for them.
+//! Facts of the protocol, one constant per request, in the order of the keys. Produce and Fetch
+//! have codecs of their own. None of these requests has a tagged field that is known in the
+//! versions served. Fields of versions that are not served are there because the decoded structures
+//! have room for them.
 
 use super::schema::{BLOB, BOOL, Field, I8, I16, I32, I64, ID, TEXT, each, field, list, optional};
 use crate::kafka::api::Api;

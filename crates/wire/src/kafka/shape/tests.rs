@@ -1,4 +1,5 @@
-//! The shapes against the generated codecs: bytes made from a shape must decode, and encode to the same bytes again.
+//! The shapes against the generated codecs: bytes made from a shape must decode, and encode to the
+//! same bytes again.
 
 use bytes::{BufMut, BytesMut};
 use kafka_protocol::messages::{self, *};
@@ -251,7 +252,8 @@ fn estimates_are_no_less_than_the_sizes_of_the_decoded_structures() {
         ListOffsets ["topics", "partitions"] => list_offsets_request::ListOffsetsPartition;
         Metadata ["topics"] => metadata_request::MetadataRequestTopic;
         OffsetCommit ["topics"] => offset_commit_request::OffsetCommitRequestTopic;
-        OffsetCommit ["topics", "partitions"] => offset_commit_request::OffsetCommitRequestPartition;
+        OffsetCommit ["topics", "partitions"] =>
+            offset_commit_request::OffsetCommitRequestPartition;
         OffsetFetch ["topics"] => offset_fetch_request::OffsetFetchRequestTopic;
         OffsetFetch ["groups"] => offset_fetch_request::OffsetFetchRequestGroup;
         OffsetFetch ["groups", "topics"] => offset_fetch_request::OffsetFetchRequestTopics;
@@ -279,7 +281,8 @@ fn estimates_are_no_less_than_the_sizes_of_the_decoded_structures() {
         IncrementalAlterConfigs ["resources", "configs"] =>
             incremental_alter_configs_request::AlterableConfig;
         OffsetDelete ["topics"] => offset_delete_request::OffsetDeleteRequestTopic;
-        OffsetDelete ["topics", "partitions"] => offset_delete_request::OffsetDeleteRequestPartition;
+        OffsetDelete ["topics", "partitions"] =>
+            offset_delete_request::OffsetDeleteRequestPartition;
         DescribeProducers ["topics"] => describe_producers_request::TopicRequest;
         DescribeTopicPartitions ["topics"] => describe_topic_partitions_request::TopicRequest;
         DescribeTopicPartitions ["cursor"] => describe_topic_partitions_request::Cursor;

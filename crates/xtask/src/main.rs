@@ -1,2 +1,26 @@
-//! Project chores.
-fn main() {}
+//! Project chores, run as `cargo xtask <chore>`.
+//!
+//! - `tidy`: what the compiler and clippy cannot see: crate edges, licences, sizes, names, dead files, text rules.
+//! - `tidy --shrink`: lowers the entries of `ratchet.txt` to what was measured, and drops those that are no longer
+//!   needed. It never adds one: an exception is written by hand, with its reason.
+
+mod metadata;
+mod source;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask tidy [--shrink]";
+
+fn main() -> anyhow::Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["tidy"] => tidy::run(false),
+        ["tidy", "--shrink"] => tidy::run(true),
+        _ => {
+            eprintln!("{USAGE}");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}

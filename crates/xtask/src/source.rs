@@ -1,0 +1,117 @@
+//! Rust source files as the checks see them: the text, and the code in it with comments and literals blanked out.
+//!
+//! Invariant: `code` has as many lines as `text`, and every byte of code stands in the same line as in `text`.
+//! Not a parser: enough of a lexer that braces, `fn` and `mod` in strings and comments are not taken for code.
+
+mod mask;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// One Rust file of the workspace.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// Relative to the workspace, with forward slashes.
+    pub(crate) path: String,
+    /// As it is.
+    pub(crate) text: String,
+    /// Comments and literals replaced by spaces.
+    pub(crate) code: String,
+}
+
+impl Source {
+    /// A file with this path and text.
+    pub(crate) fn new(path: &str, text: &str) -> Source {
+        Source {
+            path: path.to_owned(),
+            text: text.to_owned(),
+            code: mask::mask(text),
+        }
+    }
+
+    /// Whether the whole file is test code.
+    pub(crate) fn is_test(&self) -> bool {
+        let mut parts = self.path.split('/').skip(2);
+        parts.next() != Some("src")
+            || self.path.ends_with("/tests.rs")
+            || self.path.contains("/tests/")
+    }
+
+    /// The code in front of the inline test module: what the norms of size count.
+    pub(crate) fn production(&self) -> &str {
+        if self.is_test() {
+            return "";
+        }
+        let end = self.code.find("#[cfg(test)]\nmod ").filter(|at| {
+            // `mod tests;` is a file of its own: what follows it is production code.
+            let item = &self.code[at + "#[cfg(test)]\n".len()..];
+            item.find(['{', ';'])
+                .is_some_and(|brace| item.as_bytes()[brace] == b'{')
+        });
+        &self.code[..end.unwrap_or(self.code.len())]
+    }
+}
+
+/// Every Rust file below `crates/`, in the order of their paths.
+pub(crate) fn read_all(root: &Path) -> anyhow::Result<Vec<Source>> {
+    let mut paths = Vec::new();
+    collect(&root.join("crates"), &mut paths)?;
+    paths.sort();
+    let read = |path: &PathBuf| -> anyhow::Result<Source> {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let relative = path
+            .strip_prefix(root)
+            .context("a path outside the workspace")?;
+        Ok(Source::new(
+            &relative.to_string_lossy().replace('\\', "/"),
+            &text,
+        ))
+    };
+    paths.iter().map(read).collect()
+}
+
+fn collect(directory: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let entries = std::fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            collect(&path, found)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Source;
+
+    #[test]
+    fn production_ends_at_the_inline_tests() {
+        let text = "//! x\nfn a() {}\n#[cfg(test)]\nmod tests {\n fn b() {}\n}\n";
+        assert_eq!(
+            Source::new("crates/a/src/lib.rs", text)
+                .production()
+                .lines()
+                .count(),
+            2
+        );
+        let apart = "//! x\n#[cfg(test)]\nmod tests;\nfn a() {}\n";
+        assert_eq!(
+            Source::new("crates/a/src/lib.rs", apart)
+                .production()
+                .lines()
+                .count(),
+            4
+        );
+        for path in [
+            "crates/a/tests/x.rs",
+            "crates/a/src/foo/tests.rs",
+            "crates/a/src/foo/tests/bar.rs",
+        ] {
+            assert_eq!(Source::new(path, text).production(), "", "{path}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The checks, run one after the other; each returns findings, and any finding fails the run.
+//!
+//! A check is a function from sources or metadata to findings: no I/O, so that each is tested on small fixtures.
+
+mod dead;
+mod edges;
+mod licences;
+mod ratchet;
+mod sizes;
+mod words;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, ensure};
+
+use crate::metadata::Metadata;
+use crate::source;
+use ratchet::Ratchet;
+
+/// Something that is not as it should be.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    /// A file, `file:line`, or the name of a crate.
+    place: String,
+    text: String,
+}
+
+impl Finding {
+    fn new(place: impl Into<String>, text: impl Into<String>) -> Finding {
+        Finding {
+            place: place.into(),
+            text: text.into(),
+        }
+    }
+}
+
+const RATCHET: &str = "crates/xtask/ratchet.txt";
+
+/// Runs every check on the workspace this binary was built from.
+pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
+    let root = workspace()?;
+    let sources = source::read_all(&root)?;
+    let metadata = Metadata::load(&root)?;
+    let ratchet_text = std::fs::read_to_string(root.join(RATCHET)).context(RATCHET)?;
+    let oversized = sizes::oversized(&sources);
+
+    for warning in sizes::warnings(&sources) {
+        eprintln!("tidy: warning: {}: {}", warning.place, warning.text);
+    }
+    let ratchet = Ratchet::parse(&ratchet_text)?;
+    if shrink {
+        std::fs::write(
+            root.join(RATCHET),
+            ratchet.shrunk(&ratchet_text, &oversized),
+        )?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut findings = ratchet.compare(&oversized);
+    findings.extend(edges::check(&metadata));
+    findings.extend(licences::check(&metadata));
+    findings.extend(dead::check(&sources));
+    findings.extend(sources.iter().flat_map(words::check_source));
+    for path in tracked(&root)? {
+        if let Ok(text) = std::fs::read_to_string(root.join(&path)) {
+            findings.extend(words::check_text(&path, &text));
+        }
+    }
+
+    findings.sort();
+    for finding in &findings {
+        eprintln!("tidy: {}: {}", finding.place, finding.text);
+    }
+    eprintln!("tidy: {} files, {} findings", sources.len(), findings.len());
+    Ok(if findings.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn workspace() -> anyhow::Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(here
+        .ancestors()
+        .nth(2)
+        .context("xtask lives two levels below the workspace")?
+        .to_owned())
+}
+
+/// The files git knows or would take: what a clone has, without what is built.
+fn tracked(root: &Path) -> anyhow::Result<Vec<String>> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .context("running git ls-files")?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(String::from_utf8(output.stdout)?
+        .lines()
+        .map(str::to_owned)
+        .collect())
+}
+
+/// The line number of a byte, counted from 1.
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+/// A source for the fixtures of the checks' tests.
+#[cfg(test)]
+fn fixture(path: &str, text: &str) -> source::Source {
+    source::Source::new(path, text)
+}

@@ -1,0 +1,90 @@
+//! Rust files that no `mod` leads to: they are not compiled, so they rot.
+
+use std::collections::BTreeSet;
+
+use super::Finding;
+use crate::source::Source;
+
+/// Files that are not reached from a crate's roots.
+pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+    let mut reached = BTreeSet::new();
+    let mut open: Vec<&Source> = sources
+        .iter()
+        .filter(|source| is_root(&source.path))
+        .collect();
+    while let Some(source) = open.pop() {
+        if !reached.insert(&source.path) {
+            continue;
+        }
+        let directory = children(&source.path);
+        for name in modules(&source.code) {
+            let path = format!("{directory}/{name}.rs");
+            open.extend(sources.iter().filter(|candidate| candidate.path == path));
+        }
+    }
+    let dead = |source: &&Source| !reached.contains(&source.path);
+    sources
+        .iter()
+        .filter(dead)
+        .map(|source| Finding::new(&source.path, "no `mod` leads here"))
+        .collect()
+}
+
+/// What cargo compiles by itself: `src/lib.rs`, `src/main.rs`, `build.rs`, and each file directly in `src/bin`, `tests`,
+/// `benches`, `examples`.
+fn is_root(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').skip(2).collect();
+    matches!(
+        parts.as_slice(),
+        ["src", "lib.rs" | "main.rs"]
+            | ["build.rs"]
+            | ["src", "bin", _]
+            | ["tests" | "benches" | "examples", _]
+    )
+}
+
+/// The directory in which the modules of a file are looked for.
+fn children(path: &str) -> String {
+    let (directory, file) = path.rsplit_once('/').unwrap_or(("", path));
+    if is_root(path) {
+        directory.to_owned()
+    } else {
+        format!("{directory}/{}", file.trim_end_matches(".rs"))
+    }
+}
+
+/// The names in `mod name;`.
+fn modules(code: &str) -> impl Iterator<Item = &str> {
+    code.lines().filter_map(|line| {
+        let before_semicolon = line.trim().strip_suffix(';')?;
+        let (visibility, name) = before_semicolon.split_once("mod ").or(None)?;
+        (visibility.is_empty() || visibility.starts_with("pub")).then_some(name.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::tidy::fixture;
+
+    #[test]
+    fn finds_the_file_nobody_names() {
+        let sources = [
+            fixture("crates/a/src/lib.rs", "pub(crate) mod foo;\n// mod gone;\n"),
+            fixture("crates/a/src/foo.rs", "mod bar;\n"),
+            fixture("crates/a/src/foo/bar.rs", ""),
+            fixture("crates/a/src/gone.rs", "mod deeper;"),
+            fixture("crates/a/src/gone/deeper.rs", ""),
+            fixture("crates/a/tests/all.rs", "mod support;\n"),
+            fixture("crates/a/tests/support.rs", ""),
+        ];
+        let places: Vec<_> = check(&sources)
+            .into_iter()
+            .map(|finding| finding.place)
+            .collect();
+        assert_eq!(
+            places,
+            ["crates/a/src/gone.rs", "crates/a/src/gone/deeper.rs"]
+        );
+    }
+}

@@ -5,14 +5,21 @@
 //! `controller/topics.rs` creates, deletes and grows topics, `controller/configs.rs` changes settings,
 //! `controller/startup.rs` says what a start writes. Not here: appending and waiting (`controller/metadata_log.rs`).
 
+pub(crate) mod answers;
 pub(crate) mod batches;
 pub(crate) mod configs;
+pub mod metadata_log;
 pub(crate) mod placement;
 pub(crate) mod quorum_state;
+mod service;
 pub(crate) mod snapshot;
 pub(crate) mod startup;
 pub(crate) mod topic_name;
 pub(crate) mod topics;
+
+pub use batches::BadBatch;
+pub use metadata_log::{Home, METADATA_TOPIC, MetadataLogError};
+pub use service::{Controller, Publish};
 
 use wire::StrBytes;
 use wire::records::metadata::{MetadataRecord, ProducerIdsRecord};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wire::records::metadata::{MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
-use crate::image::{ResourceType, TopicImage};
+use crate::image::{OFFSETS_TOPIC, ResourceType, TopicImage, is_internal};
 
 use super::configs::{Change, change_settings};
 use super::placement::{active, check_manual, new_partition, place};
@@ -263,6 +263,39 @@ impl Rules<'_> {
     pub(crate) fn delete_topic(id: TopicId) -> RemoveTopicRecord {
         RemoveTopicRecord { topic_id: id.0 }
     }
+}
+
+/// The records of a topic that nobody described: an internal one with the settings that Kafka gives it, any other with
+/// the defaults. Empty when it exists.
+pub(crate) fn create_missing(
+    rules: Rules<'_>,
+    name: &str,
+    random: &mut dyn FnMut() -> u64,
+) -> Result<Vec<MetadataRecord>, Refusal> {
+    if rules.image.topic_by_name(name).is_some() {
+        return Ok(Vec::new());
+    }
+    let segment_bytes = rules.options.group.offsets_segment_bytes.to_string();
+    let (partitions, settings) = if name == OFFSETS_TOPIC {
+        let settings = vec![
+            ("compression.type", Some("producer")),
+            ("cleanup.policy", Some("compact")),
+            ("segment.bytes", Some(segment_bytes.as_str())),
+        ];
+        (rules.options.group.offsets_partitions, settings)
+    } else if is_internal(name) {
+        return Err(ErrorCode::InvalidTopicException.into());
+    } else {
+        (-1, Vec::new())
+    };
+    let topic = NewTopic {
+        name,
+        partitions,
+        replication_factor: -1,
+        assignment: Vec::new(),
+        settings,
+    };
+    Ok(rules.create_topic(&topic, random)?.records)
 }
 
 fn default_of<T: PartialEq>(value: T, unset: T, default: T) -> T {

@@ -1,0 +1,45 @@
+//! Answers that have to be taken back: the records could not be made durable.
+//!
+//! What was refused stays refused; what was granted becomes an error.
+
+use wire::messages::{
+    AlterConfigsResponse, CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse,
+    IncrementalAlterConfigsResponse,
+};
+use wire::types::{ErrorCode, Uuid};
+
+/// A response with a code for each part of the request.
+pub(crate) trait Answer {
+    /// Turns every success into `code`.
+    fn fail(&mut self, code: ErrorCode);
+}
+
+impl Answer for CreateTopicsResponse {
+    fn fail(&mut self, code: ErrorCode) {
+        for topic in self.topics.iter_mut().filter(|topic| topic.error_code == 0) {
+            topic.error_code = code.code();
+            topic.topic_id = Uuid::nil();
+            topic.num_partitions = -1;
+            topic.replication_factor = -1;
+            topic.configs = Some(Vec::new());
+        }
+    }
+}
+
+macro_rules! answers {
+    ($($response:ident.$parts:ident;)*) => {$(
+        impl Answer for $response {
+            fn fail(&mut self, code: ErrorCode) {
+                for part in self.$parts.iter_mut().filter(|part| part.error_code == 0) {
+                    part.error_code = code.code();
+                }
+            }
+        }
+    )*};
+}
+answers! {
+    DeleteTopicsResponse.responses;
+    CreatePartitionsResponse.results;
+    AlterConfigsResponse.responses;
+    IncrementalAlterConfigsResponse.responses;
+}

@@ -1,0 +1,421 @@
+//! The metadata log of a standalone broker: `__cluster_metadata-0` with its snapshots, and nobody else to ask.
+//!
+//! This node is the only voter. Every start is an election that it wins: the epoch grows by one, first in `quorum-state`,
+//! then as a leader change in the log. What is durable is committed. A snapshot is written when the log has grown enough,
+//! and what lies below the newest snapshot is deleted.
+//! Invariants: one append at a time (the controller's turn); a batch counts only once it is durable; nothing is
+//! appended to a log that could not be understood to its end.
+
+use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use platform::{Disk, Platform};
+use storage::{Durability, Log, LogOptions, OpenAs, Stamp, Store, folder_name};
+use wire::records::control::{ControlRecord, LeaderChange, LeaderChangeVoter};
+use wire::records::metadata::{MetadataRecord, MetadataVersion};
+use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
+
+use crate::image::{Applied, Image, Replayer};
+
+use super::batches::{BadBatch, QuorumRecords, encode, encode_control, replay};
+use super::quorum_state::{self, QuorumState};
+use super::snapshot::{self, BOOTSTRAP_FILE_NAME, SnapshotId};
+
+/// Name of the metadata topic.
+pub const METADATA_TOPIC: &str = "__cluster_metadata";
+const READ_BYTES: usize = 1 << 20;
+const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// Why the metadata log cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MetadataLogError {
+    /// The log.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+    /// Its contents.
+    #[error("{path}: {source}")]
+    Content {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong.
+        source: BadBatch,
+    },
+    /// A small file beside it.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: Arc<std::io::Error>,
+    },
+    /// `quorum-state` is something else.
+    #[error("{0} is not a file of Kafka's quorum state")]
+    QuorumState(PathBuf),
+    /// Records between the snapshot and the log are gone.
+    #[error(
+        "{path} begins at offset {log_start}, but the newest snapshot ends at {snapshot}: records are missing"
+    )]
+    Gap {
+        /// The folder.
+        path: PathBuf,
+        /// First offset of the log.
+        log_start: Offset,
+        /// End of the newest snapshot.
+        snapshot: Offset,
+    },
+}
+
+/// Where the metadata log is, and this node in the eyes of the cluster.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// This node.
+    pub node: NodeId,
+    /// The log directory that holds the metadata log.
+    pub dir: PathBuf,
+    /// What is known of the log before it is opened.
+    pub open_as: OpenAs,
+    /// Ids of the usable log directories.
+    pub directories: Vec<Uuid>,
+    /// Bytes of metadata between two snapshots.
+    pub snapshot_bytes: u64,
+}
+
+/// The open log.
+pub(crate) struct MetadataLog<P: Platform> {
+    platform: P,
+    log: Rc<Log<P>>,
+    home: Home,
+    folder: PathBuf,
+    epoch: LeaderEpoch,
+    quorum: RefCell<QuorumRecords>,
+    /// Bytes of records that the newest snapshot does not contain.
+    unsnapshot_bytes: Cell<u64>,
+}
+
+impl<P: Platform> MetadataLog<P> {
+    /// Opens the log, makes the image that it says, and begins a new epoch.
+    pub(crate) async fn open(
+        platform: P,
+        store: &Store<P>,
+        home: Home,
+    ) -> Result<(Self, Replayer), MetadataLogError> {
+        let partition = TopicPartition {
+            topic: METADATA_TOPIC.into(),
+            partition: 0,
+        };
+        let folder = home.dir.join(folder_name(&partition));
+        let options = log_options();
+        let log = store
+            .open_log(
+                &home.dir,
+                partition,
+                TopicId::METADATA,
+                options,
+                home.open_as,
+            )
+            .await?;
+        let (image, quorum) = newest_snapshot(&platform, &folder).await?;
+        let from = SnapshotId::of(&image);
+        let mut this = Self {
+            platform,
+            log,
+            home,
+            folder,
+            epoch: from.epoch,
+            quorum: RefCell::new(quorum),
+            unsnapshot_bytes: Cell::new(0),
+        };
+        let replayer = this.read_from(from.end, image).await?;
+        this.begin_epoch().await?;
+        Ok((this, replayer))
+    }
+
+    /// Replays the log from `from` on.
+    async fn read_from(&self, from: Offset, image: Image) -> Result<Replayer, MetadataLogError> {
+        let log = &self.log;
+        if log.log_end_offset() < from {
+            // The log ends before the snapshot does: it has nothing that the snapshot has not.
+            log.truncate_fully_and_start_at(from).await?;
+        }
+        if log.log_start_offset() > from {
+            let log_start = log.log_start_offset();
+            let path = self.folder.clone();
+            return Err(MetadataLogError::Gap {
+                path,
+                log_start,
+                snapshot: from,
+            });
+        }
+        let mut replayer = Replayer::new(image);
+        let mut quorum = self.quorum.take();
+        let end = log.log_end_offset();
+        let mut next = from;
+        while next < end {
+            let read = log.read(next, end, READ_BYTES, true).await?;
+            let before = next;
+            for bytes in read {
+                let replayed = replay(&bytes, from, &mut replayer, &mut quorum);
+                replayed.map_err(|source| self.content(source))?;
+                self.count_bytes(bytes.len());
+                next = next.max(replayer.image().last_applied_offset().plus(1));
+            }
+            if next == before {
+                break;
+            }
+        }
+        *self.quorum.borrow_mut() = quorum;
+        log.set_high_watermark(end);
+        Ok(replayer)
+    }
+
+    /// Wins an election against nobody.
+    async fn begin_epoch(&mut self) -> Result<(), MetadataLogError> {
+        let path = self.folder.join(quorum_state::FILE_NAME);
+        let known = match self.platform.disk().read_file(&path).await {
+            Ok(bytes) => QuorumState::parse(&bytes)
+                .ok_or_else(|| MetadataLogError::QuorumState(path.clone()))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => QuorumState::NEW,
+            Err(error) => return Err(io_error("read", &path, error)),
+        };
+        let logged = self.log.latest_epoch().unwrap_or(LeaderEpoch(0));
+        let last = known.epoch.max(logged).max(self.epoch);
+        self.epoch = LeaderEpoch(last.0 + 1);
+        let state = QuorumState {
+            epoch: self.epoch,
+            ..known
+        };
+        let written = self
+            .platform
+            .disk()
+            .replace_file(&path, &state.encode(self.home.node))
+            .await;
+        written.map_err(|error| io_error("write", &path, error))?;
+        self.log.start_epoch(self.epoch);
+        Ok(())
+    }
+
+    /// Appends what begins the epoch: the leader change.
+    pub(crate) async fn append_leader_change(&self) -> Result<Applied, MetadataLogError> {
+        let me = LeaderChangeVoter {
+            voter_id: self.home.node.0,
+            ..LeaderChangeVoter::default()
+        };
+        let change = LeaderChange {
+            leader_id: self.home.node.0,
+            voters: vec![me.clone()],
+            granting_voters: vec![me],
+            ..LeaderChange::default()
+        };
+        let at = (Offset::ZERO, self.epoch);
+        let batch = encode_control(&[ControlRecord::LeaderChange(change)], at, self.now());
+        self.append_batch(&batch.map_err(|source| self.content(source))?)
+            .await
+    }
+
+    /// Appends records as one batch and waits until they are durable. Says where the log then is.
+    pub(crate) async fn append(
+        &self,
+        records: &[MetadataRecord],
+        level: MetadataVersion,
+    ) -> Result<Applied, MetadataLogError> {
+        let batch = encode(records, level, (Offset::ZERO, self.epoch), self.now());
+        self.append_batch(&batch.map_err(|source| self.content(source))?)
+            .await
+    }
+
+    async fn append_batch(&self, batch: &Bytes) -> Result<Applied, MetadataLogError> {
+        let stamp = Stamp {
+            leader_epoch: self.epoch,
+            log_append_time: None,
+        };
+        let appended = self
+            .log
+            .append(batch, stamp, self.platform.clock().wall_ms())?;
+        self.log.flush().await?;
+        self.log.set_high_watermark(appended.last_offset.plus(1));
+        self.count_bytes(batch.len());
+        Ok(Applied {
+            offset: appended.last_offset,
+            epoch: self.epoch,
+            timestamp: appended.max_timestamp,
+        })
+    }
+
+    /// Offset that the next record will have.
+    pub(crate) fn end_offset(&self) -> Offset {
+        self.log.log_end_offset()
+    }
+
+    /// The epoch of this run.
+    pub(crate) fn epoch(&self) -> LeaderEpoch {
+        self.epoch
+    }
+
+    /// True when it is time for a snapshot.
+    pub(crate) fn wants_snapshot(&self) -> bool {
+        self.unsnapshot_bytes.get() >= self.home.snapshot_bytes
+    }
+
+    /// Writes a snapshot of `image`, which stands at the end of the log, and deletes what it makes needless.
+    pub(crate) async fn write_snapshot(&self, image: &Image) -> Result<(), MetadataLogError> {
+        let id = SnapshotId::of(image);
+        let bytes = snapshot::write(
+            &image.records(),
+            image.metadata_version(),
+            &self.quorum.borrow().clone(),
+            id.epoch,
+            image.applied().timestamp,
+        );
+        let bytes = bytes.map_err(|source| self.content(source))?;
+        let path = self.folder.join(id.file_name());
+        let written = self.platform.disk().replace_file(&path, &bytes).await;
+        written.map_err(|error| io_error("write", &path, error))?;
+        self.unsnapshot_bytes.set(0);
+        tracing::info!(snapshot = %path.display(), bytes = bytes.len(), "wrote a snapshot of the metadata");
+        self.log.roll().await?;
+        self.log.set_log_start(id.end)?;
+        self.log.retain(self.platform.clock().wall_ms()).await?;
+        self.delete_snapshots_before(id).await
+    }
+
+    async fn delete_snapshots_before(&self, kept: SnapshotId) -> Result<(), MetadataLogError> {
+        for id in snapshots(&self.platform, &self.folder).await? {
+            if id < kept {
+                let path = self.folder.join(id.file_name());
+                let removed = self.platform.disk().remove_file(&path).await;
+                removed.map_err(|error| io_error("remove", &path, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The records that a new cluster begins with, from `bootstrap.checkpoint`; writes that file when it is missing, so
+    /// that Kafka can be started on the directory.
+    pub(crate) async fn bootstrap(
+        &self,
+        default: Vec<MetadataRecord>,
+    ) -> Result<Vec<MetadataRecord>, MetadataLogError> {
+        let path = self.home.dir.join(BOOTSTRAP_FILE_NAME);
+        let disk = self.platform.disk();
+        match disk.read_file(&path).await {
+            Ok(bytes) => {
+                let failed = |source| MetadataLogError::Content {
+                    path: path.clone(),
+                    source,
+                };
+                let found = snapshot::read(&bytes.into()).map_err(failed)?;
+                Ok(found.map_or(default, |found| found.records))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let bytes = snapshot::write(
+                    &default,
+                    MetadataVersion::V4_3,
+                    &QuorumRecords::default(),
+                    LeaderEpoch(0),
+                    TimestampMs(0),
+                );
+                let bytes = bytes.map_err(|source| self.content(source))?;
+                let written = disk.replace_file(&path, &bytes).await;
+                written.map_err(|error| io_error("write", &path, error))?;
+                Ok(default)
+            }
+            Err(error) => Err(io_error("read", &path, error)),
+        }
+    }
+
+    /// Leaves the log as a clean stop does.
+    pub(crate) async fn close(&self) -> Result<(), MetadataLogError> {
+        Ok(self.log.close().await?)
+    }
+
+    fn count_bytes(&self, bytes: usize) {
+        let more = u64::try_from(bytes).unwrap_or(u64::MAX);
+        self.unsnapshot_bytes
+            .set(self.unsnapshot_bytes.get().saturating_add(more));
+    }
+
+    fn now(&self) -> TimestampMs {
+        TimestampMs(self.platform.clock().wall_ms())
+    }
+
+    fn content(&self, source: BadBatch) -> MetadataLogError {
+        MetadataLogError::Content {
+            path: self.folder.clone(),
+            source,
+        }
+    }
+}
+
+/// The snapshots in the folder, oldest first.
+async fn snapshots<P: Platform>(
+    platform: &P,
+    folder: &Path,
+) -> Result<Vec<SnapshotId>, MetadataLogError> {
+    let listed = platform.disk().list(folder).await;
+    let listed = listed.map_err(|error| io_error("list", folder, error))?;
+    let mut found: Vec<_> = listed
+        .iter()
+        .filter_map(|entry| SnapshotId::parse(&entry.name))
+        .collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The image of the newest snapshot that was finished, or the empty one.
+async fn newest_snapshot<P: Platform>(
+    platform: &P,
+    folder: &Path,
+) -> Result<(Image, QuorumRecords), MetadataLogError> {
+    for id in snapshots(platform, folder).await?.into_iter().rev() {
+        let path = folder.join(id.file_name());
+        let bytes = platform.disk().read_file(&path).await;
+        let bytes = bytes.map_err(|error| io_error("read", &path, error))?;
+        let failed = |source| MetadataLogError::Content {
+            path: path.clone(),
+            source,
+        };
+        match snapshot::read(&bytes.into()).map_err(failed)? {
+            Some(found) => return found.image(id).map_err(failed),
+            None => {
+                tracing::warn!(snapshot = %path.display(), "an unfinished snapshot is not used")
+            }
+        }
+    }
+    Ok((Image::empty(), QuorumRecords::default()))
+}
+
+fn io_error(action: &'static str, path: &Path, source: std::io::Error) -> MetadataLogError {
+    MetadataLogError::Io {
+        action,
+        path: path.to_path_buf(),
+        source: source.into(),
+    }
+}
+
+/// The metadata log keeps everything above its newest snapshot, always synced.
+fn log_options() -> LogOptions {
+    LogOptions {
+        segment_bytes: 1 << 30,
+        segment_ms: None,
+        segment_jitter_ms: 0,
+        index_interval_bytes: 4096,
+        index_bytes_max: 10 << 20,
+        retention_ms: None,
+        retention_bytes: None,
+        flush_messages: 1,
+        flush_ms: 0,
+        max_batch_bytes: BATCH_BYTES_MAX,
+        delete: true,
+        compact: false,
+        durability: Durability::Synced,
+        preallocate: false,
+        file_delete_delay_ms: 60_000,
+        producer_id_expiration_ms: i64::MAX,
+    }
+}

@@ -1,0 +1,277 @@
+//! The controller at work: one decision after the other, each durable and seen by every shard before it is answered.
+//!
+//! A turn: decide on the newest image, append the records, wait until they are durable, replay them, hand the new image
+//! to all shards, answer. A turn that cannot append answers `KAFKA_STORAGE_ERROR` and changes nothing.
+//! Invariant: whoever was told that a topic exists can produce to it at once on every shard.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use platform::Platform;
+use platform::sync::Semaphore;
+use storage::Store;
+use wire::messages::{
+    AlterConfigsRequest, AlterConfigsResponse, CreatePartitionsRequest, CreatePartitionsResponse,
+    CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+};
+use wire::records::metadata::{AbortTransactionRecord, MetadataRecord, MetadataVersion};
+use wire::types::ErrorCode;
+
+use crate::handler;
+use crate::image::{Image, Replayer};
+use crate::options::BrokerOptions;
+
+use super::answers::Answer;
+use super::metadata_log::{Home, MetadataLog, MetadataLogError};
+use super::{Outcome, Rules, allocate_producer_ids, startup, topics, uuid_v4};
+
+/// Records of a start that go into one batch.
+const START_RECORDS_MAX: usize = 5000;
+
+/// Hands an image to every shard; completes when all of them act on it.
+pub type Publish = Rc<dyn Fn(Arc<Image>) -> Pin<Box<dyn Future<Output = ()>>>>;
+
+/// The controller. It lives on one shard.
+pub struct Controller<P: Platform> {
+    platform: P,
+    options: Arc<BrokerOptions>,
+    log: MetadataLog<P>,
+    replayer: RefCell<Replayer>,
+    /// Held during a turn.
+    turn: Semaphore,
+    publish: Publish,
+}
+
+impl<P: Platform> Controller<P> {
+    /// Opens the metadata log, fills it if it is empty, registers this broker (still fenced) and takes the leadership of
+    /// its partitions. The caller applies [`Controller::image`], and then calls [`Controller::unfence`].
+    pub async fn start(
+        platform: P,
+        store: &Store<P>,
+        options: Arc<BrokerOptions>,
+        home: Home,
+        publish: Publish,
+    ) -> Result<Rc<Self>, MetadataLogError> {
+        let directories = home.directories.clone();
+        let (log, replayer) = MetadataLog::open(platform.clone(), store, home).await?;
+        let controller = Self {
+            platform,
+            options,
+            log,
+            replayer: RefCell::new(replayer),
+            turn: Semaphore::new(1),
+            publish,
+        };
+        let applied = controller.log.append_leader_change().await?;
+        controller.replay(Vec::new(), applied);
+        if controller.replayer.borrow().in_transaction() {
+            let reason = Some("the leader stopped within the transaction".to_owned());
+            controller
+                .commit(vec![AbortTransactionRecord { reason }.into()])
+                .await?;
+        }
+        let bootstrap = controller.log.bootstrap(startup::bootstrap()).await?;
+        if controller.image().feature(MetadataVersion::FEATURE) == 0 {
+            controller.commit(bootstrap).await?;
+        }
+        let incarnation = u128::from(controller.platform.random_u64()) << 64
+            | u128::from(controller.platform.random_u64());
+        let offset = controller.log.end_offset();
+        let incarnation = uuid_v4(incarnation);
+        let registration = startup::register(&controller.options, incarnation, directories, offset);
+        controller.commit(vec![registration]).await?;
+        let elections = startup::lead_all(&controller.image(), controller.options.node_id);
+        for chunk in elections.chunks(START_RECORDS_MAX) {
+            controller.commit(chunk.to_vec()).await?;
+        }
+        controller.snapshot_if_due().await;
+        tracing::info!(
+            epoch = controller.log.epoch().0,
+            offset = controller.log.end_offset().0,
+            topics = controller.image().topics().count(),
+            "loaded the metadata"
+        );
+        Ok(Rc::new(controller))
+    }
+
+    /// The newest image.
+    pub fn image(&self) -> Arc<Image> {
+        Arc::new(self.replayer.borrow().image().clone())
+    }
+
+    /// Says that this broker serves.
+    pub async fn unfence(&self) -> Result<(), ErrorCode> {
+        self.fence(false).await
+    }
+
+    /// Says that this broker stops serving, and closes the log.
+    pub async fn stop(&self) -> Result<(), MetadataLogError> {
+        if self.fence(true).await.is_err() {
+            tracing::warn!("the metadata log does not say that this broker has stopped");
+        }
+        self.log.close().await
+    }
+
+    async fn fence(&self, fenced: bool) -> Result<(), ErrorCode> {
+        let node = self.options.node_id;
+        self.turn(|rules, _| {
+            let records = startup::fence(rules.image, node, fenced);
+            Outcome {
+                records,
+                response: (),
+            }
+        })
+        .await
+    }
+
+    /// `CreateTopics`.
+    pub async fn create_topics(&self, request: &CreateTopicsRequest) -> CreateTopicsResponse {
+        self.answer(|rules, random| handler::create_topics::handle(rules, request, random))
+            .await
+    }
+
+    /// `DeleteTopics`.
+    pub async fn delete_topics(
+        &self,
+        request: &DeleteTopicsRequest,
+        version: i16,
+    ) -> DeleteTopicsResponse {
+        self.answer(|rules, _| handler::delete_topics::handle(rules, request, version))
+            .await
+    }
+
+    /// `CreatePartitions`.
+    pub async fn create_partitions(
+        &self,
+        request: &CreatePartitionsRequest,
+    ) -> CreatePartitionsResponse {
+        self.answer(|rules, _| handler::create_partitions::handle(rules, request))
+            .await
+    }
+
+    /// `AlterConfigs`.
+    pub async fn alter_configs(&self, request: &AlterConfigsRequest) -> AlterConfigsResponse {
+        self.answer(|rules, _| handler::alter_configs::handle(rules, request))
+            .await
+    }
+
+    /// `IncrementalAlterConfigs`.
+    pub async fn incremental_alter_configs(
+        &self,
+        request: &IncrementalAlterConfigsRequest,
+    ) -> IncrementalAlterConfigsResponse {
+        self.answer(|rules, _| handler::incremental_alter_configs::handle(rules, request))
+            .await
+    }
+
+    /// A block of producer ids: the first, and how many.
+    pub async fn allocate_producer_ids(&self) -> Result<(i64, i64), ErrorCode> {
+        let node = self.options.node_id;
+        self.turn(|rules, _| allocate_producer_ids(rules.image, node))
+            .await
+    }
+
+    /// Creates topics that a client asked for or that the broker itself needs, with default settings or those of the
+    /// internal topic. Those that exist by now are left alone; those that cannot be made are logged.
+    pub async fn create_missing(&self, names: &[String]) -> Result<(), ErrorCode> {
+        self.turn(|rules, random| {
+            let mut records = Vec::new();
+            for name in names {
+                match topics::create_missing(rules, name, random) {
+                    Ok(more) => records.extend(more),
+                    Err(refusal) => tracing::warn!(
+                        topic = name,
+                        code = ?refusal.code,
+                        reason = refusal.message.as_deref().unwrap_or_default(),
+                        "cannot create the topic that a client asked for"
+                    ),
+                }
+            }
+            Outcome {
+                records,
+                response: (),
+            }
+        })
+        .await
+    }
+
+    async fn answer<R: Answer + Clone>(
+        &self,
+        decide: impl FnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
+    ) -> R {
+        let decided = RefCell::new(None);
+        let result = self
+            .turn(|rules, random| {
+                let outcome = decide(rules, random);
+                *decided.borrow_mut() = Some(outcome.response.clone());
+                outcome
+            })
+            .await;
+        match (result, decided.into_inner()) {
+            (Err(code), Some(mut response)) => {
+                response.fail(code);
+                response
+            }
+            (Ok(response), _) => response,
+            (Err(_), None) => unreachable!("a turn fails only after its decision"),
+        }
+    }
+
+    /// One turn.
+    async fn turn<R>(
+        &self,
+        decide: impl FnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
+    ) -> Result<R, ErrorCode> {
+        let turn = self.turn.acquire().await;
+        let image = self.image();
+        let rules = Rules {
+            image: &image,
+            options: &self.options,
+        };
+        let mut random = || self.platform.random_u64();
+        let Outcome { records, response } = decide(rules, &mut random);
+        if turn.is_err() {
+            return Err(ErrorCode::NotController);
+        }
+        if records.is_empty() {
+            return Ok(response);
+        }
+        if let Err(error) = self.commit(records).await {
+            tracing::error!(%error, "cannot write to the metadata log");
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        (self.publish)(self.image()).await;
+        self.snapshot_if_due().await;
+        Ok(response)
+    }
+
+    /// Makes records durable and applies them.
+    async fn commit(&self, records: Vec<MetadataRecord>) -> Result<(), MetadataLogError> {
+        let level = self.replayer.borrow().image().metadata_version();
+        let applied = self.log.append(&records, level).await?;
+        self.replay(records, applied);
+        Ok(())
+    }
+
+    /// Applies records of our own making, which fit the image that they were decided on.
+    fn replay(&self, records: Vec<MetadataRecord>, applied: crate::image::Applied) {
+        let replayed = self.replayer.borrow_mut().replay(records, applied);
+        assert!(
+            replayed.is_ok(),
+            "the controller wrote what does not fit its own image: {replayed:?}"
+        );
+    }
+
+    async fn snapshot_if_due(&self) {
+        if self.log.wants_snapshot() {
+            let image = self.image();
+            if let Err(error) = self.log.write_snapshot(&image).await {
+                tracing::error!(%error, "cannot write a snapshot of the metadata");
+            }
+        }
+    }
+}

@@ -7,6 +7,7 @@
 #![warn(clippy::iter_over_hash_type)]
 
 pub mod controller;
+pub mod group;
 mod handler;
 pub mod image;
 pub mod options;

@@ -1,0 +1,50 @@
+//! The group coordinator: who is in a consumer group, who leads it, and where the group stands in every partition.
+//!
+//! - [`classic`]: one group's rebalances, a pure state machine;
+//! - [`groups`]: all groups of one partition of `__consumer_offsets`: machines, committed offsets, what is on its way to
+//!   the log; pure too;
+//! - [`coordinator`]: the async shell of a shard: waiting requests, appends, one timer.
+//!
+//! Invariants: a request becomes records, the records are appended, and [`groups::Groups::stage`] and
+//! [`groups::Groups::settle`] (or [`groups::Groups::load`] after a start) are the only ways into durable state; what was
+//! not appended leaves no trace in memory; every waiting request is answered once.
+//! Not here: the new group protocols, transactional commits by this broker, compaction.
+
+pub mod classic;
+pub mod coordinator;
+pub mod groups;
+mod java_hash;
+mod offsets;
+pub mod records;
+mod subscription;
+mod versioned;
+
+use platform::clock::Instant;
+use wire::protocol::StrBytes;
+
+pub use coordinator::{GroupCoordinator, OffsetsLog};
+pub use java_hash::partition_for;
+pub use offsets::Topics;
+
+/// Both clocks, read once per decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// Monotonic, for deadlines.
+    pub at: Instant,
+    /// Wall clock in milliseconds, for what is written.
+    pub wall_ms: i64,
+}
+
+/// Who asks, as far as groups care.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// What the client calls itself.
+    pub id: StrBytes,
+    /// Its address as Java prints it: a slash and the number.
+    pub host: StrBytes,
+}
+
+/// A copy that does not keep the request's frame alive.
+pub(crate) fn owned(text: &StrBytes) -> StrBytes {
+    StrBytes::from_string(text.as_str().to_owned())
+}

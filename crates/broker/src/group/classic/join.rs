@@ -1,0 +1,242 @@
+//! `JoinGroup`: members enter, come back with an id, change what they offer.
+//!
+//! Order of the checks: room for the member, protocol, then who it is (new, static, expected back, known).
+
+use bytes::Bytes;
+use wire::messages::JoinGroupResponse;
+use wire::messages::join_group_response::JoinGroupResponseMember;
+use wire::protocol::StrBytes;
+use wire::types::ErrorCode;
+
+use super::{
+    ClassicGroup, Effects, Member, NEW_MEMBER_TIMEOUT, PENDING_MEMBERS_MAX, Protocols, Reply,
+    State, Store, Then, Token, after,
+};
+use crate::group::Now;
+
+/// A request to join.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// Empty for a member without an id.
+    pub member_id: StrBytes,
+    /// Name of a static member.
+    pub instance_id: Option<StrBytes>,
+    /// Client id.
+    pub client_id: StrBytes,
+    /// Address, with a leading slash.
+    pub client_host: StrBytes,
+    /// How long it may be silent.
+    pub session_timeout_ms: i32,
+    /// How long it may take to join a rebalance.
+    pub rebalance_timeout_ms: i32,
+    /// Kind of group.
+    pub protocol_type: StrBytes,
+    /// What it offers.
+    pub protocols: Protocols,
+    /// The id it gets if it needs one. Unique.
+    pub fresh_id: StrBytes,
+    /// The client comes back with the id it is given before it is a member (version 4).
+    pub id_required: bool,
+    /// The client knows of assignments that the leader need not compute (version 9).
+    pub can_skip_assignment: bool,
+}
+
+impl ClassicGroup {
+    /// Handles a join. `is_new` says that the group is not in the log yet.
+    pub fn join(&mut self, join: Join, is_new: bool, token: Token, now: Now) -> Effects {
+        let mut effects = Effects::default();
+        let id = join.member_id.clone();
+        if !self.has_room_for(&id) {
+            effects.refuse_join(token, StrBytes::default(), ErrorCode::GroupMaxSizeReached);
+            self.remove(&id);
+            self.complete_if_joined(now, &mut effects);
+        } else if !self.supports(&join.protocol_type, &join.protocols) {
+            effects.refuse_join(token, id, ErrorCode::InconsistentGroupProtocol);
+        } else if !id.is_empty() {
+            self.join_known(join, token, now, &mut effects);
+        } else if join.instance_id.is_some() {
+            self.join_static(join, token, now, &mut effects);
+        } else if !join.id_required {
+            let id = join.fresh_id.clone();
+            self.add(id, join, token, now, &mut effects);
+        } else if self.pending_joins.len() >= PENDING_MEMBERS_MAX {
+            effects.refuse_join(token, StrBytes::default(), ErrorCode::GroupMaxSizeReached);
+        } else {
+            self.pending_joins
+                .insert(join.fresh_id.clone(), after(now, join.session_timeout_ms));
+            effects.refuse_join(token, join.fresh_id, ErrorCode::MemberIdRequired);
+        }
+        if is_new && effects.stores.is_empty() {
+            effects.stores.push(Store {
+                metadata: self.empty_metadata(now),
+                then: Then::Created,
+            });
+        }
+        effects
+    }
+
+    fn join_static(&mut self, join: Join, token: Token, now: Now, effects: &mut Effects) {
+        let holder = join
+            .instance_id
+            .as_ref()
+            .and_then(|instance| self.statics.get(instance));
+        if let Some(old) = holder.cloned() {
+            return self.replace_static(&old, &join, token, now, effects);
+        }
+        let id = join.fresh_id.clone();
+        self.add(id, join, token, now, effects);
+    }
+
+    fn join_known(&mut self, join: Join, token: Token, now: Now, effects: &mut Effects) {
+        let id = join.member_id.clone();
+        if self.pending_joins.contains_key(&id) && join.instance_id.is_none() {
+            return self.add(id, join, token, now, effects);
+        }
+        if let Err(error) = self.check_member(&id, join.instance_id.as_ref()) {
+            return effects.refuse_join(token, id, error);
+        }
+        let same = self
+            .members
+            .get(&id)
+            .is_some_and(|member| member.protocols == join.protocols);
+        let leads = self.leader.as_ref() == Some(&id);
+        match self.state {
+            // A reply was lost, or a follower asks without need: tell it where the group is.
+            State::CompletingRebalance if same => {
+                effects.replies.push((token, Reply::Join(self.joined(&id))));
+            }
+            State::Stable if same && !leads => {
+                effects.replies.push((token, Reply::Join(self.joined(&id))));
+            }
+            State::Empty => effects.refuse_join(token, id, ErrorCode::UnknownMemberId),
+            _ => {
+                self.update(&id, &join, Some(token), effects);
+                self.rebalance_or_complete(now, effects);
+            }
+        }
+    }
+
+    fn add(&mut self, id: StrBytes, join: Join, token: Token, now: Now, effects: &mut Effects) {
+        if self.state == State::PreparingRebalance && self.previous == State::Empty {
+            self.joined_meanwhile = true;
+        }
+        if let Some(instance) = &join.instance_id {
+            self.statics.insert(instance.clone(), id.clone());
+        }
+        if self.members.is_empty() {
+            self.protocol_type = Some(join.protocol_type);
+        }
+        self.pending_joins.remove(&id);
+        self.leader.get_or_insert_with(|| id.clone());
+        let member = Member {
+            instance_id: join.instance_id,
+            client_id: join.client_id,
+            client_host: join.client_host,
+            rebalance_timeout_ms: join.rebalance_timeout_ms,
+            session_timeout_ms: join.session_timeout_ms,
+            protocols: join.protocols,
+            assignment: Bytes::new(),
+            is_new: true,
+            awaiting_join: Some(token),
+            awaiting_sync: None,
+            session_deadline: now.at + NEW_MEMBER_TIMEOUT,
+        };
+        self.members.insert(id, member);
+        self.rebalance_or_complete(now, effects);
+    }
+
+    /// Takes over what a member offers now. A join of it that still waited will not be waited for by its client.
+    pub(super) fn update(
+        &mut self,
+        id: &StrBytes,
+        join: &Join,
+        token: Option<Token>,
+        effects: &mut Effects,
+    ) {
+        let Some(member) = self.members.get_mut(id) else {
+            return;
+        };
+        member.protocols.clone_from(&join.protocols);
+        member.rebalance_timeout_ms = join.rebalance_timeout_ms;
+        member.session_timeout_ms = join.session_timeout_ms;
+        if let Some(before) = std::mem::replace(&mut member.awaiting_join, token) {
+            effects.refuse_join(before, id.clone(), ErrorCode::RebalanceInProgress);
+        }
+    }
+
+    /// What a member is told of the current generation; the leader also learns who is in it.
+    pub(super) fn joined(&self, id: &StrBytes) -> JoinGroupResponse {
+        let leads = self.leader.as_ref() == Some(id);
+        let members = if leads { self.membership() } else { Vec::new() };
+        JoinGroupResponse::default()
+            .with_member_id(id.clone())
+            .with_generation_id(self.generation)
+            .with_protocol_type(self.protocol_type.clone())
+            .with_protocol_name(self.protocol.clone())
+            .with_leader(self.leader.clone().unwrap_or_default())
+            .with_members(members)
+    }
+
+    fn membership(&self) -> Vec<JoinGroupResponseMember> {
+        let members = self.members.iter().map(|(id, member)| {
+            let metadata = self
+                .protocol
+                .as_ref()
+                .map(|protocol| member.metadata(protocol));
+            JoinGroupResponseMember::default()
+                .with_member_id(id.clone())
+                .with_group_instance_id(member.instance_id.clone())
+                .with_metadata(metadata.unwrap_or_default())
+        });
+        members.collect()
+    }
+
+    fn has_room_for(&self, id: &StrBytes) -> bool {
+        let max = self.limits.members_max;
+        let member = self.members.get(id);
+        match self.state {
+            State::Empty => true,
+            State::PreparingRebalance => {
+                member.is_some_and(|member| member.awaiting_join.is_some())
+                    || self.joins_waiting() < max
+            }
+            State::CompletingRebalance | State::Stable => {
+                member.is_some() || self.members.len() < max
+            }
+        }
+    }
+
+    fn supports(&self, protocol_type: &StrBytes, protocols: &Protocols) -> bool {
+        if self.state == State::Empty {
+            return !protocol_type.is_empty() && !protocols.is_empty();
+        }
+        let offered_by_all =
+            |name: &StrBytes| self.members.values().all(|member| member.offers(name));
+        self.protocol_type.as_ref() == Some(protocol_type)
+            && protocols.iter().any(|(name, _)| offered_by_all(name))
+    }
+
+    pub(super) fn joins_waiting(&self) -> usize {
+        self.members
+            .values()
+            .filter(|member| member.awaiting_join.is_some())
+            .count()
+    }
+}
+
+impl Effects {
+    pub(super) fn refuse_join(&mut self, token: Token, member_id: StrBytes, error: ErrorCode) {
+        self.replies
+            .push((token, Reply::Join(join_refused(member_id, error))));
+    }
+}
+
+/// A join that failed.
+pub fn join_refused(member_id: StrBytes, error: ErrorCode) -> JoinGroupResponse {
+    JoinGroupResponse::default()
+        .with_member_id(member_id)
+        .with_generation_id(-1)
+        .with_protocol_type(None)
+        .with_protocol_name(None)
+        .with_error_code(error.code())
+}

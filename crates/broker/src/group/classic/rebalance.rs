@@ -1,0 +1,276 @@
+//! Rebalances: how they begin, when the join phase ends, and what the next generation is.
+//!
+//! A first rebalance waits for `initial_rebalance_delay`, again and again while members keep coming, up to the longest
+//! rebalance timeout. Later ones end when every member has joined, or at the longest rebalance timeout without those that
+//! have not (static members stay, joined or not).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use bytes::Bytes;
+use platform::clock::Instant;
+use wire::messages::SyncGroupResponse;
+use wire::protocol::StrBytes;
+use wire::types::ErrorCode;
+
+use super::{CONSUMER, ClassicGroup, Effects, Reply, State, Store, Then, after};
+use crate::group::{Now, subscription};
+
+/// When the join phase is looked at again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JoinTimer {
+    pub(super) at: Instant,
+    pub(super) phase: JoinPhase,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum JoinPhase {
+    /// The first rebalance of an empty group.
+    Initial {
+        delay: Duration,
+        remaining: Duration,
+    },
+    /// Any other: it ends here.
+    Final,
+}
+
+impl ClassicGroup {
+    pub(super) fn rebalance_or_complete(&mut self, now: Now, effects: &mut Effects) {
+        if self.state == State::PreparingRebalance {
+            self.complete_if_joined(now, effects);
+        } else {
+            self.prepare_rebalance(now, effects);
+        }
+    }
+
+    /// Ends a join phase that has nobody left to wait for; the initial one ends by its timer only.
+    pub(super) fn complete_if_joined(&mut self, now: Now, effects: &mut Effects) {
+        let preparing = self.state == State::PreparingRebalance;
+        if preparing && self.previous != State::Empty && self.has_all_joined() {
+            self.complete_join(now, effects);
+        }
+    }
+
+    pub(super) fn prepare_rebalance(&mut self, now: Now, effects: &mut Effects) {
+        if self.state == State::CompletingRebalance {
+            self.end_syncs(Err(ErrorCode::RebalanceInProgress), now, effects);
+        }
+        self.storing = None;
+        self.pending_syncs.clear();
+        self.sync_deadline = None;
+        let initial = self.state == State::Empty;
+        self.enter(State::PreparingRebalance, now);
+        if initial {
+            let delay = self.limits.initial_rebalance_delay;
+            let longest = self.rebalance_timeout();
+            let remaining = longest.saturating_sub(delay);
+            self.joined_meanwhile = false;
+            let phase = JoinPhase::Initial { delay, remaining };
+            self.join_timer = Some(JoinTimer {
+                at: now.at + delay,
+                phase,
+            });
+        } else if self.has_all_joined() {
+            self.complete_join(now, effects);
+        } else {
+            self.wait_for_joins(now);
+        }
+    }
+
+    /// The join timer went off.
+    pub(super) fn end_join_phase(&mut self, timer: JoinTimer, now: Now, effects: &mut Effects) {
+        match timer.phase {
+            JoinPhase::Initial { delay, remaining }
+                if self.joined_meanwhile && !remaining.is_zero() =>
+            {
+                self.joined_meanwhile = false;
+                let next = self.limits.initial_rebalance_delay.min(remaining);
+                let phase = JoinPhase::Initial {
+                    delay: next,
+                    remaining: remaining.saturating_sub(delay),
+                };
+                self.join_timer = Some(JoinTimer {
+                    at: now.at + next,
+                    phase,
+                });
+            }
+            _ => self.complete_join(now, effects),
+        }
+    }
+
+    pub(super) fn complete_join(&mut self, now: Now, effects: &mut Effects) {
+        self.join_timer = None;
+        let late = self
+            .members
+            .iter()
+            .filter(|(_, member)| member.awaiting_join.is_none() && member.instance_id.is_none());
+        let late: Vec<StrBytes> = late.map(|(id, _)| id.clone()).collect();
+        for id in &late {
+            self.remove(id);
+        }
+        if !self.members.is_empty() && !self.elect_joined_leader() {
+            // Static members only, and none of them is here: they are waited for.
+            self.wait_for_joins(now);
+            return;
+        }
+        self.generation = self.generation.wrapping_add(1).max(0);
+        self.protocol = self.select_protocol();
+        self.subscribed = self.subscriptions();
+        self.pending_syncs.clear();
+        if self.members.is_empty() {
+            self.leader = None;
+            self.enter(State::Empty, now);
+            let metadata = self.metadata(&BTreeMap::new());
+            effects.stores.push(Store {
+                metadata,
+                then: Then::Emptied,
+            });
+        } else {
+            self.enter(State::CompletingRebalance, now);
+            self.begin_generation(now, effects);
+        }
+    }
+
+    fn begin_generation(&mut self, now: Now, effects: &mut Effects) {
+        let ids: Vec<StrBytes> = self.members.keys().cloned().collect();
+        for id in ids {
+            let answer = self.joined(&id);
+            let Some(member) = self.members.get_mut(&id) else {
+                continue;
+            };
+            member.is_new = false;
+            member.session_deadline = after(now, member.session_timeout_ms);
+            if let Some(token) = member.awaiting_join.take() {
+                effects.replies.push((token, Reply::Join(answer)));
+            }
+            self.pending_syncs.insert(id);
+        }
+        self.sync_deadline = Some(now.at + self.rebalance_timeout());
+    }
+
+    /// Answers every waiting sync: with the member's assignment, or with an error that voids the assignments.
+    pub(super) fn end_syncs(
+        &mut self,
+        outcome: Result<&BTreeMap<StrBytes, Bytes>, ErrorCode>,
+        now: Now,
+        effects: &mut Effects,
+    ) {
+        for (id, member) in &mut self.members {
+            let assignment = outcome.ok().and_then(|assignments| assignments.get(id));
+            member.assignment = assignment.cloned().unwrap_or_default();
+            let Some(token) = member.awaiting_sync.take() else {
+                continue;
+            };
+            member.session_deadline = after(now, member.session_timeout_ms);
+            let answer = match outcome {
+                Ok(_) => SyncGroupResponse::default()
+                    .with_protocol_type(self.protocol_type.clone())
+                    .with_protocol_name(self.protocol.clone())
+                    .with_assignment(member.assignment.clone()),
+                Err(error) => super::sync::sync_refused(error),
+            };
+            effects.replies.push((token, Reply::Sync(answer)));
+        }
+    }
+
+    fn wait_for_joins(&mut self, now: Now) {
+        let at = now.at + self.rebalance_timeout();
+        self.join_timer = Some(JoinTimer {
+            at,
+            phase: JoinPhase::Final,
+        });
+    }
+
+    pub(super) fn has_all_joined(&self) -> bool {
+        self.joins_waiting() == self.members.len() && self.pending_joins.is_empty()
+    }
+
+    /// The longest time that a member may take.
+    fn rebalance_timeout(&self) -> Duration {
+        let longest = self
+            .members
+            .values()
+            .map(|member| member.rebalance_timeout_ms)
+            .max();
+        Duration::from_millis(u64::try_from(longest.unwrap_or(0)).unwrap_or(0))
+    }
+
+    /// Makes sure that the leader is among those that joined; false when nobody did.
+    fn elect_joined_leader(&mut self) -> bool {
+        let joined = |id: &StrBytes| {
+            self.members
+                .get(id)
+                .is_some_and(|m| m.awaiting_join.is_some())
+        };
+        if self.leader.as_ref().is_some_and(joined) {
+            return true;
+        }
+        let first = self
+            .members
+            .iter()
+            .find(|(_, member)| member.awaiting_join.is_some());
+        let first = first.map(|(id, _)| id.clone());
+        if first.is_some() {
+            self.leader.clone_from(&first);
+        }
+        first.is_some()
+    }
+
+    /// The protocol with most votes among those that all members offer; of several, the first by name.
+    pub(super) fn select_protocol(&self) -> Option<StrBytes> {
+        let first = self.members.values().next()?;
+        let everybody = |name: &StrBytes| self.members.values().all(|member| member.offers(name));
+        let candidates = first
+            .protocols
+            .iter()
+            .map(|(name, _)| name)
+            .filter(|name| everybody(name));
+        let candidates: BTreeSet<&StrBytes> = candidates.collect();
+        let mut votes: BTreeMap<StrBytes, usize> = BTreeMap::new();
+        for vote in self
+            .members
+            .values()
+            .filter_map(|member| member.vote(&candidates))
+        {
+            *votes.entry(vote).or_default() += 1;
+        }
+        let most = votes.values().copied().max()?;
+        votes
+            .into_iter()
+            .find(|(_, count)| *count == most)
+            .map(|(name, _)| name)
+    }
+
+    pub(super) fn subscriptions(&self) -> Option<BTreeSet<String>> {
+        if self.protocol_type.as_ref()?.as_str() != CONSUMER {
+            return None;
+        }
+        if self.members.is_empty() {
+            return Some(BTreeSet::new());
+        }
+        let protocol = self.protocol.as_ref()?;
+        let mut all = BTreeSet::new();
+        for member in self.members.values() {
+            all.extend(subscription::topics(&member.metadata(protocol))?);
+        }
+        Some(all)
+    }
+
+    /// Forgets a member, expected or present. Whoever waits as this member must have been answered before.
+    pub(super) fn remove(&mut self, id: &StrBytes) {
+        if let Some(member) = self.members.remove(id) {
+            debug_assert!(
+                member.awaiting_sync.is_none(),
+                "a sync of {id:?} waits for nothing"
+            );
+            if let Some(instance) = member.instance_id {
+                self.statics.remove(&instance);
+            }
+        }
+        if self.leader.as_ref() == Some(id) {
+            self.leader = self.members.keys().next().cloned();
+        }
+        self.pending_joins.remove(id);
+        self.pending_syncs.remove(id);
+    }
+}

@@ -1,0 +1,108 @@
+//! A group as the value of its record, and back.
+//!
+//! Read from the log, a group with members is `Stable` and they have a whole session to be heard of; what a member offers
+//! is known for the chosen protocol only.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use wire::protocol::StrBytes;
+use wire::records::offsets::{GroupMetadataValue, MemberMetadata};
+
+use super::{ClassicGroup, Effects, Limits, Member, State, after};
+use crate::group::Now;
+
+impl ClassicGroup {
+    pub(super) fn metadata(&self, assignments: &BTreeMap<StrBytes, Bytes>) -> GroupMetadataValue {
+        let members = self.members.iter().map(|(id, member)| MemberMetadata {
+            member_id: id.to_string(),
+            group_instance_id: member.instance_id.as_ref().map(ToString::to_string),
+            client_id: member.client_id.to_string(),
+            client_host: member.client_host.to_string(),
+            rebalance_timeout: member.rebalance_timeout_ms,
+            session_timeout: member.session_timeout_ms,
+            subscription: self
+                .protocol
+                .as_ref()
+                .map(|p| member.metadata(p))
+                .unwrap_or_default(),
+            assignment: assignments.get(id).cloned().unwrap_or_default(),
+        });
+        GroupMetadataValue {
+            protocol_type: self.protocol_type().to_string(),
+            generation: self.generation,
+            protocol: self.protocol.as_ref().map(ToString::to_string),
+            leader: self.leader.as_ref().map(ToString::to_string),
+            current_state_timestamp: self.state_since_ms.unwrap_or(-1),
+            members: members.collect(),
+        }
+    }
+
+    /// What is written of a group that was just created.
+    pub(super) fn empty_metadata(&self, now: Now) -> GroupMetadataValue {
+        GroupMetadataValue {
+            generation: 0,
+            current_state_timestamp: self.state_since_ms.unwrap_or(now.wall_ms),
+            ..GroupMetadataValue::default()
+        }
+    }
+
+    /// A group as its record has it.
+    pub fn load(limits: Limits, value: &GroupMetadataValue, now: Now) -> Self {
+        let mut group = Self::new(limits);
+        let text = |text: &String| StrBytes::from_string(text.clone());
+        group.generation = value.generation;
+        group.protocol_type = Some(text(&value.protocol_type)).filter(|kind| !kind.is_empty());
+        group.protocol = value.protocol.as_ref().map(text);
+        group.state_since_ms = Some(value.current_state_timestamp).filter(|ms| *ms != -1);
+        for member in &value.members {
+            let id = text(&member.member_id);
+            let rebalance = member.rebalance_timeout;
+            let instance_id = member.group_instance_id.as_ref().map(text);
+            if let Some(instance) = &instance_id {
+                group.statics.insert(instance.clone(), id.clone());
+            }
+            let protocol = group.protocol.clone().unwrap_or_default();
+            let loaded = Member {
+                instance_id,
+                client_id: text(&member.client_id),
+                client_host: text(&member.client_host),
+                rebalance_timeout_ms: if rebalance == -1 {
+                    member.session_timeout
+                } else {
+                    rebalance
+                },
+                session_timeout_ms: member.session_timeout,
+                protocols: vec![(protocol, Bytes::copy_from_slice(&member.subscription))],
+                assignment: Bytes::copy_from_slice(&member.assignment),
+                is_new: false,
+                awaiting_join: None,
+                awaiting_sync: None,
+                session_deadline: after(now, member.session_timeout),
+            };
+            group.members.insert(id, loaded);
+        }
+        let leader = value.leader.as_ref().map(text);
+        group.leader = leader.filter(|leader| group.members.contains_key(leader));
+        if group.leader.is_none() {
+            group.leader = group.members.keys().next().cloned();
+        }
+        group.state = if group.members.is_empty() {
+            State::Empty
+        } else {
+            State::Stable
+        };
+        group.previous = group.state;
+        group.subscribed = group.subscriptions();
+        group
+    }
+
+    /// Begins a rebalance if the limit of members was lowered below what was loaded.
+    pub fn check_size(&mut self, now: Now) -> Effects {
+        let mut effects = Effects::default();
+        if self.state == State::Stable && self.members.len() > self.limits.members_max {
+            self.prepare_rebalance(now, &mut effects);
+        }
+        effects
+    }
+}

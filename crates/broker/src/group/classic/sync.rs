@@ -1,0 +1,159 @@
+//! `SyncGroup`: the leader hands in the assignments, everybody gets theirs once they are in the log.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use wire::messages::SyncGroupResponse;
+use wire::protocol::StrBytes;
+use wire::types::ErrorCode;
+
+use super::join::join_refused;
+use super::{ClassicGroup, Effects, Reply, State, Store, Then, Token};
+use crate::group::Now;
+
+/// A request for an assignment.
+#[derive(Clone, Debug)]
+pub struct Sync {
+    /// Who.
+    pub member_id: StrBytes,
+    /// Name of a static member.
+    pub instance_id: Option<StrBytes>,
+    /// The generation it knows.
+    pub generation: i32,
+    /// What it takes the kind of group for, if it says so.
+    pub protocol_type: Option<StrBytes>,
+    /// What it takes the protocol for, if it says so.
+    pub protocol: Option<StrBytes>,
+    /// The leader's assignments.
+    pub assignments: BTreeMap<StrBytes, Bytes>,
+}
+
+impl ClassicGroup {
+    /// Handles a sync.
+    pub fn sync(&mut self, sync: Sync, token: Token, _now: Now) -> Effects {
+        let mut effects = Effects::default();
+        if let Err(error) = self.check_sync(&sync) {
+            effects
+                .replies
+                .push((token, Reply::Sync(sync_refused(error))));
+            return effects;
+        }
+        let id = sync.member_id;
+        self.pending_syncs.remove(&id);
+        if self.pending_syncs.is_empty() {
+            self.sync_deadline = None;
+        }
+        let leads = self.leader.as_ref() == Some(&id);
+        let Some(member) = self.members.get_mut(&id) else {
+            return effects;
+        };
+        if self.state == State::Stable {
+            let answer = SyncGroupResponse::default()
+                .with_protocol_type(self.protocol_type.clone())
+                .with_protocol_name(self.protocol.clone())
+                .with_assignment(member.assignment.clone());
+            effects.replies.push((token, Reply::Sync(answer)));
+            return effects;
+        }
+        if let Some(before) = member.awaiting_sync.replace(token) {
+            // Its client asked again, so nobody waits for this answer.
+            let answer = sync_refused(ErrorCode::RebalanceInProgress);
+            effects.replies.push((before, Reply::Sync(answer)));
+        }
+        // The first assignment of a generation is the one: it may be in the log already.
+        if leads && self.storing.is_none() {
+            self.storing = Some(self.generation);
+            let metadata = self.metadata(&sync.assignments);
+            let then = Then::Assigned {
+                generation: self.generation,
+                assignments: sync.assignments,
+            };
+            effects.stores.push(Store { metadata, then });
+        }
+        effects
+    }
+
+    fn check_sync(&self, sync: &Sync) -> Result<(), ErrorCode> {
+        if self.state == State::Empty {
+            return Err(ErrorCode::UnknownMemberId);
+        }
+        self.check_member(&sync.member_id, sync.instance_id.as_ref())?;
+        if sync.generation != self.generation {
+            return Err(ErrorCode::IllegalGeneration);
+        }
+        let differs = |theirs: &Option<StrBytes>, ours: &Option<StrBytes>| {
+            theirs.is_some() && ours.is_some() && theirs != ours
+        };
+        if differs(&sync.protocol_type, &self.protocol_type)
+            || differs(&sync.protocol, &self.protocol)
+        {
+            return Err(ErrorCode::InconsistentGroupProtocol);
+        }
+        if self.state == State::PreparingRebalance {
+            return Err(ErrorCode::RebalanceInProgress);
+        }
+        Ok(())
+    }
+
+    /// Goes on after an append. An error is already the one that clients are to see.
+    pub fn stored(&mut self, then: Then, outcome: Result<(), ErrorCode>, now: Now) -> Effects {
+        let mut effects = Effects::default();
+        match (then, outcome) {
+            (
+                Then::Assigned {
+                    generation,
+                    assignments,
+                },
+                outcome,
+            ) => {
+                if self.state != State::CompletingRebalance || self.storing != Some(generation) {
+                    return effects;
+                }
+                self.storing = None;
+                match outcome {
+                    Ok(()) => {
+                        self.end_syncs(Ok(&assignments), now, &mut effects);
+                        self.enter(State::Stable, now);
+                    }
+                    Err(error) => {
+                        self.end_syncs(Err(error), now, &mut effects);
+                        self.prepare_rebalance(now, &mut effects);
+                    }
+                }
+            }
+            (Then::Replaced(replacement), outcome) => {
+                self.replaced(*replacement, outcome, now, &mut effects);
+            }
+            (Then::Created, Err(error)) => return self.abandon(error),
+            (Then::Created | Then::Emptied, _) => {}
+        }
+        effects
+    }
+
+    /// Answers everybody who waits with `error`; the group is not to be used any more.
+    pub fn abandon(&mut self, error: ErrorCode) -> Effects {
+        let mut effects = Effects::default();
+        for (id, member) in &mut self.members {
+            if let Some(token) = member.awaiting_join.take() {
+                effects
+                    .replies
+                    .push((token, Reply::Join(join_refused(id.clone(), error))));
+            }
+            if let Some(token) = member.awaiting_sync.take() {
+                effects
+                    .replies
+                    .push((token, Reply::Sync(sync_refused(error))));
+            }
+        }
+        *self = Self::new(self.limits);
+        effects
+    }
+}
+
+/// A sync that failed.
+pub fn sync_refused(error: ErrorCode) -> SyncGroupResponse {
+    SyncGroupResponse::default()
+        .with_protocol_type(None)
+        .with_protocol_name(None)
+        .with_error_code(error.code())
+}

@@ -1,0 +1,297 @@
+//! The groups of one shard: requests come in, wait if they must, and are answered.
+//!
+//! Per partition of `__consumer_offsets` that this shard owns there is a slot: its groups, and the queue of what is to be
+//! appended. One append of a slot is in flight at a time, the next gathers what comes meanwhile; records settle in the
+//! order of the log. One background task sleeps until the nearest deadline of all groups.
+//! Invariants: a request for a partition that is being loaded is told so, for one that is not here as well; when a slot
+//! goes, everybody who waits in it is told; no borrow lives across an await.
+
+mod append;
+mod load;
+mod timer;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::rc::{Rc, Weak};
+
+use bytes::Bytes;
+use platform::Platform;
+use platform::clock::Instant;
+use platform::sync::{Notify, oneshot};
+use wire::messages::{JoinGroupResponse, SyncGroupResponse};
+use wire::protocol::StrBytes;
+use wire::types::{ErrorCode, Offset, TopicId};
+
+use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, sync_refused};
+use super::groups::{Append, Groups, Outcome};
+use super::records::GroupRecord;
+use super::{Now, partition_for};
+use crate::options::GroupOptions;
+use append::Queue;
+pub use load::{OpenTransactions, Written};
+
+/// Where groups are written.
+pub trait OffsetsLog: 'static {
+    /// How many partitions `__consumer_offsets` has; `None` while there is no such topic.
+    fn partition_count(&self) -> Option<i32>;
+    /// True when this shard leads the partition.
+    fn owns(&self, partition: i32) -> bool;
+    /// Appends records as one batch. Completes when they are committed, or with the reason why they are not:
+    /// [`ErrorCode::RequestTimedOut`] when they are in the log but not known to be committed, anything else when they
+    /// are not in the log.
+    fn append(
+        &self,
+        partition: i32,
+        records: Vec<(Bytes, Option<Bytes>)>,
+        now_ms: i64,
+    ) -> impl Future<Output = Result<(), ErrorCode>>;
+}
+
+/// The groups whose partition this shard owns.
+pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
+    me: Weak<Self>,
+    platform: P,
+    options: GroupOptions,
+    log: L,
+    slots: RefCell<BTreeMap<i32, Slot>>,
+    waiting: RefCell<BTreeMap<Token, oneshot::Sender<Reply>>>,
+    next_token: Cell<u64>,
+    /// Tells slots of one partition, before and after an unload, apart.
+    next_incarnation: Cell<u64>,
+    /// When the timer task wakes; `None` while it does not run.
+    wakes_at: Cell<Option<Instant>>,
+    wake: Rc<Notify>,
+}
+
+struct Slot {
+    phase: Phase,
+    groups: Groups,
+    queue: Queue,
+    incarnation: u64,
+    /// While loading: where the last record of each key was.
+    positions: BTreeMap<Bytes, Offset>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Loading,
+    Active,
+    /// Its log holds something that cannot be understood.
+    Failed,
+}
+
+impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
+    /// A coordinator without groups.
+    pub fn new(platform: P, options: GroupOptions, log: L) -> Rc<Self> {
+        Rc::new_cyclic(|me| Self {
+            me: me.clone(),
+            platform,
+            options,
+            log,
+            slots: RefCell::default(),
+            waiting: RefCell::default(),
+            next_token: Cell::new(0),
+            next_incarnation: Cell::new(0),
+            wakes_at: Cell::new(None),
+            wake: Rc::default(),
+        })
+    }
+
+    /// What it was told at start.
+    pub fn options(&self) -> &GroupOptions {
+        &self.options
+    }
+
+    /// Sixty-four random bits.
+    pub fn random_u64(&self) -> u64 {
+        self.platform.random_u64()
+    }
+
+    /// The partition of `__consumer_offsets` that holds a group.
+    pub fn partition_of(&self, group: &str) -> Result<i32, ErrorCode> {
+        let count = self
+            .log
+            .partition_count()
+            .ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        Ok(partition_for(group, count))
+    }
+
+    /// Joins a group; waits for the rebalance.
+    pub async fn join(&self, group: &StrBytes, join: Join) -> JoinGroupResponse {
+        let id = join.member_id.clone();
+        let waited = self.wait_for(group, |groups, token, now| {
+            groups.join(group, join, token, now)
+        });
+        match waited.await {
+            Ok(Reply::Join(response)) => response,
+            Ok(Reply::Sync(_)) => join_refused(id, ErrorCode::UnknownServerError),
+            Err(error) => join_refused(id, error),
+        }
+    }
+
+    /// Waits for an assignment.
+    pub async fn sync(&self, group: &StrBytes, sync: Sync) -> SyncGroupResponse {
+        let waited = self.wait_for(group, |groups, token, now| {
+            groups.sync(group, sync, token, now)
+        });
+        match waited.await {
+            Ok(Reply::Sync(response)) => response,
+            Ok(Reply::Join(_)) => sync_refused(ErrorCode::UnknownServerError),
+            Err(error) => sync_refused(error),
+        }
+    }
+
+    /// Keeps a member alive.
+    pub fn heartbeat(
+        &self,
+        group: &StrBytes,
+        member: &StrBytes,
+        instance: Option<&StrBytes>,
+        generation: i32,
+    ) -> Result<(), ErrorCode> {
+        let beat =
+            |groups: &mut Groups, now| groups.heartbeat(group, member, instance, generation, now);
+        self.active(group, beat)?.1
+    }
+
+    /// Removes members.
+    pub fn leave(&self, group: &StrBytes, leavers: &[Leaver]) -> Result<Vec<Departed>, ErrorCode> {
+        let leave = |groups: &mut Groups, now| groups.leave(group, leavers, now);
+        let (partition, (departed, outcome)) = self.active(group, leave)?;
+        self.carry_out(partition, outcome);
+        Ok(departed)
+    }
+
+    /// Looks at the groups of one partition.
+    pub fn read<R>(&self, group: &str, look: impl FnOnce(&Groups) -> R) -> Result<R, ErrorCode> {
+        Ok(self.active(group, |groups, _| look(groups))?.1)
+    }
+
+    /// Decides, and answers when what was decided is in the log, at once when nothing is to be written.
+    pub async fn write<R>(
+        &self,
+        group: &str,
+        decide: impl FnOnce(&mut Groups, Now) -> (Vec<GroupRecord>, R),
+    ) -> Result<R, ErrorCode> {
+        let (partition, (records, answer)) = self.active(group, decide)?;
+        if !records.is_empty() {
+            self.append(partition, records).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Looks at the latest state, and answers when it is in the log.
+    pub async fn read_stable<R>(
+        &self,
+        group: &str,
+        look: impl FnOnce(&Groups) -> R,
+    ) -> Result<R, ErrorCode> {
+        let (partition, answer) = self.active(group, |groups, _| look(groups))?;
+        if self.has_queue(partition) {
+            self.append(partition, Vec::new()).await?;
+        }
+        Ok(answer)
+    }
+
+    /// Visits the groups of every partition that is here; an error while one of them is being loaded.
+    pub fn read_all(&self, mut look: impl FnMut(&Groups)) -> Result<(), ErrorCode> {
+        let slots = self.slots.borrow();
+        if slots.values().any(|slot| slot.phase == Phase::Loading) {
+            return Err(ErrorCode::CoordinatorLoadInProgress);
+        }
+        slots
+            .values()
+            .filter(|slot| slot.phase == Phase::Active)
+            .for_each(|slot| look(&slot.groups));
+        Ok(())
+    }
+
+    /// Forgets the offsets of topics that are gone. Does not wait.
+    pub fn topics_deleted(&self, gone: &[(StrBytes, TopicId)]) {
+        self.write_behind(|groups, _| groups.topics_deleted(gone));
+    }
+
+    fn now(&self) -> Now {
+        let clock = self.platform.clock();
+        Now {
+            at: clock.now(),
+            wall_ms: clock.wall_ms(),
+        }
+    }
+
+    /// Runs `decide` on the groups of `group`'s partition, if they are here and loaded.
+    fn active<R>(
+        &self,
+        group: &str,
+        decide: impl FnOnce(&mut Groups, Now) -> R,
+    ) -> Result<(i32, R), ErrorCode> {
+        let partition = self.partition_of(group)?;
+        let now = self.now();
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.get_mut(&partition).ok_or(ErrorCode::NotCoordinator)?;
+        match slot.phase {
+            Phase::Loading => Err(ErrorCode::CoordinatorLoadInProgress),
+            Phase::Active if self.log.owns(partition) => {
+                Ok((partition, decide(&mut slot.groups, now)))
+            }
+            Phase::Active | Phase::Failed => Err(ErrorCode::NotCoordinator),
+        }
+    }
+
+    async fn wait_for(
+        &self,
+        group: &StrBytes,
+        decide: impl FnOnce(&mut Groups, Token, Now) -> Outcome,
+    ) -> Result<Reply, ErrorCode> {
+        let token = Token(self.next_token.get());
+        self.next_token.set(token.0 + 1);
+        let (partition, outcome) = self.active(group, |groups, now| decide(groups, token, now))?;
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.borrow_mut().insert(token, sender);
+        self.carry_out(partition, outcome);
+        receiver.await.map_err(|_| ErrorCode::NotCoordinator)
+    }
+
+    /// Sends the answers, queues the appends, sees to the timer.
+    fn carry_out(&self, partition: i32, outcome: Outcome) {
+        for (token, reply) in outcome.replies {
+            let waiting = self.waiting.borrow_mut().remove(&token);
+            if let Some(sender) = waiting {
+                // Whoever has hung up does not want the answer.
+                let _ = sender.send(reply);
+            }
+        }
+        for append in outcome.appends {
+            self.enqueue(partition, append, None);
+        }
+        self.rearm();
+    }
+
+    fn enqueue(
+        &self,
+        partition: i32,
+        append: Append,
+        done: Option<oneshot::Sender<Result<(), ErrorCode>>>,
+    ) {
+        let mut slots = self.slots.borrow_mut();
+        // Without a slot the sender is dropped, which is an answer.
+        let Some(slot) = slots.get_mut(&partition) else {
+            return;
+        };
+        let sequence = slot.queue.push(append, done);
+        if let Some(append) = slot.queue.last() {
+            slot.groups.stage(sequence, &append.records);
+        }
+        if slot.queue.begin_writing() {
+            let incarnation = slot.incarnation;
+            drop(slots);
+            if let Some(me) = self.me.upgrade() {
+                platform::task::spawn(me.write_queue(partition, incarnation));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! Time for groups: one task per shard that sleeps until the nearest deadline.
+
+use std::rc::{Rc, Weak};
+
+use platform::Platform;
+use platform::clock::Instant;
+use platform::sync::Notify;
+use platform::task;
+
+use super::{GroupCoordinator, OffsetsLog};
+
+impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
+    /// Makes sure that the task wakes in time for every group.
+    pub(super) fn rearm(&self) {
+        let slots = self.slots.borrow();
+        let next = slots
+            .values()
+            .filter_map(|slot| slot.groups.next_deadline())
+            .min();
+        match (self.wakes_at.get(), next) {
+            (None, _) if !slots.is_empty() => {
+                let first = self.next_check();
+                self.wakes_at
+                    .set(Some(next.map_or(first, |next| next.min(first))));
+                task::spawn(run(self.me.clone(), Rc::clone(&self.wake), first));
+            }
+            (Some(wakes), Some(next)) if next < wakes => {
+                self.wakes_at.set(Some(next));
+                self.wake.notify_one();
+            }
+            _ => {}
+        }
+    }
+
+    fn next_check(&self) -> Instant {
+        self.platform.clock().now() + self.options.offsets_retention_check
+    }
+
+    fn expire(&self) {
+        let now = self.now();
+        let mut slots = self.slots.borrow_mut();
+        let due = slots.iter_mut().filter(|(_, slot)| {
+            slot.groups
+                .next_deadline()
+                .is_some_and(|deadline| deadline <= now.at)
+        });
+        let due: Vec<_> = due
+            .map(|(index, slot)| (*index, slot.groups.expire(now)))
+            .collect();
+        drop(slots);
+        for (partition, outcome) in due {
+            self.carry_out(partition, outcome);
+        }
+    }
+
+    /// Does what is due and says when to come back.
+    fn tick(&self, check: &mut Instant) -> Instant {
+        self.expire();
+        if *check <= self.platform.clock().now() {
+            *check = self.next_check();
+            self.write_behind(|groups, now| groups.expire_offsets(now));
+        }
+        let slots = self.slots.borrow();
+        let next = slots
+            .values()
+            .filter_map(|slot| slot.groups.next_deadline())
+            .min();
+        let wakes = next.map_or(*check, |next| next.min(*check));
+        self.wakes_at.set(Some(wakes));
+        wakes
+    }
+}
+
+impl<P: Platform, L: OffsetsLog> Drop for GroupCoordinator<P, L> {
+    fn drop(&mut self) {
+        self.wake.notify_one();
+    }
+}
+
+async fn run<P: Platform, L: OffsetsLog>(
+    coordinator: Weak<GroupCoordinator<P, L>>,
+    wake: Rc<Notify>,
+    mut check: Instant,
+) {
+    loop {
+        let Some(alive) = coordinator.upgrade() else {
+            return;
+        };
+        let wakes = alive.tick(&mut check);
+        drop(alive);
+        // Woken early or late makes no difference: the next tick looks for itself.
+        let _ = task::timeout_at(wakes, wake.notified()).await;
+    }
+}

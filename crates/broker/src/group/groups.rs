@@ -1,0 +1,413 @@
+//! All groups of one partition of `__consumer_offsets`: their machines and what the log has, or will have, of them.
+//!
+//! A group exists when something of it is in the log or on its way there, or when somebody is in it. Requests decide on
+//! the latest state and return records; [`Groups::stage`] takes them in as "on their way", [`Groups::settle`] as
+//! committed or as never written. Reads of offsets see what is committed.
+//! Not here: the order of appends and who waits for them ([`super::coordinator`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use platform::clock::Instant;
+use wire::protocol::StrBytes;
+use wire::records::offsets::{GroupMetadataValue, OffsetCommitValue};
+use wire::types::ErrorCode;
+
+use super::Now;
+use super::classic::{
+    ClassicGroup, Departed, Effects, Join, Leaver, Limits, Reply, Sync, Then, Token, join_refused,
+    sync_refused,
+};
+use super::records::GroupRecord;
+use super::versioned::{Sequence, Versioned};
+
+/// Groups in one partition of `__consumer_offsets`.
+const GROUPS_MAX: usize = 1_000_000;
+
+/// Limits of groups and offsets.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupsOptions {
+    /// Limits of a group.
+    pub classic: Limits,
+    /// Largest note beside an offset, in UTF-16 units.
+    pub offset_metadata_max: usize,
+    /// How long offsets of a group without members are kept, in milliseconds.
+    pub offsets_retention_ms: i64,
+}
+
+/// What a request or a timer leads to.
+#[derive(Default, Debug)]
+pub struct Outcome {
+    /// Answers.
+    pub replies: Vec<(Token, Reply)>,
+    /// What to append, each atomically, in order.
+    pub appends: Vec<Append>,
+}
+
+/// Records that belong together.
+#[derive(Debug)]
+pub struct Append {
+    /// The records.
+    pub records: Vec<GroupRecord>,
+    /// Whose machine is to be told, and of what.
+    pub then: Option<(StrBytes, Then)>,
+}
+
+/// Offsets of one group by topic and partition.
+pub(super) type Offsets = BTreeMap<StrBytes, BTreeMap<i32, Versioned<OffsetCommitValue>>>;
+
+/// One group.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) machine: ClassicGroup,
+    metadata: Versioned<GroupMetadataValue>,
+    pub(super) offsets: Offsets,
+    /// Its entry among the deadlines.
+    armed: Option<Instant>,
+}
+
+impl Group {
+    fn new(limits: Limits) -> Self {
+        Self {
+            machine: ClassicGroup::new(limits),
+            metadata: Versioned::default(),
+            offsets: Offsets::new(),
+            armed: None,
+        }
+    }
+
+    pub(super) fn exists(&self) -> bool {
+        !self.machine.is_idle()
+            || self.metadata.latest().is_some()
+            || self
+                .offsets
+                .values()
+                .flat_map(BTreeMap::values)
+                .any(|one| one.latest().is_some())
+    }
+
+    fn is_vacant(&self) -> bool {
+        self.machine.is_idle() && self.metadata.is_vacant() && self.offsets.is_empty()
+    }
+}
+
+/// The groups of a partition.
+#[derive(Debug)]
+pub struct Groups {
+    pub(super) options: GroupsOptions,
+    by_id: BTreeMap<StrBytes, Group>,
+    deadlines: BTreeSet<(Instant, StrBytes)>,
+}
+
+impl Groups {
+    /// No groups.
+    pub fn new(options: GroupsOptions) -> Self {
+        Self {
+            options,
+            by_id: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    /// The groups there are.
+    pub fn iter(&self) -> impl Iterator<Item = (&StrBytes, &ClassicGroup)> {
+        self.existing().map(|(id, group)| (id, &group.machine))
+    }
+
+    /// A group's machine.
+    pub fn get(&self, id: &StrBytes) -> Option<&ClassicGroup> {
+        self.existing_group(id).map(|group| &group.machine)
+    }
+
+    pub(super) fn existing(&self) -> impl Iterator<Item = (&StrBytes, &Group)> {
+        self.by_id.iter().filter(|(_, group)| group.exists())
+    }
+
+    pub(super) fn existing_group(&self, id: &StrBytes) -> Option<&Group> {
+        self.by_id.get(id).filter(|group| group.exists())
+    }
+
+    pub(super) fn machine(&mut self, id: &StrBytes) -> Option<&mut ClassicGroup> {
+        let group = self.by_id.get_mut(id).filter(|group| group.exists())?;
+        Some(&mut group.machine)
+    }
+
+    /// Handles a join.
+    pub fn join(&mut self, id: &StrBytes, join: Join, token: Token, now: Now) -> Outcome {
+        let is_new = self.existing_group(id).is_none();
+        let refusal = if is_new && !join.member_id.is_empty() {
+            Some(ErrorCode::UnknownMemberId)
+        } else if is_new && self.by_id.len() >= GROUPS_MAX {
+            Some(ErrorCode::GroupMaxSizeReached)
+        } else {
+            None
+        };
+        if let Some(error) = refusal {
+            let answer = Reply::Join(join_refused(join.member_id, error));
+            return Outcome {
+                replies: vec![(token, answer)],
+                ..Outcome::default()
+            };
+        }
+        let limits = self.options.classic;
+        let group = self
+            .groups
+            .entry(id.clone())
+            .or_insert_with(|| Group::new(limits));
+        let effects = group.machine.join(join, is_new, token, now);
+        self.carry(id, effects)
+    }
+
+    /// Handles a sync.
+    pub fn sync(&mut self, id: &StrBytes, sync: Sync, token: Token, now: Now) -> Outcome {
+        let Some(machine) = self.machine(id) else {
+            let answer = Reply::Sync(sync_refused(ErrorCode::UnknownMemberId));
+            let replies = vec![(token, answer)];
+            return Outcome {
+                replies,
+                ..Outcome::default()
+            };
+        };
+        let effects = machine.sync(sync, token, now);
+        self.carry(id, effects)
+    }
+
+    /// Handles a heartbeat. It only puts deadlines off, so none has to be brought forward.
+    pub fn heartbeat(
+        &mut self,
+        id: &StrBytes,
+        member: &StrBytes,
+        instance: Option<&StrBytes>,
+        generation: i32,
+        now: Now,
+    ) -> Result<(), ErrorCode> {
+        let machine = self.machine(id).ok_or(ErrorCode::UnknownMemberId)?;
+        machine.heartbeat(member, instance, generation, now)
+    }
+
+    /// Handles departures.
+    pub fn leave(
+        &mut self,
+        id: &StrBytes,
+        leavers: &[Leaver],
+        now: Now,
+    ) -> (Vec<Departed>, Outcome) {
+        let Some(machine) = self.machine(id) else {
+            let departed = leavers.iter().map(|leaver| Departed {
+                member_id: leaver.member_id.clone(),
+                instance_id: leaver.instance_id.clone(),
+                error: Some(ErrorCode::UnknownMemberId),
+            });
+            return (departed.collect(), Outcome::default());
+        };
+        let (departed, effects) = machine.leave(leavers, now);
+        (departed, self.carry(id, effects))
+    }
+
+    /// When [`Groups::expire`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Does what is due.
+    pub fn expire(&mut self, now: Now) -> Outcome {
+        let mut outcome = Outcome::default();
+        while self.next_deadline().is_some_and(|at| at <= now.at) {
+            let Some((_, id)) = self.deadlines.pop_first() else {
+                break;
+            };
+            let Some(group) = self.by_id.get_mut(&id) else {
+                continue;
+            };
+            group.armed = None;
+            let effects = group.machine.expire(now);
+            outcome.extend(self.carry(&id, effects));
+            self.sweep(&id);
+        }
+        outcome
+    }
+
+    /// Takes in records that are about to be appended.
+    pub fn stage(&mut self, sequence: Sequence, records: &[GroupRecord]) {
+        let limits = self.options.classic;
+        for record in records {
+            let group = self.by_id.entry(record.group().clone());
+            let group = group.or_insert_with(|| Group::new(limits));
+            match record {
+                GroupRecord::Offset {
+                    topic,
+                    partition,
+                    value,
+                    ..
+                } => {
+                    let offsets = group.offsets.entry(topic.clone()).or_default();
+                    offsets
+                        .entry(*partition)
+                        .or_default()
+                        .stage(sequence, value.clone());
+                }
+                GroupRecord::Metadata { value, .. } => {
+                    if value.is_none() && group.machine.is_idle() {
+                        group.machine = ClassicGroup::new(limits);
+                    }
+                    group.metadata.stage(sequence, value.clone());
+                }
+            }
+        }
+    }
+
+    /// Ends an append: `appended` says whether the records are in the log, `outcome` what their group is told.
+    pub fn settle(
+        &mut self,
+        sequence: Sequence,
+        append: Append,
+        appended: bool,
+        outcome: Result<(), ErrorCode>,
+        now: Now,
+    ) -> Outcome {
+        for record in &append.records {
+            self.settle_record(sequence, record, appended, now);
+        }
+        let told = append.then.and_then(|(id, then)| {
+            let machine = &mut self.by_id.get_mut(&id)?.machine;
+            let effects = machine.stored(then, outcome, now);
+            Some(self.carry(&id, effects))
+        });
+        for record in &append.records {
+            self.sweep(record.group());
+        }
+        told.unwrap_or_default()
+    }
+
+    fn settle_record(
+        &mut self,
+        sequence: Sequence,
+        record: &GroupRecord,
+        appended: bool,
+        now: Now,
+    ) {
+        let limits = self.options.classic;
+        let Some(group) = self.by_id.get_mut(record.group()) else {
+            return;
+        };
+        match record {
+            GroupRecord::Offset {
+                topic, partition, ..
+            } => {
+                let Some(offsets) = group.offsets.get_mut(topic) else {
+                    return;
+                };
+                let Some(offset) = offsets.get_mut(partition) else {
+                    return;
+                };
+                offset.settle(sequence, appended);
+                if offset.is_vacant() {
+                    offsets.remove(partition);
+                }
+                if offsets.is_empty() {
+                    group.offsets.remove(topic);
+                }
+            }
+            GroupRecord::Metadata { value, .. } => {
+                group.metadata.settle(sequence, appended);
+                let undeleted = value.is_none() && !appended && group.machine.is_idle();
+                if let Some(metadata) = group.metadata.latest().filter(|_| undeleted) {
+                    group.machine = ClassicGroup::load(limits, metadata, now);
+                }
+            }
+        }
+    }
+
+    /// Takes in a record that is in the log. Machines follow in [`Groups::finish_load`].
+    pub fn load(&mut self, record: &GroupRecord, now: Now) {
+        self.stage(0, std::slice::from_ref(record));
+        self.settle_record(0, record, true, now);
+        self.sweep(record.group());
+    }
+
+    /// Ends loading: members have a session from `now` on.
+    pub fn finish_load(&mut self, now: Now) -> Outcome {
+        let mut outcome = Outcome::default();
+        let limits = self.options.classic;
+        let ids: Vec<StrBytes> = self.by_id.keys().cloned().collect();
+        for id in ids {
+            let Some(group) = self.by_id.get_mut(&id) else {
+                continue;
+            };
+            let Some(metadata) = group.metadata.committed() else {
+                continue;
+            };
+            group.machine = ClassicGroup::load(limits, metadata, now);
+            let effects = group.machine.check_size(now);
+            outcome.extend(self.carry(&id, effects));
+        }
+        outcome
+    }
+
+    /// Answers everybody who waits; the groups are not to be used any more.
+    pub fn abandon(&mut self, error: ErrorCode) -> Outcome {
+        let mut outcome = Outcome::default();
+        for group in self.by_id.values_mut() {
+            outcome.replies.extend(group.machine.abandon(error).replies);
+        }
+        self.deadlines.clear();
+        self.by_id.clear();
+        outcome
+    }
+
+    /// Makes a machine's effects those of the partition, and notes its deadline.
+    pub(super) fn carry(&mut self, id: &StrBytes, effects: Effects) -> Outcome {
+        self.arm(id);
+        let appends = effects.stores.into_iter().map(|store| {
+            let record = GroupRecord::Metadata {
+                group: id.clone(),
+                value: Some(store.metadata),
+            };
+            Append {
+                records: vec![record],
+                then: Some((id.clone(), store.then)),
+            }
+        });
+        Outcome {
+            replies: effects.replies,
+            appends: appends.collect(),
+        }
+    }
+
+    fn arm(&mut self, id: &StrBytes) {
+        let Some(group) = self.by_id.get_mut(id) else {
+            return;
+        };
+        let Some(next) = group.machine.next_deadline() else {
+            return;
+        };
+        // A deadline that was put off is found out when the earlier one passes.
+        if group.armed.is_some_and(|armed| armed <= next) {
+            return;
+        }
+        if let Some(armed) = group.armed.replace(next) {
+            self.deadlines.remove(&(armed, id.clone()));
+        }
+        self.deadlines.insert((next, id.clone()));
+    }
+
+    /// Forgets a group that does not exist any more.
+    fn sweep(&mut self, id: &StrBytes) {
+        let Some(group) = self.by_id.get(id).filter(|group| group.is_vacant()) else {
+            return;
+        };
+        if let Some(armed) = group.armed {
+            self.deadlines.remove(&(armed, id.clone()));
+        }
+        self.by_id.remove(id);
+    }
+}
+
+impl Outcome {
+    fn extend(&mut self, other: Self) {
+        self.replies.extend(other.replies);
+        self.appends.extend(other.appends);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,382 @@
+//! Committed offsets: commit, fetch, delete, expiry.
+//!
+//! Which topics and partitions exist is the caller's knowledge: it is asked for with every request and is not kept here.
+
+use std::collections::BTreeMap;
+
+use wire::messages::offset_commit_response::{
+    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use wire::messages::offset_delete_response::{
+    OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
+};
+use wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use wire::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
+};
+use wire::messages::{
+    OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse, TopicName,
+};
+use wire::protocol::StrBytes;
+use wire::records::offsets::OffsetCommitValue;
+use wire::types::{ErrorCode, TopicId, Uuid};
+
+use super::classic::State;
+use super::groups::{Group, Groups};
+use super::records::GroupRecord;
+use super::{Now, owned};
+
+/// Which topics and partitions there are.
+pub trait Topics {
+    /// The topic's id, if there is such a topic.
+    fn topic_id(&self, name: &str) -> Option<TopicId>;
+    /// True when the topic has this partition.
+    fn has_partition(&self, name: &str, partition: i32) -> bool;
+}
+
+impl Topics for crate::image::Image {
+    fn topic_id(&self, name: &str) -> Option<TopicId> {
+        self.topic_by_name(name).map(|topic| topic.id)
+    }
+
+    fn has_partition(&self, name: &str, partition: i32) -> bool {
+        self.topic_by_name(name)
+            .is_some_and(|topic| topic.partitions.contains_key(&partition))
+    }
+}
+
+impl Groups {
+    /// Handles a commit: records, and the answer for when they are in the log. Partitions that do not exist are
+    /// answered so before the group is asked.
+    pub fn commit(
+        &mut self,
+        request: &OffsetCommitRequest,
+        version: i16,
+        topics: &impl Topics,
+        now: Now,
+    ) -> (Vec<GroupRecord>, OffsetCommitResponse) {
+        let mut accepted: Option<Result<(), ErrorCode>> = None;
+        let mut records = Vec::new();
+        let mut answers = Vec::with_capacity(request.topics.len());
+        for topic in &request.topics {
+            let id = topics.topic_id(&topic.name);
+            let name = owned(&topic.name);
+            let mut partitions = Vec::with_capacity(topic.partitions.len());
+            for partition in &topic.partitions {
+                let index = partition.partition_index;
+                let known = id.filter(|_| topics.has_partition(&topic.name, index));
+                let result = match known {
+                    None => Err(ErrorCode::UnknownTopicOrPartition),
+                    Some(id) => accepted
+                        .get_or_insert_with(|| self.check_commit(request, version, now))
+                        .and_then(|()| self.value(request, partition, id, now)),
+                };
+                let answer = OffsetCommitResponsePartition::default().with_partition_index(index);
+                partitions.push(match result {
+                    Err(error) => answer.with_error_code(error.code()),
+                    Ok(value) => {
+                        records.push(GroupRecord::Offset {
+                            group: owned(&request.group_id),
+                            topic: name.clone(),
+                            partition: index,
+                            value: Some(value),
+                        });
+                        answer
+                    }
+                });
+            }
+            let answer = OffsetCommitResponseTopic::default().with_name(topic.name.clone());
+            answers.push(answer.with_partitions(partitions));
+        }
+        (
+            records,
+            OffsetCommitResponse::default().with_topics(answers),
+        )
+    }
+
+    fn value(
+        &self,
+        request: &OffsetCommitRequest,
+        partition: &wire::messages::offset_commit_request::OffsetCommitRequestPartition,
+        topic: TopicId,
+        now: Now,
+    ) -> Result<OffsetCommitValue, ErrorCode> {
+        let note = partition
+            .committed_metadata
+            .as_ref()
+            .map_or("", StrBytes::as_str);
+        if note.encode_utf16().count() > self.options.offset_metadata_max {
+            return Err(ErrorCode::OffsetMetadataTooLarge);
+        }
+        let retention = request.retention_time_ms;
+        let expires = if retention == -1 {
+            -1
+        } else {
+            now.wall_ms.saturating_add(retention)
+        };
+        Ok(OffsetCommitValue {
+            offset: partition.committed_offset,
+            leader_epoch: partition.committed_leader_epoch,
+            metadata: note.to_owned(),
+            commit_timestamp: now.wall_ms,
+            expire_timestamp: expires,
+            topic_id: topic.0,
+        })
+    }
+
+    /// Who may commit: members of this generation, and anybody without a generation while nobody is in the group.
+    fn check_commit(
+        &mut self,
+        request: &OffsetCommitRequest,
+        version: i16,
+        now: Now,
+    ) -> Result<(), ErrorCode> {
+        let generation = request.generation_id_or_member_epoch;
+        let instance = request.group_instance_id.as_ref();
+        let Some(machine) = self.machine(&request.group_id) else {
+            return match generation {
+                ..0 => Ok(()),
+                _ if version >= 9 => Err(ErrorCode::GroupIdNotFound),
+                _ => Err(ErrorCode::IllegalGeneration),
+            };
+        };
+        if generation < 0 && machine.state() == State::Empty {
+            return Ok(());
+        }
+        if generation >= 0 || !request.member_id.is_empty() || instance.is_some() {
+            machine.check_member(&request.member_id, instance)?;
+            if generation != machine.generation() {
+                return Err(ErrorCode::IllegalGeneration);
+            }
+        } else if machine.state() != State::Empty {
+            return Err(ErrorCode::UnknownMemberId);
+        }
+        if machine.state() == State::CompletingRebalance {
+            return Err(ErrorCode::RebalanceInProgress);
+        }
+        machine.touch(&request.member_id, now);
+        Ok(())
+    }
+
+    /// Handles a fetch of offsets: of those committed, or (`latest`) also of those on their way, for an answer that
+    /// waits until they are committed.
+    pub fn fetch(
+        &self,
+        request: &OffsetFetchRequestGroup,
+        latest: bool,
+    ) -> OffsetFetchResponseGroup {
+        let group = self.existing_group(&request.group_id);
+        let find = |topic: &StrBytes, partition: i32| {
+            let offset = group?.offsets.get(topic)?.get(&partition)?;
+            if latest {
+                offset.latest()
+            } else {
+                offset.committed()
+            }
+        };
+        let topics = if let Some(topics) = &request.topics {
+            let asked = topics.iter().map(|topic| {
+                let answers = topic.partition_indexes.iter().map(|index| {
+                    let value = find(&topic.name, *index);
+                    fetched(
+                        *index,
+                        value.filter(|value| same_topic(value, topic.topic_id)),
+                    )
+                });
+                topic_answer(topic.name.clone(), answers.collect())
+            });
+            asked.collect()
+        } else {
+            let all = group
+                .into_iter()
+                .flat_map(|group| &group.offsets)
+                .filter_map(|(name, all)| {
+                    let found = all
+                        .keys()
+                        .filter_map(|index| Some((*index, find(name, *index)?)));
+                    let answers: Vec<_> = found
+                        .map(|(index, value)| fetched(index, Some(value)))
+                        .collect();
+                    let name = TopicName(name.clone());
+                    (!answers.is_empty()).then(|| topic_answer(name, answers))
+                });
+            all.collect()
+        };
+        let answer = OffsetFetchResponseGroup::default().with_group_id(request.group_id.clone());
+        answer.with_topics(topics)
+    }
+
+    /// Handles a deletion of offsets.
+    pub fn delete_offsets(
+        &self,
+        request: &OffsetDeleteRequest,
+        topics: &impl Topics,
+    ) -> (Vec<GroupRecord>, OffsetDeleteResponse) {
+        let id = &request.group_id;
+        let failed = |error: ErrorCode| {
+            (
+                Vec::new(),
+                OffsetDeleteResponse::default().with_error_code(error.code()),
+            )
+        };
+        let Some(group) = self.existing_group(id) else {
+            return failed(ErrorCode::GroupIdNotFound);
+        };
+        if group.machine.state() != State::Empty && !group.machine.is_consumer() {
+            return failed(ErrorCode::NonEmptyGroup);
+        }
+        let mut records = Vec::new();
+        let mut answers = Vec::with_capacity(request.topics.len());
+        for topic in &request.topics {
+            let subscribed = group.machine.is_subscribed_to(&topic.name);
+            let mut partitions = Vec::with_capacity(topic.partitions.len());
+            for partition in &topic.partitions {
+                let index = partition.partition_index;
+                let answer = OffsetDeleteResponsePartition::default().with_partition_index(index);
+                let error = if !topics.has_partition(&topic.name, index) {
+                    Some(ErrorCode::UnknownTopicOrPartition)
+                } else if subscribed {
+                    Some(ErrorCode::GroupSubscribedToTopic)
+                } else {
+                    None
+                };
+                partitions.push(answer.with_error_code(error.map_or(0, |error| error.code())));
+                let offset = group
+                    .offsets
+                    .get(&topic.name.0)
+                    .and_then(|all| all.get(&index));
+                if error.is_none() && offset.is_some_and(|offset| offset.latest().is_some()) {
+                    records.push(tombstone(id, &topic.name, index));
+                }
+            }
+            let answer = OffsetDeleteResponseTopic::default().with_name(topic.name.clone());
+            answers.push(answer.with_partitions(partitions));
+        }
+        (
+            records,
+            OffsetDeleteResponse::default().with_topics(answers),
+        )
+    }
+
+    /// Handles a deletion of a group.
+    pub fn delete_group(&self, id: &StrBytes) -> Result<Vec<GroupRecord>, ErrorCode> {
+        let group = self.existing_group(id).ok_or(ErrorCode::GroupIdNotFound)?;
+        if group.machine.state() != State::Empty {
+            return Err(ErrorCode::NonEmptyGroup);
+        }
+        let mut records = Vec::new();
+        delete_where(id, group, &mut records, |_, _| true);
+        records.push(GroupRecord::Metadata {
+            group: owned(id),
+            value: None,
+        });
+        Ok(records)
+    }
+
+    /// Offsets that nobody has needed for too long, and groups that nothing is left of; each group's records apart.
+    pub fn expire_offsets(&self, now: Now) -> Vec<Vec<GroupRecord>> {
+        let expired = self
+            .existing()
+            .map(|(id, group)| self.expire_group(id, group, now));
+        expired.filter(|records| !records.is_empty()).collect()
+    }
+
+    fn expire_group(&self, id: &StrBytes, group: &Group, now: Now) -> Vec<GroupRecord> {
+        let machine = &group.machine;
+        let empty = machine.state() == State::Empty;
+        // What the time of an offset is counted from: a group of members that has been left, its last change.
+        let left_ms = machine
+            .state_since_ms()
+            .filter(|_| empty && machine.has_protocol_type());
+        let reading = machine.is_consumer()
+            && machine.knows_subscriptions()
+            && machine.state() == State::Stable;
+        let mut records = Vec::new();
+        if empty || reading {
+            let retention = self.options.offsets_retention_ms;
+            delete_where(id, group, &mut records, |topic, value| {
+                let since = left_ms.unwrap_or(value.commit_timestamp);
+                let expired = if value.expire_timestamp == -1 {
+                    now.wall_ms.saturating_sub(since) >= retention
+                } else {
+                    now.wall_ms >= value.expire_timestamp
+                };
+                expired && !machine.is_subscribed_to(topic)
+            });
+        }
+        let offsets = group.offsets.values().flat_map(BTreeMap::values);
+        let left = offsets.filter(|offset| offset.latest().is_some()).count();
+        if machine.is_idle() && left == records.len() {
+            records.push(GroupRecord::Metadata {
+                group: owned(id),
+                value: None,
+            });
+        }
+        records
+    }
+
+    /// Offsets of topics that are gone; each group's records apart.
+    pub fn topics_deleted(&self, gone: &[(StrBytes, TopicId)]) -> Vec<Vec<GroupRecord>> {
+        let lost = self.existing().map(|(id, group)| {
+            let mut records = Vec::new();
+            delete_where(id, group, &mut records, |topic, value| {
+                gone.iter().any(|(name, gone)| {
+                    name == topic && (value.topic_id.is_nil() || value.topic_id == gone.0)
+                })
+            });
+            records
+        });
+        lost.filter(|records| !records.is_empty()).collect()
+    }
+}
+
+fn delete_where(
+    id: &StrBytes,
+    group: &Group,
+    records: &mut Vec<GroupRecord>,
+    goes: impl Fn(&StrBytes, &OffsetCommitValue) -> bool,
+) {
+    for (topic, offsets) in &group.offsets {
+        for (partition, offset) in offsets {
+            if offset.latest().is_some_and(|value| goes(topic, value)) {
+                records.push(tombstone(id, topic, *partition));
+            }
+        }
+    }
+}
+
+fn tombstone(group: &StrBytes, topic: &StrBytes, partition: i32) -> GroupRecord {
+    GroupRecord::Offset {
+        group: owned(group),
+        topic: owned(topic),
+        partition,
+        value: None,
+    }
+}
+
+fn same_topic(value: &OffsetCommitValue, asked: Uuid) -> bool {
+    value.topic_id.is_nil() || asked.is_nil() || value.topic_id == asked
+}
+
+fn topic_answer(
+    name: TopicName,
+    partitions: Vec<OffsetFetchResponsePartitions>,
+) -> OffsetFetchResponseTopics {
+    OffsetFetchResponseTopics::default()
+        .with_name(name)
+        .with_partitions(partitions)
+}
+
+fn fetched(index: i32, value: Option<&OffsetCommitValue>) -> OffsetFetchResponsePartitions {
+    let answer = OffsetFetchResponsePartitions::default().with_partition_index(index);
+    match value {
+        Some(value) => answer
+            .with_committed_offset(value.offset)
+            .with_committed_leader_epoch(value.leader_epoch)
+            .with_metadata(Some(StrBytes::from_string(value.metadata.clone()))),
+        None => answer
+            .with_committed_offset(-1)
+            .with_committed_leader_epoch(-1)
+            .with_metadata(Some(StrBytes::default())),
+    }
+}

@@ -1,0 +1,85 @@
+//! What a group decision writes: one record of `__consumer_offsets`, as a value.
+
+use bytes::Bytes;
+use wire::protocol::StrBytes;
+use wire::records::DecodeError;
+use wire::records::offsets::{
+    GroupMetadataKey, GroupMetadataValue, Key, OffsetCommitKey, OffsetCommitValue,
+};
+
+/// Key and value as they are appended; without a value it is a tombstone.
+pub type RawRecord = (Bytes, Option<Bytes>);
+
+/// A record of a group; without a value it is a tombstone.
+#[derive(Clone, Debug, PartialEq)]
+pub enum GroupRecord {
+    /// A committed offset.
+    Offset {
+        /// The group.
+        group: StrBytes,
+        /// Name of the topic.
+        topic: StrBytes,
+        /// Index of the partition.
+        partition: i32,
+        /// The offset.
+        value: Option<OffsetCommitValue>,
+    },
+    /// Members and generation of a group.
+    Metadata {
+        /// The group.
+        group: StrBytes,
+        /// The group after a completed rebalance.
+        value: Option<GroupMetadataValue>,
+    },
+}
+
+impl GroupRecord {
+    /// The group it belongs to.
+    pub fn group(&self) -> &StrBytes {
+        match self {
+            Self::Offset { group, .. } | Self::Metadata { group, .. } => group,
+        }
+    }
+
+    /// As bytes.
+    pub fn encode(&self) -> RawRecord {
+        match self {
+            Self::Offset {
+                group,
+                topic,
+                partition,
+                value,
+            } => {
+                let key = OffsetCommitKey {
+                    group: group.to_string(),
+                    topic: topic.to_string(),
+                    partition: *partition,
+                };
+                (key.encode(), value.as_ref().map(OffsetCommitValue::encode))
+            }
+            Self::Metadata { group, value } => {
+                let key = GroupMetadataKey {
+                    group: group.to_string(),
+                };
+                (key.encode(), value.as_ref().map(GroupMetadataValue::encode))
+            }
+        }
+    }
+
+    /// From bytes; `None` for a type of record that is not ours.
+    pub fn decode(key: &[u8], value: Option<&[u8]>) -> Result<Option<Self>, DecodeError> {
+        Ok(Some(match Key::decode(key)? {
+            Key::LegacyOffsetCommit(key) | Key::OffsetCommit(key) => Self::Offset {
+                group: StrBytes::from_string(key.group),
+                topic: StrBytes::from_string(key.topic),
+                partition: key.partition,
+                value: value.map(OffsetCommitValue::decode).transpose()?,
+            },
+            Key::GroupMetadata(key) => Self::Metadata {
+                group: StrBytes::from_string(key.group),
+                value: value.map(GroupMetadataValue::decode).transpose()?,
+            },
+            Key::Other(_) => return Ok(None),
+        }))
+    }
+}

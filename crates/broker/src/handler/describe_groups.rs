@@ -1,0 +1,78 @@
+//! `DescribeGroups` (key 15), versions 0-6: state, members and assignments of groups.
+//!
+//! Version 3 brought authorized operations, 4 static members, 6 an error (with a message) for a group that is not there,
+//! which is "Dead" before. The groups of a request may live on several shards: [`handle_group`] answers one.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::messages::GroupId;
+use wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
+use wire::protocol::StrBytes;
+use wire::types::ErrorCode;
+
+use crate::group::classic::{ClassicGroup, State};
+use crate::group::{GroupCoordinator, OffsetsLog};
+
+/// Read, delete, describe, describe configs, alter configs: all that can be done to a group, as nothing is forbidden.
+const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+
+/// One group.
+pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
+    coordinator: &Rc<GroupCoordinator<P, L>>,
+    group: &GroupId,
+    with_operations: bool,
+    version: i16,
+) -> DescribedGroup {
+    let described = coordinator.read(group, |groups| groups.get(group).map(describe));
+    let answer = match described {
+        Ok(Some(answer)) => answer,
+        Ok(None) => missing(group, version),
+        Err(error) => return refused(group, error),
+    };
+    let answer = answer.with_group_id(group.clone());
+    if with_operations && version >= 3 {
+        answer.with_authorized_operations(ALL_OPERATIONS)
+    } else {
+        answer
+    }
+}
+
+/// A group that cannot be asked.
+pub(crate) fn refused(group: &GroupId, error: ErrorCode) -> DescribedGroup {
+    DescribedGroup::default()
+        .with_group_id(group.clone())
+        .with_error_code(error.code())
+}
+
+fn missing(group: &GroupId, version: i16) -> DescribedGroup {
+    let dead = DescribedGroup::default().with_group_state(StrBytes::from_static_str("Dead"));
+    if version < 6 {
+        return dead;
+    }
+    let message = format!("Group {} not found.", group.as_str());
+    dead.with_error_code(ErrorCode::GroupIdNotFound.code())
+        .with_error_message(Some(StrBytes::from_string(message)))
+}
+
+fn describe(group: &ClassicGroup) -> DescribedGroup {
+    // What members offer and were told means something once they all have it.
+    let protocol = group.protocol().filter(|_| group.state() == State::Stable);
+    let members = group.members().map(|(id, member)| {
+        let metadata = protocol
+            .map(|protocol| member.metadata(protocol))
+            .unwrap_or_default();
+        DescribedGroupMember::default()
+            .with_member_id(id.clone())
+            .with_group_instance_id(member.instance_id.clone())
+            .with_client_id(member.client_id.clone())
+            .with_client_host(member.client_host.clone())
+            .with_member_metadata(metadata)
+            .with_member_assignment(member.assignment.clone())
+    });
+    DescribedGroup::default()
+        .with_group_state(StrBytes::from_static_str(group.state().name()))
+        .with_protocol_type(group.protocol_type())
+        .with_protocol_data(protocol.cloned().unwrap_or_default())
+        .with_members(members.collect())
+}

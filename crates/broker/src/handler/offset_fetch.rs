@@ -1,0 +1,114 @@
+//! `OffsetFetch` (key 9), versions 1-9: reads a group's positions.
+//!
+//! Version 2 brought "all of them" and an error for the whole group, 7 `require_stable`, 8 several groups at once. The
+//! groups of a request may live on several shards: [`split`] takes a request apart, [`handle_group`] answers one group
+//! where it lives, [`gather`] puts the answer together.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
+use wire::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+};
+use wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
+use wire::protocol::StrBytes;
+use wire::types::ErrorCode;
+
+use crate::group::{GroupCoordinator, OffsetsLog};
+
+/// The groups that a request asks for.
+pub(crate) fn split(request: OffsetFetchRequest, version: i16) -> Vec<OffsetFetchRequestGroup> {
+    if version >= 8 {
+        return request.groups;
+    }
+    let topics = request.topics.map(|topics| {
+        let topics = topics.into_iter().map(|topic| {
+            OffsetFetchRequestTopics::default()
+                .with_name(topic.name)
+                .with_partition_indexes(topic.partition_indexes)
+        });
+        topics.collect()
+    });
+    vec![
+        OffsetFetchRequestGroup::default()
+            .with_group_id(request.group_id)
+            .with_topics(topics),
+    ]
+}
+
+/// One group's positions.
+pub(crate) async fn handle_group<P: Platform, L: OffsetsLog>(
+    coordinator: &Rc<GroupCoordinator<P, L>>,
+    request: &OffsetFetchRequestGroup,
+    require_stable: bool,
+) -> OffsetFetchResponseGroup {
+    let group = request.group_id.as_str();
+    let fetched = if require_stable {
+        coordinator
+            .read_stable(group, |groups| groups.fetch(request, true))
+            .await
+    } else {
+        coordinator.read(group, |groups| groups.fetch(request, false))
+    };
+    fetched.unwrap_or_else(|error| refused(request, error))
+}
+
+/// A group that cannot be asked.
+pub(crate) fn refused(
+    request: &OffsetFetchRequestGroup,
+    error: ErrorCode,
+) -> OffsetFetchResponseGroup {
+    let topics = request.topics.iter().flatten().map(|topic| {
+        let partitions = topic.partition_indexes.iter().map(|index| {
+            OffsetFetchResponsePartitions::default()
+                .with_partition_index(*index)
+                .with_committed_offset(-1)
+                .with_committed_leader_epoch(-1)
+                .with_metadata(Some(StrBytes::default()))
+                .with_error_code(error.code())
+        });
+        OffsetFetchResponseTopics::default()
+            .with_name(topic.name.clone())
+            .with_partitions(partitions.collect())
+    });
+    OffsetFetchResponseGroup::default()
+        .with_group_id(request.group_id.clone())
+        .with_topics(topics.collect())
+        .with_error_code(error.code())
+}
+
+/// The answers of all groups as one response. From version 2 on, a group's error stands for all its partitions.
+pub(crate) fn gather(
+    mut groups: Vec<OffsetFetchResponseGroup>,
+    version: i16,
+) -> OffsetFetchResponse {
+    for group in &mut groups {
+        if group.error_code != 0 && version >= 2 {
+            group.topics.clear();
+        }
+    }
+    if version >= 8 {
+        return OffsetFetchResponse::default().with_groups(groups);
+    }
+    let Some(group) = groups.into_iter().next() else {
+        return OffsetFetchResponse::default();
+    };
+    let topics = group.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.into_iter().map(|partition| {
+            OffsetFetchResponsePartition::default()
+                .with_partition_index(partition.partition_index)
+                .with_committed_offset(partition.committed_offset)
+                .with_committed_leader_epoch(partition.committed_leader_epoch)
+                .with_metadata(partition.metadata)
+                .with_error_code(partition.error_code)
+        });
+        OffsetFetchResponseTopic::default()
+            .with_name(topic.name)
+            .with_partitions(partitions.collect())
+    });
+    OffsetFetchResponse::default()
+        .with_topics(topics.collect())
+        .with_error_code(group.error_code)
+}

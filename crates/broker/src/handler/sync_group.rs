@@ -1,0 +1,50 @@
+//! `SyncGroup` (key 14), versions 0-5: hands in the leader's assignments, waits for one's own.
+//!
+//! Version 3 brought static members, 5 the protocol type and name, which must be the group's.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use platform::Platform;
+use wire::messages::{SyncGroupRequest, SyncGroupResponse};
+use wire::types::ErrorCode;
+
+use crate::group::classic::{Sync, sync_refused};
+use crate::group::{GroupCoordinator, OffsetsLog, owned};
+
+pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
+    coordinator: &Rc<GroupCoordinator<P, L>>,
+    request: SyncGroupRequest,
+    version: i16,
+) -> SyncGroupResponse {
+    if request.group_id.is_empty() {
+        return sync_refused(ErrorCode::InvalidGroupId);
+    }
+    let says_protocol = request.protocol_type.is_some() && request.protocol_name.is_some();
+    if version >= 5 && !says_protocol {
+        return sync_refused(ErrorCode::InconsistentGroupProtocol);
+    }
+    let assignments = request.assignments.iter().map(|one| {
+        (
+            owned(&one.member_id),
+            Bytes::copy_from_slice(&one.assignment),
+        )
+    });
+    let sync = Sync {
+        member_id: owned(&request.member_id),
+        instance_id: request.group_instance_id.as_ref().map(owned),
+        generation: request.generation_id,
+        protocol_type: request
+            .protocol_type
+            .as_ref()
+            .filter(|_| version >= 5)
+            .map(owned),
+        protocol: request
+            .protocol_name
+            .as_ref()
+            .filter(|_| version >= 5)
+            .map(owned),
+        assignments: assignments.collect(),
+    };
+    coordinator.sync(&owned(&request.group_id), sync).await
+}

@@ -150,7 +150,7 @@ impl Groups {
         }
         let limits = self.options.classic;
         let group = self
-            .groups
+            .by_id
             .entry(id.clone())
             .or_insert_with(|| Group::new(limits));
         let effects = group.machine.join(join, is_new, token, now);

@@ -103,6 +103,7 @@ fn result(
     match created {
         Ok(created) => named
             .with_topic_id(created.id)
+            .with_error_message(None)
             .with_num_partitions(created.partitions)
             .with_replication_factor(created.replication_factor)
             .with_configs(Some(settings(rules, &created.settings))),

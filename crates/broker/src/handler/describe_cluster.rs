@@ -71,6 +71,7 @@ pub(crate) fn handle(
         i32::MIN
     };
     DescribeClusterResponse::default()
+        .with_error_message(None)
         .with_endpoint_type(BROKERS)
         .with_cluster_id(StrBytes::from_string(cluster_id.to_owned()))
         .with_controller_id(controller.into())

@@ -51,6 +51,7 @@ fn a_topic_is_created_with_defaults_and_all_its_settings_are_told() {
         ),
         (0, 1, 1)
     );
+    assert_eq!(result.error_message, None);
     let configs = result.configs.as_ref().unwrap();
     assert_eq!(configs.len(), DEFINITIONS.len());
     assert!(configs.is_sorted_by_key(|config| config.name.to_string()));

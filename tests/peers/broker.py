@@ -92,9 +92,9 @@ class Broker:
 
 
 def forebay_binary():
-    """The release binary: `FOREBAY_BIN`, or what cargo built in this tree."""
+    """The release binary: `TEST_BROKER`, or what cargo built in this tree."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    binary = Path(os.environ.get("FOREBAY_BIN", target / "release" / "forebay"))
+    binary = Path(os.environ.get("TEST_BROKER", target / "release" / "forebay"))
     if not binary.exists():
         raise FileNotFoundError(f"{binary}: build it with `cargo build --release -p forebay-server`")
     return binary

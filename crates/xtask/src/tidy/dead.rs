@@ -17,8 +17,8 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
             continue;
         }
         let directory = children(&source.path);
-        for name in modules(&source.code) {
-            let path = format!("{directory}/{name}.rs");
+        let named = modules(&source.code).map(|name| format!("{directory}/{name}.rs"));
+        for path in named.chain(elsewhere(source)) {
             open.extend(sources.iter().filter(|candidate| candidate.path == path));
         }
     }
@@ -62,6 +62,24 @@ fn modules(code: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The files in `#[path = "file"]`, which are looked for beside the file that says so.
+fn elsewhere(source: &Source) -> impl Iterator<Item = String> {
+    let directory = source
+        .path
+        .rsplit_once('/')
+        .map_or("", |(directory, _)| directory);
+    let is_code = source
+        .code
+        .lines()
+        .map(|line| line.trim_start().starts_with("#[path ="));
+    source
+        .text
+        .lines()
+        .zip(is_code)
+        .filter(|(_, is_code)| *is_code)
+        .filter_map(move |(line, _)| Some(format!("{directory}/{}", line.split('"').nth(1)?)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::check;
@@ -77,6 +95,11 @@ mod tests {
             fixture("crates/a/src/gone/deeper.rs", ""),
             fixture("crates/a/tests/all.rs", "mod support;\n"),
             fixture("crates/a/tests/support.rs", ""),
+            fixture(
+                "crates/a/tests/log.rs",
+                "#[path = \"log/reads.rs\"]\nmod reads;\n",
+            ),
+            fixture("crates/a/tests/log/reads.rs", ""),
         ];
         let places: Vec<_> = check(&sources)
             .into_iter()

@@ -1,0 +1,228 @@
+"""Runs the project's tests and says how many passed.
+
+    ./test                 everything below but powercut: about 15 minutes on two cores from a clean clone
+    ./test check           cargo fmt, clippy with warnings denied, xtask tidy
+    ./test rust            unit, property, crash-point and simulation tests (cargo test)
+    ./test clients         real clients and Kafka's tools against the release binary, and the oracle
+    ./test kill9           50 rounds of kill -9 under load
+    ./test powercut        20 rounds of power cuts on a scratch ext4 (root and loop devices)
+
+    --rounds N, --seed N   for kill9 and powercut
+    --target kafka         clients, kill9: against Apache Kafka, which shows whether a test is right
+    -k EXPRESSION          clients: only tests that match
+
+What the suites need is installed on the way: Python, npm and Maven packages from their registries into the user's cache
+or the clone, kcat from apt when this is root. A toolchain that is missing is named, and fails the run.
+"""
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TESTS = ROOT / "tests"
+LOGS = ROOT / "target" / "test-logs"
+SUITES = ["check", "rust", "clients", "kill9", "powercut"]
+BY_DEFAULT = ["check", "rust", "clients", "kill9"]
+NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
+
+sys.path.insert(0, str(TESTS))
+
+from peers import kafka  # noqa: E402
+
+
+class Failed(Exception):
+    """A step did not do what it should; it has been reported."""
+
+
+class Run:
+    """Steps with their logs and counts. Steps of different lanes run beside each other."""
+
+    def __init__(self, options):
+        self.options = options
+        self.passed = self.failed = 0
+        self.lock = threading.Lock()
+        self.begun = time.monotonic()
+        LOGS.mkdir(parents=True, exist_ok=True)
+
+    def say(self, text):
+        with self.lock:
+            print(f"[{time.monotonic() - self.begun:6.1f} s] {text}", flush=True)
+
+    def step(self, name, command, count=None, cwd=ROOT, env=None):
+        """Runs a command; counts what `count` finds in its output, or itself as one."""
+        begun, log = time.monotonic(), LOGS / f"{name.replace(' ', '-')}.log"
+        with open(log, "w") as out:
+            try:
+                done = subprocess.run(
+                    list(map(str, command)), cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                    env={**os.environ, **(env or {})}, check=False).returncode
+            except FileNotFoundError as error:
+                out.write(str(error))
+                done = 127
+        text = log.read_text(errors="replace")
+        passed, failed = count(text) if count else (0, 0)
+        if done == 0 and not count:
+            passed = 1
+        if done != 0 and failed == 0:
+            failed = 1
+        with self.lock:
+            self.passed += passed
+            self.failed += failed
+        verdict = "ok" if failed == 0 else f"FAILED ({failed})"
+        self.say(f"{name}: {verdict}, {passed} passed, {time.monotonic() - begun:.0f} s")
+        for line in text.splitlines():
+            if line.startswith("SKIPPED") or "NO POWER CUT" in line:
+                self.say(f"{name}: {line}")
+        if failed:
+            with self.lock:
+                print(f"--- the end of {log.relative_to(ROOT)}\n" + "\n".join(text.splitlines()[-60:]) + "\n---", flush=True)
+            raise Failed(name)
+
+    def lane(self, body, *after):
+        """Runs a body in a thread of its own, behind other lanes; a failed step ends its lane."""
+
+        def guarded():
+            for other in after:
+                other.join()
+            try:
+                body()
+            except Failed:
+                pass
+            except Exception as error:  # noqa: BLE001 (one lane must not hide the others)
+                with self.lock:
+                    self.failed += 1
+                self.say(f"FAILED: {error}")
+
+        thread = threading.Thread(target=guarded)
+        thread.start()
+        return thread
+
+
+def cargo_counts(text):
+    found = re.findall(r"^test result: \w+\. (\d+) passed; (\d+) failed", text, re.MULTILINE)
+    return sum(int(p) for p, _ in found), sum(int(f) for _, f in found)
+
+
+def pytest_counts(text):
+    last = next((line for line in reversed(text.splitlines()) if re.search(r"\d+ (passed|failed|error|skipped)", line)), "")
+
+    def of(word):
+        found = re.search(rf"(\d+) {word}", last)
+        return int(found[1]) if found else 0
+
+    return of("passed"), of("failed") + of("error")
+
+
+# What the suites need
+
+
+def python(run):
+    """A virtual environment with the pinned packages, shared by all clones that pin the same."""
+    requirements = TESTS / "requirements.txt"
+    pinned = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    home = kafka.cache() / f"venv-{pinned}"
+    if not (home / ".complete").exists():
+        shutil.rmtree(home, ignore_errors=True)
+        run.step("install python", [sys.executable, "-m", "venv", home])
+        run.step("install python packages", [home / "bin/pip", "install", "-q", "-r", requirements])
+        (home / ".complete").touch()
+    return home / "bin/python"
+
+
+def kcat(run):
+    if shutil.which("kcat") or shutil.which("kafkacat"):
+        return
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        run.step("install kcat", ["sh", "-c", "apt-get -q update && apt-get -q -y install kcat"])
+    else:
+        raise RuntimeError("kcat is missing (Debian, Ubuntu: apt install kcat; macOS: brew install kcat)")
+
+
+def install(run):
+    missing = [f"{tool} ({what})" for tool, what in NEEDS.items() if not shutil.which(tool)]
+    if missing:
+        raise RuntimeError(f"missing: {', '.join(missing)}")
+    python(run)
+    run.step("install npm packages", ["npm", "ci", "--ignore-scripts"], cwd=TESTS / "clients/node")
+    run.step("build franz-go driver", ["go", "build", "-o", "clients", "."], cwd=TESTS / "clients/go")
+    kcat(run)
+    run.step("install kafka", [sys.executable, TESTS / "peers/kafka.py", "install"])
+    run.ready = True
+
+
+# The suites
+
+
+def pytest(run, name, *arguments):
+    def body():
+        if not run.ready or (run.options.target == "forebay" and not run.built):
+            raise RuntimeError(f"{name} was not run: see above")
+        options = ["--target", run.options.target]
+        run.step(name, [python(run), "-m", "pytest", "-q", *options, *arguments], count=pytest_counts, cwd=TESTS)
+
+    return body
+
+
+def build(run):
+    run.step("build", ["cargo", "build", "--release", "--locked", "-p", "forebay-server"])
+    run.built = True
+
+
+def check(run):
+    run.step("fmt", ["cargo", "fmt", "--all", "--check"])
+    run.step("clippy", ["cargo", "clippy", "-q", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
+    run.step("tidy", ["cargo", "xtask", "tidy"])
+
+
+def rust(run):
+    run.step("cargo test", ["cargo", "test", "-q", "--locked", "--workspace", "--no-fail-fast"], count=cargo_counts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="suite")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--target", default="forebay")
+    parser.add_argument("-k", dest="only", default="")
+    options = parser.parse_args()
+    suites = options.suites or BY_DEFAULT
+    run = Run(options)
+    run.ready = run.built = False
+
+    outside = [suite for suite in ("clients", "kill9", "powercut") if suite in suites]
+    lanes = []
+    if outside:
+        lanes.append(run.lane(lambda: install(run)))
+        lanes.append(run.lane(lambda: options.target != "forebay" or build(run)))
+    # The suites that need the binary start as soon as it is there; the other cargo commands go on beside them.
+    crash = ["--seed", options.seed, *(["--rounds", options.rounds] if options.rounds else []), "-s", "--timeout", 1800]
+    workers = max(2, os.cpu_count() or 1)
+    commands = {
+        "clients": ["-n", workers, "clients", *(["-k", options.only] if options.only else [])],
+        "kill9": [*crash, "crash/test_kill9.py"],
+        "powercut": [*crash, "crash/test_powercut.py"],
+    }
+    behind = list(lanes)
+    for suite in outside:
+        lanes.append(run.lane(pytest(run, suite, *commands[suite]), *behind))
+        behind = lanes[-1:]
+    for suite, body in (("check", check), ("rust", rust)):
+        if suite in suites:
+            previous = [lanes[1]] if outside else []
+            lanes.append(run.lane(lambda body=body: body(run), *previous, *(lanes[-1:] if suite == "rust" and "check" in suites else [])))
+    for lane in lanes:
+        lane.join()
+    print(f"{run.passed} passed, {run.failed} failed")
+    sys.exit(1 if run.failed else 0)
+
+
+main()

@@ -131,8 +131,8 @@ def python(run):
     home = kafka.cache() / f"venv-{pinned}"
     if not (home / ".complete").exists():
         shutil.rmtree(home, ignore_errors=True)
-        run.step("install python", [sys.executable, "-m", "venv", home])
-        run.step("install python packages", [home / "bin/pip", "install", "-q", "-r", requirements])
+        run.step("install python", [sys.executable, "-m", "venv", home], count=nothing)
+        run.step("install python packages", [home / "bin/pip", "install", "-q", "-r", requirements], count=nothing)
         (home / ".complete").touch()
     return home / "bin/python"
 
@@ -141,9 +141,14 @@ def kcat(run):
     if shutil.which("kcat") or shutil.which("kafkacat"):
         return
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        run.step("install kcat", ["sh", "-c", "apt-get -q update && apt-get -q -y install kcat"])
+        run.step("install kcat", ["sh", "-c", "apt-get -q update && apt-get -q -y install kcat"], count=nothing)
     else:
         raise RuntimeError("kcat is missing (Debian, Ubuntu: apt install kcat; macOS: brew install kcat)")
+
+
+def nothing(_):
+    """For steps that are no tests: they count only when they fail."""
+    return 0, 0
 
 
 def install(run):
@@ -151,10 +156,10 @@ def install(run):
     if missing:
         raise RuntimeError(f"missing: {', '.join(missing)}")
     python(run)
-    run.step("install npm packages", ["npm", "ci", "--ignore-scripts"], cwd=TESTS / "clients/node")
-    run.step("build franz-go driver", ["go", "build", "-o", "clients", "."], cwd=TESTS / "clients/go")
+    run.step("install npm packages", ["npm", "ci", "--ignore-scripts"], cwd=TESTS / "clients/node", count=nothing)
+    run.step("build franz-go driver", ["go", "build", "-o", "clients", "."], cwd=TESTS / "clients/go", count=nothing)
     kcat(run)
-    run.step("install kafka", [sys.executable, TESTS / "peers/kafka.py", "install"])
+    run.step("install kafka", [sys.executable, TESTS / "peers/kafka.py", "install"], count=nothing)
     run.ready = True
 
 
@@ -172,7 +177,7 @@ def pytest(run, name, *arguments):
 
 
 def build(run):
-    run.step("build", ["cargo", "build", "--release", "--locked", "-p", "forebay-server"])
+    run.step("build", ["cargo", "build", "--release", "--locked", "-p", "forebay-server"], count=nothing)
     run.built = True
 
 

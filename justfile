@@ -1,0 +1,29 @@
+# Short names for what is run often. Everything here can be typed without just.
+
+# The broker on its defaults, data in ./data.
+serve *settings:
+    cargo run --release -- serve {{settings}}
+
+# fmt, clippy, tidy.
+check:
+    ./test check
+
+# Unit, property, crash-point and simulation tests.
+test:
+    ./test rust
+
+# Real clients and the oracle.
+clients *arguments:
+    ./test clients {{arguments}}
+
+# kill -9 under load, 50 rounds.
+kill9 *arguments:
+    ./test kill9 {{arguments}}
+
+# Power cuts under load, 20 rounds; needs root.
+powercut *arguments:
+    ./test powercut {{arguments}}
+
+# Licences, sources, advisories.
+deny:
+    cargo deny check

@@ -1,7 +1,8 @@
 //! The admin endpoint: metrics and health over HTTP, on a runtime apart from the shards.
 //!
-//! `/metrics` (text), `/livez` (200 while the process runs), `/readyz` (200 while requests are served, else 503; says how
-//! far recovery has come). It is for operators: it changes nothing, and answers one address, `admin.listener`.
+//! `/metrics` (text), `/livez` (200 while the process runs), `/readyz` (200 while requests are
+//! served, else 503; says how far recovery has come). It is for operators: it changes nothing, and
+//! answers one address, `admin.listener`.
 
 mod page;
 

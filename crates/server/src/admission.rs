@@ -1,7 +1,7 @@
 //! Who may connect: bounds on connections in all and per address.
 //!
-//! Invariant: every seat given is counted until it is dropped. One table for the process, behind a lock that is held for
-//! an addition or a subtraction.
+//! Invariant: every seat given is counted until it is dropped. One table for the process, behind a
+//! lock that is held for an addition or a subtraction.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

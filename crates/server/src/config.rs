@@ -1,9 +1,10 @@
 //! Configuration: Kafka's property names, from a file, the environment and the command line.
 //!
-//! `keys` is the one table of settings; `raw` reads text into `(key, value, origin)`; `resolved` validates once and
-//! fills typed settings; `reference` prints the table as a page. Precedence, weakest first: embedded defaults, file,
-//! environment (`FOREBAY_LOG_DIRS` is `log.dirs`), `key=value` arguments.
-//! It does not: keep what was changed while the broker runs (that is metadata, in the broker).
+//! `keys` is the one table of settings; `raw` reads text into `(key, value, origin)`; `resolved`
+//! validates once and fills typed settings; `reference` prints the table as a page. Precedence,
+//! weakest first: embedded defaults, file, environment (`FOREBAY_LOG_DIRS` is `log.dirs`),
+//! `key=value` arguments. It does not: keep what was changed while the broker runs (that is
+//! metadata, in the broker).
 
 mod address;
 pub mod keys;

@@ -1,8 +1,9 @@
 //! One connection of a client: frames in, replies out, in order and within limits.
 //!
-//! `frames` reads, `service` is what answers, `inflight` keeps what is under way, `replies` writes, `watch` is the clock,
-//! `conversation` the loop over them. Memory of requests comes from the `budget`, their buffers from `buffers`.
-//! It knows nothing of what is in a frame, save the two numbers at its front that metrics are labelled with.
+//! `frames` reads, `service` is what answers, `inflight` keeps what is under way, `replies` writes,
+//! `watch` is the clock, `conversation` the loop over them. Memory of requests comes from the
+//! `budget`, their buffers from `buffers`. It knows nothing of what is in a frame, save the two
+//! numbers at its front that metrics are labelled with.
 
 mod budget;
 mod buffers;

@@ -1,7 +1,9 @@
-//! Listening sockets: one per shard and listener, on the same address, among which the kernel spreads connections.
+//! Listening sockets: one per shard and listener, on the same address, among which the kernel
+//! spreads connections.
 //!
-//! An address is taken when the process starts, so that a conflict is told at once; clients are let in later, when
-//! [`Bound::listen`] is called. Invariant: no other process listens on the address, not even one that would share it.
+//! An address is taken when the process starts, so that a conflict is told at once; who connects
+//! before the shards are ready waits in the backlog. Invariant: no other process listens on the
+//! address, not even one that would share it.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
@@ -18,8 +20,7 @@ pub struct Bound {
     pub name: Arc<str>,
     /// The port, also when any was asked for.
     pub port: u16,
-    sockets: Vec<Socket>,
-    backlog: i32,
+    sockets: Vec<TcpListener>,
 }
 
 /// An address cannot be taken.
@@ -57,48 +58,34 @@ impl Bound {
             .map(|_| socket())
             .collect::<Result<_, _>>()
             .map_err(error)?;
-        let (name, backlog) = (Arc::from(address.listener.as_str()), settings.backlog);
+        let name = Arc::from(address.listener.as_str());
         Ok(Self {
             name,
             port: at.port(),
             sockets,
-            backlog,
         })
     }
 
-    /// Splits off the socket of each shard, in order.
+    /// Splits off the socket of each shard.
     pub fn into_sockets(self) -> Vec<Listening> {
-        let Self {
-            name,
-            backlog,
-            sockets,
-            ..
-        } = self;
-        let one = |socket| Listening {
-            name: Arc::clone(&name),
-            socket,
-            backlog,
-        };
-        sockets.into_iter().map(one).collect()
+        let Self { name, sockets, .. } = self;
+        sockets
+            .into_iter()
+            .map(|socket| Listening {
+                name: Arc::clone(&name),
+                socket,
+            })
+            .collect()
     }
 }
 
-/// A shard's share of a listener. Nobody gets in yet.
+/// A shard's share of a listener.
 #[derive(Debug)]
 pub struct Listening {
     /// Name of the listener.
     pub name: Arc<str>,
-    socket: Socket,
-    backlog: i32,
-}
-
-impl Listening {
-    /// Lets clients in.
-    pub fn open(self) -> io::Result<TcpListener> {
-        self.socket.listen(self.backlog)?;
-        self.socket.set_nonblocking(true)?;
-        Ok(self.socket.into())
-    }
+    /// The socket; it does not block.
+    pub socket: TcpListener,
 }
 
 /// Addresses for a host, in the order in which they are tried.
@@ -116,8 +103,9 @@ fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(found)
 }
 
-/// Makes sure that nobody listens there, and settles the port. A socket that does not share its address is refused even
-/// when another process is willing to share; shards' sockets, which share, would not be.
+/// Makes sure that nobody listens there, and settles the port. A socket that does not share its
+/// address is refused even when another process is willing to share; shards' sockets, which share,
+/// would not be.
 fn claim(wanted: &[SocketAddr]) -> io::Result<SocketAddr> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in wanted {
@@ -149,7 +137,7 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
     }
 }
 
-fn socket(at: SocketAddr, settings: &NetworkSettings) -> io::Result<Socket> {
+fn socket(at: SocketAddr, settings: &NetworkSettings) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
     prepare(&socket, at)?;
     socket.set_reuse_port(true)?;
@@ -161,7 +149,9 @@ fn socket(at: SocketAddr, settings: &NetworkSettings) -> io::Result<Socket> {
         socket.set_recv_buffer_size(bytes)?;
     }
     socket.bind(&at.into())?;
-    Ok(socket)
+    socket.listen(settings.backlog)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
 }
 
 #[cfg(test)]
@@ -185,7 +175,7 @@ mod tests {
             let sockets = bound.into_sockets();
             assert_eq!(sockets.len(), 2);
             for socket in sockets {
-                assert_eq!(socket.open().unwrap().local_addr().unwrap().port(), port);
+                assert_eq!(socket.socket.local_addr().unwrap().port(), port);
             }
         }
     }

@@ -22,8 +22,8 @@ pub fn begin(settings: &Settings) -> anyhow::Result<()> {
     begun.map_err(|error| anyhow::anyhow!("logging: {error}"))
 }
 
-/// Lets a panic on any thread end the process, with the reason in the log: a broker without one of its shards would
-/// answer for some partitions and be silent about the others.
+/// Lets a panic on any thread end the process, with the reason in the log: a broker without one of
+/// its shards would answer for some partitions and be silent about the others.
 pub fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();

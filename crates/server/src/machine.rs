@@ -30,7 +30,8 @@ fn line_of(path: impl AsRef<Path>) -> Option<String> {
     Some(text.lines().next()?.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
-/// The lesser of the machine's memory and what the control group allows (`max` is no number, hence no limit).
+/// The lesser of the machine's memory and what the control group allows (`max` is no number, hence
+/// no limit).
 fn memory_bytes() -> usize {
     const UNKNOWN: usize = 1 << 30;
     let total = line_of("/proc/meminfo").and_then(|line| {

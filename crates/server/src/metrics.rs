@@ -4,6 +4,7 @@
 //! none. Each crate declares its own names once; `docs/metrics.md` lists them all.
 
 mod connections;
+mod logs;
 mod process;
 mod requests;
 
@@ -13,6 +14,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 pub use connections::{ConnectionMetrics, ListenerMetrics, OpenCount};
+pub use logs::{LogMetrics, LogRow};
 pub use requests::{RequestKind, RequestMeter, RequestMetrics};
 
 /// The registry of the process; clones share it.
@@ -45,5 +47,41 @@ impl Metrics {
         // Writing to a String cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::types::TopicPartition;
+
+    #[test]
+    fn logs_are_shown_by_partition_until_they_are_gone() {
+        let metrics = Metrics::new();
+        let logs = metrics.register(LogMetrics::register);
+        let partition = TopicPartition {
+            topic: "orders".into(),
+            partition: 3,
+        };
+        let row = LogRow {
+            partition,
+            size_bytes: 10,
+            start_offset: 2,
+            end_offset: 5,
+            segments: 1,
+        };
+        logs.replace(0, vec![row]);
+        let text = metrics.text();
+        for line in [
+            "# TYPE kafka_log_log_size gauge\n",
+            "kafka_log_log_size{topic=\"orders\",partition=\"3\"} 10\n",
+            "kafka_log_log_logstartoffset{topic=\"orders\",partition=\"3\"} 2\n",
+            "kafka_log_log_logendoffset{topic=\"orders\",partition=\"3\"} 5\n",
+            "kafka_log_log_numlogsegments{topic=\"orders\",partition=\"3\"} 1\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        logs.replace(0, Vec::new());
+        assert!(!metrics.text().contains("orders"));
     }
 }

@@ -1,7 +1,8 @@
 //! `forebay serve`: from settings to a running server, and back to nothing.
 //!
-//! Order: lock the directories, take the addresses, start the shards (logs are recovered), let clients in; on a signal,
-//! finish what was begun, close the logs, end. Nothing is let in before everything is ready; a lock is released last.
+//! Order: lock the directories, take the addresses, start the shards (logs are recovered), let
+//! clients in; on a signal, finish what was begun, close the logs, end. Nothing is let in before
+//! everything is ready; a lock is released last.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ pub struct Prepared {
     pub ports: Vec<u16>,
 }
 
-/// Serves until a signal ends it. `assemble` makes what the shards serve; the directories are locked by then.
+/// Serves until a signal ends it. `assemble` makes what the shards serve; the directories are
+/// locked by then.
 pub fn run<A: Assembly>(
     settings: Settings,
     assemble: impl FnOnce(&Prepared) -> anyhow::Result<A>,
@@ -116,7 +118,7 @@ async fn control<A: Assembly>(
     tokio::select! {
         stopped = shards.stop() => stopped?,
         name = signals.next() => {
-            anyhow::bail!("second {name}: stopped without closing the logs; they are recovered at the next start");
+            anyhow::bail!("second {name}: the logs are not closed; the next start recovers them");
         }
     }
     tracing::info!("stopped");
@@ -169,7 +171,8 @@ fn lock_dirs(dirs: &[PathBuf]) -> anyhow::Result<Vec<DirLock>> {
     Ok(locks)
 }
 
-/// Every connection and every segment is an open file; the default soft limit is for programs that use `select`.
+/// Every connection and every segment is an open file; the default soft limit is for programs that
+/// use `select`.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);

@@ -1,10 +1,10 @@
 //! The shards: threads with an executor each, which own partitions and serve connections.
 //!
-//! States of all shards together, each entered when every shard has finished the one before: starting (logs are
-//! recovered, nobody is let in) -> serving -> draining (nobody is let in, what was begun is answered) -> closing (the
-//! service writes what it has to) -> exit. A shard whose service is closed keeps its executor until all are: shards ask
-//! each other things to the end.
-//! It does not know what a service is; an [`Assembly`] makes and closes it.
+//! States of all shards together, each entered when every shard has finished the one before:
+//! starting (logs are recovered, nobody is let in) -> serving -> draining (nobody is let in, what
+//! was begun is answered) -> closing (the service writes what it has to) -> exit. A shard whose
+//! service is closed keeps its executor until all are: shards ask each other things to the end. It
+//! does not know what a service is; an [`Assembly`] makes and closes it.
 
 mod accept;
 mod shard;
@@ -38,7 +38,8 @@ pub trait Assembly: Send + Sync + 'static {
     /// What answers requests on a shard.
     type Service: Service;
 
-    /// Makes the service of a shard. Shards start side by side; requests come when all have started.
+    /// Makes the service of a shard. Shards start side by side; requests come when all have
+    /// started.
     fn start(&self, shard: usize) -> impl Future<Output = anyhow::Result<Rc<Self::Service>>>;
 
     /// Closes the service of a shard. No requests come any more, but other shards may still ask it.

@@ -1,8 +1,9 @@
-//! The table of settings: each key once, with type, default, allowed values, when it may change, and what it does.
+//! The table of settings: each key once, with type, default, allowed values, when it may change,
+//! and what it does.
 //!
-//! Invariants: names are unique; defaults satisfy their own rule (tested). A key that Kafka has and that means nothing
-//! here is either in the table with a note (its value is still checked and shown) or in `foreign` (warned about).
-//! It does not: parse or keep values.
+//! Invariants: names are unique; defaults satisfy their own rule (tested). A key that Kafka has and
+//! that means nothing here is either in the table with a note (its value is still checked and
+//! shown) or in `foreign` (warned about). It does not: parse or keep values.
 
 mod foreign;
 mod groups;

@@ -1,4 +1,5 @@
-//! What is wrong with a configuration, said so that it can be mended: key, value, what is allowed, where it stands.
+//! What is wrong with a configuration, said so that it can be mended: key, value, what is allowed,
+//! where it stands.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Settings as given: key, text, and where each comes from, in order of precedence.
 //!
-//! Weakest first: file, environment, command line; a later entry wins over an earlier one of the same key.
-//! It does not judge: unknown keys and wrong values pass through, `resolved` names them.
+//! Weakest first: file, environment, command line; a later entry wins over an earlier one of the
+//! same key. It does not judge: unknown keys and wrong values pass through, `resolved` names them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,8 @@ impl Raw {
         Ok(())
     }
 
-    /// Adds the environment variables that begin with `FOREBAY_`: the rest in lower case, `_` for `.`.
+    /// Adds the environment variables that begin with `FOREBAY_`: the rest in lower case, `_` for
+    /// `.`.
     pub fn add_environment(&mut self, variables: impl Iterator<Item = (String, String)>) {
         let mut ours: Vec<_> = variables
             .filter(|(name, _)| name.starts_with(ENVIRONMENT_PREFIX))

@@ -1,8 +1,8 @@
 //! Settings validated once, as typed values; what is wrong is reported all at once.
 //!
-//! Invariant: a [`Settings`] can be started with: each value satisfies its key's rule and those between keys.
-//! It does not: look at the machine (what it needs is in [`Machine`]), open anything, or know the node id of an existing
-//! directory.
+//! Invariant: a [`Settings`] can be started with: each value satisfies its key's rule and those
+//! between keys. It does not: look at the machine (what it needs is in [`Machine`]), open anything,
+//! or know the node id of an existing directory.
 
 mod listeners;
 mod network;
@@ -87,7 +87,8 @@ impl Settings {
             .settings
     }
 
-    /// Validates `raw` for this machine. Without an error, nothing that was given is ignored silently.
+    /// Validates `raw` for this machine. Without an error, nothing that was given is ignored
+    /// silently.
     pub fn resolve(raw: &Raw, machine: &Machine) -> Result<Resolved, Vec<Problem>> {
         let (mut warnings, mut problems) = (Vec::new(), Vec::new());
         let values = Values::check(raw, &mut warnings, &mut problems);
@@ -185,7 +186,8 @@ fn log_dirs(values: &Values) -> Vec<PathBuf> {
     dirs
 }
 
-/// A node under separate controllers would need a quorum client; refusing is better than forming a cluster of its own.
+/// A node under separate controllers would need a quorum client; refusing is better than forming a
+/// cluster of its own.
 fn check_roles(values: &Values, problems: &mut Vec<Problem>) {
     let roles = values.list("process.roles");
     if !(roles.contains(&"broker") && roles.contains(&"controller")) {

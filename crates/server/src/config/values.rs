@@ -1,7 +1,8 @@
 //! The text of every key after precedence, checked against the table; typed access to it.
 //!
-//! Invariant: every value held here satisfies its key's kind and range, so the typed getters cannot fail for keys of
-//! that type that are set. Asking for a key that is not in the table is a programmer's error.
+//! Invariant: every value held here satisfies its key's kind and range, so the typed getters cannot
+//! fail for keys of that type that are set. Asking for a key that is not in the table is a
+//! programmer's error.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +51,8 @@ impl Values {
                 ));
             }
         }
-        // What is wrong is reported; the rest is resolved with the default in its place, to report all at once.
+        // What is wrong is reported; the rest is resolved with the default in its place, to report
+        // all at once.
         given.retain(|name, entry| keys::find(name).is_some_and(|key| fits(key, &entry.value)));
         Self { given }
     }

@@ -1,6 +1,7 @@
 //! Memory of requests, counted before it is taken.
 //!
-//! Invariant: the sum of what is held never exceeds the bound. Who finds too little waits in line; nobody overtakes.
+//! Invariant: the sum of what is held never exceeds the bound. Who finds too little waits in line;
+//! nobody overtakes.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,8 +1,9 @@
-//! Buffers for request bodies, used again: memory that was touched once is several times faster than fresh memory.
+//! Buffers for request bodies, used again: memory that was touched once is several times faster
+//! than fresh memory.
 //!
-//! A buffer comes back when the last [`Bytes`] of its frame is dropped, on whatever thread that is; hence the lock, which
-//! is held for a push or a pop. Invariant: no more than `kept_bytes_max` are kept for later.
-//! It does not bound what is in use: that is the budget's.
+//! A buffer comes back when the last [`Bytes`] of its frame is dropped, on whatever thread that is;
+//! hence the lock, which is held for a push or a pop. Invariant: no more than `kept_bytes_max` are
+//! kept for later. It does not bound what is in use: that is the budget's.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -45,7 +46,8 @@ impl Buffers {
         }
     }
 
-    /// An empty buffer with room for `len` bytes: the smallest that fits and is not much too large, else a fresh one.
+    /// An empty buffer with room for `len` bytes: the smallest that fits and is not much too large,
+    /// else a fresh one.
     pub(super) fn take(&self, len: usize) -> Buffer {
         let bytes = self
             .lock()

@@ -1,9 +1,10 @@
 //! The loop of one connection: read a frame, call the service, write replies, watch the clock.
 //!
-//! Requests are worked on one after the other, as Kafka does, save that those which overlap may begin while earlier ones
-//! of the same sort wait. One more request is read ahead, so that a peer that has gone is noticed.
-//! Invariants: a request that does not overlap begins only when everything before it is answered and written; a future
-//! that was polled is polled until it is ready, peer or no peer (bounded by `abandoned_max`).
+//! Requests are worked on one after the other, as Kafka does, save that those which overlap may
+//! begin while earlier ones of the same sort wait. One more request is read ahead, so that a peer
+//! that has gone is noticed. Invariants: a request that does not overlap begins only when
+//! everything before it is answered and written; a future that was polled is polled until it is
+//! ready, peer or no peer (bounded by `abandoned_max`).
 
 use std::future::{Future, poll_fn};
 use std::task::{Context, Poll};

@@ -1,8 +1,9 @@
 //! Bytes of a socket to frames: four bytes of length, then that many bytes.
 //!
-//! Small frames are cut out of the read-ahead buffer, several per read; a large one is read straight into a buffer of
-//! its own. Invariants: memory for a body is taken from the budget before the body is read (only the read-ahead, which
-//! is small, is not counted); a length is checked before anything is taken for it; polling can stop anywhere.
+//! Small frames are cut out of the read-ahead buffer, several per read; a large one is read
+//! straight into a buffer of its own. Invariants: memory for a body is taken from the budget before
+//! the body is read (only the read-ahead, which is small, is not counted); a length is checked
+//! before anything is taken for it; polling can stop anywhere.
 
 use std::io;
 use std::task::{Context, Poll, ready};

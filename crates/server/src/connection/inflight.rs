@@ -1,7 +1,7 @@
 //! Requests begun and not yet answered, in their order.
 //!
-//! Invariants: the futures in here have been polled at least once, in the order of the requests; replies come out in that
-//! order; only requests that all say they overlap are in here together.
+//! Invariants: the futures in here have been polled at least once, in the order of the requests;
+//! replies come out in that order; only requests that all say they overlap are in here together.
 
 use std::collections::VecDeque;
 use std::future::Future;

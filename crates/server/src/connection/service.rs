@@ -11,17 +11,18 @@ use bytes::Bytes;
 pub trait Service: 'static {
     /// Takes one request: the frame without its four bytes of length.
     ///
-    /// The work must begin in the first poll of the future, not here: the connection may hold it back until the
-    /// requests before it are answered. A future that has been polled is polled until it is ready, even when the peer
-    /// has gone (for [`super::Limits::abandoned_max`] at most).
+    /// The work must begin in the first poll of the future, not here: the connection may hold it
+    /// back until the requests before it are answered. A future that has been polled is polled
+    /// until it is ready, even when the peer has gone (for [`super::Limits::abandoned_max`] at
+    /// most).
     fn call(&self, context: &RequestContext, frame: Bytes) -> Called<impl Future<Output = Reply>>;
 }
 
 /// A request that was taken.
 #[derive(Debug)]
 pub struct Called<F> {
-    /// It may begin while requests before it that say the same are still waiting. What it does in its first poll is
-    /// done in the order of the requests.
+    /// It may begin while requests before it that say the same are still waiting. What it does in
+    /// its first poll is done in the order of the requests.
     pub overlaps: bool,
     /// The rest of it.
     pub future: F,

@@ -15,8 +15,9 @@ use tokio::task::LocalSet;
 use super::*;
 use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
 
-/// Answers a frame with itself. The first byte says how: `p` overlaps and waits to be released, `o` waits alone, `n` has no
-/// answer, `c` closes, `b` answers with many parts; anything else is answered at once.
+/// Answers a frame with itself. The first byte says how: `p` overlaps and waits to be released, `o`
+/// waits alone, `n` has no answer, `c` closes, `b` answers with many parts; anything else is
+/// answered at once.
 #[derive(Default)]
 struct Echo {
     begun: RefCell<Vec<Bytes>>,

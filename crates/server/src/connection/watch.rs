@@ -1,8 +1,9 @@
 //! The clock of one connection: how long it has been idle, and whether a transfer moves.
 //!
-//! A transfer (a frame that has begun, replies not yet written) is looked at in windows of `stall_max`; in each at least
-//! [`PROGRESS_BYTES_MIN`] must move or a frame be completed. Time spent on requests counts for nothing.
-//! The timer is armed for the nearest deadline and looked at again when it fires, so that a busy connection costs none.
+//! A transfer (a frame that has begun, replies not yet written) is looked at in windows of
+//! `stall_max`; in each at least [`PROGRESS_BYTES_MIN`] must move or a frame be completed. Time
+//! spent on requests counts for nothing. The timer is armed for the nearest deadline and looked at
+//! again when it fires, so that a busy connection costs none.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,6 +1,7 @@
 //! Counts and times of requests, by API and version.
 //!
-//! A shard looks a series up once and keeps its handles, so that a request costs an index and a few atomic additions.
+//! A shard looks a series up once and keeps its handles, so that a request costs an index and a few
+//! atomic additions.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -118,8 +119,8 @@ impl RequestMeter {
         }
     }
 
-    /// The series of a frame, by the two numbers at its front. What is not served is one series, so that a peer
-    /// cannot make any.
+    /// The series of a frame, by the two numbers at its front. What is not served is one series, so
+    /// that a peer cannot make any.
     fn kind_of(&self, frame: &[u8]) -> RequestKind {
         let number = |at: usize| {
             let bytes = frame.get(at..at + 2).and_then(<[u8]>::first_chunk);

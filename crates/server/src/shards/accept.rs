@@ -1,7 +1,8 @@
-//! Accepts connections of one listener on one shard and sends each to the shard that is to serve it.
+//! Accepts connections of one listener on one shard and sends each to the shard that is to serve
+//! it.
 //!
-//! A connection above a bound is closed at once; the log says so once a second at most. When the system has no more
-//! descriptors, accepting pauses instead of spinning.
+//! A connection above a bound is closed at once; the log says so once a second at most. When the
+//! system has no more descriptors, accepting pauses instead of spinning.
 
 use std::io;
 use std::net::SocketAddr;

@@ -86,9 +86,8 @@ async fn serve<A: Assembly>(
         stop: stopped,
     });
     let mut accepting = JoinSet::new();
-    for socket in sockets {
-        let name = socket.name.clone();
-        let listener = TcpListener::from_std(socket.open()?)?;
+    for Listening { name, socket } in sockets {
+        let listener = TcpListener::from_std(socket)?;
         accepting.spawn_local(accept::accept(me, name, listener, shared.clone()));
     }
     let mut connections = JoinSet::new();

@@ -1,7 +1,8 @@
-//! Spreads connections over shards: the kernel's choice is random, and with few connections one shard may get them all.
+//! Spreads connections over shards: the kernel's choice is random, and with few connections one
+//! shard may get them all.
 //!
-//! Invariant: a connection goes to a shard that has at most as many as any other at that moment (two shards that accept at
-//! once may err by one).
+//! Invariant: a connection goes to a shard that has at most as many as any other at that moment
+//! (two shards that accept at once may err by one).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,6 +1,7 @@
 //! Kafka's keys that mean nothing here, by the reason why. They are warned about, never refused.
 //!
-//! Names only: their values are not looked at. A key moves from here to the table when something honours it.
+//! Names only: their values are not looked at. A key moves from here to the table when something
+//! honours it.
 
 use super::find;
 
@@ -169,7 +170,8 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
 ];
 
-/// Why a key of Kafka that is not in the table has no effect; `None` when Kafka has no such key either.
+/// Why a key of Kafka that is not in the table has no effect; `None` when Kafka has no such key
+/// either.
 pub fn why_without_effect(name: &str) -> Option<&'static str> {
     if let Some(of_listener) = name.strip_prefix("listener.name.") {
         let (_, setting) = of_listener.split_once('.')?;

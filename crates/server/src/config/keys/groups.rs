@@ -11,7 +11,8 @@ pub(super) const KEYS: &[Key] = &[
         .doc("Partitions of __consumer_offsets, when it is created."),
     Key::short("offsets.topic.replication.factor", "1")
         .min(1)
-        .doc("Replicas of __consumer_offsets. One node can hold one."),
+        .without_effect("one node holds one replica")
+        .doc("Replicas of __consumer_offsets."),
     Key::int("offsets.topic.segment.bytes", "104857600")
         .min(1)
         .doc("Segment size of __consumer_offsets."),
@@ -60,7 +61,10 @@ pub(super) const KEYS: &[Key] = &[
     Key::int("producer.id.expiration.ms", "86400000")
         .min(1)
         .dynamic()
-        .doc("How long the last sequence numbers of a silent idempotent producer are remembered."),
+        .doc(
+            "How long the last sequence numbers of a silent idempotent producer are \
+             remembered.",
+        ),
     Key::short("transaction.state.log.replication.factor", "3")
         .min(1)
         .without_effect(TRANSACTIONS)

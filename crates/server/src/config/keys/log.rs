@@ -1,4 +1,5 @@
-//! Settings of partition logs. Most are defaults of topic settings and may change while the broker runs.
+//! Settings of partition logs. Most are defaults of topic settings and may change while the broker
+//! runs.
 
 use super::Key;
 
@@ -8,95 +9,191 @@ const FLUSHER: &str = "the flusher runs when there is something to flush";
 
 pub(super) const KEYS: &[Key] = &[
     Key::list("log.dir", "forebay-data").not_empty().doc(
-        "Data directories, used when log.dirs is not set. A fresh one is formatted at start. The default is relative to \
-         the working directory.",
+        "Data directories, used when log.dirs is not set. A fresh one is formatted at \
+             start. The default is relative to the working directory.",
     ),
-    Key::list("log.dirs", "").unset().not_empty().doc("Data directories, separated by commas."),
-    Key::string("durability", "synced").one_of(&["synced", "replicated"]).dynamic().ours().doc(
-        "What acks=all waits for: synced (on disk, survives power loss) or replicated (written, as Kafka does). Default of \
-         the topic setting.",
-    ),
-    Key::long("log.cache.bytes", "268435456").min(1_048_576).ours().doc(
-        "Memory for the newest bytes of the logs, which readers at the end get without touching the disk.",
-    ),
-    Key::string("disk.engine", "auto").one_of(&["auto", "io_uring", "threads"]).ours().doc(
-        "How files are read and written: io_uring, a pool of threads, or the first that works (auto).",
-    ),
-    Key::int("message.max.bytes", "1048588").min(0).dynamic().doc("Largest record batch. Default of the topic setting."),
-    Key::int("log.segment.bytes", "1073741824").min(1_048_576).dynamic().doc("Size at which a segment is rolled."),
-    Key::long("log.roll.ms", "").unset().min(1).dynamic().doc(
-        "Age at which a segment is rolled. Unset: log.roll.hours.",
-    ),
-    Key::int("log.roll.hours", "168").min(1).doc("Age at which a segment is rolled, in hours."),
-    Key::long("log.roll.jitter.ms", "").unset().min(0).dynamic().doc(
-        "Up to this much is taken off the age, at random. Unset: log.roll.jitter.hours.",
-    ),
-    Key::int("log.roll.jitter.hours", "0").min(0).doc("As log.roll.jitter.ms, in hours."),
-    Key::long("log.retention.ms", "").unset().min(-1).dynamic().doc(
-        "How long records are kept; -1 for ever. Unset: log.retention.minutes.",
-    ),
+    Key::list("log.dirs", "")
+        .unset()
+        .not_empty()
+        .doc("Data directories, separated by commas."),
+    Key::string("durability", "synced")
+        .one_of(&["synced", "replicated"])
+        .dynamic()
+        .ours()
+        .doc(
+            "What acks=all waits for: synced (on disk, survives power loss) or replicated \
+             (written, as Kafka does). Default of the topic setting.",
+        ),
+    Key::long("log.cache.bytes", "268435456")
+        .min(1_048_576)
+        .ours()
+        .doc(
+            "Memory for the newest bytes of the logs, which readers at the end get \
+             without touching the disk.",
+        ),
+    Key::string("disk.engine", "auto")
+        .one_of(&["auto", "io_uring", "threads"])
+        .ours()
+        .doc(
+            "How files are read and written: io_uring, a pool of threads, or the first \
+             that works (auto).",
+        ),
+    Key::int("message.max.bytes", "1048588")
+        .min(0)
+        .dynamic()
+        .doc("Largest record batch. Default of the topic setting."),
+    Key::int("log.segment.bytes", "1073741824")
+        .min(1_048_576)
+        .dynamic()
+        .doc("Size at which a segment is rolled."),
+    Key::long("log.roll.ms", "")
+        .unset()
+        .min(1)
+        .dynamic()
+        .doc("Age at which a segment is rolled. Unset: log.roll.hours."),
+    Key::int("log.roll.hours", "168")
+        .min(1)
+        .doc("Age at which a segment is rolled, in hours."),
+    Key::long("log.roll.jitter.ms", "")
+        .unset()
+        .min(0)
+        .dynamic()
+        .doc(
+            "Up to this much is taken off the age, at random. Unset: \
+             log.roll.jitter.hours.",
+        ),
+    Key::int("log.roll.jitter.hours", "0")
+        .min(0)
+        .doc("As log.roll.jitter.ms, in hours."),
+    Key::long("log.retention.ms", "")
+        .unset()
+        .min(-1)
+        .dynamic()
+        .doc("How long records are kept; -1 for ever. Unset: log.retention.minutes."),
     Key::int("log.retention.minutes", "").unset().min(-1).doc(
-        "How long records are kept, in minutes; -1 for ever. Unset: log.retention.hours.",
+        "How long records are kept, in minutes; -1 for ever. Unset: \
+             log.retention.hours.",
     ),
-    Key::int("log.retention.hours", "168").min(-1).doc("How long records are kept, in hours; -1 for ever."),
-    Key::long("log.retention.bytes", "-1").min(-1).dynamic().doc("Bytes kept of a partition; -1 is no bound."),
-    Key::long("log.retention.check.interval.ms", "300000").min(1).doc(
-        "How often logs are looked through for segments to delete.",
-    ),
-    Key::list("log.cleanup.policy", "delete").several(&["compact", "delete"]).dynamic().doc(
-        "What happens to old segments: delete by age and size, compact by key, or both.",
-    ),
-    Key::int("log.index.interval.bytes", "4096").min(0).dynamic().doc("Bytes of a log between two index entries."),
-    Key::int("log.index.size.max.bytes", "10485760").min(4).dynamic().doc("Largest offset index of a segment."),
-    Key::long("log.flush.interval.messages", "9223372036854775807").min(1).dynamic().doc(
-        "Records after which a log is synced, where durability is replicated.",
-    ),
-    Key::long("log.flush.interval.ms", "").unset().min(0).dynamic().doc(
-        "Time after which a log is synced, where durability is replicated. Unset: log.flush.scheduler.interval.ms.",
-    ),
-    Key::long("log.flush.scheduler.interval.ms", "9223372036854775807").without_effect(FLUSHER).doc(
-        "How often logs are looked at for flushing.",
-    ),
-    Key::int("log.flush.offset.checkpoint.interval.ms", "60000").min(0).without_effect(ONE_INTERVAL).doc(
-        "How often recovery points are written.",
-    ),
-    Key::int("log.flush.start.offset.checkpoint.interval.ms", "60000").min(0).without_effect(ONE_INTERVAL).doc(
-        "How often log start offsets are written.",
-    ),
-    Key::boolean("log.preallocate", "false").dynamic().doc("Reserve the whole of a segment when it is created."),
-    Key::long("log.segment.delete.delay.ms", "60000").min(0).dynamic().doc(
-        "How long a deleted file stays on disk, for readers that still have it open.",
-    ),
-    Key::string("log.message.timestamp.type", "CreateTime").one_of(&["CreateTime", "LogAppendTime"]).dynamic().doc(
-        "Whose clock stamps records: the producer's or this broker's.",
-    ),
-    Key::long("log.message.timestamp.before.max.ms", "9223372036854775807").min(0).dynamic().doc(
-        "How far before the broker's clock a record's timestamp may lie.",
-    ),
-    Key::long("log.message.timestamp.after.max.ms", "3600000").min(0).dynamic().doc(
-        "How far after the broker's clock a record's timestamp may lie.",
-    ),
-    Key::int("num.recovery.threads.per.data.dir", "2").min(1).dynamic().without_effect(
-        "each shard recovers its own logs",
-    ).doc("Threads that recover logs at start."),
-    Key::long("log.local.retention.ms", "-2").min(-2).dynamic().without_effect("there is no tiered storage yet").doc(
-        "How long tiered segments stay local.",
-    ),
-    Key::long("log.local.retention.bytes", "-2").min(-2).dynamic().without_effect("there is no tiered storage yet").doc(
-        "Bytes of tiered segments that stay local.",
-    ),
-    Key::boolean("log.cleaner.enable", "true").without_effect(CLEANER).doc("Compact logs."),
-    Key::int("log.cleaner.threads", "1").min(0).dynamic().without_effect(CLEANER).doc("Threads that compact."),
-    Key::long("log.cleaner.delete.retention.ms", "86400000").min(0).dynamic().doc(
-        "How long deletion markers stay in a compacted log. Default of the topic setting; compaction is not there yet.",
-    ),
-    Key::long("log.cleaner.min.compaction.lag.ms", "0").min(0).dynamic().doc(
-        "How long a record is safe from compaction. Default of the topic setting; compaction is not there yet.",
-    ),
-    Key::long("log.cleaner.max.compaction.lag.ms", "9223372036854775807").min(1).dynamic().doc(
-        "How long a record may escape compaction. Default of the topic setting; compaction is not there yet.",
-    ),
-    Key::of("log.cleaner.min.cleanable.ratio", broker::options::ConfigKind::Double, "0.5").range(0, 1).dynamic().doc(
-        "Share of a log that must be stale before it is compacted. Default of the topic setting; compaction is not there yet.",
+    Key::int("log.retention.hours", "168")
+        .min(-1)
+        .doc("How long records are kept, in hours; -1 for ever."),
+    Key::long("log.retention.bytes", "-1")
+        .min(-1)
+        .dynamic()
+        .doc("Bytes kept of a partition; -1 is no bound."),
+    Key::long("log.retention.check.interval.ms", "300000")
+        .min(1)
+        .doc("How often logs are looked through for segments to delete."),
+    Key::list("log.cleanup.policy", "delete")
+        .several(&["compact", "delete"])
+        .dynamic()
+        .doc(
+            "What happens to old segments: delete by age and size, compact by key, or \
+             both.",
+        ),
+    Key::int("log.index.interval.bytes", "4096")
+        .min(0)
+        .dynamic()
+        .doc("Bytes of a log between two index entries."),
+    Key::int("log.index.size.max.bytes", "10485760")
+        .min(4)
+        .dynamic()
+        .doc("Largest offset index of a segment."),
+    Key::long("log.flush.interval.messages", "9223372036854775807")
+        .min(1)
+        .dynamic()
+        .doc("Records after which a log is synced, where durability is replicated."),
+    Key::long("log.flush.interval.ms", "")
+        .unset()
+        .min(0)
+        .dynamic()
+        .doc(
+            "Time after which a log is synced, where durability is replicated. Unset: \
+             log.flush.scheduler.interval.ms.",
+        ),
+    Key::long("log.flush.scheduler.interval.ms", "9223372036854775807")
+        .without_effect(FLUSHER)
+        .doc("How often logs are looked at for flushing."),
+    Key::int("log.flush.offset.checkpoint.interval.ms", "60000")
+        .min(0)
+        .without_effect(ONE_INTERVAL)
+        .doc("How often recovery points are written."),
+    Key::int("log.flush.start.offset.checkpoint.interval.ms", "60000")
+        .min(0)
+        .without_effect(ONE_INTERVAL)
+        .doc("How often log start offsets are written."),
+    Key::boolean("log.preallocate", "false")
+        .dynamic()
+        .doc("Reserve the whole of a segment when it is created."),
+    Key::long("log.segment.delete.delay.ms", "60000")
+        .min(0)
+        .dynamic()
+        .doc("How long a deleted file stays on disk, for readers that still have it open."),
+    Key::string("log.message.timestamp.type", "CreateTime")
+        .one_of(&["CreateTime", "LogAppendTime"])
+        .dynamic()
+        .doc("Whose clock stamps records: the producer's or this broker's."),
+    Key::long("log.message.timestamp.before.max.ms", "9223372036854775807")
+        .min(0)
+        .dynamic()
+        .doc("How far before the broker's clock a record's timestamp may lie."),
+    Key::long("log.message.timestamp.after.max.ms", "3600000")
+        .min(0)
+        .dynamic()
+        .doc("How far after the broker's clock a record's timestamp may lie."),
+    Key::int("num.recovery.threads.per.data.dir", "2")
+        .min(1)
+        .dynamic()
+        .without_effect("each shard recovers its own logs")
+        .doc("Threads that recover logs at start."),
+    Key::long("log.local.retention.ms", "-2")
+        .min(-2)
+        .dynamic()
+        .without_effect("there is no tiered storage yet")
+        .doc("How long tiered segments stay local."),
+    Key::long("log.local.retention.bytes", "-2")
+        .min(-2)
+        .dynamic()
+        .without_effect("there is no tiered storage yet")
+        .doc("Bytes of tiered segments that stay local."),
+    Key::boolean("log.cleaner.enable", "true")
+        .without_effect(CLEANER)
+        .doc("Compact logs."),
+    Key::int("log.cleaner.threads", "1")
+        .min(0)
+        .dynamic()
+        .without_effect(CLEANER)
+        .doc("Threads that compact."),
+    Key::long("log.cleaner.delete.retention.ms", "86400000")
+        .min(0)
+        .dynamic()
+        .doc(
+            "How long deletion markers stay in a compacted log. Default of the topic \
+             setting; compaction is not there yet.",
+        ),
+    Key::long("log.cleaner.min.compaction.lag.ms", "0")
+        .min(0)
+        .dynamic()
+        .doc(
+            "How long a record is safe from compaction. Default of the topic setting; \
+             compaction is not there yet.",
+        ),
+    Key::long("log.cleaner.max.compaction.lag.ms", "9223372036854775807")
+        .min(1)
+        .dynamic()
+        .doc(
+            "How long a record may escape compaction. Default of the topic setting; \
+             compaction is not there yet.",
+        ),
+    Key::of(
+        "log.cleaner.min.cleanable.ratio",
+        broker::options::ConfigKind::Double,
+        "0.5",
+    )
+    .range(0, 1)
+    .dynamic()
+    .doc(
+        "Share of a log that must be stale before it is compacted. Default of the \
+             topic setting; compaction is not there yet.",
     ),
 ];

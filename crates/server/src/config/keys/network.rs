@@ -5,70 +5,109 @@ use super::Key;
 const SHARDS: &str = "threads are shards, see num.shards";
 
 pub(super) const KEYS: &[Key] = &[
-    Key::list("listeners", "PLAINTEXT://127.0.0.1:9092").not_empty().doc(
-        "Where to listen, as NAME://host:port. An empty host is all addresses; port 0 picks a free one.",
-    ),
-    Key::list("advertised.listeners", "").unset().not_empty().doc(
-        "What clients are told to connect to, per listener name. Unset: listeners, with an empty host replaced by the host name.",
-    ),
+    Key::list("listeners", "PLAINTEXT://127.0.0.1:9092")
+        .not_empty()
+        .doc(
+            "Where to listen, as NAME://host:port. An empty host is all addresses; port 0 \
+             picks a free one.",
+        ),
+    Key::list("advertised.listeners", "")
+        .unset()
+        .not_empty()
+        .doc(
+            "What clients are told to connect to, per listener name. Unset: listeners, \
+             with an empty host replaced by the host name.",
+        ),
     Key::string(
         "listener.security.protocol.map",
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
     )
-    .doc("Security protocol per listener name. An opened listener must map to PLAINTEXT; TLS and SASL are not there yet."),
-    Key::string("inter.broker.listener.name", "").unset().not_empty().doc(
-        "Listener between brokers; it is the one shown first.",
+    .doc(
+        "Security protocol per listener name. An opened listener must map to \
+             PLAINTEXT; TLS and SASL are not there yet.",
     ),
-    Key::string("security.inter.broker.protocol", "PLAINTEXT").one_of(&["PLAINTEXT"]).doc(
-        "Protocol between brokers. TLS and SASL are not there yet.",
-    ),
-    Key::int("socket.send.buffer.bytes", "102400").min(-1).doc(
-        "Send buffer of a socket; -1 leaves it to the system.",
-    ),
-    Key::int("socket.receive.buffer.bytes", "102400").min(-1).doc(
-        "Receive buffer of a socket; -1 leaves it to the system.",
-    ),
-    Key::int("socket.request.max.bytes", "104857600").min(1).doc(
-        "Largest request. A longer one closes its connection before it is read.",
-    ),
-    Key::int("socket.listen.backlog.size", "50").min(1).doc("Connections that may wait to be accepted."),
-    Key::int("socket.stall.timeout.ms", "30000").min(1).ours().doc(
-        "A request that has begun, and a response that is being sent, must make progress within this time.",
-    ),
-    Key::long("connections.max.idle.ms", "600000").min(-1).doc(
-        "A connection with nothing to do is closed after this time; -1 never.",
-    ),
-    Key::int("max.connections", "2147483647").min(0).doc(
-        "Connections in all. One more is closed as soon as it is accepted.",
-    ),
-    Key::int("max.connections.per.ip", "2147483647").min(0).doc("Connections from one address."),
-    Key::string("max.connections.per.ip.overrides", "").doc(
-        "Other limits for certain addresses, as address:count,address:count.",
-    ),
-    Key::int("max.connection.creation.rate", "2147483647").min(0).dynamic().without_effect(
-        "new connections are not slowed down",
-    ).doc("Connections accepted in a second."),
+    Key::string("inter.broker.listener.name", "")
+        .unset()
+        .not_empty()
+        .doc("Listener between brokers; it is the one shown first."),
+    Key::string("security.inter.broker.protocol", "PLAINTEXT")
+        .one_of(&["PLAINTEXT"])
+        .doc("Protocol between brokers. TLS and SASL are not there yet."),
+    Key::int("socket.send.buffer.bytes", "-1")
+        .min(-1)
+        .doc("Send buffer of a socket; -1 leaves it to the system."),
+    Key::int("socket.receive.buffer.bytes", "-1")
+        .min(-1)
+        .doc("Receive buffer of a socket; -1 leaves it to the system."),
+    Key::int("socket.request.max.bytes", "104857600")
+        .min(1)
+        .doc("Largest request. A longer one closes its connection before it is read."),
+    Key::int("socket.listen.backlog.size", "50")
+        .min(1)
+        .doc("Connections that may wait to be accepted."),
+    Key::int("socket.stall.timeout.ms", "30000")
+        .min(1)
+        .ours()
+        .doc(
+            "A request that has begun, and a response that is being sent, must make \
+             progress within this time.",
+        ),
+    Key::long("connections.max.idle.ms", "600000")
+        .min(-1)
+        .doc("A connection with nothing to do is closed after this time; -1 never."),
+    Key::int("max.connections", "2147483647")
+        .min(0)
+        .doc("Connections in all. One more is closed as soon as it is accepted."),
+    Key::int("max.connections.per.ip", "2147483647")
+        .min(0)
+        .doc("Connections from one address."),
+    Key::string("max.connections.per.ip.overrides", "")
+        .doc("Other limits for certain addresses, as address:count,address:count."),
+    Key::int("max.connection.creation.rate", "2147483647")
+        .min(0)
+        .dynamic()
+        .without_effect("new connections are not slowed down")
+        .doc("Connections accepted in a second."),
     Key::long("queued.max.request.bytes", "-1").min(-1).doc(
-        "Memory of all requests being read or handled, taken before a request is read. -1: a quarter of the memory of \
-         the machine (or of the container). At least socket.request.max.bytes.",
+        "Memory of all requests being read or handled, taken before a request is \
+             read. -1: a quarter of the memory of the machine (or of the container). At \
+             least socket.request.max.bytes.",
     ),
-    Key::int("queued.max.requests", "500").min(1).without_effect(
-        "requests wait in their sockets, not in a queue",
-    ).doc("Requests waiting for a thread."),
-    Key::int("num.network.threads", "3").min(1).dynamic().without_effect(SHARDS).doc("Threads that read and write sockets."),
-    Key::int("num.io.threads", "8").min(1).dynamic().without_effect(SHARDS).doc("Threads that handle requests."),
-    Key::int("background.threads", "10").min(1).dynamic().without_effect(SHARDS).doc("Threads for background work."),
-    Key::long("connections.max.reauth.ms", "0").without_effect("there is no authentication yet").doc(
-        "Life of an authenticated session.",
-    ),
-    Key::int("fetch.max.bytes", "57671680").min(1024).doc("Largest answer to a fetch, whatever the client asks for."),
-    Key::int("max.incremental.fetch.session.cache.slots", "1000").min(0).doc(
-        "Incremental fetch sessions kept; a client without one sends its whole list each time.",
-    ),
-    Key::int("max.request.partition.size.limit", "2000").min(1).doc(
-        "Partitions that one DescribeTopicPartitions answer holds.",
-    ),
-    Key::int("request.timeout.ms", "30000").without_effect("one node sends no requests").doc(
-        "How long a request to another node may take.",
-    ),
+    Key::int("queued.max.requests", "500")
+        .min(1)
+        .without_effect("requests wait in their sockets, not in a queue")
+        .doc("Requests waiting for a thread."),
+    Key::int("num.network.threads", "3")
+        .min(1)
+        .dynamic()
+        .without_effect(SHARDS)
+        .doc("Threads that read and write sockets."),
+    Key::int("num.io.threads", "8")
+        .min(1)
+        .dynamic()
+        .without_effect(SHARDS)
+        .doc("Threads that handle requests."),
+    Key::int("background.threads", "10")
+        .min(1)
+        .dynamic()
+        .without_effect(SHARDS)
+        .doc("Threads for background work."),
+    Key::long("connections.max.reauth.ms", "0")
+        .without_effect("there is no authentication yet")
+        .doc("Life of an authenticated session."),
+    Key::int("fetch.max.bytes", "57671680")
+        .min(1024)
+        .doc("Largest answer to a fetch, whatever the client asks for."),
+    Key::int("max.incremental.fetch.session.cache.slots", "1000")
+        .min(0)
+        .doc(
+            "Incremental fetch sessions kept; a client without one sends its whole list \
+             each time.",
+        ),
+    Key::int("max.request.partition.size.limit", "2000")
+        .min(1)
+        .doc("Partitions that one DescribeTopicPartitions answer holds."),
+    Key::int("request.timeout.ms", "30000")
+        .without_effect("one node sends no requests")
+        .doc("How long a request to another node may take."),
 ];

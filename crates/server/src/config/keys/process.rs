@@ -3,15 +3,27 @@
 use super::Key;
 
 pub(super) const KEYS: &[Key] = &[
-    Key::int("num.shards", "").unset().range(1, 1024).ours().doc(
-        "Threads that serve connections and own partitions. Unset: one per core that the process may use.",
-    ),
-    Key::boolean("shards.pinned", "false").ours().doc("Bind each shard to one core."),
+    Key::int("num.shards", "")
+        .unset()
+        .range(1, 1024)
+        .ours()
+        .doc(
+            "Threads that serve connections and own partitions. Unset: one per core that \
+             the process may use.",
+        ),
+    Key::boolean("shards.pinned", "false")
+        .ours()
+        .doc("Bind each shard to one core."),
     Key::string("admin.listener", "127.0.0.1:9644").ours().doc(
-        "Where /metrics, /livez and /readyz are answered over HTTP, as host:port. Empty: nowhere.",
+        "Where /metrics, /livez and /readyz are answered over HTTP, as host:port. \
+             Empty: nowhere.",
     ),
-    Key::string("log.format", "text").one_of(&["text", "json"]).ours().doc("Form of log lines, on standard error."),
+    Key::string("log.format", "text")
+        .one_of(&["text", "json"])
+        .ours()
+        .doc("Form of log lines, on standard error."),
     Key::string("log.level", "info").not_empty().ours().doc(
-        "What is logged: error, warn, info, debug, trace, or filters such as info,broker=debug.",
+        "What is logged: error, warn, info, debug, trace, or filters such as \
+             info,broker=debug.",
     ),
 ];

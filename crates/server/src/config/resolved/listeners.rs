@@ -1,6 +1,7 @@
 //! Which listeners are opened and what clients are told of them.
 //!
-//! A listener of controllers is not opened: the controller is in this process. One that is opened must be PLAINTEXT.
+//! A listener of controllers is not opened: the controller is in this process. One that is opened
+//! must be PLAINTEXT.
 
 use super::super::address::Address;
 use super::super::problem::Problem;
@@ -78,7 +79,8 @@ fn check_protocols(values: &Values, listeners: &[Address], problems: &mut Vec<Pr
             None => problems.push(values.problem(KEY, format!("must name listener {listener}"))),
             Some((_, protocol)) if !protocol.eq_ignore_ascii_case("PLAINTEXT") => {
                 let allowed = format!(
-                    "listener {listener} maps to {protocol}; only PLAINTEXT is there yet (TLS and SASL are not)"
+                    "listener {listener} maps to {protocol}; only PLAINTEXT is there yet \
+                     (TLS and SASL are not)"
                 );
                 problems.push(values.problem(KEY, allowed));
             }

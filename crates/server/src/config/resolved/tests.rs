@@ -97,7 +97,8 @@ fn a_wrong_value_names_key_value_rule_and_place() {
     );
     check_refused(
         "offsets.topic.compression.codec=9",
-        "server.properties:1: offsets.topic.compression.codec=9: must be a whole number from 0 to 4",
+        "server.properties:1: offsets.topic.compression.codec=9: \
+         must be a whole number from 0 to 4",
     );
     check_refused(
         "durability=yes",
@@ -109,7 +110,8 @@ fn a_wrong_value_names_key_value_rule_and_place() {
     );
     check_refused(
         "log.cleanup.policy=delete,shrink",
-        "server.properties:1: log.cleanup.policy=delete,shrink: must be a list of some of compact, delete",
+        "server.properties:1: log.cleanup.policy=delete,shrink: \
+         must be a list of some of compact, delete",
     );
     check_refused(
         "message.max.bytes=3000000000",
@@ -150,17 +152,19 @@ fn values_that_contradict_each_other_are_refused() {
 fn listeners_that_cannot_be_served_are_refused() {
     check_refused(
         "listeners=SSL://:9093",
-        "default: listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,\
-         SASL_SSL:SASL_SSL: listener SSL maps to SSL; only PLAINTEXT is there yet (TLS and SASL are not)",
+        "default: listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,\
+         SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL: listener SSL maps to SSL; only \
+         PLAINTEXT is there yet (TLS and SASL are not)",
     );
     check_refused(
         "listeners=PLAINTEXT://0.0.0.0:9092",
-        "default: advertised.listeners=: must say where PLAINTEXT is reached: 0.0.0.0 is no address to connect to",
+        "default: advertised.listeners=: must say where PLAINTEXT is reached: \
+         0.0.0.0 is no address to connect to",
     );
     check_refused(
         "process.roles=broker",
-        "server.properties:1: process.roles=broker: must be broker,controller: a node under separate \
-         controllers is not there yet",
+        "server.properties:1: process.roles=broker: must be broker,controller: a node \
+         under separate controllers is not there yet",
     );
 }
 

@@ -11,7 +11,7 @@ use wire::records::metadata::{
 };
 use wire::types::{NodeId, Offset, Uuid};
 
-use crate::image::{Image, SUPPORTED_FEATURES};
+use crate::image::{Image, PartitionImage, SUPPORTED_FEATURES};
 use crate::options::BrokerOptions;
 
 /// The records of a log that has none: the level of Kafka 4.3 for the log itself. Features of the data path that this
@@ -62,20 +62,36 @@ pub(crate) fn lead_all(image: &Image, node: NodeId) -> Vec<MetadataRecord> {
     for topic in image.topics() {
         for (index, partition) in &topic.partitions {
             if partition.replicas.contains(&node.0) {
-                let alone = partition.isr != [node.0];
                 let change = PartitionChangeRecord {
                     partition_id: *index,
                     topic_id: topic.id.0,
-                    leader: node.0,
-                    // Nobody else is there to be in sync.
-                    isr: alone.then(|| vec![node.0]),
-                    ..PartitionChangeRecord::default()
+                    ..lead(partition, node)
                 };
                 records.push(change.into());
             }
         }
     }
     records
+}
+
+/// What leadership changes in a partition: nobody else is there to be in sync, and who is in sync is no longer merely
+/// eligible (a Kafka controller leaves its stopped broker so).
+fn lead(partition: &PartitionImage, node: NodeId) -> PartitionChangeRecord {
+    let alone = partition.isr == [node.0];
+    let others = partition
+        .eligible
+        .iter()
+        .copied()
+        .filter(|id| *id != node.0);
+    let is_eligible = partition.eligible.contains(&node.0);
+    PartitionChangeRecord {
+        leader: node.0,
+        isr: (!alone).then(|| vec![node.0]),
+        leader_recovery_state: if partition.recovering { 0 } else { -1 },
+        eligible_leader_replicas: is_eligible.then(|| others.collect()),
+        last_known_elr: (!partition.last_known_eligible.is_empty()).then(Vec::new),
+        ..PartitionChangeRecord::default()
+    }
 }
 
 /// The broker serves, or does not any more. Empty when that is what the image says already.

@@ -1,6 +1,6 @@
 //! A broker in memory: decisions and their replay, without a log.
 
-use wire::records::metadata::MetadataRecord;
+use wire::records::metadata::{MetadataRecord, PartitionChangeRecord};
 use wire::types::Offset;
 
 use super::*;
@@ -100,6 +100,29 @@ fn a_start_registers_leads_and_unfences() {
     let fence = startup::fence(&image, NodeId(1), true);
     apply(&mut image, fence);
     assert!(!image.broker(NodeId(1)).unwrap().is_active());
+}
+
+#[test]
+fn a_leader_is_in_sync_and_not_merely_eligible() {
+    let mut image = started();
+    create(&mut image, "a", 1, &[]);
+    let topic_id = image.topic_by_name("a").unwrap().id.0;
+    // What a Kafka controller writes when its only broker stops.
+    let left = PartitionChangeRecord {
+        partition_id: 0,
+        topic_id,
+        leader: -1,
+        isr: Some(Vec::new()),
+        eligible_leader_replicas: Some(vec![1]),
+        last_known_elr: Some(vec![1]),
+        ..PartitionChangeRecord::default()
+    };
+    apply(&mut image, [left.into()]);
+    let records = startup::lead_all(&image, NodeId(1));
+    apply(&mut image, records);
+    let partition = &image.topic_by_name("a").unwrap().partitions[&0];
+    assert_eq!((partition.leader, &partition.isr[..]), (1, &[1][..]));
+    assert!(partition.eligible.is_empty() && partition.last_known_eligible.is_empty());
 }
 
 #[test]

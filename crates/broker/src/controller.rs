@@ -1,9 +1,10 @@
 //! The controller of a standalone broker: what a request means for the metadata, as records.
 //!
-//! Decisions are pure: they read an [`Image`] and the options, and return an [`Outcome`]: records to append, and the
-//! response to give once they are durable. Nothing changes before [`Image::replay`] sees the records.
-//! `controller/topics.rs` creates, deletes and grows topics, `controller/configs.rs` changes settings,
-//! `controller/startup.rs` says what a start writes. Not here: appending and waiting (`controller/metadata_log.rs`).
+//! Decisions are pure: they read an [`Image`] and the options, and return an [`Outcome`]: records
+//! to append, and the response to give once they are durable. Nothing changes before
+//! [`Image::replay`] sees the records. `controller/topics.rs` creates, deletes and grows topics,
+//! `controller/configs.rs` changes settings, `controller/startup.rs` says what a start writes. Not
+//! here: appending and waiting (`controller/metadata_log.rs`).
 
 pub(crate) mod answers;
 pub(crate) mod batches;
@@ -104,8 +105,8 @@ pub(crate) fn allocate_producer_ids(image: &Image, node: NodeId) -> Outcome<(i64
     }
 }
 
-/// A random topic id that Kafka would give: not one of the reserved ones, and its text does not begin with a dash,
-/// which tools would take for an option.
+/// A random topic id that Kafka would give: not one of the reserved ones, and its text does not
+/// begin with a dash, which tools would take for an option.
 pub(crate) fn topic_id(random: &mut dyn FnMut() -> u64) -> Uuid {
     loop {
         let bits = u128::from(random()) << 64 | u128::from(random());

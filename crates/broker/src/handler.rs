@@ -1,8 +1,8 @@
 //! Request handlers, one file per API key.
 //!
-//! A handler tells the story of its request: it reads an immutable image, asks partitions or the controller, and gives
-//! the response. Those that change metadata are pure: they return the records to write with the response to send once
-//! they are durable ([`crate::controller::Outcome`]).
+//! A handler tells the story of its request: it reads an immutable image, asks partitions or the
+//! controller, and gives the response. Those that change metadata are pure: they return the records
+//! to write with the response to send once they are durable ([`crate::controller::Outcome`]).
 
 pub(crate) mod alter_configs;
 pub(crate) mod create_partitions;

@@ -1,10 +1,11 @@
 //! The cluster's metadata as one immutable value: topics, partitions, settings, brokers, features.
 //!
-//! An image is what the metadata log says up to an offset. [`Image::replay`] is the only mutator, so that a restart and
-//! normal running are the same path. Clones share everything that did not change (an `Arc` per map and per topic).
-//! Invariants: every topic is found by name and by id; a partition's leader epoch grows by one whenever a change names a
-//! leader, the same one too, and its partition epoch by one with every change; a deleted topic's settings are gone.
-//! Not here: which records to write (`controller`), reading and writing them (`controller/metadata_log.rs`).
+//! An image is what the metadata log says up to an offset. [`Image::replay`] is the only mutator,
+//! so that a restart and normal running are the same path. Clones share everything that did not
+//! change (an `Arc` per map and per topic). Invariants: every topic is found by name and by id; a
+//! partition's leader epoch grows by one whenever a change names a leader, the same one too, and
+//! its partition epoch by one with every change; a deleted topic's settings are gone. Not here:
+//! which records to write (`controller`), reading and writing them (`controller/metadata_log.rs`).
 
 mod availability;
 mod cluster;
@@ -169,8 +170,8 @@ impl Image {
         self.brokers.values()
     }
 
-    /// Features with the level that the cluster agreed on, as far as this broker does them: a log that was taken over
-    /// may have others, which clients must not be told.
+    /// Features with the level that the cluster agreed on, as far as this broker does them: a log
+    /// that was taken over may have others, which clients must not be told.
     pub fn finalized_features(&self) -> impl Iterator<Item = (&str, i16)> {
         let supported = |name: &str| SUPPORTED_FEATURES.iter().any(|(known, ..)| *known == name);
         let features = self.features.iter();

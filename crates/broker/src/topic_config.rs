@@ -1,10 +1,12 @@
-//! Settings of topics: what there is, what is allowed, where a value comes from, and what it means for the log.
+//! Settings of topics: what there is, what is allowed, where a value comes from, and what it means
+//! for the log.
 //!
-//! A value is looked up in this order: the topic's own, then under the broker keys that stand for it: this broker's
-//! dynamic ones, the dynamic defaults of all brokers, the static ones of the configuration file, the default.
-//! The definitions are one table (`topic_config/table.rs`). Values in the metadata log are text; they were validated
-//! when they were set, and [`TopicConfig::resolve`] passes over a text that no longer parses.
-//! Not here: changing settings (`controller/configs.rs`), showing them (`handler/describe_configs.rs`).
+//! A value is looked up in this order: the topic's own, then under the broker keys that stand for
+//! it: this broker's dynamic ones, the dynamic defaults of all brokers, the static ones of the
+//! configuration file, the default. The definitions are one table (`topic_config/table.rs`). Values
+//! in the metadata log are text; they were validated when they were set, and
+//! [`TopicConfig::resolve`] passes over a text that no longer parses. Not here: changing settings
+//! (`controller/configs.rs`), showing them (`handler/describe_configs.rs`).
 
 mod broker_settings;
 mod check;

@@ -1,5 +1,5 @@
-//! The controller on a simulated disk: what was answered survives restarts, snapshots and crashes; and a metadata log
-//! that Kafka 4.3 wrote is continued.
+//! The controller on a simulated disk: what was answered survives restarts, snapshots and crashes;
+//! and a metadata log that Kafka 4.3 wrote is continued.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -297,7 +297,8 @@ fn a_log_of_kafka_is_continued() {
         );
         assert_eq!(image.next_producer_id(), 1000);
         assert_eq!(image.applied().epoch, LeaderEpoch(2));
-        // Kafka finalized more than this broker does: it stays in the log, and clients do not hear of it.
+        // Kafka finalized more than this broker does: it stays in the log, and clients do not hear
+        // of it.
         assert_eq!(image.feature("group.version"), 1);
         assert_eq!(
             image.finalized_features().collect::<Vec<_>>(),

@@ -4,9 +4,10 @@
 //! - [`control`]: what control batches of that log and of its snapshots hold;
 //! - [`offsets`]: keys and values of `__consumer_offsets`.
 //!
-//! Every schema is one table in the `schema!` language (`records/schema.rs`), over the primitives of
-//! `records/codec.rs`. Invariants: decoding is total and allocates in proportion to its input; what is encoded has the
-//! bytes that Kafka 4.3 writes for the same values. Not here: batches, which carry the records.
+//! Every schema is one table in the `schema!` language (`records/schema.rs`), over the primitives
+//! of `records/codec.rs`. Invariants: decoding is total and allocates in proportion to its input;
+//! what is encoded has the bytes that Kafka 4.3 writes for the same values. Not here: batches,
+//! which carry the records.
 
 mod codec;
 pub mod control;

@@ -1,7 +1,8 @@
 //! Metadata records in batches: what goes into the log, and what comes out of it.
 //!
-//! A batch holds either metadata records or control records; a batch is applied as a whole. Of the control records only
-//! the level of the Raft protocol and the voters are kept: a snapshot has to repeat them.
+//! A batch holds either metadata records or control records; a batch is applied as a whole. Of the
+//! control records only the level of the Raft protocol and the voters are kept: a snapshot has to
+//! repeat them.
 
 use bytes::Bytes;
 use wire::batch::{BatchBuilder, BatchError, BatchHeader, Batches, records};

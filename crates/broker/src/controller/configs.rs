@@ -83,7 +83,8 @@ impl Rules<'_> {
         for operation in operations {
             let current = self.image.setting(kind, resource, operation.name);
             let value = self.apply(kind, operation, current)?;
-            // A broker's setting is written even when it is the same: it tells the broker to read it again.
+            // A broker's setting is written even when it is the same: it tells the broker to read
+            // it again.
             if value.as_deref() != current || kind == ResourceType::BROKER {
                 changes.push(Change {
                     name: operation.name.to_owned(),
@@ -253,7 +254,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Judges the settings that the resource would have after the changes, and that the resource exists.
+    /// Judges the settings that the resource would have after the changes, and that the resource
+    /// exists.
     fn judge(&self, kind: ResourceType, resource: &str, changes: &[Change]) -> Result<(), Refusal> {
         let invalid = |message: String| Err(Refusal::new(ErrorCode::InvalidConfig, message));
         let mut settings = self
@@ -269,7 +271,8 @@ impl Rules<'_> {
                 }
                 Some(value) if value.encode_utf16().count() > VALUE_BYTES_MAX => {
                     return invalid(format!(
-                        "The configuration value cannot be added because it exceeds the maximum value size of \
+                        "The configuration value cannot be added because it exceeds the maximum \
+                         value size of \
                          {VALUE_BYTES_MAX} bytes."
                     ));
                 }

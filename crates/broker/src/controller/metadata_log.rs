@@ -1,10 +1,11 @@
-//! The metadata log of a standalone broker: `__cluster_metadata-0` with its snapshots, and nobody else to ask.
+//! The metadata log of a standalone broker: `__cluster_metadata-0` with its snapshots, and nobody
+//! else to ask.
 //!
-//! This node is the only voter. Every start is an election that it wins: the epoch grows by one, first in `quorum-state`,
-//! then as a leader change in the log. What is durable is committed. A snapshot is written when the log has grown enough,
-//! and what lies below the newest snapshot is deleted.
-//! Invariants: one append at a time (the controller's turn); a batch counts only once it is durable; nothing is
-//! appended to a log that could not be understood to its end.
+//! This node is the only voter. Every start is an election that it wins: the epoch grows by one,
+//! first in `quorum-state`, then as a leader change in the log. What is durable is committed. A
+//! snapshot is written when the log has grown enough, and what lies below the newest snapshot is
+//! deleted. Invariants: one append at a time (the controller's turn); a batch counts only once it
+//! is durable; nothing is appended to a log that could not be understood to its end.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -59,7 +60,8 @@ pub enum MetadataLogError {
     QuorumState(PathBuf),
     /// Records between the snapshot and the log are gone.
     #[error(
-        "{path} begins at offset {log_start}, but the newest snapshot ends at {snapshot}: records are missing"
+        "{path} begins at offset {log_start}, but the newest snapshot ends at {snapshot}: records \
+         are missing"
     )]
     Gap {
         /// The folder.
@@ -262,7 +264,8 @@ impl<P: Platform> MetadataLog<P> {
         self.unsnapshot_bytes.get() >= self.home.snapshot_bytes
     }
 
-    /// Writes a snapshot of `image`, which stands at the end of the log, and deletes what it makes needless.
+    /// Writes a snapshot of `image`, which stands at the end of the log, and deletes what it makes
+    /// needless.
     pub(crate) async fn write_snapshot(&self, image: &Image) -> Result<(), MetadataLogError> {
         let id = SnapshotId::of(image);
         let bytes = snapshot::write(
@@ -277,7 +280,8 @@ impl<P: Platform> MetadataLog<P> {
         let written = self.platform.disk().replace_file(&path, &bytes).await;
         written.map_err(|error| io_error("write", &path, error))?;
         self.unsnapshot_bytes.set(0);
-        tracing::info!(snapshot = %path.display(), bytes = bytes.len(), "wrote a snapshot of the metadata");
+        let (snapshot, bytes) = (path.display(), bytes.len());
+        tracing::info!(%snapshot, bytes, "wrote a snapshot of the metadata");
         self.log.roll().await?;
         self.log.set_log_start(id.end)?;
         self.log.retain(self.platform.clock().wall_ms()).await?;
@@ -295,8 +299,8 @@ impl<P: Platform> MetadataLog<P> {
         Ok(())
     }
 
-    /// The records that a new cluster begins with, from `bootstrap.checkpoint`; writes that file when it is missing, so
-    /// that Kafka can be started on the directory.
+    /// The records that a new cluster begins with, from `bootstrap.checkpoint`; writes that file
+    /// when it is missing, so that Kafka can be started on the directory.
     pub(crate) async fn bootstrap(
         &self,
         default: Vec<MetadataRecord>,

@@ -1,7 +1,8 @@
 //! Which brokers get a new partition.
 //!
-//! Partition `i` begins at the `i`-th usable broker and takes the following ones, so leaders and replicas spread evenly.
-//! A broker with exactly one log directory has it named in the record; with several it chooses itself.
+//! Partition `i` begins at the `i`-th usable broker and takes the following ones, so leaders and
+//! replicas spread evenly. A broker with exactly one log directory has it named in the record; with
+//! several it chooses itself.
 
 use wire::records::metadata::PartitionRecord;
 use wire::types::{ErrorCode, Uuid};
@@ -38,7 +39,8 @@ pub(crate) fn place(
     }
     if wanted > usable.len() {
         return refuse(format!(
-            "The target replication factor of {factor} cannot be reached because only {} broker(s) are registered \
+            "The target replication factor of {factor} cannot be reached because only {} \
+             broker(s) are registered \
              or some brokers have all their log directories cordoned.",
             usable.len()
         ));
@@ -74,7 +76,8 @@ pub(crate) fn check_manual(
     for id in sorted {
         if image.broker(wire::types::NodeId(id)).is_none() {
             return refuse(format!(
-                "The manual partition assignment includes broker {id}, but no such broker is registered."
+                "The manual partition assignment includes broker {id}, but no such broker is \
+                 registered."
             ));
         }
         if previous == Some(id) {
@@ -86,7 +89,8 @@ pub(crate) fn check_manual(
     }
     match factor {
         Some(factor) if factor != replicas.len() => refuse(format!(
-            "The manual partition assignment includes a partition with {} replica(s), but this is not consistent \
+            "The manual partition assignment includes a partition with {} replica(s), but this is \
+             not consistent \
              with previous partitions, which have {factor} replica(s).",
             replicas.len()
         )),

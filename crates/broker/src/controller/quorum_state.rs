@@ -1,7 +1,9 @@
-//! `quorum-state`: which epoch the metadata log is in and who leads it, as Kafka's Raft client keeps it.
+//! `quorum-state`: which epoch the metadata log is in and who leads it, as Kafka's Raft client
+//! keeps it.
 //!
-//! One JSON object. Version 0 is for voters named in the configuration, version 1 for voters in the log; a file keeps its
-//! version. Written before anything of a new epoch: an epoch is never used twice.
+//! One JSON object. Version 0 is for voters named in the configuration, version 1 for voters in the
+//! log; a file keeps its version. Written before anything of a new epoch: an epoch is never used
+//! twice.
 
 use wire::types::{LeaderEpoch, NodeId};
 

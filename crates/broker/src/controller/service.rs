@@ -1,8 +1,10 @@
-//! The controller at work: one decision after the other, each durable and seen by every shard before it is answered.
+//! The controller at work: one decision after the other, each durable and seen by every shard
+//! before it is answered.
 //!
-//! A turn: decide on the newest image, append the records, wait until they are durable, replay them, hand the new image
-//! to all shards, answer. A turn that cannot append answers `KAFKA_STORAGE_ERROR` and changes nothing.
-//! Invariant: whoever was told that a topic exists can produce to it at once on every shard.
+//! A turn: decide on the newest image, append the records, wait until they are durable, replay
+//! them, hand the new image to all shards, answer. A turn that cannot append answers
+//! `KAFKA_STORAGE_ERROR` and changes nothing. Invariant: whoever was told that a topic exists can
+//! produce to it at once on every shard.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -47,8 +49,9 @@ pub struct Controller<P: Platform> {
 }
 
 impl<P: Platform> Controller<P> {
-    /// Opens the metadata log, fills it if it is empty, registers this broker (still fenced) and takes the leadership of
-    /// its partitions. The caller applies [`Controller::image`], and then calls [`Controller::unfence`].
+    /// Opens the metadata log, fills it if it is empty, registers this broker (still fenced) and
+    /// takes the leadership of its partitions. The caller applies [`Controller::image`], and then
+    /// calls [`Controller::unfence`].
     pub async fn start(
         platform: P,
         store: &Store<P>,
@@ -175,8 +178,9 @@ impl<P: Platform> Controller<P> {
             .await
     }
 
-    /// Creates topics that a client asked for or that the broker itself needs, with default settings or those of the
-    /// internal topic. Those that exist by now are left alone; those that cannot be made are logged.
+    /// Creates topics that a client asked for or that the broker itself needs, with default
+    /// settings or those of the internal topic. Those that exist by now are left alone; those that
+    /// cannot be made are logged.
     pub async fn create_missing(&self, names: &[String]) -> Result<(), ErrorCode> {
         self.turn(|rules, random| {
             let mut records = Vec::new();

@@ -1,8 +1,9 @@
 //! Snapshots of the metadata: `<end offset>-<epoch>.checkpoint`, and `bootstrap.checkpoint`.
 //!
-//! A snapshot is a header (control batch), the image as records, and a footer; without the footer it was never
-//! finished and is not used. Offsets inside begin at 0 and mean nothing: the end offset and the epoch are in the name.
-//! Here only bytes; reading, writing and deleting the files is `controller/metadata_log.rs`.
+//! A snapshot is a header (control batch), the image as records, and a footer; without the footer
+//! it was never finished and is not used. Offsets inside begin at 0 and mean nothing: the end
+//! offset and the epoch are in the name. Here only bytes; reading, writing and deleting the files
+//! is `controller/metadata_log.rs`.
 
 use bytes::Bytes;
 use wire::records::control::{ControlRecord, SnapshotFooter, SnapshotHeader};

@@ -1,9 +1,9 @@
 //! What a start of the broker writes into the metadata log.
 //!
-//! An empty log gets the level of its features first. Then every start registers a new incarnation, fenced, and takes
-//! the leadership of every partition that has a replica here: one change that names the leader, which raises the leader
-//! epoch, so that batches of different runs are told apart. When the logs are open, the broker is unfenced.
-//! A clean stop fences it again.
+//! An empty log gets the level of its features first. Then every start registers a new incarnation,
+//! fenced, and takes the leadership of every partition that has a replica here: one change that
+//! names the leader, which raises the leader epoch, so that batches of different runs are told
+//! apart. When the logs are open, the broker is unfenced. A clean stop fences it again.
 
 use wire::records::metadata::{
     BrokerRegistrationChangeRecord, EndpointEntry, FeatureEntry, FeatureLevelRecord,
@@ -14,8 +14,9 @@ use wire::types::{NodeId, Offset, Uuid};
 use crate::image::{Image, PartitionImage, SUPPORTED_FEATURES};
 use crate::options::BrokerOptions;
 
-/// The records of a log that has none: the level of Kafka 4.3 for the log itself. Features of the data path that this
-/// broker does not serve (`group.version`, `transaction.version` and the rest) stay at 0.
+/// The records of a log that has none: the level of Kafka 4.3 for the log itself. Features of the
+/// data path that this broker does not serve (`group.version`, `transaction.version` and the rest)
+/// stay at 0.
 pub(crate) fn bootstrap() -> Vec<MetadataRecord> {
     let record = FeatureLevelRecord {
         name: MetadataVersion::FEATURE.to_owned(),
@@ -24,7 +25,8 @@ pub(crate) fn bootstrap() -> Vec<MetadataRecord> {
     vec![record.into()]
 }
 
-/// A new incarnation of this broker, still fenced. Its epoch is the offset that the record will have.
+/// A new incarnation of this broker, still fenced. Its epoch is the offset that the record will
+/// have.
 pub(crate) fn register(
     options: &BrokerOptions,
     incarnation: Uuid,
@@ -74,8 +76,8 @@ pub(crate) fn lead_all(image: &Image, node: NodeId) -> Vec<MetadataRecord> {
     records
 }
 
-/// What leadership changes in a partition: nobody else is there to be in sync, and who is in sync is no longer merely
-/// eligible (a Kafka controller leaves its stopped broker so).
+/// What leadership changes in a partition: nobody else is there to be in sync, and who is in sync
+/// is no longer merely eligible (a Kafka controller leaves its stopped broker so).
 fn lead(partition: &PartitionImage, node: NodeId) -> PartitionChangeRecord {
     let alone = partition.isr == [node.0];
     let others = partition

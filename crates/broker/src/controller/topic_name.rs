@@ -19,7 +19,8 @@ pub(crate) fn invalid(name: &str) -> Option<String> {
         .all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'))
     {
         format!(
-            "'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+            "'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' \
+             and '-'"
         )
     } else {
         return None;
@@ -27,7 +28,8 @@ pub(crate) fn invalid(name: &str) -> Option<String> {
     Some(format!("Topic name is invalid: {reason}"))
 }
 
-/// An existing topic whose name differs from `name` only in dots and underscores: their metrics would have one name.
+/// An existing topic whose name differs from `name` only in dots and underscores: their metrics
+/// would have one name.
 pub(crate) fn colliding<'a>(image: &'a Image, name: &str) -> Option<&'a str> {
     if !name.contains(['.', '_']) {
         return None;

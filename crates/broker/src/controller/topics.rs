@@ -180,7 +180,8 @@ impl Rules<'_> {
             return Err(Refusal::new(
                 ErrorCode::InvalidReplicaAssignment,
                 format!(
-                    "All brokers specified in the manual partition assignment for partition {index} are fenced or \
+                    "All brokers specified in the manual partition assignment for partition \
+                     {index} are fenced or \
                      in controlled shutdown."
                 ),
             ));
@@ -205,7 +206,8 @@ impl Rules<'_> {
         }
         if count < existing {
             return refuse(format!(
-                "The topic {name} currently has {existing} partition(s); {count} would not be an increase."
+                "The topic {name} currently has {existing} partition(s); {count} would not be an \
+                 increase."
             ));
         }
         let additional = count - existing;
@@ -241,7 +243,8 @@ impl Rules<'_> {
             return Err(Refusal::new(
                 ErrorCode::InvalidReplicaAssignment,
                 format!(
-                    "Attempted to add {additional} additional partition(s), but only {} assignment(s) were specified.",
+                    "Attempted to add {additional} additional partition(s), but only {} \
+                     assignment(s) were specified.",
                     chosen.len()
                 ),
             ));
@@ -265,8 +268,8 @@ impl Rules<'_> {
     }
 }
 
-/// The records of a topic that nobody described: an internal one with the settings that Kafka gives it, any other with
-/// the defaults. Empty when it exists.
+/// The records of a topic that nobody described: an internal one with the settings that Kafka gives
+/// it, any other with the defaults. Empty when it exists.
 pub(crate) fn create_missing(
     rules: Rules<'_>,
     name: &str,

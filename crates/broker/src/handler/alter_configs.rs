@@ -1,5 +1,5 @@
-//! `AlterConfigs` (key 33), versions 0-2: replaces all settings of a resource. Old clients only; see
-//! `incremental_alter_configs.rs`.
+//! `AlterConfigs` (key 33), versions 0-2: replaces all settings of a resource. Old clients only;
+//! see `incremental_alter_configs.rs`.
 
 use wire::messages::alter_configs_request::AlterConfigsResource;
 use wire::messages::alter_configs_response::AlterConfigsResourceResponse;

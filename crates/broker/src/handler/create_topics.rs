@@ -1,7 +1,8 @@
 //! `CreateTopics` (key 19), versions 2-7.
 //!
-//! Version 5 brought the settings and the numbers of the new topic into the response, version 7 its id. Topics are
-//! judged one by one; those that pass are created together, or, with `validate_only`, not at all.
+//! Version 5 brought the settings and the numbers of the new topic into the response, version 7 its
+//! id. Topics are judged one by one; those that pass are created together, or, with
+//! `validate_only`, not at all.
 
 use std::collections::BTreeMap;
 

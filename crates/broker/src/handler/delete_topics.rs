@@ -1,7 +1,7 @@
 //! `DeleteTopics` (key 20), versions 1-6.
 //!
-//! Version 5 brought messages, version 6 deletion by id. A topic may be named once only, by name or by id; one that is
-//! named twice is not deleted at all.
+//! Version 5 brought messages, version 6 deletion by id. A topic may be named once only, by name or
+//! by id; one that is named twice is not deleted at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,7 @@
 //! `DescribeCluster` (key 60), versions 0-2: the nodes that serve clients of the listener.
 //!
-//! Version 1 brought the kind of endpoint (brokers are 1, controllers 2), version 2 fenced brokers on demand.
+//! Version 1 brought the kind of endpoint (brokers are 1, controllers 2), version 2 fenced brokers
+//! on demand.
 
 use wire::StrBytes;
 use wire::messages::describe_cluster_response::DescribeClusterBroker;
@@ -11,7 +12,8 @@ use crate::image::Image;
 
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
-/// Everything one may do to a cluster, as bits of Kafka's operations; without an authorizer everybody may.
+/// Everything one may do to a cluster, as bits of Kafka's operations; without an authorizer
+/// everybody may.
 pub(crate) const CLUSTER_OPERATIONS: i32 =
     1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
 
@@ -27,7 +29,8 @@ pub(crate) fn handle(
     let kind = request.endpoint_type;
     if kind != BROKERS {
         let (code, message) = if kind == CONTROLLERS {
-            let message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER";
+            let message = "The request was sent to an endpoint of type BROKER, \
+                 but we wanted an endpoint of type CONTROLLER";
             (ErrorCode::MismatchedEndpointType, message.to_owned())
         } else {
             (

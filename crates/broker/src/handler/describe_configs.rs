@@ -1,7 +1,9 @@
-//! `DescribeConfigs` (key 32), versions 1-4: settings of topics and brokers, with where each comes from.
+//! `DescribeConfigs` (key 32), versions 1-4: settings of topics and brokers, with where each comes
+//! from.
 //!
-//! Version 1 brought synonyms (every place that has a value, the strongest first), version 3 kinds and documentation.
-//! Values of sensitive settings are never shown. This broker has no loggers that clients could set.
+//! Version 1 brought synonyms (every place that has a value, the strongest first), version 3 kinds
+//! and documentation. Values of sensitive settings are never shown. This broker has no loggers that
+//! clients could set.
 
 use wire::StrBytes;
 use wire::messages::describe_configs_request::DescribeConfigsResource;

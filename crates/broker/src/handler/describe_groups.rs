@@ -1,7 +1,8 @@
 //! `DescribeGroups` (key 15), versions 0-6: state, members and assignments of groups.
 //!
-//! Version 3 brought authorized operations, 4 static members, 6 an error (with a message) for a group that is not there,
-//! which is "Dead" before. The groups of a request may live on several shards: [`handle_group`] answers one.
+//! Version 3 brought authorized operations, 4 static members, 6 an error (with a message) for a
+//! group that is not there, which is "Dead" before. The groups of a request may live on several
+//! shards: [`handle_group`] answers one.
 
 use std::rc::Rc;
 
@@ -14,7 +15,8 @@ use wire::types::ErrorCode;
 use crate::group::classic::{ClassicGroup, State};
 use crate::group::{GroupCoordinator, OffsetsLog};
 
-/// Read, delete, describe, describe configs, alter configs: all that can be done to a group, as nothing is forbidden.
+/// Read, delete, describe, describe configs, alter configs: all that can be done to a group, as
+/// nothing is forbidden.
 const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// One group.

@@ -1,7 +1,7 @@
 //! `DescribeTopicPartitions` (key 75), version 0: topics in pages, by name.
 //!
-//! A page holds a bounded number of partitions; the cursor says where the next one begins. Cursor and topic names are
-//! compared as text. All topics are meant when none is named.
+//! A page holds a bounded number of partitions; the cursor says where the next one begins. Cursor
+//! and topic names are compared as text. All topics are meant when none is named.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! `FindCoordinator` (key 10), versions 0-6: which broker coordinates a group.
 //!
-//! Version 1 brought key types, 4 several keys at once. Transactions have no coordinator yet, share groups neither: their
-//! keys are answered with an error. Who leads a partition is the caller's knowledge.
+//! Version 1 brought key types, 4 several keys at once. Transactions have no coordinator yet, share
+//! groups neither: their keys are answered with an error. Who leads a partition is the caller's
+//! knowledge.
 
 use wire::messages::find_coordinator_response::Coordinator;
 use wire::messages::{BrokerId, FindCoordinatorRequest, FindCoordinatorResponse};

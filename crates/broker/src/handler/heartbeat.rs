@@ -1,7 +1,8 @@
-//! `Heartbeat` (key 12), versions 0-4: keeps a member alive and tells it of rebalances. Version 3 brought static members.
+//! `Heartbeat` (key 12), versions 0-4: keeps a member alive and tells it of rebalances. Version 3
+//! brought static members.
 //!
-//! While the group is being loaded the answer is "all is well": the member is in no danger, and an error would make it
-//! look for another coordinator.
+//! While the group is being loaded the answer is "all is well": the member is in no danger, and an
+//! error would make it look for another coordinator.
 
 use std::rc::Rc;
 

@@ -1,4 +1,5 @@
-//! `IncrementalAlterConfigs` (key 44), versions 0-1: sets, deletes, appends to and subtracts from single settings.
+//! `IncrementalAlterConfigs` (key 44), versions 0-1: sets, deletes, appends to and subtracts from
+//! single settings.
 
 use wire::messages::incremental_alter_configs_request::AlterConfigsResource;
 use wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;

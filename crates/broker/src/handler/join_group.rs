@@ -1,7 +1,7 @@
 //! `JoinGroup` (key 11), versions 0-9: enters a rebalance and waits for it to end.
 //!
-//! Version 1 brought a rebalance timeout of its own, 4 the round trip for a member id, 5 static members, 7 the protocol
-//! type in answers, 9 assignments that need not be computed again.
+//! Version 1 brought a rebalance timeout of its own, 4 the round trip for a member id, 5 static
+//! members, 7 the protocol type in answers, 9 assignments that need not be computed again.
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! `ListGroups` (key 16), versions 0-5: all groups, by state (version 4) and type (version 5) if asked.
+//! `ListGroups` (key 16), versions 0-5: all groups, by state (version 4) and type (version 5) if
+//! asked.
 //!
 //! Groups live on every shard: [`handle`] answers for one, [`gather`] puts the answers together.
 

@@ -1,9 +1,9 @@
 //! `Metadata` (key 3), versions 0-13: topics, their partitions, and where the brokers listen.
 //!
-//! No topics mean all of them: an empty list in version 0, null from version 1 on, where an empty list means none.
-//! Version 4 brought the client's leave to create missing topics, 8 authorized operations, 10 topic ids in the answer,
-//! 12 topics asked for by id, 13 an error for the whole request. Addresses are those of the listener that the client
-//! came through.
+//! No topics mean all of them: an empty list in version 0, null from version 1 on, where an empty
+//! list means none. Version 4 brought the client's leave to create missing topics, 8 authorized
+//! operations, 10 topic ids in the answer, 12 topics asked for by id, 13 an error for the whole
+//! request. Addresses are those of the listener that the client came through.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,8 @@ use crate::image::{Image, PartitionImage, TopicImage, is_internal};
 
 use super::describe_cluster::CLUSTER_OPERATIONS;
 
-/// Everything one may do to a topic, as bits of Kafka's operations; without an authorizer everybody may.
+/// Everything one may do to a topic, as bits of Kafka's operations; without an authorizer everybody
+/// may.
 pub(crate) const TOPIC_OPERATIONS: i32 =
     1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
 
@@ -36,8 +37,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) version: i16,
 }
 
-/// Topics that the client asked for by name and leave to create, and that are not there. The caller creates them where
-/// `auto.create.topics.enable` says so, and then answers from the new image.
+/// Topics that the client asked for by name and leave to create, and that are not there. The caller
+/// creates them where `auto.create.topics.enable` says so, and then answers from the new image.
 pub(crate) fn missing(image: &Image, request: &MetadataRequest, version: i16) -> Vec<String> {
     let may_create = version < 4 || request.allow_auto_topic_creation;
     let names = request.topics.iter().flatten().filter_map(|topic| {
@@ -58,7 +59,8 @@ pub(crate) fn missing(image: &Image, request: &MetadataRequest, version: i16) ->
     names.into_iter().collect()
 }
 
-/// Answers from `image`. `creating` names topics that are about to be created: they have no leader yet.
+/// Answers from `image`. `creating` names topics that are about to be created: they have no leader
+/// yet.
 pub(crate) fn handle(
     image: &Image,
     asked: Asked<'_>,

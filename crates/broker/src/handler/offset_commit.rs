@@ -1,7 +1,7 @@
 //! `OffsetCommit` (key 8), versions 2-9: stores positions, answered when they are in the log.
 //!
-//! Versions 2-4 carry a retention time, 6 brought the leader epoch, 7 static members, 9 the error for a group that is not
-//! there.
+//! Versions 2-4 carry a retention time, 6 brought the leader epoch, 7 static members, 9 the error
+//! for a group that is not there.
 
 use std::rc::Rc;
 

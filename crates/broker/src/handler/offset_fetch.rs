@@ -1,8 +1,8 @@
 //! `OffsetFetch` (key 9), versions 1-9: reads a group's positions.
 //!
-//! Version 2 brought "all of them" and an error for the whole group, 7 `require_stable`, 8 several groups at once. The
-//! groups of a request may live on several shards: [`split`] takes a request apart, [`handle_group`] answers one group
-//! where it lives, [`gather`] puts the answer together.
+//! Version 2 brought "all of them" and an error for the whole group, 7 `require_stable`, 8 several
+//! groups at once. The groups of a request may live on several shards: [`split`] takes a request
+//! apart, [`handle_group`] answers one group where it lives, [`gather`] puts the answer together.
 
 use std::rc::Rc;
 
@@ -79,7 +79,8 @@ pub(crate) fn refused(
         .with_error_code(error.code())
 }
 
-/// The answers of all groups as one response. From version 2 on, a group's error stands for all its partitions.
+/// The answers of all groups as one response. From version 2 on, a group's error stands for all its
+/// partitions.
 pub(crate) fn gather(
     mut groups: Vec<OffsetFetchResponseGroup>,
     version: i16,

@@ -1,6 +1,7 @@
 //! Who can be reached: brokers as clients of one listener see them.
 //!
-//! A broker is alive when it is registered and not fenced; it is reachable on a listener when it announced it.
+//! A broker is alive when it is registered and not fenced; it is reachable on a listener when it
+//! announced it.
 
 use wire::records::metadata::EndpointEntry;
 

@@ -1,7 +1,7 @@
 //! The nodes of the cluster, as they registered.
 //!
-//! A registration is replaced as a whole by the next start of the node; in between only its fencing, its shutdown and
-//! its directories change, and only by records that name its epoch.
+//! A registration is replaced as a whole by the next start of the node; in between only its
+//! fencing, its shutdown and its directories change, and only by records that name its epoch.
 
 use wire::records::metadata::{
     BrokerRegistrationChangeRecord, EndpointEntry, FeatureEntry, RegisterBrokerRecord,

@@ -35,7 +35,8 @@ pub enum ReplayError {
     },
     /// Replicas and directories of a partition differ in number.
     #[error(
-        "a metadata record gives partition {1} of topic id {0} another number of directories than replicas"
+        "a metadata record gives partition {1} of topic id {0} another number of directories than \
+         replicas"
     )]
     Directories(TopicId, i32),
 }

@@ -1,5 +1,5 @@
-//! An image as the records that make it again, in the order in which Kafka writes them: features first, because they
-//! decide the versions of the rest.
+//! An image as the records that make it again, in the order in which Kafka writes them: features
+//! first, because they decide the versions of the rest.
 
 use wire::records::metadata::{
     ConfigRecord, FeatureLevelRecord, MetadataRecord, MetadataVersion, PartitionRecord,

@@ -1,6 +1,8 @@
-//! Replaying a log with metadata transactions: between begin and end nothing may be seen, and an abort undoes it.
+//! Replaying a log with metadata transactions: between begin and end nothing may be seen, and an
+//! abort undoes it.
 //!
-//! States: outside (`before` is `None`) and inside a transaction (`before` is the image as it was at its begin).
+//! States: outside (`before` is `None`) and inside a transaction (`before` is the image as it was
+//! at its begin).
 
 use wire::records::metadata::MetadataRecord;
 
@@ -22,7 +24,8 @@ impl Replayer {
         }
     }
 
-    /// Applies the records of one batch, of which `applied` is the last. Publish only what [`Self::image`] gives.
+    /// Applies the records of one batch, of which `applied` is the last. Publish only what
+    /// [`Self::image`] gives.
     pub fn replay(
         &mut self,
         records: impl IntoIterator<Item = MetadataRecord>,

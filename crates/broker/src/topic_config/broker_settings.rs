@@ -30,7 +30,8 @@ impl<'a> BrokerSettings<'a> {
         self.options.config_keys.iter().find(|key| key.name == name)
     }
 
-    /// The value of `name` itself, without its synonyms. `None` when it is unset and has no default.
+    /// The value of `name` itself, without its synonyms. `None` when it is unset and has no
+    /// default.
     pub(crate) fn value(&self, name: &str) -> Option<&'a str> {
         self.at(name, Source::DynamicBroker)
             .or_else(|| self.at(name, Source::DynamicDefault))
@@ -52,8 +53,8 @@ impl<'a> BrokerSettings<'a> {
         }
     }
 
-    /// Every place that has a value for `name` or a key that stands for it, the strongest first. What stands before
-    /// the first entry of `name` itself is left out, as Kafka does.
+    /// Every place that has a value for `name` or a key that stands for it, the strongest first.
+    /// What stands before the first entry of `name` itself is left out, as Kafka does.
     pub(crate) fn sources(&self, name: &str) -> Vec<Sourced> {
         let family = SYNONYMS.iter().find(|family| family.contains(&name));
         let own = [name];

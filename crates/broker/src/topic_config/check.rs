@@ -40,7 +40,8 @@ pub fn validate(
     );
     if least > most {
         return Err(InvalidSetting(format!(
-            "conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})"
+            "conflict topic config setting min.compaction.lag.ms ({least}) > \
+             max.compaction.lag.ms ({most})"
         )));
     }
     let remote = settings.get("remote.storage.enable");

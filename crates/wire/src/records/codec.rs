@@ -1,7 +1,8 @@
-//! Primitives of Kafka's serialization: big-endian numbers, varints, and the plain and the compact ("flexible") form of
-//! strings, bytes and arrays.
+//! Primitives of Kafka's serialization: big-endian numbers, varints, and the plain and the compact
+//! ("flexible") form of strings, bytes and arrays.
 //!
-//! Invariant: a [`Reader`] never reads past its input and never trusts a length before comparing it with what is left.
+//! Invariant: a [`Reader`] never reads past its input and never trusts a length before comparing it
+//! with what is left.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -12,7 +13,8 @@ pub enum DecodeError {
     /// The input ends inside a field.
     #[error("the record ends inside a field")]
     Truncated,
-    /// A length is negative or larger than the rest of the input, or a field that must be there is null.
+    /// A length is negative or larger than the rest of the input, or a field that must be there is
+    /// null.
     #[error("the record has a field of length {0}, which cannot be")]
     Length(i64),
     /// A string is not UTF-8.
@@ -40,7 +42,8 @@ pub enum DecodeError {
     Trailing(usize),
 }
 
-/// How a struct is written: its schema version, and whether that version is a compact ("flexible") one.
+/// How a struct is written: its schema version, and whether that version is a compact ("flexible")
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Form {
     /// Schema version.
@@ -118,7 +121,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips the tagged fields that `known` does not take. `known` gets each tag with a cursor over its bytes.
+    /// Skips the tagged fields that `known` does not take. `known` gets each tag with a cursor over
+    /// its bytes.
     pub fn tagged(
         &mut self,
         mut known: impl FnMut(u32, &mut Reader<'a>) -> Result<(), DecodeError>,
@@ -132,7 +136,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The length of a string, bytes or array; `None` is null. `plain` reads the length of the plain form.
+    /// The length of a string, bytes or array; `None` is null. `plain` reads the length of the
+    /// plain form.
     fn length(
         &mut self,
         form: Form,
@@ -172,7 +177,8 @@ fn low_byte(value: u32) -> u8 {
     u8::try_from(value & 0x7f).unwrap_or_default()
 }
 
-/// Appends the length of a string (plain: 16 bits), saturating: longer values do not fit any Kafka request.
+/// Appends the length of a string (plain: 16 bits), saturating: longer values do not fit any Kafka
+/// request.
 fn write_short_length(out: &mut Vec<u8>, length: Option<usize>, form: Form) {
     if form.flexible {
         write_compact_length(out, length);
@@ -258,7 +264,8 @@ impl Field for String {
     }
 }
 
-/// The longest prefix of `text` that a string field holds (32767 bytes), so that length and bytes always agree.
+/// The longest prefix of `text` that a string field holds (32767 bytes), so that length and bytes
+/// always agree.
 fn cut_to_field(text: &str) -> &str {
     const STRING_BYTES_MAX: usize = 0x7fff;
     text.get(..text.floor_char_boundary(STRING_BYTES_MAX))
@@ -286,7 +293,8 @@ impl<T: Field> Field for Option<Vec<T>> {
         }
     }
     fn read(input: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
-        // Every item of every schema takes at least one byte, so the count is bounded by what is left.
+        // Every item of every schema takes at least one byte, so the count is bounded by what is
+        // left.
         let Some(count) = input.length(form, Reader::long_length)? else {
             return Ok(None);
         };

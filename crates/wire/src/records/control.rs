@@ -1,7 +1,8 @@
 //! Control records of the metadata log and its snapshots.
 //!
-//! The key is `int16 0 | int16 type`; the value is the schema at version 0 without any prefix (its first field is a
-//! version of its own, which says the same). Transaction markers of data partitions are in `batch`, not here.
+//! The key is `int16 0 | int16 type`; the value is the schema at version 0 without any prefix (its
+//! first field is a version of its own, which says the same). Transaction markers of data
+//! partitions are in `batch`, not here.
 
 use bytes::Bytes;
 use uuid::Uuid;

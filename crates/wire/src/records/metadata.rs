@@ -1,10 +1,11 @@
 //! Metadata records: what `__cluster_metadata` holds besides control records.
 //!
-//! Framing: `uvarint 1 | uvarint key | uvarint version | body`, the body always in the compact form; nothing may follow.
-//! Which version is written follows from the cluster's `metadata.version` ([`MetadataVersion`]).
-//! Records whose function is not served (ACLs, SCRAM, quotas, tokens) are [`MetadataRecord::Opaque`]: known by their
-//! key, kept as bytes, so that the log of a Kafka cluster survives being taken over. Any other key is an error: a log
-//! that says more than we understand must not be continued.
+//! Framing: `uvarint 1 | uvarint key | uvarint version | body`, the body always in the compact
+//! form; nothing may follow. Which version is written follows from the cluster's `metadata.version`
+//! ([`MetadataVersion`]). Records whose function is not served (ACLs, SCRAM, quotas, tokens) are
+//! [`MetadataRecord::Opaque`]: known by their key, kept as bytes, so that the log of a Kafka
+//! cluster survives being taken over. Any other key is an error: a log that says more than we
+//! understand must not be continued.
 
 mod schemas;
 
@@ -15,10 +16,12 @@ pub use schemas::*;
 use super::{DecodeError, Field, Form, Reader, write_unsigned_varint};
 
 const FRAME_VERSION: u32 = 1;
-/// Keys of the records that are kept without being understood, with their highest known version (0 for all).
+/// Keys of the records that are kept without being understood, with their highest known version (0
+/// for all).
 const OPAQUE: [i16; 8] = [10, 11, 14, 18, 19, 21, 22, 26];
 
-/// The level of the feature `metadata.version`: which records, and which versions of them, a cluster writes.
+/// The level of the feature `metadata.version`: which records, and which versions of them, a
+/// cluster writes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MetadataVersion(pub i16);
 
@@ -36,7 +39,10 @@ impl MetadataVersion {
 }
 
 macro_rules! records {
-    ($($(#[$meta:meta])* $variant:ident($record:ident) = $key:literal, written $written:expr;)*) => {
+    ($(
+        $(#[$meta:meta])*
+        $variant:ident($record:ident) = $key:literal, written $written:expr;
+    )*) => {
         /// One record of the metadata log.
         #[derive(Clone, PartialEq, Debug)]
         pub enum MetadataRecord {
@@ -124,7 +130,7 @@ records! {
     /// A block of producer ids was handed out.
     ProducerIds(ProducerIdsRecord) = 15, written |_| 0;
     /// Something of a broker's registration changed.
-    BrokerRegistrationChange(BrokerRegistrationChangeRecord) = 17, written registration_change_version;
+    BrokerRegistrationChange(BrokerRegistrationChangeRecord) = 17, written change_version;
     /// Nothing; controllers write it to keep the log moving.
     NoOp(NoOpRecord) = 20, written |_| 0;
     /// A metadata transaction begins.
@@ -202,7 +208,7 @@ fn partition_version(level: MetadataVersion) -> i16 {
     }
 }
 
-fn registration_change_version(level: MetadataVersion) -> i16 {
+fn change_version(level: MetadataVersion) -> i16 {
     match level {
         MetadataVersion(30..) => 3,
         MetadataVersion(17..) => 2,

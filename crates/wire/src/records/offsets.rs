@@ -1,8 +1,9 @@
 //! Keys and values of `__consumer_offsets`.
 //!
-//! A key is its type (16 bits) and the plain form of its schema; a value is its version (16 bits) and the schema; a null
-//! value is a tombstone. Compaction works on the bytes of keys, so the two kinds of offset keys stay apart although they
-//! mean the same. Types that are not served (the new group protocols) decode to [`Key::Other`] and are to be left alone.
+//! A key is its type (16 bits) and the plain form of its schema; a value is its version (16 bits)
+//! and the schema; a null value is a tombstone. Compaction works on the bytes of keys, so the two
+//! kinds of offset keys stay apart although they mean the same. Types that are not served (the new
+//! group protocols) decode to [`Key::Other`] and are to be left alone.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -128,13 +129,15 @@ impl GroupMetadataKey {
 }
 
 impl OffsetCommitValue {
-    /// The value's bytes, in the version that Kafka 4.3 writes: 4, or 1 when the offset has an expiry of its own.
+    /// The value's bytes, in the version that Kafka 4.3 writes: 4, or 1 when the offset has an
+    /// expiry of its own.
     pub fn encode(&self) -> Bytes {
         let version = if self.expire_timestamp == -1 { 4 } else { 1 };
         encode(version, self, Self::form(version))
     }
 
-    /// Reads a value of any version (of [`Key::LegacyOffsetCommit`] too: its only version has the layout of 0).
+    /// Reads a value of any version (of [`Key::LegacyOffsetCommit`] too: its only version has the
+    /// layout of 0).
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         decode(OFFSET_COMMIT, bytes, &Self::VERSIONS, Self::form)
     }

@@ -1,5 +1,5 @@
-//! The `schema!` language: one table per record, from which the struct, its default and both directions of the codec
-//! come.
+//! The `schema!` language: one table per record, from which the struct, its default and both
+//! directions of the codec come.
 //!
 //! ```text
 //! schema! {
@@ -20,7 +20,8 @@ macro_rules! schema {
         $name:ident, versions $low:literal ..= $high:literal, flexible $flexible:literal .. {
             $(
                 $(#[$field_meta:meta])*
-                $field:ident : $type:ty = $default:expr, in $from:literal ..= $to:literal $(, tag $tag:literal)? ;
+                $field:ident : $type:ty = $default:expr,
+                    in $from:literal ..= $to:literal $(, tag $tag:literal)? ;
             )*
         }
     )*) => {$(

@@ -1,4 +1,5 @@
-//! The schemas of the metadata records, as in Kafka 4.3 (`metadata.version` 30). Every version is compact.
+//! The schemas of the metadata records, as in Kafka 4.3 (`metadata.version` 30). Every version is
+//! compact.
 
 use uuid::Uuid;
 

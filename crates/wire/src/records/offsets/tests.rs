@@ -1,4 +1,5 @@
-//! What Kafka 4.3 wrote for a console consumer that joined, committed and left; and round trips of any value.
+//! What Kafka 4.3 wrote for a console consumer that joined, committed and left; and round trips of
+//! any value.
 
 use proptest::prelude::*;
 

@@ -13,9 +13,11 @@ mod check;
 mod sources;
 mod table;
 
+use std::sync::Arc;
+
 use storage::options::{Durability, LogOptions};
 
-use crate::image::Image;
+use crate::image::{Image, ResourceType};
 use crate::options::BrokerOptions;
 
 pub(crate) use broker_settings::BrokerSettings;
@@ -44,6 +46,35 @@ pub struct TopicConfig {
     /// `durability`: what an acknowledgement by all replicas means on this node.
     pub durability: Durability,
     log: LogOptions,
+}
+
+/// Resolves the settings of many topics: what they have in common is looked up once.
+pub struct TopicConfigs<'a> {
+    image: &'a Image,
+    options: &'a BrokerOptions,
+    /// The settings of a topic that says nothing itself.
+    default: Arc<TopicConfig>,
+}
+
+impl<'a> TopicConfigs<'a> {
+    /// Looks up what topics have in common.
+    pub fn new(image: &'a Image, options: &'a BrokerOptions) -> Self {
+        // No topic has the empty name.
+        let default = Arc::new(TopicConfig::resolve(image, options, ""));
+        Self {
+            image,
+            options,
+            default,
+        }
+    }
+
+    /// The settings of `topic`; shared by all topics that say nothing themselves.
+    pub fn of(&self, topic: &str) -> Arc<TopicConfig> {
+        match self.image.settings(ResourceType::TOPIC, topic) {
+            None => Arc::clone(&self.default),
+            Some(_) => Arc::new(TopicConfig::resolve(self.image, self.options, topic)),
+        }
+    }
 }
 
 impl TopicConfig {

@@ -28,15 +28,19 @@ pub(crate) fn invalid(name: &str) -> Option<String> {
     Some(format!("Topic name is invalid: {reason}"))
 }
 
-/// An existing topic whose name differs from `name` only in dots and underscores: their metrics
-/// would have one name.
+/// An existing topic whose name differs from `name` only in dots and underscores: their metrics would
+/// have one name.
 pub(crate) fn colliding<'a>(image: &'a Image, name: &str) -> Option<&'a str> {
     if !name.contains(['.', '_']) {
         return None;
     }
-    let unified = name.replace('.', "_");
     let mut names = image.topics().map(|topic| topic.name.as_ref());
-    names.find(|existing| existing.contains(['.', '_']) && existing.replace('.', "_") == unified)
+    names.find(|existing| is_same_metric(existing, name))
+}
+
+fn is_same_metric(a: &str, b: &str) -> bool {
+    let unified = |c: u8| if c == b'.' { b'_' } else { c };
+    a.len() == b.len() && a.bytes().map(unified).eq(b.bytes().map(unified))
 }
 
 #[cfg(test)]

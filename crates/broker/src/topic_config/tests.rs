@@ -137,6 +137,29 @@ fn the_strongest_source_wins() {
 }
 
 #[test]
+fn topics_without_settings_of_their_own_share_one_set() {
+    let mut image = Image::empty();
+    set(&mut image, ResourceType::TOPIC, "t", "retention.ms", "40");
+    set(
+        &mut image,
+        ResourceType::BROKER,
+        "",
+        "log.segment.bytes",
+        "2000000",
+    );
+    let options = options();
+    let configs = TopicConfigs::new(&image, &options);
+    assert!(Arc::ptr_eq(&configs.of("a"), &configs.of("b")));
+    for topic in ["a", "t"] {
+        assert_eq!(
+            *configs.of(topic),
+            TopicConfig::resolve(&image, &options, topic)
+        );
+        assert_eq!(configs.of(topic).log_options().segment_bytes, 2_000_000);
+    }
+}
+
+#[test]
 fn settings_become_what_the_log_is_told() {
     let mut image = Image::empty();
     for (name, value) in [

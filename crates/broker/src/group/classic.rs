@@ -274,6 +274,6 @@ fn after(now: Now, ms: i32) -> Instant {
 }
 
 #[cfg(test)]
-//mod model_tests;
+mod model_tests;
 #[cfg(test)]
 mod tests;

@@ -126,6 +126,11 @@ impl Groups {
         self.by_id.get(id).filter(|group| group.exists())
     }
 
+    /// A group as readers of the log see it, also one that is about to go.
+    pub(super) fn recorded_group(&self, id: &StrBytes) -> Option<&Group> {
+        self.by_id.get(id)
+    }
+
     pub(super) fn machine(&mut self, id: &StrBytes) -> Option<&mut ClassicGroup> {
         let group = self.by_id.get_mut(id).filter(|group| group.exists())?;
         Some(&mut group.machine)

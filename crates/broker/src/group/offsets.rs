@@ -165,7 +165,7 @@ impl Groups {
         request: &OffsetFetchRequestGroup,
         latest: bool,
     ) -> OffsetFetchResponseGroup {
-        let group = self.existing_group(&request.group_id);
+        let group = self.recorded_group(&request.group_id);
         let find = |topic: &StrBytes, partition: i32| {
             let offset = group?.offsets.get(topic)?.get(&partition)?;
             if latest {

@@ -124,7 +124,8 @@ impl ClassicGroup {
             (Then::Replaced(replacement), outcome) => {
                 self.replaced(*replacement, outcome, now, &mut effects);
             }
-            (Then::Created, Err(error)) => return self.abandon(error),
+            // A group that has gone on has written, or will write, more than that it was created.
+            (Then::Created, Err(error)) if self.generation == 0 => return self.abandon(error),
             (Then::Created | Then::Emptied, _) => {}
         }
         effects

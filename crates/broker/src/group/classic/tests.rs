@@ -105,7 +105,7 @@ impl Bench {
         self.now.wall_ms += i64::try_from(ms).unwrap();
     }
 
-    fn leave(&mut self, id: &str, instance: Option<&str>) -> Option<ErrorCode> {
+    pub(super) fn leave(&mut self, id: &str, instance: Option<&str>) -> Option<ErrorCode> {
         let leaver = Leaver {
             member_id: text(id),
             instance_id: instance.map(text),

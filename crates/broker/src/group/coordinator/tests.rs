@@ -1,1 +1,537 @@
-//! later
+//! The shell around the groups: waiting, appending in order, loading, going away, time.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use platform::runtime::run_simulated;
+use platform::sim::SimPlatform;
+use platform::task;
+use platform::{Platform, sync::oneshot};
+use wire::messages::join_group_request::JoinGroupRequestProtocol;
+use wire::messages::leave_group_request::MemberIdentity;
+use wire::messages::offset_commit_request::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use wire::messages::sync_group_request::SyncGroupRequestAssignment;
+use wire::messages::{
+    GroupId, HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
+    ListGroupsRequest, OffsetCommitRequest, SyncGroupRequest, SyncGroupResponse, TopicName,
+};
+use wire::protocol::StrBytes;
+use wire::types::{ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, Uuid};
+
+use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Written};
+use crate::group::records::{GroupRecord, RawRecord};
+use crate::group::{Client, Topics, partition_for};
+use crate::handler;
+use crate::options::GroupOptions;
+
+type Pending = (Vec<RawRecord>, oneshot::Sender<Result<(), ErrorCode>>);
+
+/// A log whose appends end when the test says so.
+#[derive(Default)]
+struct Ledger {
+    records: RefCell<Vec<RawRecord>>,
+    pending: RefCell<Vec<Pending>>,
+    held: std::cell::Cell<bool>,
+    gone: std::cell::Cell<bool>,
+}
+
+#[derive(Clone, Default)]
+struct TestLog(Rc<Ledger>);
+
+impl OffsetsLog for TestLog {
+    fn partition_count(&self) -> Option<i32> {
+        Some(4)
+    }
+
+    fn owns(&self, _: i32) -> bool {
+        !self.0.gone.get()
+    }
+
+    async fn append(&self, _: i32, records: Vec<RawRecord>, _: i64) -> Result<(), ErrorCode> {
+        if !self.0.held.get() {
+            self.0.records.borrow_mut().extend(records);
+            return Ok(());
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.0.pending.borrow_mut().push((records, sender));
+        receiver
+            .await
+            .unwrap_or(Err(ErrorCode::NotLeaderOrFollower))
+    }
+}
+
+impl TestLog {
+    /// Ends the only append in flight and returns how many records it had.
+    async fn end(&self, result: Result<(), ErrorCode>) -> usize {
+        let mut pending = self.0.pending.borrow_mut().split_off(0);
+        assert_eq!(pending.len(), 1, "one append in flight");
+        let (records, sender) = pending.remove(0);
+        let count = records.len();
+        if result.is_ok() {
+            self.0.records.borrow_mut().extend(records);
+        }
+        sender.send(result).unwrap();
+        settle().await;
+        count
+    }
+}
+
+/// Lets every task run as far as it can.
+async fn settle() {
+    for _ in 0..20 {
+        task::yield_now().await;
+    }
+}
+
+struct AnyTopic;
+
+impl Topics for AnyTopic {
+    fn topic_id(&self, _: &str) -> Option<TopicId> {
+        Some(TopicId(Uuid::from_u128(7)))
+    }
+
+    fn has_partition(&self, _: &str, _: i32) -> bool {
+        true
+    }
+}
+
+type Coordinator = Rc<GroupCoordinator<SimPlatform, TestLog>>;
+
+fn options() -> GroupOptions {
+    GroupOptions {
+        offsets_partitions: 4,
+        offsets_segment_bytes: 1 << 20,
+        offset_metadata_bytes_max: 4096,
+        offsets_retention: Duration::from_hours(1),
+        offsets_retention_check: Duration::from_mins(10),
+        offset_commit_timeout: Duration::from_secs(5),
+        session_timeout_min: Duration::from_secs(6),
+        session_timeout_max: Duration::from_mins(30),
+        initial_rebalance_delay: Duration::from_secs(3),
+        members_max: 100,
+    }
+}
+
+/// A coordinator with all partitions loaded from nothing.
+fn coordinator(log: &TestLog) -> Coordinator {
+    let coordinator = GroupCoordinator::new(SimPlatform::new(1), options(), log.clone());
+    for partition in 0..4 {
+        coordinator.begin_load(partition);
+        coordinator.finish_load(partition, LeaderEpoch(0));
+    }
+    coordinator
+}
+
+fn simulate<F: Future<Output = ()>>(test: F) {
+    run_simulated(test).unwrap();
+}
+
+fn text(text: &str) -> StrBytes {
+    StrBytes::from_string(text.to_owned())
+}
+
+fn group(name: &str) -> GroupId {
+    GroupId(text(name))
+}
+
+async fn join(coordinator: &Coordinator, name: &str, id: &str, version: i16) -> JoinGroupResponse {
+    let protocol = JoinGroupRequestProtocol::default()
+        .with_name(text("range"))
+        .with_metadata(Bytes::from_static(b"\0\0\0\0\0\0"));
+    let request = JoinGroupRequest::default()
+        .with_group_id(group(name))
+        .with_session_timeout_ms(10_000)
+        .with_rebalance_timeout_ms(30_000)
+        .with_member_id(text(id))
+        .with_protocol_type(text("consumer"))
+        .with_protocols(vec![protocol]);
+    let client = Client {
+        id: text("client"),
+        host: text("/127.0.0.1"),
+    };
+    handler::join_group::handle(coordinator, request, version, &client).await
+}
+
+async fn sync(
+    coordinator: &Coordinator,
+    name: &str,
+    joined: &JoinGroupResponse,
+) -> SyncGroupResponse {
+    let assignments = joined.members.iter().map(|member| {
+        SyncGroupRequestAssignment::default()
+            .with_member_id(member.member_id.clone())
+            .with_assignment(Bytes::from(member.member_id.to_string()))
+    });
+    let request = SyncGroupRequest::default()
+        .with_group_id(group(name))
+        .with_generation_id(joined.generation_id)
+        .with_member_id(joined.member_id.clone())
+        .with_assignments(assignments.collect());
+    handler::sync_group::handle(coordinator, request, 3).await
+}
+
+fn beat(coordinator: &Coordinator, name: &str, joined: &JoinGroupResponse) -> i16 {
+    let request = HeartbeatRequest::default()
+        .with_group_id(group(name))
+        .with_generation_id(joined.generation_id)
+        .with_member_id(joined.member_id.clone());
+    handler::heartbeat::handle(coordinator, &request).error_code
+}
+
+async fn commit(coordinator: &Coordinator, name: &str, offset: i64) -> i16 {
+    let partition = OffsetCommitRequestPartition::default().with_committed_offset(offset);
+    let topic = OffsetCommitRequestTopic::default()
+        .with_name(TopicName(text("t")))
+        .with_partitions(vec![partition]);
+    let request = OffsetCommitRequest::default()
+        .with_group_id(group(name))
+        .with_generation_id_or_member_epoch(-1)
+        .with_topics(vec![topic]);
+    let answer = handler::offset_commit::handle(coordinator, &request, 8, &AnyTopic).await;
+    answer.topics[0].partitions[0].error_code
+}
+
+async fn fetched(coordinator: &Coordinator, name: &str, stable: bool) -> Option<i64> {
+    let request = OffsetFetchRequestGroup::default()
+        .with_group_id(group(name))
+        .with_topics(None);
+    let answer = handler::offset_fetch::handle_group(coordinator, &request, stable).await;
+    assert_eq!(answer.error_code, 0);
+    let topic = answer.topics.first()?;
+    Some(topic.partitions[0].committed_offset)
+}
+
+fn code(error: ErrorCode) -> i16 {
+    error.code()
+}
+
+#[test]
+fn two_members_join_share_and_one_dies() {
+    simulate(async {
+        let coordinator = coordinator(&TestLog::default());
+        let first = join(&coordinator, "g", "", 9).await;
+        assert_eq!(first.error_code, code(ErrorCode::MemberIdRequired));
+        let id = first.member_id.to_string();
+        assert!(id.starts_with("client-") && id.len() == 43, "{id}");
+        let other = {
+            let coordinator = Rc::clone(&coordinator);
+            task::spawn(async move { join(&coordinator, "g", "", 3).await })
+        };
+        let leader = join(&coordinator, "g", &id, 9).await;
+        let follower = other.await.unwrap();
+        assert_eq!((leader.error_code, follower.error_code), (0, 0));
+        let (leader, follower) = if leader.members.is_empty() {
+            (follower, leader)
+        } else {
+            (leader, follower)
+        };
+        assert_eq!(leader.members.len(), 2);
+        let waiting = {
+            let (coordinator, follower) = (Rc::clone(&coordinator), follower.clone());
+            task::spawn(async move { sync(&coordinator, "g", &follower).await })
+        };
+        let mine = sync(&coordinator, "g", &leader).await;
+        assert_eq!(mine.assignment, leader.member_id.as_bytes());
+        assert_eq!(
+            waiting.await.unwrap().assignment,
+            follower.member_id.as_bytes()
+        );
+        // The follower falls silent.
+        for _ in 0..4 {
+            coordinator
+                .platform
+                .clock()
+                .sleep(Duration::from_secs(4))
+                .await;
+            let _ = beat(&coordinator, "g", &leader);
+        }
+        assert_eq!(
+            beat(&coordinator, "g", &leader),
+            code(ErrorCode::RebalanceInProgress)
+        );
+        assert_eq!(
+            beat(&coordinator, "g", &follower),
+            code(ErrorCode::UnknownMemberId)
+        );
+        let alone = join(&coordinator, "g", &leader.member_id, 9).await;
+        assert_eq!(
+            (alone.error_code, alone.generation_id, alone.members.len()),
+            (0, 2, 1)
+        );
+    });
+}
+
+#[test]
+fn requests_are_checked_before_a_group_is_asked() {
+    simulate(async {
+        let coordinator = coordinator(&TestLog::default());
+        assert_eq!(
+            join(&coordinator, "", "", 9).await.error_code,
+            code(ErrorCode::InvalidGroupId)
+        );
+        let client = Client {
+            id: text("c"),
+            host: text("/::1"),
+        };
+        let request = JoinGroupRequest::default()
+            .with_group_id(group("g"))
+            .with_session_timeout_ms(5_999);
+        let answer = handler::join_group::handle(&coordinator, request, 5, &client).await;
+        assert_eq!(answer.error_code, code(ErrorCode::InvalidSessionTimeout));
+        // Old clients cannot read a null name.
+        assert_eq!(answer.protocol_name.as_deref(), Some(""));
+        let leave = LeaveGroupRequest::default()
+            .with_group_id(group("g"))
+            .with_members(vec![MemberIdentity::default().with_member_id(text("x"))]);
+        let answer = handler::leave_group::handle(&coordinator, &leave, 3);
+        assert_eq!(
+            answer.members[0].error_code,
+            code(ErrorCode::UnknownMemberId)
+        );
+        let answer = handler::leave_group::handle(&coordinator, &leave, 2);
+        assert_eq!(answer.error_code, code(ErrorCode::UnknownMemberId));
+        assert!(answer.members.is_empty());
+    });
+}
+
+#[test]
+fn commits_are_answered_when_they_are_in_the_log_and_gathered_meanwhile() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        log.0.held.set(true);
+        let spawn = |offset| {
+            let coordinator = Rc::clone(&coordinator);
+            task::spawn(async move { commit(&coordinator, "g", offset).await })
+        };
+        let first = spawn(1);
+        settle().await;
+        let others = [spawn(2), spawn(3)];
+        settle().await;
+        assert_eq!(fetched(&coordinator, "g", false).await, None);
+        let stable = {
+            let coordinator = Rc::clone(&coordinator);
+            task::spawn(async move { fetched(&coordinator, "g", true).await })
+        };
+        settle().await;
+        assert_eq!(log.end(Ok(())).await, 1);
+        assert_eq!(first.await.unwrap(), 0);
+        assert_eq!(fetched(&coordinator, "g", false).await, Some(1));
+        assert!(!stable.is_finished());
+        assert_eq!(log.end(Ok(())).await, 2);
+        for other in others {
+            assert_eq!(other.await.unwrap(), 0);
+        }
+        assert_eq!(stable.await.unwrap(), Some(3));
+    });
+}
+
+#[test]
+fn a_failed_append_is_told_in_words_that_clients_understand() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        commit(&coordinator, "g", 1).await;
+        log.0.held.set(true);
+        for (error, told, after) in [
+            (ErrorCode::KafkaStorageError, ErrorCode::NotCoordinator, 1),
+            (ErrorCode::MessageTooLarge, ErrorCode::UnknownServerError, 1),
+            // In the log, only not known to be committed: it counts.
+            (
+                ErrorCode::RequestTimedOut,
+                ErrorCode::CoordinatorNotAvailable,
+                9,
+            ),
+        ] {
+            let asked = {
+                let coordinator = Rc::clone(&coordinator);
+                task::spawn(async move { commit(&coordinator, "g", 9).await })
+            };
+            settle().await;
+            log.end(Err(error)).await;
+            assert_eq!(asked.await.unwrap(), code(told));
+            assert_eq!(fetched(&coordinator, "g", false).await, Some(after));
+        }
+    });
+}
+
+#[test]
+fn a_partition_that_is_loaded_or_elsewhere_says_so() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        let partition = partition_for("g", 4);
+        coordinator.begin_load(partition);
+        let loading = code(ErrorCode::CoordinatorLoadInProgress);
+        assert_eq!(commit(&coordinator, "g", 1).await, loading);
+        assert_eq!(join(&coordinator, "g", "", 9).await.error_code, loading);
+        // A member is not to panic over that.
+        assert_eq!(beat(&coordinator, "g", &JoinGroupResponse::default()), 0);
+        let list = handler::list_groups::handle(&coordinator, &ListGroupsRequest::default());
+        assert_eq!(list.error_code, loading);
+        coordinator.unload(partition);
+        assert_eq!(
+            commit(&coordinator, "g", 1).await,
+            code(ErrorCode::NotCoordinator)
+        );
+        coordinator.begin_load(partition);
+        coordinator.finish_load(partition, LeaderEpoch(1));
+        assert_eq!(commit(&coordinator, "g", 1).await, 0);
+        log.0.gone.set(true);
+        assert_eq!(
+            commit(&coordinator, "g", 1).await,
+            code(ErrorCode::NotCoordinator)
+        );
+    });
+}
+
+#[test]
+fn who_waits_when_the_partition_goes_is_told() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        log.0.held.set(true);
+        let waiting = {
+            let coordinator = Rc::clone(&coordinator);
+            task::spawn(async move { join(&coordinator, "g", "", 3).await.error_code })
+        };
+        let queued = {
+            let coordinator = Rc::clone(&coordinator);
+            task::spawn(async move {
+                settle().await;
+                commit(&coordinator, "h", 1).await
+            })
+        };
+        settle().await;
+        for partition in 0..4 {
+            coordinator.unload(partition);
+        }
+        let mut pending = log.0.pending.borrow_mut().split_off(0);
+        pending.drain(..).for_each(|(_, sender)| drop(sender));
+        let not_here = code(ErrorCode::NotCoordinator);
+        assert_eq!(waiting.await.unwrap(), not_here);
+        assert_eq!(queued.await.unwrap(), not_here);
+    });
+}
+
+#[test]
+fn a_restart_finds_groups_and_offsets_and_members_have_a_session_to_be_heard() {
+    simulate(async {
+        let log = TestLog::default();
+        let before = coordinator(&log);
+        let joined = join(&before, "g", "", 3).await;
+        sync(&before, "g", &joined).await;
+        commit(&before, "simple", 42).await;
+        let after = GroupCoordinator::new(SimPlatform::new(2), options(), log.clone());
+        for partition in 0..4 {
+            after.begin_load(partition);
+        }
+        for (at, (key, value)) in log.0.records.borrow().iter().enumerate() {
+            let group = GroupRecord::decode(key, value.as_deref()).unwrap().unwrap();
+            let partition = partition_for(group.group(), 4);
+            let offset = Offset(i64::try_from(at).unwrap());
+            after.replay(partition, key, value.as_ref(), offset, TimestampMs(0));
+        }
+        for partition in 0..4 {
+            after.finish_load(partition, LeaderEpoch(1));
+        }
+        assert_eq!(fetched(&after, "simple", false).await, Some(42));
+        assert_eq!(beat(&after, "g", &joined), 0);
+        assert_eq!(
+            sync(&after, "g", &joined).await.assignment,
+            joined.member_id.as_bytes()
+        );
+        after.platform.clock().sleep(Duration::from_secs(11)).await;
+        assert_eq!(beat(&after, "g", &joined), code(ErrorCode::UnknownMemberId));
+    });
+}
+
+#[test]
+fn a_log_that_cannot_be_read_is_not_served() {
+    simulate(async {
+        let coordinator = coordinator(&TestLog::default());
+        let partition = partition_for("g", 4);
+        coordinator.begin_load(partition);
+        let replay = |key: &'static [u8]| {
+            let key = Bytes::from_static(key);
+            coordinator.replay(partition, &key, None, Offset(0), TimestampMs(0));
+        };
+        // A type of record that we do not know is nothing to worry about.
+        replay(b"\x00\x63");
+        coordinator.finish_load(partition, LeaderEpoch(0));
+        assert_eq!(commit(&coordinator, "g", 1).await, 0);
+        coordinator.begin_load(partition);
+        replay(b"\x00\x01\x00\x05");
+        coordinator.finish_load(partition, LeaderEpoch(0));
+        assert_eq!(
+            commit(&coordinator, "g", 1).await,
+            code(ErrorCode::NotCoordinator)
+        );
+    });
+}
+
+#[test]
+fn offsets_of_a_transaction_do_not_hide_later_ones() {
+    simulate(async {
+        let log = TestLog::default();
+        let writer = coordinator(&log);
+        for offset in [1, 2] {
+            commit(&writer, "g", offset).await;
+        }
+        let records = log.0.records.borrow().clone();
+        let written = |index: usize| Written {
+            key: records[index].0.clone(),
+            value: records[index].1.clone(),
+            offset: Offset(i64::try_from(index).unwrap()),
+            timestamp: TimestampMs(0),
+        };
+        let reader = coordinator(&TestLog::default());
+        let partition = partition_for("g", 4);
+        reader.begin_load(partition);
+        let replay = |one: &Written| {
+            reader.replay(
+                partition,
+                &one.key,
+                one.value.as_ref(),
+                one.offset,
+                one.timestamp,
+            );
+        };
+        let mut open = OpenTransactions::default();
+        open.add(ProducerId(5), written(0));
+        replay(&written(1));
+        open.end(ProducerId(5)).iter().for_each(replay);
+        assert!(open.end(ProducerId(5)).is_empty());
+        reader.finish_load(partition, LeaderEpoch(0));
+        assert_eq!(fetched(&reader, "g", false).await, Some(2));
+    });
+}
+
+#[test]
+fn forgotten_groups_go_after_their_retention() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        commit(&coordinator, "g", 1).await;
+        let clock = coordinator.platform.clock().clone();
+        clock.sleep(Duration::from_mins(55)).await;
+        assert_eq!(fetched(&coordinator, "g", false).await, Some(1));
+        clock.sleep(Duration::from_mins(20)).await;
+        assert_eq!(fetched(&coordinator, "g", false).await, None);
+        let list = handler::list_groups::handle(&coordinator, &ListGroupsRequest::default());
+        assert!(list.groups.is_empty());
+        let tombstones = log
+            .0
+            .records
+            .borrow()
+            .iter()
+            .filter(|(_, value)| value.is_none())
+            .count();
+        assert_eq!(tombstones, 2);
+    });
+}

@@ -18,7 +18,7 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use super::{Append, Groups, GroupsOptions, Outcome};
-use crate::group::classic::{Join, Leaver, Limits, Reply, State, Sync, Token};
+use crate::group::classic::{ClassicGroup, Join, Leaver, Limits, Reply, State, Sync, Token};
 use crate::group::records::{GroupRecord, RawRecord};
 use crate::group::{Now, Topics};
 
@@ -490,9 +490,9 @@ fn offsets_expire_when_the_group_has_been_empty_for_long() {
     bench.now.wall_ms += 1;
     let expired = bench.groups.expire_offsets(bench.now);
     assert_eq!(expired.iter().map(Vec::len).collect::<Vec<_>>(), [2]);
-    expired
-        .into_iter()
-        .for_each(|records| bench.records(records));
+    for records in expired {
+        bench.records(records);
+    }
     bench.settle_all();
     assert_eq!(bench.groups.iter().count(), 0);
 }
@@ -508,9 +508,9 @@ fn a_retention_that_the_client_asked_for_counts_from_the_commit() {
     bench.now.wall_ms += 10;
     let expired = bench.groups.expire_offsets(bench.now);
     assert_eq!(expired.iter().map(Vec::len).collect::<Vec<_>>(), [1]);
-    expired
-        .into_iter()
-        .for_each(|records| bench.records(records));
+    for records in expired {
+        bench.records(records);
+    }
     bench.settle_all();
     assert_eq!(
         bench.committed("g").into_keys().collect::<Vec<_>>(),
@@ -601,10 +601,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn run(bench: &mut Bench, step: Step) {
+fn run(bench: &mut Bench, step: &Step) {
     let name = |group: u8| format!("g{group}");
     let id = |member: u8| format!("m{member}");
-    match step {
+    match *step {
         Step::Commit {
             group,
             partition,
@@ -614,7 +614,7 @@ fn run(bench: &mut Bench, step: Step) {
             let generation = bench
                 .groups
                 .get(&text(&name(group)))
-                .map(|one| one.generation());
+                .map(ClassicGroup::generation);
             let member = bench
                 .groups
                 .get(&text(&name(group)))
@@ -641,7 +641,7 @@ fn run(bench: &mut Bench, step: Step) {
             let generation = bench
                 .groups
                 .get(&text(&name(group)))
-                .map_or(0, |one| one.generation());
+                .map_or(0, ClassicGroup::generation);
             bench.sync(&name(group), &id(member), generation);
         }
         Step::Leave { group, member } => bench.leave(&name(group), &id(member)),
@@ -668,7 +668,7 @@ proptest! {
     fn what_is_reloaded_is_what_was_there(steps in prop::collection::vec(step(), 1..80)) {
         let mut bench = Bench::new();
         for step in steps {
-            run(&mut bench, step);
+            run(&mut bench, &step);
             let reloaded = bench.reloaded();
             for group in ["g0", "g1", "g2"] {
                 prop_assert_eq!(bench.committed(group), all_offsets(&reloaded, group));
@@ -677,7 +677,7 @@ proptest! {
         bench.settle_all();
         let reloaded = bench.reloaded();
         let ids = |groups: &Groups| groups.iter().map(|(id, _)| id.to_string()).collect::<Vec<_>>();
-        let unwritten = |group: &crate::group::classic::ClassicGroup| {
+        let unwritten = |group: &ClassicGroup| {
             matches!(group.state(), State::PreparingRebalance | State::CompletingRebalance)
         };
         for (id, group) in bench.groups.iter().filter(|(_, group)| !unwritten(group)) {
@@ -688,7 +688,7 @@ proptest! {
                 return Err(TestCaseError::fail(format!("{id:?} is lost")));
             };
             prop_assert_eq!(again.state(), group.state());
-            let members = |group: &crate::group::classic::ClassicGroup| {
+            let members = |group: &ClassicGroup| {
                 group.members().map(|(id, member)| (id.clone(), member.assignment.clone())).collect::<Vec<_>>()
             };
             prop_assert_eq!(members(again), members(group));

@@ -5,6 +5,7 @@
 //! `budget`, their buffers from `buffers`. It knows nothing of what is in a frame, save the two
 //! numbers at its front that metrics are labelled with.
 
+mod bell;
 mod budget;
 mod buffers;
 mod conversation;

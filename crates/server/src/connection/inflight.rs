@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use tokio::time::Instant;
 
+use super::bell::Bell;
 use super::budget::Taken;
 use super::service::{Called, Reply};
 use crate::metrics::RequestKind;
@@ -34,6 +35,7 @@ pub(super) struct Answered {
 pub(super) struct Inflight<F> {
     slots: VecDeque<Slot<F>>,
     bytes: usize,
+    bell: Bell,
 }
 
 struct Slot<F> {
@@ -55,6 +57,7 @@ impl<F: Future<Output = Reply>> Inflight<F> {
         Self {
             slots: VecDeque::new(),
             bytes: 0,
+            bell: Bell::new(),
         }
     }
 
@@ -73,7 +76,7 @@ impl<F: Future<Output = Reply>> Inflight<F> {
     }
 
     /// Begins a request: its future is polled for the first time, here and now.
-    pub(super) fn begin(&mut self, cx: &mut Context<'_>, request: Request<F>) {
+    pub(super) fn begin(&mut self, cx: &Context<'_>, request: Request<F>) {
         let Request {
             called,
             kind,
@@ -82,7 +85,8 @@ impl<F: Future<Output = Reply>> Inflight<F> {
             since,
         } = request;
         let mut work = Work::Running(Box::pin(called.future));
-        work.poll(cx);
+        self.bell.hang(cx);
+        work.poll(&mut Context::from_waker(self.bell.waker()));
         self.bytes += bytes;
         let overlaps = called.overlaps;
         self.slots.push_back(Slot {
@@ -95,10 +99,15 @@ impl<F: Future<Output = Reply>> Inflight<F> {
         });
     }
 
-    /// Polls everything that is still running.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) {
+    /// Polls what is still running, if any of it asked for that.
+    pub(super) fn poll(&mut self, cx: &Context<'_>) {
+        self.bell.hang(cx);
+        if !self.bell.was_rung() {
+            return;
+        }
+        let mut cx = Context::from_waker(self.bell.waker());
         for slot in &mut self.slots {
-            slot.work.poll(cx);
+            slot.work.poll(&mut cx);
         }
     }
 

@@ -1,26 +1,52 @@
-//! Request handlers, one file per API key.
+//! One file per API key: what a request does, told once from top to bottom.
 //!
-//! A handler tells the story of its request: it reads an immutable image, asks partitions or the
-//! controller, and gives the response. Those that change metadata are pure: they return the records
-//! to write with the response to send once they are durable ([`crate::controller::Outcome`]).
+//! Handlers decide with what the shard knows (an immutable image, its own partitions), send work to the shards that own
+//! other partitions, and answer every part of the request with a code of its own. Those that change metadata are pure:
+//! they return the records to write with the response to send once they are durable ([`crate::controller::Outcome`]).
+//! They know no frames: decoding and encoding are `dispatch`'s.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use wire::protocol::StrBytes;
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Name of the listener the client came by: it decides which endpoint it is told.
+    pub listener: Arc<str>,
+    /// The client's address.
+    pub peer: IpAddr,
+    /// What the client calls itself.
+    pub client_id: StrBytes,
+}
 
 pub(crate) mod alter_configs;
+pub(crate) mod api_versions;
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
 pub(crate) mod delete_groups;
+pub(crate) mod delete_records;
 pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
 pub(crate) mod describe_configs;
 pub(crate) mod describe_groups;
+pub(crate) mod describe_log_dirs;
+pub(crate) mod describe_producers;
 pub(crate) mod describe_topic_partitions;
+pub(crate) mod fetch;
 pub(crate) mod find_coordinator;
 pub(crate) mod heartbeat;
 pub(crate) mod incremental_alter_configs;
+pub(crate) mod init_producer_id;
 pub(crate) mod join_group;
 pub(crate) mod leave_group;
 pub(crate) mod list_groups;
+pub(crate) mod list_offsets;
 pub(crate) mod metadata;
 pub(crate) mod offset_commit;
 pub(crate) mod offset_delete;
 pub(crate) mod offset_fetch;
+pub(crate) mod offset_for_leader_epoch;
+pub(crate) mod produce;
 pub(crate) mod sync_group;

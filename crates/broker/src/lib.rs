@@ -1,16 +1,37 @@
 //! Kafka semantics: partitions and their watermarks, request handlers, groups, metadata.
 //!
-//! One `Broker` lives on each shard (a thread with its own executor) and owns the partitions that hash to it; inside
-//! a shard there are no locks, between shards there are messages.
+//! One [`Broker`] lives on each shard (a thread with its own executor) and owns the partitions that hash to it; inside
+//! a shard there are no locks, between shards there are messages ([`shards`]).
 //! Invariant: no sockets, no configuration files, no operating system: bytes of a request come in, a response goes out.
 
 #![warn(clippy::iter_over_hash_type)]
 
+mod broker;
+mod checkpoints;
 pub mod controller;
+pub mod dispatch;
+mod error;
+pub mod fetch_session;
+mod fetching;
 pub mod group;
-mod handler;
+pub mod handler;
+pub mod housekeeping;
 pub mod image;
+mod join;
+pub mod lifecycle;
+pub mod log_dirs;
+pub mod metrics;
+pub mod offsets_log;
 pub mod options;
+pub mod partition;
+mod partitions;
+mod producer_ids;
+mod purgatory;
+pub mod recovery;
+mod route;
+pub mod shards;
 pub mod topic_config;
 
+pub use broker::{Broker, CONTROLLER_SHARD, Shared};
 pub use image::OFFSETS_TOPIC;
+pub use shards::{ShardIndex, Shards};

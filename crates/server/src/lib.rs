@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod admission;
+pub mod assemble;
 pub mod cli;
 pub mod config;
 pub mod connection;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use server::assemble::BrokerAssembly;
 use server::cli::Cli;
 use server::config::{Settings, Warning};
 use server::logging;
@@ -20,5 +21,5 @@ fn serve(settings: Settings, warnings: Vec<Warning>) -> anyhow::Result<()> {
     for Warning { key, why, origin } in warnings {
         tracing::warn!(%key, %origin, "{why}");
     }
-    anyhow::bail!("the broker is not linked in yet")
+    server::serve::run(settings, |prepared| Ok(BrokerAssembly::new(prepared)))
 }

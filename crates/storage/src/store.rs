@@ -143,11 +143,19 @@ impl<P: Platform> Store<P> {
 
     /// What belongs into the checkpoint files of `dir`, for the logs of this shard.
     pub fn points(&self, dir: &Path) -> Vec<LogPoints> {
-        let logs = self.logs();
-        logs.iter()
+        // Closed logs too: what a clean stop leaves behind is what the next start wants to know.
+        let logs = self.shared.logs.borrow();
+        let open_or_closed = logs.iter().filter_map(Weak::upgrade);
+        open_or_closed
             .filter(|log| log.dir() == dir)
             .map(|log| log.points())
             .collect()
+    }
+
+    /// A log was deleted: it has nothing to say any more.
+    pub(crate) fn forget(&self, deleted: &Log<P>) {
+        let is_it = |log: &Weak<Log<P>>| std::ptr::eq(log.as_ptr(), deleted);
+        self.shared.logs.borrow_mut().retain(|log| !is_it(log));
     }
 
     /// Starts the task that honours `flush_ms`. Everything else is flushed when it is appended.

@@ -124,5 +124,18 @@ fn partition_of(
         .with_offline_replicas(ids(&state.offline_replicas(image, listener)))
 }
 
+/// The answer to a request that is refused as a whole: the protocol has codes for topics only.
+pub(crate) fn refuse(
+    request: &DescribeTopicPartitionsRequest,
+    code: ErrorCode,
+) -> DescribeTopicPartitionsResponse {
+    let topics = request.topics.iter().map(|topic| {
+        DescribeTopicPartitionsResponseTopic::default()
+            .with_name(Some(topic.name.clone()))
+            .with_error_code(code.code())
+    });
+    DescribeTopicPartitionsResponse::default().with_topics(topics.collect())
+}
+
 #[cfg(test)]
 mod tests;

@@ -82,6 +82,7 @@ impl<P: Platform> Log<P> {
             .map_err(|_| Error::Closed)?;
         let _permit = self.may_write().await?;
         *self.condition.borrow_mut() = Condition::Closed;
+        self.store.forget(self);
         self.note_closed();
         let disk = self.store.disk();
         let platform = &self.store.shared.platform;

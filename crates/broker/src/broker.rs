@@ -1,0 +1,171 @@
+//! One shard's broker: everything a request handler can reach without leaving the shard.
+//!
+//! Invariants: the image only moves forward; a partition is in `partitions` on exactly one shard; handlers never hold
+//! a borrow across an await.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use platform::Platform;
+use platform::sync::Semaphore;
+use storage::store::Store;
+use wire::types::{ErrorCode, TopicId};
+
+use crate::controller::Controller;
+use crate::fetch_session::FetchSessions;
+use crate::group::GroupCoordinator;
+use crate::image::Image;
+use crate::log_dirs::LogDirs;
+use crate::metrics::Metrics;
+use crate::offsets_log::PartitionOffsetsLog;
+use crate::options::BrokerOptions;
+use crate::partition::Partition;
+use crate::producer_ids::ProducerIds;
+use crate::recovery::Recovery;
+use crate::shards::{Inbox, Seat, ShardIndex, Shards};
+
+/// The shard that runs the controller.
+pub const CONTROLLER_SHARD: ShardIndex = 0;
+
+/// A partition that this shard should lead: led, or offline because its log could not be opened.
+pub(crate) type Slot<P> = Result<Rc<Partition<P>>, ErrorCode>;
+
+/// The groups of one shard.
+pub(crate) type Groups<P> = GroupCoordinator<P, PartitionOffsetsLog<P>>;
+
+/// What every shard of a process is given alike.
+#[derive(Clone)]
+pub struct Shared {
+    /// What the broker is told.
+    pub options: Arc<BrokerOptions>,
+    /// Log directories and what was found in them at start.
+    pub log_dirs: Arc<LogDirs>,
+    /// What it counts.
+    pub metrics: Metrics,
+    /// How far the start has come.
+    pub recovery: Recovery,
+}
+
+/// One shard's broker.
+pub struct Broker<P: Platform> {
+    /// The outside world.
+    pub platform: P,
+    /// What it was told at start.
+    pub options: Arc<BrokerOptions>,
+    /// The way to the other shards.
+    pub shards: Shards<P>,
+    /// The logs' shared parts: buffers, cache, flusher.
+    pub store: Store<P>,
+    /// What it counts.
+    pub metrics: Metrics,
+    /// Log directories and what was found in them at start.
+    pub log_dirs: Arc<LogDirs>,
+    /// How far the start has come.
+    pub recovery: Recovery,
+    /// The groups whose offsets partitions this shard leads.
+    pub(crate) groups: Rc<Groups<P>>,
+    pub(crate) sessions: RefCell<FetchSessions>,
+    pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
+    pub(crate) producer_ids: ProducerIds,
+    /// Held while checkpoint files are written.
+    pub(crate) checkpoint_turn: Semaphore,
+    /// Held while an image is applied.
+    pub(crate) image_turn: Semaphore,
+    /// What this shard last added to the partition gauges: partitions, of them led.
+    pub(crate) counted: Cell<(i64, i64)>,
+    image: RefCell<Arc<Image>>,
+    controller: OnceCell<Rc<Controller<P>>>,
+}
+
+impl<P: Platform> Broker<P> {
+    /// Takes a seat among the shards. The broker leads nothing until it is given an image.
+    pub fn seated(
+        platform: P,
+        seat: Seat<P>,
+        store: Store<P>,
+        shared: Shared,
+    ) -> (Rc<Self>, Inbox<P>) {
+        let Shared {
+            options,
+            log_dirs,
+            metrics,
+            recovery,
+        } = shared;
+        let (shards, inbox) = seat.take();
+        let broker = Rc::new_cyclic(|me| Self {
+            sessions: RefCell::new(FetchSessions::new(
+                options.fetch_sessions_max,
+                shards.me(),
+                shards.count(),
+            )),
+            groups: GroupCoordinator::new(
+                platform.clone(),
+                options.group.clone(),
+                PartitionOffsetsLog::new(me.clone()),
+            ),
+            partitions: RefCell::default(),
+            producer_ids: ProducerIds::default(),
+            checkpoint_turn: Semaphore::new(1),
+            image_turn: Semaphore::new(1),
+            counted: Cell::default(),
+            image: RefCell::new(Arc::new(Image::empty())),
+            controller: OnceCell::new(),
+            platform,
+            options,
+            shards,
+            store,
+            metrics,
+            log_dirs,
+            recovery,
+        });
+        broker.shards.seat(Rc::downgrade(&broker));
+        (broker, inbox)
+    }
+
+    /// The metadata as this shard knows it.
+    pub fn image(&self) -> Arc<Image> {
+        Arc::clone(&self.image.borrow())
+    }
+
+    pub(crate) fn publish(&self, image: Arc<Image>) {
+        *self.image.borrow_mut() = image;
+    }
+
+    /// The controller, on the shard that runs it.
+    pub(crate) fn controller(&self) -> Result<Rc<Controller<P>>, ErrorCode> {
+        self.controller
+            .get()
+            .cloned()
+            .ok_or(ErrorCode::NotController)
+    }
+
+    /// Makes this shard the one that runs the controller.
+    pub(crate) fn control(&self, controller: Rc<Controller<P>>) {
+        assert!(
+            self.controller.set(controller).is_ok(),
+            "a broker has one controller"
+        );
+    }
+
+    /// Creates topics that a client asked for, or that the broker needs, and that are missing.
+    pub(crate) async fn create_missing(&self, names: Vec<String>) {
+        let created = self.shards.call(CONTROLLER_SHARD, |broker| async move {
+            broker.controller()?.create_missing(&names).await
+        });
+        if let Some(Err(code)) = created.await {
+            tracing::warn!(?code, "cannot create missing topics");
+        }
+    }
+
+    /// The partitions this shard leads now.
+    pub(crate) fn led_partitions(&self) -> Vec<Rc<Partition<P>>> {
+        self.partitions
+            .borrow()
+            .values()
+            .flatten()
+            .cloned()
+            .collect()
+    }
+}

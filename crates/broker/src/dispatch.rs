@@ -1,0 +1,326 @@
+//! From a frame to its handler: one match over the API keys, and nothing else.
+//!
+//! Order: a [`Called`] that overlaps may be polled while earlier ones of its connection still wait; everything it does
+//! that has to keep the order of the connection it does in its first poll. Every other call runs alone.
+
+mod groups;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use platform::Platform;
+use wire::error::{DecodeError, EncodeError, FrameError};
+use wire::kafka::{self, Api, Request, RequestHeader, Response};
+use wire::protocol::Encodable;
+
+use crate::Broker;
+use crate::broker::CONTROLLER_SHARD;
+use crate::controller::{Controller, Rules};
+use crate::handler::{self, Context};
+
+/// Most memory that a request without records may take once it is decoded.
+const DECODED_BYTES_MAX: usize = 64 << 20;
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub enum Reply {
+    /// An answer.
+    Send(Response),
+    /// The client wants no answer.
+    Nothing,
+    /// The bytes were no request that we can answer, or our answer has no bytes: the connection must end.
+    Close(CloseReason),
+}
+
+/// Why a connection must end.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    /// The frame has no header that we serve.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The body does not decode.
+    #[error("{api} version {version} from client {client:?}: {source}")]
+    Body {
+        /// Name of the API.
+        api: &'static str,
+        /// Its version.
+        version: i16,
+        /// What the client calls itself.
+        client: String,
+        /// What is wrong.
+        source: DecodeError,
+    },
+    /// The answer cannot be encoded: a fault of ours.
+    #[error(transparent)]
+    Answer(#[from] EncodeError),
+    /// Whoever would answer is stopping.
+    #[error("the broker is stopping")]
+    Stopping,
+}
+
+/// A request that has been understood and is ready to run.
+pub struct Called {
+    /// True when it may run while earlier overlapping requests of the connection still wait.
+    pub overlaps: bool,
+    /// API, for metrics and logs.
+    pub api: Option<Api>,
+    /// The answer.
+    pub reply: Pin<Box<dyn Future<Output = Reply>>>,
+}
+
+/// Takes a frame apart and readies its handler. Nothing runs before the reply is polled.
+pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes) -> Called {
+    let request = match Request::parse(frame) {
+        Ok(request) => request,
+        Err(error) => {
+            let reply = Box::pin(std::future::ready(Reply::Close(error.into())));
+            return Called {
+                overlaps: false,
+                api: None,
+                reply,
+            };
+        }
+    };
+    let api = request.header.api;
+    let context = Context {
+        client_id: request.header.client_id.clone(),
+        ..context
+    };
+    let broker = Rc::clone(broker);
+    let reply = Box::pin(async move {
+        answer(broker, context, request)
+            .await
+            .unwrap_or_else(Reply::Close)
+    });
+    Called {
+        overlaps: api == Api::Produce,
+        api: Some(api),
+        reply,
+    }
+}
+
+async fn answer<P: Platform>(
+    broker: Rc<Broker<P>>,
+    context: Context,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let b = &broker;
+    let c = &context;
+    let v = request.header.version;
+    let id = request.header.correlation_id;
+    match request.header.api {
+        Api::Produce => {
+            let asked = kafka::produce::ProduceRequest::decode(&request.body, v);
+            let asked = asked.map_err(|source| malformed(&request.header, source))?;
+            // The frame's memory is free for the next request once the records are in the log's.
+            drop(request);
+            match handler::produce::handle(b, asked, v).await {
+                Some(response) => Ok(Reply::Send(response.encode(v, id)?)),
+                None => Ok(Reply::Nothing),
+            }
+        }
+        Api::Fetch => {
+            let asked = kafka::fetch::FetchRequest::decode(&request.body, v);
+            let asked = asked.map_err(|source| malformed(&request.header, source))?;
+            Ok(Reply::Send(
+                handler::fetch::handle(b, asked, v).await.encode(v, id)?,
+            ))
+        }
+        Api::ApiVersions if request.is_unknown_api_versions() => {
+            let response = handler::api_versions::unsupported();
+            Ok(Reply::Send(kafka::encode_response(
+                Api::ApiVersions,
+                0,
+                id,
+                &response,
+            )?))
+        }
+        Api::ApiVersions => run(request, async |r| handler::api_versions::handle(b, &r, v)).await,
+        Api::ListOffsets => {
+            run(request, async |r| {
+                handler::list_offsets::handle(b, r, v).await
+            })
+            .await
+        }
+        Api::OffsetForLeaderEpoch => {
+            run(request, async |r| {
+                handler::offset_for_leader_epoch::handle(b, r).await
+            })
+            .await
+        }
+        Api::DeleteRecords => {
+            run(request, async |r| {
+                handler::delete_records::handle(b, r).await
+            })
+            .await
+        }
+        Api::InitProducerId => {
+            run(request, async |r| {
+                handler::init_producer_id::handle(b, r).await
+            })
+            .await
+        }
+        Api::DescribeLogDirs => {
+            run(request, async |r| {
+                handler::describe_log_dirs::handle(b, r).await
+            })
+            .await
+        }
+        Api::DescribeProducers => {
+            run(request, async |r| {
+                handler::describe_producers::handle(b, r).await
+            })
+            .await
+        }
+        Api::CreateTopics
+        | Api::DeleteTopics
+        | Api::CreatePartitions
+        | Api::AlterConfigs
+        | Api::IncrementalAlterConfigs => change(b, request).await,
+        Api::Metadata
+        | Api::DescribeCluster
+        | Api::DescribeTopicPartitions
+        | Api::DescribeConfigs => describe(b, c, request).await,
+        _ => groups::answer(b, c, request).await,
+    }
+}
+
+/// Requests that change metadata: decided by the controller.
+async fn change<P: Platform>(b: &Rc<Broker<P>>, request: Request) -> Result<Reply, CloseReason> {
+    let v = request.header.version;
+    match request.header.api {
+        Api::CreateTopics => controlled(b, request, async |c, r| c.create_topics(&r).await).await,
+        Api::DeleteTopics => {
+            controlled(b, request, async move |c, r| c.delete_topics(&r, v).await).await
+        }
+        Api::CreatePartitions => {
+            controlled(b, request, async |c, r| c.create_partitions(&r).await).await
+        }
+        Api::AlterConfigs => controlled(b, request, async |c, r| c.alter_configs(&r).await).await,
+        _ => {
+            controlled(b, request, async |c, r| {
+                c.incremental_alter_configs(&r).await
+            })
+            .await
+        }
+    }
+}
+
+/// As [`run`], on the shard of the controller.
+async fn controlled<P, T, R, F>(
+    broker: &Rc<Broker<P>>,
+    request: Request,
+    work: F,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+    R: Encodable + Send + 'static,
+    F: AsyncFnOnce(Rc<Controller<P>>, T) -> R + Send + 'static,
+{
+    let (header, asked) = decoded(request)?;
+    let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
+        Some(work(broker.controller().ok()?, asked).await)
+    });
+    let response = decided.await.flatten().ok_or(CloseReason::Stopping)?;
+    encoded(&header, &response)
+}
+
+/// Requests that are answered from the image.
+async fn describe<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let v = request.header.version;
+    let cluster_id = &b.log_dirs.cluster_id;
+    let node = b.options.node_id;
+    match request.header.api {
+        Api::Metadata => {
+            run(request, async |r| {
+                let missing = handler::metadata::missing(&b.image(), &r, v);
+                if b.options.auto_create_topics && !missing.is_empty() {
+                    b.create_missing(missing).await;
+                }
+                let asked = handler::metadata::Asked {
+                    listener: &c.listener,
+                    cluster_id,
+                    node,
+                    version: v,
+                };
+                handler::metadata::handle(&b.image(), asked, &r, &[])
+            })
+            .await
+        }
+        Api::DescribeCluster => {
+            run(request, async |r| {
+                handler::describe_cluster::handle(&b.image(), &c.listener, cluster_id, node, &r, v)
+            })
+            .await
+        }
+        Api::DescribeTopicPartitions => {
+            run(request, async |r| {
+                let described =
+                    handler::describe_topic_partitions::handle(&b.image(), &c.listener, &r);
+                described
+                    .unwrap_or_else(|code| handler::describe_topic_partitions::refuse(&r, code))
+            })
+            .await
+        }
+        _ => {
+            run(request, async |r| {
+                let rules = Rules {
+                    image: &b.image(),
+                    options: &b.options,
+                };
+                handler::describe_configs::handle(rules, &r)
+            })
+            .await
+        }
+    }
+}
+
+/// Decodes the body, runs the handler, encodes its answer.
+async fn run<T: wire::protocol::Request, R: Encodable>(
+    request: Request,
+    handle: impl AsyncFnOnce(T) -> R,
+) -> Result<Reply, CloseReason> {
+    let (header, asked) = decoded(request)?;
+    let response = handle(asked).await;
+    encoded(&header, &response)
+}
+
+fn decoded<T: wire::protocol::Request>(
+    request: Request,
+) -> Result<(RequestHeader, T), CloseReason> {
+    let Request { header, body } = request;
+    let asked = kafka::decode_request(header.version, &body, DECODED_BYTES_MAX);
+    let asked = asked.map_err(|source| malformed(&header, source))?;
+    Ok((header, asked))
+}
+
+fn encoded<R: Encodable>(header: &RequestHeader, response: &R) -> Result<Reply, CloseReason> {
+    let RequestHeader {
+        api,
+        version,
+        correlation_id,
+        ..
+    } = header;
+    Ok(Reply::Send(kafka::encode_response(
+        *api,
+        *version,
+        *correlation_id,
+        response,
+    )?))
+}
+
+fn malformed(header: &RequestHeader, source: DecodeError) -> CloseReason {
+    CloseReason::Body {
+        api: header.api.name(),
+        version: header.version,
+        client: header.client_id.to_string(),
+        source,
+    }
+}

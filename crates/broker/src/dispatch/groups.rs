@@ -1,0 +1,236 @@
+//! Requests about groups: each group is asked on the shard that leads its partition of `__consumer_offsets`.
+//!
+//! While there is no such topic, no group has a home; the question is then put here, and the coordinator says so.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::kafka::{Api, Request};
+use wire::messages::{
+    DeleteGroupsRequest, DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse,
+    FindCoordinatorRequest, FindCoordinatorResponse, GroupId, HeartbeatRequest, JoinGroupRequest,
+    LeaveGroupRequest, ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest,
+    OffsetDeleteRequest, OffsetFetchRequest, OffsetFetchResponse, SyncGroupRequest,
+};
+use wire::protocol::{Encodable, StrBytes};
+use wire::types::ErrorCode;
+
+use super::{CloseReason, Reply, decoded, encoded, run};
+use crate::Broker;
+use crate::broker::Groups;
+use crate::group::{Client, partition_for};
+use crate::handler::{self, Context};
+use crate::image::OFFSETS_TOPIC;
+use crate::join::join_all;
+use crate::shards::ShardIndex;
+
+/// The key type of groups in `FindCoordinator`.
+const GROUP_KEY: i8 = 0;
+
+/// A request that names one group.
+trait OfGroup: wire::protocol::Request + Send + 'static {
+    fn group(&self) -> &str;
+}
+
+macro_rules! of_group {
+    ($($request:ident),*) => {$(
+        impl OfGroup for $request {
+            fn group(&self) -> &str {
+                self.group_id.as_str()
+            }
+        }
+    )*};
+}
+of_group!(
+    JoinGroupRequest,
+    SyncGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest
+);
+
+pub(super) async fn answer<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let v = request.header.version;
+    match request.header.api {
+        Api::FindCoordinator => run(request, async |r| find_coordinator(b, c, &r, v).await).await,
+        Api::OffsetFetch => run(request, async |r| offset_fetch(b, r, v).await).await,
+        Api::DescribeGroups => run(request, async |r| describe_groups(b, r, v).await).await,
+        Api::DeleteGroups => run(request, async |r| delete_groups(b, r).await).await,
+        Api::ListGroups => run(request, async |r| list_groups(b, r).await).await,
+        Api::JoinGroup => {
+            let client = Client {
+                id: c.client_id.clone(),
+                host: StrBytes::from_string(format!("/{}", c.peer)),
+            };
+            at_home(b, request, async move |_, groups, r| {
+                handler::join_group::handle(&groups, r, v, &client).await
+            })
+            .await
+        }
+        Api::SyncGroup => {
+            at_home(b, request, async move |_, groups, r| {
+                handler::sync_group::handle(&groups, r, v).await
+            })
+            .await
+        }
+        Api::Heartbeat => {
+            at_home(b, request, async |_, groups, r| {
+                handler::heartbeat::handle(&groups, &r)
+            })
+            .await
+        }
+        Api::LeaveGroup => {
+            at_home(b, request, async move |_, groups, r| {
+                handler::leave_group::handle(&groups, &r, v)
+            })
+            .await
+        }
+        Api::OffsetCommit => {
+            at_home(b, request, async move |broker, groups, r| {
+                handler::offset_commit::handle(&groups, &r, v, &*broker.image()).await
+            })
+            .await
+        }
+        _ => {
+            at_home(b, request, async |broker, groups, r| {
+                handler::offset_delete::handle(&groups, &r, &*broker.image()).await
+            })
+            .await
+        }
+    }
+}
+
+/// Answers a request about one group where the group lives.
+async fn at_home<P, T, R, F>(
+    broker: &Rc<Broker<P>>,
+    request: Request,
+    work: F,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: OfGroup,
+    R: Encodable + Send + 'static,
+    F: AsyncFnOnce(Rc<Broker<P>>, Rc<Groups<P>>, T) -> R + Send + 'static,
+{
+    let (header, asked) = decoded::<T>(request)?;
+    let home = home_of(broker, asked.group());
+    let answered = broker.shards.call(home, |broker| async move {
+        let groups = Rc::clone(&broker.groups);
+        work(broker, groups, asked).await
+    });
+    encoded(&header, &answered.await.ok_or(CloseReason::Stopping)?)
+}
+
+/// The shard of a group; this one while no group has a home.
+fn home_of<P: Platform>(broker: &Broker<P>, group: &str) -> ShardIndex {
+    let image = broker.image();
+    image
+        .topic_by_name(OFFSETS_TOPIC)
+        .map_or(broker.shards.me(), |topic| {
+            let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+            broker.shards.owner(topic.id, partition_for(group, count))
+        })
+}
+
+async fn find_coordinator<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    context: &Context,
+    request: &FindCoordinatorRequest,
+    version: i16,
+) -> FindCoordinatorResponse {
+    let known = broker.image().topic_by_name(OFFSETS_TOPIC).is_some();
+    if request.key_type == GROUP_KEY && !known {
+        broker.create_missing(vec![OFFSETS_TOPIC.to_owned()]).await;
+    }
+    let image = broker.image();
+    handler::find_coordinator::handle(request, version, |_| {
+        image
+            .topic_by_name(OFFSETS_TOPIC)
+            .ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        let brokers = image.alive_brokers(&context.listener);
+        let mut me = brokers.filter(|(broker_of, _)| broker_of.id == broker.options.node_id.0);
+        let (_, endpoint) = me.next().ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        Ok(handler::find_coordinator::Node {
+            id: broker.options.node_id,
+            host: endpoint.host.clone(),
+            port: endpoint.port,
+        })
+    })
+}
+
+async fn offset_fetch<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: OffsetFetchRequest,
+    version: i16,
+) -> OffsetFetchResponse {
+    let stable = request.require_stable;
+    let groups = handler::offset_fetch::split(request, version);
+    let answers = groups.into_iter().map(|group| async move {
+        let home = home_of(broker, group.group_id.as_str());
+        let asked = group.clone();
+        let answered = broker.shards.call(home, move |broker| async move {
+            handler::offset_fetch::handle_group(&broker.groups, &asked, stable).await
+        });
+        let gone = || handler::offset_fetch::refused(&group, ErrorCode::NotCoordinator);
+        answered.await.unwrap_or_else(gone)
+    });
+    handler::offset_fetch::gather(join_all(answers).await, version)
+}
+
+async fn describe_groups<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: DescribeGroupsRequest,
+    version: i16,
+) -> DescribeGroupsResponse {
+    let operations = request.include_authorized_operations;
+    let answers = request.groups.into_iter().map(|group| async move {
+        let asked: GroupId = group.clone();
+        let answered =
+            broker
+                .shards
+                .call(home_of(broker, group.as_str()), move |broker| async move {
+                    handler::describe_groups::handle_group(
+                        &broker.groups,
+                        &asked,
+                        operations,
+                        version,
+                    )
+                });
+        let gone = || handler::describe_groups::refused(&group, ErrorCode::NotCoordinator);
+        answered.await.unwrap_or_else(gone)
+    });
+    DescribeGroupsResponse::default().with_groups(join_all(answers).await)
+}
+
+async fn delete_groups<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: DeleteGroupsRequest,
+) -> DeleteGroupsResponse {
+    let answers = request.groups_names.into_iter().map(|group| async move {
+        let asked: GroupId = group.clone();
+        let answered =
+            broker
+                .shards
+                .call(home_of(broker, group.as_str()), move |broker| async move {
+                    handler::delete_groups::handle_group(&broker.groups, &asked).await
+                });
+        let gone = || handler::delete_groups::result(&group, Some(ErrorCode::NotCoordinator));
+        answered.await.unwrap_or_else(gone)
+    });
+    DeleteGroupsResponse::default().with_results(join_all(answers).await)
+}
+
+async fn list_groups<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: ListGroupsRequest,
+) -> ListGroupsResponse {
+    let answers = broker.shards.call_all(move |broker| {
+        std::future::ready(handler::list_groups::handle(&broker.groups, &request))
+    });
+    handler::list_groups::gather(answers.await)
+}

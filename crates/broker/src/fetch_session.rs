@@ -1,0 +1,303 @@
+//! Incremental fetch sessions (KIP-227): what a client asked for last time, so that it need not repeat it, and what it
+//! was told last time, so that we need not repeat it.
+//!
+//! States of a session: created by a full fetch with epoch 0; continued by fetches with epochs 1, 2, ...; closed by
+//! epoch -1, by an empty set of partitions, or by eviction when all slots are taken.
+//! Invariants: at most `sessions_max` sessions; a session's id names the shard that keeps it (`id % shards`), so a
+//! client that comes back to another shard is told that its session is unknown and starts a new one.
+//! Pure: time and randomness are passed in.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use platform::clock::Instant;
+use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
+
+/// A session that was not used for so long may be evicted by a new one.
+const EVICTABLE_AFTER: Duration = Duration::from_secs(120);
+/// The epoch of a fetch that wants a new session.
+const INITIAL_EPOCH: i32 = 0;
+/// The epoch of a fetch that wants no session.
+const FINAL_EPOCH: i32 = -1;
+
+/// A topic as the request named it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum TopicKey {
+    /// By id (version 13 and later).
+    Id(TopicId),
+    /// By name.
+    Name(Arc<str>),
+}
+
+impl TopicKey {
+    /// The topic of a request that names topics by id, or else by name.
+    pub fn from_wire(by_id: bool, name: &str, id: TopicId) -> Self {
+        if by_id {
+            Self::Id(id)
+        } else {
+            Self::Name(name.into())
+        }
+    }
+}
+
+/// A partition of a fetch.
+pub type Key = (TopicKey, i32);
+
+/// What a fetch asks of one partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// Leader epoch the client believes in, or none.
+    pub current_leader_epoch: LeaderEpoch,
+    /// Where to read from.
+    pub fetch_offset: Offset,
+    /// Epoch of the last record the client has (followers), or none.
+    pub last_fetched_epoch: LeaderEpoch,
+    /// Log start offset of a follower, -1 for consumers.
+    pub log_start_offset: Offset,
+    /// Most bytes the client takes.
+    pub max_bytes: i32,
+}
+
+/// What a client was told of a partition, beside records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// High watermark.
+    pub high_watermark: Offset,
+    /// Log start offset.
+    pub log_start_offset: Offset,
+    /// Something that has to be told however often it stays the same: records, an error, a divergence.
+    pub urgent: bool,
+}
+
+/// How a fetch request stands towards sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SessionClaim {
+    /// Session id, 0 for none.
+    pub id: i32,
+    /// Epoch within the session.
+    pub epoch: i32,
+}
+
+/// The fetch after sessions were taken into account.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resolved {
+    /// Session id of the response, 0 for none.
+    pub id: i32,
+    /// Partitions to read, in order.
+    pub partitions: Vec<(Key, Wanted)>,
+    /// Only what changed is put into the response.
+    pub incremental: bool,
+}
+
+struct Cached {
+    wanted: Wanted,
+    told: Option<Told>,
+}
+
+struct Session {
+    /// The epoch that the next request must carry.
+    next_epoch: i32,
+    by_id: bool,
+    partitions: BTreeMap<Key, Cached>,
+    order: Vec<Key>,
+    used: Instant,
+}
+
+/// The sessions of one shard.
+pub struct FetchSessions {
+    sessions: BTreeMap<i32, Session>,
+    sessions_max: usize,
+    shard: usize,
+    shards: usize,
+    evictions: u64,
+}
+
+impl FetchSessions {
+    /// No sessions yet; `shard` of `shards` keeps at most `sessions_max`.
+    pub fn new(sessions_max: usize, shard: usize, shards: usize) -> Self {
+        Self {
+            sessions: BTreeMap::new(),
+            sessions_max,
+            shard,
+            shards: shards.max(1),
+            evictions: 0,
+        }
+    }
+
+    /// Sessions kept now.
+    pub fn count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Sessions evicted so far.
+    pub fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    /// Decides what a fetch reads: what it names itself, or what its session remembers with its changes applied.
+    pub fn resolve(
+        &mut self,
+        claim: SessionClaim,
+        by_id: bool,
+        named: Vec<(Key, Wanted)>,
+        forgotten: &[Key],
+        now: Instant,
+        random: u64,
+    ) -> Result<Resolved, ErrorCode> {
+        if claim.epoch == FINAL_EPOCH || claim.epoch == INITIAL_EPOCH {
+            self.sessions.remove(&claim.id);
+            let wants_session = claim.epoch == INITIAL_EPOCH && !named.is_empty();
+            let id = if wants_session {
+                self.create(by_id, &named, now, random)
+            } else {
+                0
+            };
+            return Ok(Resolved {
+                id,
+                partitions: named,
+                incremental: false,
+            });
+        }
+        let session = self
+            .sessions
+            .get_mut(&claim.id)
+            .ok_or(ErrorCode::FetchSessionIdNotFound)?;
+        if session.next_epoch != claim.epoch {
+            return Err(ErrorCode::InvalidFetchSessionEpoch);
+        }
+        if session.by_id != by_id {
+            return Err(ErrorCode::FetchSessionTopicIdError);
+        }
+        session.update(named, forgotten);
+        session.used = now;
+        session.next_epoch = epoch_after(claim.epoch);
+        let id = if session.partitions.is_empty() {
+            0
+        } else {
+            claim.id
+        };
+        let partitions = session.listed();
+        if id == 0 {
+            self.sessions.remove(&claim.id);
+        }
+        Ok(Resolved {
+            id,
+            partitions,
+            incremental: true,
+        })
+    }
+
+    /// Decides which partitions an answer mentions, and remembers what they were told. The answer of an incremental
+    /// fetch leaves out what the client knows already.
+    pub fn answer(&mut self, resolved: &Resolved, told: &[Told]) -> Vec<bool> {
+        let Some(session) = self.sessions.get_mut(&resolved.id) else {
+            return vec![true; told.len()];
+        };
+        let mut mentioned = Vec::with_capacity(told.len());
+        let mut served = Vec::new();
+        for ((key, _), told) in resolved.partitions.iter().zip(told) {
+            let Some(cached) = session.partitions.get_mut(key) else {
+                mentioned.push(true);
+                continue;
+            };
+            let news = told.urgent || cached.told.as_ref().is_none_or(|before| before != told);
+            cached.told = Some(Told {
+                urgent: false,
+                ..*told
+            });
+            mentioned.push(news || !resolved.incremental);
+            if told.urgent {
+                served.push(key.clone());
+            }
+        }
+        session.move_to_end(&served);
+        mentioned
+    }
+
+    fn create(&mut self, by_id: bool, named: &[(Key, Wanted)], now: Instant, random: u64) -> i32 {
+        if !self.make_room(now) {
+            return 0;
+        }
+        let Some(id) = self.unused_id(random) else {
+            return 0;
+        };
+        let mut session = Session {
+            next_epoch: 1,
+            by_id,
+            partitions: BTreeMap::new(),
+            order: Vec::new(),
+            used: now,
+        };
+        session.update(named.to_vec(), &[]);
+        self.sessions.insert(id, session);
+        id
+    }
+
+    /// True when there is a free slot, if need be that of the session unused for longest.
+    fn make_room(&mut self, now: Instant) -> bool {
+        if self.sessions.len() < self.sessions_max {
+            return true;
+        }
+        let oldest = self.sessions.iter().min_by_key(|(_, session)| session.used);
+        let Some((id, used)) = oldest.map(|(id, session)| (*id, session.used)) else {
+            return false;
+        };
+        let evictable = now.saturating_duration_since(used) >= EVICTABLE_AFTER;
+        if evictable {
+            self.sessions.remove(&id);
+            self.evictions += 1;
+        }
+        evictable
+    }
+
+    fn unused_id(&self, random: u64) -> Option<i32> {
+        (0..64u64).find_map(|attempt| {
+            let spread = random.wrapping_add(attempt.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 33;
+            let shards = self.shards as u64;
+            let id = i32::try_from(spread / shards * shards + self.shard as u64).ok()?;
+            (id > 0 && !self.sessions.contains_key(&id)).then_some(id)
+        })
+    }
+}
+
+impl Session {
+    fn update(&mut self, named: Vec<(Key, Wanted)>, forgotten: &[Key]) {
+        for (key, wanted) in named {
+            if let Some(cached) = self.partitions.get_mut(&key) {
+                cached.wanted = wanted;
+            } else {
+                self.order.push(key.clone());
+                self.partitions.insert(key, Cached { wanted, told: None });
+            }
+        }
+        if !forgotten.is_empty() {
+            for key in forgotten {
+                self.partitions.remove(key);
+            }
+            let partitions = &self.partitions;
+            self.order.retain(|key| partitions.contains_key(key));
+        }
+    }
+
+    fn listed(&self) -> Vec<(Key, Wanted)> {
+        let wanted = |key: &Key| Some((key.clone(), self.partitions.get(key)?.wanted));
+        self.order.iter().filter_map(wanted).collect()
+    }
+
+    /// Partitions that filled this answer come last in the next one, so that none starves.
+    fn move_to_end(&mut self, served: &[Key]) {
+        if served.is_empty() || served.len() == self.order.len() {
+            return;
+        }
+        let served: std::collections::BTreeSet<&Key> = served.iter().collect();
+        self.order.sort_by_key(|key| served.contains(key));
+    }
+}
+
+fn epoch_after(epoch: i32) -> i32 {
+    if epoch == i32::MAX { 1 } else { epoch + 1 }
+}
+
+#[cfg(test)]
+mod tests;

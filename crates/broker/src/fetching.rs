@@ -1,0 +1,262 @@
+//! Reading many partitions for one fetch: estimate, wait once if it is too little, read.
+//!
+//! Invariants: the wait ends at the deadline, when enough bytes are readable, or when a partition has an error, never
+//! by polling; the bytes limit of the request is shared out in the order of the partitions; the first batch that is
+//! due is returned whole, whatever its size. Estimating is memory only; only [`read`] touches disks.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use platform::Platform;
+use platform::clock::Instant;
+use platform::task::timeout_at;
+use storage::log::txn_index::AbortedTxn;
+use wire::types::{ErrorCode, LeaderEpoch, Offset};
+
+use crate::Broker;
+use crate::fetch_session::Wanted;
+use crate::join::first;
+use crate::partition::{Isolation, Partition};
+use crate::purgatory::Waiter;
+use crate::route::{Target, at_partitions};
+
+/// Limits of one fetch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FetchLimits {
+    pub(crate) isolation: Isolation,
+    pub(crate) bytes_min: usize,
+    pub(crate) bytes_max: usize,
+    pub(crate) deadline: Instant,
+}
+
+/// What one partition answers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fetched {
+    pub(crate) high_watermark: Offset,
+    pub(crate) stable_offset: Offset,
+    pub(crate) log_start_offset: Offset,
+    /// Where the client's log and ours part: the epoch and its end here.
+    pub(crate) diverging: Option<(LeaderEpoch, Offset)>,
+    /// The aborted transactions among the records (read committed only).
+    pub(crate) aborted: Option<Vec<AbortedTxn>>,
+    pub(crate) records: Vec<Bytes>,
+}
+
+pub(crate) type Item = (Result<Target, ErrorCode>, Wanted);
+
+/// What can be read at a partition now.
+#[derive(Clone, Copy)]
+struct Estimate {
+    bytes: usize,
+    /// Readable end at the time of the estimate.
+    end: Offset,
+}
+
+/// Fetches `items` in order, where they live: on the one shard that owns them all, or from here.
+pub(crate) async fn fetch_all<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    items: Vec<Item>,
+    limits: FetchLimits,
+) -> Vec<Result<Fetched, ErrorCode>> {
+    let count = items.len();
+    let mut owners = items.iter().filter_map(|(target, _)| target.as_ref().ok());
+    let owners = owners
+        .by_ref()
+        .map(|target| broker.shards.owner(target.0, target.1));
+    let mut owners: Vec<_> = owners.collect();
+    owners.dedup();
+    match owners.as_slice() {
+        [owner] => {
+            let there = *owner;
+            let fetched = broker
+                .shards
+                .call_abandoned(there, move |broker| async move {
+                    wait_and_read(&broker, items, limits).await
+                });
+            fetched
+                .await
+                .unwrap_or_else(|| vec![Err(ErrorCode::NotLeaderOrFollower); count])
+        }
+        _ => wait_and_read(broker, items, limits).await,
+    }
+}
+
+async fn wait_and_read<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    items: Vec<Item>,
+    limits: FetchLimits,
+) -> Vec<Result<Fetched, ErrorCode>> {
+    loop {
+        let estimates = estimate(broker, &items, limits.isolation).await;
+        let bytes: usize = estimates
+            .iter()
+            .flatten()
+            .map(|estimate| estimate.bytes)
+            .sum();
+        let failed = estimates.iter().any(Result::is_err);
+        let enough = bytes >= limits.bytes_min || items.is_empty();
+        if failed || enough || broker.platform.clock().now() >= limits.deadline {
+            return read(broker, &items, &estimates, limits).await;
+        }
+        wait(broker, &items, &estimates, limits).await;
+    }
+}
+
+async fn estimate<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    items: &[Item],
+    isolation: Isolation,
+) -> Vec<Result<Estimate, ErrorCode>> {
+    at_partitions(broker, items.to_vec(), move |_, partition, wanted| {
+        std::future::ready(estimate_at(&partition, wanted, isolation))
+    })
+    .await
+}
+
+fn estimate_at<P: Platform>(
+    partition: &Partition<P>,
+    wanted: Wanted,
+    isolation: Isolation,
+) -> Result<Estimate, ErrorCode> {
+    partition.check_epoch(wanted.current_leader_epoch)?;
+    let from = wanted.fetch_offset;
+    if from < partition.log.log_start_offset() || from > partition.log.log_end_offset() {
+        return Err(ErrorCode::OffsetOutOfRange);
+    }
+    let end = partition.readable_end(isolation);
+    // A divergence is told at once: as good as enough bytes.
+    if partition
+        .divergence(wanted.last_fetched_epoch, from)?
+        .is_some()
+    {
+        return Ok(Estimate {
+            bytes: usize::MAX >> 16,
+            end,
+        });
+    }
+    let bytes_max = usize::try_from(wanted.max_bytes).unwrap_or(0);
+    Ok(Estimate {
+        bytes: partition.log.available_bytes(from, end, bytes_max),
+        end,
+    })
+}
+
+/// Sleeps until one of the partitions can give more than was estimated, or the deadline.
+async fn wait<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    items: &[Item],
+    estimates: &[Result<Estimate, ErrorCode>],
+    limits: FetchLimits,
+) {
+    let mut by_shard: Vec<Vec<(Target, Offset)>> = vec![Vec::new(); broker.shards.count()];
+    for ((target, _), estimate) in items.iter().zip(estimates) {
+        if let (Ok(target), Ok(estimate)) = (target, estimate)
+            && let Some(seen) = by_shard.get_mut(broker.shards.owner(target.0, target.1))
+        {
+            seen.push((*target, estimate.end));
+        }
+    }
+    let sleeping = by_shard
+        .into_iter()
+        .enumerate()
+        .filter(|(_, seen)| !seen.is_empty());
+    let calls = sleeping.map(|(shard, seen)| {
+        broker
+            .shards
+            .call_abandoned(shard, move |broker| async move {
+                sleep_until_more(&broker, &seen, limits).await;
+            })
+    });
+    // Time being up is as good a reason to go on as data.
+    let _ = timeout_at(limits.deadline, first(calls)).await;
+}
+
+async fn sleep_until_more<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    seen: &[(Target, Offset)],
+    limits: FetchLimits,
+) {
+    let waiter = Waiter::sleeping();
+    for (target, end) in seen {
+        let Ok(partition) = broker.led(*target) else {
+            return;
+        };
+        partition.waiters.register(&waiter);
+        if partition.readable_end(limits.isolation) > *end || partition.is_closed() {
+            return;
+        }
+    }
+    let _ = timeout_at(limits.deadline, waiter.woken()).await;
+}
+
+/// Reads what the estimates promise, within the request's limit.
+async fn read<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    items: &[Item],
+    estimates: &[Result<Estimate, ErrorCode>],
+    limits: FetchLimits,
+) -> Vec<Result<Fetched, ErrorCode>> {
+    let mut left = limits.bytes_max;
+    let mut first_due = true;
+    let share = |((target, wanted), estimate): (&Item, &Result<Estimate, ErrorCode>)| {
+        let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
+        let bytes = due
+            .min(left)
+            .min(usize::try_from(wanted.max_bytes).unwrap_or(0));
+        let whole = due > 0 && std::mem::take(&mut first_due);
+        left -= bytes;
+        (*target, (*wanted, bytes, whole))
+    };
+    let shares: Vec<_> = items.iter().zip(estimates).map(share).collect();
+    let isolation = limits.isolation;
+    at_partitions(
+        broker,
+        shares,
+        move |_, partition, (wanted, bytes, whole)| async move {
+            read_at(&partition, wanted, isolation, bytes, whole).await
+        },
+    )
+    .await
+}
+
+async fn read_at<P: Platform>(
+    partition: &Partition<P>,
+    wanted: Wanted,
+    isolation: Isolation,
+    bytes: usize,
+    whole: bool,
+) -> Result<Fetched, ErrorCode> {
+    partition.metrics.fetch_requests.add(1);
+    let end = estimate_at(partition, wanted, isolation)
+        .inspect_err(|_| partition.metrics.failed_fetch_requests.add(1))?
+        .end;
+    let log = &partition.log;
+    let diverging = partition.divergence(wanted.last_fetched_epoch, wanted.fetch_offset)?;
+    let wants_records = diverging.is_none() && (bytes > 0 || whole) && wanted.fetch_offset < end;
+    let records = if wants_records {
+        let records = log.read(wanted.fetch_offset, end, bytes, whole).await;
+        let records = records.map_err(|error| partition.storage_error(&error))?;
+        partition
+            .metrics
+            .bytes_out
+            .add(records.iter().map(|slice| slice.len() as u64).sum());
+        records
+    } else {
+        Vec::new()
+    };
+    let aborted = match isolation {
+        Isolation::ReadUncommitted => None,
+        Isolation::ReadCommitted => {
+            let aborted = log.aborted_transactions(wanted.fetch_offset, end).await;
+            Some(aborted.map_err(|error| partition.storage_error(&error))?)
+        }
+    };
+    Ok(Fetched {
+        high_watermark: partition.high_watermark(),
+        stable_offset: log.stable_offset().min(partition.high_watermark()),
+        log_start_offset: log.log_start_offset(),
+        diverging,
+        aborted,
+        records,
+    })
+}

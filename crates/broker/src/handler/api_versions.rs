@@ -1,0 +1,106 @@
+//! `ApiVersions` (key 18), versions 0-4: what this broker serves, and the cluster's finalized features.
+//!
+//! A version we do not know is answered in version 0 with `UNSUPPORTED_VERSION` and the table, so that the client can
+//! try again. Version 3 brought the client's software name (checked), features and tagged fields; version 4 lists
+//! features whose minimum is 0.
+
+use platform::Platform;
+use wire::kafka::Api;
+use wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
+use wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use wire::protocol::StrBytes;
+use wire::types::ErrorCode;
+
+use crate::Broker;
+use crate::image::Image;
+
+/// Answers a request of a version that is served.
+pub(crate) fn handle<P: Platform>(
+    broker: &Broker<P>,
+    request: &ApiVersionsRequest,
+    version: i16,
+) -> ApiVersionsResponse {
+    let named = is_software_name(&request.client_software_name)
+        && is_software_name(&request.client_software_version);
+    if version >= 3 && !named {
+        return ApiVersionsResponse::default().with_error_code(ErrorCode::InvalidRequest.code());
+    }
+    let response = ApiVersionsResponse::default().with_api_keys(served());
+    if version >= 3 {
+        with_features(response, &broker.image(), version)
+    } else {
+        response
+    }
+}
+
+/// Answers a request of a version that is not served, in version 0.
+pub(crate) fn unsupported() -> ApiVersionsResponse {
+    let code = ErrorCode::UnsupportedVersion.code();
+    ApiVersionsResponse::default()
+        .with_error_code(code)
+        .with_api_keys(served())
+}
+
+fn served() -> Vec<ApiVersion> {
+    let row = |api: &Api| {
+        let versions = api.advertised_versions();
+        ApiVersion::default()
+            .with_api_key(api.key())
+            .with_min_version(*versions.start())
+            .with_max_version(*versions.end())
+    };
+    Api::ALL.iter().map(row).collect()
+}
+
+fn with_features(
+    response: ApiVersionsResponse,
+    image: &Image,
+    version: i16,
+) -> ApiVersionsResponse {
+    let text = |name: &str| StrBytes::from_string(name.to_owned());
+    // Before version 4, clients reject features whose minimum is 0 (KAFKA-17011).
+    let supported = crate::image::SUPPORTED_FEATURES
+        .iter()
+        .filter(|(_, min, _)| version >= 4 || *min > 0)
+        .map(|(name, min, max)| {
+            SupportedFeatureKey::default()
+                .with_name(text(name))
+                .with_min_version(*min)
+                .with_max_version(*max)
+        });
+    let finalized = image.finalized_features().filter(|(_, level)| *level > 0);
+    let finalized = finalized.map(|(name, level)| {
+        FinalizedFeatureKey::default()
+            .with_name(text(name))
+            .with_min_version_level(level)
+            .with_max_version_level(level)
+    });
+    response
+        .with_supported_features(supported.collect())
+        .with_finalized_features(finalized.collect())
+        .with_finalized_features_epoch(image.last_applied_offset().0)
+}
+
+/// Letters, digits, dots and dashes, neither first nor last a dot or a dash (KIP-511).
+fn is_software_name(name: &str) -> bool {
+    let word = |c: u8| c.is_ascii_alphanumeric();
+    let bytes = name.as_bytes();
+    bytes.first().copied().is_some_and(word)
+        && bytes.last().copied().is_some_and(word)
+        && bytes.iter().all(|c| word(*c) || matches!(c, b'.' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_software_name;
+
+    #[test]
+    fn software_names_are_words_of_letters_digits_dots_and_dashes() {
+        for good in ["apache-kafka-java", "librdkafka", "4.3.0", "a"] {
+            assert!(is_software_name(good), "{good}");
+        }
+        for bad in ["", "-a", "a.", "a b", "a_b", "\u{e4}"] {
+            assert!(!is_software_name(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `DeleteRecords` (key 21), versions 0-2: raises a partition's log start offset; -1 means up to the high watermark.
+//!
+//! Answered when the new log start is durable, so that deleted records do not come back after a crash.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::messages::delete_records_response::{
+    DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
+};
+use wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
+use wire::types::{ErrorCode, Offset};
+
+use crate::Broker;
+use crate::fetch_session::TopicKey;
+use crate::partition::Partition;
+use crate::route::at_partitions;
+
+pub(crate) async fn handle<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: DeleteRecordsRequest,
+) -> DeleteRecordsResponse {
+    let mut items = Vec::new();
+    for topic in &request.topics {
+        let key = TopicKey::Name(topic.name.as_str().into());
+        for partition in &topic.partitions {
+            items.push((
+                broker.target(&key, partition.partition_index),
+                Offset(partition.offset),
+            ));
+        }
+    }
+    let starts = at_partitions(broker, items, |_, partition, offset| async move {
+        delete_before(&partition, offset).await
+    });
+    let mut starts = starts.await;
+    if starts.iter().any(Result::is_ok) && !broker.checkpoint().await {
+        starts
+            .iter_mut()
+            .for_each(|start| *start = Err(ErrorCode::KafkaStorageError));
+    }
+    let mut starts = starts.into_iter();
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic
+            .partitions
+            .iter()
+            .zip(starts.by_ref())
+            .map(|(asked, start)| {
+                let answer = DeleteRecordsPartitionResult::default()
+                    .with_partition_index(asked.partition_index);
+                match start {
+                    Ok(start) => answer.with_low_watermark(start.0),
+                    Err(code) => answer.with_low_watermark(-1).with_error_code(code.code()),
+                }
+            });
+        let partitions = partitions.collect();
+        DeleteRecordsTopicResult::default()
+            .with_name(topic.name)
+            .with_partitions(partitions)
+    });
+    let topics = topics.collect();
+    DeleteRecordsResponse::default().with_topics(topics)
+}
+
+async fn delete_before<P: Platform>(
+    partition: &Partition<P>,
+    asked: Offset,
+) -> Result<Offset, ErrorCode> {
+    if !partition.config().delete {
+        return Err(ErrorCode::PolicyViolation);
+    }
+    let end = partition.high_watermark();
+    let offset = if asked.0 == -1 { end } else { asked };
+    if offset < Offset::ZERO || offset > end {
+        return Err(ErrorCode::OffsetOutOfRange);
+    }
+    partition
+        .log
+        .set_log_start(offset)
+        .map_err(|error| partition.storage_error(&error))?;
+    Ok(partition.log.log_start_offset())
+}

@@ -1,0 +1,184 @@
+//! `Fetch` (key 1), versions 4-18: records from partitions, as stored, as soon as there are enough of them.
+//!
+//! The session is resolved first ([`crate::fetch_session`]), then the partitions are read where they live
+//! ([`crate::fetching`]). Version 7 brought sessions, 11 rack and preferred replica, 12 diverging epochs, 13 topic ids.
+//! Followers of this node do not exist yet; a fetch that claims to be one is refused by partition.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::Platform;
+use wire::kafka::fetch::{
+    AbortedTransaction, EpochEnd, FetchPartitionResponse, FetchRequest, FetchResponse,
+    FetchTopicResponse,
+};
+use wire::protocol::StrBytes;
+use wire::types::{ErrorCode, NodeId, Offset, TopicId};
+
+use crate::Broker;
+use crate::fetch_session::{Key, Resolved, SessionClaim, Told, TopicKey, Wanted};
+use crate::fetching::{FetchLimits, Fetched, fetch_all};
+use crate::partition::Isolation;
+
+pub(crate) async fn handle<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: FetchRequest,
+    version: i16,
+) -> FetchResponse {
+    let limits = limits(broker, &request);
+    let from_follower = request.replica_id >= NodeId(0);
+    let resolved = match resolve(broker, request, version) {
+        Ok(resolved) => resolved,
+        Err(code) => {
+            return FetchResponse {
+                error: Some(code),
+                ..FetchResponse::default()
+            };
+        }
+    };
+    let items = resolved
+        .partitions
+        .iter()
+        .map(|((topic, partition), wanted)| {
+            let target = if from_follower {
+                Err(ErrorCode::NotLeaderOrFollower)
+            } else {
+                broker.target(topic, *partition)
+            };
+            (target, *wanted)
+        });
+    let fetched = fetch_all(broker, items.collect(), limits).await;
+    let told: Vec<Told> = fetched.iter().map(told).collect();
+    let mentioned = broker.sessions.borrow_mut().answer(&resolved, &told);
+    broker
+        .metrics
+        .fetch_sessions
+        .set(i64::try_from(broker.sessions.borrow().count()).unwrap_or(0));
+    let answers = resolved.partitions.into_iter().zip(fetched).zip(mentioned);
+    let answers = answers.filter(|(_, mentioned)| *mentioned);
+    let answers = answers
+        .map(|((((topic, index), _), fetched), _)| (topic, partition_response(index, fetched)));
+    FetchResponse {
+        session_id: resolved.id,
+        topics: by_topic(answers),
+        ..FetchResponse::default()
+    }
+}
+
+fn limits<P: Platform>(broker: &Broker<P>, request: &FetchRequest) -> FetchLimits {
+    let bytes = |value: i32| usize::try_from(value).unwrap_or(0);
+    let bytes_max = bytes(request.max_bytes).min(broker.options.fetch_bytes_max);
+    let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
+    FetchLimits {
+        isolation: Isolation::from_wire(request.isolation_level),
+        bytes_min: bytes(request.min_bytes).min(bytes_max),
+        bytes_max,
+        deadline: broker.platform.clock().now() + wait,
+    }
+}
+
+fn resolve<P: Platform>(
+    broker: &Broker<P>,
+    request: FetchRequest,
+    version: i16,
+) -> Result<Resolved, ErrorCode> {
+    let by_id = version >= 13;
+    let mut named = Vec::new();
+    for topic in request.topics {
+        let key = TopicKey::from_wire(by_id, &topic.name, topic.topic_id);
+        named.extend(topic.partitions.into_iter().map(|partition| {
+            let wanted = Wanted {
+                current_leader_epoch: partition.current_leader_epoch,
+                fetch_offset: partition.fetch_offset,
+                last_fetched_epoch: partition.last_fetched_epoch,
+                log_start_offset: partition.log_start_offset,
+                max_bytes: partition.partition_max_bytes,
+            };
+            ((key.clone(), partition.index), wanted)
+        }));
+    }
+    let mut forgotten: Vec<Key> = Vec::new();
+    for topic in &request.forgotten_topics {
+        let key = TopicKey::from_wire(by_id, &topic.name, topic.topic_id);
+        forgotten.extend(topic.partitions.iter().map(|index| (key.clone(), *index)));
+    }
+    let claim = SessionClaim {
+        id: request.session_id,
+        epoch: request.session_epoch,
+    };
+    let now = broker.platform.clock().now();
+    let random = broker.platform.random_u64();
+    let mut sessions = broker.sessions.borrow_mut();
+    sessions.resolve(claim, by_id, named, &forgotten, now, random)
+}
+
+fn told(fetched: &Result<Fetched, ErrorCode>) -> Told {
+    match fetched {
+        Ok(fetched) => Told {
+            high_watermark: fetched.high_watermark,
+            log_start_offset: fetched.log_start_offset,
+            urgent: !fetched.records.is_empty() || fetched.diverging.is_some(),
+        },
+        Err(_) => Told {
+            high_watermark: Offset(-1),
+            log_start_offset: Offset(-1),
+            urgent: true,
+        },
+    }
+}
+
+fn partition_response(index: i32, fetched: Result<Fetched, ErrorCode>) -> FetchPartitionResponse {
+    let fetched = match fetched {
+        Ok(fetched) => fetched,
+        Err(code) => return FetchPartitionResponse::failed(index, code),
+    };
+    let diverging_epoch = fetched
+        .diverging
+        .map(|(epoch, end_offset)| EpochEnd { epoch, end_offset });
+    let aborted_transactions = fetched.aborted.map(|aborted| {
+        let each = aborted.into_iter();
+        each.map(|txn| AbortedTransaction {
+            producer_id: txn.producer_id,
+            first_offset: txn.first_offset,
+        })
+        .collect()
+    });
+    FetchPartitionResponse {
+        index,
+        error: None,
+        high_watermark: fetched.high_watermark,
+        last_stable_offset: fetched.stable_offset,
+        log_start_offset: fetched.log_start_offset,
+        diverging_epoch,
+        current_leader: None,
+        snapshot_id: None,
+        aborted_transactions,
+        preferred_read_replica: NodeId(-1),
+        records: fetched.records,
+    }
+}
+
+/// Gathers answers of the same topic that follow each other.
+fn by_topic(
+    answers: impl Iterator<Item = (TopicKey, FetchPartitionResponse)>,
+) -> Vec<FetchTopicResponse> {
+    let mut topics: Vec<(TopicKey, Vec<FetchPartitionResponse>)> = Vec::new();
+    for (topic, answer) in answers {
+        match topics.last_mut() {
+            Some((last, partitions)) if *last == topic => partitions.push(answer),
+            _ => topics.push((topic, vec![answer])),
+        }
+    }
+    let named = |(topic, partitions)| {
+        let (name, topic_id) = match topic {
+            TopicKey::Id(id) => (StrBytes::new(), id),
+            TopicKey::Name(name) => (StrBytes::from_string(name.to_string()), TopicId::ZERO),
+        };
+        FetchTopicResponse {
+            name,
+            topic_id,
+            partitions,
+        }
+    };
+    topics.into_iter().map(named).collect()
+}

@@ -1,0 +1,126 @@
+//! `ListOffsets` (key 2), versions 1-10: offsets by time or by name.
+//!
+//! Special timestamps: -1 latest (high watermark, or last stable offset when read committed), -2 earliest, -3 the record
+//! with the largest timestamp (v7), -4 earliest local (v8; the log start while no log has an object tier),
+//! -5 last tiered (v9; none). Version 4 brought the leader epoch of request and answer.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use storage::Found;
+use wire::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+};
+use wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
+use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs};
+
+use crate::Broker;
+use crate::fetch_session::TopicKey;
+use crate::partition::{Isolation, Partition};
+use crate::route::at_partitions;
+
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+const MAX_TIMESTAMP: i64 = -3;
+const EARLIEST_LOCAL: i64 = -4;
+const LATEST_TIERED: i64 = -5;
+
+/// Answer for one partition: offset, its timestamp, its leader epoch.
+type Answer = (Offset, TimestampMs, LeaderEpoch);
+
+const NOTHING: Answer = (Offset(-1), TimestampMs::NONE, LeaderEpoch::NONE);
+
+#[derive(Clone, Copy)]
+struct Question {
+    timestamp: i64,
+    claimed_epoch: LeaderEpoch,
+    isolation: Isolation,
+}
+
+pub(crate) async fn handle<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: ListOffsetsRequest,
+    version: i16,
+) -> ListOffsetsResponse {
+    let isolation = Isolation::from_wire(request.isolation_level);
+    let mut items = Vec::new();
+    for topic in &request.topics {
+        let key = TopicKey::Name(topic.name.as_str().into());
+        for partition in &topic.partitions {
+            let question = Question {
+                timestamp: partition.timestamp,
+                claimed_epoch: LeaderEpoch(partition.current_leader_epoch),
+                isolation,
+            };
+            items.push((broker.target(&key, partition.partition_index), question));
+        }
+    }
+    let answers = at_partitions(broker, items, move |_, partition, question| async move {
+        answer(&partition, question, version).await
+    });
+    let mut answers = answers.await.into_iter();
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().zip(answers.by_ref());
+        let partitions = partitions
+            .map(|(asked, answer)| {
+                let (code, found) = match answer {
+                    Ok(found) => (0, found),
+                    Err(code) => (code.code(), NOTHING),
+                };
+                let response = ListOffsetsPartitionResponse::default()
+                    .with_partition_index(asked.partition_index)
+                    .with_error_code(code)
+                    .with_offset(found.0.0)
+                    .with_timestamp(found.1.0);
+                if version >= 4 {
+                    response.with_leader_epoch(found.2.0)
+                } else {
+                    response
+                }
+            })
+            .collect();
+        ListOffsetsTopicResponse::default()
+            .with_name(topic.name)
+            .with_partitions(partitions)
+    });
+    let topics = topics.collect();
+    ListOffsetsResponse::default().with_topics(topics)
+}
+
+async fn answer<P: Platform>(
+    partition: &Partition<P>,
+    question: Question,
+    version: i16,
+) -> Result<Answer, ErrorCode> {
+    partition.check_epoch(question.claimed_epoch)?;
+    let end = partition.readable_end(question.isolation);
+    let epoch_at = |offset: Offset| partition.log.epoch_at(offset).unwrap_or(LeaderEpoch::NONE);
+    let failed = |error: storage::Error| partition.storage_error(&error);
+    let found = |found: Found| (found.offset, found.timestamp, found.leader_epoch);
+    let answer = match question.timestamp {
+        LATEST => Some((end, TimestampMs::NONE, partition.leader_epoch())),
+        EARLIEST => {
+            let start = partition.log.log_start_offset();
+            Some((start, TimestampMs::NONE, epoch_at(start)))
+        }
+        EARLIEST_LOCAL if version >= 8 => {
+            let start = partition.log.log_start_offset();
+            Some((start, TimestampMs::NONE, epoch_at(start)))
+        }
+        LATEST_TIERED if version >= 9 => Some(NOTHING),
+        MAX_TIMESTAMP if version >= 7 => partition
+            .log
+            .max_timestamp(end)
+            .await
+            .map_err(failed)?
+            .map(found),
+        timestamp if timestamp >= 0 => {
+            let first = partition
+                .log
+                .offset_for_timestamp(TimestampMs(timestamp), end);
+            first.await.map_err(failed)?.map(found)
+        }
+        _ => return Err(ErrorCode::UnsupportedForMessageFormat),
+    };
+    Ok(answer.unwrap_or(NOTHING))
+}

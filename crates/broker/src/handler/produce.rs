@@ -1,0 +1,176 @@
+//! `Produce` (key 0), versions 3-13: appends batches and answers when they are as safe as the producer asked.
+//!
+//! All appends of a request are begun before anything waits, in the order of the request, so that requests that
+//! overlap on a connection keep their order. `acks=0` is not answered, `acks=1` waits for the write, `acks=all` for the
+//! high watermark. Version 8 brought errors by record, 10 the current leader, 13 topic ids.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use platform::Platform;
+use platform::clock::Instant;
+use wire::batch::BatchHeader;
+use wire::kafka::produce::{
+    CurrentLeader, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopicResponse,
+};
+use wire::types::{ErrorCode, LeaderEpoch, Offset};
+
+use crate::Broker;
+use crate::error::AppendError;
+use crate::fetch_session::TopicKey;
+use crate::partition::{Accepted, Acks, Partition};
+use crate::route::at_partitions;
+
+/// What one partition answers.
+type Appended = Result<(Accepted, Offset), Refused>;
+
+/// Why an append was refused, and who leads the partition now.
+struct Refused {
+    error: AppendError,
+    leader_epoch: LeaderEpoch,
+}
+
+/// `None` when the producer wants no answer.
+pub(crate) async fn handle<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: ProduceRequest,
+    version: i16,
+) -> Option<ProduceResponse> {
+    let acks = match request.acks {
+        0 => Ok(Acks::None),
+        1 => Ok(Acks::Leader),
+        -1 => Ok(Acks::All),
+        _ => Err(ErrorCode::InvalidRequiredAcks),
+    };
+    let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
+    let deadline = broker.platform.clock().now() + timeout;
+    let ProduceRequest {
+        topics,
+        transactional_id,
+        ..
+    } = request;
+    let mut named = Vec::with_capacity(topics.len());
+    let mut items = Vec::new();
+    for topic in topics {
+        let key = TopicKey::from_wire(version >= 13, &topic.name, topic.topic_id);
+        let mut indexes = Vec::with_capacity(topic.partitions.len());
+        for partition in topic.partitions {
+            indexes.push(partition.index);
+            let target = match acks {
+                Ok(_) if transactional_id.is_some() => Err(ErrorCode::InvalidTxnState),
+                Ok(_) => broker.target(&key, partition.index),
+                Err(code) => Err(code),
+            };
+            items.push((target, partition.records.unwrap_or_default()));
+        }
+        named.push((topic.name, topic.topic_id, indexes));
+    }
+    let acks = acks.unwrap_or(Acks::Leader);
+    let appended = at_partitions(broker, items, move |broker, partition, records| {
+        // Outside the future: begun now, in order.
+        let begun = begin(&broker, &partition, &records, version >= 7);
+        async move { Ok(finish(&partition, begun, acks, deadline).await) }
+    });
+    let mut appended = appended.await.into_iter();
+    if acks == Acks::None {
+        return None;
+    }
+    let topics = named.into_iter().map(|(name, topic_id, indexes)| {
+        let answers = indexes.into_iter().zip(appended.by_ref());
+        let partitions = answers.map(|(index, answer)| partition_response(broker, index, answer));
+        ProduceTopicResponse {
+            name,
+            topic_id,
+            partitions: partitions.collect(),
+        }
+    });
+    Some(ProduceResponse {
+        topics: topics.collect(),
+        ..ProduceResponse::default()
+    })
+}
+
+fn begin<P: Platform>(
+    broker: &Broker<P>,
+    partition: &Partition<P>,
+    records: &Bytes,
+    zstd: bool,
+) -> Result<Accepted, AppendError> {
+    let metrics = &partition.metrics;
+    metrics.produce_requests.add(1);
+    let accepted = partition.append(records, zstd, broker.platform.clock());
+    let bytes = records.len() as u64;
+    match &accepted {
+        Ok(_) => {
+            let records = BatchHeader::parse(records).map_or(0, |header| header.record_count);
+            metrics.messages_in.add(u64::from(records.unsigned_abs()));
+            metrics.bytes_in.add(bytes);
+        }
+        Err(error) => {
+            tracing::debug!(partition = %partition.name, code = ?error.code, reason = ?error.message, "append refused");
+            metrics.failed_produce_requests.add(1);
+            metrics.bytes_rejected.add(bytes);
+        }
+    }
+    accepted
+}
+
+async fn finish<P: Platform>(
+    partition: &Partition<P>,
+    begun: Result<Accepted, AppendError>,
+    acks: Acks,
+    deadline: Instant,
+) -> Appended {
+    let refused = |error| Refused {
+        error,
+        leader_epoch: partition.leader_epoch(),
+    };
+    let accepted = begun.map_err(refused)?;
+    let safe = partition.acknowledged(accepted, acks, deadline).await;
+    safe.map_err(|code| {
+        partition.metrics.failed_produce_requests.add(1);
+        refused(code.into())
+    })?;
+    Ok((accepted, partition.log.log_start_offset()))
+}
+
+fn partition_response<P: Platform>(
+    broker: &Broker<P>,
+    index: i32,
+    answer: Result<Appended, ErrorCode>,
+) -> ProducePartitionResponse {
+    let refused = match answer {
+        Ok(Ok((accepted, log_start_offset))) => {
+            return ProducePartitionResponse {
+                index,
+                error: None,
+                base_offset: accepted.base_offset,
+                log_append_time: accepted.log_append_time,
+                log_start_offset,
+                record_errors: Vec::new(),
+                error_message: None,
+                current_leader: None,
+            };
+        }
+        Ok(Err(refused)) => refused,
+        Err(code) => Refused {
+            error: code.into(),
+            leader_epoch: LeaderEpoch::NONE,
+        },
+    };
+    let Refused {
+        error,
+        leader_epoch,
+    } = refused;
+    let moved = error.code == ErrorCode::NotLeaderOrFollower && leader_epoch >= LeaderEpoch(0);
+    let current_leader = moved.then_some(CurrentLeader {
+        leader: broker.options.node_id,
+        epoch: leader_epoch,
+    });
+    ProducePartitionResponse {
+        record_errors: error.records,
+        current_leader,
+        ..ProducePartitionResponse::failed(index, error.code, error.message)
+    }
+}

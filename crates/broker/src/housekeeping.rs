@@ -1,0 +1,59 @@
+//! What a shard does by the clock: retention on its own logs, checkpoints for all of them.
+//!
+//! The loops end with the shard's executor. Each round is an independent decision; a failure is logged and the next
+//! round tries again.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use platform::task;
+
+use crate::Broker;
+use crate::broker::CONTROLLER_SHARD;
+use crate::partition::Partition;
+
+/// Starts the loops of this shard.
+pub fn start<P: Platform>(broker: &Rc<Broker<P>>) {
+    task::spawn(retain(Rc::clone(broker)));
+    if broker.shards.me() == CONTROLLER_SHARD {
+        task::spawn(checkpoint(Rc::clone(broker)));
+    }
+}
+
+async fn retain<P: Platform>(broker: Rc<Broker<P>>) {
+    loop {
+        broker
+            .platform
+            .clock()
+            .sleep(broker.options.retention_check)
+            .await;
+        for partition in broker.led_partitions() {
+            retain_one(&broker, &partition).await;
+        }
+    }
+}
+
+async fn retain_one<P: Platform>(broker: &Broker<P>, partition: &Partition<P>) {
+    match partition
+        .log
+        .retain(broker.platform.clock().wall_ms())
+        .await
+    {
+        Ok(0) => {}
+        Ok(segments) => {
+            tracing::info!(partition = %partition.name, segments, "retention deleted segments")
+        }
+        Err(error) => tracing::warn!(partition = %partition.name, %error, "retention failed"),
+    }
+}
+
+async fn checkpoint<P: Platform>(broker: Rc<Broker<P>>) {
+    loop {
+        broker
+            .platform
+            .clock()
+            .sleep(broker.options.checkpoint_interval)
+            .await;
+        broker.checkpoint().await;
+    }
+}

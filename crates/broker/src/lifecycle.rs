@@ -1,0 +1,156 @@
+//! The first and the last thing a broker does: read the metadata and open every log; close every log and leave the
+//! marks of a clean stop.
+//!
+//! Both run on the controller's shard and reach the others by messages. Order at the stop: logs are closed (flushed,
+//! cut to their length), then the metadata log, then the checkpoints are written, and last the marker of a clean stop,
+//! only into directories whose logs all closed well. A crash anywhere in between is a crash like any other.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use platform::{Disk, Platform};
+use storage::checkpoint::clean_shutdown;
+use wire::types::TopicPartition;
+
+use crate::Broker;
+use crate::controller::{Controller, Home, METADATA_TOPIC, MetadataLogError, Publish};
+use crate::image::Image;
+use crate::join::join_all;
+
+/// Why a broker cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The metadata log.
+    #[error(transparent)]
+    Metadata(#[from] MetadataLogError),
+    /// What deleted topics left behind.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+    /// The controller did not take this broker.
+    #[error("the broker cannot be unfenced: {0:?}")]
+    Fenced(wire::types::ErrorCode),
+}
+
+impl<P: Platform> Broker<P> {
+    /// Reads the metadata, opens the logs on all shards, and says that this broker serves.
+    pub async fn start(self: &Rc<Self>) -> Result<(), StartError> {
+        for dir in &self.log_dirs.dirs {
+            self.store.remove_leftovers(&dir.path).await?;
+        }
+        let me = Rc::downgrade(self);
+        let publish: Publish = Rc::new(move |image: Arc<Image>| {
+            let me = me.clone();
+            Box::pin(async move {
+                if let Some(broker) = me.upgrade() {
+                    broker.publish_everywhere(image).await;
+                }
+            })
+        });
+        let options = Arc::clone(&self.options);
+        let home = self.metadata_home();
+        let controller =
+            Controller::start(self.platform.clone(), &self.store, options, home, publish).await?;
+        let image = controller.image();
+        let here = |partitions: usize| u64::try_from(partitions).unwrap_or(0);
+        self.recovery.expect(
+            image
+                .topics()
+                .map(|topic| here(topic.partitions.len()))
+                .sum(),
+        );
+        self.warn_of_strays(&image);
+        self.control(Rc::clone(&controller));
+        self.publish_everywhere(image).await;
+        controller.unfence().await.map_err(StartError::Fenced)?;
+        self.checkpoint().await;
+        self.recovery.set_ready(true);
+        Ok(())
+    }
+
+    /// Closes the logs of all shards and marks the directories as cleanly left.
+    pub async fn stop(self: &Rc<Self>) -> Result<(), MetadataLogError> {
+        self.recovery.set_ready(false);
+        let closed = self
+            .shards
+            .call_all(|broker| async move { broker.close_partitions().await });
+        let mut unclean: BTreeSet<PathBuf> = closed.await.into_iter().flatten().collect();
+        if let Ok(controller) = self.controller() {
+            controller.stop().await?;
+        }
+        if !self.checkpoint().await {
+            unclean.extend(self.log_dirs.dirs.iter().map(|dir| dir.path.clone()));
+        }
+        let epoch = self
+            .image()
+            .broker(self.options.node_id)
+            .map_or(-1, |broker| broker.epoch);
+        for dir in self
+            .log_dirs
+            .dirs
+            .iter()
+            .filter(|dir| !unclean.contains(&dir.path))
+        {
+            let file = dir.path.join(clean_shutdown::FILE);
+            let marker = clean_shutdown::encode(epoch);
+            if let Err(error) = self.platform.disk().replace_file(&file, &marker).await {
+                tracing::warn!(file = %file.display(), %error, "cannot mark the clean stop; the next start recovers");
+            }
+        }
+        Ok(())
+    }
+
+    async fn publish_everywhere(&self, image: Arc<Image>) {
+        let topics = i64::try_from(image.topics().count()).unwrap_or(i64::MAX);
+        self.metrics.topics.set(topics);
+        let apply = move |broker: Rc<Self>| {
+            let image = Arc::clone(&image);
+            async move { broker.apply_image(image).await }
+        };
+        self.shards.call_all(apply).await;
+    }
+
+    /// The metadata log lies in the first directory, or where it was found.
+    fn metadata_home(&self) -> Home {
+        let name = TopicPartition {
+            topic: METADATA_TOPIC.into(),
+            partition: 0,
+        };
+        let dir = self.log_dirs.holding(&name);
+        Home {
+            node: self.options.node_id,
+            dir: dir.path.clone(),
+            open_as: dir.open_as(&name),
+            directories: self.log_dirs.dirs.iter().map(|dir| dir.id).collect(),
+            snapshot_bytes: self.options.metadata_snapshot_bytes,
+        }
+    }
+
+    /// Names logs that belong to no topic. They may be somebody's data: they are left alone.
+    fn warn_of_strays(&self, image: &Image) {
+        for (name, id) in self.log_dirs.found() {
+            let known = image.topic_by_name(&name.topic).is_some_and(|topic| {
+                topic.partitions.contains_key(&name.partition) && id.is_none_or(|id| id == topic.id)
+            });
+            if !known && name.topic.as_ref() != METADATA_TOPIC {
+                tracing::warn!(log = %name, "a log that belongs to no topic of this cluster: left alone");
+            }
+        }
+    }
+
+    /// Closes this shard's logs; gives the directories of those that did not close well.
+    async fn close_partitions(self: Rc<Self>) -> Vec<PathBuf> {
+        let partitions = self.led_partitions();
+        let closing = partitions.iter().map(|partition| async move {
+            partition.resign();
+            let closed = partition.log.close().await;
+            closed.err().map(|error| {
+                tracing::error!(partition = %partition.name, %error, "cannot close the log");
+                partition.log.dir().to_owned()
+            })
+        });
+        join_all(closing).await.into_iter().flatten().collect()
+    }
+}

@@ -1,0 +1,181 @@
+//! What the broker counts, under the names that dashboards for Kafka query.
+//!
+//! Kafka's JMX names lower-cased with underscores, as the usual exporter rules give them; a series without a topic
+//! (`topic=""`) is the sum over all topics, as in Kafka. Handles are atomic and shared by all shards.
+//! Units are in the names; the list for readers is `docs/metrics.md`.
+
+use std::sync::Arc;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// Label of the series by topic; empty for all topics.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TopicLabel {
+    topic: Arc<str>,
+}
+
+type ByTopic = Family<TopicLabel, Counter>;
+
+/// The broker's metrics; clones share them.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    messages_in: ByTopic,
+    bytes_in: ByTopic,
+    bytes_out: ByTopic,
+    bytes_rejected: ByTopic,
+    produce_requests: ByTopic,
+    fetch_requests: ByTopic,
+    failed_produce_requests: ByTopic,
+    failed_fetch_requests: ByTopic,
+    /// Fetch sessions kept.
+    pub fetch_sessions: Gauge,
+    /// Partitions led by this node.
+    pub leaders: Gauge,
+    /// Partitions on this node.
+    pub partitions: Gauge,
+    /// Partitions whose log could not be opened or has failed.
+    pub offline_partitions: Gauge,
+    /// Topics in the metadata.
+    pub topics: Gauge,
+}
+
+/// The series of one topic and of all topics, looked up once.
+#[derive(Clone, Debug)]
+pub struct TopicMetrics {
+    /// Records appended.
+    pub messages_in: Pair,
+    /// Bytes appended.
+    pub bytes_in: Pair,
+    /// Bytes sent to consumers.
+    pub bytes_out: Pair,
+    /// Bytes of refused batches.
+    pub bytes_rejected: Pair,
+    /// Produce requests, one per topic and request.
+    pub produce_requests: Pair,
+    /// Fetch requests, one per topic and request.
+    pub fetch_requests: Pair,
+    /// Produce requests answered with an error.
+    pub failed_produce_requests: Pair,
+    /// Fetch requests answered with an error.
+    pub failed_fetch_requests: Pair,
+}
+
+/// A topic's counter and the one of all topics.
+#[derive(Clone, Debug)]
+pub struct Pair(Counter, Counter);
+
+impl Pair {
+    /// Counts `amount` in both.
+    pub fn add(&self, amount: u64) {
+        self.0.inc_by(amount);
+        self.1.inc_by(amount);
+    }
+}
+
+impl Metrics {
+    /// Makes the metrics and registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let mut by_topic = |name: &str, help: &str| {
+            let family = ByTopic::default();
+            registry.register(
+                format!("kafka_server_brokertopicmetrics_{name}"),
+                help,
+                family.clone(),
+            );
+            family
+        };
+        let messages_in = by_topic("messagesin", "Records appended");
+        let bytes_in = by_topic("bytesin", "Bytes appended");
+        let bytes_out = by_topic("bytesout", "Bytes sent to consumers");
+        let bytes_rejected = by_topic("bytesrejected", "Bytes of refused batches");
+        let produce_requests = by_topic("totalproducerequests", "Produce requests");
+        let fetch_requests = by_topic("totalfetchrequests", "Fetch requests");
+        let failed_produce_requests =
+            by_topic("failedproducerequests", "Produce requests that failed");
+        let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
+        let mut gauge = |name: &str, help: &str| {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        };
+        Self {
+            messages_in,
+            bytes_in,
+            bytes_out,
+            bytes_rejected,
+            produce_requests,
+            fetch_requests,
+            failed_produce_requests,
+            failed_fetch_requests,
+            fetch_sessions: gauge(
+                "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+                "Incremental fetch sessions kept",
+            ),
+            leaders: gauge(
+                "kafka_server_replicamanager_leadercount",
+                "Partitions led by this node",
+            ),
+            partitions: gauge(
+                "kafka_server_replicamanager_partitioncount",
+                "Partitions on this node",
+            ),
+            offline_partitions: gauge(
+                "kafka_controller_kafkacontroller_offlinepartitionscount",
+                "Partitions without a working leader",
+            ),
+            topics: gauge(
+                "kafka_controller_kafkacontroller_globaltopiccount",
+                "Topics",
+            ),
+        }
+    }
+
+    /// The series of `topic`.
+    pub fn topic(&self, topic: &Arc<str>) -> TopicMetrics {
+        let pair = |family: &ByTopic| {
+            let one = family
+                .get_or_create(&TopicLabel {
+                    topic: Arc::clone(topic),
+                })
+                .clone();
+            let all = family
+                .get_or_create(&TopicLabel { topic: "".into() })
+                .clone();
+            Pair(one, all)
+        };
+        TopicMetrics {
+            messages_in: pair(&self.messages_in),
+            bytes_in: pair(&self.bytes_in),
+            bytes_out: pair(&self.bytes_out),
+            bytes_rejected: pair(&self.bytes_rejected),
+            produce_requests: pair(&self.produce_requests),
+            fetch_requests: pair(&self.fetch_requests),
+            failed_produce_requests: pair(&self.failed_produce_requests),
+            failed_fetch_requests: pair(&self.failed_fetch_requests),
+        }
+    }
+
+    /// Forgets the series of a deleted topic.
+    pub fn forget(&self, topic: &Arc<str>) {
+        let label = TopicLabel {
+            topic: Arc::clone(topic),
+        };
+        let families = [
+            &self.messages_in,
+            &self.bytes_in,
+            &self.bytes_out,
+            &self.bytes_rejected,
+            &self.produce_requests,
+            &self.fetch_requests,
+            &self.failed_produce_requests,
+            &self.failed_fetch_requests,
+        ];
+        for family in families {
+            family.remove(&label);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The group coordinator's view of `__consumer_offsets`: append and wait, load at start.
+//!
+//! Invariants: an append is answered when it is at or below the high watermark, so a group never acts on what a crash
+//! could take back; a partition is loaded from its log start to its end before its groups are served.
+
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use platform::Platform;
+use platform::task;
+use storage::log::producer_state::{EndMarker, Outcome};
+use wire::batch::builder::BatchBuilder;
+use wire::batch::record::records;
+use wire::batch::{BatchHeader, Batches};
+use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs};
+
+use crate::Broker;
+use crate::group::OffsetsLog;
+use crate::group::coordinator::{OpenTransactions, Written};
+use crate::image::OFFSETS_TOPIC;
+use crate::partition::{Acks, Isolation, Partition};
+
+/// Bytes read at a time while loading.
+const LOAD_BYTES: usize = 1 << 20;
+/// Longest wait for an append to become durable.
+const APPEND_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Appends to the offsets partitions of one shard.
+pub struct PartitionOffsetsLog<P: Platform>(Weak<Broker<P>>);
+
+impl<P: Platform> PartitionOffsetsLog<P> {
+    pub(crate) fn new(broker: Weak<Broker<P>>) -> Self {
+        Self(broker)
+    }
+
+    fn partition(&self, index: i32) -> Result<(Rc<Broker<P>>, Rc<Partition<P>>), ErrorCode> {
+        let broker = self.0.upgrade().ok_or(ErrorCode::NotCoordinator)?;
+        let id = broker
+            .image()
+            .topic_by_name(OFFSETS_TOPIC)
+            .map(|topic| topic.id);
+        let partition = broker.led((id.ok_or(ErrorCode::CoordinatorNotAvailable)?, index))?;
+        Ok((broker, partition))
+    }
+}
+
+impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
+    fn partition_count(&self) -> Option<i32> {
+        let image = self.0.upgrade()?.image();
+        let topic = image.topic_by_name(OFFSETS_TOPIC)?;
+        i32::try_from(topic.partitions.len()).ok()
+    }
+
+    fn owns(&self, partition: i32) -> bool {
+        self.partition(partition).is_ok()
+    }
+
+    async fn append(
+        &self,
+        partition: i32,
+        records: Vec<(Bytes, Option<Bytes>)>,
+        now_ms: i64,
+    ) -> Result<(), ErrorCode> {
+        let (broker, partition) = self.partition(partition)?;
+        let now = TimestampMs(now_ms);
+        let mut batch = BatchBuilder::new(Offset::ZERO, partition.leader_epoch());
+        for (key, value) in &records {
+            batch.add(now, Some(key), value.as_deref(), &[]);
+        }
+        let batch = batch.finish().map_err(|_| ErrorCode::UnknownServerError)?;
+        let accepted = partition.append(&batch, true, broker.platform.clock());
+        let accepted = accepted.map_err(|error| error.code)?;
+        let deadline = broker.platform.clock().now() + APPEND_WAIT_MAX;
+        partition.acknowledged(accepted, Acks::All, deadline).await
+    }
+}
+
+/// Begins to load a partition's groups; requests for them are told to wait until that is done.
+pub(crate) fn begin_load<P: Platform>(broker: &Rc<Broker<P>>, partition: &Rc<Partition<P>>) {
+    broker.groups.begin_load(partition.name.partition);
+    task::spawn(load(Rc::clone(broker), Rc::clone(partition)));
+}
+
+async fn load<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>) {
+    let index = partition.name.partition;
+    match replay_all(&broker, &partition).await {
+        Ok(count) => {
+            tracing::debug!(partition = %partition.name, records = count, "groups loaded");
+            broker.groups.finish_load(index, partition.leader_epoch());
+        }
+        Err(error) => {
+            // Serving groups from half of their records would lose commits.
+            tracing::error!(partition = %partition.name, %error, "groups cannot be loaded");
+            broker.groups.unload(index);
+        }
+    }
+}
+
+async fn replay_all<P: Platform>(
+    broker: &Broker<P>,
+    partition: &Partition<P>,
+) -> Result<u64, LoadError> {
+    let mut next = partition.log.log_start_offset();
+    let mut loading = Loading {
+        broker,
+        index: partition.name.partition,
+        open: OpenTransactions::default(),
+        count: 0,
+    };
+    loop {
+        let end = partition.readable_end(Isolation::ReadUncommitted);
+        if next >= end {
+            return Ok(loading.count);
+        }
+        let slices = partition.log.read(next, end, LOAD_BYTES, true).await?;
+        let bytes = Bytes::from(slices.concat());
+        let before = next;
+        for batch in Batches::new(&bytes) {
+            let (header, batch) = batch?;
+            next = header.next_offset();
+            loading.take(&header, &bytes.slice_ref(batch))?;
+        }
+        if next == before {
+            return Ok(loading.count);
+        }
+    }
+}
+
+/// A partition whose records are being replayed.
+struct Loading<'a, P: Platform> {
+    broker: &'a Broker<P>,
+    index: i32,
+    /// What transactions have written, and nobody knows yet whether it counts.
+    open: OpenTransactions,
+    count: u64,
+}
+
+impl<P: Platform> Loading<'_, P> {
+    fn take(&mut self, header: &BatchHeader, batch: &Bytes) -> Result<(), LoadError> {
+        for record in records(batch)? {
+            let record = record?;
+            let Some(key) = record.key else { continue };
+            if header.is_control() {
+                let value = record.value.unwrap_or_default();
+                if let Some(marker) = EndMarker::parse(&key, &value) {
+                    self.end(header.producer_id, marker.outcome);
+                }
+                continue;
+            }
+            let written = Written {
+                key,
+                value: record.value,
+                offset: record.offset,
+                timestamp: record.timestamp,
+            };
+            if header.is_transactional() {
+                self.open.add(header.producer_id, written);
+            } else {
+                self.replay(&written);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, producer: ProducerId, outcome: Outcome) {
+        for written in self.open.end(producer) {
+            if outcome == Outcome::Commit {
+                self.replay(&written);
+            }
+        }
+    }
+
+    fn replay(&mut self, written: &Written) {
+        let Written {
+            key,
+            value,
+            offset,
+            timestamp,
+        } = written;
+        self.broker
+            .groups
+            .replay(self.index, key, value.as_ref(), *offset, *timestamp);
+        self.count += 1;
+    }
+}
+
+/// Why groups cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+enum LoadError {
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+    #[error(transparent)]
+    Batch(#[from] wire::error::BatchError),
+}

@@ -1,0 +1,301 @@
+//! One partition that this shard leads: its log, its leader epoch and its high watermark.
+//!
+//! Rules kept here and nowhere else: when an append is refused, when it counts as acknowledged, up to where a reader
+//! may read. The high watermark follows what is durable (`durability=synced`) or written (`replicated`) on the
+//! in-sync replicas, which today is this node alone; it never goes back.
+//! Not here: offsets of segments, files, flushing (`storage`), requests (`handler`).
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use platform::clock::Instant;
+use platform::sync::Notify;
+use platform::task::timeout_at;
+use platform::{Clock, Platform};
+use storage::log::producer_state::{Origin, ProducerCheck};
+use storage::{Appended, Log, Observer, Stamp};
+use wire::batch::record::DECOMPRESSED_BYTES_MAX;
+use wire::batch::validate::{ValidateLimits, validate_produced};
+use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
+
+use crate::error::{AppendError, error_code};
+use crate::metrics::TopicMetrics;
+use crate::purgatory::Waiters;
+use crate::topic_config::TopicConfig;
+
+/// A partition led by this shard.
+pub struct Partition<P: Platform> {
+    /// Its topic's id.
+    pub topic_id: TopicId,
+    /// Its name.
+    pub name: TopicPartition,
+    /// Its records.
+    pub log: Rc<Log<P>>,
+    leader_epoch: Cell<LeaderEpoch>,
+    high_watermark: Cell<Offset>,
+    config: RefCell<Arc<TopicConfig>>,
+    closed: Cell<bool>,
+    progress: Notify,
+    pub(crate) waiters: Waiters,
+    pub(crate) metrics: TopicMetrics,
+}
+
+/// How far an append must have come before it is answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Acks {
+    /// Not answered at all.
+    None,
+    /// The write has completed: it survives a killed process.
+    Leader,
+    /// At or below the high watermark: it survives what the topic's durability promises.
+    All,
+}
+
+/// What a producer is told of an accepted append.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Accepted {
+    /// Offset of the first record.
+    pub base_offset: Offset,
+    /// Offset of the last record.
+    pub last_offset: Offset,
+    /// Append time of topics that use it, else none.
+    pub log_append_time: TimestampMs,
+}
+
+/// How far a reader may read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Isolation {
+    /// Up to the high watermark.
+    ReadUncommitted,
+    /// Up to the last stable offset.
+    ReadCommitted,
+}
+
+impl Isolation {
+    /// The isolation level's number in requests.
+    pub fn from_wire(level: i8) -> Self {
+        if level == 1 {
+            Self::ReadCommitted
+        } else {
+            Self::ReadUncommitted
+        }
+    }
+}
+
+impl<P: Platform> Partition<P> {
+    /// Leads `log` in `epoch`. `checkpointed` is the last high watermark known, used where it is ahead of nothing
+    /// else: a log that was just opened holds only records that survived, so all of them are readable.
+    pub fn lead(
+        topic_id: TopicId,
+        name: TopicPartition,
+        log: Rc<Log<P>>,
+        epoch: LeaderEpoch,
+        config: Arc<TopicConfig>,
+        metrics: TopicMetrics,
+    ) -> Rc<Self> {
+        log.start_epoch(epoch);
+        let partition = Rc::new(Self {
+            topic_id,
+            name,
+            leader_epoch: Cell::new(epoch),
+            high_watermark: Cell::new(log.log_start_offset()),
+            config: RefCell::new(config),
+            closed: Cell::new(false),
+            progress: Notify::new(),
+            waiters: Waiters::default(),
+            metrics,
+            log,
+        });
+        let observer: Weak<Self> = Rc::downgrade(&partition);
+        partition.log.observe(observer);
+        partition.advance_high_watermark();
+        partition
+    }
+
+    /// The epoch of this leadership.
+    pub fn leader_epoch(&self) -> LeaderEpoch {
+        self.leader_epoch.get()
+    }
+
+    /// Begins a new leadership of the same log.
+    pub fn advance_epoch(&self, epoch: LeaderEpoch) {
+        if epoch > self.leader_epoch.get() {
+            self.leader_epoch.set(epoch);
+            self.log.start_epoch(epoch);
+        }
+    }
+
+    /// End of what every reader may see.
+    pub fn high_watermark(&self) -> Offset {
+        self.high_watermark.get()
+    }
+
+    /// End of what a reader at this isolation may see.
+    pub fn readable_end(&self, isolation: Isolation) -> Offset {
+        match isolation {
+            Isolation::ReadUncommitted => self.high_watermark.get(),
+            Isolation::ReadCommitted => self.log.stable_offset().min(self.high_watermark.get()),
+        }
+    }
+
+    /// The topic's settings as they are now.
+    pub fn config(&self) -> Arc<TopicConfig> {
+        Arc::clone(&self.config.borrow())
+    }
+
+    /// Puts changed settings into force.
+    pub fn reconfigure(&self, config: Arc<TopicConfig>) {
+        self.log.set_options(config.log_options());
+        *self.config.borrow_mut() = config;
+        self.progressed();
+    }
+
+    /// Checks the epoch that a client believes in: an older one is fenced, a newer one is not known here yet.
+    pub fn check_epoch(&self, claimed: LeaderEpoch) -> Result<(), ErrorCode> {
+        let current = self.leader_epoch.get();
+        if claimed < LeaderEpoch(0) || claimed == current {
+            Ok(())
+        } else if claimed < current {
+            Err(ErrorCode::FencedLeaderEpoch)
+        } else {
+            Err(ErrorCode::UnknownLeaderEpoch)
+        }
+    }
+
+    /// Where the log of a client whose last record is of `last_fetched` and that goes on at `from` parts from ours.
+    pub fn divergence(
+        &self,
+        last_fetched: LeaderEpoch,
+        from: Offset,
+    ) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
+        if last_fetched < LeaderEpoch(0) {
+            return Ok(None);
+        }
+        let (epoch, end) = self.log.epoch_end(last_fetched);
+        if epoch < LeaderEpoch(0) || end < Offset::ZERO {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        Ok((epoch < last_fetched || end < from).then_some((epoch, end)))
+    }
+
+    /// True once this shard no longer leads it.
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// Appends what a producer sent. Decides and copies; does not wait, so that appends keep the order of calls.
+    /// `zstd` says whether the producer's request may carry that codec.
+    ///
+    /// `min.insync.replicas` cannot refuse here: it counts no more replicas than a partition has, which is one.
+    pub fn append(
+        &self,
+        records: &Bytes,
+        zstd: bool,
+        clock: &Clock,
+    ) -> Result<Accepted, AppendError> {
+        if self.closed.get() {
+            return Err(ErrorCode::NotLeaderOrFollower.into());
+        }
+        let config = self.config();
+        let now_ms = clock.wall_ms();
+        let limits = ValidateLimits {
+            max_batch_bytes: config.max_message_bytes,
+            decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
+            now_ms,
+            timestamp_before_max_ms: config.timestamp_before_max_ms,
+            timestamp_after_max_ms: config.timestamp_after_max_ms,
+            compacted: config.compacted,
+            log_append_time: config.log_append_time,
+            zstd,
+        };
+        let produced = validate_produced(records, &limits)?;
+        match self.log.check_producer(&produced.header, Origin::Client)? {
+            ProducerCheck::New => {}
+            ProducerCheck::Duplicate(before) => {
+                return Ok(Accepted {
+                    base_offset: before.base_offset(),
+                    last_offset: before.last_offset,
+                    log_append_time: TimestampMs::NONE,
+                });
+            }
+        }
+        let log_append_time = config.log_append_time.then_some(TimestampMs(now_ms));
+        let stamp = Stamp {
+            leader_epoch: self.leader_epoch.get(),
+            log_append_time,
+        };
+        let Appended {
+            base_offset,
+            last_offset,
+            ..
+        } = self.log.append(&produced.batch, stamp, now_ms)?;
+        let log_append_time = log_append_time.unwrap_or(TimestampMs::NONE);
+        Ok(Accepted {
+            base_offset,
+            last_offset,
+            log_append_time,
+        })
+    }
+
+    /// Waits until an append has come as far as `acks` asks, the log has failed, or time is up.
+    pub async fn acknowledged(
+        &self,
+        accepted: Accepted,
+        acks: Acks,
+        deadline: Instant,
+    ) -> Result<(), ErrorCode> {
+        let end = accepted.last_offset.plus(1);
+        let reached = || match acks {
+            Acks::None => true,
+            Acks::Leader => self.log.written_offset() >= end,
+            Acks::All => self.high_watermark.get() >= end,
+        };
+        loop {
+            // Registered before the question is asked, so that no progress falls between the two.
+            let progress = self.progress.notified();
+            if reached() {
+                return Ok(());
+            }
+            if self.log.failed().is_some() {
+                return Err(ErrorCode::KafkaStorageError);
+            }
+            if self.closed.get() {
+                return Err(ErrorCode::NotLeaderOrFollower);
+            }
+            if timeout_at(deadline, progress).await.is_err() {
+                return Err(ErrorCode::RequestTimedOut);
+            }
+        }
+    }
+
+    /// Ends the leadership: those who wait are told.
+    pub fn resign(&self) {
+        self.closed.set(true);
+        self.progressed();
+    }
+
+    fn advance_high_watermark(&self) {
+        let safe = self.log.committed_offset();
+        if safe > self.high_watermark.get() {
+            self.high_watermark.set(safe);
+            self.log.set_high_watermark(safe);
+        }
+    }
+
+    /// Largest offset a storage error leaves readable; see [`error_code`].
+    pub(crate) fn storage_error(&self, error: &storage::Error) -> ErrorCode {
+        let code = error_code(error);
+        tracing::error!(partition = %self.name, %error, "reading failed");
+        code
+    }
+}
+
+impl<P: Platform> Observer for Partition<P> {
+    fn progressed(&self) {
+        self.advance_high_watermark();
+        self.progress.notify_waiters();
+        self.waiters.wake();
+    }
+}

@@ -1,0 +1,198 @@
+//! From the metadata image to open logs: what a new image means for the partitions of this shard.
+//!
+//! Invariants: a partition is opened by topic id, never by name alone; images are applied one after the other; the logs
+//! of a deleted topic are gone from the names of the directory before the image counts as applied. A log that cannot
+//! be opened makes its partition offline (`KAFKA_STORAGE_ERROR`), not the broker.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use platform::Platform;
+use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
+
+use crate::Broker;
+use crate::image::{Image, OFFSETS_TOPIC, PartitionImage, TopicImage};
+use crate::join::join_all;
+use crate::partition::Partition;
+use crate::topic_config::TopicConfig;
+
+/// Logs opened at the same time by one shard.
+const OPENING_MAX: usize = 16;
+
+/// A partition that this shard should lead and does not yet.
+struct Missing {
+    topic_id: TopicId,
+    name: TopicPartition,
+    epoch: LeaderEpoch,
+    config: Arc<TopicConfig>,
+}
+
+/// Partitions of this shard that the image no longer has.
+type Gone<P> = Vec<((TopicId, i32), Option<Rc<Partition<P>>>)>;
+
+impl<P: Platform> Broker<P> {
+    /// Makes this shard's partitions what `image` says, then makes `image` the one that handlers see.
+    pub async fn apply_image(self: &Rc<Self>, image: Arc<Image>) {
+        // One image after the other; a late one that is older than what is applied changes nothing.
+        let _turn = self.image_turn.acquire().await;
+        if image.last_applied_offset() < self.image().last_applied_offset() {
+            return;
+        }
+        let gone = self.forget_removed(&image);
+        // Handlers must see the topic's end before its logs go, and its partitions before its name.
+        for (key, partition) in gone {
+            self.delete_partition(key, partition).await;
+        }
+        let missing = self.update_led(&image);
+        for some in missing.chunks(OPENING_MAX) {
+            join_all(some.iter().map(|missing| self.open_partition(missing))).await;
+        }
+        self.publish(image);
+        self.count_partitions();
+    }
+
+    fn forget_removed(&self, image: &Image) -> Gone<P> {
+        let mut partitions = self.partitions.borrow_mut();
+        let is_gone = |(id, index): &(TopicId, i32)| {
+            image
+                .topic_by_id(*id)
+                .is_none_or(|topic| !topic.partitions.contains_key(index))
+        };
+        let gone: Vec<_> = partitions
+            .keys()
+            .filter(|key| is_gone(key))
+            .copied()
+            .collect();
+        gone.into_iter()
+            .map(|key| (key, partitions.remove(&key).and_then(Result::ok)))
+            .collect()
+    }
+
+    async fn delete_partition(&self, key: (TopicId, i32), partition: Option<Rc<Partition<P>>>) {
+        let Some(partition) = partition else { return };
+        partition.resign();
+        if partition.name.topic.as_ref() == OFFSETS_TOPIC {
+            self.groups.unload(key.1);
+        }
+        if let Err(error) = partition.log.delete().await {
+            tracing::error!(partition = %partition.name, %error, "cannot delete the log");
+        }
+        self.metrics.forget(&partition.name.topic);
+    }
+
+    /// Tells led partitions what changed and returns those that have to be opened.
+    fn update_led(&self, image: &Image) -> Vec<Missing> {
+        let mut missing = Vec::new();
+        for topic in image.topics() {
+            let mut config = None;
+            for (index, state) in self.owned(topic) {
+                let config = config.get_or_insert_with(|| {
+                    Arc::new(TopicConfig::resolve(image, &self.options, &topic.name))
+                });
+                let epoch = LeaderEpoch(state.leader_epoch);
+                let led = self.partitions.borrow().get(&(topic.id, index)).cloned();
+                match led {
+                    Some(Ok(partition)) => {
+                        if *partition.config() != **config {
+                            partition.reconfigure(Arc::clone(config));
+                        }
+                        partition.advance_epoch(epoch);
+                    }
+                    Some(Err(_)) => {}
+                    None => missing.push(Missing {
+                        topic_id: topic.id,
+                        name: TopicPartition {
+                            topic: Arc::clone(&topic.name),
+                            partition: index,
+                        },
+                        epoch,
+                        config: Arc::clone(config),
+                    }),
+                }
+            }
+        }
+        missing
+    }
+
+    /// The partitions of a topic that this shard owns.
+    fn owned<'a>(
+        &'a self,
+        topic: &'a TopicImage,
+    ) -> impl Iterator<Item = (i32, &'a PartitionImage)> {
+        let mine = |index: i32| self.shards.owner(topic.id, index) == self.shards.me();
+        let here = |state: &PartitionImage| state.leader == self.options.node_id.0;
+        let each = topic
+            .partitions
+            .iter()
+            .map(|(index, state)| (*index, state));
+        each.filter(move |(index, state)| mine(*index) && here(state))
+    }
+
+    async fn open_partition(self: &Rc<Self>, missing: &Missing) {
+        let Missing {
+            topic_id,
+            name,
+            epoch,
+            config,
+        } = missing;
+        let slot = match self.open_log(*topic_id, name, config).await {
+            Ok(log) => {
+                let metrics = self.metrics.topic(&name.topic);
+                Ok(Partition::lead(
+                    *topic_id,
+                    name.clone(),
+                    log,
+                    *epoch,
+                    Arc::clone(config),
+                    metrics,
+                ))
+            }
+            Err(error) => {
+                tracing::error!(partition = %name, %error, "cannot open the log; the partition is offline");
+                Err(ErrorCode::KafkaStorageError)
+            }
+        };
+        let opened = slot.as_ref().ok().cloned();
+        self.partitions
+            .borrow_mut()
+            .insert((*topic_id, name.partition), slot);
+        self.recovery.opened();
+        if let Some(partition) = opened
+            && partition.name.topic.as_ref() == OFFSETS_TOPIC
+        {
+            crate::offsets_log::begin_load(self, &partition);
+        }
+    }
+
+    async fn open_log(
+        &self,
+        topic_id: TopicId,
+        name: &TopicPartition,
+        config: &TopicConfig,
+    ) -> storage::Result<Rc<storage::Log<P>>> {
+        let dir = self.log_dirs.place(&self.platform, topic_id, name).await;
+        let found = dir.open_as(name);
+        self.store
+            .open_log(
+                &dir.path,
+                name.clone(),
+                topic_id,
+                config.log_options(),
+                found,
+            )
+            .await
+    }
+
+    fn count_partitions(&self) {
+        let partitions = self.partitions.borrow();
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let all = count(partitions.len());
+        let led = count(partitions.values().filter(|slot| slot.is_ok()).count());
+        let (all_before, led_before) = self.counted.replace((all, led));
+        self.metrics.partitions.inc_by(all - all_before);
+        self.metrics.leaders.inc_by(led - led_before);
+        self.metrics
+            .offline_partitions
+            .inc_by((all - led) - (all_before - led_before));
+    }
+}

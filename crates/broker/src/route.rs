@@ -1,0 +1,102 @@
+//! From what a request names to the partitions themselves, on whatever shard they live.
+
+use std::future::Future;
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::types::{ErrorCode, TopicId};
+
+use crate::Broker;
+use crate::fetch_session::TopicKey;
+use crate::join::join_all;
+use crate::partition::Partition;
+
+/// A partition that exists, by its topic's id.
+pub(crate) type Target = (TopicId, i32);
+
+impl<P: Platform> Broker<P> {
+    /// Finds a partition in the metadata: Kafka's error tells a missing name from a missing id.
+    pub(crate) fn target(&self, topic: &TopicKey, partition: i32) -> Result<Target, ErrorCode> {
+        let image = self.image();
+        let found = match topic {
+            TopicKey::Id(id) => image.topic_by_id(*id).ok_or(ErrorCode::UnknownTopicId)?,
+            TopicKey::Name(name) => image
+                .topic_by_name(name)
+                .ok_or(ErrorCode::UnknownTopicOrPartition)?,
+        };
+        let exists = found.partitions.contains_key(&partition);
+        if exists {
+            Ok((found.id, partition))
+        } else {
+            Err(ErrorCode::UnknownTopicOrPartition)
+        }
+    }
+
+    /// The partition, if this shard leads it.
+    pub(crate) fn led(&self, target: Target) -> Result<Rc<Partition<P>>, ErrorCode> {
+        match self.partitions.borrow().get(&target) {
+            Some(Ok(partition)) => Ok(Rc::clone(partition)),
+            Some(Err(code)) => Err(*code),
+            None => Err(ErrorCode::NotLeaderOrFollower),
+        }
+    }
+}
+
+/// Runs `work` for each item at its partition, on the shard that leads it, and returns the results in the order of
+/// the items. Items of one shard begin in their order; nothing waits before all have begun.
+pub(crate) async fn at_partitions<P, T, R, F, Fut>(
+    broker: &Rc<Broker<P>>,
+    items: Vec<(Result<Target, ErrorCode>, T)>,
+    work: F,
+) -> Vec<Result<R, ErrorCode>>
+where
+    P: Platform,
+    T: Send + 'static,
+    R: Send + 'static,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = Result<R, ErrorCode>> + 'static,
+{
+    let mut results: Vec<Result<R, ErrorCode>> = Vec::with_capacity(items.len());
+    let mut by_shard: Vec<Vec<(usize, Target, T)>> = Vec::new();
+    by_shard.resize_with(broker.shards.count(), Vec::new);
+    for (index, (target, item)) in items.into_iter().enumerate() {
+        results.push(Err(target
+            .as_ref()
+            .err()
+            .copied()
+            .unwrap_or(ErrorCode::UnknownServerError)));
+        if let Ok(target) = target {
+            let owner = broker.shards.owner(target.0, target.1);
+            if let Some(list) = by_shard.get_mut(owner) {
+                list.push((index, target, item));
+            }
+        }
+    }
+    let calls = by_shard
+        .into_iter()
+        .enumerate()
+        .filter(|(_, list)| !list.is_empty())
+        .map(|(shard, list)| {
+            let work = work.clone();
+            broker.shards.call(shard, move |broker| async move {
+                let each = list.into_iter().map(|(index, target, item)| {
+                    let begun = broker
+                        .led(target)
+                        .map(|partition| work(Rc::clone(&broker), partition, item));
+                    async move {
+                        match begun {
+                            Ok(begun) => (index, begun.await),
+                            Err(code) => (index, Err(code)),
+                        }
+                    }
+                });
+                join_all(each).await
+            })
+        });
+    for (index, result) in join_all(calls).await.into_iter().flatten().flatten() {
+        if let Some(slot) = results.get_mut(index) {
+            *slot = result;
+        }
+    }
+    results
+}

@@ -1,0 +1,181 @@
+//! Messages between shards: run a closure with another shard's broker and wait for what it returns.
+//!
+//! Invariants: tasks sent from one shard to another begin in the order sent (the first poll of each happens in that
+//! order, so appends made before the first wait keep it); a caller that goes away abandons the answer, not the task.
+//! Queues are unbounded but their length is not: every task is sent by a request that holds a permit of the
+//! connection's byte budget, or by one of a fixed set of background loops.
+
+use std::cell::OnceCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+
+use platform::sync::{mpsc, oneshot};
+use wire::types::TopicId;
+
+use crate::Broker;
+
+/// Number of a shard, from 0.
+pub type ShardIndex = usize;
+
+type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
+type Task<P> = Box<dyn FnOnce(Rc<Broker<P>>) -> LocalFuture + Send>;
+
+/// The shards of this process, as seen from one of them.
+pub struct Shards<P: platform::Platform> {
+    me: ShardIndex,
+    peers: Vec<mpsc::UnboundedSender<Task<P>>>,
+    local: OnceCell<Weak<Broker<P>>>,
+}
+
+/// What other shards asked of this one.
+pub struct Inbox<P: platform::Platform>(mpsc::UnboundedReceiver<Task<P>>);
+
+/// A shard's two ends, made before its thread starts.
+pub struct Seat<P: platform::Platform> {
+    me: ShardIndex,
+    peers: Vec<mpsc::UnboundedSender<Task<P>>>,
+    inbox: mpsc::UnboundedReceiver<Task<P>>,
+}
+
+/// Connects `count` shards with each other.
+pub fn seats<P: platform::Platform>(count: usize) -> Vec<Seat<P>> {
+    let (senders, receivers): (Vec<_>, Vec<_>) =
+        (0..count.max(1)).map(|_| mpsc::unbounded_channel()).unzip();
+    let seat = |(me, inbox)| Seat {
+        me,
+        peers: senders.clone(),
+        inbox,
+    };
+    receivers.into_iter().enumerate().map(seat).collect()
+}
+
+impl<P: platform::Platform> Seat<P> {
+    /// Takes the seat on the shard's own thread.
+    pub fn take(self) -> (Shards<P>, Inbox<P>) {
+        let Self { me, peers, inbox } = self;
+        (
+            Shards {
+                me,
+                peers,
+                local: OnceCell::new(),
+            },
+            Inbox(inbox),
+        )
+    }
+}
+
+impl<P: platform::Platform> Shards<P> {
+    /// This shard.
+    pub fn me(&self) -> ShardIndex {
+        self.me
+    }
+
+    /// How many shards there are.
+    pub fn count(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// The shard that owns a partition. Changes with the number of shards only, so every shard agrees.
+    pub fn owner(&self, topic: TopicId, partition: i32) -> ShardIndex {
+        let (high, low) = topic.0.as_u64_pair();
+        let spread = (high ^ low).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let sum = spread.wrapping_add(u64::from(partition.unsigned_abs()));
+        usize::try_from(sum % self.peers.len() as u64).unwrap_or(0)
+    }
+
+    pub(crate) fn seat(&self, broker: Weak<Broker<P>>) {
+        assert!(self.local.set(broker).is_ok(), "a shard has one broker");
+    }
+
+    fn local(&self) -> Option<Rc<Broker<P>>> {
+        self.local.get().and_then(Weak::upgrade)
+    }
+
+    /// Runs `work` on shard `to` and returns its result; `None` when that shard is shutting down.
+    ///
+    /// On this very shard it runs in place: its first poll is the caller's first poll.
+    pub async fn call<R, F, Fut>(&self, to: ShardIndex, work: F) -> Option<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(Rc<Broker<P>>) -> Fut + Send + 'static,
+        Fut: Future<Output = R> + 'static,
+    {
+        if to == self.me {
+            return Some(work(self.local()?).await);
+        }
+        let (answer, answered) = oneshot::channel();
+        let task: Task<P> = Box::new(move |broker| {
+            let work = work(broker);
+            Box::pin(async move {
+                // A caller that has gone does not want the answer.
+                let _ = answer.send(work.await);
+            })
+        });
+        self.peers.get(to)?.send(task).ok()?;
+        answered.await.ok()
+    }
+
+    /// As [`Shards::call`], but the work is dropped when the caller goes away: for work that only reads and waits.
+    pub async fn call_abandoned<R, F, Fut>(&self, to: ShardIndex, work: F) -> Option<R>
+    where
+        R: Send + 'static,
+        F: FnOnce(Rc<Broker<P>>) -> Fut + Send + 'static,
+        Fut: Future<Output = R> + 'static,
+    {
+        if to == self.me {
+            return Some(work(self.local()?).await);
+        }
+        let (mut answer, answered) = oneshot::channel();
+        let task: Task<P> = Box::new(move |broker| {
+            let work = work(broker);
+            Box::pin(async move {
+                let mut work = std::pin::pin!(work);
+                let done = std::future::poll_fn(|context| match work.as_mut().poll(context) {
+                    Poll::Ready(done) => Poll::Ready(Some(done)),
+                    Poll::Pending => answer.poll_closed(context).map(|()| None),
+                });
+                if let Some(done) = done.await {
+                    // A caller that has gone does not want the answer.
+                    let _ = answer.send(done);
+                }
+            })
+        });
+        self.peers.get(to)?.send(task).ok()?;
+        answered.await.ok()
+    }
+
+    /// Runs `work` on every shard and returns the results in the order of the shards.
+    pub async fn call_all<R, F, Fut>(&self, work: F) -> Vec<R>
+    where
+        R: Send + 'static,
+        F: Fn(Rc<Broker<P>>) -> Fut + Clone + Send + 'static,
+        Fut: Future<Output = R> + 'static,
+    {
+        let calls = (0..self.count()).map(|shard| self.call(shard, work.clone()));
+        crate::join::join_all(calls)
+            .await
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+}
+
+impl<P: platform::Platform> Inbox<P> {
+    /// Serves the other shards until they are gone.
+    pub async fn serve(mut self, broker: Rc<Broker<P>>) {
+        while let Some(task) = self.0.recv().await {
+            start(task(Rc::clone(&broker)));
+        }
+    }
+}
+
+/// Polls a future once, here and now, and leaves the rest of it to the executor.
+fn start(mut future: LocalFuture) {
+    let mut context = Context::from_waker(Waker::noop());
+    if future.as_mut().poll(&mut context).is_pending() {
+        // Spawning polls it again at once, which registers a real waker.
+        platform::task::spawn(future);
+    }
+}

@@ -1,0 +1,199 @@
+//! Makes the broker that the shards serve: one [`broker::Broker`] on each, over the real disk.
+//!
+//! The first shard reads the log directories and runs the controller; the others wait for what it found. When the server
+//! stops, the first shard closes the logs of all.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+use broker::dispatch::{self, Reply as Answer};
+use broker::handler::Context;
+use broker::log_dirs::LogDirs;
+use broker::recovery::Recovery;
+use broker::shards::{Seat, seats};
+use broker::{Broker, CONTROLLER_SHARD, Shared, housekeeping};
+use bytes::Bytes;
+use platform::os::{EngineChoice, System};
+use storage::{Store, StoreOptions};
+use tokio::sync::watch;
+use wire::types::NodeId;
+
+use crate::config::{DiskEngine, Settings};
+use crate::connection::{Called, Reply, RequestContext, Service};
+use crate::serve::Prepared;
+use crate::shards::Assembly;
+
+/// Bytes of a chunk of a busy log's tail.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Chunks kept ready, per shard.
+const RESERVE_CHUNKS: usize = 4;
+/// Room is reserved ahead of the appends in steps of this.
+const ALLOCATE_STEP_BYTES: u64 = 64 << 20;
+/// Appended bytes after which a log saves its recovery point.
+const SAVE_INTERVAL_BYTES: u64 = 64 << 20;
+/// Read-ahead of a sequential reader.
+const READ_AHEAD_BYTES_MAX: usize = 4 << 20;
+/// Sealed segments kept open, per shard.
+const OPEN_SEGMENTS_MAX: usize = 1024;
+
+/// Makes the broker.
+pub struct BrokerAssembly {
+    settings: Settings,
+    ports: Vec<u16>,
+    seats: Mutex<Vec<Option<Seat<System>>>>,
+    metrics: broker::metrics::Metrics,
+    storage_metrics: storage::Metrics,
+    recovery: Recovery,
+    /// What the first shard found; the others wait for it.
+    shared: watch::Sender<Option<Shared>>,
+}
+
+impl BrokerAssembly {
+    /// Registers metrics and connects the shards.
+    pub fn new(prepared: &Prepared) -> Self {
+        let settings = prepared.settings.clone();
+        Self {
+            seats: Mutex::new(seats(settings.shards).into_iter().map(Some).collect()),
+            settings,
+            ports: prepared.ports.clone(),
+            metrics: prepared
+                .metrics
+                .register(broker::metrics::Metrics::register),
+            storage_metrics: prepared.metrics.register(storage::Metrics::new),
+            recovery: Recovery::default(),
+            shared: watch::Sender::new(None),
+        }
+    }
+
+    /// Reads the log directories, on the first shard.
+    async fn found(&self, platform: &System) -> anyhow::Result<Shared> {
+        let settings = &self.settings;
+        let node_id = settings.node_id.map(NodeId);
+        let cluster_id = settings.cluster_id.as_deref();
+        let log_dirs = LogDirs::open(platform, &settings.log_dirs, node_id, cluster_id).await?;
+        for dir in &settings.log_dirs {
+            say_how_files_are_written(platform, dir).await?;
+        }
+        Ok(Shared {
+            options: Arc::new(settings.broker_options(log_dirs.node_id, &self.ports)),
+            log_dirs: Arc::new(log_dirs),
+            metrics: self.metrics.clone(),
+            recovery: self.recovery.clone(),
+        })
+    }
+
+    fn store_options(&self) -> StoreOptions {
+        let shards = self.settings.shards.max(1);
+        let share = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / shards;
+        StoreOptions {
+            cache_bytes_max: share(self.settings.log_cache_bytes).max(4 * CHUNK_BYTES),
+            // Any shard may own all the logs that are written to.
+            unwritten_bytes_max: self.settings.network.queued_bytes_max.saturating_mul(2),
+            chunk_bytes: CHUNK_BYTES,
+            reserve_chunks: RESERVE_CHUNKS,
+            allocate_step_bytes: ALLOCATE_STEP_BYTES,
+            save_interval_bytes: SAVE_INTERVAL_BYTES,
+            read_ahead_bytes_max: READ_AHEAD_BYTES_MAX,
+            open_segments_max: OPEN_SEGMENTS_MAX,
+        }
+    }
+
+    fn seat(&self, shard: usize) -> anyhow::Result<Seat<System>> {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        seats
+            .get_mut(shard)
+            .and_then(Option::take)
+            .context("a shard starts once")
+    }
+}
+
+impl Assembly for BrokerAssembly {
+    type Service = BrokerService;
+
+    async fn start(&self, shard: usize) -> anyhow::Result<Rc<BrokerService>> {
+        let platform = System::start(engine(self.settings.disk_engine))?;
+        let shared = if shard == CONTROLLER_SHARD {
+            let shared = self.found(&platform).await?;
+            self.shared.send_replace(Some(shared.clone()));
+            shared
+        } else {
+            let mut found = self.shared.subscribe();
+            let shared = found.wait_for(Option::is_some).await?.clone();
+            shared.context("the first shard has not started")?
+        };
+        let store = Store::new(
+            platform.clone(),
+            self.store_options(),
+            self.storage_metrics.clone(),
+        );
+        store.spawn_flusher();
+        let (broker, inbox) = Broker::seated(platform, self.seat(shard)?, store, shared);
+        tokio::task::spawn_local(inbox.serve(Rc::clone(&broker)));
+        if shard == CONTROLLER_SHARD {
+            broker.start().await.context("starting the broker")?;
+        }
+        housekeeping::start(&broker);
+        Ok(Rc::new(BrokerService(broker)))
+    }
+
+    async fn close(&self, shard: usize, service: Rc<BrokerService>) -> anyhow::Result<()> {
+        if shard == CONTROLLER_SHARD {
+            service.0.stop().await.context("stopping the broker")?;
+        }
+        Ok(())
+    }
+
+    fn recovery(&self) -> (u64, u64) {
+        self.recovery.progress()
+    }
+}
+
+fn engine(setting: DiskEngine) -> EngineChoice {
+    match setting {
+        DiskEngine::Auto => EngineChoice::Auto,
+        DiskEngine::IoUring => EngineChoice::IoUring,
+        DiskEngine::Threads => EngineChoice::Threads,
+    }
+}
+
+async fn say_how_files_are_written(platform: &System, dir: &Path) -> anyhow::Result<()> {
+    let engine = platform.engine_name();
+    let direct = platform::Platform::disk(platform).direct(dir).await?;
+    if let Some(reason) = platform.engine_fallback_reason() {
+        tracing::warn!(
+            reason,
+            "io_uring is not to be had here: files are read and written by threads"
+        );
+    }
+    tracing::info!(dir = %dir.display(), engine, direct, "disk");
+    Ok(())
+}
+
+/// A shard's broker as connections see it.
+pub struct BrokerService(Rc<Broker<System>>);
+
+impl Service for BrokerService {
+    fn call(&self, from: &RequestContext, frame: Bytes) -> Called<impl Future<Output = Reply>> {
+        let peer: IpAddr = from.peer.ip();
+        let context = Context {
+            listener: Arc::clone(&from.listener),
+            peer,
+            client_id: wire::StrBytes::default(),
+        };
+        let called = dispatch::call(&self.0, context, &frame);
+        let future = async move {
+            match called.reply.await {
+                Answer::Send(response) => Reply::Send(response.into_segments()),
+                Answer::Nothing => Reply::Nothing,
+                Answer::Close(reason) => Reply::Close(reason.to_string()),
+            }
+        };
+        Called {
+            overlaps: called.overlaps,
+            future,
+        }
+    }
+}

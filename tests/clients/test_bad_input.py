@@ -1,16 +1,15 @@
 """Bytes that no client sends: the broker answers as Kafka does or closes that connection, and goes on serving others."""
 
-import gzip
 import random
 import struct
 
 import pytest
 
 from clients.client import assert_same, record
-from peers.rawwire import API_VERSIONS, FETCH, METADATA, PRODUCE, Closed, Connection, brokers, frame, header, string
+from peers.rawbatch import batch, compressed, produce, simple_record, varint
+from peers.rawwire import API_VERSIONS, FETCH, METADATA, Closed, Connection, brokers, frame, header, string
 
 UNKNOWN_SERVER_ERROR, CORRUPT_MESSAGE, UNSUPPORTED_VERSION, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD = -1, 2, 35, 76, 87
-NO_TIMEOUT_MS = 10_000
 
 
 @pytest.fixture(autouse=True)
@@ -116,62 +115,6 @@ def test_garbage(broker):
                 connection.receive()
             except (Closed, TimeoutError):
                 pass
-
-
-# Produce requests with a record batch made here, so that each of its fields can lie.
-
-CRC32C = [0] * 256
-for _i in range(256):
-    _value = _i
-    for _ in range(8):
-        _value = _value >> 1 ^ (0x82F63B78 if _value & 1 else 0)
-    CRC32C[_i] = _value
-
-
-def crc32c(raw):
-    value = 0xFFFFFFFF
-    for byte in raw:
-        value = value >> 8 ^ CRC32C[(value ^ byte) & 0xFF]
-    return value ^ 0xFFFFFFFF
-
-
-def varint(value):
-    value = (value << 1) ^ (value >> 63)
-    raw = bytearray()
-    while value > 0x7F:
-        raw.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(raw + bytes([value]))
-
-
-def simple_record(delta, value=b"v"):
-    body = b"\0" + varint(0) + varint(delta) + varint(-1) + varint(len(value)) + value + varint(0)
-    return varint(len(body)) + body
-
-
-def batch(records=None, magic=2, attributes=0, count=None, last_delta=None, length=None, crc=None, base=0,
-          producer=(-1, -1, -1), timestamps=(1_790_000_000_000, 1_790_000_000_000)):
-    records = [simple_record(0)] if records is None else records
-    count = len(records) if count is None else count
-    last_delta = len(records) - 1 if last_delta is None else last_delta
-    body = struct.pack(">hiqqqhii", attributes, last_delta, *timestamps, *producer, count) + b"".join(records)
-    crc = crc32c(body) if crc is None else crc
-    length = 9 + len(body) if length is None else length
-    return struct.pack(">qiibI", base, length, 0, magic, crc) + body
-
-
-def compressed(records):
-    """A gzip batch of these records, whatever they are."""
-    return batch([gzip.compress(b"".join(records), mtime=0)], attributes=1, count=len(records), last_delta=len(records) - 1)
-
-
-def produce(broker, topic, records, version=7):
-    """Sends one Produce request for partition 0; returns the partition's error code."""
-    body = string(None) + struct.pack(">hii", -1, NO_TIMEOUT_MS, 1) + string(topic) + struct.pack(">iii", 1, 0, len(records)) + records
-    with Connection(broker.port) as connection:
-        answer = connection.request(PRODUCE, version, body)
-    at = 4 + 2 + len(topic.encode()) + 4 + 4
-    return struct.unpack(">h", answer[at:at + 2])[0]
 
 
 REFUSED = {

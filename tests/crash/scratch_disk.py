@@ -36,7 +36,7 @@ def missing():
 class ScratchDisk:
     """Mounted at `.path`."""
 
-    def __init__(self):
+    def __init__(self, size=IMAGE_BYTES):
         self.home = Path(tempfile.mkdtemp(prefix="scratch-disk-"))
         self.image = self.home / "image"
         self.path = self.home / "mounted"
@@ -44,7 +44,7 @@ class ScratchDisk:
         self.device = None
         try:
             with open(self.image, "wb") as image:
-                image.truncate(IMAGE_BYTES)
+                image.truncate(size)
             _run("mkfs.ext4", "-q", "-F", self.image)
             self.device = _run("losetup", "--find", "--show", self.image).strip()
             self._mount()

@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import time
 
 from crc32c import crc32c
 
@@ -25,11 +26,12 @@ def simple_record(delta, value=b"v"):
 
 
 def batch(records=None, magic=2, attributes=0, count=None, last_delta=None, length=None, crc=None, base=0,
-          producer=(-1, -1, -1), timestamps=(1_790_000_000_000, 1_790_000_000_000)):
+          producer=(-1, -1, -1), timestamp=None):
     records = [simple_record(0)] if records is None else records
+    timestamp = int(time.time() * 1000) if timestamp is None else timestamp
     count = len(records) if count is None else count
     last_delta = len(records) - 1 if last_delta is None else last_delta
-    body = struct.pack(">hiqqqhii", attributes, last_delta, *timestamps, *producer, count) + b"".join(records)
+    body = struct.pack(">hiqqqhii", attributes, last_delta, timestamp, timestamp, *producer, count) + b"".join(records)
     crc = crc32c(body) if crc is None else crc
     length = 9 + len(body) if length is None else length
     return struct.pack(">qiibI", base, length, 0, magic, crc) + body

@@ -5,6 +5,7 @@
 mod dead;
 mod edges;
 mod licences;
+mod lints;
 mod ratchet;
 mod sizes;
 mod words;
@@ -61,9 +62,14 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     findings.extend(licences::check(&metadata));
     findings.extend(dead::check(&sources));
     findings.extend(sources.iter().flat_map(words::check_source));
+    let workspace_lints =
+        std::fs::read_to_string(root.join("clippy.toml")).context("clippy.toml")?;
     for path in tracked(&root)? {
         if let Ok(text) = std::fs::read_to_string(root.join(&path)) {
             findings.extend(words::check_text(&path, &text));
+            if path.starts_with("crates/") && path.ends_with("/clippy.toml") {
+                findings.extend(lints::check(&workspace_lints, &path, &text));
+            }
         }
     }
 

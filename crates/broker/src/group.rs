@@ -1,14 +1,16 @@
-//! The group coordinator: who is in a consumer group, who leads it, and where the group stands in every partition.
+//! The group coordinator: who is in a consumer group, who leads it, and where the group stands in
+//! every partition.
 //!
 //! - [`classic`]: one group's rebalances, a pure state machine;
-//! - [`groups`]: all groups of one partition of `__consumer_offsets`: machines, committed offsets, what is on its way to
-//!   the log; pure too;
+//! - [`groups`]: all groups of one partition of `__consumer_offsets`: machines, committed offsets,
+//!   what is on its way to the log; pure too;
 //! - [`coordinator`]: the async shell of a shard: waiting requests, appends, one timer.
 //!
-//! Invariants: a request becomes records, the records are appended, and [`groups::Groups::stage`] and
-//! [`groups::Groups::settle`] (or [`groups::Groups::load`] after a start) are the only ways into durable state; what was
-//! not appended leaves no trace in memory; every waiting request is answered once.
-//! Not here: the new group protocols, transactional commits by this broker, compaction.
+//! Invariants: a request becomes records, the records are appended, and [`groups::Groups::stage`]
+//! and [`groups::Groups::settle`] (or [`groups::Groups::load`] after a start) are the only ways
+//! into durable state; what was not appended leaves no trace in memory; every waiting request is
+//! answered once. Not here: the new group protocols, transactional commits by this broker,
+//! compaction.
 
 pub mod classic;
 pub mod coordinator;

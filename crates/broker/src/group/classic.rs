@@ -1,14 +1,16 @@
 //! One classic group: a pure state machine over members, their protocols and their timeouts.
 //!
-//! States: `Empty` (no members) -> `PreparingRebalance` (members are joining; joins wait) -> `CompletingRebalance` (a new
-//! generation has begun; syncs wait for the leader's assignment and for the log) -> `Stable`. Any change of the members
-//! or of what they subscribe to leads back to `PreparingRebalance`, and the last one to leave to `Empty`. A group that is
-//! gone (`Dead`) is not kept at all.
+//! States: `Empty` (no members) -> `PreparingRebalance` (members are joining; joins wait) ->
+//! `CompletingRebalance` (a new generation has begun; syncs wait for the leader's assignment and
+//! for the log) -> `Stable`. Any change of the members or of what they subscribe to leads back to
+//! `PreparingRebalance`, and the last one to leave to `Empty`. A group that is gone (`Dead`) is not
+//! kept at all.
 //!
-//! Invariants: the generation only grows; a generation has at most one assignment; every token that was taken in is
-//! answered once; a join waits only in `PreparingRebalance` (save for a static member that is being stored), a sync only
-//! in `CompletingRebalance`; the leader is a member. What has to be written is an effect, and the machine goes on when it
-//! is told of the outcome ([`ClassicGroup::stored`]). It reads no clock and arms no timer: `now` is an argument,
+//! Invariants: the generation only grows; a generation has at most one assignment; every token that
+//! was taken in is answered once; a join waits only in `PreparingRebalance` (save for a static
+//! member that is being stored), a sync only in `CompletingRebalance`; the leader is a member. What
+//! has to be written is an effect, and the machine goes on when it is told of the outcome
+//! ([`ClassicGroup::stored`]). It reads no clock and arms no timer: `now` is an argument,
 //! [`ClassicGroup::next_deadline`] says when [`ClassicGroup::expire`] has work.
 
 mod join;
@@ -145,7 +147,8 @@ pub struct ClassicGroup {
     statics: BTreeMap<StrBytes, StrBytes>,
     /// Ids handed out and when they lapse. Invariant: none is one of `members`.
     pending_joins: BTreeMap<StrBytes, Instant>,
-    /// Members of this generation that have not sent a sync. Invariant: every id is one of `members`.
+    /// Members of this generation that have not sent a sync. Invariant: every id is one of
+    /// `members`.
     pending_syncs: BTreeSet<StrBytes>,
     /// True when someone joined since the initial rebalance was last put off.
     joined_meanwhile: bool,

@@ -1,10 +1,11 @@
 //! The groups of one shard: requests come in, wait if they must, and are answered.
 //!
-//! Per partition of `__consumer_offsets` that this shard owns there is a slot: its groups, and the queue of what is to be
-//! appended. One append of a slot is in flight at a time, the next gathers what comes meanwhile; records settle in the
-//! order of the log. One background task sleeps until the nearest deadline of all groups.
-//! Invariants: a request for a partition that is being loaded is told so, for one that is not here as well; when a slot
-//! goes, everybody who waits in it is told; no borrow lives across an await.
+//! Per partition of `__consumer_offsets` that this shard owns there is a slot: its groups, and the
+//! queue of what is to be appended. One append of a slot is in flight at a time, the next gathers
+//! what comes meanwhile; records settle in the order of the log. One background task sleeps until
+//! the nearest deadline of all groups. Invariants: a request for a partition that is being loaded
+//! is told so, for one that is not here as well; when a slot goes, everybody who waits in it is
+//! told; no borrow lives across an await.
 
 mod append;
 mod load;
@@ -37,9 +38,9 @@ pub trait OffsetsLog: 'static {
     fn partition_count(&self) -> Option<i32>;
     /// True when this shard leads the partition.
     fn owns(&self, partition: i32) -> bool;
-    /// Appends records as one batch. Completes when they are committed, or with the reason why they are not:
-    /// [`ErrorCode::RequestTimedOut`] when they are in the log but not known to be committed, anything else when they
-    /// are not in the log.
+    /// Appends records as one batch. Completes when they are committed, or with the reason why they
+    /// are not: [`ErrorCode::RequestTimedOut`] when they are in the log but not known to be
+    /// committed, anything else when they are not in the log.
     fn append(
         &self,
         partition: i32,
@@ -168,7 +169,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(self.active(group, |groups, _| look(groups))?.1)
     }
 
-    /// Decides, and answers when what was decided is in the log, at once when nothing is to be written.
+    /// Decides, and answers when what was decided is in the log, at once when nothing is to be
+    /// written.
     pub async fn write<R>(
         &self,
         group: &str,
@@ -194,7 +196,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(answer)
     }
 
-    /// Visits the groups of every partition that is here; an error while one of them is being loaded.
+    /// Visits the groups of every partition that is here; an error while one of them is being
+    /// loaded.
     pub fn read_all(&self, mut look: impl FnMut(&Groups)) -> Result<(), ErrorCode> {
         let slots = self.slots.borrow();
         if slots.values().any(|slot| slot.phase == Phase::Loading) {

@@ -1,9 +1,10 @@
-//! All groups of one partition of `__consumer_offsets`: their machines and what the log has, or will have, of them.
+//! All groups of one partition of `__consumer_offsets`: their machines and what the log has, or
+//! will have, of them.
 //!
-//! A group exists when something of it is in the log or on its way there, or when somebody is in it. Requests decide on
-//! the latest state and return records; [`Groups::stage`] takes them in as "on their way", [`Groups::settle`] as
-//! committed or as never written. Reads of offsets see what is committed.
-//! Not here: the order of appends and who waits for them ([`super::coordinator`]).
+//! A group exists when something of it is in the log or on its way there, or when somebody is in
+//! it. Requests decide on the latest state and return records; [`Groups::stage`] takes them in as
+//! "on their way", [`Groups::settle`] as committed or as never written. Reads of offsets see what
+//! is committed. Not here: the order of appends and who waits for them ([`super::coordinator`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -260,7 +261,8 @@ impl Groups {
         }
     }
 
-    /// Ends an append: `appended` says whether the records are in the log, `outcome` what their group is told.
+    /// Ends an append: `appended` says whether the records are in the log, `outcome` what their
+    /// group is told.
     pub fn settle(
         &mut self,
         sequence: Sequence,

@@ -1,6 +1,7 @@
 //! Committed offsets: commit, fetch, delete, expiry.
 //!
-//! Which topics and partitions exist is the caller's knowledge: it is asked for with every request and is not kept here.
+//! Which topics and partitions exist is the caller's knowledge: it is asked for with every request
+//! and is not kept here.
 
 use std::collections::BTreeMap;
 
@@ -46,8 +47,8 @@ impl Topics for crate::image::Image {
 }
 
 impl Groups {
-    /// Handles a commit: records, and the answer for when they are in the log. Partitions that do not exist are
-    /// answered so before the group is asked.
+    /// Handles a commit: records, and the answer for when they are in the log. Partitions that do
+    /// not exist are answered so before the group is asked.
     pub fn commit(
         &mut self,
         request: &OffsetCommitRequest,
@@ -124,7 +125,8 @@ impl Groups {
         })
     }
 
-    /// Who may commit: members of this generation, and anybody without a generation while nobody is in the group.
+    /// Who may commit: members of this generation, and anybody without a generation while nobody is
+    /// in the group.
     fn check_commit(
         &mut self,
         request: &OffsetCommitRequest,
@@ -158,8 +160,8 @@ impl Groups {
         Ok(())
     }
 
-    /// Handles a fetch of offsets: of those committed, or (`latest`) also of those on their way, for an answer that
-    /// waits until they are committed.
+    /// Handles a fetch of offsets: of those committed, or (`latest`) also of those on their way,
+    /// for an answer that waits until they are committed.
     pub fn fetch(
         &self,
         request: &OffsetFetchRequestGroup,
@@ -273,7 +275,8 @@ impl Groups {
         Ok(records)
     }
 
-    /// Offsets that nobody has needed for too long, and groups that nothing is left of; each group's records apart.
+    /// Offsets that nobody has needed for too long, and groups that nothing is left of; each
+    /// group's records apart.
     pub fn expire_offsets(&self, now: Now) -> Vec<Vec<GroupRecord>> {
         let expired = self
             .existing()
@@ -284,7 +287,8 @@ impl Groups {
     fn expire_group(&self, id: &StrBytes, group: &Group, now: Now) -> Vec<GroupRecord> {
         let machine = &group.machine;
         let empty = machine.state() == State::Empty;
-        // What the time of an offset is counted from: a group of members that has been left, its last change.
+        // What the time of an offset is counted from: a group of members that has been left, its
+        // last change.
         let left_ms = machine
             .state_since_ms()
             .filter(|_| empty && machine.has_protocol_type());

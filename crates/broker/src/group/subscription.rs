@@ -1,7 +1,7 @@
 //! The topics in a consumer's subscription, which is otherwise opaque to the coordinator.
 //!
-//! Layout (every version begins like version 0): version (16 bits), count (32), names (16-bit length, bytes). What comes
-//! after is not read.
+//! Layout (every version begins like version 0): version (16 bits), count (32), names (16-bit
+//! length, bytes). What comes after is not read.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! A value that may have newer versions on their way to the log.
 //!
-//! Decisions look at the latest version, readers are shown the committed one; a version whose append failed is dropped
-//! as if it had never been. Versions settle in the order in which they were staged.
+//! Decisions look at the latest version, readers are shown the committed one; a version whose
+//! append failed is dropped as if it had never been. Versions settle in the order in which they
+//! were staged.
 
 use std::collections::VecDeque;
 

@@ -51,26 +51,102 @@ pub(crate) fn handle(
         return FindCoordinatorResponse::default().with_coordinators(found);
     }
     let only = found.pop().unwrap_or_default();
+    // The one-key form has always said "NONE" for success.
+    let message = match ErrorCode::try_from_code(only.error_code) {
+        None => StrBytes::from_static_str("NONE"),
+        Some(error) => message(error),
+    };
     FindCoordinatorResponse::default()
         .with_error_code(only.error_code)
-        .with_error_message(only.error_message)
+        .with_error_message(Some(message))
         .with_node_id(only.node_id)
         .with_host(only.host)
         .with_port(only.port)
 }
 
 fn answer(key: StrBytes, node: Result<Node, ErrorCode>) -> Coordinator {
-    let answer = Coordinator::default().with_key(key);
+    let answer = Coordinator::default()
+        .with_key(key)
+        .with_error_message(Some(StrBytes::default()));
     match node {
         Ok(node) => answer
             .with_node_id(BrokerId(node.id.0))
             .with_host(StrBytes::from_string(node.host))
-            .with_port(i32::from(node.port))
-            .with_error_message(None),
+            .with_port(i32::from(node.port)),
         Err(error) => answer
             .with_node_id(BrokerId(-1))
             .with_port(-1)
-            .with_error_code(error.code())
-            .with_error_message(Some(StrBytes::from_string(error.to_string()))),
+            .with_error_code(error.code()),
+    }
+}
+
+fn message(error: ErrorCode) -> StrBytes {
+    match error {
+        ErrorCode::CoordinatorNotAvailable => {
+            StrBytes::from_static_str("The coordinator is not available.")
+        }
+        ErrorCode::InvalidRequest => {
+            StrBytes::from_static_str("There is no coordinator for keys of this type.")
+        }
+        other => StrBytes::from_string(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here(_: &str) -> Result<Node, ErrorCode> {
+        let host = "h".to_owned();
+        Ok(Node {
+            id: NodeId(1),
+            host,
+            port: 9092,
+        })
+    }
+
+    fn request(kind: i8) -> FindCoordinatorRequest {
+        let key = StrBytes::from_static_str("g");
+        FindCoordinatorRequest::default()
+            .with_key(key.clone())
+            .with_key_type(kind)
+            .with_coordinator_keys(vec![key.clone(), key])
+    }
+
+    #[test]
+    fn one_key_is_answered_as_old_clients_read_it() {
+        let found = handle(&request(GROUP), 3, here);
+        assert_eq!(
+            (found.error_code, found.node_id.0, found.port),
+            (0, 1, 9092)
+        );
+        assert_eq!(found.error_message.as_deref(), Some("NONE"));
+        assert!(found.coordinators.is_empty());
+        let missing = handle(&request(TRANSACTION), 3, here);
+        assert_eq!(
+            (missing.error_code, missing.node_id.0, missing.port),
+            (15, -1, -1)
+        );
+        assert_eq!(
+            missing.error_message.as_deref(),
+            Some("The coordinator is not available.")
+        );
+    }
+
+    #[test]
+    fn several_keys_are_answered_one_by_one() {
+        let found = handle(&request(GROUP), 4, here);
+        assert_eq!(found.coordinators.len(), 2);
+        assert!(
+            found
+                .coordinators
+                .iter()
+                .all(|one| one.error_code == 0 && one.port == 9092)
+        );
+        let unknown = handle(&request(5), 6, here);
+        assert_eq!(
+            unknown.coordinators[1].error_code,
+            ErrorCode::InvalidRequest.code()
+        );
     }
 }

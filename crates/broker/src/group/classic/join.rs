@@ -1,6 +1,7 @@
 //! `JoinGroup`: members enter, come back with an id, change what they offer.
 //!
-//! Order of the checks: room for the member, protocol, then who it is (new, static, expected back, known).
+//! Order of the checks: room for the member, protocol, then who it is (new, static, expected back,
+//! known).
 
 use bytes::Bytes;
 use wire::messages::JoinGroupResponse;
@@ -145,7 +146,8 @@ impl ClassicGroup {
         self.rebalance_or_complete(now, effects);
     }
 
-    /// Takes over what a member offers now. A join of it that still waited will not be waited for by its client.
+    /// Takes over what a member offers now. A join of it that still waited will not be waited for
+    /// by its client.
     pub(super) fn update(
         &mut self,
         id: &StrBytes,

@@ -1,8 +1,10 @@
-//! Random lives of a group: clients that join, sync, fall silent, come back, leave, ask twice; appends that fail.
+//! Random lives of a group: clients that join, sync, fall silent, come back, leave, ask twice;
+//! appends that fail.
 //!
-//! Checked: the generation never falls; within one generation everybody has the assignment of one and the same sync of
-//! the leader; nobody is answered twice (in [`Bench::take`]) and, once the appends are through and every timeout has
-//! passed, everybody has been answered. Not checked here: what is in the log (see the tests of `groups`).
+//! Checked: the generation never falls; within one generation everybody has the assignment of one
+//! and the same sync of the leader; nobody is answered twice (in [`Bench::take`]) and, once the
+//! appends are through and every timeout has passed, everybody has been answered. Not checked here:
+//! what is in the log (see the tests of `groups`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

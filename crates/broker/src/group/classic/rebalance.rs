@@ -1,8 +1,8 @@
 //! Rebalances: how they begin, when the join phase ends, and what the next generation is.
 //!
-//! A first rebalance waits for `initial_rebalance_delay`, again and again while members keep coming, up to the longest
-//! rebalance timeout. Later ones end when every member has joined, or at the longest rebalance timeout without those that
-//! have not (static members stay, joined or not).
+//! A first rebalance waits for `initial_rebalance_delay`, again and again while members keep
+//! coming, up to the longest rebalance timeout. Later ones end when every member has joined, or at
+//! the longest rebalance timeout without those that have not (static members stay, joined or not).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -148,7 +148,8 @@ impl ClassicGroup {
         self.sync_deadline = Some(now.at + self.rebalance_timeout());
     }
 
-    /// Answers every waiting sync: with the member's assignment, or with an error that voids the assignments.
+    /// Answers every waiting sync: with the member's assignment, or with an error that voids the
+    /// assignments.
     pub(super) fn end_syncs(
         &mut self,
         outcome: Result<&BTreeMap<StrBytes, Bytes>, ErrorCode>,
@@ -216,7 +217,8 @@ impl ClassicGroup {
         first.is_some()
     }
 
-    /// The protocol with most votes among those that all members offer; of several, the first by name.
+    /// The protocol with most votes among those that all members offer; of several, the first by
+    /// name.
     pub(super) fn select_protocol(&self) -> Option<StrBytes> {
         let first = self.members.values().next()?;
         let everybody = |name: &StrBytes| self.members.values().all(|member| member.offers(name));
@@ -256,7 +258,8 @@ impl ClassicGroup {
         Some(all)
     }
 
-    /// Forgets a member, expected or present. Whoever waits as this member must have been answered before.
+    /// Forgets a member, expected or present. Whoever waits as this member must have been answered
+    /// before.
     pub(super) fn remove(&mut self, id: &StrBytes) {
         if let Some(member) = self.members.remove(id) {
             debug_assert!(

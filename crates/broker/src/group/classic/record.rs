@@ -1,7 +1,7 @@
 //! A group as the value of its record, and back.
 //!
-//! Read from the log, a group with members is `Stable` and they have a whole session to be heard of; what a member offers
-//! is known for the chosen protocol only.
+//! Read from the log, a group with members is `Stable` and they have a whole session to be heard
+//! of; what a member offers is known for the chosen protocol only.
 
 use std::collections::BTreeMap;
 

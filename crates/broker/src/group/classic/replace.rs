@@ -1,7 +1,9 @@
-//! A static member comes back under a new member id: it takes the place of the old one, which is fenced.
+//! A static member comes back under a new member id: it takes the place of the old one, which is
+//! fenced.
 //!
-//! In a stable group whose protocol stays the same nobody else notices: the group is written with the new id, and the join
-//! is answered when that is in the log. If it cannot be written, the old id is put back.
+//! In a stable group whose protocol stays the same nobody else notices: the group is written with
+//! the new id, and the join is answered when that is in the log. If it cannot be written, the old
+//! id is put back.
 
 use bytes::Bytes;
 use wire::messages::JoinGroupResponse;
@@ -62,7 +64,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Gives a static member another id and fences whoever waits under the old one. Returns the member as it was.
+    /// Gives a static member another id and fences whoever waits under the old one. Returns the
+    /// member as it was.
     fn rename(
         &mut self,
         old_id: &StrBytes,
@@ -125,7 +128,8 @@ impl ClassicGroup {
                 if can_skip_assignment {
                     answer.skip_assignment = leads;
                 } else {
-                    // Told of the leader's old id, it does not take itself for the leader and does not assign anew.
+                    // Told of the leader's old id, it does not take itself for the leader and does
+                    // not assign anew.
                     answer.members.clear();
                     answer.leader = leader.unwrap_or_default();
                 }

@@ -1,4 +1,5 @@
-//! `SyncGroup`: the leader hands in the assignments, everybody gets theirs once they are in the log.
+//! `SyncGroup`: the leader hands in the assignments, everybody gets theirs once they are in the
+//! log.
 
 use std::collections::BTreeMap;
 

@@ -79,7 +79,8 @@ fn size((key, value): &RawRecord) -> usize {
 }
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
-    /// Appends records and waits until they are committed. Without records: until what is on its way is.
+    /// Appends records and waits until they are committed. Without records: until what is on its
+    /// way is.
     pub(super) async fn append(
         &self,
         partition: i32,
@@ -196,7 +197,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     }
 }
 
-/// What a client is told of a failed append: errors that its coordinator lookup and retries understand.
+/// What a client is told of a failed append: errors that its coordinator lookup and retries
+/// understand.
 fn client_error(error: ErrorCode) -> ErrorCode {
     match error {
         ErrorCode::UnknownTopicOrPartition

@@ -1,8 +1,8 @@
-//! A partition of `__consumer_offsets` comes to this shard: its records are replayed, then its groups are served; and
-//! goes.
+//! A partition of `__consumer_offsets` comes to this shard: its records are replayed, then its
+//! groups are served; and goes.
 //!
-//! Records of a transaction take effect when its commit marker is replayed, in the place of the log where they were
-//! written: an offset that was committed without a transaction after them stands.
+//! Records of a transaction take effect when its commit marker is replayed, in the place of the log
+//! where they were written: an offset that was committed without a transaction after them stands.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         self.slots.borrow_mut().insert(partition, slot);
     }
 
-    /// Takes in one record of a partition that is being loaded: in the order of the log, save for those of transactions,
-    /// which come when the transaction's commit marker does.
+    /// Takes in one record of a partition that is being loaded: in the order of the log, save for
+    /// those of transactions, which come when the transaction's commit marker does.
     pub fn replay(
         &self,
         partition: i32,
@@ -90,7 +90,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             return;
         };
         if slot.phase == Phase::Failed {
-            tracing::error!(partition, %leader_epoch, "groups are not served: they could not be read");
+            tracing::error!(partition, %leader_epoch, "unreadable groups are not served");
             return;
         }
         slot.phase = Phase::Active;
@@ -111,7 +111,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     }
 }
 
-/// Records of transactions that are open where a replay stands, by producer. Belongs to whoever reads the log.
+/// Records of transactions that are open where a replay stands, by producer. Belongs to whoever
+/// reads the log.
 #[derive(Default, Debug)]
 pub struct OpenTransactions {
     by_producer: BTreeMap<i64, Vec<Written>>,

@@ -663,7 +663,8 @@ fn run(bench: &mut Bench, step: &Step) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// At any time the log says what readers see; at rest it also says which groups there are, and of which generation.
+    /// At any time the log says what readers see; at rest it also says which groups there are, and
+    /// of which generation.
     #[test]
     fn what_is_reloaded_is_what_was_there(steps in prop::collection::vec(step(), 1..80)) {
         let mut bench = Bench::new();
@@ -689,7 +690,8 @@ proptest! {
             };
             prop_assert_eq!(again.state(), group.state());
             let members = |group: &ClassicGroup| {
-                group.members().map(|(id, member)| (id.clone(), member.assignment.clone())).collect::<Vec<_>>()
+                let members = group.members();
+                members.map(|(id, one)| (id.clone(), one.assignment.clone())).collect::<Vec<_>>()
             };
             prop_assert_eq!(members(again), members(group));
         }

@@ -1,0 +1,316 @@
+//! `forebay serve` from outside: start, health, limits, a second start, a clean stop.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running broker; killed when dropped.
+struct Broker {
+    process: Child,
+    log: BufReader<ChildStderr>,
+    address: SocketAddr,
+    admin: SocketAddr,
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn command(dir: &Path, settings: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+    command
+        .args([
+            "serve",
+            "listeners=PLAINTEXT://127.0.0.1:0",
+            "admin.listener=127.0.0.1:0",
+        ])
+        .args(["log.format=json", &format!("log.dirs={}", dir.display())])
+        .args(settings)
+        .stderr(Stdio::piped());
+    command
+}
+
+impl Broker {
+    fn start(dir: &Path, settings: &[&str]) -> Self {
+        let mut process = command(dir, settings).spawn().unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap());
+        let listening = line(&mut log, "listening");
+        let ready = line(&mut log, "ready");
+        let port = u16::try_from(listening["port"].as_u64().unwrap()).unwrap();
+        let admin = ready["admin"].as_str().unwrap().parse().unwrap();
+        Self {
+            process,
+            log,
+            address: ([127, 0, 0, 1], port).into(),
+            admin,
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let socket = TcpStream::connect(self.address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket
+    }
+
+    /// Head and body of the answer to a request on the admin port.
+    fn ask(&self, method: &str, path: &str) -> (String, String) {
+        let mut socket = TcpStream::connect(self.admin).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(
+            socket,
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn stop(&mut self, signal: Signal) -> ExitStatus {
+        let id = i32::try_from(self.process.id()).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+        self.process.wait().unwrap()
+    }
+}
+
+/// The next line of the log with this message.
+fn line(log: &mut impl BufRead, message: &str) -> Value {
+    let mut seen = String::new();
+    loop {
+        let mut text = String::new();
+        assert_ne!(
+            log.read_line(&mut text).unwrap(),
+            0,
+            "no line {message:?} in\n{seen}"
+        );
+        seen.push_str(&text);
+        let line: Value = serde_json::from_str(&text).unwrap_or_default();
+        if line["message"] == message {
+            return line;
+        }
+    }
+}
+
+/// Writes bytes and reads until the broker closes.
+fn read_to_end(mut socket: TcpStream, bytes: &[u8]) -> Vec<u8> {
+    socket.write_all(bytes).unwrap();
+    let mut rest = Vec::new();
+    match socket.read_to_end(&mut rest) {
+        Ok(_) => rest,
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => rest,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// `ApiVersions` version 0 with correlation id 7.
+const API_VERSIONS: [u8; 14] = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0, 0];
+
+fn api_versions(mut socket: &TcpStream) {
+    socket.write_all(&API_VERSIONS).unwrap();
+    let mut head = [0; 8];
+    socket.read_exact(&mut head).unwrap();
+    assert_eq!(head[4..], [0, 0, 0, 7], "the correlation id comes back");
+    let len = usize::try_from(u32::from_be_bytes(*head.first_chunk().unwrap())).unwrap();
+    socket.read_exact(&mut vec![0; len - 4]).unwrap();
+}
+
+fn is_served(broker: &Broker) -> bool {
+    let mut socket = broker.connect();
+    socket.write_all(&API_VERSIONS).is_ok() && socket.read_exact(&mut [0; 8]).is_ok()
+}
+
+#[test]
+fn a_fresh_directory_is_served_and_left_cleanly() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let mut broker = Broker::start(&data, &[]);
+    api_versions(&broker.connect());
+    assert!(broker.stop(Signal::TERM).success());
+    line(&mut broker.log, "stopped");
+    assert!(data.join("meta.properties").exists());
+    assert!(data.join(".kafka_cleanshutdown").exists());
+    let mut again = Broker::start(&data, &[]);
+    api_versions(&again.connect());
+    assert!(again.stop(Signal::INT).success());
+}
+
+#[test]
+fn health_and_metrics_are_answered_on_the_admin_port() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path(), &["num.shards=2"]);
+    let client = broker.connect();
+    api_versions(&client);
+    assert!(broker.ask("GET", "/livez").0.starts_with("HTTP/1.1 200"));
+    let (head, body) = broker.ask("GET", "/readyz");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let ready: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(ready["status"], "ready");
+    assert_eq!(ready["logs_opened"], ready["logs_total"]);
+    let (head, metrics) = broker.ask("GET", "/metrics");
+    assert!(head.contains("application/openmetrics-text"), "{head}");
+    for line in [
+        "kafka_server_socketservermetrics_connection_count{listener=\"PLAINTEXT\"} 1\n",
+        "kafka_network_requestmetrics_requests_total{request=\"ApiVersions\",version=\"0\"} 1\n",
+        "forebay_build_info{version=",
+        "process_resident_memory_bytes ",
+        "forebay_request_memory_bytes 0\n",
+        "# EOF\n",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+    assert!(broker.ask("GET", "/other").0.starts_with("HTTP/1.1 404"));
+    assert!(broker.ask("POST", "/livez").0.starts_with("HTTP/1.1 405"));
+}
+
+/// `docs/metrics.md` names each metric as a query does: a counter with `_total`, an info with `_info`.
+#[test]
+fn every_metric_is_documented() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path(), &[]);
+    let (_, metrics) = broker.ask("GET", "/metrics");
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    for line in metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+    {
+        let (name, kind) = line.split_once(' ').unwrap();
+        let ending = match kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        assert!(
+            docs.contains(&format!("| `{name}{ending}` |")),
+            "{name} is not in docs/metrics.md"
+        );
+    }
+}
+
+#[test]
+fn a_second_start_on_the_directory_is_refused_and_names_the_holder() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path(), &[]);
+    let second = command(dir.path(), &[]).output().unwrap();
+    assert!(!second.status.success());
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(
+        said.contains(&format!("process {}", broker.process.id())),
+        "{said}"
+    );
+    assert!(said.contains(dir.path().to_str().unwrap()), "{said}");
+}
+
+#[test]
+fn an_address_in_use_is_refused_and_named() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let broker = Broker::start(one.path(), &[]);
+    let check = |setting: String, expected: String| {
+        let second = command(other.path(), &[&setting]).output().unwrap();
+        assert!(!second.status.success());
+        let said = String::from_utf8(second.stderr).unwrap();
+        assert!(
+            said.contains(&expected) && said.contains("in use"),
+            "{said}"
+        );
+    };
+    let (address, admin) = (broker.address, broker.admin);
+    let listener = format!("PLAINTEXT://{address}");
+    check(
+        format!("listeners={listener}"),
+        format!("cannot listen on {listener}"),
+    );
+    check(
+        format!("admin.listener={admin}"),
+        format!("cannot listen on admin.listener={admin}"),
+    );
+}
+
+#[test]
+fn what_is_no_frame_closes_the_connection_with_one_line_that_names_the_peer() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = Broker::start(dir.path(), &["socket.request.max.bytes=1000"]);
+    let socket = broker.connect();
+    let peer = socket.local_addr().unwrap().to_string();
+    assert!(read_to_end(socket, &1001_i32.to_be_bytes()).is_empty());
+    let closed = line(&mut broker.log, "connection closed");
+    assert_eq!(closed["peer"], peer);
+    assert_eq!(
+        closed["reason"],
+        "frame of 1001 bytes is larger than the maximum of 1000"
+    );
+    api_versions(&broker.connect());
+}
+
+#[test]
+fn a_connection_above_the_bound_is_refused_until_there_is_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = Broker::start(dir.path(), &["max.connections=1", "num.shards=2"]);
+    let first = broker.connect();
+    api_versions(&first);
+    let mut second = broker.connect();
+    assert_eq!(second.read(&mut [0; 1]).unwrap(), 0);
+    assert_eq!(
+        line(&mut broker.log, "connection refused, the bound is reached")["setting"],
+        "max.connections"
+    );
+    api_versions(&first);
+    let (_, metrics) = broker.ask("GET", "/metrics");
+    assert!(metrics.contains("forebay_connections_refused_total{reason=\"max.connections\"} 1\n"));
+    drop(first);
+    // The broker sees the end of the first when it sees it; a refused client tries again.
+    while !is_served(&broker) {}
+    assert!(broker.stop(Signal::TERM).success());
+}
+
+#[test]
+fn an_idle_connection_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path(), &["connections.max.idle.ms=100"]);
+    let mut socket = broker.connect();
+    assert_eq!(socket.read(&mut [0; 1]).unwrap(), 0);
+}
+
+#[test]
+fn settings_come_from_file_environment_and_arguments() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("server.properties");
+    std::fs::write(
+        &file,
+        "socket.request.max.bytes=10\nconnections.max.idle.ms=50\nlog.dirz=x\n",
+    )
+    .unwrap();
+    let mut process = command(&dir.path().join("data"), &["--config"])
+        .arg(&file)
+        .env("FOREBAY_SOCKET_REQUEST_MAX_BYTES", "20")
+        .env("FOREBAY_CONNECTIONS_MAX_IDLE_MS", "60000")
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(process.stderr.take().unwrap());
+    assert_eq!(
+        line(&mut log, "unknown key, is log.dirs meant?")["key"],
+        "log.dirz"
+    );
+    let port = line(&mut log, "listening")["port"].as_u64().unwrap();
+    let mut socket = TcpStream::connect(("127.0.0.1", u16::try_from(port).unwrap())).unwrap();
+    assert!(read_to_end(socket.try_clone().unwrap(), &21_i32.to_be_bytes()).is_empty());
+    assert_eq!(socket.read(&mut [0; 1]).unwrap_or(0), 0);
+    let reason = line(&mut log, "connection closed")["reason"].clone();
+    assert_eq!(reason, "frame of 21 bytes is larger than the maximum of 20");
+    process.kill().unwrap();
+    process.wait().unwrap();
+}

@@ -160,7 +160,7 @@ impl<P: Platform> Broker<P> {
     }
 
     /// The partitions this shard leads now.
-    pub(crate) fn led_partitions(&self) -> Vec<Rc<Partition<P>>> {
+    pub fn led_partitions(&self) -> Vec<Rc<Partition<P>>> {
         self.partitions
             .borrow()
             .values()

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use broker::dispatch::{self, Reply as Answer};
 use broker::handler::Context;
 use broker::log_dirs::LogDirs;
+use broker::partition::Partition;
 use broker::recovery::Recovery;
 use broker::shards::{Seat, seats};
 use broker::{Broker, CONTROLLER_SHARD, Shared, housekeeping};
@@ -23,6 +24,7 @@ use wire::types::NodeId;
 
 use crate::config::{DiskEngine, Settings};
 use crate::connection::{Called, Reply, RequestContext, Service};
+use crate::metrics::{LogMetrics, LogRow};
 use crate::serve::Prepared;
 use crate::shards::Assembly;
 
@@ -46,6 +48,7 @@ pub struct BrokerAssembly {
     seats: Mutex<Vec<Option<Seat<System>>>>,
     metrics: broker::metrics::Metrics,
     storage_metrics: storage::Metrics,
+    log_metrics: LogMetrics,
     recovery: Recovery,
     /// What the first shard found; the others wait for it.
     shared: watch::Sender<Option<Shared>>,
@@ -63,6 +66,7 @@ impl BrokerAssembly {
                 .metrics
                 .register(broker::metrics::Metrics::register),
             storage_metrics: prepared.metrics.register(storage::Metrics::new),
+            log_metrics: prepared.metrics.register(LogMetrics::register),
             recovery: Recovery::default(),
             shared: watch::Sender::new(None),
         }
@@ -144,6 +148,18 @@ impl Assembly for BrokerAssembly {
             service.0.stop().await.context("stopping the broker")?;
         }
         Ok(())
+    }
+
+    fn before_scrape(&self, shard: usize, service: &Rc<BrokerService>) {
+        let row = |partition: &Rc<Partition<System>>| LogRow {
+            partition: partition.name.clone(),
+            size_bytes: partition.log.size_bytes(),
+            start_offset: partition.log.log_start_offset().0,
+            end_offset: partition.log.log_end_offset().0,
+            segments: partition.log.segment_count() as u64,
+        };
+        let rows = service.0.led_partitions().iter().map(row).collect();
+        self.log_metrics.replace(shard, rows);
     }
 
     fn recovery(&self) -> (u64, u64) {

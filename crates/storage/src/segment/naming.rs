@@ -75,7 +75,7 @@ pub(crate) enum Name {
 
 /// Says what `name` is in a partition's folder.
 pub(crate) fn classify(name: &str) -> Name {
-    if name == partition_metadata::FILE || name == leader_epochs::FILE {
+    if name == partition_metadata::FILE || name == leader_epochs::FILE || is_of_quorum(name) {
         return Name::Checkpoint;
     }
     if name == PREPARED {
@@ -94,6 +94,11 @@ pub(crate) fn classify(name: &str) -> Name {
         }
     }
     segment_file(name).map_or(Name::Foreign, |(base, role)| Name::Segment(base, role))
+}
+
+/// True for what the owner of the metadata log keeps beside it: the state of the quorum, and snapshots.
+fn is_of_quorum(name: &str) -> bool {
+    name == "quorum-state" || name.ends_with(".checkpoint")
 }
 
 fn segment_file(name: &str) -> Option<(Offset, Role)> {
@@ -215,6 +220,12 @@ mod tests {
             ("leader-epoch-checkpoint.tmp", Name::Leftover),
             ("leader-epoch-checkpoint", Name::Checkpoint),
             ("partition.metadata", Name::Checkpoint),
+            ("quorum-state", Name::Checkpoint),
+            ("quorum-state.tmp", Name::Leftover),
+            (
+                "00000000000000000041-0000000002.checkpoint",
+                Name::Checkpoint,
+            ),
             (PREPARED, Name::Leftover),
             ("notes.deleted", Name::Foreign),
             ("368769.log", Name::Foreign),

@@ -4,7 +4,6 @@
 //! could take back; a partition is loaded from its log start to its end before its groups are served.
 
 use std::rc::{Rc, Weak};
-use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
@@ -23,8 +22,6 @@ use crate::partition::{Acks, Isolation, Partition};
 
 /// Bytes read at a time while loading.
 const LOAD_BYTES: usize = 1 << 20;
-/// Longest wait for an append to become durable.
-const APPEND_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Appends to the offsets partitions of one shard.
 pub struct PartitionOffsetsLog<P: Platform>(Weak<Broker<P>>);
@@ -71,7 +68,7 @@ impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
         let batch = batch.finish().map_err(|_| ErrorCode::UnknownServerError)?;
         let accepted = partition.append(&batch, true, broker.platform.clock());
         let accepted = accepted.map_err(|error| error.code)?;
-        let deadline = broker.platform.clock().now() + APPEND_WAIT_MAX;
+        let deadline = broker.platform.clock().now() + broker.options.group.offset_commit_timeout;
         partition.acknowledged(accepted, Acks::All, deadline).await
     }
 }

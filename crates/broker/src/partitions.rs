@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
+use wire::StrBytes;
 use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
 
 use crate::Broker;
@@ -47,8 +48,24 @@ impl<P: Platform> Broker<P> {
         for some in missing.chunks(OPENING_MAX) {
             join_all(some.iter().map(|missing| self.open_partition(missing))).await;
         }
+        let before = self.image();
         self.publish(image);
+        self.forget_offsets_of_removed(&before);
         self.count_partitions();
+    }
+
+    /// Positions that groups have in topics that are gone mean nothing any more.
+    fn forget_offsets_of_removed(&self, before: &Image) {
+        let image = self.image();
+        let removed = before
+            .topics()
+            .filter(|topic| image.topic_by_id(topic.id).is_none());
+        let removed: Vec<_> = removed
+            .map(|topic| (StrBytes::from_string(topic.name.to_string()), topic.id))
+            .collect();
+        if !removed.is_empty() {
+            self.groups.topics_deleted(&removed);
+        }
     }
 
     fn forget_removed(&self, image: &Image) -> Gone<P> {

@@ -227,12 +227,6 @@ pub enum DecodeError {
         /// The tag.
         tag: u32,
     },
-    /// Bytes after the end of the message.
-    #[error("{count} bytes follow the message")]
-    Trailing {
-        /// How many.
-        count: usize,
-    },
     /// Decoding would take more memory than allowed.
     #[error("decoding would take {bytes} bytes of memory, {bytes_max} are allowed")]
     TooMuchMemory {
@@ -265,10 +259,7 @@ impl DecodeError {
             | Self::NotUtf8 { field }
             | Self::Varint { field }
             | Self::Tag { field, .. } => field.insert_str(0, path),
-            Self::Trailing { .. }
-            | Self::TooMuchMemory { .. }
-            | Self::Version { .. }
-            | Self::Codec { .. } => {}
+            Self::TooMuchMemory { .. } | Self::Version { .. } | Self::Codec { .. } => {}
         }
         self
     }

@@ -110,7 +110,6 @@ impl FetchRequest {
             }
             Ok(true)
         })?;
-        reader.finish()?;
         Ok(request)
     }
 

@@ -65,7 +65,6 @@ impl ProduceRequest {
             })?,
         };
         reader.skip_tags("produce_request")?;
-        reader.finish()?;
         Ok(request)
     }
 }

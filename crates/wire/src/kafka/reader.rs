@@ -53,14 +53,6 @@ impl<'a> Reader<'a> {
         self.frame.len() - self.at
     }
 
-    /// Ends the reading: nothing may be left.
-    pub(super) fn finish(self) -> Result<(), DecodeError> {
-        match self.remaining() {
-            0 => Ok(()),
-            count => Err(DecodeError::Trailing { count }),
-        }
-    }
-
     pub(super) fn i8(&mut self, field: &'static str) -> Result<i8, DecodeError> {
         Ok(i8::from_be_bytes(self.fixed(field)?))
     }

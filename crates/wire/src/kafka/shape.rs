@@ -25,9 +25,9 @@ use schema::{Field, Kind, element_bytes, struct_bytes};
 const FIRST_TAG_BYTES: usize = 512;
 const TAG_BYTES: usize = 96;
 
-/// Decodes the body of a request, having checked that it is one, whole, and takes at most
+/// Decodes the body of a request, having checked that it is one and takes at most
 /// `decoded_bytes_max` bytes of memory beyond the frame itself. Not for Produce and Fetch, which
-/// have codecs of their own.
+/// have codecs of their own. Bytes after the message are ignored, as by Kafka: librdkafka sends some.
 pub fn decode_request<T: protocol::Request>(
     version: i16,
     body: &Bytes,
@@ -47,10 +47,7 @@ pub fn decode_request<T: protocol::Request>(
     let request = T::decode(&mut rest, version).map_err(|error| DecodeError::Codec {
         reason: error.to_string(),
     })?;
-    match rest.len() {
-        0 => Ok(request),
-        count => Err(DecodeError::Trailing { count }),
-    }
+    Ok(request)
 }
 
 /// Walks over the body of a request: an upper bound of the memory that decoding it takes beyond the
@@ -65,9 +62,7 @@ pub fn decoded_bytes(api: Api, version: i16, body: &Bytes) -> Result<usize, Deco
         bytes: struct_bytes(shape),
     };
     walk.structure(api.name(), shape)?;
-    let Walk { reader, bytes, .. } = walk;
-    reader.finish()?;
-    Ok(bytes)
+    Ok(walk.bytes)
 }
 
 struct Walk<'a> {

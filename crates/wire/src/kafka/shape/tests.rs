@@ -160,14 +160,15 @@ fn default_body<T: Request + Default>(version: i16) -> Option<Bytes> {
 }
 
 #[test]
-fn default_requests_of_the_generated_codec_pass_to_the_last_byte() {
+fn default_requests_of_the_generated_codec_pass_and_so_do_bytes_after_them() {
     for (api, version, _) in shaped() {
         let body = dispatch!(api, default_body(version)).unwrap();
-        decoded_bytes(api, version, &body).unwrap();
-        let longer = Bytes::from([&body[..], &[0]].concat());
+        let bytes = decoded_bytes(api, version, &body).unwrap();
+        // Clients do that (librdkafka with Metadata 13), and Kafka takes no notice.
+        let longer = Bytes::from([&body[..], &[0, 0, 0]].concat());
         assert_eq!(
             decoded_bytes(api, version, &longer),
-            Err(DecodeError::Trailing { count: 1 }),
+            Ok(bytes),
             "{api:?} {version}"
         );
     }

@@ -69,7 +69,9 @@ impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
         let accepted = partition.append(&batch, true, broker.platform.clock());
         let accepted = accepted.map_err(|error| error.code)?;
         let deadline = broker.platform.clock().now() + broker.options.group.offset_commit_timeout;
-        partition.acknowledged(accepted, Acks::All, deadline).await
+        let committed = partition.acknowledged(accepted, Acks::All, deadline).await;
+        // In the log, and perhaps there after a restart: to the coordinator the same as time being up.
+        committed.map_err(|_| ErrorCode::RequestTimedOut)
     }
 }
 

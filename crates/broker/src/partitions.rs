@@ -15,7 +15,7 @@ use crate::Broker;
 use crate::image::{Image, OFFSETS_TOPIC, PartitionImage, TopicImage};
 use crate::join::join_all;
 use crate::partition::Partition;
-use crate::topic_config::TopicConfig;
+use crate::topic_config::{TopicConfig, TopicConfigs};
 
 /// Logs opened at the same time by one shard.
 const OPENING_MAX: usize = 16;
@@ -100,12 +100,11 @@ impl<P: Platform> Broker<P> {
     /// Tells led partitions what changed and returns those that have to be opened.
     fn update_led(&self, image: &Image) -> Vec<Missing> {
         let mut missing = Vec::new();
+        let configs = TopicConfigs::new(image, &self.options);
         for topic in image.topics() {
             let mut config = None;
             for (index, state) in self.owned(topic) {
-                let config = config.get_or_insert_with(|| {
-                    Arc::new(TopicConfig::resolve(image, &self.options, &topic.name))
-                });
+                let config = config.get_or_insert_with(|| configs.of(&topic.name));
                 let epoch = LeaderEpoch(state.leader_epoch);
                 let led = self.partitions.borrow().get(&(topic.id, index)).cloned();
                 match led {

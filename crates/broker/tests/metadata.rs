@@ -1,6 +1,12 @@
 //! The controller on a simulated disk: what was answered survives restarts, snapshots and crashes;
 //! and a metadata log that Kafka 4.3 wrote is continued.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test reads its golden files, and what fails in it fails the test"
+)]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;

@@ -387,7 +387,7 @@ async fn newest_snapshot<P: Platform>(
         match snapshot::read(&bytes.into()).map_err(failed)? {
             Some(found) => return found.image(id).map_err(failed),
             None => {
-                tracing::warn!(snapshot = %path.display(), "an unfinished snapshot is not used")
+                tracing::warn!(snapshot = %path.display(), "an unfinished snapshot is not used");
             }
         }
     }

@@ -33,6 +33,9 @@ pub(crate) struct Created {
     pub(crate) records: Vec<MetadataRecord>,
 }
 
+/// Replicas and in-sync replicas of each partition.
+type Assigned = Vec<(Vec<i32>, Vec<i32>)>;
+
 impl Rules<'_> {
     /// Decides on one new topic.
     pub(crate) fn create_topic(
@@ -108,7 +111,7 @@ impl Rules<'_> {
     }
 
     /// Replicas and in-sync replicas of each partition.
-    fn assign(&self, topic: &NewTopic<'_>) -> Result<Vec<(Vec<i32>, Vec<i32>)>, Refusal> {
+    fn assign(&self, topic: &NewTopic<'_>) -> Result<Assigned, Refusal> {
         if !topic.assignment.is_empty() {
             return self.assign_manually(topic);
         }
@@ -141,7 +144,7 @@ impl Rules<'_> {
             .collect())
     }
 
-    fn assign_manually(&self, topic: &NewTopic<'_>) -> Result<Vec<(Vec<i32>, Vec<i32>)>, Refusal> {
+    fn assign_manually(&self, topic: &NewTopic<'_>) -> Result<Assigned, Refusal> {
         let refuse = |code, message: String| Err(Refusal::new(code, message));
         let unless = "A manual partition assignment was specified, but";
         if topic.replication_factor != -1 {
@@ -211,21 +214,20 @@ impl Rules<'_> {
             ));
         }
         let additional = count - existing;
-        let assigned = match assignment {
-            Some(chosen) => self.grow_manually(topic, existing, additional, chosen)?,
-            None => {
-                let factor = topic
-                    .partitions
-                    .values()
-                    .next()
-                    .map_or(1, |p| p.replicas.len());
-                let factor = i16::try_from(factor).unwrap_or(i16::MAX);
-                let placed = place(self.image, existing, additional, factor)?;
-                placed
-                    .into_iter()
-                    .map(|replicas| (replicas.clone(), replicas))
-                    .collect()
-            }
+        let assigned = if let Some(chosen) = assignment {
+            self.grow_manually(topic, existing, additional, chosen)?
+        } else {
+            let factor = topic
+                .partitions
+                .values()
+                .next()
+                .map_or(1, |p| p.replicas.len());
+            let factor = i16::try_from(factor).unwrap_or(i16::MAX);
+            let placed = place(self.image, existing, additional, factor)?;
+            placed
+                .into_iter()
+                .map(|replicas| (replicas.clone(), replicas))
+                .collect()
         };
         let record =
             |(index, (replicas, isr))| new_partition(self.image, topic.id.0, index, replicas, isr);
@@ -238,7 +240,7 @@ impl Rules<'_> {
         existing: i32,
         additional: i32,
         chosen: Vec<Vec<i32>>,
-    ) -> Result<Vec<(Vec<i32>, Vec<i32>)>, Refusal> {
+    ) -> Result<Assigned, Refusal> {
         if i32::try_from(chosen.len()) != Ok(additional) {
             return Err(Refusal::new(
                 ErrorCode::InvalidReplicaAssignment,
@@ -301,6 +303,6 @@ pub(crate) fn create_missing(
     Ok(rules.create_topic(&topic, random)?.records)
 }
 
-fn default_of<T: PartialEq>(value: T, unset: T, default: T) -> T {
+fn default_of<T: PartialEq + Copy>(value: T, unset: T, default: T) -> T {
     if value == unset { default } else { value }
 }

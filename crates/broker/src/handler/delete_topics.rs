@@ -106,7 +106,7 @@ impl Wanted {
             let name = name.as_str();
             match rules.image.topic_by_name(name) {
                 _ if twice => {
-                    self.refuse(Some(name), TopicId::ZERO, invalid("Duplicate topic name."))
+                    self.refuse(Some(name), TopicId::ZERO, invalid("Duplicate topic name."));
                 }
                 None => {
                     let message = "This server does not host this topic-partition.";

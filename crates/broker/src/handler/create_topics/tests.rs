@@ -2,6 +2,8 @@
 
 use wire::messages::create_topics_request::{CreatableReplicaAssignment, CreatableTopicConfig};
 
+use wire::records::metadata::MetadataRecord;
+
 use super::*;
 use crate::controller::tests::{apply, create, options, random, started};
 use crate::image::Image;
@@ -71,7 +73,7 @@ fn a_topic_is_created_with_defaults_and_all_its_settings_are_told() {
         (segment.value.as_deref(), segment.config_source),
         (Some("1073741824"), 5)
     );
-    let keys: Vec<_> = outcome.records.iter().map(|record| record.key()).collect();
+    let keys: Vec<_> = outcome.records.iter().map(MetadataRecord::key).collect();
     assert_eq!(keys, [2, 4, 3], "topic, settings, partitions");
     apply(&mut image, outcome.records);
     assert_eq!(image.topic_by_name("a").unwrap().id.0, result.topic_id);

@@ -13,11 +13,10 @@ fn image() -> Image {
     image
 }
 
-fn page(
-    names: &[&str],
-    limit: i32,
-    from: Option<(&str, i32)>,
-) -> Result<(Vec<(String, Vec<i32>)>, Option<(String, i32)>), ErrorCode> {
+/// Topics with their partitions, and where the next page begins.
+type Page = (Vec<(String, Vec<i32>)>, Option<(String, i32)>);
+
+fn page(names: &[&str], limit: i32, from: Option<(&str, i32)>) -> Result<Page, ErrorCode> {
     let text = |name: &str| StrBytes::from_string(name.to_owned()).into();
     let cursor = from.map(|(topic, partition)| {
         request::Cursor::default()

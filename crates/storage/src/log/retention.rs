@@ -116,6 +116,9 @@ impl<P: Platform> Log<P> {
         self.sync_names().await?;
         for segment in &deleted {
             self.delete_files(segment.base).await?;
+            // One after the other on the disk, too: a later one that is gone without an earlier one would be a gap.
+            self.flush.note_new_name();
+            self.sync_names().await?;
         }
         tracing::info!(partition = %self.partition, segments = deleted.len(), log_start = %self.log_start.get(),
             "deleted old segments");

@@ -142,13 +142,14 @@ impl<P: Platform> Log<P> {
     }
 
     async fn run_upkeep(&self) {
-        while let Some(job) = self.next_job() {
+        while self.next_job().is_some() {
             let Ok(_permit) = self.upkeep.gate.acquire().await else {
                 break;
             };
-            if self.is_beyond_repair() {
+            // What was due before the wait may have been cut away by now, or be the active segment again.
+            let Some(job) = self.next_job() else {
                 break;
-            }
+            };
             if let Err(error) = self.perform(job).await {
                 if !matches!(error.kind(), Kind::Full | Kind::Closed | Kind::Failed) {
                     tracing::warn!(partition = %self.partition, %error, "upkeep of a log failed and will be tried again");

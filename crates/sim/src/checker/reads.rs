@@ -1,0 +1,100 @@
+//! What is read is what was written, at its offset, in order, and all of it.
+
+use bytes::Bytes;
+use storage::Kind;
+use wire::batch::Batches;
+use wire::types::Offset;
+
+use crate::actor::Actor;
+use crate::world::World;
+
+/// A read below some offset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub(crate) from: Offset,
+    pub(crate) below: Offset,
+    pub(crate) bytes_max: usize,
+}
+
+/// Reads and checks what comes. The offset to go on from, unless there was nothing.
+pub(crate) async fn read_checked<W: World>(actor: &Actor<W>, read: Read) -> Option<Offset> {
+    let generation = actor.ledger.borrow().generation;
+    let Read {
+        from,
+        below,
+        bytes_max,
+    } = read;
+    let result = actor.log.read(from, below, bytes_max, true).await;
+    let ledger = actor.ledger.borrow();
+    let was_cut = ledger.generation != generation || ledger.truncating.is_some();
+    let rotten = ledger.rotten;
+    drop(ledger);
+    let deleted = from < actor.log.log_start_offset();
+    match result {
+        Ok(parts) if was_cut => (!parts.is_empty()).then_some(from),
+        Ok(parts) => {
+            let next = check_batches(actor, read, &parts);
+            let nothing = next.is_none() && from < below;
+            actor.check(!nothing || deleted || rotten, || {
+                format!("{read:?} gives nothing, although the offset is there")
+            });
+            next
+        }
+        Err(error) => {
+            let excused = match error.kind() {
+                Kind::Invalid => deleted || was_cut,
+                Kind::Corrupt => rotten || was_cut,
+                Kind::Closed => actor.is_stopping(),
+                Kind::Retry | Kind::Failed => actor.trouble.fails_operations() || was_cut,
+                _ => false,
+            };
+            if error.kind() == Kind::Corrupt {
+                actor.journal.count(|counts| counts.damaged += 1);
+            }
+            actor.check(excused, || format!("{read:?} fails: {error}"));
+            None
+        }
+    }
+}
+
+/// Gives the offset after the last batch.
+fn check_batches<W: World>(actor: &Actor<W>, read: Read, parts: &[Bytes]) -> Option<Offset> {
+    let joined: Vec<u8> = parts.concat();
+    let mut next = None;
+    for item in Batches::new(&joined) {
+        let Ok((header, bytes)) = item else {
+            actor.check(false, || {
+                format!("{read:?} gives half a batch after {next:?}")
+            });
+            return None;
+        };
+        let in_place = match next {
+            None => header.base_offset <= read.from && header.next_offset() > read.from,
+            Some(next) => header.base_offset == next,
+        };
+        actor.check(in_place && header.next_offset() <= read.below, || {
+            format!(
+                "{read:?} gives {}..={}",
+                header.base_offset,
+                header.last_offset()
+            )
+        });
+        let ledger = actor.ledger.borrow();
+        let known = ledger.batches.get(&header.base_offset);
+        let written = known.is_some_and(|accepted| accepted.bytes == bytes)
+            || header.next_offset() <= ledger.log_start_saved;
+        drop(ledger);
+        actor.check(written, || {
+            format!(
+                "{read:?} gives a batch at {} that was not written there",
+                header.base_offset
+            )
+        });
+        actor.journal.count(|counts| counts.read += 1);
+        next = Some(header.next_offset());
+    }
+    if let Some(next) = next {
+        actor.journal.note(&[3, read.from.0, next.0]);
+    }
+    next
+}

@@ -1,0 +1,434 @@
+//! One life of the log directory: open and check, let the actors loose, end; and what a run keeps from life to life.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use platform::disk::Disk;
+use platform::runtime::run_simulated;
+use platform::sim::{Effect, Fault, Rng, SimDisk};
+use platform::task::{self, JoinHandle};
+use storage::{Kind, Metrics, Observer, Store, folder_name};
+use wire::types::{LeaderEpoch, TopicId, TopicPartition, Uuid};
+
+use crate::actor::{Actor, Progress};
+use crate::checker::lookups;
+use crate::checker::recovered::{self, Before};
+use crate::directory::{self, DIR, Found};
+use crate::ledger::LogLedger;
+use crate::plan::{End, LifePlan, LogPlan, Plan, Trouble};
+use crate::producer::{self, Identity};
+use crate::report::{Journal, Report, Violation};
+use crate::world::World;
+use crate::{owner, reader};
+
+/// Longer than anything may take to stop, in simulated time.
+const STOP_MAX: Duration = Duration::from_secs(600);
+/// Longer than any life may take, in simulated time.
+const LIFE_MAX: Duration = Duration::from_secs(3600);
+/// Wall time of the first life: 2026-01-01 00:00:00 UTC.
+const WALL_MS_AT_START: i64 = 1_767_225_600_000;
+/// Leader epochs that a life may use up.
+const EPOCHS_OF_A_LIFE: i32 = 1000;
+
+/// A run on its way.
+pub(crate) struct Run {
+    seed: u64,
+    pub(crate) plan: Plan,
+    logs: Vec<Kept>,
+    journal: Journal,
+    wall_ms: i64,
+}
+
+/// What is kept of a log from life to life.
+struct Kept {
+    partition: TopicPartition,
+    plan: Rc<LogPlan>,
+    ledger: Rc<RefCell<LogLedger>>,
+    producers: Vec<Rc<RefCell<Identity>>>,
+    before: Cell<Before>,
+}
+
+impl Run {
+    pub(crate) fn new(seed: u64, plan: Plan) -> Self {
+        let ids = Rc::new(Cell::new(1));
+        let mut rng = Rng::new(seed);
+        let kept = |(number, plan): (usize, &LogPlan)| {
+            let topic = Arc::from(format!("log{number}"));
+            let partition = TopicPartition {
+                topic,
+                partition: 0,
+            };
+            let ledger = LogLedger::new(partition.to_string(), plan.options.durability);
+            let producers = 0..plan.idempotent_producers;
+            Kept {
+                partition,
+                plan: Rc::new(plan.clone()),
+                ledger: Rc::new(RefCell::new(ledger)),
+                producers: producers
+                    .map(|_| Rc::new(RefCell::new(Identity::fresh(&ids, &mut rng))))
+                    .collect(),
+                before: Cell::new(Before::Nothing),
+            }
+        };
+        Self {
+            seed,
+            logs: plan.logs.iter().enumerate().map(kept).collect(),
+            plan,
+            journal: Journal::default(),
+            wall_ms: WALL_MS_AT_START,
+        }
+    }
+
+    pub(crate) fn into_report(self) -> Report {
+        self.journal.report()
+    }
+
+    /// Lives one life on `disk`; gives the disk of the next one.
+    pub(crate) fn live<W: World>(
+        &mut self,
+        number: usize,
+        disk: &SimDisk,
+        rng: &mut Rng,
+    ) -> Result<SimDisk, Violation> {
+        let lived = run_simulated(async {
+            let world = W::boot(disk.clone(), self.wall_ms, rng.next_u64());
+            let life = Life {
+                run: self,
+                plan: self.plan.lives[number].clone(),
+                number,
+                store: Store::new(
+                    world.clone(),
+                    self.plan.store.clone(),
+                    Metrics::unregistered(),
+                ),
+                disk,
+                world,
+            };
+            let lived = task::timeout(LIFE_MAX, life.live(rng)).await;
+            let next = lived.unwrap_or_else(|_| {
+                self.journal
+                    .violated(|| "a log does not open, or does not close".to_owned());
+                disk.kill(0)
+            });
+            (next, life.world.clock().wall_ms())
+        });
+        let (next, wall_ms) = lived.expect("a simulated shard always starts");
+        self.wall_ms = wall_ms + 1000;
+        self.journal
+            .note(&[5, disk.trace_hash().cast_signed(), wall_ms]);
+        match self.journal.violation() {
+            None => Ok(next),
+            Some(what) => Err(Violation {
+                seed: self.seed,
+                life: number,
+                what,
+            }),
+        }
+    }
+}
+
+/// A life on its way.
+struct Life<'a, W: World> {
+    run: &'a Run,
+    plan: LifePlan,
+    number: usize,
+    disk: &'a SimDisk,
+    world: W,
+    store: Store<W>,
+}
+
+impl<W: World> Life<'_, W> {
+    async fn live(&self, rng: &mut Rng) -> SimDisk {
+        let (min, max) = self.plan.latency;
+        if let Trouble::Rot { bits } = self.plan.trouble {
+            self.rot(bits, rng).await;
+        }
+        self.disk.set_latency(min, max);
+        if self.plan.trouble_at_open {
+            self.make_trouble(rng).await;
+        }
+        let Some(actors) = self.open_all(rng).await else {
+            // It was not born. Whatever was promised before still holds, but what survives a kill need not survive this.
+            for kept in &self.run.logs {
+                if self.plan.end != End::Kill && kept.before.get() == Before::Ended(End::Kill) {
+                    kept.before.set(Before::Ended(self.plan.end));
+                }
+            }
+            return self.end_abruptly(&[], rng);
+        };
+        if !self.plan.trouble_at_open {
+            self.make_trouble(rng).await;
+        }
+        let flusher = self.store.spawn_flusher();
+        let mut tasks = self.spawn(&actors, rng);
+        let half = self.plan.duration / 2;
+        self.world.clock().sleep(half).await;
+        self.turn();
+        self.world.clock().sleep(half).await;
+        for actor in &actors {
+            if actor.is_over() {
+                self.run.journal.count(|counts| counts.failed += 1);
+            }
+        }
+        self.look_for_panics(&mut tasks).await;
+        let next = if self.plan.end == End::Stop {
+            self.stop(&actors, tasks, rng).await
+        } else {
+            self.end_abruptly(&actors, rng)
+        };
+        flusher.abort();
+        next
+    }
+
+    /// Opens and checks all logs; `None` when the disk did not let it.
+    async fn open_all(&self, rng: &mut Rng) -> Option<Vec<Actor<W>>> {
+        let found = match directory::load(&self.world).await {
+            Ok(found) => found,
+            Err(error) => {
+                let excused = self.plan.trouble_at_open && self.plan.trouble.fails_operations();
+                self.run
+                    .journal
+                    .check(excused, || format!("checkpoints cannot be read: {error}"));
+                return None;
+            }
+        };
+        let mut actors = Vec::new();
+        for kept in &self.run.logs {
+            if !kept.ledger.borrow().dead {
+                actors.push(self.open(kept, &found, rng).await?);
+            }
+        }
+        for kept in &self.run.logs {
+            kept.before.set(Before::Ended(self.plan.end));
+        }
+        Some(actors)
+    }
+
+    async fn open(&self, kept: &Kept, found: &Found, rng: &mut Rng) -> Option<Actor<W>> {
+        let topic_id = TopicId(Uuid::from_u128(7));
+        let how = found.open_as(&kept.partition);
+        let dir = Path::new(DIR);
+        let options = kept.plan.options.clone();
+        let opened = self
+            .store
+            .open_log(dir, kept.partition.clone(), topic_id, options, how)
+            .await;
+        let log = match opened {
+            Ok(log) => log,
+            Err(error) => {
+                let mut ledger = kept.ledger.borrow_mut();
+                let rot = ledger.rotten && error.kind() == Kind::Corrupt;
+                ledger.dead = rot;
+                let excused = self.plan.trouble_at_open && self.plan.trouble.fails_operations();
+                let name = &ledger.name;
+                let journal = &self.run.journal;
+                journal.check(excused || rot, || format!("{name} does not open: {error}"));
+                return None;
+            }
+        };
+        log.set_high_watermark(found.high_watermark(&kept.partition));
+        let progress = Rc::new(Progress::default());
+        let weak = Rc::downgrade(&progress);
+        log.observe(weak as std::rc::Weak<dyn Observer>);
+        let number = i32::try_from(self.number).unwrap_or(i32::MAX / EPOCHS_OF_A_LIFE);
+        let actor = Actor {
+            world: self.world.clone(),
+            log,
+            ledger: Rc::clone(&kept.ledger),
+            journal: self.run.journal.clone(),
+            plan: Rc::clone(&kept.plan),
+            trouble: self.plan.trouble,
+            planted: self.run.plan.planted,
+            epoch: Rc::new(Cell::new(number * EPOCHS_OF_A_LIFE)),
+            progress,
+            stopping: Rc::default(),
+        };
+        recovered::check(&actor, kept.before.get()).await;
+        lookups::check(&actor, rng).await;
+        actor.log.start_epoch(LeaderEpoch(actor.epoch.get()));
+        Some(actor)
+    }
+
+    fn spawn(&self, actors: &[Actor<W>], rng: &mut Rng) -> Vec<JoinHandle<()>> {
+        let mut tasks = Vec::new();
+        for actor in actors {
+            let mut rng = || Rng::new(rng.next_u64());
+            tasks.push(task::spawn(owner::watch(actor.clone())));
+            tasks.push(task::spawn(owner::run(actor.clone(), rng())));
+            tasks.push(task::spawn(reader::run(actor.clone(), rng())));
+            for _ in 0..actor.plan.plain_producers {
+                tasks.push(task::spawn(producer::plain(actor.clone(), rng())));
+            }
+            let name = actor.log.topic_partition();
+            let kept = self.run.logs.iter().find(|kept| kept.partition == *name);
+            for identity in kept.iter().flat_map(|kept| &kept.producers) {
+                identity.borrow_mut().restart();
+                let identity = Rc::clone(identity);
+                tasks.push(task::spawn(producer::idempotent(
+                    actor.clone(),
+                    identity,
+                    rng(),
+                )));
+            }
+        }
+        let saving = save_points(self.world.clone(), self.store.clone(), actors.to_vec());
+        tasks.push(task::spawn(saving));
+        tasks
+    }
+
+    async fn look_for_panics(&self, tasks: &mut Vec<JoinHandle<()>>) {
+        for task in tasks.extract_if(.., |task| task.is_finished()) {
+            let ended = task.await;
+            self.run
+                .journal
+                .check(ended.is_ok(), || "an actor panicked".to_owned());
+        }
+    }
+
+    /// Half of the life is over.
+    fn turn(&self) {
+        if let Trouble::Full { .. } = self.plan.trouble {
+            self.disk.set_capacity_bytes(None);
+        }
+        if self.plan.trouble == Trouble::ReadOnly {
+            self.disk.set_read_only(true);
+        }
+        self.world.clock().jump_ms(self.plan.clock_jump_ms);
+    }
+
+    async fn make_trouble(&self, _rng: &mut Rng) {
+        match self.plan.trouble {
+            Trouble::Fails { skip, kind, error } => self.disk.inject(Fault {
+                of: kind,
+                ..Fault::at(skip, Effect::Fail(error))
+            }),
+            Trouble::PowerOff { skip } => self.disk.inject(Fault::at(skip, Effect::PowerOff)),
+            Trouble::Full { room_bytes } => {
+                if let Ok(space) = self.disk.space(Path::new("/")).await {
+                    let used = space.total - space.free;
+                    self.disk.set_capacity_bytes(Some(used + room_bytes));
+                }
+            }
+            Trouble::None | Trouble::ReadOnly | Trouble::Rot { .. } => {}
+        }
+    }
+
+    /// Inverts bits in the files of one log.
+    async fn rot(&self, bits: u64, rng: &mut Rng) {
+        let at = usize::try_from(rng.below(self.run.logs.len() as u64)).unwrap_or(0);
+        let Some(kept) = self.run.logs.get(at) else {
+            return;
+        };
+        let folder = Path::new(DIR).join(folder_name(&kept.partition));
+        let Ok(entries) = self.disk.list(&folder).await else {
+            return;
+        };
+        let entries: Vec<_> = entries.into_iter().filter(|entry| entry.len > 0).collect();
+        for _ in 0..bits {
+            let at = usize::try_from(rng.below(entries.len() as u64)).unwrap_or(0);
+            let Some(entry) = entries.get(at) else { return };
+            let bit = u8::try_from(rng.below(8)).unwrap_or(0);
+            let flipped = self
+                .disk
+                .flip(&folder.join(&entry.name), rng.below(entry.len), bit);
+            flipped.expect("the file was just listed");
+            kept.ledger.borrow_mut().rotten = true;
+        }
+    }
+
+    /// Stops in order. The disk of the next life has lost power, which must not matter if the stop was clean.
+    async fn stop(
+        &self,
+        actors: &[Actor<W>],
+        tasks: Vec<JoinHandle<()>>,
+        rng: &mut Rng,
+    ) -> SimDisk {
+        for actor in actors {
+            actor.stopping.set(true);
+            actor.progress.wake();
+        }
+        let all = async {
+            for task in tasks {
+                let ended = task.await;
+                self.run
+                    .journal
+                    .check(ended.is_ok(), || "an actor panicked".to_owned());
+            }
+        };
+        if task::timeout(STOP_MAX, all).await.is_err() {
+            self.run
+                .journal
+                .violated(|| "something does not come to its end".to_owned());
+            return self.end_abruptly(actors, rng);
+        }
+        let mut clean = directory::save(&self.world, &self.store).await.is_ok();
+        for actor in actors {
+            if let Err(error) = actor.log.close().await {
+                actor.check_error("close", &error);
+                clean = false;
+            }
+        }
+        clean = clean && directory::mark_clean(&self.world).await.is_ok();
+        self.run
+            .journal
+            .count(|counts| counts.stops += u64::from(clean));
+        let next = self.end_abruptly(actors, rng);
+        if clean {
+            for kept in &self.run.logs {
+                kept.before.set(Before::Closed);
+            }
+        }
+        next
+    }
+
+    /// Takes down what the logs say of themselves, and pulls the plug.
+    fn end_abruptly(&self, actors: &[Actor<W>], rng: &mut Rng) -> SimDisk {
+        for actor in actors {
+            let mut ledger = actor.ledger.borrow_mut();
+            if ledger.truncating.is_none() {
+                ledger.kill_safe = ledger.kill_safe.max(actor.log.written_offset());
+                ledger.power_safe = ledger.power_safe.max(actor.log.durable_offset());
+                ledger.log_start = actor.log.log_start_offset();
+            }
+        }
+        let next = if self.plan.end == End::Kill {
+            self.run.journal.count(|counts| counts.kills += 1);
+            self.disk.kill(rng.next_u64())
+        } else {
+            self.run.journal.count(|counts| counts.crashes += 1);
+            self.disk.crash(rng.next_u64())
+        };
+        next.set_capacity_bytes(None);
+        next
+    }
+}
+
+/// Saves the checkpoint files now and then, as the one owner of the directory.
+async fn save_points<W: World>(world: W, store: Store<W>, actors: Vec<Actor<W>>) {
+    let stopping = || actors.iter().any(Actor::is_stopping);
+    while !actors.is_empty() && !stopping() {
+        world.clock().sleep(Duration::from_millis(300)).await;
+        let generations: Vec<u64> = actors
+            .iter()
+            .map(|a| a.ledger.borrow().generation)
+            .collect();
+        let Ok(starts) = directory::save(&world, &store).await else {
+            continue;
+        };
+        for (actor, generation) in actors.iter().zip(generations) {
+            let start = starts
+                .iter()
+                .find(|(tp, _)| tp == actor.log.topic_partition());
+            let mut ledger = actor.ledger.borrow_mut();
+            let valid = ledger.generation == generation && ledger.truncating.is_none();
+            if let Some((_, start)) = start
+                && valid
+            {
+                ledger.start_saved(*start);
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What a seed decides before anything happens: the logs, their settings and producers, the lives, their faults and ends.
+
+use std::io;
+use std::time::Duration;
+
+use platform::sim::{OpKind, Rng};
+use storage::{Durability, LogOptions, StoreOptions};
+
+use crate::world::Planted;
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The logs, all in one log directory.
+    pub logs: Vec<LogPlan>,
+    /// The lives, one after the other.
+    pub lives: Vec<LifePlan>,
+    /// Settings of the store.
+    pub store: StoreOptions,
+    /// The bug that is planted.
+    pub planted: Option<Planted>,
+}
+
+/// One log.
+#[derive(Clone, Debug)]
+pub struct LogPlan {
+    /// Its settings.
+    pub options: LogOptions,
+    /// How many producers are idempotent.
+    pub idempotent_producers: usize,
+    /// How many are not.
+    pub plain_producers: usize,
+    /// Its records have the time of their append.
+    pub append_time: bool,
+    /// Its end is cut off now and then.
+    pub truncated: bool,
+}
+
+/// One life.
+#[derive(Clone, Debug)]
+pub struct LifePlan {
+    /// How long it takes, in simulated time.
+    pub duration: Duration,
+    /// How long the disk takes, at least and at most.
+    pub latency: (Duration, Duration),
+    /// What goes wrong.
+    pub trouble: Trouble,
+    /// It goes wrong from the opening of the logs on, not only once they are open.
+    pub trouble_at_open: bool,
+    /// By how much the wall clock jumps half-way.
+    pub clock_jump_ms: i64,
+    /// How it ends.
+    pub end: End,
+}
+
+/// What goes wrong in a life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trouble {
+    /// Nothing.
+    None,
+    /// One operation fails.
+    Fails {
+        /// How many operations (of that kind) pass before.
+        skip: u64,
+        /// Of which kind; any if not given.
+        kind: Option<OpKind>,
+        /// How.
+        error: io::ErrorKind,
+    },
+    /// The power goes in the middle of an operation.
+    PowerOff {
+        /// How many operations pass before.
+        skip: u64,
+    },
+    /// The disk has only so much room left, for the first half of the life.
+    Full {
+        /// How much.
+        room_bytes: u64,
+    },
+    /// The disk is read-only for the second half of the life.
+    ReadOnly,
+    /// Some bits of one log's files are inverted before it is opened.
+    Rot {
+        /// How many.
+        bits: u64,
+    },
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Every log is closed; then the power goes.
+    Stop,
+    /// The process is killed.
+    Kill,
+    /// The power goes.
+    PowerLoss,
+}
+
+const KINDS: [OpKind; 9] = [
+    OpKind::Write,
+    OpKind::Sync,
+    OpKind::Create,
+    OpKind::Rename,
+    OpKind::Allocate,
+    OpKind::SetLen,
+    OpKind::SyncDir,
+    OpKind::RemoveFile,
+    OpKind::Read,
+];
+
+impl Plan {
+    /// Decides everything.
+    pub fn draw(rng: &mut Rng, planted: Option<Planted>) -> Self {
+        let logs = (0..=rng.below(3)).map(|_| LogPlan::draw(rng)).collect();
+        let lives = (0..3 + rng.below(4)).map(|_| LifePlan::draw(rng)).collect();
+        Self {
+            logs,
+            lives,
+            store: store_options(rng),
+            planted,
+        }
+    }
+}
+
+impl LogPlan {
+    fn draw(rng: &mut Rng) -> Self {
+        let durability = if rng.chance(70) {
+            Durability::Synced
+        } else {
+            Durability::Replicated
+        };
+        let options = LogOptions {
+            segment_bytes: one_of(rng, &[4 << 10, 16 << 10, 64 << 10, 1 << 20]),
+            segment_ms: rng.chance(30).then_some(2000),
+            segment_jitter_ms: one_of(rng, &[0, 0, 500]),
+            index_interval_bytes: one_of(rng, &[0, 1000, 4096]),
+            index_bytes_max: one_of(rng, &[48, 1024, 1 << 20]),
+            retention_ms: rng.chance(20).then_some(4000),
+            retention_bytes: rng.chance(40).then_some(64 << 10),
+            flush_messages: one_of(rng, &[1, 50, u64::MAX]),
+            flush_ms: one_of(rng, &[500, 3000, u64::MAX]),
+            max_batch_bytes: 64 << 10,
+            delete: true,
+            compact: false,
+            durability,
+            preallocate: rng.chance(70),
+            file_delete_delay_ms: one_of(rng, &[0, 100, 60_000]),
+            producer_id_expiration_ms: 7 * 86_400_000,
+        };
+        Self {
+            options,
+            idempotent_producers: usize::try_from(1 + rng.below(3)).unwrap_or(1),
+            plain_producers: usize::from(rng.chance(50)),
+            append_time: rng.chance(25),
+            truncated: rng.chance(30),
+        }
+    }
+}
+
+impl LifePlan {
+    fn draw(rng: &mut Rng) -> Self {
+        let millis = Duration::from_millis;
+        Self {
+            duration: millis(one_of(rng, &[50, 500, 3000, 8000])),
+            latency: (Duration::ZERO, millis(one_of(rng, &[0, 1, 5, 5, 20, 100]))),
+            trouble: Trouble::draw(rng),
+            trouble_at_open: rng.chance(25),
+            clock_jump_ms: one_of(rng, &[0, 0, 0, 3_600_000, -3_600_000]),
+            end: one_of(rng, &[End::Stop, End::Kill, End::PowerLoss, End::PowerLoss]),
+        }
+    }
+}
+
+impl Trouble {
+    fn draw(rng: &mut Rng) -> Self {
+        match rng.below(12) {
+            0..=1 => Self::Fails {
+                skip: rng.below(300),
+                kind: None,
+                error: io::ErrorKind::Other,
+            },
+            2..=3 => {
+                let kind = one_of(rng, &KINDS);
+                let error = one_of(rng, &[io::ErrorKind::Other, io::ErrorKind::StorageFull]);
+                Self::Fails {
+                    skip: rng.below(30),
+                    kind: Some(kind),
+                    error: if kind == OpKind::Write {
+                        error
+                    } else {
+                        io::ErrorKind::Other
+                    },
+                }
+            }
+            4..=6 => Self::PowerOff {
+                skip: rng.below(400),
+            },
+            7 => Self::Full {
+                room_bytes: rng.below(200 << 10),
+            },
+            8 => Self::ReadOnly,
+            9 => Self::Rot {
+                bits: 1 + rng.below(20),
+            },
+            _ => Self::None,
+        }
+    }
+
+    /// True when an operation of the disk may fail through no fault of its caller.
+    pub(crate) fn fails_operations(self) -> bool {
+        !matches!(self, Self::None | Self::Rot { .. })
+    }
+}
+
+fn store_options(rng: &mut Rng) -> StoreOptions {
+    StoreOptions {
+        cache_bytes_max: one_of(rng, &[0, 256 << 10, 4 << 20]),
+        unwritten_bytes_max: one_of(rng, &[512 << 10, 4 << 20]),
+        chunk_bytes: one_of(rng, &[16 << 10, 64 << 10]),
+        reserve_chunks: one_of(rng, &[0, 2]),
+        allocate_step_bytes: one_of(rng, &[16 << 10, 256 << 10]),
+        save_interval_bytes: one_of(rng, &[16 << 10, 128 << 10, 64 << 20]),
+        read_ahead_bytes_max: one_of(rng, &[0, 64 << 10]),
+        open_segments_max: one_of(rng, &[1, 4, 100]),
+    }
+}
+
+pub(crate) fn one_of<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
+    let at = usize::try_from(rng.below(choices.len() as u64)).unwrap_or(0);
+    choices[at.min(choices.len() - 1)]
+}

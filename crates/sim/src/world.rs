@@ -1,0 +1,140 @@
+//! The platforms that a run can take place on: the honest one, and one whose disk lies about syncs.
+
+use std::io;
+use std::path::Path;
+
+use bytes::Bytes;
+use platform::disk::{Disk, DiskFile, Entry, Open, Space};
+use platform::sim::{SimDisk, SimFile, SimPlatform};
+use platform::{Clock, Platform};
+
+/// A bug that a run must find.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    /// The disk says that it synced a segment, and did not.
+    SyncsAreLies,
+    /// Producers are told that a batch is safe as soon as it has its offsets.
+    EarlyAcknowledgement,
+}
+
+/// A platform on a simulated disk.
+pub trait World: Platform {
+    /// Boots on `disk`, inside a simulated shard.
+    fn boot(disk: SimDisk, wall_ms: i64, seed: u64) -> Self;
+}
+
+impl World for SimPlatform {
+    fn boot(disk: SimDisk, wall_ms: i64, seed: u64) -> Self {
+        Self::on(disk, Clock::starting_at(wall_ms), seed)
+    }
+}
+
+/// A platform whose segments are never synced, whatever the disk says.
+#[derive(Clone)]
+pub struct LyingPlatform {
+    honest: SimPlatform,
+    disk: LyingDisk,
+}
+
+impl World for LyingPlatform {
+    fn boot(disk: SimDisk, wall_ms: i64, seed: u64) -> Self {
+        Self {
+            honest: SimPlatform::boot(disk.clone(), wall_ms, seed),
+            disk: LyingDisk(disk),
+        }
+    }
+}
+
+impl Platform for LyingPlatform {
+    type Disk = LyingDisk;
+
+    fn disk(&self) -> &LyingDisk {
+        &self.disk
+    }
+
+    fn clock(&self) -> &Clock {
+        self.honest.clock()
+    }
+
+    fn random_u64(&self) -> u64 {
+        self.honest.random_u64()
+    }
+}
+
+/// See [`LyingPlatform`].
+#[derive(Clone)]
+pub struct LyingDisk(SimDisk);
+
+/// An open file of a [`LyingDisk`].
+#[derive(Clone)]
+pub struct LyingFile(SimFile);
+
+impl Disk for LyingDisk {
+    type File = LyingFile;
+
+    async fn open(&self, path: &Path, how: Open) -> io::Result<LyingFile> {
+        self.0.open(path, how).await.map(LyingFile)
+    }
+
+    async fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        self.0.list(dir).await
+    }
+
+    async fn create_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.create_dir(dir).await
+    }
+
+    async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to).await
+    }
+
+    async fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.0.remove_file(path).await
+    }
+
+    async fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.remove_dir(dir).await
+    }
+
+    async fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.sync_dir(dir).await
+    }
+
+    async fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.0.read_file(path).await
+    }
+
+    async fn replace_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.0.replace_file(path, bytes).await
+    }
+
+    async fn space(&self, dir: &Path) -> io::Result<Space> {
+        self.0.space(dir).await
+    }
+}
+
+impl DiskFile for LyingFile {
+    async fn write_at(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
+        self.0.write_at(position, parts).await
+    }
+
+    async fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
+        self.0.read_at(position, len).await
+    }
+
+    async fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn allocate(&self, len: u64) -> io::Result<()> {
+        self.0.allocate(len).await
+    }
+
+    async fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len).await
+    }
+
+    async fn len(&self) -> io::Result<u64> {
+        self.0.len().await
+    }
+}

@@ -14,10 +14,12 @@ use platform::Platform;
 use wire::error::{DecodeError, EncodeError, FrameError};
 use wire::kafka::{self, Api, Request, RequestHeader, Response};
 use wire::protocol::Encodable;
+use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::broker::CONTROLLER_SHARD;
 use crate::controller::{Controller, Rules};
+use crate::handler::produce::Outcome;
 use crate::handler::{self, Context};
 
 /// Most memory that a request without records may take once it is decoded.
@@ -55,6 +57,9 @@ pub enum CloseReason {
     /// The answer cannot be encoded: a fault of ours.
     #[error(transparent)]
     Answer(#[from] EncodeError),
+    /// A produce request failed whose sender wants no answer: it has to notice somehow.
+    #[error("a produce request with acks=0 failed: {0:?}")]
+    Unanswered(ErrorCode),
     /// Whoever would answer is stopping.
     #[error("the broker is stopping")]
     Stopping,
@@ -117,8 +122,9 @@ async fn answer<P: Platform>(
             // The frame's memory is free for the next request once the records are in the log's.
             drop(request);
             match handler::produce::handle(b, asked, v).await {
-                Some(response) => Ok(Reply::Send(response.encode(v, id)?)),
-                None => Ok(Reply::Nothing),
+                Outcome::Answer(response) => Ok(Reply::Send(response.encode(v, id)?)),
+                Outcome::Silence => Ok(Reply::Nothing),
+                Outcome::Hangup(code) => Err(CloseReason::Unanswered(code)),
             }
         }
         Api::Fetch => {

@@ -60,7 +60,7 @@ pub struct Accepted {
     pub base_offset: Offset,
     /// Offset of the last record.
     pub last_offset: Offset,
-    /// Append time of topics that use it, else none.
+    /// Append time of topics that use it, else none; of a duplicate the time that its first copy has.
     pub log_append_time: TimestampMs,
 }
 
@@ -217,7 +217,7 @@ impl<P: Platform> Partition<P> {
                 return Ok(Accepted {
                     base_offset: before.base_offset(),
                     last_offset: before.last_offset,
-                    log_append_time: TimestampMs::NONE,
+                    log_append_time: before.timestamp,
                 });
             }
         }

@@ -13,6 +13,7 @@ use wire::types::{ErrorCode, Offset};
 
 use crate::Broker;
 use crate::fetch_session::TopicKey;
+use crate::image::is_internal;
 use crate::partition::Partition;
 use crate::route::at_partitions;
 
@@ -66,6 +67,9 @@ async fn delete_before<P: Platform>(
     partition: &Partition<P>,
     asked: Offset,
 ) -> Result<Offset, ErrorCode> {
+    if is_internal(&partition.name.topic) {
+        return Err(ErrorCode::InvalidTopicException);
+    }
     if !partition.config().delete {
         return Err(ErrorCode::PolicyViolation);
     }

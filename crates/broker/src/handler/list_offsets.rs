@@ -120,7 +120,7 @@ async fn answer<P: Platform>(
                 .offset_for_timestamp(TimestampMs(timestamp), end);
             first.await.map_err(failed)?.map(found)
         }
-        _ => return Err(ErrorCode::UnsupportedForMessageFormat),
+        _ => return Err(ErrorCode::UnsupportedVersion),
     };
     Ok(answer.unwrap_or(NOTHING))
 }

@@ -1,7 +1,7 @@
 //! `Produce` (key 0), versions 3-13: appends batches and answers when they are as safe as the producer asked.
 //!
 //! All appends of a request are begun before anything waits, in the order of the request, so that requests that
-//! overlap on a connection keep their order. `acks=0` is not answered, `acks=1` waits for the write, `acks=all` for the
+//! overlap on a connection keep their order. `acks=0` is not answered (a failure ends the connection), `acks=1` waits for the write, `acks=all` for the
 //! high watermark. Version 8 brought errors by record, 10 the current leader, 13 topic ids.
 
 use std::rc::Rc;
@@ -31,12 +31,21 @@ struct Refused {
     leader_epoch: LeaderEpoch,
 }
 
-/// `None` when the producer wants no answer.
+/// What a producer gets.
+pub(crate) enum Outcome {
+    /// An answer.
+    Answer(ProduceResponse),
+    /// Nothing, as it asked (`acks=0`).
+    Silence,
+    /// The end of the connection: of a failure that is not answered it learns in no other way.
+    Hangup(ErrorCode),
+}
+
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: ProduceRequest,
     version: i16,
-) -> Option<ProduceResponse> {
+) -> Outcome {
     let acks = match request.acks {
         0 => Ok(Acks::None),
         1 => Ok(Acks::Leader),
@@ -72,10 +81,14 @@ pub(crate) async fn handle<P: Platform>(
         let begun = begin(&broker, &partition, &records, version >= 7);
         async move { Ok(finish(&partition, begun, acks, deadline).await) }
     });
-    let mut appended = appended.await.into_iter();
+    let appended = appended.await;
     if acks == Acks::None {
-        return None;
+        return appended
+            .iter()
+            .find_map(failure)
+            .map_or(Outcome::Silence, Outcome::Hangup);
     }
+    let mut appended = appended.into_iter();
     let topics = named.into_iter().map(|(name, topic_id, indexes)| {
         let answers = indexes.into_iter().zip(appended.by_ref());
         let partitions = answers.map(|(index, answer)| partition_response(broker, index, answer));
@@ -85,10 +98,18 @@ pub(crate) async fn handle<P: Platform>(
             partitions: partitions.collect(),
         }
     });
-    Some(ProduceResponse {
+    Outcome::Answer(ProduceResponse {
         topics: topics.collect(),
         ..ProduceResponse::default()
     })
+}
+
+fn failure(appended: &Result<Appended, ErrorCode>) -> Option<ErrorCode> {
+    match appended {
+        Ok(Ok(_)) => None,
+        Ok(Err(refused)) => Some(refused.error.code),
+        Err(code) => Some(*code),
+    }
 }
 
 fn begin<P: Platform>(

@@ -1,0 +1,109 @@
+//! A whole broker on a simulated disk: some shards on one simulated executor, and a client that speaks in frames.
+//!
+//! A [`life`] is one process: it starts on a disk, serves, and is gone with everything it spawned when its story ends.
+//! The disk outlives it: the next life begins on what [`SimDisk::kill`] or [`SimDisk::crash`] left. Nothing sleeps in
+//! real time. Not here: sockets and configuration files (`server`).
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub(crate) mod asks;
+pub(crate) mod batches;
+pub(crate) mod client;
+mod groups;
+pub(crate) mod setup;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use broker::log_dirs::LogDirs;
+use broker::metrics::Metrics;
+use broker::recovery::Recovery;
+use broker::shards::seats;
+use broker::{Broker, Shared, housekeeping};
+use platform::sim::{SimDisk, SimPlatform};
+use platform::{Clock, Platform};
+use prometheus_client::registry::Registry;
+use storage::Store;
+
+pub(crate) use setup::{NOW_MS, Setup};
+
+pub(crate) type SimBroker = Rc<Broker<SimPlatform>>;
+
+/// A process that serves.
+pub(crate) struct Cluster {
+    /// One broker for each shard.
+    pub(crate) brokers: Vec<SimBroker>,
+    pub(crate) platform: SimPlatform,
+    pub(crate) metrics: Metrics,
+}
+
+/// Runs one process on `disk` from its start to the end of `story`; without [`Cluster::stop`] it just ends there.
+pub(crate) fn life<R>(disk: &SimDisk, setup: &Setup, story: impl AsyncFnOnce(&Cluster) -> R) -> R {
+    try_life(disk, setup, story).expect("the broker starts")
+}
+
+/// The same on a disk that may not let it start.
+pub(crate) fn try_life<R>(
+    disk: &SimDisk,
+    setup: &Setup,
+    story: impl AsyncFnOnce(&Cluster) -> R,
+) -> Result<R, String> {
+    let run = async {
+        let cluster = Cluster::start(disk.clone(), setup).await?;
+        Ok(story(&cluster).await)
+    };
+    platform::runtime::run_simulated(run).expect("an executor")
+}
+
+impl Cluster {
+    async fn start(disk: SimDisk, setup: &Setup) -> Result<Self, String> {
+        let clock = Clock::starting_at(setup.wall_ms);
+        let platform = SimPlatform::on(disk, clock, setup.seed);
+        let metrics = Metrics::register(&mut Registry::default());
+        let log_dirs = LogDirs::open(&platform, &setup.options.log_dirs, None, None)
+            .await
+            .map_err(|error| error.to_string())?;
+        let shared = Shared {
+            options: Arc::new(setup.options.clone()),
+            log_dirs: Arc::new(log_dirs),
+            metrics: metrics.clone(),
+            recovery: Recovery::default(),
+        };
+        let mut brokers = Vec::new();
+        for seat in seats(setup.shards) {
+            let store = Store::new(
+                platform.clone(),
+                setup.store.clone(),
+                storage::Metrics::unregistered(),
+            );
+            store.spawn_flusher();
+            let (broker, inbox) = Broker::seated(platform.clone(), seat, store, shared.clone());
+            platform::task::spawn(inbox.serve(Rc::clone(&broker)));
+            brokers.push(broker);
+        }
+        brokers[0]
+            .start()
+            .await
+            .map_err(|error| error.to_string())?;
+        brokers.iter().for_each(housekeeping::start);
+        Ok(Self {
+            brokers,
+            platform,
+            metrics,
+        })
+    }
+
+    /// Stops cleanly.
+    pub(crate) async fn stop(&self) {
+        self.brokers[0].stop().await.expect("a clean stop");
+    }
+
+    pub(crate) fn disk(&self) -> &SimDisk {
+        self.platform.disk()
+    }
+
+    pub(crate) async fn pass_ms(&self, ms: u64) {
+        let time = std::time::Duration::from_millis(ms);
+        self.platform.clock().sleep(time).await;
+    }
+}

@@ -1,0 +1,99 @@
+//! How a simulated broker is set up: small segments, short intervals, one log directory.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use broker::options::{BrokerOptions, Endpoint, GroupOptions};
+use storage::StoreOptions;
+use wire::types::NodeId;
+
+/// Wall time of the first start: 2026-01-01.
+pub(crate) const NOW_MS: i64 = 1_767_225_600_000;
+pub(crate) const DIR: &str = "/logs";
+
+/// What a life begins with.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    pub(crate) shards: usize,
+    pub(crate) seed: u64,
+    pub(crate) wall_ms: i64,
+    pub(crate) options: BrokerOptions,
+    pub(crate) store: StoreOptions,
+}
+
+impl Setup {
+    pub(crate) fn shards(shards: usize) -> Self {
+        Self {
+            shards,
+            seed: 1,
+            wall_ms: NOW_MS,
+            options: options(),
+            store: store_options(),
+        }
+    }
+
+    /// A static setting, as in the properties file.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        let settings = &mut self.options.static_settings;
+        settings.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The next process: later, and with other random numbers.
+    pub(crate) fn next(&self) -> Self {
+        Self {
+            seed: self.seed + 1,
+            wall_ms: self.wall_ms + 3_600_000,
+            ..self.clone()
+        }
+    }
+}
+
+fn options() -> BrokerOptions {
+    BrokerOptions {
+        node_id: NodeId(1),
+        rack: None,
+        endpoints: vec![Endpoint {
+            listener: "PLAINTEXT".into(),
+            host: "localhost".into(),
+            port: 9092,
+        }],
+        log_dirs: vec![DIR.into()],
+        auto_create_topics: false,
+        delete_topics: true,
+        num_partitions: 1,
+        default_replication_factor: 1,
+        fetch_bytes_max: 1 << 20,
+        fetch_sessions_max: 10,
+        retention_check: Duration::from_secs(300),
+        checkpoint_interval: Duration::from_secs(60),
+        group: GroupOptions {
+            offsets_partitions: 3,
+            offsets_segment_bytes: 1 << 20,
+            offset_metadata_bytes_max: 4096,
+            offsets_retention: Duration::from_hours(168),
+            offsets_retention_check: Duration::from_secs(600),
+            offset_commit_timeout: Duration::from_secs(5),
+            session_timeout_min: Duration::from_secs(6),
+            session_timeout_max: Duration::from_secs(1800),
+            initial_rebalance_delay: Duration::from_secs(3),
+            members_max: 100,
+        },
+        metadata_snapshot_bytes: 1 << 20,
+        static_settings: BTreeMap::new(),
+        config_keys: &[],
+    }
+}
+
+fn store_options() -> StoreOptions {
+    StoreOptions {
+        cache_bytes_max: 1 << 20,
+        unwritten_bytes_max: 8 << 20,
+        chunk_bytes: 64 << 10,
+        reserve_chunks: 0,
+        allocate_step_bytes: 32 << 10,
+        save_interval_bytes: 1 << 30,
+        read_ahead_bytes_max: 64 << 10,
+        open_segments_max: 64,
+    }
+}

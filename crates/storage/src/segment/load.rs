@@ -48,8 +48,9 @@ pub(crate) async fn indexes_of<P: Platform>(
     };
     let size = segment.size.get();
     let last = offsets.last();
-    let empty_index_of_batches = times.entry_count() == 0 && offsets.entry_count() > 0;
-    if (u64::from(last.position) >= size && size > 0) || empty_index_of_batches && size == 0 {
+    // Kafka leaves the time index of a short segment empty when it rolls it after a restart.
+    let no_times = times.entry_count() == 0 && size > 0;
+    if (u64::from(last.position) >= size && size > 0) || no_times {
         return Ok(None);
     }
     let indexes = Indexes::restore(offsets, times, options.interval_bytes);

@@ -321,6 +321,32 @@ fn offsets_are_found_by_timestamp() {
 }
 
 #[test]
+fn offsets_are_found_by_timestamp_where_kafka_left_the_time_index_empty() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        log.append(&batch_at(0, 5, 100, 1_000_000), EPOCH, NOW_MS)
+            .unwrap();
+        log.roll().await.unwrap();
+        log.append(&batch_at(5, 5, 100, 2_000_000), EPOCH, NOW_MS)
+            .unwrap();
+        log.close().await.unwrap();
+        let first = format!("{FOLDER}/{:020}.timeindex", 0);
+        let last = format!("{FOLDER}/{:020}.timeindex", 5);
+        let bytes = |file: &str| world.disk().contents(Path::new(file)).unwrap();
+        assert_eq!(
+            bytes(&last).len(),
+            12,
+            "a clean stop says the largest timestamp"
+        );
+        world.disk().put(Path::new(&first), &[]).unwrap();
+        let log = world.try_open(options(), true, 10, 0).await.unwrap();
+        let found = log.offset_for_timestamp(TimestampMs(1), Offset(10)).await;
+        assert_eq!(found.unwrap().map(|found| found.offset), Some(Offset(0)));
+    });
+}
+
+#[test]
 fn epochs_begin_when_they_are_told_and_survive() {
     simulate(async {
         let world = World::new();

@@ -84,6 +84,8 @@ impl<P: Platform> Log<P> {
     /// Completes when everything below `target` is durable, or fails when that is not to be expected.
     pub(crate) async fn flush_upto(&self, target: Offset) -> Result<()> {
         loop {
+            // What has been cut off meanwhile is not waited for.
+            let target = target.min(self.log_end_offset());
             if self.durable_offset() >= target && !self.has_unsaved_epochs() {
                 return Ok(());
             }
@@ -208,6 +210,7 @@ impl<P: Platform> Log<P> {
         let file = match self.take_prepared() {
             Some(prepared) => {
                 let renamed = disk.rename(&prepared.path, &path).await;
+                self.prepared_is_named();
                 renamed.map_err(Error::io("rename", &prepared.path))?;
                 segment.allocated.set(prepared.bytes);
                 prepared.file

@@ -75,7 +75,7 @@ pub struct Log<P: Platform> {
     options: RefCell<Rc<LogOptions>>,
     /// By base offset; never empty; the last one is active.
     segments: RefCell<VecDeque<Rc<Segment<P>>>>,
-    log_start: Cell<Offset>,
+    start: Cell<Offset>,
     end: Cell<Offset>,
     written: Cell<Offset>,
     durable: Cell<Offset>,
@@ -125,7 +125,7 @@ impl<P: Platform> Log<P> {
 
     /// Offset of the first record that may be read.
     pub fn log_start_offset(&self) -> Offset {
-        self.log_start.get()
+        self.start.get()
     }
 
     /// Offset that the next record will get.
@@ -297,7 +297,7 @@ impl<P: Platform> Log<P> {
         LogPoints {
             topic_partition: self.partition.clone(),
             recovery_point: self.recovery_point.get(),
-            log_start: self.log_start.get(),
+            log_start: self.start.get(),
             high_watermark: self.high_watermark.get(),
         }
     }

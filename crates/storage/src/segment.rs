@@ -194,6 +194,20 @@ impl<P: Platform> Segment<P> {
         self.next.set(header.next_offset());
     }
 
+    /// Ends it: the next segment begins at `next`.
+    pub(crate) fn roll(&self, next: Offset) {
+        self.seal_indexes();
+        self.next.set(next);
+        self.rolled.set(true);
+    }
+
+    /// Gives the time index its last entry.
+    pub(crate) fn seal_indexes(&self) {
+        if let Some(loaded) = self.loaded.borrow_mut().as_mut() {
+            loaded.indexes.seal();
+        }
+    }
+
     /// The header of the batch at `position`, when it is resident.
     pub(crate) fn resident_header(&self, position: u64) -> Option<BatchHeader> {
         let mut bytes = [0; HEADER_BYTES];

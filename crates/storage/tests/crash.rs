@@ -1,2 +1,294 @@
-//! tmp
+//! For every k: the k-th disk operation fails, or is the last one before the power goes (what was not synced is lost, the
+//! last write torn). Afterwards the log is opened again and must hold every acknowledged record at its offset, none that
+//! was not produced, in order and without a gap, and must go on working.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod world;
+
+use std::cell::RefCell;
+use std::io::ErrorKind;
+use std::rc::Rc;
+use std::task::Poll;
+
+use platform::sim::{Effect, Fault, SimPlatform};
+use storage::{Kind, LogOptions, Result, StoreOptions};
+use wire::types::Offset;
+use world::*;
+
+/// What is known of the log from outside.
+#[derive(Clone, Debug, Default)]
+struct Ledger {
+    /// Everything below was acknowledged as durable.
+    acknowledged: i64,
+    /// Everything below may be there.
+    appended: i64,
+    /// Records below may be gone by retention.
+    retained_from: i64,
+    /// The log may have been cut to here, and acknowledged records from here on may be gone.
+    cut: Option<i64>,
+    recovery_point: i64,
+    log_start: i64,
+    clean: bool,
+    opened: bool,
+}
+
+type Known = Rc<RefCell<Ledger>>;
+
+fn crash_options() -> LogOptions {
+    LogOptions {
+        segment_bytes: 24 << 10,
+        file_delete_delay_ms: 1,
+        ..options()
+    }
+}
+
+fn crash_store() -> StoreOptions {
+    StoreOptions {
+        cache_bytes_max: 16 << 10,
+        chunk_bytes: 8 << 10,
+        allocate_step_bytes: 8 << 10,
+        save_interval_bytes: 10 << 10,
+        ..store_options()
+    }
+}
+
+async fn acknowledge(log: &SimLog, known: &Known, count: i64, bytes: usize) -> Result<()> {
+    let first = log.log_end_offset().0;
+    let appended = log.append(&batch(first, count, bytes), EPOCH, NOW_MS)?;
+    known.borrow_mut().appended = appended.last_offset.0 + 1;
+    log.flush().await?;
+    let mut known = known.borrow_mut();
+    known.acknowledged = known.acknowledged.max(appended.last_offset.0 + 1);
+    drop(known);
+    log.set_high_watermark(log.durable_offset());
+    Ok(())
+}
+
+/// The owner's part: remembers the points as the checkpoint files would.
+fn checkpoint(world: &World, known: &Known) {
+    let points = world.store.points(std::path::Path::new(DIR));
+    if let Some(points) = points.first() {
+        let mut known = known.borrow_mut();
+        known.recovery_point = points.recovery_point.0;
+        known.log_start = points.log_start.0;
+    }
+}
+
+/// The life of a log: appends with rolls, a save, retention, deleted records, truncation, a clean stop.
+async fn live(world: &World, known: &Known) -> Result<()> {
+    let log = world.try_open(crash_options(), false, 0, 0).await?;
+    known.borrow_mut().opened = true;
+    for round in 0..14 {
+        acknowledge(
+            &log,
+            known,
+            1 + round % 3,
+            900 + 333 * usize::try_from(round % 4).unwrap(),
+        )
+        .await?;
+        checkpoint(world, known);
+    }
+    // Several batches that are flushed together, a roll among them.
+    for _ in 0..6 {
+        let first = log.log_end_offset().0;
+        log.append(&batch(first, 2, 3000), EPOCH, NOW_MS)?;
+    }
+    known.borrow_mut().appended = log.log_end_offset().0;
+    log.flush().await?;
+    known.borrow_mut().acknowledged = log.log_end_offset().0;
+    log.set_high_watermark(log.durable_offset());
+    log.roll().await?;
+    log.save().await?;
+    checkpoint(world, known);
+
+    let bounded = LogOptions {
+        retention_bytes: Some(30 << 10),
+        ..crash_options()
+    };
+    log.set_options(bounded);
+    known.borrow_mut().retained_from = log.log_end_offset().0 - 1;
+    log.retain(NOW_MS).await?;
+    known.borrow_mut().retained_from = log.log_start_offset().0;
+    acknowledge(&log, known, 2, 700).await?;
+    checkpoint(world, known);
+
+    let cut = log.log_end_offset().0 - 6;
+    known.borrow_mut().cut = Some(cut);
+    log.truncate_to(Offset(cut)).await?;
+    let end = log.log_end_offset().0;
+    {
+        let mut known = known.borrow_mut();
+        (known.acknowledged, known.appended, known.cut) = (end, end, None);
+        known.recovery_point = known.recovery_point.min(end);
+    }
+    for _ in 0..3 {
+        acknowledge(&log, known, 1, 500).await?;
+    }
+    log.set_log_start(Offset(log.log_start_offset().0 + 1))?;
+    known.borrow_mut().retained_from = log.log_start_offset().0;
+    checkpoint(world, known);
+    log.close().await?;
+    checkpoint_closed(&log, known);
+    Ok(())
+}
+
+fn checkpoint_closed(log: &SimLog, known: &Known) {
+    let mut known = known.borrow_mut();
+    known.recovery_point = log.log_end_offset().0;
+    known.clean = true;
+}
+
+/// Opens the log after the crash and holds it against the ledger; then appends, stops and opens once more.
+async fn check(world: &World, known: &Ledger) {
+    let log = world
+        .try_open(
+            crash_options(),
+            known.clean,
+            known.recovery_point,
+            known.log_start,
+        )
+        .await
+        .unwrap();
+    let (start, end) = (log.log_start_offset().0, log.log_end_offset().0);
+    let safe = known
+        .acknowledged
+        .min(known.cut.map_or(i64::MAX, |cut| cut - 1));
+    assert!(
+        end >= safe,
+        "acknowledged below {safe}, there below {end}: {known:?}"
+    );
+    assert!(
+        end <= known.appended,
+        "appended below {}, there below {end}",
+        known.appended
+    );
+    assert!(
+        start <= known.retained_from.max(known.log_start),
+        "{start} {known:?}"
+    );
+    assert_holds(&log, start, end).await;
+    for _ in 0..3 {
+        produce(&log, 2, 1000).await;
+    }
+    assert_holds(&log, start, end + 6).await;
+    log.close().await.unwrap();
+    let next = world.successor_with(world.disk().crash(5), crash_store());
+    let log = next
+        .try_open(crash_options(), true, end + 6, start)
+        .await
+        .unwrap();
+    assert_eq!(log.log_end_offset(), Offset(end + 6));
+    assert_holds(&log, start, end + 6).await;
+}
+
+fn fresh() -> (World, Known) {
+    (
+        World::on(SimPlatform::new(11), crash_store()),
+        Known::default(),
+    )
+}
+
+fn operations_of_a_life() -> u64 {
+    simulate(async {
+        let (world, known) = fresh();
+        live(&world, &known).await.unwrap();
+        let operations = world.disk().operations();
+        let next = world.successor_with(world.disk().crash(1), crash_store());
+        let book = known.borrow().clone();
+        check(&next, &book).await;
+        operations
+    })
+}
+
+#[test]
+fn after_a_loss_of_power_at_any_operation_what_was_acknowledged_is_there() {
+    let operations = operations_of_a_life();
+    assert!(operations > 200, "{operations}");
+    for k in 0..operations {
+        for seed in 0..3 {
+            simulate(async {
+                let (world, known) = fresh();
+                world.disk().inject(Fault::at(k, Effect::PowerOff));
+                // Near the end the power may go when the life is over.
+                let _ = live(&world, &known).await;
+                let known = known.borrow().clone();
+                let next = world.successor_with(world.disk().crash(seed * 1000 + k), crash_store());
+                check(&next, &known).await;
+            });
+        }
+    }
+}
+
+#[test]
+fn after_a_kill_at_any_operation_what_was_acknowledged_is_there() {
+    let operations = operations_of_a_life();
+    for k in 0..operations {
+        simulate(async {
+            let (world, known) = fresh();
+            let (mut theirs, book) = (Box::pin(live(&world, &known)), Rc::clone(&known));
+            std::future::poll_fn(|context| {
+                // Other tasks take their turns between two looks at the count.
+                context.waker().wake_by_ref();
+                let over = theirs.as_mut().poll(context).is_ready();
+                if over || world.disk().operations() >= k {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
+            let known = book.borrow().clone();
+            let next = world.successor_with(world.disk().kill(k), crash_store());
+            check(&next, &known).await;
+        });
+    }
+}
+
+#[test]
+fn a_failure_of_any_operation_loses_nothing_that_was_acknowledged() {
+    let operations = operations_of_a_life();
+    for k in 0..operations {
+        simulate(async {
+            let (world, known) = fresh();
+            world
+                .disk()
+                .inject(Fault::at(k, Effect::Fail(ErrorKind::Other)));
+            let result = live(&world, &known).await;
+            let known = known.borrow().clone();
+            if let Some(log) = world.store.logs().first() {
+                // Reads go on whatever has failed, save for what was being cut or deleted.
+                let (start, end) = (log.log_start_offset().0, log.durable_offset().0);
+                if known.cut.is_none() {
+                    assert_holds(log, start, end).await;
+                }
+                assert!(result.is_err() || log.failed().is_none());
+            }
+            let next = world.successor_with(world.disk().crash(k), crash_store());
+            check(&next, &known).await;
+        });
+    }
+}
+
+#[test]
+fn a_full_disk_at_any_operation_loses_nothing_and_passes() {
+    let operations = operations_of_a_life();
+    for k in 0..operations {
+        simulate(async {
+            let (world, known) = fresh();
+            world
+                .disk()
+                .inject(Fault::at(k, Effect::Fail(ErrorKind::StorageFull)));
+            let result = live(&world, &known).await;
+            if let Err(error) = &result {
+                assert!(
+                    matches!(error.kind(), Kind::Full | Kind::Failed | Kind::Retry),
+                    "{error}"
+                );
+            }
+            let known = known.borrow().clone();
+            let next = world.successor_with(world.disk().crash(k), crash_store());
+            check(&next, &known).await;
+        });
+    }
+}

@@ -1,5 +1,7 @@
 //! What a user of a log can notice: appends, reads, rolls, restarts, retention, truncation, a full or failing disk.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod world;
 
 #[path = "log/append_and_read.rs"]

@@ -1,5 +1,6 @@
 //! A log on a simulated disk, and batches whose records say where they were meant to be.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::path::Path;

@@ -49,13 +49,9 @@ impl<P: Platform> Log<P> {
         self.check_appendable()?;
         let first = self.check_batches(batches, numbering)?;
         let segment = self.segment_for(&first, batches.len() as u64, now_ms)?;
-        let lacking = segment.tail.borrow().lacking(batches.len());
-        let chunks = self
-            .store
-            .shared
-            .memory
-            .take(&segment, lacking)
-            .ok_or(Error::Busy)?;
+        let memory = &self.store.shared.memory;
+        let chunks = memory.take(&segment, batches.len());
+        let chunks = chunks.ok_or(Error::Busy)?;
         let mut chunks = chunks.into_iter();
         let mut appended: Option<Appended> = None;
         let mut rest: &[u8] = batches;
@@ -74,7 +70,7 @@ impl<P: Platform> Log<P> {
             tail.append(body, &mut chunks);
             drop(tail);
             self.note_appended(&segment, &header, batch, position);
-            let log_start = self.log_start.get();
+            let log_start = self.start.get();
             let appended = appended.get_or_insert(Appended {
                 base_offset: header.base_offset,
                 last_offset: header.last_offset(),
@@ -209,11 +205,7 @@ impl<P: Platform> Log<P> {
     pub(super) fn roll_now(&self, now_ms: i64) -> Rc<Segment<P>> {
         let base = self.end.get();
         let old = self.active();
-        if let Some(loaded) = old.loaded.borrow_mut().as_mut() {
-            loaded.indexes.seal();
-        }
-        old.next.set(base);
-        old.rolled.set(true);
+        old.roll(base);
         let loaded = Loaded {
             indexes: Indexes::new(base, self.index_options()),
             aborted: TxnIndex::new(),

@@ -57,10 +57,9 @@ impl<P: Platform> Log<P> {
         if let Some(error) = self.failed() {
             return Err(error);
         }
-        // As when a segment is sealed: whoever opens the folder next finds the largest timestamp in the index.
-        if let Some(loaded) = self.active().loaded.borrow_mut().as_mut() {
-            loaded.indexes.seal();
-        }
+        self.flush().await?;
+        // Whoever opens the folder next finds the largest timestamp in the index.
+        self.active().seal_indexes();
         self.save().await?;
         let _gate = self
             .upkeep

@@ -120,7 +120,7 @@ impl<P: Platform> Log<P> {
         let position = match segment.loaded.borrow().as_ref() {
             Some(loaded) => {
                 let entry = loaded.indexes.times.lookup(timestamp);
-                let offset = entry.offset.max(self.log_start.get());
+                let offset = entry.offset.max(self.start.get());
                 u64::from(loaded.indexes.offsets.lookup(offset).position)
             }
             None => 0,
@@ -162,7 +162,7 @@ impl<P: Platform> Log<P> {
             if found.offset >= below {
                 return Ok(None);
             }
-            if found.timestamp >= timestamp && found.offset >= self.log_start.get() {
+            if found.timestamp >= timestamp && found.offset >= self.start.get() {
                 let (offset, timestamp) = (found.offset, found.timestamp);
                 return Ok(Some(Found {
                     offset,

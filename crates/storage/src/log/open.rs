@@ -90,7 +90,7 @@ pub(crate) async fn open<P: Platform>(
         folder: folder.path,
         options: RefCell::new(Rc::new(options)),
         segments: RefCell::new(recovered.segments),
-        log_start: Cell::new(recovered.log_start),
+        start: Cell::new(recovered.log_start),
         end: Cell::new(recovered.end),
         written: Cell::new(recovered.end),
         durable: Cell::new(recovered.end),
@@ -103,9 +103,9 @@ pub(crate) async fn open<P: Platform>(
         observers: RefCell::default(),
         progress: Notify::new(),
         writing: Semaphore::new(1),
-        flush: Default::default(),
+        flush: crate::flush::FlushState::default(),
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
-        readers: Default::default(),
+        readers: super::read::Readers::default(),
     });
     log.name_first_segment().await?;
     log.upkeep_after_open(recovered.scanned_bytes);

@@ -103,12 +103,32 @@ struct Wanted {
     at_least_one: bool,
 }
 
+/// What was found in a file.
+enum Found {
+    Batches(Bytes),
+    /// Nothing up to this position, the end of what was written.
+    EndOfFile(u64),
+}
+
+/// What was found in memory.
+enum Resident {
+    Slices(Vec<Bytes>),
+    /// Nothing that is wanted.
+    Nothing,
+    /// Nothing before the end of the segment.
+    Beyond,
+    /// It is not in memory any more, so it is in the file now.
+    Gone,
+}
+
 /// How a read is answered.
 enum Plan<P: Platform> {
     Nothing,
     Memory(Vec<Bytes>),
     /// The segment's indexes are needed first.
     Load(Rc<Segment<P>>),
+    /// The segment has nothing from there on (compaction has left a gap).
+    Beyond(Rc<Segment<P>>),
     /// The file has it, from `position` on; `cursor` if that is exactly where a sequential reader comes back.
     File {
         segment: Rc<Segment<P>>,
@@ -129,12 +149,13 @@ impl<P: Platform> Log<P> {
         at_least_one: bool,
     ) -> Result<Vec<Bytes>> {
         let below = below.min(self.end.get());
-        let wanted = Wanted {
+        let mut wanted = Wanted {
             from,
             below,
             bytes_max,
             at_least_one,
         };
+        self.check_range(from)?;
         loop {
             let metrics = &self.store.shared.metrics;
             match self.plan_read(wanted)? {
@@ -144,6 +165,7 @@ impl<P: Platform> Log<P> {
                     return Ok(slices);
                 }
                 Plan::Load(segment) => self.load(&segment).await?,
+                Plan::Beyond(segment) => wanted.from = segment.next.get(),
                 Plan::File {
                     segment,
                     position,
@@ -154,16 +176,35 @@ impl<P: Platform> Log<P> {
                     if let Err(Error::Corrupt { .. }) = &read {
                         metrics.corruptions.inc();
                     }
-                    return read.map(|bytes| {
-                        if bytes.is_empty() {
-                            vec![]
-                        } else {
-                            vec![bytes]
+                    match read? {
+                        Found::Batches(bytes) if bytes.is_empty() => return Ok(Vec::new()),
+                        Found::Batches(bytes) => return Ok(vec![bytes]),
+                        Found::EndOfFile(end) if end < segment.size.get() => {
+                            // What follows was not written yet when the read began.
+                            match segment.slice_resident(end, wanted) {
+                                Resident::Slices(slices) => return Ok(slices),
+                                Resident::Nothing => return Ok(Vec::new()),
+                                Resident::Beyond => wanted.from = segment.next.get(),
+                                Resident::Gone => {}
+                            }
                         }
-                    });
+                        Found::EndOfFile(_) => wanted.from = segment.next.get(),
+                    }
                 }
             }
         }
+    }
+
+    fn check_range(&self, from: Offset) -> Result<()> {
+        let (start, end) = (self.start.get(), self.end.get());
+        if from < start || from > end {
+            return Err(Error::OutOfRange {
+                offset: from,
+                start,
+                end,
+            });
+        }
+        Ok(())
     }
 
     /// How many bytes a read between the two offsets would find, at most `max`: an estimate without I/O, never 0 when
@@ -197,14 +238,6 @@ impl<P: Platform> Log<P> {
         if self.is_closed() {
             return Err(Error::Closed);
         }
-        let (start, end) = (self.log_start.get(), self.end.get());
-        if from < start || from > end {
-            return Err(Error::OutOfRange {
-                offset: from,
-                start,
-                end,
-            });
-        }
         if from >= below {
             return Ok(Plan::Nothing);
         }
@@ -218,9 +251,11 @@ impl<P: Platform> Log<P> {
             (None, None) => return Ok(Plan::Load(segment)),
         };
         if position >= segment.tail.borrow().resident_from() {
-            return Ok(segment
-                .slice_resident(position, wanted)
-                .map_or(Plan::Nothing, Plan::Memory));
+            return Ok(match segment.slice_resident(position, wanted) {
+                Resident::Slices(slices) => Plan::Memory(slices),
+                Resident::Nothing | Resident::Gone => Plan::Nothing,
+                Resident::Beyond => Plan::Beyond(segment),
+            });
         }
         Ok(Plan::File {
             segment,
@@ -243,12 +278,11 @@ impl<P: Platform> Log<P> {
         }
         let disk = self.store.disk();
         let options = self.index_options();
-        let loaded = match load::indexes_of(disk, segment, options).await? {
-            Some(loaded) => loaded,
-            None => {
-                let file = segment.file(disk).await?;
-                load::rebuild(disk, segment, &file, options).await?
-            }
+        let loaded = if let Some(loaded) = load::indexes_of(disk, segment, options).await? {
+            loaded
+        } else {
+            let file = segment.file(disk).await?;
+            load::rebuild(disk, segment, &file, options).await?
         };
         segment
             .largest
@@ -264,7 +298,7 @@ impl<P: Platform> Log<P> {
         segment: &Rc<Segment<P>>,
         position: u64,
         cursor: Option<Cursor>,
-    ) -> Result<Bytes> {
+    ) -> Result<Found> {
         let generation = self.readers.generation.get();
         let file = segment.file(self.store.disk()).await?;
         let end = segment.written.get();
@@ -274,7 +308,7 @@ impl<P: Platform> Log<P> {
         } else {
             match walk_to(segment, &file, position, end, wanted.from).await? {
                 Some(position) => position,
-                None => return Ok(Bytes::new()),
+                None => return Ok(Found::EndOfFile(end)),
             }
         };
         let mut ahead = cursor.map(|mut cursor| std::mem::take(&mut cursor.ahead));
@@ -290,7 +324,7 @@ impl<P: Platform> Log<P> {
         }
         let taken = take_checked(&bytes, wanted, position, segment)?;
         let Some((len, next)) = taken else {
-            return Ok(Bytes::new());
+            return Ok(Found::Batches(Bytes::new()));
         };
         if generation == self.readers.generation.get() {
             let rest = bytes.slice(len..);
@@ -302,7 +336,7 @@ impl<P: Platform> Log<P> {
                 ahead: Ahead::new(rest, &self.store.shared.read_ahead_bytes),
             });
         }
-        Ok(bytes.slice(..len))
+        Ok(Found::Batches(bytes.slice(..len)))
     }
 
     /// Reads what is wanted, or the first batch if that is more and wanted at any price, or more for a sequential reader.
@@ -374,8 +408,9 @@ impl<P: Platform> Segment<P> {
             return self.size.get();
         }
         let Some(floor) = self.floor(offset) else {
-            let part = offset.since(self.base) as f64 / self.next.get().since(self.base) as f64;
-            return (self.size.get() as f64 * part) as u64;
+            let span = i128::from(self.next.get().since(self.base)).max(1);
+            let part = i128::from(self.size.get()) * i128::from(offset.since(self.base)) / span;
+            return u64::try_from(part).unwrap_or(0);
         };
         let mut position = floor;
         while let Some(header) = self.resident_header(position) {
@@ -387,32 +422,31 @@ impl<P: Platform> Segment<P> {
         position
     }
 
-    /// The wanted batches, all of which are resident from `position` on, or `None` when there are none.
-    fn slice_resident(&self, mut position: u64, wanted: Wanted) -> Option<Vec<Bytes>> {
-        let mut first = self.resident_header(position)?;
-        while first.next_offset() <= wanted.from {
-            position += first.size_bytes as u64;
-            first = self.resident_header(position)?;
-        }
+    /// The wanted batches, all of which are resident from `position`, the start of one, on.
+    fn slice_resident(&self, mut position: u64, wanted: Wanted) -> Resident {
+        let first = loop {
+            match self.resident_header(position) {
+                Some(header) if header.next_offset() > wanted.from => break header,
+                Some(header) => position += header.size_bytes as u64,
+                None if position >= self.size.get() => return Resident::Beyond,
+                None => return Resident::Gone,
+            }
+        };
         let first_end = position + first.size_bytes as u64;
-        if first.next_offset() > wanted.below {
-            return None;
-        }
         let limit = position + wanted.bytes_max as u64;
-        if first_end > limit {
-            return if wanted.at_least_one {
-                self.tail.borrow().slices(position..first_end)
-            } else {
-                None
-            };
+        if first.next_offset() > wanted.below || (first_end > limit && !wanted.at_least_one) {
+            return Resident::Nothing;
         }
         let all = wanted.below >= self.next.get() && self.size.get() <= limit;
         let end = if all {
             self.size.get()
+        } else if first_end >= limit {
+            first_end
         } else {
             self.boundary(first_end, limit, wanted.below)
         };
-        self.tail.borrow().slices(position..end)
+        let slices = self.tail.borrow().slices(position..end);
+        slices.map_or(Resident::Gone, Resident::Slices)
     }
 
     /// End of the last batch that ends at or before `limit` and below the offset, walking from `end`, the end of one.

@@ -122,8 +122,10 @@ impl<P: Platform> Recovery<'_, P> {
         let Some(&first) = bases.first() else {
             return Ok(Some(self.empty(how.log_start)));
         };
+        // Strictly below: the segment that ends at the recovery point may have been saved while it was active, and not
+        // sealed since.
         let opened = bases
-            .partition_point(|base| *base <= trusted)
+            .partition_point(|base| *base < trusted)
             .saturating_sub(1);
         let mut segments = self.sealed(&bases, opened);
         let (last, indexes, start) = self.starting_point(&bases, opened, trusted).await?;
@@ -156,8 +158,7 @@ impl<P: Platform> Recovery<'_, P> {
                 self.discard(bases.get(at..).unwrap_or_default()).await?;
                 break;
             }
-            segment.rolled.set(true);
-            segment.next.set(base);
+            segment.roll(base);
             expected.offset = base;
             let loaded = Loaded {
                 indexes: Indexes::new(base, self.index_options()),

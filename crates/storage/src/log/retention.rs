@@ -3,6 +3,7 @@
 //! Only segments wholly below the high watermark go. A deleted segment's files are renamed at once and removed later, so
 //! that readers under way finish. The active segment goes like any other when all of it is too old, after a roll.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,13 +19,12 @@ use crate::options::LogOptions;
 use crate::segment::Segment;
 use crate::segment::naming::{DELETED, Role, file_name, file_path};
 
-/// The files that go with a segment.
-const ROLES: [Role; 5] = [
+/// The files that go with a segment's data.
+const INDEXES: [Role; 4] = [
     Role::OffsetIndex,
     Role::TimeIndex,
     Role::TxnIndex,
     Role::Snapshot,
-    Role::Log,
 ];
 
 impl<P: Platform> Log<P> {
@@ -69,7 +69,7 @@ impl<P: Platform> Log<P> {
             if next > safe || segment.size.get() == 0 && is_active {
                 break;
             }
-            let below_start = next <= self.log_start.get() && !is_active;
+            let below_start = next <= self.start.get() && !is_active;
             let too_much = excess.is_some_and(|excess| excess >= segment.size.get());
             if !below_start && !too_much && !self.is_expired(options, segment, now_ms).await? {
                 break;
@@ -94,57 +94,57 @@ impl<P: Platform> Log<P> {
         Ok(now_ms.saturating_sub(newest_ms) > retention_ms)
     }
 
-    /// Deletes the first `count` segments; at least one stays.
+    /// Deletes the first `count` segments; at least one stays. One after the other becomes durable, so that whenever the
+    /// power goes, those that are left follow one another; and what cannot be deleted stays in the log.
     async fn delete_first(&self, count: usize) -> Result<()> {
-        let deleted: Vec<_> = {
-            let mut segments = self.segments.borrow_mut();
-            let count = count.min(segments.len() - 1);
-            segments.drain(..count).collect()
-        };
-        let start = self
-            .segments
-            .borrow()
-            .front()
-            .map_or(self.log_start.get(), |first| first.base);
-        self.advance_log_start(start);
-        self.store
-            .shared
-            .metrics
-            .segments
-            .dec_by(i64::try_from(deleted.len()).unwrap_or(0));
-        self.flush.note_new_name();
-        self.sync_names().await?;
-        for segment in &deleted {
-            self.delete_files(segment.base).await?;
-            // One after the other on the disk, too: a later one that is gone without an earlier one would be a gap.
+        for _ in 0..count {
+            let (oldest, next) = {
+                let segments = self.segments.borrow();
+                let (Some(oldest), Some(next)) = (segments.front(), segments.get(1)) else {
+                    break;
+                };
+                (Rc::clone(oldest), next.base)
+            };
+            self.advance_log_start(next);
+            let log_file = self.rename_deleted(oldest.base, Role::Log).await?;
             self.flush.note_new_name();
             self.sync_names().await?;
+            self.segments.borrow_mut().pop_front();
+            self.store.shared.metrics.segments.dec();
+            let mut renamed = vec![log_file];
+            for role in INDEXES {
+                match self.rename_deleted(oldest.base, role).await {
+                    Ok(path) => renamed.push(path),
+                    // The next start removes it.
+                    Err(error) => tracing::warn!(%error, "an index of a deleted segment stays"),
+                }
+            }
+            self.remove_later(renamed.into_iter().flatten().collect());
         }
-        tracing::info!(partition = %self.partition, segments = deleted.len(), log_start = %self.log_start.get(),
+        tracing::info!(partition = %self.partition, segments = count, log_start = %self.start.get(),
             "deleted old segments");
         Ok(())
     }
 
-    /// Renames a segment's files and has them removed later.
-    async fn delete_files(&self, base: Offset) -> Result<()> {
-        let disk = self.store.disk();
-        let mut renamed = Vec::new();
-        for role in ROLES {
-            let from = file_path(&self.folder, base, role);
-            let to = self
-                .folder
-                .join(format!("{}{DELETED}", file_name(base, role)));
-            match disk.rename(&from, &to).await {
-                Ok(()) => renamed.push(to),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::io("rename", &from)(error)),
-            }
+    /// Renames a file of a segment; `None` when there is no such file.
+    async fn rename_deleted(&self, base: Offset, role: Role) -> Result<Option<PathBuf>> {
+        let from = file_path(&self.folder, base, role);
+        let to = self
+            .folder
+            .join(format!("{}{DELETED}", file_name(base, role)));
+        match self.store.disk().rename(&from, &to).await {
+            Ok(()) => Ok(Some(to)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("rename", &from)(error)),
         }
+    }
+
+    fn remove_later(&self, paths: Vec<PathBuf>) {
         let delay = Duration::from_millis(self.options().file_delete_delay_ms);
         let store = self.store.clone();
         task::spawn(async move {
             store.clock().sleep(delay).await;
-            for path in renamed {
+            for path in paths {
                 if let Err(error) = remove(store.disk(), &path).await {
                     // The next start removes it.
                     tracing::warn!(%error, "a deleted segment's file stays");
@@ -152,7 +152,6 @@ impl<P: Platform> Log<P> {
             }
             store.shared.room_made.notify_waiters();
         });
-        Ok(())
     }
 
     /// Deletes the records below `offset` (not beyond the high watermark). The owner saves the log start offset; segments
@@ -162,7 +161,7 @@ impl<P: Platform> Log<P> {
         if offset > end {
             return Err(Error::OutOfRange {
                 offset,
-                start: self.log_start.get(),
+                start: self.start.get(),
                 end,
             });
         }
@@ -171,10 +170,10 @@ impl<P: Platform> Log<P> {
     }
 
     fn advance_log_start(&self, offset: Offset) {
-        if offset <= self.log_start.get() {
+        if offset <= self.start.get() {
             return;
         }
-        self.log_start.set(offset);
+        self.start.set(offset);
         if self.epochs.borrow_mut().truncate_from_start(offset) {
             self.epochs_dirty.set(true);
             self.request_flush();

@@ -34,7 +34,7 @@ impl<P: Platform> Log<P> {
         if offset >= self.end.get() {
             return Ok(());
         }
-        if offset < self.log_start.get() {
+        if offset < self.start.get() {
             return self.truncate_fully_and_start_at(offset).await;
         }
         self.held(self.cut(offset)).await
@@ -82,6 +82,8 @@ impl<P: Platform> Log<P> {
         self.end.set(end);
         self.written.set(end);
         self.durable.set(end);
+        // A start within the batch that went has nothing to start at.
+        self.start.set(self.start.get().min(end));
         self.high_watermark.set(self.high_watermark.get().min(end));
         self.recovery_point.set(self.recovery_point.get().min(end));
         if self.epochs.borrow_mut().truncate_from_end(end) {
@@ -336,7 +338,7 @@ impl<P: Platform> Log<P> {
             .metrics
             .segments
             .dec_by(i64::try_from(old.len()).unwrap_or(1) - 1);
-        for cell in [&self.log_start, &self.end, &self.written, &self.durable] {
+        for cell in [&self.start, &self.end, &self.written, &self.durable] {
             cell.set(offset);
         }
         self.high_watermark.set(offset);

@@ -59,6 +59,8 @@ pub(super) struct Upkeep<P: Platform> {
     /// Whoever holds it may change which files there are, and what is in the sealed ones.
     pub(super) gate: Semaphore,
     prepared: RefCell<Option<Prepared<P>>>,
+    /// The prepared file is being given its name; another one would have to have the same.
+    naming: Cell<bool>,
     /// Bytes appended since the last save.
     unsaved_bytes: Cell<u64>,
     /// Producer snapshots taken at rolls, to be written when the segment before them is sealed.
@@ -76,6 +78,7 @@ impl<P: Platform> Upkeep<P> {
             pause_until: Cell::new(None),
             gate: Semaphore::new(1),
             prepared: RefCell::new(None),
+            naming: Cell::new(false),
             unsaved_bytes: Cell::new(0),
             snapshots: RefCell::default(),
             last_saved: Cell::new(last_saved),
@@ -118,9 +121,16 @@ impl<P: Platform> Log<P> {
         self.start_upkeep();
     }
 
-    /// The prepared file, for the flush that names the next segment.
+    /// The prepared file, for whoever names the next segment and then says so.
     pub(crate) fn take_prepared(&self) -> Option<Prepared<P>> {
-        self.upkeep.prepared.borrow_mut().take()
+        let prepared = self.upkeep.prepared.borrow_mut().take();
+        self.upkeep.naming.set(prepared.is_some());
+        prepared
+    }
+
+    /// What was taken has its name now, or is given up.
+    pub(crate) fn prepared_is_named(&self) {
+        self.upkeep.naming.set(false);
     }
 
     fn start_upkeep(&self) {
@@ -142,14 +152,15 @@ impl<P: Platform> Log<P> {
     }
 
     async fn run_upkeep(&self) {
-        while self.next_job().is_some() {
+        loop {
+            // What there is to do is decided with the gate held: the files may have changed while waiting for it.
             let Ok(_permit) = self.upkeep.gate.acquire().await else {
                 break;
             };
-            // What was due before the wait may have been cut away by now, or be the active segment again.
-            let Some(job) = self.next_job() else {
+            let Some(job) = self.next_job() else { break };
+            if self.is_beyond_repair() {
                 break;
-            };
+            }
             if let Err(error) = self.perform(job).await {
                 if !matches!(error.kind(), Kind::Full | Kind::Closed | Kind::Failed) {
                     tracing::warn!(partition = %self.partition, %error, "upkeep of a log failed and will be tried again");
@@ -187,7 +198,7 @@ impl<P: Platform> Log<P> {
                 }
             }
             let half_full = active.size.get() * 2 > u64::from(options.segment_bytes);
-            if half_full && self.upkeep.prepared.borrow().is_none() {
+            if half_full && !self.upkeep.naming.get() && self.upkeep.prepared.borrow().is_none() {
                 return Some(Job::Prepare);
             }
         }
@@ -344,11 +355,13 @@ impl<P: Platform> Log<P> {
 
     /// Removes the prepared file; a closed log leaves nothing behind.
     pub(super) async fn discard_prepared(&self) {
-        if let Some(prepared) = self.take_prepared()
-            && let Err(error) = self.store.disk().remove_file(&prepared.path).await
-        {
+        let Some(prepared) = self.take_prepared() else {
+            return;
+        };
+        if let Err(error) = self.store.disk().remove_file(&prepared.path).await {
             tracing::debug!(path = %prepared.path.display(), %error, "a prepared file stays");
         }
+        self.prepared_is_named();
     }
 }
 

@@ -231,7 +231,7 @@ mod tests {
     }
 
     fn pattern(len: usize) -> Vec<u8> {
-        (0..len).map(|at| (at % 251) as u8).collect()
+        (0..=250_u8).cycle().take(len).collect()
     }
 
     fn joined(parts: &[Bytes]) -> Vec<u8> {

@@ -51,18 +51,21 @@ impl<P: Platform> Memory<P> {
         }
     }
 
-    /// Chunks for `lacking` more bytes of `segment`; `None` when memory is short even after evicting all that can be.
-    pub(crate) fn take(&self, segment: &Rc<Segment<P>>, lacking: usize) -> Option<Vec<Chunk>> {
+    /// Chunks for `len` more bytes of `segment`; `None` when memory is short even after evicting all that can be.
+    pub(crate) fn take(&self, segment: &Rc<Segment<P>>, len: usize) -> Option<Vec<Chunk>> {
         let mut chunks = Vec::new();
-        if lacking == 0 {
-            return Some(chunks);
-        }
-        let warm = segment.tail.borrow().is_warm();
-        let mut left = lacking;
-        while left > 0 {
-            let small = !warm && left <= self.small.chunk_bytes() / 2;
-            let chunk = self.take_one(small)?;
-            left = left.saturating_sub(chunk.capacity());
+        let mut room = 0;
+        loop {
+            // Making room may evict the very chunk that had some, so what is lacking is asked each time.
+            let (lacking, warm) = {
+                let tail = segment.tail.borrow();
+                (tail.lacking(len), tail.is_warm())
+            };
+            if room >= lacking {
+                break;
+            }
+            let chunk = self.take_one(!warm && lacking - room <= self.small.chunk_bytes() / 2)?;
+            room += chunk.capacity();
             chunks.push(chunk);
         }
         let mut taken = self.taken.borrow_mut();

@@ -94,10 +94,16 @@ class Client:
         """Takes events in until `until(self)` holds."""
         deadline = time.monotonic() + seconds
         while True:
-            while not self.lines.empty():
-                self._take(self._next(1))
+            ended = False
+            while not (self.lines.empty() or ended):
+                line = self.lines.get()
+                ended = line is None
+                if not ended:
+                    self._take(line)
             if until(self):
                 return self
+            if ended:
+                raise ClientError(f"{self.name} ended: {self.stderr()}")
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError(f"{self.name}: waited {seconds} s for {what}; got {self.summary()}; {self.stderr()}")

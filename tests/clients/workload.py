@@ -1,6 +1,6 @@
 """A little of everything, and the state of a broker as its clients see it, so that two brokers can be compared."""
 
-from clients.client import CODECS, Client, record
+from clients.client import CODECS, Client, ClientError, record
 from peers.process import wait_until
 
 # Small segments and a dense index, so that rolling, sealed files and sparse lookups are all there.
@@ -17,7 +17,7 @@ def run(address):
     one.create_topic(topic="stamped", partitions=1, configs={"message.timestamp.type": "LogAppendTime"})
     one.create_topic(topic="gone", partitions=2, configs={})
     for topic, partitions in {"mixed": 3, "large": 1, "trimmed": 1, "old": 1, "stamped": 1, "gone": 2}.items():
-        wait_until(lambda t=topic, n=partitions: one.describe_topic(topic=t) == {"partitions": n}, f"topic {topic}")
+        wait_until(lambda t=topic, n=partitions: _has(one, t, n), f"topic {topic}")
 
     for turn, codec in enumerate(CODECS * 2):
         small = [record(i % 3, f"{turn}/{i}", 1 + i * 97 % 3000, key=f"k{i % 50}", headers=[("turn", str(turn))]) for i in range(600)]
@@ -46,13 +46,12 @@ def run(address):
     other.close()
 
 
-def by_time(client, topic):
-    """Offsets of points in time. Not of a topic whose first records were deleted: until its next retention round, Kafka
-    looks no further than the first segment, finds only deleted records there, and says that there are none."""
-    if topic == "trimmed":
-        return None
-    times = (1, 1_600_000_123_000, 4_000_000_000_000)
-    return [client.offset_for_time(topic=topic, partition=0, timestamp=time) for time in times]
+def _has(client, topic, partitions):
+    """A new topic may take a moment to be known."""
+    try:
+        return client.describe_topic(topic=topic) == {"partitions": partitions}
+    except ClientError:
+        return False
 
 
 def state(address):
@@ -72,9 +71,19 @@ def state(address):
         found["topics"][topic] = {
             "partitions": partitions,
             "configs": {k: configs[k] for k in ("segment.bytes", "retention.ms", "max.message.bytes", "index.interval.bytes", "message.timestamp.type")},
-            "by time": by_time(client, topic),
+            # Kafka finds nothing by time as long as it has whole segments below the log start: not compared there.
+            "by time": [] if topic == "trimmed" else [client.offset_for_time(topic=topic, partition=0, timestamp=t) for t in (1, 1_600_000_123_000, 4_000_000_000_000)],
         }
     for group in client.groups():
         found["groups"][group] = {topic: client.group_offsets(group=group, topic=topic) for topic in found["topics"]}
     client.close()
     return found
+
+
+def differences(one, other, path=""):
+    """Where two states differ, as lines."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return [line for key in one for line in differences(one[key], other[key], f"{path}/{key}")]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return [line for i, pair in enumerate(zip(one, other, strict=True)) for line in differences(*pair, f"{path}/{i}")]
+    return [] if one == other else [f"{path}: {str(one)[:200]} / {str(other)[:200]}"]

@@ -7,7 +7,8 @@ holds it against the ledger and against what the consumer saw:
 - what a consumer saw at an offset stays there, and the high watermark never goes back behind it;
 - no record is there twice, whoever wrote it (the plain producers do not retry);
 - the records of one producer are in the order in which it sent them;
-- every record is one that was sent, whole.
+- every record is one that was sent, whole;
+- a group's committed offset never goes back behind one that was acknowledged.
 
 Not verified here: that unacknowledged records are absent (they may be there, once).
 """
@@ -62,7 +63,8 @@ class Load:
         self.failure = None
         self.ending = threading.Event()
         self.threads = [threading.Thread(target=self._guard, args=(self._write, k, seed + i)) for i, k in enumerate(kinds)]
-        self.threads.append(threading.Thread(target=self._guard, args=(self._tail,)))
+        self.commits_tried = self.commits_acked = 0
+        self.threads += [threading.Thread(target=self._guard, args=(body,)) for body in (self._tail, self._commit)]
         for thread in self.threads:
             thread.start()
 
@@ -119,8 +121,8 @@ class Load:
 
     # Reading
 
-    def _consumer(self):
-        return Consumer({**self._common(), "group.id": "nobody", "enable.auto.commit": False, "fetch.wait.max.ms": 20,
+    def _consumer(self, group="nobody"):
+        return Consumer({**self._common(), "group.id": group, "enable.auto.commit": False, "fetch.wait.max.ms": 20,
                          "auto.offset.reset": "error", "fetch.error.backoff.ms": 10})
 
     def _tail(self):
@@ -136,6 +138,28 @@ class Load:
                     self.seen[message.partition()][message.offset()] = decode(message.value())
         consumer.close()
 
+    def _commit(self):
+        """Commits 1, 2, 3, .. for a group, as fast as the answers come."""
+        consumer = self._consumer("committer")
+        while not self.ending.is_set() and self.failure is None:
+            self.commits_tried += 1
+            try:
+                consumer.commit(offsets=[TopicPartition(self.topic, 0, self.commits_tried)], asynchronous=False)
+            except KafkaException:
+                # The broker is away: whether it took this one is not known.
+                continue
+            self.commits_acked = self.commits_tried
+        consumer.close()
+
+    def _check_commits(self, acked):
+        consumer = self._consumer("committer")
+        try:
+            (found,) = consumer.committed([TopicPartition(self.topic, 0)], timeout=READ_SECONDS)
+        finally:
+            consumer.close()
+        assert not found.error, str(found.error)
+        assert acked <= max(found.offset, 0) <= self.commits_tried, f"commit {acked} was acknowledged, {found.offset} is there"
+
     def check(self, everything=False):
         """Reads the log back, from where the last check ended or from 0, and holds it against the ledger."""
         if self.failure:
@@ -143,8 +167,10 @@ class Load:
         with self.lock:
             acked = [dict(part) for part in self.acked]
             seen = [dict(part) for part in self.seen]
+            commits = self.commits_acked
             if not self.ledger.closed:
                 self.ledger.flush()
+        self._check_commits(commits)
         consumer = self._consumer()
         try:
             for partition in range(self.partitions):

@@ -31,6 +31,8 @@ def test_kill9(make_broker, request, tmp_path):
                 broker.spawn()
                 time.sleep(dice.uniform(0.0, 0.05))
                 broker.kill()
+            if broker.name == "forebay":
+                broker.properties["disk.engine"] = dice.choice(["io_uring", "threads"])
             broker.start()
             load.check()
             print(f"round {turn + 1}: {load.total_acked()} acknowledged", flush=True)

@@ -16,15 +16,12 @@ PARTITIONS = 3
 PROMISED = ("idempotent", "idempotent-lz4", "plain")
 
 
-def test_powercut(make_broker, request, tmp_path):
-    why = scratch_disk.missing()
-    if why:
-        pytest.skip(f"NO POWER CUT WAS TESTED: {why}")
-    rounds = request.config.getoption("--rounds") or ROUNDS
+def torment(make_broker, request, tmp_path, rounds, properties, turns):
+    """Loads a broker on a scratch disk and cuts the power; `turns` is called after each start."""
     seed = request.config.getoption("--seed")
     dice = random.Random(seed)
     with ScratchDisk() as disk:
-        broker = make_broker(data=disk.path / "data").start()
+        broker = make_broker(data=disk.path / "data", properties=properties).start()
         admin = Client("librdkafka", broker.address)
         admin.create_topic(topic="torment", partitions=PARTITIONS, configs={"segment.bytes": "4194304"})
         load = Load(broker, "torment", PARTITIONS, tmp_path / "ledger", seed, PROMISED)
@@ -36,7 +33,7 @@ def test_powercut(make_broker, request, tmp_path):
                 broker.kill()
                 disk.restore_power()
                 broker.start()
-                load.check()
+                turns(load)
                 print(f"round {turn + 1}: {load.total_acked()} acknowledged", flush=True)
             load.finish()
             load.check(everything=True)
@@ -45,6 +42,28 @@ def test_powercut(make_broker, request, tmp_path):
             raise
         finally:
             load.ending.set()
+            for thread in load.threads:
+                thread.join()
             admin.close()
             broker.end()
         assert load.total_acked() > 100 * rounds, "there was hardly any load"
+
+
+@pytest.fixture(autouse=True)
+def can_cut_power():
+    why = scratch_disk.missing()
+    if why:
+        pytest.skip(f"NO POWER CUT WAS TESTED: {why}")
+
+
+def test_powercut(make_broker, request, tmp_path):
+    rounds = request.config.getoption("--rounds") or ROUNDS
+    torment(make_broker, request, tmp_path, rounds, {}, Load.check)
+
+
+def test_the_cut_is_felt(make_broker, request, tmp_path):
+    """The canary: with durability=replicated nothing promises to survive, and the checks notice that something did not."""
+    if request.config.getoption("--target") != "forebay":
+        pytest.skip("about a setting of ours")
+    with pytest.raises(AssertionError):
+        torment(make_broker, request, tmp_path, 5, {"durability": "replicated"}, Load.check)

@@ -109,7 +109,11 @@ impl<P: Platform> Broker<P> {
             let image = Arc::clone(&image);
             async move { broker.apply_image(image).await }
         };
-        self.shards.call_all(apply).await;
+        let deleted = self.shards.call_all(apply).await;
+        if deleted.contains(&true) {
+            // A topic of the same name must not begin where this one's checkpoints say.
+            self.checkpoint().await;
+        }
     }
 
     /// The metadata log lies in the first directory, or where it was found.

@@ -19,6 +19,11 @@ use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64}
 /// The id of a node that nobody gave one.
 const DEFAULT_NODE_ID: NodeId = NodeId(1);
 
+/// Ends the name of the folder of a log that belongs to no topic.
+const STRAY: &str = "-stray";
+/// The longest name that file systems take.
+const NAME_BYTES_MAX: usize = 255;
+
 /// Why the log directories cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -136,6 +141,20 @@ impl LogDirs {
             dirs.dirs.push(dir);
         }
         Ok(dirs)
+    }
+
+    /// How to open the log of a topic in `dir`: what the checkpoints say is of use only for the log that was found, not
+    /// for one of the same name that comes after it.
+    pub fn open_as(&self, dir: &LogDir, topic_id: TopicId, name: &TopicPartition) -> OpenAs {
+        let found = self.found.get(name);
+        if found.is_some_and(|(_, id)| id.is_none_or(|id| id == topic_id)) {
+            return dir.open_as(name);
+        }
+        OpenAs {
+            clean: dir.clean.is_some(),
+            recovery_point: Offset::ZERO,
+            log_start: Offset::ZERO,
+        }
     }
 
     /// True when every directory was left cleanly; the broker epoch of then.
@@ -266,7 +285,7 @@ impl LogDirs {
                 if let Some((other, _)) = self.found.insert(name, (index, id)) {
                     tracing::error!(dir = %full.display(), other, "a log lies in two directories");
                 }
-            } else if entry.name != "lost+found" && !entry.name.ends_with("-stray") {
+            } else if entry.name != "lost+found" && !entry.name.ends_with(STRAY) {
                 tracing::warn!(dir = %full.display(), "foreign directory in a log directory: left alone");
             }
         }
@@ -295,6 +314,25 @@ fn is_deleted(name: &str) -> bool {
             && unique.len() == 32
             && unique.bytes().all(|c| c.is_ascii_hexdigit())
     })
+}
+
+/// Renames the folder of a log that is in the way of another, as Kafka names strays; gives its new name.
+pub(crate) async fn set_aside<P: Platform>(
+    platform: &P,
+    dir: &Path,
+    name: &TopicPartition,
+) -> storage::Result<PathBuf> {
+    let unique = random_uuid(platform).simple().to_string();
+    let mut folder = name.to_string();
+    // Names of topics are ASCII, so any byte is a boundary.
+    folder.truncate(NAME_BYTES_MAX - unique.len() - 1 - STRAY.len());
+    let from = dir.join(name.to_string());
+    let to = dir.join(format!("{folder}.{unique}{STRAY}"));
+    let renamed = platform.disk().rename(&from, &to).await;
+    renamed.map_err(storage::Error::io("rename", &from))?;
+    let synced = platform.disk().sync_dir(dir).await;
+    synced.map_err(storage::Error::io("sync", dir))?;
+    Ok(to)
 }
 
 fn is_ours(name: &str) -> bool {

@@ -14,6 +14,7 @@ use platform::clock::Instant;
 use platform::sync::Notify;
 use platform::task::timeout_at;
 use platform::{Clock, Platform};
+use prometheus_client::metrics::gauge::Gauge;
 use storage::log::producer_state::{Origin, ProducerCheck};
 use storage::{Appended, Log, Observer, Stamp};
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
@@ -21,7 +22,7 @@ use wire::batch::validate::{ValidateLimits, validate_produced};
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 
 use crate::error::{AppendError, error_code};
-use crate::metrics::TopicMetrics;
+use crate::metrics::{Metrics, TopicMetrics};
 use crate::purgatory::Waiters;
 use crate::topic_config::TopicConfig;
 
@@ -37,6 +38,9 @@ pub struct Partition<P: Platform> {
     high_watermark: Cell<Offset>,
     config: RefCell<Arc<TopicConfig>>,
     closed: Cell<bool>,
+    /// Counted in `offline_partitions`: it leads, and its log takes no appends.
+    offline: Cell<bool>,
+    offline_partitions: Gauge,
     progress: Notify,
     pub(crate) waiters: Waiters,
     pub(crate) metrics: TopicMetrics,
@@ -93,11 +97,14 @@ impl<P: Platform> Partition<P> {
         log: Rc<Log<P>>,
         epoch: LeaderEpoch,
         config: Arc<TopicConfig>,
-        metrics: TopicMetrics,
+        metrics: &Metrics,
     ) -> Rc<Self> {
         log.start_epoch(epoch);
         let partition = Rc::new(Self {
             topic_id,
+            metrics: metrics.topic(&name.topic),
+            offline: Cell::new(false),
+            offline_partitions: metrics.offline_partitions.clone(),
             name,
             leader_epoch: Cell::new(epoch),
             high_watermark: Cell::new(log.log_start_offset()),
@@ -105,12 +112,12 @@ impl<P: Platform> Partition<P> {
             closed: Cell::new(false),
             progress: Notify::new(),
             waiters: Waiters::default(),
-            metrics,
             log,
         });
         let observer: Weak<Self> = Rc::downgrade(&partition);
         partition.log.observe(observer);
         partition.advance_high_watermark();
+        partition.count_offline();
         partition
     }
 
@@ -284,7 +291,21 @@ impl<P: Platform> Partition<P> {
         }
     }
 
-    /// Largest offset a storage error leaves readable; see [`error_code`].
+    /// The log says itself, once, what happened to it.
+    fn count_offline(&self) {
+        let offline = !self.closed.get() && self.log.failed().is_some();
+        match (self.offline.replace(offline), offline) {
+            (false, true) => {
+                self.offline_partitions.inc();
+            }
+            (true, false) => {
+                self.offline_partitions.dec();
+            }
+            _ => {}
+        }
+    }
+
+    /// Says why a read failed, and gives Kafka's code for it.
     pub(crate) fn storage_error(&self, error: &storage::Error) -> ErrorCode {
         let code = error_code(error);
         tracing::error!(partition = %self.name, %error, "reading failed");
@@ -295,6 +316,7 @@ impl<P: Platform> Partition<P> {
 impl<P: Platform> Observer for Partition<P> {
     fn progressed(&self) {
         self.advance_high_watermark();
+        self.count_offline();
         self.progress.notify_waiters();
         self.waiters.wake();
     }

@@ -14,6 +14,7 @@ use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
 use crate::Broker;
 use crate::image::{Image, OFFSETS_TOPIC, PartitionImage, TopicImage};
 use crate::join::join_all;
+use crate::log_dirs;
 use crate::partition::Partition;
 use crate::topic_config::{TopicConfig, TopicConfigs};
 
@@ -32,14 +33,16 @@ struct Missing {
 type Gone<P> = Vec<((TopicId, i32), Option<Rc<Partition<P>>>)>;
 
 impl<P: Platform> Broker<P> {
-    /// Makes this shard's partitions what `image` says, then makes `image` the one that handlers see.
-    pub async fn apply_image(self: &Rc<Self>, image: Arc<Image>) {
+    /// Makes this shard's partitions what `image` says, then makes `image` the one that handlers see. True when logs
+    /// have been deleted.
+    pub async fn apply_image(self: &Rc<Self>, image: Arc<Image>) -> bool {
         // One image after the other; a late one that is older than what is applied changes nothing.
         let _turn = self.image_turn.acquire().await;
         if image.last_applied_offset() < self.image().last_applied_offset() {
-            return;
+            return false;
         }
         let gone = self.forget_removed(&image);
+        let deleted = !gone.is_empty();
         // Handlers must see the topic's end before its logs go, and its partitions before its name.
         for (key, partition) in gone {
             self.delete_partition(key, partition).await;
@@ -52,6 +55,7 @@ impl<P: Platform> Broker<P> {
         self.publish(image);
         self.forget_offsets_of_removed(&before);
         self.count_partitions();
+        deleted
     }
 
     /// Positions that groups have in topics that are gone mean nothing any more.
@@ -152,17 +156,14 @@ impl<P: Platform> Broker<P> {
             config,
         } = missing;
         let slot = match self.open_log(*topic_id, name, config).await {
-            Ok(log) => {
-                let metrics = self.metrics.topic(&name.topic);
-                Ok(Partition::lead(
-                    *topic_id,
-                    name.clone(),
-                    log,
-                    *epoch,
-                    Arc::clone(config),
-                    metrics,
-                ))
-            }
+            Ok(log) => Ok(Partition::lead(
+                *topic_id,
+                name.clone(),
+                log,
+                *epoch,
+                Arc::clone(config),
+                &self.metrics,
+            )),
             Err(error) => {
                 tracing::error!(partition = %name, %error, "cannot open the log; the partition is offline");
                 Err(ErrorCode::KafkaStorageError)
@@ -187,16 +188,22 @@ impl<P: Platform> Broker<P> {
         config: &TopicConfig,
     ) -> storage::Result<Rc<storage::Log<P>>> {
         let dir = self.log_dirs.place(&self.platform, topic_id, name).await;
-        let found = dir.open_as(name);
-        self.store
-            .open_log(
-                &dir.path,
-                name.clone(),
-                topic_id,
-                config.log_options(),
-                found,
-            )
-            .await
+        let open = |how| {
+            let options = config.log_options();
+            let name = name.clone();
+            self.store.open_log(&dir.path, name, topic_id, options, how)
+        };
+        let how = self.log_dirs.open_as(dir, topic_id, name);
+        match open(how).await {
+            // A crash left the log of a deleted topic, or somebody put it there: out of the way, and kept.
+            Err(storage::Error::OtherTopic { path, found, .. }) => {
+                let aside = log_dirs::set_aside(&self.platform, &dir.path, name).await?;
+                tracing::warn!(log = %path.display(), topic_id = %found, aside = %aside.display(),
+                    "a log of a topic that is no more has been set aside");
+                open(how).await
+            }
+            opened => opened,
+        }
     }
 
     fn count_partitions(&self) {

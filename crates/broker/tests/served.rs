@@ -5,7 +5,17 @@ mod harness;
 
 #[path = "served/every_api.rs"]
 mod every_api;
+#[path = "served/fetch.rs"]
+mod fetch;
+#[path = "served/offsets.rs"]
+mod offsets;
+#[path = "served/pipelining.rs"]
+mod pipelining;
 #[path = "served/produce.rs"]
 mod produce;
 #[path = "served/questions.rs"]
 mod questions;
+#[path = "served/sessions.rs"]
+mod sessions;
+#[path = "served/topics.rs"]
+mod topics;

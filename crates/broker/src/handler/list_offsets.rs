@@ -4,6 +4,7 @@
 //! with the largest timestamp (v7), -4 earliest local (v8; the log start while no log has an object tier),
 //! -5 last tiered (v9; none). Version 4 brought the leader epoch of request and answer.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -44,6 +45,7 @@ pub(crate) async fn handle<P: Platform>(
 ) -> ListOffsetsResponse {
     let isolation = Isolation::from_wire(request.isolation_level);
     let mut items = Vec::new();
+    let twice = named_twice(&request);
     for topic in &request.topics {
         let key = TopicKey::Name(topic.name.as_str().into());
         for partition in &topic.partitions {
@@ -52,7 +54,13 @@ pub(crate) async fn handle<P: Platform>(
                 claimed_epoch: LeaderEpoch(partition.current_leader_epoch),
                 isolation,
             };
-            items.push((broker.target(&key, partition.partition_index), question));
+            let index = partition.partition_index;
+            let target = if twice.contains(&(topic.name.as_str(), index)) {
+                Err(ErrorCode::InvalidRequest)
+            } else {
+                broker.target(&key, index)
+            };
+            items.push((target, question));
         }
     }
     let answers = at_partitions(broker, items, move |_, partition, question| async move {
@@ -85,6 +93,16 @@ pub(crate) async fn handle<P: Platform>(
     });
     let topics = topics.collect();
     ListOffsetsResponse::default().with_topics(topics)
+}
+
+/// Partitions that the request names more than once: which question would an answer be to?
+fn named_twice(request: &ListOffsetsRequest) -> BTreeSet<(&str, i32)> {
+    let mut named = BTreeSet::new();
+    let all = request.topics.iter().flat_map(|topic| {
+        let indexes = topic.partitions.iter().map(|asked| asked.partition_index);
+        indexes.map(|index| (topic.name.as_str(), index))
+    });
+    all.filter(|partition| !named.insert(*partition)).collect()
 }
 
 async fn answer<P: Platform>(

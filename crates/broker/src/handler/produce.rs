@@ -120,11 +120,17 @@ fn begin<P: Platform>(
 ) -> Result<Accepted, AppendError> {
     let metrics = &partition.metrics;
     metrics.produce_requests.add(1);
-    let accepted = partition.append(records, zstd, broker.platform.clock());
+    let header = BatchHeader::parse(records);
+    let accepted = if header.as_ref().is_some_and(BatchHeader::is_transactional) {
+        // No transaction is under way while none are served: an open one would hold readers back for ever.
+        Err(ErrorCode::TransactionalIdAuthorizationFailed.into())
+    } else {
+        partition.append(records, zstd, broker.platform.clock())
+    };
     let bytes = records.len() as u64;
     match &accepted {
         Ok(_) => {
-            let records = BatchHeader::parse(records).map_or(0, |header| header.record_count);
+            let records = header.map_or(0, |header| header.record_count);
             metrics.messages_in.add(u64::from(records.unsigned_abs()));
             metrics.bytes_in.add(bytes);
         }

@@ -63,6 +63,7 @@ impl<P: Platform> Broker<P> {
         );
         self.warn_of_strays(&image);
         self.control(Rc::clone(&controller));
+        self.metrics.controllers.set(1);
         self.publish_everywhere(image).await;
         controller.unfence().await.map_err(StartError::Fenced)?;
         self.checkpoint().await;
@@ -79,6 +80,7 @@ impl<P: Platform> Broker<P> {
         let mut unclean: BTreeSet<PathBuf> = closed.await.into_iter().flatten().collect();
         if let Ok(controller) = self.controller() {
             controller.stop().await?;
+            self.metrics.controllers.set(0);
         }
         if !self.checkpoint().await {
             unclean.extend(self.log_dirs.dirs.iter().map(|dir| dir.path.clone()));
@@ -103,8 +105,7 @@ impl<P: Platform> Broker<P> {
     }
 
     async fn publish_everywhere(&self, image: Arc<Image>) {
-        let topics = i64::try_from(image.topics().count()).unwrap_or(i64::MAX);
-        self.metrics.topics.set(topics);
+        self.metrics.count_metadata(&image);
         let apply = move |broker: Rc<Self>| {
             let image = Arc::clone(&image);
             async move { broker.apply_image(image).await }

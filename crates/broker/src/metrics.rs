@@ -12,6 +12,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::image::Image;
+
 /// Label of the series by topic; empty for all topics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TopicLabel {
@@ -41,6 +43,12 @@ pub struct Metrics {
     pub offline_partitions: Gauge,
     /// Topics in the metadata.
     pub topics: Gauge,
+    /// Partitions in the metadata.
+    pub all_partitions: Gauge,
+    /// Partitions with fewer replicas in sync than they should have.
+    pub under_replicated: Gauge,
+    /// 1 while this node is the controller.
+    pub controllers: Gauge,
 }
 
 /// The series of one topic and of all topics, looked up once.
@@ -131,7 +139,34 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_globaltopiccount",
                 "Topics",
             ),
+            all_partitions: gauge(
+                "kafka_controller_kafkacontroller_globalpartitioncount",
+                "Partitions",
+            ),
+            under_replicated: gauge(
+                "kafka_server_replicamanager_underreplicatedpartitions",
+                "Partitions with replicas that are not in sync",
+            ),
+            controllers: gauge(
+                "kafka_controller_kafkacontroller_activecontrollercount",
+                "1 while this node is the controller",
+            ),
         }
+    }
+
+    /// Sets the gauges that the metadata alone decides.
+    pub(crate) fn count_metadata(&self, image: &Image) {
+        let (mut topics, mut partitions, mut under_replicated) = (0, 0, 0);
+        for topic in image.topics() {
+            topics += 1;
+            for partition in topic.partitions.values() {
+                partitions += 1;
+                under_replicated += i64::from(partition.isr.len() < partition.replicas.len());
+            }
+        }
+        self.topics.set(topics);
+        self.all_partitions.set(partitions);
+        self.under_replicated.set(under_replicated);
     }
 
     /// The series of `topic`.

@@ -71,16 +71,21 @@ impl<P: Platform> Broker<P> {
         Ok(())
     }
 
-    /// Closes the logs of all shards and marks the directories as cleanly left.
+    /// Closes the logs of all shards and marks the directories as cleanly left. What fails does not keep the rest from
+    /// being left in order; the metadata log's failure is returned at the end.
     pub async fn stop(self: &Rc<Self>) -> Result<(), MetadataLogError> {
         self.recovery.set_ready(false);
         let closed = self
             .shards
             .call_all(|broker| async move { broker.close_partitions().await });
         let mut unclean: BTreeSet<PathBuf> = closed.await.into_iter().flatten().collect();
-        if let Ok(controller) = self.controller() {
-            controller.stop().await?;
-            self.metrics.controllers.set(0);
+        let metadata_closed = match self.controller() {
+            Ok(controller) => controller.stop().await,
+            Err(_) => Ok(()),
+        };
+        self.metrics.controllers.set(0);
+        if metadata_closed.is_err() {
+            unclean.insert(self.metadata_home().dir);
         }
         if !self.checkpoint().await {
             unclean.extend(self.log_dirs.dirs.iter().map(|dir| dir.path.clone()));
@@ -101,7 +106,7 @@ impl<P: Platform> Broker<P> {
                 tracing::warn!(file = %file.display(), %error, "cannot mark the clean stop; the next start recovers");
             }
         }
-        Ok(())
+        metadata_closed
     }
 
     async fn publish_everywhere(&self, image: Arc<Image>) {

@@ -3,6 +3,8 @@
 #[path = "harness/cluster.rs"]
 mod harness;
 
+#[path = "served/disk_failures.rs"]
+mod disk_failures;
 #[path = "served/every_api.rs"]
 mod every_api;
 #[path = "served/fetch.rs"]
@@ -15,7 +17,11 @@ mod pipelining;
 mod produce;
 #[path = "served/questions.rs"]
 mod questions;
+#[path = "served/restart.rs"]
+mod restart;
 #[path = "served/sessions.rs"]
 mod sessions;
 #[path = "served/topics.rs"]
 mod topics;
+#[path = "served/transactions.rs"]
+mod transactions;

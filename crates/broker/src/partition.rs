@@ -205,6 +205,10 @@ impl<P: Platform> Partition<P> {
         if self.closed.get() {
             return Err(ErrorCode::NotLeaderOrFollower.into());
         }
+        // Before any look at sequences: what a failed log refuses leaves a gap that is not the producer's.
+        if let Some(error) = self.log.failed() {
+            return Err(error.into());
+        }
         let config = self.config();
         let now_ms = clock.wall_ms();
         let limits = ValidateLimits {

@@ -7,6 +7,8 @@ mod harness;
 mod disk_failures;
 #[path = "served/every_api.rs"]
 mod every_api;
+#[path = "served/failed_log.rs"]
+mod failed_log;
 #[path = "served/fetch.rs"]
 mod fetch;
 #[path = "served/offsets.rs"]

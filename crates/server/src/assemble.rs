@@ -31,7 +31,7 @@ use crate::shards::Assembly;
 /// Bytes of a chunk of a busy log's tail.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Chunks kept ready, per shard.
-const RESERVE_CHUNKS: usize = 4;
+const RESERVE_CHUNKS: usize = 2;
 /// Room is reserved ahead of the appends in steps of this.
 const ALLOCATE_STEP_BYTES: u64 = 64 << 20;
 /// Appended bytes after which a log saves its recovery point.

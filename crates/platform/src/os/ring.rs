@@ -45,12 +45,12 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(10);
 
 /// A shard's ring and the tasks that drive it.
 pub(super) struct Ring {
-    core: Rc<Core>,
+    core: Rc<Shared>,
     tasks: [AbortHandle; 2],
 }
 
 /// What calls and tasks share.
-struct Core {
+struct Shared {
     ring: RefCell<IoUring>,
     slots: RefCell<Slots>,
     /// Requests not handed over yet.
@@ -93,7 +93,7 @@ impl Ring {
             .map_err(|error| explain("io_uring eventfd", error))?;
         // SAFETY: an `OwnedFd` keeps its descriptor open and the same, and the `AsyncFd` owns it.
         let event = unsafe { AsyncFd::register_with_interest(event, Interest::READABLE)? };
-        let core = Rc::new(Core {
+        let core = Rc::new(Shared {
             in_flight_max: ring.params().cq_entries() as usize,
             ring: RefCell::new(ring),
             slots: RefCell::default(),
@@ -174,7 +174,7 @@ fn transfer_len(len: usize) -> u32 {
     u32::try_from(len.min(TRANSFER_BYTES_MAX)).unwrap_or(u32::MAX)
 }
 
-impl Core {
+impl Shared {
     /// Queues a request and waits for its result. Dropped early, the request goes on without us.
     async fn perform(
         self: &Rc<Self>,
@@ -286,7 +286,7 @@ enum Next {
     Later,
 }
 
-impl Drop for Core {
+impl Drop for Shared {
     fn drop(&mut self) {
         // The kernel may still write to buffers of the slots: wait for it, shutting down can take
         // that long.
@@ -307,7 +307,7 @@ impl Drop for Core {
 
 /// Waits for a completion. Dropped before, it leaves the slot to the completion.
 struct Waiting<'a> {
-    core: &'a Rc<Core>,
+    core: &'a Rc<Shared>,
     /// `None` once the slot has been taken.
     key: Option<Key>,
 }
@@ -334,7 +334,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-async fn submit_forever(core: Weak<Core>) {
+async fn submit_forever(core: Weak<Shared>) {
     while let Some(core) = core.upgrade() {
         // Holding the ring while waiting is fine: its owner aborts this task.
         match core.turn() {
@@ -345,7 +345,7 @@ async fn submit_forever(core: Weak<Core>) {
     }
 }
 
-async fn complete_forever(core: Weak<Core>, event: AsyncFd<OwnedFd>) {
+async fn complete_forever(core: Weak<Shared>, event: AsyncFd<OwnedFd>) {
     loop {
         match event.readable().await {
             Ok(mut ready) => {

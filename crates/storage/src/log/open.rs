@@ -57,18 +57,7 @@ pub(crate) async fn open<P: Platform>(
         .iter()
         .map(|segment| segment.base)
         .collect();
-    let past_end = folder
-        .snapshots
-        .iter()
-        .filter(|at| **at > recovered.end)
-        .copied();
-    let mut useless: Vec<_> = past_end.collect();
-    folder.snapshots.retain(|at| *at <= recovered.end);
-    useless.extend(stray_snapshots(&folder.snapshots, &bases));
-    folder.snapshots.retain(|at| !useless.contains(at));
-    for offset in useless {
-        remove(disk, &file_path(&folder.path, offset, Role::Snapshot)).await?;
-    }
+    drop_useless_snapshots(disk, &mut folder, recovered.end, &bases).await?;
     let last_saved = folder
         .snapshots
         .iter()
@@ -110,6 +99,24 @@ pub(crate) async fn open<P: Platform>(
     log.name_first_segment().await?;
     log.upkeep_after_open(recovered.scanned_bytes);
     Ok(log)
+}
+
+/// Removes the producer snapshots that describe no point of this log, or one that nothing will start from.
+async fn drop_useless_snapshots<D: Disk>(
+    disk: &D,
+    folder: &mut Folder,
+    end: Offset,
+    bases: &[Offset],
+) -> Result<()> {
+    let past_end = folder.snapshots.iter().filter(|at| **at > end).copied();
+    let mut useless: Vec<_> = past_end.collect();
+    folder.snapshots.retain(|at| *at <= end);
+    useless.extend(stray_snapshots(&folder.snapshots, bases));
+    folder.snapshots.retain(|at| !useless.contains(at));
+    for offset in useless {
+        remove(disk, &file_path(&folder.path, offset, Role::Snapshot)).await?;
+    }
+    Ok(())
 }
 
 /// Sees to it that the folder belongs to the topic; a new one does from now on.

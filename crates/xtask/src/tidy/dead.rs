@@ -7,19 +7,23 @@ use crate::source::Source;
 
 /// Files that are not reached from a crate's roots.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+    let by_path = |path: &str| sources.iter().find(|source| source.path == path);
     let mut reached = BTreeSet::new();
-    let mut open: Vec<&Source> = sources
-        .iter()
-        .filter(|source| is_root(&source.path))
-        .collect();
-    while let Some(source) = open.pop() {
+    // Files to look into, each with the directory in which its modules are.
+    let mut open: Vec<(&Source, String)> = Vec::new();
+    let roots = sources.iter().filter(|source| is_root(&source.path));
+    open.extend(roots.map(|source| (source, beside(&source.path).to_owned())));
+    while let Some((source, directory)) = open.pop() {
         if !reached.insert(&source.path) {
             continue;
         }
-        let directory = children(&source.path);
-        let named = modules(&source.code).map(|name| format!("{directory}/{name}.rs"));
-        for path in named.chain(elsewhere(source)) {
-            open.extend(sources.iter().filter(|candidate| candidate.path == path));
+        for name in modules(&source.code) {
+            let inside = format!("{directory}/{name}");
+            open.extend(by_path(&format!("{inside}.rs")).map(|module| (module, inside)));
+        }
+        // A file named by its path looks for its modules beside itself, as mod.rs would.
+        for path in elsewhere(source) {
+            open.extend(by_path(&path).map(|module| (module, beside(&path).to_owned())));
         }
     }
     let dead = |source: &&Source| !reached.contains(&source.path);
@@ -28,6 +32,11 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
         .filter(dead)
         .map(|source| Finding::new(&source.path, "no `mod` leads here"))
         .collect()
+}
+
+/// The directory of a file.
+fn beside(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
 /// What cargo compiles by itself: `src/lib.rs`, `src/main.rs`, `build.rs`, and each file directly in `src/bin`, `tests`,
@@ -41,16 +50,6 @@ fn is_root(path: &str) -> bool {
             | ["src", "bin", _]
             | ["tests" | "benches" | "examples", _]
     )
-}
-
-/// The directory in which the modules of a file are looked for.
-fn children(path: &str) -> String {
-    let (directory, file) = path.rsplit_once('/').unwrap_or(("", path));
-    if is_root(path) {
-        directory.to_owned()
-    } else {
-        format!("{directory}/{}", file.trim_end_matches(".rs"))
-    }
 }
 
 /// The names in `mod name;`.
@@ -99,7 +98,8 @@ mod tests {
                 "crates/a/tests/log.rs",
                 "#[path = \"log/reads.rs\"]\nmod reads;\n",
             ),
-            fixture("crates/a/tests/log/reads.rs", ""),
+            fixture("crates/a/tests/log/reads.rs", "mod tail;\n"),
+            fixture("crates/a/tests/log/tail.rs", ""),
         ];
         let places: Vec<_> = check(&sources)
             .into_iter()

@@ -19,11 +19,16 @@ fuzz_target!(|text: &str| {
     }
     match Settings::resolve(&raw, &machine) {
         Ok(resolved) => {
-            resolved.warnings.iter().for_each(|warning| drop(warning.to_string()));
+            resolved
+                .warnings
+                .iter()
+                .for_each(|warning| drop(warning.to_string()));
         }
         Err(problems) => {
             assert!(!problems.is_empty());
-            problems.iter().for_each(|problem| drop(problem.to_string()));
+            problems
+                .iter()
+                .for_each(|problem| drop(problem.to_string()));
         }
     }
 });

@@ -76,9 +76,15 @@ fn check_accepted(header: &BatchHeader, batch: &Bytes) {
     assert!(validate_stored(header, batch).is_ok());
     let mut next = header.base_offset;
     for record in records_within(batch, DECOMPRESSED_BYTES_MAX).expect("accepted batches open") {
-        assert_eq!(record.expect("accepted records are well formed").offset, next);
+        assert_eq!(
+            record.expect("accepted records are well formed").offset,
+            next
+        );
         next = next.plus(1);
     }
     assert_eq!(next, header.next_offset());
-    assert_eq!(next.since(header.base_offset), i64::from(header.record_count));
+    assert_eq!(
+        next.since(header.base_offset),
+        i64::from(header.record_count)
+    );
 }

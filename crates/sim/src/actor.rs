@@ -107,7 +107,7 @@ impl<W: World> Actor<W> {
             Kind::Corrupt => rotten,
             Kind::Closed => self.is_stopping(),
             Kind::Retry | Kind::Full | Kind::Failed => rotten || self.trouble.fails_operations(),
-            _ => false,
+            Kind::Invalid => false,
         };
         self.check(excused, || format!("{doing} failed: {error}"));
     }

@@ -46,6 +46,9 @@ pub struct LogLedger {
     pub log_start: Offset,
     /// The log start that was promised: saved in the checkpoint.
     pub log_start_saved: Offset,
+    /// The highest log start that there was: epochs that end before it may be forgotten, although the log may start
+    /// earlier again after a crash.
+    pub log_start_max: Offset,
     /// A truncation to this offset has begun and has not been seen to end.
     pub truncating: Option<Offset>,
     /// Grows with each truncation: what was known of the log before is void.
@@ -70,6 +73,7 @@ impl LogLedger {
             kill_safe: Offset::ZERO,
             log_start: Offset::ZERO,
             log_start_saved: Offset::ZERO,
+            log_start_max: Offset::ZERO,
             truncating: None,
             generation: 0,
             rotten: false,
@@ -80,9 +84,8 @@ impl LogLedger {
 
     /// The offset that the next batch must get.
     pub fn end(&self) -> Offset {
-        self.batches
-            .last_key_value()
-            .map_or(self.log_start, |(_, batch)| batch.next)
+        let last = self.batches.last_key_value();
+        last.map_or(self.log_start, |(_, batch)| batch.next.max(self.log_start))
     }
 
     /// A batch got its offsets.
@@ -119,9 +122,16 @@ impl LogLedger {
         self.kill_safe = self.kill_safe.min(end);
         self.log_start = self.log_start.min(end);
         self.log_start_saved = self.log_start_saved.min(end);
+        self.log_start_max = self.log_start_max.min(end);
         self.truncating = None;
         self.generation += 1;
         self.has_lost = true;
+    }
+
+    /// The log starts at `start` for now.
+    pub fn starts_at(&mut self, start: Offset) {
+        self.log_start = start;
+        self.log_start_max = self.log_start_max.max(start);
     }
 
     /// The log start is promised to be at `start` at least, whatever happens: what lies before is gone.
@@ -150,7 +160,8 @@ impl LogLedger {
         self.kill_safe = self.kill_safe.min(end);
         self.truncating = None;
         self.generation += 1;
-        self.log_start = start;
+        self.starts_at(start);
+        self.log_start_max = self.log_start_max.min(end);
         self.log_start_saved = self.log_start_saved.min(start);
         lost
     }

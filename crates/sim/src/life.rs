@@ -10,7 +10,7 @@ use platform::disk::Disk;
 use platform::runtime::run_simulated;
 use platform::sim::{Effect, Fault, Rng, SimDisk};
 use platform::task::{self, JoinHandle};
-use storage::{Kind, Metrics, Observer, Store, folder_name};
+use storage::{Metrics, Observer, Store, folder_name};
 use wire::types::{LeaderEpoch, TopicId, TopicPartition, Uuid};
 
 use crate::actor::{Actor, Progress};
@@ -25,9 +25,9 @@ use crate::world::World;
 use crate::{owner, reader};
 
 /// Longer than anything may take to stop, in simulated time.
-const STOP_MAX: Duration = Duration::from_secs(600);
+const STOP_MAX: Duration = Duration::from_mins(10);
 /// Longer than any life may take, in simulated time.
-const LIFE_MAX: Duration = Duration::from_secs(3600);
+const LIFE_MAX: Duration = Duration::from_hours(1);
 /// Wall time of the first life: 2026-01-01 00:00:00 UTC.
 const WALL_MS_AT_START: i64 = 1_767_225_600_000;
 /// Leader epochs that a life may use up.
@@ -220,7 +220,7 @@ impl<W: World> Life<'_, W> {
             Ok(log) => log,
             Err(error) => {
                 let mut ledger = kept.ledger.borrow_mut();
-                let rot = ledger.rotten && error.kind() == Kind::Corrupt;
+                let rot = ledger.rotten;
                 ledger.dead = rot;
                 let excused = self.plan.trouble_at_open && self.plan.trouble.fails_operations();
                 let name = &ledger.name;
@@ -391,7 +391,7 @@ impl<W: World> Life<'_, W> {
             if ledger.truncating.is_none() {
                 ledger.kill_safe = ledger.kill_safe.max(actor.log.written_offset());
                 ledger.power_safe = ledger.power_safe.max(actor.log.durable_offset());
-                ledger.log_start = actor.log.log_start_offset();
+                ledger.starts_at(actor.log.log_start_offset());
             }
         }
         let next = if self.plan.end == End::Kill {

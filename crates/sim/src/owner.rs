@@ -59,7 +59,7 @@ pub(crate) async fn watch<W: World>(actor: Actor<W>) {
             // What can be read now must not become something else later.
             let mut ledger = actor.ledger.borrow_mut();
             ledger.acknowledge(now.high_watermark);
-            ledger.log_start = now.start;
+            ledger.starts_at(now.start);
             drop(ledger);
             before = now;
         }
@@ -147,6 +147,10 @@ async fn truncate<W: World>(actor: &Actor<W>, rng: &mut Rng) {
             actor.progress.wake();
         }
         Err(error) => {
+            if !actor.is_over() {
+                // It did not come to cutting anything: that would have latched the log.
+                ledger.truncating = None;
+            }
             drop(ledger);
             if error.kind() != Kind::Retry {
                 actor.check_error("truncate", &error);

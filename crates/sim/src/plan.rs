@@ -161,13 +161,19 @@ impl LogPlan {
 impl LifePlan {
     fn draw(rng: &mut Rng) -> Self {
         let millis = Duration::from_millis;
+        let trouble = Trouble::draw(rng);
+        let end = one_of(rng, &[End::Stop, End::Kill, End::PowerLoss, End::PowerLoss]);
         Self {
             duration: millis(one_of(rng, &[50, 500, 3000, 8000])),
             latency: (Duration::ZERO, millis(one_of(rng, &[0, 1, 5, 5, 20, 100]))),
-            trouble: Trouble::draw(rng),
+            trouble,
             trouble_at_open: rng.chance(25),
             clock_jump_ms: one_of(rng, &[0, 0, 0, 3_600_000, -3_600_000]),
-            end: one_of(rng, &[End::Stop, End::Kill, End::PowerLoss, End::PowerLoss]),
+            end: match end {
+                // Nothing but a restart of the machine shows what a failed sync has left.
+                End::Kill if trouble.may_fail_a_sync() => End::PowerLoss,
+                end => end,
+            },
         }
     }
 }
@@ -207,6 +213,14 @@ impl Trouble {
         }
     }
 
+    fn may_fail_a_sync(self) -> bool {
+        match self {
+            Self::PowerOff { .. } => true,
+            Self::Fails { kind, .. } => matches!(kind, None | Some(OpKind::Sync)),
+            _ => false,
+        }
+    }
+
     /// True when an operation of the disk may fail through no fault of its caller.
     pub(crate) fn fails_operations(self) -> bool {
         !matches!(self, Self::None | Self::Rot { .. })
@@ -218,7 +232,8 @@ fn store_options(rng: &mut Rng) -> StoreOptions {
         cache_bytes_max: one_of(rng, &[0, 256 << 10, 4 << 20]),
         unwritten_bytes_max: one_of(rng, &[512 << 10, 4 << 20]),
         chunk_bytes: one_of(rng, &[16 << 10, 64 << 10]),
-        reserve_chunks: one_of(rng, &[0, 2]),
+        // No thread may have a say in what happens.
+        reserve_chunks: 0,
         allocate_step_bytes: one_of(rng, &[16 << 10, 256 << 10]),
         save_interval_bytes: one_of(rng, &[16 << 10, 128 << 10, 64 << 20]),
         read_ahead_bytes_max: one_of(rng, &[0, 64 << 10]),

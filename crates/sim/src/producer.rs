@@ -225,6 +225,7 @@ fn send<W: World>(actor: &Actor<W>, sent: &Sent) -> Sending {
     let stored = sent.id.and_then(|id| ledger.find(id));
     let generation = ledger.generation;
     let unsure = ledger.truncating.is_some() || ledger.rotten;
+    let deleted_below = ledger.log_start_saved;
     let may_be_lost = unsure || ledger.has_lost;
     drop(ledger);
     match actor.log.check_producer(&header, Origin::Client) {
@@ -247,7 +248,8 @@ fn send<W: World>(actor: &Actor<W>, sent: &Sent) -> Sending {
         Ok(ProducerCheck::Duplicate(first)) => {
             actor.journal.count(|counts| counts.duplicates += 1);
             let base = first.base_offset();
-            actor.check(stored == Some(base) || unsure, || {
+            let deleted = stored.is_none() && base < deleted_below;
+            actor.check(stored == Some(base) || deleted || unsure, || {
                 format!(
                     "batch {:?}, stored at {stored:?}, is answered with {base}",
                     sent.id

@@ -15,9 +15,7 @@ fn the_same_seed_gives_the_same_trace() {
 }
 
 fn finds(planted: Planted) {
-    let found = (0..SEEDS)
-        .filter_map(|seed| sim::run(seed, Some(planted)).err())
-        .next();
+    let found = (0..SEEDS).find_map(|seed| sim::run(seed, Some(planted)).err());
     let violation = found.unwrap_or_else(|| panic!("{planted:?} was not found"));
     assert!(violation.what.contains("acknowledged up to"), "{violation}");
 }

@@ -18,7 +18,7 @@ pub(crate) async fn check<W: World>(actor: &Actor<W>, rng: &mut Rng) {
             let target = some_timestamp(&ledger, rng);
             (target, first_not_older(&ledger, target), largest(&ledger))
         };
-        let end = actor.log.log_end_offset();
+        let (start, end) = (actor.log.log_start_offset(), actor.log.log_end_offset());
         match actor.log.offset_for_timestamp(target, end).await {
             Ok(found) => {
                 let found = found.map(|found| (found.offset, found.timestamp));
@@ -33,7 +33,9 @@ pub(crate) async fn check<W: World>(actor: &Actor<W>, rng: &mut Rng) {
         match actor.log.max_timestamp(end).await {
             Ok(found) => {
                 let found = found.map(|found| (found.offset, found.timestamp));
-                actor.check(found == max, || {
+                // A larger one that was deleted may hide it: its segment is still there.
+                let hidden = found.is_none() && start > Offset::ZERO;
+                actor.check(found == max || hidden, || {
                     format!("the first record with the largest timestamp is {max:?}, not {found:?}")
                 });
             }
@@ -41,7 +43,7 @@ pub(crate) async fn check<W: World>(actor: &Actor<W>, rng: &mut Rng) {
         }
     }
     let ledger = actor.ledger.borrow();
-    let start = actor.log.log_start_offset();
+    let start = ledger.log_start_max.max(actor.log.log_start_offset());
     let wrong = ledger.batches.iter().find_map(|(base, batch)| {
         let offset = (*base).max(start);
         let found = actor.log.epoch_at(offset);

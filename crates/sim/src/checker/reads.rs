@@ -46,7 +46,7 @@ pub(crate) async fn read_checked<W: World>(actor: &Actor<W>, read: Read) -> Opti
                 Kind::Corrupt => rotten || was_cut,
                 Kind::Closed => actor.is_stopping(),
                 Kind::Retry | Kind::Failed => actor.trouble.fails_operations() || was_cut,
-                _ => false,
+                Kind::Full => false,
             };
             if error.kind() == Kind::Corrupt {
                 actor.journal.count(|counts| counts.damaged += 1);
@@ -69,7 +69,11 @@ fn check_batches<W: World>(actor: &Actor<W>, read: Read, parts: &[Bytes]) -> Opt
             return None;
         };
         let in_place = match next {
-            None => header.base_offset <= read.from && header.next_offset() > read.from,
+            // What was deleted meanwhile is left out.
+            None => {
+                let deleted = read.from < actor.log.log_start_offset();
+                (header.base_offset <= read.from || deleted) && header.next_offset() > read.from
+            }
             Some(next) => header.base_offset == next,
         };
         actor.check(in_place && header.next_offset() <= read.below, || {

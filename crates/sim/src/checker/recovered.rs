@@ -4,6 +4,7 @@ use wire::types::Offset;
 
 use crate::actor::Actor;
 use crate::checker::reads::{self, Read};
+use crate::ledger::LogLedger;
 use crate::plan::End;
 use crate::world::World;
 
@@ -21,31 +22,8 @@ pub(crate) enum Before {
 /// Compares a log that was just opened with its ledger, and lets the ledger forget what was lost.
 pub(crate) async fn check<W: World>(actor: &Actor<W>, before: Before) {
     let (start, end) = (actor.log.log_start_offset(), actor.log.log_end_offset());
-    let ledger = actor.ledger.borrow();
-    let mut promised = match before {
-        Before::Nothing => Offset::ZERO,
-        Before::Closed => ledger.end(),
-        Before::Ended(End::Kill) => ledger.kill_safe.max(ledger.power_safe),
-        Before::Ended(End::PowerLoss | End::Stop) => ledger.power_safe,
-    };
-    if let Some(cut) = ledger.truncating {
-        let whole = ledger.batch_at(cut).map_or(cut, |(base, _)| base);
-        promised = promised.min(whole);
-    }
-    let (log_start, saved, written) = (ledger.log_start, ledger.log_start_saved, ledger.end());
-    let rotten = ledger.rotten;
-    drop(ledger);
-    actor.check(end >= promised || rotten, || {
-        format!("acknowledged up to {promised}, the log ends at {end} ({before:?})")
-    });
-    actor.check(end <= written || rotten, || {
-        format!("written up to {written}, the log ends at {end} ({before:?})")
-    });
-    actor.check(
-        (saved <= start && start <= log_start.max(saved)) || rotten,
-        || format!("the log starts at {start}, not from {saved} to {log_start} ({before:?})"),
-    );
-    // A truncation that did not end leaves the old batches or fewer of them: no relaxation is needed for what is read.
+    check_bounds(actor, before, start, end);
+    // A truncation that did not end leaves the old batches or fewer of them; what is read needs no excuse.
     actor.ledger.borrow_mut().truncating = None;
     let mut from = start;
     while from < end {
@@ -62,4 +40,39 @@ pub(crate) async fn check<W: World>(actor: &Actor<W>, before: Before) {
     let lost = actor.ledger.borrow_mut().recovered(start, end);
     actor.journal.count(|counts| counts.lost += lost as u64);
     actor.journal.note(&[4, start.0, end.0]);
+}
+
+/// The log begins and ends where it may.
+fn check_bounds<W: World>(actor: &Actor<W>, before: Before, start: Offset, end: Offset) {
+    let ledger = actor.ledger.borrow();
+    if ledger.rotten {
+        return;
+    }
+    let (promised, written) = (promised(&ledger, before), ledger.end());
+    let (log_start, saved) = (ledger.log_start, ledger.log_start_saved);
+    drop(ledger);
+    actor.check(end >= promised, || {
+        format!("acknowledged up to {promised}, the log ends at {end} ({before:?})")
+    });
+    actor.check(end <= written, || {
+        format!("written up to {written}, the log ends at {end} ({before:?})")
+    });
+    actor.check(saved <= start && start <= log_start.max(saved), || {
+        format!("the log starts at {start}, not from {saved} to {log_start} ({before:?})")
+    });
+}
+
+/// Everything below must be there.
+fn promised(ledger: &LogLedger, before: Before) -> Offset {
+    let promised = match before {
+        Before::Nothing => Offset::ZERO,
+        Before::Closed => ledger.end(),
+        Before::Ended(End::Kill) => ledger.kill_safe.max(ledger.power_safe),
+        Before::Ended(End::PowerLoss | End::Stop) => ledger.power_safe,
+    };
+    let cut = ledger.truncating.map(|cut| {
+        let whole = ledger.batch_at(cut);
+        whole.map_or(cut, |(base, _)| base)
+    });
+    cut.map_or(promised, |cut| promised.min(cut))
 }

@@ -31,7 +31,7 @@ use tail::Tail;
 pub(crate) type File<P> = <<P as Platform>::Disk as Disk>::File;
 
 /// What is in memory of a segment's indexes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Loaded {
     /// Offsets and timestamps.
     pub(crate) indexes: Indexes,

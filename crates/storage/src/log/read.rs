@@ -164,7 +164,10 @@ impl<P: Platform> Log<P> {
                     metrics.cache_hits.inc();
                     return Ok(slices);
                 }
-                Plan::Load(segment) => self.load(&segment).await?,
+                Plan::Load(segment) => {
+                    let loaded = self.load(&segment).await;
+                    loaded.map_err(|error| self.unless_gone(from, error))?;
+                }
                 Plan::Beyond(segment) => wanted.from = segment.next.get(),
                 Plan::File {
                     segment,
@@ -176,7 +179,7 @@ impl<P: Platform> Log<P> {
                     if let Err(Error::Corrupt { .. }) = &read {
                         metrics.corruptions.inc();
                     }
-                    match read? {
+                    match read.map_err(|error| self.unless_gone(from, error))? {
                         Found::Batches(bytes) if bytes.is_empty() => return Ok(Vec::new()),
                         Found::Batches(bytes) => return Ok(vec![bytes]),
                         Found::EndOfFile(end) if end < segment.size.get() => {
@@ -192,6 +195,14 @@ impl<P: Platform> Log<P> {
                     }
                 }
             }
+        }
+    }
+
+    /// What a failure to read is to the reader: no failure of the disk if the segment was deleted under its hands.
+    fn unless_gone(&self, from: Offset, error: Error) -> Error {
+        match (&error, self.check_range(from)) {
+            (Error::Io { .. }, Err(gone)) => gone,
+            _ => error,
         }
     }
 
@@ -284,6 +295,10 @@ impl<P: Platform> Log<P> {
             let file = segment.file(disk).await?;
             load::rebuild(disk, segment, &file, options).await?
         };
+        if segment.loaded.borrow().is_some() {
+            // Somebody was faster, and may have changed them since: what was read is out of date.
+            return Ok(());
+        }
         segment
             .largest
             .set(loaded.indexes.largest_timestamp().into());

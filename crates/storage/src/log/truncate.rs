@@ -197,7 +197,9 @@ impl<P: Platform> Log<P> {
     ) -> Result<Offset> {
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
-        let mut loaded = segment.loaded.borrow_mut().take().unwrap_or(Loaded {
+        // The segment keeps them meanwhile, so that no reader loads the old ones from the disk again.
+        let loaded = segment.loaded.borrow().clone();
+        let mut loaded = loaded.unwrap_or(Loaded {
             indexes: Indexes::new(segment.base, self.index_options()),
             aborted: TxnIndex::new(),
         });

@@ -1,5 +1,11 @@
 //! A hundred worlds. `FOREBAY_SIM_SEED=n` runs world n alone, `FOREBAY_SIM_SEEDS=n` as many from 0 on.
 
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
 use sim::report::Counts;
 
 fn from_environment(name: &str) -> Option<u64> {
@@ -10,20 +16,41 @@ fn from_environment(name: &str) -> Option<u64> {
     )
 }
 
+/// Runs the worlds on all cores; one world is one thread's from beginning to end.
+fn run_all(seeds: Range<u64>) -> (Counts, Vec<String>) {
+    let next = AtomicU64::new(seeds.start);
+    let all = Mutex::new((Counts::default(), Vec::new()));
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    let ran = sim::run(seed, None);
+                    let mut all = all.lock().expect("nobody panics with it");
+                    match ran {
+                        Ok(report) => all.0.add(&report.counts),
+                        Err(violation) => all.1.push(violation.to_string()),
+                    }
+                }
+            });
+        }
+    });
+    let (counts, mut violations) = all.into_inner().expect("nobody panicked with it");
+    violations.sort();
+    (counts, violations)
+}
+
 #[test]
 fn a_hundred_worlds_keep_their_promises() {
     let seeds = match from_environment("FOREBAY_SIM_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..from_environment("FOREBAY_SIM_SEEDS").unwrap_or(100),
     };
-    let mut counts = Counts::default();
-    let mut violations = Vec::new();
-    for seed in seeds.clone() {
-        match sim::run(seed, None) {
-            Ok(report) => counts.add(&report.counts),
-            Err(violation) => violations.push(violation.to_string()),
-        }
-    }
+    let (counts, violations) = run_all(seeds.clone());
     assert!(
         violations.is_empty(),
         "{}\nagain, one of them: FOREBAY_SIM_SEED=n cargo test -p forebay-sim",

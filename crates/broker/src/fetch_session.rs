@@ -15,7 +15,7 @@ use platform::clock::Instant;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
 
 /// A session that was not used for so long may be evicted by a new one.
-const EVICTABLE_AFTER: Duration = Duration::from_secs(120);
+const EVICTABLE_AFTER: Duration = Duration::from_mins(2);
 /// The epoch of a fetch that wants a new session.
 const INITIAL_EPOCH: i32 = 0;
 /// The epoch of a fetch that wants no session.

@@ -118,6 +118,10 @@ fn estimate_at<P: Platform>(
     wanted: Wanted,
     isolation: Isolation,
 ) -> Result<Estimate, ErrorCode> {
+    // A partition that was resigned makes no progress: waiting for it would never end.
+    if partition.is_closed() {
+        return Err(ErrorCode::NotLeaderOrFollower);
+    }
     partition.check_epoch(wanted.current_leader_epoch)?;
     let from = wanted.fetch_offset;
     if from < partition.log.log_start_offset() || from > partition.log.log_end_offset() {

@@ -41,7 +41,7 @@ async fn retain_one<P: Platform>(broker: &Broker<P>, partition: &Partition<P>) {
     {
         Ok(0) => {}
         Ok(segments) => {
-            tracing::info!(partition = %partition.name, segments, "retention deleted segments")
+            tracing::info!(partition = %partition.name, segments, "retention deleted segments");
         }
         Err(error) => tracing::warn!(partition = %partition.name, %error, "retention failed"),
     }

@@ -23,6 +23,9 @@ use crate::partition::{Acks, Isolation, Partition};
 /// Bytes read at a time while loading.
 const LOAD_BYTES: usize = 1 << 20;
 
+/// A partition, and the broker that leads it.
+type Led<P> = (Rc<Broker<P>>, Rc<Partition<P>>);
+
 /// Appends to the offsets partitions of one shard.
 pub struct PartitionOffsetsLog<P: Platform>(Weak<Broker<P>>);
 
@@ -31,7 +34,7 @@ impl<P: Platform> PartitionOffsetsLog<P> {
         Self(broker)
     }
 
-    fn partition(&self, index: i32) -> Result<(Rc<Broker<P>>, Rc<Partition<P>>), ErrorCode> {
+    fn partition(&self, index: i32) -> Result<Led<P>, ErrorCode> {
         let broker = self.0.upgrade().ok_or(ErrorCode::NotCoordinator)?;
         let id = broker
             .image()

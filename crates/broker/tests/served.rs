@@ -1,8 +1,12 @@
 //! What clients of a running broker can notice, asked in frames.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 #[path = "harness/cluster.rs"]
 mod harness;
 
+#[path = "served/directories.rs"]
+mod directories;
 #[path = "served/disk_failures.rs"]
 mod disk_failures;
 #[path = "served/every_api.rs"]
@@ -23,6 +27,8 @@ mod questions;
 mod restart;
 #[path = "served/sessions.rs"]
 mod sessions;
+#[path = "served/stopping.rs"]
+mod stopping;
 #[path = "served/topics.rs"]
 mod topics;
 #[path = "served/transactions.rs"]

@@ -31,14 +31,12 @@ pub(crate) async fn handle<P: Platform>(
             ));
         }
     }
-    let starts = at_partitions(broker, items, |_, partition, offset| async move {
-        delete_before(&partition, offset).await
+    let starts = at_partitions(broker, items, |_, partition, offset| {
+        std::future::ready(delete_before(&partition, offset))
     });
     let mut starts = starts.await;
     if starts.iter().any(Result::is_ok) && !broker.checkpoint().await {
-        starts
-            .iter_mut()
-            .for_each(|start| *start = Err(ErrorCode::KafkaStorageError));
+        starts.fill(Err(ErrorCode::KafkaStorageError));
     }
     let mut starts = starts.into_iter();
     let topics = request.topics.into_iter().map(|topic| {
@@ -63,7 +61,7 @@ pub(crate) async fn handle<P: Platform>(
     DeleteRecordsResponse::default().with_topics(topics)
 }
 
-async fn delete_before<P: Platform>(
+fn delete_before<P: Platform>(
     partition: &Partition<P>,
     asked: Offset,
 ) -> Result<Offset, ErrorCode> {

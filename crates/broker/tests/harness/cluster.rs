@@ -10,6 +10,7 @@ pub(crate) mod asks;
 pub(crate) mod batches;
 pub(crate) mod client;
 mod groups;
+pub(crate) mod journal;
 pub(crate) mod setup;
 
 use std::rc::Rc;

@@ -8,6 +8,7 @@ use wire::types::ErrorCode;
 
 use crate::harness::asks::{error, fetch, partitions, records_of};
 use crate::harness::batches::{batch, large};
+use crate::harness::journal::lines_of;
 use crate::harness::{Cluster, Setup, life};
 
 fn on(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
@@ -194,4 +195,19 @@ fn rot_is_told_to_those_who_read_it_and_to_nobody_else() {
         assert_eq!(records_of(sound), [(0, "b".to_owned())]);
         assert_eq!(cluster.try_produce("t", 0, batch(&["c"])).await, Ok(4));
     });
+}
+
+#[test]
+fn the_log_says_once_what_failed_and_where() {
+    let lines = lines_of(|| {
+        on(1, async |cluster| {
+            cluster.create("t", 1).await;
+            cluster.disk().inject(fails(OpKind::Sync, "/t-0/"));
+            for _ in 0..3 {
+                assert_eq!(cluster.try_produce("t", 0, batch(&["b"])).await, STORAGE);
+            }
+        });
+    });
+    let says = |line: &&String| line.contains("t-0") && line.contains("simulated fault");
+    assert_eq!(lines.iter().filter(says).count(), 1, "{lines:#?}");
 }

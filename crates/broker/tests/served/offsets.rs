@@ -1,4 +1,4 @@
-//! Where partitions begin and end: offsets by time and by name, by epoch, raised by DeleteRecords and by retention.
+//! Where partitions begin and end: offsets by time and by name, by epoch, raised by `DeleteRecords` and by retention.
 
 use platform::sim::SimDisk;
 use wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
@@ -16,7 +16,7 @@ fn on(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
     life(&SimDisk::new(1), &Setup::shards(shards), story);
 }
 
-/// The low watermark after a DeleteRecords.
+/// The low watermark after a `DeleteRecords`.
 pub(crate) async fn delete_before(
     cluster: &Cluster,
     topic: &str,
@@ -208,6 +208,6 @@ fn retention_by_time_and_size_deletes_old_segments() {
         );
         assert_eq!(cluster.produce("old", 0, &["a"]).await, 5);
         let start = cluster.offset("big", 0, -2).await;
-        assert_eq!(cluster.all("big", 0).await.len() as i64, 5 - start);
+        assert_eq!(cluster.all("big", 0).await[0].0, start);
     });
 }

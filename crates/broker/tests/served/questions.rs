@@ -38,7 +38,10 @@ pub(crate) struct Question {
     pub(crate) show: fn(i16, Reply) -> String,
 }
 
-fn ask<R: Request<Response: std::fmt::Debug>>(version: i16, request: R) -> Question {
+fn ask<R>(version: i16, request: R) -> Question
+where
+    R: Request<Response: std::fmt::Debug> + 'static,
+{
     Question {
         frame: frame(version, &request),
         show: |version, reply| format!("{:?}", decode::<R>(version, reply)),

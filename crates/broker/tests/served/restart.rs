@@ -102,6 +102,28 @@ fn a_killed_broker_goes_on() {
 }
 
 #[test]
+fn what_acks_one_answered_survives_a_kill() {
+    for seed in 0..5 {
+        let setup = Setup::shards(2);
+        let disk = life(&SimDisk::new(seed), &setup, async |cluster| {
+            cluster.create("t", 2).await;
+            for partition in 0..2 {
+                let answer = cluster
+                    .produce_answer("t", 1, partition, batch(&["a"]))
+                    .await;
+                assert_eq!(outcome(&answer), Ok(0));
+            }
+            cluster.disk().kill(seed)
+        });
+        life(&disk, &setup.next(), async |cluster| {
+            for partition in 0..2 {
+                assert_eq!(cluster.values("t", partition).await, ["a"]);
+            }
+        });
+    }
+}
+
+#[test]
 fn a_broker_that_lost_power_goes_on() {
     for seed in 0..10 {
         let setup = Setup::shards(2);

@@ -1,0 +1,87 @@
+//! Several log directories: where logs are put, found again, and what one directory's failure means to the others.
+
+use std::path::Path;
+
+use platform::sim::{Effect, Fault, OpKind, SimDisk};
+use wire::messages::DescribeLogDirsRequest;
+use wire::types::ErrorCode;
+
+use crate::harness::batches::batch;
+use crate::harness::{Setup, life};
+
+fn two_directories(shards: usize) -> Setup {
+    let mut setup = Setup::shards(shards);
+    setup.options.log_dirs = vec!["/a".into(), "/b".into()];
+    setup
+}
+
+#[test]
+fn partitions_are_spread_and_found_again() {
+    let (disk, setup) = (SimDisk::new(1), two_directories(2));
+    life(&disk, &setup, async |cluster| {
+        cluster.create("t", 6).await;
+        for partition in 0..6 {
+            cluster.produce("t", partition, &["a"]).await;
+        }
+        let request = DescribeLogDirsRequest::default().with_topics(None);
+        let answer = cluster.ask(4, &request).await;
+        let counts = answer
+            .results
+            .iter()
+            .map(|dir| dir.topics[0].partitions.len());
+        assert_eq!(counts.collect::<Vec<_>>(), [3, 3]);
+        cluster.stop().await;
+    });
+    for dir in ["/a", "/b"] {
+        assert!(
+            disk.contents(&Path::new(dir).join(".kafka_cleanshutdown"))
+                .is_ok()
+        );
+    }
+    // In another order they are the same directories.
+    let mut setup = setup.next();
+    setup.options.log_dirs.reverse();
+    life(&disk, &setup, async |cluster| {
+        for partition in 0..6 {
+            assert_eq!(cluster.values("t", partition).await, ["a"]);
+        }
+    });
+}
+
+#[test]
+fn a_failed_directory_leaves_the_other_alone() {
+    let (disk, setup) = (SimDisk::new(1), two_directories(1));
+    life(&disk, &setup, async |cluster| {
+        cluster.create("t", 2).await;
+        let in_b = (0..2).find(|p| {
+            disk.contents(Path::new(&format!("/b/t-{p}/partition.metadata")))
+                .is_ok()
+        });
+        let in_b = in_b.unwrap();
+        for partition in 0..2 {
+            cluster.produce("t", partition, &["a"]).await;
+        }
+        disk.inject(Fault {
+            path_contains: Some("/b/".into()),
+            ..Fault::at_kind(0, OpKind::Sync, Effect::Fail(std::io::ErrorKind::Other))
+        });
+        let refused = cluster.try_produce("t", in_b, batch(&["b"])).await;
+        assert_eq!(refused, Err(ErrorCode::KafkaStorageError));
+        assert_eq!(cluster.produce("t", 1 - in_b, &["b"]).await, 1);
+        assert_eq!(cluster.metrics.offline_partitions.get(), 1);
+        cluster.stop().await;
+    });
+    assert!(disk.contents(Path::new("/a/.kafka_cleanshutdown")).is_ok());
+    assert!(disk.contents(Path::new("/b/.kafka_cleanshutdown")).is_err());
+    life(&disk, &setup.next(), async |cluster| {
+        for partition in 0..2 {
+            assert_eq!(cluster.values("t", partition).await[0], "a");
+            assert!(
+                cluster
+                    .try_produce("t", partition, batch(&["c"]))
+                    .await
+                    .is_ok()
+            );
+        }
+    });
+}

@@ -1,21 +1,19 @@
 //! What the broker writes to its log while something runs: warnings and errors, as text.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::{Sender, channel};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-#[derive(Clone, Default)]
-struct Journal(Arc<Mutex<Vec<String>>>);
+struct Journal(Sender<String>);
 
 /// Runs something and gives the lines it wrote.
 pub(crate) fn lines_of(work: impl FnOnce()) -> Vec<String> {
-    let journal = Journal::default();
-    tracing::subscriber::with_default(journal.clone(), work);
-    let lines = journal.0.lock().unwrap();
-    lines.clone()
+    let (sender, lines) = channel();
+    tracing::subscriber::with_default(Journal(sender), work);
+    lines.try_iter().collect()
 }
 
 struct Line(String);
@@ -42,7 +40,7 @@ impl Subscriber for Journal {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
+        self.0.send(line.0).unwrap();
     }
 
     fn enter(&self, _: &Id) {}

@@ -38,6 +38,10 @@ pub(crate) struct Question {
     pub(crate) show: fn(i16, Reply) -> String,
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "every caller makes one for it"
+)]
 fn ask<R>(version: i16, request: R) -> Question
 where
     R: Request<Response: std::fmt::Debug> + 'static,

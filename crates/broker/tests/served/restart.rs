@@ -244,7 +244,7 @@ fn crash_at(k: u64, shards: usize) -> bool {
     let finished = matches!(started, Ok(Some(())));
     let after = disk.crash(k);
     life(&after, &setup.next().next(), async |cluster| {
-        holds(cluster, &promised).await
+        holds(cluster, &promised).await;
     });
     finished
 }
@@ -281,7 +281,7 @@ fn the_very_first_start_may_be_cut_short() {
 fn a_directory_of_another_cluster_is_refused() {
     let disk = SimDisk::new(1);
     life(&disk, &Setup::shards(1), async |cluster| {
-        cluster.stop().await
+        cluster.stop().await;
     });
     let opened = platform::runtime::run_simulated(async {
         let platform = SimPlatform::on(disk.clone(), Clock::starting_at(NOW_MS), 1);

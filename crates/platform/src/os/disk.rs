@@ -20,7 +20,7 @@ use crate::buf::BufPool;
 use crate::disk::{Disk, Entry, Open, Space};
 
 /// Free read buffers that a shard keeps for reuse, in bytes.
-const READ_BUFFERS_KEPT_BYTES_MAX: usize = 8 << 20;
+const READ_BUFFERS_KEPT_BYTES_MAX: usize = 32 << 20;
 
 /// The real disk of a shard; clones share it.
 #[derive(Clone)]

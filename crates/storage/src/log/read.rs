@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use platform::Platform;
-use platform::disk::DiskFile;
+use platform::disk::{BLOCK_BYTES, DiskFile};
 use wire::batch::{self, BatchHeader};
 use wire::types::Offset;
 
@@ -374,7 +374,7 @@ impl<P: Platform> Log<P> {
         } else {
             0
         };
-        let len = wanted.bytes_max.max(WALK_BYTES).max(ahead).min(room);
+        let len = buffer_len(wanted.bytes_max.max(WALK_BYTES).max(ahead), position).min(room);
         let path = segment.path(Role::Log);
         let bytes = file
             .read_at(position, len)
@@ -514,6 +514,16 @@ pub(super) async fn walk_to<P: Platform>(
         }
     }
     Ok(None)
+}
+
+/// `len`, or a little less when a whole number of blocks around it then fits a buffer of a power of two.
+fn buffer_len(len: usize, position: u64) -> usize {
+    let within_block = usize::try_from(position % BLOCK_BYTES as u64).unwrap_or(0);
+    if len.is_power_of_two() && len > BLOCK_BYTES {
+        len - within_block
+    } else {
+        len
+    }
 }
 
 /// Size of the batch that `bytes` begin with.

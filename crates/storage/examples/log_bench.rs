@@ -3,16 +3,18 @@
 //!
 //! Pipelining is that of a broker: appends go on until `in_flight_bytes` wait for durability.
 
+#![allow(clippy::disallowed_methods, reason = "a tool on the real disk")]
 #![allow(clippy::print_stdout, reason = "a tool prints")]
 #![allow(clippy::unwrap_used, reason = "a tool may stop at the first error")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
+use platform::clock::Instant;
 use platform::os::{EngineChoice, System};
 use platform::sync::Notify;
 use storage::{Durability, Log, LogOptions, Metrics, Observer, OpenAs, Stamp, Store, StoreOptions};
@@ -46,7 +48,7 @@ fn main() {
 async fn run(dir: PathBuf) {
     let batch_bytes: usize = argument(2, 240_000);
     let log_count: usize = argument(3, 4);
-    let gigabytes: f64 = argument(4, 8.0);
+    let gigabytes: u64 = argument(4, 8);
     let in_flight_max: usize = argument(5, 64 << 20);
     let durability = match argument(6, String::from("synced")).as_str() {
         "replicated" => Durability::Replicated,
@@ -77,7 +79,7 @@ async fn run(dir: PathBuf) {
     // Let the reserve of touched memory fill.
     store_clock(&store).sleep(Duration::from_millis(500)).await;
     let batch = batch_of(batch_bytes);
-    let total = (gigabytes * 1e9) as u64;
+    let total = gigabytes * 1_000_000_000;
     let report = |what: &str, bytes: u64, started: Instant, cpu: f64| {
         let (seconds, gb) = (started.elapsed().as_secs_f64(), bytes as f64 / 1e9);
         let cpu = (cpu_seconds() - cpu) / gb;

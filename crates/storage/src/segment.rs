@@ -88,6 +88,8 @@ pub(crate) struct Segment<P: Platform> {
     pub(crate) tail: RefCell<Tail>,
     /// Its indexes. `None` only when sealed.
     pub(crate) loaded: RefCell<Option<Loaded>>,
+    /// Its indexes were built anew from the batches because a position in them was wrong.
+    pub(crate) reindexed: Cell<bool>,
     /// Its data file. `None` for a sealed one that is not read, and for a new one that has no name yet.
     file: RefCell<Option<File<P>>>,
 }
@@ -127,6 +129,7 @@ impl<P: Platform> Segment<P> {
             largest: Cell::new(largest),
             tail: RefCell::new(Tail::absent(size)),
             loaded: RefCell::new(loaded),
+            reindexed: Cell::new(false),
             file: RefCell::new(None),
         }
     }

@@ -206,7 +206,7 @@ fn after_a_loss_of_power_at_any_operation_what_was_acknowledged_is_there() {
     let operations = operations_of_a_life();
     assert!(operations > 200, "{operations}");
     for k in 0..operations {
-        for seed in 0..3 {
+        for seed in 0..2 {
             simulate(async {
                 let (world, known) = fresh();
                 world.disk().inject(Fault::at(k, Effect::PowerOff));
@@ -290,5 +290,29 @@ fn a_full_disk_at_any_operation_loses_nothing_and_passes() {
             let next = world.successor_with(world.disk().crash(k), crash_store());
             check(&next, &known).await;
         });
+    }
+}
+
+#[test]
+fn a_second_loss_of_power_during_recovery_does_no_harm() {
+    let operations = operations_of_a_life();
+    for k in (3..operations).step_by(17) {
+        for j in 0..12 {
+            simulate(async {
+                let (world, known) = fresh();
+                world.disk().inject(Fault::at(k, Effect::PowerOff));
+                let _ = live(&world, &known).await;
+                let book = known.borrow().clone();
+                let between = world.successor_with(world.disk().crash(k), crash_store());
+                between.disk().inject(Fault::at(j, Effect::PowerOff));
+                let (clean, point) = (book.clean, book.recovery_point);
+                let opened = between
+                    .try_open(crash_options(), clean, point, book.log_start)
+                    .await;
+                drop(opened);
+                let next = between.successor_with(between.disk().crash(k + j), crash_store());
+                check(&next, &book).await;
+            });
+        }
     }
 }

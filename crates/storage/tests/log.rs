@@ -1,6 +1,10 @@
 //! What a user of a log can notice: appends, reads, rolls, restarts, retention, truncation, a full or failing disk.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(
+    clippy::case_sensitive_file_extension_comparisons,
+    reason = "the names are our own"
+)]
 
 mod world;
 

@@ -13,7 +13,7 @@ use super::Log;
 use super::txn_index::AbortedTxn;
 use crate::error::{Error, Result};
 use crate::segment::naming::Role;
-use crate::segment::scan::{MAGIC, Scan};
+use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
 use crate::segment::{Largest, Segment};
 
 /// Bytes of one read of a walk over headers.
@@ -196,7 +196,7 @@ impl<P: Platform> Log<P> {
                         scan.skip(&header);
                     }
                     _ => {
-                        let reason = "no batch begins here";
+                        let reason = NO_BATCH;
                         return Err(Error::Corrupt {
                             path,
                             position: at,

@@ -5,120 +5,37 @@
 //! Invariants: bytes from a disk are served only after their headers and CRCs were found right; bytes from memory were
 //! checked when they came in. A segment that is deleted meanwhile stays readable for those who found it before.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use platform::Platform;
 use platform::disk::{BLOCK_BYTES, DiskFile};
-use wire::batch::{self, BatchHeader};
 use wire::types::Offset;
+
+mod checked;
+mod cursor;
+mod resident;
+
+use checked::{first_size, take_checked};
+pub(super) use cursor::Readers;
+use cursor::{Ahead, Cursor};
+use resident::{Resident, Wanted};
 
 use super::Log;
 use crate::error::{Error, Result};
 use crate::segment::load;
 use crate::segment::naming::Role;
-use crate::segment::scan::{MAGIC, Scan};
+use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
 use crate::segment::{File, Segment};
 
-/// Readers whose position is remembered, for each log.
-const CURSORS_MAX: usize = 8;
 /// Bytes of one read of a walk over headers.
 const WALK_BYTES: usize = 16 << 10;
-
-/// Where sequential readers will come back.
-#[derive(Default)]
-pub(super) struct Readers {
-    /// The most recent last.
-    cursors: RefCell<VecDeque<Cursor>>,
-    /// Grows when positions lose their meaning.
-    generation: Cell<u64>,
-}
-
-struct Cursor {
-    /// The offset after what was read.
-    next: Offset,
-    /// Base offset of the segment.
-    base: Offset,
-    /// Position in it.
-    position: u64,
-    ahead: Ahead,
-}
-
-/// Bytes that follow a cursor, not checked yet; counted as long as they are kept.
-#[derive(Default)]
-struct Ahead {
-    bytes: Bytes,
-    counted: Option<Rc<Cell<usize>>>,
-}
-
-impl Ahead {
-    fn new(bytes: Bytes, counter: &Rc<Cell<usize>>) -> Self {
-        counter.set(counter.get() + bytes.len());
-        Self {
-            bytes,
-            counted: Some(Rc::clone(counter)),
-        }
-    }
-}
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        if let Some(counter) = &self.counted {
-            counter.set(counter.get().saturating_sub(self.bytes.len()));
-        }
-    }
-}
-
-impl Readers {
-    pub(super) fn forget(&self) {
-        self.cursors.borrow_mut().clear();
-        self.generation.set(self.generation.get() + 1);
-    }
-
-    fn take(&self, next: Offset, base: Offset) -> Option<Cursor> {
-        let mut cursors = self.cursors.borrow_mut();
-        let at = cursors
-            .iter()
-            .position(|cursor| cursor.next == next && cursor.base == base)?;
-        cursors.remove(at)
-    }
-
-    fn put(&self, cursor: Cursor) {
-        let mut cursors = self.cursors.borrow_mut();
-        if cursors.len() >= CURSORS_MAX {
-            cursors.pop_front();
-        }
-        cursors.push_back(cursor);
-    }
-}
-
-/// What is wanted.
-#[derive(Clone, Copy)]
-struct Wanted {
-    from: Offset,
-    below: Offset,
-    bytes_max: usize,
-    at_least_one: bool,
-}
 
 /// What was found in a file.
 enum Found {
     Batches(Bytes),
     /// Nothing up to this position, the end of what was written.
     EndOfFile(u64),
-}
-
-/// What was found in memory.
-enum Resident {
-    Slices(Vec<Bytes>),
-    /// Nothing that is wanted.
-    Nothing,
-    /// Nothing before the end of the segment.
-    Beyond,
-    /// It is not in memory any more, so it is in the file now.
-    Gone,
 }
 
 /// How a read is answered.
@@ -175,9 +92,13 @@ impl<P: Platform> Log<P> {
                     cursor,
                 } => {
                     metrics.cache_misses.inc();
+                    let looked_up = cursor.is_none();
                     let read = self.read_file(wanted, &segment, position, cursor).await;
-                    if let Err(Error::Corrupt { .. }) = &read {
+                    if let Err(Error::Corrupt { reason, .. }) = &read {
                         metrics.corruptions.inc();
+                        if looked_up && *reason == NO_BATCH && self.reindex(&segment).await {
+                            continue;
+                        }
                     }
                     match read.map_err(|error| self.unless_gone(from, error))? {
                         Found::Batches(bytes) if bytes.is_empty() => return Ok(Vec::new()),
@@ -307,6 +228,33 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
+    /// Builds the indexes of a sealed segment anew, once, because they may be what is wrong; says whether it has.
+    async fn reindex(&self, segment: &Rc<Segment<P>>) -> bool {
+        if !segment.sealed.get() || segment.reindexed.replace(true) {
+            return false;
+        }
+        let disk = self.store.disk();
+        let Ok(file) = segment.file(disk).await else {
+            return false;
+        };
+        let rebuilt = load::rebuild(disk, segment, &file, self.index_options()).await;
+        let path = segment.path(Role::OffsetIndex);
+        match rebuilt {
+            Ok(loaded) => {
+                tracing::warn!(file = %path.display(), "an index pointed between batches and was built anew");
+                *segment.loaded.borrow_mut() = Some(loaded);
+                let saved = load::Saved::of(segment);
+                if let Some(saved) = saved
+                    && let Err(error) = load::save(disk, segment, &saved).await
+                {
+                    tracing::warn!(file = %path.display(), %error, "the new index is kept in memory only");
+                }
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
     async fn read_file(
         &self,
         wanted: Wanted,
@@ -403,88 +351,6 @@ impl<P: Platform> Log<P> {
     }
 }
 
-impl<P: Platform> Segment<P> {
-    /// Position at or before the batch that holds `offset`; `None` when the indexes have to be loaded first.
-    pub(crate) fn floor(&self, offset: Offset) -> Option<u64> {
-        if offset <= self.base {
-            return Some(0);
-        }
-        let loaded = self.loaded.borrow();
-        let loaded = loaded.as_ref()?;
-        Some(u64::from(loaded.indexes.offsets.lookup(offset).position))
-    }
-
-    /// A guess at the position of `offset`, exact where the batches are resident.
-    fn estimate(&self, offset: Offset) -> u64 {
-        if offset <= self.base {
-            return 0;
-        }
-        if offset >= self.next.get() {
-            return self.size.get();
-        }
-        let Some(floor) = self.floor(offset) else {
-            let span = i128::from(self.next.get().since(self.base)).max(1);
-            let part = i128::from(self.size.get()) * i128::from(offset.since(self.base)) / span;
-            return u64::try_from(part).unwrap_or(0);
-        };
-        let mut position = floor;
-        while let Some(header) = self.resident_header(position) {
-            if header.next_offset() > offset {
-                break;
-            }
-            position += header.size_bytes as u64;
-        }
-        position
-    }
-
-    /// The wanted batches, all of which are resident from `position`, the start of one, on.
-    fn slice_resident(&self, mut position: u64, wanted: Wanted) -> Resident {
-        let first = loop {
-            match self.resident_header(position) {
-                Some(header) if header.next_offset() > wanted.from => break header,
-                Some(header) => position += header.size_bytes as u64,
-                None if position >= self.size.get() => return Resident::Beyond,
-                None => return Resident::Gone,
-            }
-        };
-        let first_end = position + first.size_bytes as u64;
-        let limit = position + wanted.bytes_max as u64;
-        if first.next_offset() > wanted.below || (first_end > limit && !wanted.at_least_one) {
-            return Resident::Nothing;
-        }
-        let all = wanted.below >= self.next.get() && self.size.get() <= limit;
-        let end = if all {
-            self.size.get()
-        } else if first_end >= limit {
-            first_end
-        } else {
-            self.boundary(first_end, limit, wanted.below)
-        };
-        let slices = self.tail.borrow().slices(position..end);
-        slices.map_or(Resident::Gone, Resident::Slices)
-    }
-
-    /// End of the last batch that ends at or before `limit` and below the offset, walking from `end`, the end of one.
-    fn boundary(&self, mut end: u64, limit: u64, below: Offset) -> u64 {
-        if let Some(loaded) = self.loaded.borrow().as_ref() {
-            let offsets = &loaded.indexes.offsets;
-            let by_offset = u64::from(offsets.lookup(below).position);
-            let by_bytes = u32::try_from(limit).map_or(by_offset, |limit| {
-                u64::from(offsets.last_at_or_before(limit).position)
-            });
-            end = end.max(by_offset.min(by_bytes));
-        }
-        while let Some(header) = self.resident_header(end) {
-            let next_end = end + header.size_bytes as u64;
-            if next_end > limit || header.next_offset() > below {
-                break;
-            }
-            end = next_end;
-        }
-        end
-    }
-}
-
 /// The position of the batch that holds `offset`, walking from `position`; `None` when there is none before `end`.
 pub(super) async fn walk_to<P: Platform>(
     segment: &Segment<P>,
@@ -508,7 +374,7 @@ pub(super) async fn walk_to<P: Platform>(
                 return Err(Error::Corrupt {
                     path,
                     position,
-                    reason: "no batch begins here",
+                    reason: NO_BATCH,
                 });
             }
         }
@@ -523,69 +389,5 @@ fn buffer_len(len: usize, position: u64) -> usize {
         len - within_block
     } else {
         len
-    }
-}
-
-/// Size of the batch that `bytes` begin with.
-fn first_size(bytes: &[u8]) -> Option<usize> {
-    BatchHeader::parse(bytes).map(|header| header.size_bytes)
-}
-
-/// How many of `bytes` are whole, undamaged batches that are wanted, and the offset after them; `None` when the first
-/// batch is not wanted. Damage in the first batch is an error, damage in a later one ends what is taken.
-fn take_checked<P: Platform>(
-    bytes: &Bytes,
-    wanted: Wanted,
-    position: u64,
-    segment: &Segment<P>,
-) -> Result<Option<(usize, Offset)>> {
-    let mut len = 0;
-    let mut next = wanted.from;
-    loop {
-        let rest = bytes.get(len..).unwrap_or_default();
-        let damage = match BatchHeader::parse(rest) {
-            None if len > 0 => None,
-            None => Some("no batch begins here"),
-            Some(header) if len > 0 && header.next_offset() > wanted.below => None,
-            Some(header) => {
-                let end = len.saturating_add(header.size_bytes);
-                let too_much = end > wanted.bytes_max && !(len == 0 && wanted.at_least_one);
-                match rest.get(..header.size_bytes) {
-                    None if len > 0 || too_much => None,
-                    None => Some("a batch is longer than the rest of the segment"),
-                    Some(_) if too_much => None,
-                    Some(batch) => match damage_of(&header, batch, next) {
-                        None if header.next_offset() > wanted.below => None,
-                        None => {
-                            len = end;
-                            next = header.next_offset();
-                            continue;
-                        }
-                        damage => damage,
-                    },
-                }
-            }
-        };
-        return match damage {
-            Some(reason) if len == 0 => Err(Error::Corrupt {
-                path: segment.path(Role::Log),
-                position,
-                reason,
-            }),
-            _ => Ok((len > 0).then_some((len, next))),
-        };
-    }
-}
-
-/// What is wrong with a whole batch in which `from` or something after it is expected.
-fn damage_of(header: &BatchHeader, batch: &[u8], from: Offset) -> Option<&'static str> {
-    if header.magic != MAGIC {
-        Some("unknown format version")
-    } else if header.last_offset_delta < 0 || header.next_offset() <= from {
-        Some("another offset was expected")
-    } else if batch::crc_of(batch) != header.crc {
-        Some("the CRC is wrong")
-    } else {
-        None
     }
 }

@@ -7,7 +7,7 @@ use platform::disk::Disk;
 use wire::types::{LeaderEpoch, Offset};
 
 use super::naming::Role;
-use super::scan::{Expected, Scan};
+use super::scan::{Expected, NO_BATCH, Scan};
 use super::{File, Loaded, Segment};
 use crate::error::{Error, Result};
 use crate::log::indexes::{IndexOptions, Indexes};
@@ -90,11 +90,11 @@ pub(crate) async fn rebuild<P: Platform>(
         let position = scan.position();
         let header = scan.header().await.map_err(Error::io("read", &path))?;
         let reason = match &header {
-            None => Some("no batch begins here"),
+            None => Some(NO_BATCH),
             Some(header) => expected.refuses(header),
         };
         let (Some(header), None) = (header, reason) else {
-            let reason = reason.unwrap_or("no batch begins here");
+            let reason = reason.unwrap_or(NO_BATCH);
             return Err(Error::Corrupt {
                 path,
                 position,

@@ -13,6 +13,9 @@ use wire::types::{LeaderEpoch, Offset};
 /// The format version of every batch in our files.
 pub(crate) const MAGIC: i8 = 2;
 
+/// Why bytes are no batch at all; the position may be wrong rather than the bytes.
+pub(crate) const NO_BATCH: &str = "no batch begins here";
+
 /// What the next batch must be to belong to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Expected {

@@ -233,6 +233,30 @@ fn missing_and_damaged_indexes_are_built_anew() {
 }
 
 #[test]
+fn an_index_that_points_between_batches_is_built_anew_when_it_is_met() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        for _ in 0..60 {
+            produce(&log, 1, 3000).await;
+        }
+        log.close().await.unwrap();
+        let disk = world.disk().kill(1);
+        let index = path("00000000000000000000.index");
+        let mut bytes = disk.contents(&index).unwrap();
+        for entry in bytes.chunks_mut(8) {
+            entry[7] ^= 1;
+        }
+        disk.put(&index, &bytes).unwrap();
+        let next = world.successor(disk);
+        let log = next.try_open(options(), true, 60, 0).await.unwrap();
+        for offset in (0..60).rev() {
+            assert_holds(&log, offset, offset + 1).await;
+        }
+    });
+}
+
+#[test]
 fn foreign_files_stay_and_leftovers_go() {
     simulate(async {
         let world = World::new();

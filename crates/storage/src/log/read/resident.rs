@@ -1,0 +1,109 @@
+//! Finding batches by offset in a segment, and taking them from memory when they are there.
+
+use bytes::Bytes;
+use platform::Platform;
+use wire::types::Offset;
+
+use crate::segment::Segment;
+
+/// What is wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) from: Offset,
+    pub(super) below: Offset,
+    pub(super) bytes_max: usize,
+    pub(super) at_least_one: bool,
+}
+
+/// What was found in memory.
+pub(super) enum Resident {
+    Slices(Vec<Bytes>),
+    /// Nothing that is wanted.
+    Nothing,
+    /// Nothing before the end of the segment.
+    Beyond,
+    /// It is not in memory any more, so it is in the file now.
+    Gone,
+}
+
+impl<P: Platform> Segment<P> {
+    /// Position at or before the batch that holds `offset`; `None` when the indexes have to be loaded first.
+    pub(crate) fn floor(&self, offset: Offset) -> Option<u64> {
+        if offset <= self.base {
+            return Some(0);
+        }
+        let loaded = self.loaded.borrow();
+        let loaded = loaded.as_ref()?;
+        Some(u64::from(loaded.indexes.offsets.lookup(offset).position))
+    }
+
+    /// A guess at the position of `offset`, exact where the batches are resident.
+    pub(super) fn estimate(&self, offset: Offset) -> u64 {
+        if offset <= self.base {
+            return 0;
+        }
+        if offset >= self.next.get() {
+            return self.size.get();
+        }
+        let Some(floor) = self.floor(offset) else {
+            let span = i128::from(self.next.get().since(self.base)).max(1);
+            let part = i128::from(self.size.get()) * i128::from(offset.since(self.base)) / span;
+            return u64::try_from(part).unwrap_or(0);
+        };
+        let mut position = floor;
+        while let Some(header) = self.resident_header(position) {
+            if header.next_offset() > offset {
+                break;
+            }
+            position += header.size_bytes as u64;
+        }
+        position
+    }
+
+    /// The wanted batches, all of which are resident from `position`, the start of one, on.
+    pub(super) fn slice_resident(&self, mut position: u64, wanted: Wanted) -> Resident {
+        let first = loop {
+            match self.resident_header(position) {
+                Some(header) if header.next_offset() > wanted.from => break header,
+                Some(header) => position += header.size_bytes as u64,
+                None if position >= self.size.get() => return Resident::Beyond,
+                None => return Resident::Gone,
+            }
+        };
+        let first_end = position + first.size_bytes as u64;
+        let limit = position + wanted.bytes_max as u64;
+        if first.next_offset() > wanted.below || (first_end > limit && !wanted.at_least_one) {
+            return Resident::Nothing;
+        }
+        let all = wanted.below >= self.next.get() && self.size.get() <= limit;
+        let end = if all {
+            self.size.get()
+        } else if first_end >= limit {
+            first_end
+        } else {
+            self.boundary(first_end, limit, wanted.below)
+        };
+        let slices = self.tail.borrow().slices(position..end);
+        slices.map_or(Resident::Gone, Resident::Slices)
+    }
+
+    /// End of the last batch that ends at or before `limit` and below the offset, walking from `end`, the end of one.
+    fn boundary(&self, mut end: u64, limit: u64, below: Offset) -> u64 {
+        if let Some(loaded) = self.loaded.borrow().as_ref() {
+            let offsets = &loaded.indexes.offsets;
+            let by_offset = u64::from(offsets.lookup(below).position);
+            let by_bytes = u32::try_from(limit).map_or(by_offset, |limit| {
+                u64::from(offsets.last_at_or_before(limit).position)
+            });
+            end = end.max(by_offset.min(by_bytes));
+        }
+        while let Some(header) = self.resident_header(end) {
+            let next_end = end + header.size_bytes as u64;
+            if next_end > limit || header.next_offset() > below {
+                break;
+            }
+            end = next_end;
+        }
+        end
+    }
+}

@@ -27,3 +27,7 @@ powercut *arguments:
 # Licences, sources, advisories.
 deny:
     cargo deny check
+
+# Every fuzz target for some seconds; needs nightly and cargo-fuzz.
+fuzz seconds="60":
+    fuzz/run {{seconds}}

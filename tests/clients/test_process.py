@@ -13,7 +13,7 @@ from crash.scratch_disk import ScratchDisk
 from peers.broker import Forebay, forebay_binary
 from peers.process import free_port, wait_until
 from peers.rawbatch import batch, produce, simple_record
-from peers.rawwire import Connection, brokers
+from peers.rawwire import METADATA, Closed, Connection, brokers
 
 KAFKA_STORAGE_ERROR = 56
 
@@ -116,6 +116,23 @@ def test_clean_stop_and_start(own):
     client.close()
 
 
+def test_several_data_directories(own, tmp_path):
+    """Partitions are spread over them, and found again."""
+    first, second = tmp_path / "one", tmp_path / "two"
+    broker = own(log_dirs=f"{first},{second}")
+    client = Client("librdkafka", broker.address)
+    client.create_topic(topic="spread", partitions=6, configs={})
+    records = [record(i % 6, f"{i}", 100) for i in range(60)]
+    client.produce(topic="spread", records=records)
+    for directory in (first, second):
+        assert len(list(directory.glob("spread-*"))) == 3
+    assert broker.stop() == 0
+    broker.start()
+    assert [client.watermarks(topic="spread", partition=p) for p in range(6)] == [[0, 10]] * 6
+    client.close()
+    broker.stop()
+
+
 def test_foreign_files_are_named_and_left_alone(own):
     broker = own()
     small_round_trip(broker.address).close()
@@ -160,9 +177,20 @@ def test_idle_connections_are_closed(own):
     assert brokers(broker.port) == 1
 
 
+def accepted(broker):
+    """A connection that is served, or None."""
+    connection = Connection(broker.port)
+    try:
+        connection.request(METADATA, 1, bytes(4))
+        return connection
+    except Closed:
+        return None
+
+
 def test_more_connections_than_allowed(own):
     broker = own(max_connections=5)
-    kept = [Connection(broker.port) for _ in range(5)]
+    # One that was refused means that the broker has not yet noticed the end of an earlier one.
+    kept = [wait_until(lambda: accepted(broker), "a free place") for _ in range(5)]
     with Connection(broker.port) as sixth:
         sixth.expect_closed()
     for connection in kept:

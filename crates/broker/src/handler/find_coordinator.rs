@@ -96,6 +96,7 @@ fn message(error: ErrorCode) -> StrBytes {
 mod tests {
     use super::*;
 
+    #[allow(clippy::unnecessary_wraps, reason = "what `handle` asks with can fail")]
     fn here(_: &str) -> Result<Node, ErrorCode> {
         let host = "h".to_owned();
         Ok(Node {

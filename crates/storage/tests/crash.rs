@@ -133,6 +133,22 @@ async fn live(world: &World, known: &Known) -> Result<()> {
     Ok(())
 }
 
+/// The same up to the `k`-th disk operation, where nobody goes on with it.
+async fn live_until(world: &World, known: &Known, k: u64) {
+    let mut life = Box::pin(live(world, known));
+    std::future::poll_fn(|context| {
+        // Other tasks take their turns between two looks at the count.
+        context.waker().wake_by_ref();
+        let over = life.as_mut().poll(context).is_ready();
+        if over || world.disk().operations() >= k {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
 fn checkpoint_closed(log: &SimLog, known: &Known) {
     let mut known = known.borrow_mut();
     known.recovery_point = log.log_end_offset().0;
@@ -226,19 +242,8 @@ fn after_a_kill_at_any_operation_what_was_acknowledged_is_there() {
     for k in 0..operations {
         simulate(async {
             let (world, known) = fresh();
-            let (mut theirs, book) = (Box::pin(live(&world, &known)), Rc::clone(&known));
-            std::future::poll_fn(|context| {
-                // Other tasks take their turns between two looks at the count.
-                context.waker().wake_by_ref();
-                let over = theirs.as_mut().poll(context).is_ready();
-                if over || world.disk().operations() >= k {
-                    Poll::Ready(())
-                } else {
-                    Poll::Pending
-                }
-            })
-            .await;
-            let known = book.borrow().clone();
+            live_until(&world, &known, k).await;
+            let known = known.borrow().clone();
             let next = world.successor_with(world.disk().kill(k), crash_store());
             check(&next, &known).await;
         });
@@ -314,5 +319,28 @@ fn a_second_loss_of_power_during_recovery_does_no_harm() {
                 check(&next, &book).await;
             });
         }
+    }
+}
+
+#[test]
+fn what_is_durable_after_a_kill_survives_a_loss_of_power_right_after_it() {
+    let operations = operations_of_a_life();
+    for k in (0..operations).step_by(3) {
+        simulate(async {
+            let (world, known) = fresh();
+            live_until(&world, &known, k).await;
+            let book = known.borrow().clone();
+            let between = world.successor_with(world.disk().kill(k), crash_store());
+            let (clean, point) = (book.clean, book.recovery_point);
+            let opened = between
+                .try_open(crash_options(), clean, point, book.log_start)
+                .await;
+            let durable = opened.unwrap().durable_offset();
+            let next = between.successor_with(between.disk().crash(k), crash_store());
+            let opened = next
+                .try_open(crash_options(), false, point, book.log_start)
+                .await;
+            assert!(opened.unwrap().log_end_offset() >= durable);
+        });
     }
 }

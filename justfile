@@ -24,6 +24,14 @@ kill9 *arguments:
 powercut *arguments:
     ./test powercut {{arguments}}
 
+# One simulated world again.
+sim seed:
+    FOREBAY_SIM_SEED={{seed}} cargo test -p forebay-sim --test seeds -- --nocapture
+
+# Every fuzz target for some seconds each (fuzz/README.md).
+fuzz seconds="60" *targets:
+    fuzz/run {{seconds}} {{targets}}
+
 # Licences, sources, advisories.
 deny:
     cargo deny check

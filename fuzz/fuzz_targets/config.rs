@@ -7,14 +7,17 @@ use libfuzzer_sys::fuzz_target;
 use server::config::{Raw, Settings};
 use server::machine::Machine;
 
-fuzz_target!(|text: &str| {
+fuzz_target!(|bytes: &[u8]| {
     let machine = Machine {
         host_name: "localhost".to_owned(),
         cores: 2,
         memory_bytes: 1 << 34,
     };
     let mut raw = Raw::default();
-    if raw.add_text(Path::new("server.properties"), text).is_err() {
+    if raw
+        .add_bytes(Path::new("server.properties"), bytes)
+        .is_err()
+    {
         return;
     }
     match Settings::resolve(&raw, &machine) {

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -23,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from peers import kafka  # noqa: E402
 from peers.broker import Forebay  # noqa: E402
+from peers.process import answers, wait_until  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -79,6 +81,35 @@ def measured(broker, work, topic, record_bytes, total_bytes):
     return {"GB/s": rate / 1e9, "broker CPU-s/GB": cpu, **more}
 
 
+def started(broker):
+    """Seconds from the process's start to its first answer; its directory is formatted before."""
+    broker.prepare()
+    begun = time.monotonic()
+    broker.spawn()
+    wait_until(lambda: answers(broker.port) and broker.serves(), "the first answer", every=0.002)
+    return time.monotonic() - begun
+
+
+def latency(ours, theirs, rounds):
+    """100 MB/s of 1 KB records for ten seconds, paced by the producer: p99 from its own report."""
+    found = {ours: [], theirs: []}
+    for broker in (ours, theirs):
+        kafka.run("topics", "--bootstrap-server", broker.address, "--create", "--topic", "paced", "--partitions", 4)
+    for index in range(rounds + 1):
+        for broker in (ours, theirs) if index % 2 == 0 else (theirs, ours):
+            output = kafka.run(
+                "producer-perf", "--topic", "paced", "--num-records", 1_000_000, "--record-size", 1000,
+                "--throughput", 100_000, "--producer-props", f"bootstrap.servers={broker.address}", "acks=all",
+                "batch.size=65536", "linger.ms=1", heap="-Xmx1g -Xms1g", short_lived=False, seconds=600)
+            last = output.strip().splitlines()[-1]
+            rate = float(re.search(r"\(([\d.]+) MB/sec\)", last).group(1))
+            p50, p99 = (float(re.search(rf"([\d.]+) ms {name}", last).group(1)) for name in ("50th", "99th"))
+            # The first round warms both up.
+            if index > 0:
+                found[broker].append({"MB/s reached": rate, "p50 ms": p50, "p99 ms": p99})
+    row("1 KB at 100 MB/s, acks=all", found[ours], found[theirs])
+
+
 def row(name, ours, theirs):
     for key in ours[0]:
         a, b = [r[key] for r in ours], [r[key] for r in theirs]
@@ -101,18 +132,16 @@ def main():
     parser.add_argument("--dir", default=None, help="where both put their data (default: a temporary directory)")
     parser.add_argument("--set", action="append", default=[], help="property of ours, key=value")
     options = parser.parse_args()
+    # Ended from outside, it still removes what it wrote.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     home = Path(tempfile.mkdtemp(prefix="figures-", dir=options.dir))
-    retention = {"log.retention.bytes": 4 << 30, "log.retention.check.interval.ms": 5000, "log.segment.bytes": 1 << 29}
+    retention = {"log.retention.bytes": 2 << 30, "log.retention.check.interval.ms": 5000, "log.segment.bytes": 1 << 29}
     ours_more = dict(pair.split("=", 1) for pair in options.set)
     ours = Forebay(home=home / "ours", properties={**retention, **ours_more})
     theirs = kafka.Kafka(home=home / "theirs", properties={**retention, "log.segment.delete.delay.ms": 1000})
     produce = produce_java if options.load == "java" else produce_librdkafka
     try:
-        starts = []
-        for broker in (ours, theirs):
-            begun = time.monotonic()
-            broker.start()
-            starts.append(time.monotonic() - begun)
+        starts = [started(broker) for broker in (ours, theirs)]
         print("| what | unit | Forebay | Apache Kafka | ratio |\n|---|---|---|---|---|")
         print(f"| start to first answer | s | {starts[0]:.3f} | {starts[1]:.3f} | {starts[0] / starts[1]:.3g} |")
         rss = [resident_mib(broker.process.pid) for broker in (ours, theirs)]
@@ -136,6 +165,8 @@ def main():
                     consumed[broker].append(measured(broker, consume_java, topic, record, total // 2))
             row(f"produce {label}, acks=all", produced[ours], produced[theirs])
             row(f"consume {label}", consumed[ours], consumed[theirs])
+        if not options.only or options.only in "latency":
+            latency(ours, theirs, options.rounds)
         rss = [resident_mib(broker.process.pid) for broker in (ours, theirs)]
         print(f"| memory after the load | MiB | {rss[0]:.0f} | {rss[1]:.0f} | {rss[0] / rss[1]:.3g} |")
     finally:

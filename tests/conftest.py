@@ -136,12 +136,3 @@ def topic(clients, name):
 def pytest_generate_tests(metafunc):
     if "client" in metafunc.fixturenames:
         metafunc.parametrize("client", CLIENTS)
-
-
-def pytest_collection_modifyitems(items):
-    """kafka-python 3.0 members that poll for 100 ms at a time now and then never get their partitions when the machine
-    is overloaded; whose fault that is, is not known yet. Their group tests are tried again, and say so."""
-    for item in items:
-        parameters = getattr(item, "callspec", None)
-        if "test_groups" in item.nodeid and parameters and parameters.params.get("client") == "kafkapython":
-            item.add_marker(pytest.mark.flaky(reruns=2))

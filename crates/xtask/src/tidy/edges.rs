@@ -16,7 +16,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("keyed", &["storage", "wire", "platform"]),
     (
         "server",
-        &["wire", "platform", "storage", "broker", "keyed", "host"],
+        &[
+            "wire", "platform", "storage", "broker", "keyed", "host", "bench",
+        ],
     ),
     ("host", &[]),
     ("bench", &["wire", "host", "platform"]),

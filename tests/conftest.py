@@ -6,6 +6,7 @@
 """
 
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,11 @@ from peers.kafka import Kafka  # noqa: E402
 from peers.process import wait_until  # noqa: E402
 
 TARGETS = {"forebay": Forebay, "kafka": Kafka}
+
+
+def pytest_configure():
+    """Asked to end, a run ends as by Ctrl-C: what it mounted is unmounted, what it started is stopped."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

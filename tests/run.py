@@ -21,6 +21,7 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -37,6 +38,12 @@ NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "
 sys.path.insert(0, str(TESTS))
 
 from peers import kafka  # noqa: E402
+from peers.process import PR_SET_PDEATHSIG, libc  # noqa: E402
+
+
+def end_with_parent():
+    """For `preexec_fn`: the step is asked to end when this process ends, however it ends."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Failed(Exception):
@@ -51,6 +58,8 @@ class Run:
         self.passed = self.failed = 0
         self.lock = threading.Lock()
         self.begun = time.monotonic()
+        self.children = set()
+        self.ending = False
         LOGS.mkdir(parents=True, exist_ok=True)
 
     def say(self, text):
@@ -62,11 +71,12 @@ class Run:
         begun, log = time.monotonic(), LOGS / f"{name.replace(' ', '-')}.log"
         with open(log, "w") as out:
             try:
-                done = subprocess.run(
+                done = self.wait(subprocess.Popen(
                     list(map(str, command)), cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                    env={**os.environ, **(env or {})}, check=False).returncode
+                    env={**os.environ, **(env or {})}, preexec_fn=end_with_parent))
             except FileNotFoundError as error:
                 out.write(str(error))
+                out.flush()
                 done = 127
         text = log.read_text(errors="replace")
         passed, failed = count(text) if count else (0, 0)
@@ -86,6 +96,22 @@ class Run:
             with self.lock:
                 print(f"--- the end of {log.relative_to(ROOT)}\n" + "\n".join(text.splitlines()[-60:]) + "\n---", flush=True)
             raise Failed(name)
+
+    def wait(self, child):
+        """Waits for a step's process, which ends when this run is asked to end."""
+        self.children.add(child)
+        if self.ending:
+            child.terminate()
+        try:
+            return child.wait()
+        finally:
+            self.children.discard(child)
+
+    def end(self, *_):
+        """SIGTERM: the steps are asked to end, which lets them unmount and stop what they started."""
+        self.ending = True
+        for child in list(self.children):
+            child.terminate()
 
     def lane(self, body, *after):
         """Runs a body in a thread of its own, behind other lanes; a failed step ends its lane."""
@@ -209,6 +235,7 @@ def main():
     suites = options.suites or BY_DEFAULT
     run = Run(options)
     run.ready = run.built = False
+    signal.signal(signal.SIGTERM, run.end)
 
     outside = [suite for suite in ("clients", "kill9", "powercut") if suite in suites]
     lanes = []

@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
+libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent():
     """For `preexec_fn`: the child is killed when this process ends, however it ends."""
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port():

@@ -141,6 +141,12 @@ impl<P: Platform> Store<P> {
             .collect()
     }
 
+    /// Whether this shard saw a write or sync to the log directory fail: nothing more is written to it.
+    pub fn dir_failed(&self, dir: &Path) -> bool {
+        let dirs = self.shared.dirs.borrow();
+        dirs.get(dir).is_some_and(|health| health.is_failed())
+    }
+
     /// What belongs into the checkpoint files of `dir`, for the logs of this shard.
     pub fn points(&self, dir: &Path) -> Vec<LogPoints> {
         // Closed logs too: what a clean stop leaves behind is what the next start wants to know.

@@ -1,8 +1,10 @@
 //! `DescribeLogDirs` (key 35), versions 1-4: what lies in each log directory, and the room on its file system.
 //!
 //! Sizes are bytes of records, indexes not counted. Version 4 brought total and usable bytes; unknown ones are -1.
+//! A directory that a write or sync failed in carries KAFKA_STORAGE_ERROR, as in Kafka; what lies in it is still listed,
+//! because it is still read from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use platform::{Disk, Platform};
@@ -22,10 +24,12 @@ pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: DescribeLogDirsRequest,
 ) -> DescribeLogDirsResponse {
-    let sizes = broker
+    let seen = broker
         .shards
-        .call_all(|broker| async move { sizes(&broker) })
+        .call_all(|broker| async move { (sizes(&broker), failed_dirs(&broker)) })
         .await;
+    let (sizes, failed): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
+    let failed: BTreeSet<usize> = failed.into_iter().flatten().collect();
     let mut by_dir: BTreeMap<usize, BTreeMap<String, Vec<(i32, u64)>>> = BTreeMap::new();
     for (dir, (topic, partition), bytes) in sizes.into_iter().flatten() {
         if wanted(&request, &topic, partition) {
@@ -47,6 +51,11 @@ pub(crate) async fn handle<P: Platform>(
         let space = broker.platform.disk().space(&dir.path).await;
         results.push(match space {
             Ok(space) => result
+                .with_error_code(if failed.contains(&index) {
+                    ErrorCode::KafkaStorageError.code()
+                } else {
+                    0
+                })
                 .with_total_bytes(i64::try_from(space.total).unwrap_or(i64::MAX))
                 .with_usable_bytes(i64::try_from(space.free).unwrap_or(i64::MAX)),
             Err(error) => {
@@ -73,6 +82,14 @@ fn sizes<P: Platform>(broker: &Broker<P>) -> Sizes {
         )
     })
     .collect()
+}
+
+/// The directories that a shard can no longer write to.
+fn failed_dirs<P: Platform>(broker: &Broker<P>) -> Vec<usize> {
+    let dirs = broker.log_dirs.dirs.iter().enumerate();
+    dirs.filter(|(_, dir)| broker.store.dir_failed(&dir.path))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 fn wanted(request: &DescribeLogDirsRequest, topic: &str, partition: i32) -> bool {

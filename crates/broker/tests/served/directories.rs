@@ -69,6 +69,11 @@ fn a_failed_directory_leaves_the_other_alone() {
         assert_eq!(refused, Err(ErrorCode::KafkaStorageError));
         assert_eq!(cluster.produce("t", 1 - in_b, &["b"]).await, 1);
         assert_eq!(cluster.metrics.offline_partitions.get(), 1);
+        let request = DescribeLogDirsRequest::default().with_topics(None);
+        let answer = cluster.ask(4, &request).await;
+        let storage_error = ErrorCode::KafkaStorageError.code();
+        let errors = answer.results.iter().map(|dir| dir.error_code);
+        assert_eq!(errors.collect::<Vec<_>>(), [0, storage_error]);
         cluster.stop().await;
     });
     assert!(disk.contents(Path::new("/a/.kafka_cleanshutdown")).is_ok());

@@ -4,5 +4,20 @@
 //! `spec` says what a load is and `outcome` what came of it; both are files as well as values, so that every
 //! part (generator, experiments, agents on other hosts, report) speaks them and nothing else.
 
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "measured figures are rounded: none has 52 significant bits, none is negative"
+)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::float_cmp,
+        reason = "tests compare figures that are exact by their making"
+    )
+)]
+
+pub mod latency;
 pub mod outcome;
 pub mod spec;

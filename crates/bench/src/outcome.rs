@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+mod merge;
+
 /// What came of one load.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
@@ -69,6 +71,9 @@ pub struct Interval {
     pub p50_us: u64,
     /// Its 99th percentile.
     pub p99_us: u64,
+    /// All latencies of writing in it, for those who merge several hosts; left out of files.
+    #[serde(default, skip_serializing_if = "Latency::is_empty")]
+    pub latency: Latency,
     /// Bytes on each of the broker's tiers, first tier first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tier_bytes: Vec<u64>,

@@ -19,5 +19,6 @@
 )]
 
 pub mod latency;
+pub mod load;
 pub mod outcome;
 pub mod spec;

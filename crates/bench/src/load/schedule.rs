@@ -1,0 +1,278 @@
+//! How many bytes are due by when: a rate's shape as a pure function of time.
+//!
+//! Invariants: [`Schedule::bytes_by`] never falls and is the integral of [`Schedule::rate_at`];
+//! [`Schedule::time_of`] is its inverse. Time counts in seconds from the start of the load; a shape starts
+//! where the warm-up ends, and the warm-up runs at the rate the shape starts with.
+//! Not here: who sends what is due.
+
+use std::f64::consts::TAU;
+use std::path::Path;
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::spec::Rate;
+
+/// A rate over time; see the module.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    shape: Shape,
+    warmup: f64,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    /// Straight lines one after the other; the first starts at 0, the last one has no end.
+    Lines(Vec<Line>),
+    Burst {
+        base: f64,
+        peak: f64,
+        length: f64,
+        interval: f64,
+    },
+    Sine {
+        mean: f64,
+        amplitude: f64,
+        period: f64,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    from: f64,
+    rate: f64,
+    /// Change of the rate per second.
+    slope: f64,
+    /// Bytes before it.
+    before: f64,
+}
+
+impl Schedule {
+    /// Understands a rate; `None` for one without a limit.
+    pub fn new(rate: &Rate, warmup_seconds: f64) -> anyhow::Result<Option<Self>> {
+        let shape = match rate {
+            Rate::Unlimited => return Ok(None),
+            Rate::Constant { rate } => lines(&[(0.0, *rate, 0.0)])?,
+            Rate::Step { rates, every } => {
+                ensure!(*every > 0.0, "steps need a length above 0");
+                let starts = (0..).map(|step| f64::from(step) * every);
+                let steps: Vec<_> = starts
+                    .zip(rates)
+                    .map(|(at, rate)| (at, *rate, 0.0))
+                    .collect();
+                lines(&steps)?
+            }
+            Rate::Ramp { from, to, over } => {
+                ensure!(*over > 0.0, "a ramp needs a length above 0");
+                lines(&[(0.0, *from, (to - from) / over), (*over, *to, 0.0)])?
+            }
+            Rate::Replay { file } => lines(&recorded(Path::new(file))?)
+                .with_context(|| format!("rates recorded in {file}"))?,
+            &Rate::Burst {
+                base,
+                peak,
+                length,
+                interval,
+            } => {
+                check(base)?;
+                check(peak)?;
+                ensure!(
+                    length > 0.0 && length <= interval && interval.is_finite(),
+                    "a burst must be longer than 0 and not longer than its interval"
+                );
+                Shape::Burst {
+                    base,
+                    peak,
+                    length,
+                    interval,
+                }
+            }
+            &Rate::Sine {
+                mean,
+                amplitude,
+                period,
+            } => {
+                check(mean)?;
+                check(amplitude)?;
+                ensure!(
+                    amplitude <= mean,
+                    "a rate cannot fall below 0: amplitude above mean"
+                );
+                ensure!(
+                    period > 0.0 && period.is_finite(),
+                    "a period must be longer than 0"
+                );
+                Shape::Sine {
+                    mean,
+                    amplitude,
+                    period,
+                }
+            }
+        };
+        Ok(Some(Self {
+            shape,
+            warmup: warmup_seconds.max(0.0),
+        }))
+    }
+
+    /// Bytes a second at a time.
+    pub fn rate_at(&self, time: f64) -> f64 {
+        self.shape.rate_at((time - self.warmup).max(0.0))
+    }
+
+    /// Bytes due by a time.
+    pub fn bytes_by(&self, time: f64) -> f64 {
+        let warm = self.shape.rate_at(0.0);
+        if time <= self.warmup {
+            warm * time.max(0.0)
+        } else {
+            warm * self.warmup + self.shape.bytes_by(time - self.warmup)
+        }
+    }
+
+    /// When so many bytes are due: the last moment at which no more are. `None`: not before `horizon`.
+    pub fn time_of(&self, bytes: f64, horizon: f64) -> Option<f64> {
+        if let Shape::Lines(lines) = &self.shape
+            && let [line] = lines.as_slice()
+            && line.slope.abs() < f64::MIN_POSITIVE
+        {
+            let time = bytes / line.rate;
+            return (line.rate > 0.0 && time <= horizon).then_some(time);
+        }
+        if self.bytes_by(horizon) < bytes {
+            return None;
+        }
+        let (mut low, mut high) = (0.0, horizon);
+        for _ in 0..64 {
+            let middle = f64::midpoint(low, high);
+            if self.bytes_by(middle) < bytes {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Some(high)
+    }
+}
+
+impl Shape {
+    fn rate_at(&self, time: f64) -> f64 {
+        match self {
+            Self::Lines(lines) => {
+                let line = at(lines, time);
+                line.rate + line.slope * (time - line.from)
+            }
+            Self::Burst {
+                base,
+                peak,
+                length,
+                interval,
+            } => {
+                if time % interval < interval - length {
+                    *base
+                } else {
+                    *peak
+                }
+            }
+            Self::Sine {
+                mean,
+                amplitude,
+                period,
+            } => mean + amplitude * (TAU * time / period).sin(),
+        }
+    }
+
+    fn bytes_by(&self, time: f64) -> f64 {
+        match self {
+            Self::Lines(lines) => {
+                let line = at(lines, time);
+                let within = time - line.from;
+                line.before + within * (line.rate + line.slope * within / 2.0)
+            }
+            Self::Burst {
+                base,
+                peak,
+                length,
+                interval,
+            } => {
+                let quiet = interval - length;
+                let whole = (time / interval).floor();
+                let within = time - whole * interval;
+                whole * (base * quiet + peak * length)
+                    + base * within.min(quiet)
+                    + peak * (within - quiet).max(0.0)
+            }
+            Self::Sine {
+                mean,
+                amplitude,
+                period,
+            } => mean * time + amplitude * period / TAU * (1.0 - (TAU * time / period).cos()),
+        }
+    }
+}
+
+fn at(lines: &[Line], time: f64) -> &Line {
+    let next = lines.partition_point(|line| line.from <= time);
+    &lines[next.saturating_sub(1)]
+}
+
+/// Lines of (start, rate at the start, slope).
+fn lines(pieces: &[(f64, f64, f64)]) -> anyhow::Result<Shape> {
+    let mut lines: Vec<Line> = Vec::with_capacity(pieces.len());
+    for &(from, rate, slope) in pieces {
+        check(rate)?;
+        let before = match lines.last() {
+            None => {
+                ensure!(
+                    from.abs() < f64::MIN_POSITIVE,
+                    "rates must start at 0 seconds, not at {from}"
+                );
+                0.0
+            }
+            Some(last) => {
+                let length = from - last.from;
+                ensure!(
+                    length > 0.0,
+                    "times of rates must ascend: {from} follows {}",
+                    last.from
+                );
+                last.before + length * (last.rate + last.slope * length / 2.0)
+            }
+        };
+        lines.push(Line {
+            from,
+            rate,
+            slope,
+            before,
+        });
+    }
+    ensure!(!lines.is_empty(), "there is no rate");
+    Ok(Shape::Lines(lines))
+}
+
+fn check(rate: f64) -> anyhow::Result<()> {
+    ensure!(rate >= 0.0 && rate.is_finite(), "{rate} is no rate");
+    Ok(())
+}
+
+/// Reads lines `SECONDS,RATE`; empty ones and those that start with # are passed over.
+fn recorded(file: &Path) -> anyhow::Result<Vec<(f64, f64, f64)>> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    let mut pieces = Vec::new();
+    for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let fields = line.split_once(',').and_then(|(time, rate)| {
+            Some((time.trim().parse().ok()?, rate.trim().parse().ok()?, 0.0))
+        });
+        let Some(piece) = fields else {
+            bail!("{}:{number}: not SECONDS,RATE: {line}", file.display());
+        };
+        pieces.push(piece);
+    }
+    Ok(pieces)
+}
+
+#[cfg(test)]
+mod tests;

@@ -22,3 +22,4 @@ pub mod latency;
 pub mod load;
 pub mod outcome;
 pub mod spec;
+pub mod verify;

@@ -5,6 +5,8 @@
 //! from by several threads. Records of one producer and place are numbered in the order in which they are
 //! sent; batches are never reused while a check is on.
 
+use std::fmt;
+
 use crate::outcome::Verified;
 
 /// A partition of the load: which of its topics, which partition of it.
@@ -14,6 +16,12 @@ pub struct Place {
     pub topic: u32,
     /// Index of the partition within the topic.
     pub partition: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "topic {} partition {}", self.topic, self.partition)
+    }
 }
 
 /// A check of every record of a load.

@@ -1,0 +1,331 @@
+//! One run of a verification, as the generator sees it: hands out numbers, takes acknowledgements and what
+//! readers read.
+//!
+//! Invariant: what was acknowledged is in the ledger at the latest [`WRITE_EVERY`] after a later
+//! acknowledgement of the same producer, and when the producer ends. A ledger that cannot be written ends
+//! nothing, but the verification fails.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::check::{Checker, Stream, missing};
+use super::first_of;
+use super::ledger::{Acknowledged, Ledger};
+use super::numbers::Numbers;
+use super::stamp::{STAMP_BYTES, Stamp};
+use crate::load::Place;
+use crate::load::hook::{Checking, Numbering, Verification};
+use crate::outcome::Verified;
+
+/// How long acknowledgements are gathered before they are written down.
+const WRITE_EVERY: Duration = Duration::from_millis(200);
+/// Pieces of lost numbers that are described one by one.
+const LOST_FINDINGS_MAX: usize = 20;
+
+/// One run of a verification.
+pub struct Session {
+    id: u64,
+    run: u64,
+    state: Arc<Mutex<State>>,
+}
+
+/// What all producers and consumers of the run have in common.
+#[derive(Default)]
+struct State {
+    ledger: Option<Ledger>,
+    /// Of all runs.
+    acknowledged: BTreeMap<Stream, Numbers>,
+    /// Acknowledged here, for who runs many hosts.
+    fresh: BTreeMap<Stream, Numbers>,
+    groups: BTreeMap<u32, Checker>,
+    /// Why the ledger is not complete.
+    failure: Option<String>,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    // Sums and sets: sound whatever was interrupted.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a verification found, and examples.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Findings {
+    /// The counts.
+    pub verified: Verified,
+    /// Faults in words, and how many records each is about.
+    pub examples: BTreeMap<String, u64>,
+}
+
+impl Session {
+    /// A run that nobody continues.
+    pub fn of(id: u64, run: u64) -> Self {
+        Self {
+            id,
+            run,
+            state: Arc::default(),
+        }
+    }
+
+    /// The next run of a ledger.
+    pub fn next(mut ledger: Ledger, started_ms: i64) -> anyhow::Result<Self> {
+        let run = ledger.begin_run(started_ms)?;
+        Ok(Self::continued(ledger, run))
+    }
+
+    /// A ledger as it is, to check what it claims.
+    pub fn closed(ledger: Ledger) -> Self {
+        Self::continued(ledger, 0)
+    }
+
+    fn continued(mut ledger: Ledger, run: u64) -> Self {
+        let acknowledged = ledger.take_acknowledged();
+        Self {
+            id: ledger.subject().id,
+            run,
+            state: Arc::new(Mutex::new(State {
+                ledger: Some(ledger),
+                acknowledged,
+                ..State::default()
+            })),
+        }
+    }
+
+    /// Its id and run, for those who number on other hosts.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.id, self.run)
+    }
+
+    /// Takes what was acknowledged elsewhere.
+    pub fn acknowledged_elsewhere(&self, pieces: &[Acknowledged]) {
+        lock(&self.state).acknowledge(pieces);
+    }
+
+    /// What was acknowledged in this run.
+    pub fn acknowledged_here(&self) -> Vec<Acknowledged> {
+        let state = lock(&self.state);
+        let pieces = state.fresh.iter().flat_map(|(stream, numbers)| {
+            let stream = *stream;
+            numbers.ranges().map(move |(first, last)| Acknowledged {
+                stream,
+                first,
+                last,
+            })
+        });
+        pieces.collect()
+    }
+
+    /// What the readers of the load found. They may have begun late and ended early: lost is what they missed in
+    /// between. With several groups faults add up, and `read` is of the group that read most.
+    pub fn live(&self) -> Findings {
+        let state = lock(&self.state);
+        let mut found = Findings::default();
+        for checker in state.groups.values() {
+            found.add(checker, &state.acknowledged, true);
+        }
+        found.verified.acknowledged = state.count();
+        found
+    }
+
+    /// What one reader found who has read everything there is.
+    pub fn whole(&self, reader: &Checker) -> Findings {
+        let state = lock(&self.state);
+        let mut found = Findings::default();
+        found.add(reader, &state.acknowledged, false);
+        found.verified.acknowledged = state.count();
+        found
+    }
+
+    /// A checker of this verification.
+    pub fn checker(&self) -> Checker {
+        Checker::of(self.id)
+    }
+
+    /// Why the ledger is not complete.
+    pub fn failure(&self) -> Option<String> {
+        lock(&self.state).failure.clone()
+    }
+}
+
+impl State {
+    fn acknowledge(&mut self, pieces: &[Acknowledged]) {
+        for piece in pieces {
+            for set in [&mut self.acknowledged, &mut self.fresh] {
+                set.entry(piece.stream)
+                    .or_default()
+                    .insert_range(piece.first, piece.last);
+            }
+        }
+        let written = self
+            .ledger
+            .as_mut()
+            .map_or(Ok(()), |ledger| ledger.write(pieces));
+        if let Err(error) = written {
+            self.failure.get_or_insert(format!("{error:#}"));
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.acknowledged.values().map(Numbers::count).sum()
+    }
+}
+
+impl Findings {
+    fn add(&mut self, reader: &Checker, acknowledged: &BTreeMap<Stream, Numbers>, window: bool) {
+        let verified = &mut self.verified;
+        verified.read = verified.read.max(reader.count());
+        verified.duplicated += reader.duplicated;
+        verified.disordered += reader.disordered;
+        verified.damaged += reader.damaged;
+        for finding in &reader.findings {
+            *self.examples.entry(finding.clone()).or_default() += 1;
+        }
+        for (index, (stream, first, last)) in
+            missing(acknowledged, reader.streams(), window).enumerate()
+        {
+            self.verified.lost += last - first + 1;
+            if index < LOST_FINDINGS_MAX {
+                let Stream { place, producer } = stream;
+                let what = format!("lost: {place}, producer {producer} numbers {first} to {last}");
+                self.examples.insert(what, last - first + 1);
+            }
+        }
+    }
+
+    /// Both together: what two readers saw of one log. The same fault is one fault.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        let (ours, theirs) = (&mut self.verified, &other.verified);
+        ours.acknowledged = ours.acknowledged.max(theirs.acknowledged);
+        ours.read = ours.read.max(theirs.read);
+        ours.lost = ours.lost.max(theirs.lost);
+        ours.duplicated = ours.duplicated.max(theirs.duplicated);
+        ours.disordered = ours.disordered.max(theirs.disordered);
+        ours.damaged = ours.damaged.max(theirs.damaged);
+        self.examples.extend(other.examples);
+        self
+    }
+}
+
+impl Verification for Session {
+    fn value_bytes_min(&self) -> usize {
+        STAMP_BYTES
+    }
+
+    fn numbering(&self, producer: u32) -> Box<dyn Numbering> {
+        Box::new(Writer {
+            id: self.id,
+            run: self.run,
+            producer,
+            pending: Vec::new(),
+            written: Instant::now(),
+            state: Arc::clone(&self.state),
+        })
+    }
+
+    fn checking(&self, group: u32, _consumer: u32) -> Box<dyn Checking> {
+        Box::new(Reader {
+            group,
+            checker: self.checker(),
+            state: Arc::clone(&self.state),
+        })
+    }
+
+    fn verified(&self) -> Verified {
+        self.live().verified
+    }
+}
+
+/// The writing end of one producer.
+struct Writer {
+    id: u64,
+    run: u64,
+    producer: u32,
+    pending: Vec<Acknowledged>,
+    written: Instant,
+    state: Arc<Mutex<State>>,
+}
+
+impl Writer {
+    fn write(&mut self) {
+        lock(&self.state).acknowledge(&self.pending);
+        self.pending.clear();
+        self.written = Instant::now();
+    }
+}
+
+impl Numbering for Writer {
+    fn first_number(&mut self, _place: Place) -> u64 {
+        first_of(self.run)
+    }
+
+    fn number(&mut self, place: Place, number: u64, value: &mut [u8]) {
+        let stamp = Stamp {
+            id: self.id,
+            producer: self.producer,
+            place,
+            number,
+        };
+        stamp.write(value);
+    }
+
+    fn acknowledged(&mut self, place: Place, first: u64, count: u32, _base_offset: i64) {
+        let Some(last) = count.checked_sub(1).map(|more| first + u64::from(more)) else {
+            return;
+        };
+        let stream = Stream {
+            place,
+            producer: self.producer,
+        };
+        let before = self
+            .pending
+            .iter_mut()
+            .rev()
+            .find(|piece| piece.stream == stream);
+        match before {
+            Some(piece) if piece.last + 1 == first => piece.last = last,
+            _ => self.pending.push(Acknowledged {
+                stream,
+                first,
+                last,
+            }),
+        }
+        if self.written.elapsed() >= WRITE_EVERY {
+            self.write();
+        }
+    }
+
+    fn given_up(&mut self, _place: Place, _first: u64, _count: u32) {
+        // Stored or not: neither is a fault, and the numbers are not used again.
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.write();
+    }
+}
+
+/// The reading end of one consumer.
+struct Reader {
+    group: u32,
+    checker: Checker,
+    state: Arc<Mutex<State>>,
+}
+
+impl Checking for Reader {
+    fn read(&mut self, place: Place, offset: i64, _key: Option<&[u8]>, value: Option<&[u8]>) {
+        self.checker.read(place, offset, value);
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut state = lock(&self.state);
+        let group = state.groups.entry(self.group).or_default();
+        group.absorb(&self.checker);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! What a record that is to be checked says of itself, in the first 36 bytes of its value.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..4 | `fbv1` |
+//! | 4..8 | CRC-32C of everything behind |
+//! | 8..16 | id of the verification that wrote it |
+//! | 16..20 | producer |
+//! | 20..24 | topic, as its index in the load |
+//! | 24..28 | partition |
+//! | 28..36 | number |
+//!
+//! All little-endian. Invariant: a stamp that is read back is the one that was written, and so is the payload
+//! behind it; anything else is `None`. Keys and headers are not covered.
+
+use crate::load::Place;
+
+/// Bytes of a value that are the stamp's: the smallest value that can be checked.
+pub const STAMP_BYTES: usize = 36;
+
+const MAGIC: [u8; 4] = *b"fbv1";
+
+/// A record's own account of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// The verification that wrote it.
+    pub id: u64,
+    /// Index of its producer, over all hosts.
+    pub producer: u32,
+    /// Where it was sent.
+    pub place: Place,
+    /// Its number; ascending for a producer and place.
+    pub number: u64,
+}
+
+impl Stamp {
+    /// Writes itself over the beginning of a value, which is at least [`STAMP_BYTES`] long and has its payload
+    /// already.
+    pub fn write(&self, value: &mut [u8]) {
+        let (stamp, _) = value.split_at_mut(STAMP_BYTES);
+        stamp[..4].copy_from_slice(&MAGIC);
+        stamp[8..16].copy_from_slice(&self.id.to_le_bytes());
+        stamp[16..20].copy_from_slice(&self.producer.to_le_bytes());
+        stamp[20..24].copy_from_slice(&self.place.topic.to_le_bytes());
+        stamp[24..28].copy_from_slice(&self.place.partition.to_le_bytes());
+        stamp[28..36].copy_from_slice(&self.number.to_le_bytes());
+        let sum = crc32c::crc32c(&value[8..]);
+        value[4..8].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// The stamp of a value; none when it has none or is not as it was written.
+    pub fn read(value: &[u8]) -> Option<Self> {
+        let (stamp, _) = value.split_at_checked(STAMP_BYTES)?;
+        if stamp[..4] != MAGIC || word(stamp, 4) != crc32c::crc32c(&value[8..]) {
+            return None;
+        }
+        Some(Self {
+            id: long(stamp, 8),
+            producer: word(stamp, 16),
+            place: Place {
+                topic: word(stamp, 20),
+                partition: word(stamp, 24),
+            },
+            number: long(stamp, 28),
+        })
+    }
+}
+
+fn word(stamp: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(array(stamp, at))
+}
+
+fn long(stamp: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(array(stamp, at))
+}
+
+/// Every caller's `at` is a constant within the stamp.
+fn array<const N: usize>(stamp: &[u8], at: usize) -> [u8; N] {
+    std::array::from_fn(|index| stamp[at + index])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn stamped(payload: &[u8], number: u64) -> (Stamp, Vec<u8>) {
+        let stamp = Stamp {
+            id: 0x1234_5678_9abc_def0,
+            producer: 3,
+            place: Place {
+                topic: 1,
+                partition: 99,
+            },
+            number,
+        };
+        let mut value = vec![0; STAMP_BYTES];
+        value.extend_from_slice(payload);
+        stamp.write(&mut value);
+        (stamp, value)
+    }
+
+    proptest! {
+        #[test]
+        fn a_stamp_comes_back(payload in prop::collection::vec(any::<u8>(), 0..100), number: u64) {
+            let (stamp, value) = stamped(&payload, number);
+            prop_assert_eq!(Stamp::read(&value), Some(stamp));
+            prop_assert_eq!(&value[STAMP_BYTES..], &payload[..]);
+        }
+
+        #[test]
+        fn any_flipped_bit_and_any_cut_is_noticed(
+            payload in prop::collection::vec(any::<u8>(), 0..50), at: prop::sample::Index, bit in 0..8,
+        ) {
+            let (_, mut value) = stamped(&payload, 5);
+            let at = at.index(value.len());
+            prop_assert_eq!(Stamp::read(&value[..at]), None);
+            value[at] ^= 1_u8 << bit;
+            prop_assert_eq!(Stamp::read(&value), None);
+        }
+    }
+}

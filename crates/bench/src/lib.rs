@@ -18,8 +18,11 @@
     )
 )]
 
+pub mod experiment;
 pub mod latency;
 pub mod load;
+pub mod machine;
 pub mod outcome;
 pub mod spec;
+pub mod usage;
 pub mod verify;

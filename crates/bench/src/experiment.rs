@@ -1,0 +1,45 @@
+//! Experiments as files: which loads run on which brokers and devices, and in which order.
+//!
+//! `file` is what is written in TOML, `sweep` makes one load per combination of what a phase varies, `choice`
+//! is what the command line changes of it, `plan` puts everything into one order, `need` says what the machine
+//! must have for it. All of this is pure: nothing here starts, mounts or measures anything; `runner` does.
+
+pub mod choice;
+pub mod file;
+pub mod need;
+pub mod plan;
+pub mod sweep;
+
+pub use file::{Device, DeviceKind, Experiment, Phase, Target, TargetKind};
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+
+/// The experiments in this binary: (name, file).
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("quick", include_str!("../experiments/quick.toml")),
+    ("car-ingest", include_str!("../experiments/car-ingest.toml")),
+    (
+        "openmessaging-1-topic-100-partitions-1kb",
+        include_str!("../experiments/openmessaging-1-topic-100-partitions-1kb.toml"),
+    ),
+    ("catch-up", include_str!("../experiments/catch-up.toml")),
+    ("latency", include_str!("../experiments/latency.toml")),
+];
+
+/// The experiment of a file, or the shipped one of that name.
+pub fn find(name: &str) -> anyhow::Result<Experiment> {
+    if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
+        return file::parse(text, name);
+    }
+    if !Path::new(name).exists() {
+        let known: Vec<_> = SHIPPED.iter().map(|(name, _)| *name).collect();
+        bail!(
+            "there is no file {name}, and no experiment of that name: {}",
+            known.join(", ")
+        );
+    }
+    let text = std::fs::read_to_string(name).with_context(|| format!("reading {name}"))?;
+    file::parse(&text, name)
+}

@@ -1,0 +1,390 @@
+//! An experiment as it is written: the TOML keys, and what makes a file wrong.
+//!
+//! Invariant: an [`Experiment`] that parsed is whole. Every name a phase mentions exists, every combination of
+//! its sweeps is a sound load. What is wrong is said with the file, the line and what is allowed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use serde::Deserialize;
+
+use super::sweep;
+use crate::spec::Load;
+
+/// A whole experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Its name.
+    pub name: String,
+    /// What it shows, one paragraph.
+    pub about: String,
+    /// Brokers by name, ours first; ratios are of the first to each other one. `forebay`, `kafka` and
+    /// `kafka-flush` are known, others are described in `target`.
+    pub targets: Vec<String>,
+    /// How often each phase is measured on each target.
+    #[serde(default = "one")]
+    pub repetitions: u32,
+    /// Brokers beyond the known ones, or other settings for those.
+    #[serde(default)]
+    pub target: BTreeMap<String, Target>,
+    /// Where the brokers put their data; without any, the disk as it is.
+    #[serde(default)]
+    pub device: Vec<Device>,
+    /// Loads put on every broker before anything warm is measured, in this order.
+    #[serde(default)]
+    pub warm: Vec<Load>,
+    /// What is measured, in this order.
+    pub phase: Vec<Phase>,
+    /// Measure the limits of the machine beside (socket sink, fio).
+    #[serde(default = "yes")]
+    pub limits: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A broker.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// What it is.
+    pub kind: TargetKind,
+    /// Of kind forebay: the binary; without it this very one.
+    #[serde(default)]
+    pub binary: Option<PathBuf>,
+    /// Of kind address: where a broker runs that somebody else started.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// Settings beyond those it needs to run here.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+}
+
+/// What a broker is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetKind {
+    /// Ours.
+    Forebay,
+    /// Apache Kafka, of the version that `target::kafka` pins.
+    Kafka,
+    /// One that runs already.
+    Address,
+}
+
+/// Where the brokers put their data.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Its name in the results.
+    pub name: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Of kinds memory and limited: bytes of the file system.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// Of kind limited: bytes a second, for reads and for writes each.
+    #[serde(default)]
+    pub rate: Option<u64>,
+    /// Of kinds disk and limited: a directory on the disk in question; without it the run's own.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceKind {
+    /// A file system in memory.
+    Memory,
+    /// A directory on a disk as it is.
+    Disk,
+    /// A file system on a loop device that is held to a rate.
+    Limited,
+}
+
+/// One kind of measurement.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Its name.
+    pub name: String,
+    /// The targets it runs on; without it all.
+    #[serde(default)]
+    pub targets: Option<Vec<String>>,
+    /// The devices it runs on; without it all.
+    #[serde(default)]
+    pub devices: Option<Vec<String>>,
+    /// Instead of the experiment's.
+    #[serde(default)]
+    pub repetitions: Option<u32>,
+    /// On a broker started for this measurement, with an empty directory and page cache.
+    #[serde(default)]
+    pub cold: bool,
+    /// Reads what this other phase has just written with the same parameters, on the same topics; what it
+    /// varies must be varied there.
+    #[serde(default)]
+    pub reads: Option<String>,
+    /// The load.
+    pub load: Load,
+    /// What is varied: every combination is measured, the last one varies fastest.
+    #[serde(default)]
+    pub sweep: Vec<Sweep>,
+}
+
+/// One thing that is varied.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sweep {
+    /// Its name in the results.
+    pub name: String,
+    /// The fields of the load that take the value, as paths: `produce.record`.
+    pub set: Vec<String>,
+    /// The values.
+    pub values: Vec<toml::Value>,
+}
+
+/// Reads an experiment; `origin` is the file's name.
+pub fn parse(text: &str, origin: &str) -> anyhow::Result<Experiment> {
+    let mut experiment: Experiment =
+        toml::from_str(text).map_err(|error| anyhow!("{origin}: {error}"))?;
+    known_targets(&mut experiment);
+    if experiment.device.is_empty() {
+        experiment.device.push(Device {
+            name: "disk".to_owned(),
+            kind: DeviceKind::Disk,
+            size: None,
+            rate: None,
+            path: None,
+        });
+    }
+    check(&experiment)
+        .map_err(|Wrong { near, why }| anyhow!("{origin}:{}: {why}", line_of(text, &near)))?;
+    Ok(experiment)
+}
+
+fn known_targets(experiment: &mut Experiment) {
+    let flush = BTreeMap::from([("log.flush.interval.messages".to_owned(), "1".to_owned())]);
+    for (name, kind, settings) in [
+        ("forebay", TargetKind::Forebay, BTreeMap::new()),
+        ("kafka", TargetKind::Kafka, BTreeMap::new()),
+        ("kafka-flush", TargetKind::Kafka, flush),
+    ] {
+        let known = Target {
+            kind,
+            binary: None,
+            address: None,
+            settings,
+        };
+        let wanted = experiment.targets.iter().any(|target| target == name);
+        if wanted {
+            experiment.target.entry(name.to_owned()).or_insert(known);
+        }
+    }
+}
+
+/// What is wrong, and a text that stands in the line where it is: the line of the name before the last
+/// `->` is looked for first, then that of the next behind it.
+struct Wrong {
+    near: Vec<String>,
+    why: String,
+}
+
+fn wrong<T>(near: &[&str], why: impl Into<String>) -> Result<T, Wrong> {
+    let near = near.iter().map(|&text| text.to_owned()).collect();
+    Err(Wrong {
+        near,
+        why: why.into(),
+    })
+}
+
+/// The line in which the last of the texts stands, each looked for behind the one before; 1-based.
+fn line_of(text: &str, near: &[String]) -> usize {
+    let mut at = 0;
+    for part in near {
+        at += text.get(at..).and_then(|rest| rest.find(part)).unwrap_or(0);
+    }
+    text.get(..at)
+        .map_or(1, |before| before.matches('\n').count() + 1)
+}
+
+fn check(experiment: &Experiment) -> Result<(), Wrong> {
+    if experiment.targets.is_empty() {
+        return wrong(&["targets"], "targets: at least one is needed");
+    }
+    for name in &experiment.targets {
+        let Some(target) = experiment.target.get(name) else {
+            let why = format!(
+                "targets: {name} is neither forebay, kafka nor kafka-flush, and there is no [target.{name}]"
+            );
+            return wrong(&["targets", name], why);
+        };
+        check_target(name, target)?;
+    }
+    unique("[[device]]", experiment.device.iter().map(|d| &d.name))?;
+    unique("[[phase]]", experiment.phase.iter().map(|p| &p.name))?;
+    for device in &experiment.device {
+        check_device(device)?;
+    }
+    if experiment.phase.is_empty() {
+        return wrong(&["phase"], "phase: at least one is needed");
+    }
+    for phase in &experiment.phase {
+        check_phase(experiment, phase)?;
+    }
+    Ok(())
+}
+
+fn unique<'a>(table: &str, names: impl Iterator<Item = &'a String>) -> Result<(), Wrong> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            let why = format!("{table}: the name {name} is there twice");
+            return wrong(&[&format!("name = \"{name}\"")], why);
+        }
+    }
+    Ok(())
+}
+
+fn check_target(name: &str, target: &Target) -> Result<(), Wrong> {
+    let near = format!("[target.{name}]");
+    match (target.kind, &target.address, &target.binary) {
+        (TargetKind::Address, None, _) => wrong(
+            &[&near],
+            format!("target.{name}: kind address needs `address`, as host:port"),
+        ),
+        (TargetKind::Forebay | TargetKind::Kafka, Some(_), _) => wrong(
+            &[&near],
+            format!("target.{name}: `address` is for kind address only"),
+        ),
+        (TargetKind::Kafka | TargetKind::Address, _, Some(_)) => wrong(
+            &[&near],
+            format!("target.{name}: `binary` is for kind forebay only"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn check_device(device: &Device) -> Result<(), Wrong> {
+    let near = format!("name = \"{}\"", device.name);
+    device.check().or_else(|why| wrong(&[&near], why))
+}
+
+impl Device {
+    /// Whether it has what its kind needs, and nothing else.
+    pub fn check(&self) -> Result<(), String> {
+        let named = |why: &str| Err(format!("device {}: {why}", self.name));
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
+        if self.name.is_empty() || !self.name.chars().all(plain) {
+            return named("a name is of letters, digits, `-`, `_` and `.`");
+        }
+        match self.kind {
+            DeviceKind::Memory if self.size.is_none() => {
+                named("kind memory needs `size`, in bytes")
+            }
+            DeviceKind::Limited if self.size.is_none() || self.rate.is_none() => {
+                named("kind limited needs `size`, in bytes, and `rate`, in bytes a second")
+            }
+            DeviceKind::Memory | DeviceKind::Disk if self.rate.is_some() => {
+                named("`rate` is for kind limited only")
+            }
+            DeviceKind::Disk if self.size.is_some() => named("`size` is not for kind disk"),
+            DeviceKind::Memory if self.path.is_some() => named("`path` is not for kind memory"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_phase(experiment: &Experiment, phase: &Phase) -> Result<(), Wrong> {
+    let near = format!("name = \"{}\"", phase.name);
+    let targets = phase.targets.iter().flatten();
+    if let Some(target) = targets
+        .into_iter()
+        .find(|name| !experiment.targets.contains(name))
+    {
+        let known = experiment.targets.join(", ");
+        let why = format!(
+            "phase {}: target {target} is not one of the experiment's: {known}",
+            phase.name
+        );
+        return wrong(&[&near, target], why);
+    }
+    let devices: Vec<_> = experiment.device.iter().map(|d| d.name.as_str()).collect();
+    if let Some(device) = phase
+        .devices
+        .iter()
+        .flatten()
+        .find(|name| !devices.contains(&name.as_str()))
+    {
+        let why = format!(
+            "phase {}: there is no device {device}, only {}",
+            phase.name,
+            devices.join(", ")
+        );
+        return wrong(&[&near, device], why);
+    }
+    for sweep in &phase.sweep {
+        if sweep.values.is_empty() || sweep.set.is_empty() {
+            let why = format!(
+                "phase {}: sweep {}: `set` and `values` must not be empty",
+                phase.name, sweep.name
+            );
+            return wrong(&[&near, &format!("name = \"{}\"", sweep.name)], why);
+        }
+    }
+    if let Err(sweep::Unsound { sweep, why }) = sweep::loads(phase) {
+        let near_sweep = sweep.map(|name| format!("name = \"{name}\""));
+        let near: Vec<&str> = [Some(near.as_str()), near_sweep.as_deref()]
+            .into_iter()
+            .flatten()
+            .collect();
+        return wrong(&near, format!("phase {}: {why}", phase.name));
+    }
+    check_reads(experiment, phase, &near)
+}
+
+fn check_reads(experiment: &Experiment, phase: &Phase, near: &str) -> Result<(), Wrong> {
+    let Some(written) = &phase.reads else {
+        return Ok(());
+    };
+    let named = |why: String| {
+        wrong(
+            &[near, "reads"],
+            format!("phase {}: reads: {why}", phase.name),
+        )
+    };
+    let Some(writer) = experiment.phase.iter().find(|other| other.name == *written) else {
+        return named(format!("there is no phase {written}"));
+    };
+    if writer.reads.is_some() || writer.load.produce.is_none() {
+        return named(format!("phase {written} writes nothing of its own"));
+    }
+    if phase.cold {
+        return named("a cold phase has nothing to read".to_owned());
+    }
+    if phase.load.consume.is_none() {
+        return named("the load does not consume".to_owned());
+    }
+    for sweep in &phase.sweep {
+        let same = writer.sweep.iter().any(|other| {
+            other.name == sweep.name && sweep.values.iter().all(|v| other.values.contains(v))
+        });
+        if !same {
+            return named(format!(
+                "phase {written} does not write every value of sweep {}",
+                sweep.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! What an experiment needs of disk and memory, and the refusal when that is not there.
+//!
+//! Invariant: pure; the machine is told. Estimates are on the safe side: a load without a bound is taken at a
+//! rate that a fast machine might reach.
+
+use std::collections::BTreeMap;
+
+use super::file::{Device, DeviceKind, Experiment, TargetKind};
+use super::plan::Action;
+use crate::spec::{Load, Rate};
+
+/// A load as fast as answers come, without `bytes_max`, is taken to write this many bytes a second.
+const UNLIMITED_RATE: f64 = 3e9;
+
+/// What a broker writes beyond records: its own topics, indexes, the segments it begins.
+const BROKER_BYTES: u64 = 200 << 20;
+
+/// What is written to measure what a disk can do by itself.
+pub const LIMIT_BYTES: u64 = 1_000_000_000;
+
+/// Memory of the generator.
+const CLIENT_MEMORY: u64 = 512 << 20;
+
+/// What the machine has.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Available {
+    /// Free bytes where each device's data goes, by device; of kind memory none.
+    pub disk: BTreeMap<String, u64>,
+    /// Memory that can be taken.
+    pub memory: u64,
+}
+
+/// What a device must hold at once, by the device's name.
+pub fn bytes_by_device(actions: &[Action]) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    let (mut device, mut brokers) = (String::new(), 0);
+    let (mut group, mut most) = (0_u64, 0_u64);
+    for action in actions {
+        match action {
+            Action::Attach(attached) => {
+                device.clone_from(&attached.name);
+                (brokers, group, most) = (0, 0, 0);
+            }
+            Action::Start { .. } => brokers += BROKER_BYTES,
+            Action::Warm { load, .. } => most = most.max(brokers + bytes_written(load)),
+            Action::Measure(planned) => {
+                group += bytes_written(&planned.load);
+                most = most.max(brokers + group);
+            }
+            Action::Delete { .. } => group = 0,
+            Action::Stop { .. } => {
+                group = 0;
+                brokers = brokers.saturating_sub(BROKER_BYTES);
+            }
+            Action::Detach => {
+                found.insert(device.clone(), most);
+            }
+            Action::Limits { .. } => most = most.max(LIMIT_BYTES),
+            Action::Create { .. } => {}
+        }
+    }
+    found
+}
+
+/// What a load may write, in bytes.
+fn bytes_written(load: &Load) -> u64 {
+    let Some(produce) = &load.produce else {
+        return 0;
+    };
+    let seconds = load.warmup_seconds + load.seconds;
+    let rate = match &produce.rate {
+        Rate::Unlimited | Rate::Replay { .. } => UNLIMITED_RATE,
+        Rate::Constant { rate } => *rate,
+        Rate::Step { rates, .. } => rates.iter().copied().fold(0.0, f64::max),
+        Rate::Ramp { from, to, .. } => from.max(*to),
+        Rate::Burst { base, peak, .. } => base.max(*peak),
+        Rate::Sine {
+            mean, amplitude, ..
+        } => mean + amplitude,
+    };
+    let by_time = bytes(rate * seconds);
+    load.bytes_max.map_or(by_time, |max| max.min(by_time))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate in bytes; a negative rate writes nothing"
+)]
+fn bytes(value: f64) -> u64 {
+    value.max(0.0) as u64
+}
+
+/// Why the experiment cannot run here; none when it can.
+pub fn refusal(
+    experiment: &Experiment,
+    actions: &[Action],
+    available: &Available,
+) -> Option<String> {
+    let needs = bytes_by_device(actions);
+    let brokers = brokers_memory(experiment, actions);
+    let mut problems = Vec::new();
+    for device in &experiment.device {
+        if let Some(&needed) = needs.get(&device.name) {
+            problems.extend(device_problem(device, needed, brokers, available));
+        }
+    }
+    if problems.is_empty() && available.memory < brokers + CLIENT_MEMORY {
+        problems.push(format!(
+            "memory: the brokers and the generator need {}, {} is available",
+            shown(brokers + CLIENT_MEMORY),
+            shown(available.memory)
+        ));
+    }
+    (!problems.is_empty()).then(|| {
+        format!(
+            "{} does not fit this machine:\n  {}\n\
+             Make it smaller with --only, --seconds, --set bytes_max=BYTES or --set device.NAME.size=BYTES, \
+             or name another disk with --dir.",
+            experiment.name,
+            problems.join("\n  ")
+        )
+    })
+}
+
+fn device_problem(
+    device: &Device,
+    needed: u64,
+    brokers: u64,
+    available: &Available,
+) -> Option<String> {
+    let name = &device.name;
+    if let Some(size) = device.size {
+        // A file system keeps a part for itself.
+        let room = size / 20 * 19;
+        if needed > room {
+            return Some(format!(
+                "device {name}: up to {} are written at once, and its size of {} has room for {}",
+                shown(needed),
+                shown(size),
+                shown(room)
+            ));
+        }
+    }
+    if device.kind == DeviceKind::Memory {
+        let all = device.size.unwrap_or(needed) + brokers + CLIENT_MEMORY;
+        return (available.memory < all).then(|| {
+            format!(
+                "device {name}: its {} in memory, the brokers' {} and the generator's {} are {}; \
+                 {} is available",
+                shown(device.size.unwrap_or(needed)),
+                shown(brokers),
+                shown(CLIENT_MEMORY),
+                shown(all),
+                shown(available.memory)
+            )
+        });
+    }
+    let wanted = device.size.unwrap_or(needed);
+    let free = available.disk.get(name).copied()?;
+    (free < wanted).then(|| {
+        format!(
+            "device {name}: {} of disk are needed, {} are free",
+            shown(wanted),
+            shown(free)
+        )
+    })
+}
+
+/// Memory of the brokers that run at the same time, at most.
+fn brokers_memory(experiment: &Experiment, actions: &[Action]) -> u64 {
+    let of = |name: &String| match experiment.target.get(name).map(|target| target.kind) {
+        Some(TargetKind::Kafka) => 1400 << 20,
+        Some(TargetKind::Forebay) => 600 << 20,
+        Some(TargetKind::Address) | None => 0,
+    };
+    let (mut now, mut most) = (0_u64, 0);
+    for action in actions {
+        match action {
+            Action::Start { target, .. } => now += of(target),
+            Action::Stop { target } => now = now.saturating_sub(of(target)),
+            _ => {}
+        }
+        most = most.max(now);
+    }
+    most
+}
+
+/// Bytes as people say them.
+pub fn shown(bytes: u64) -> String {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "one digit behind the point is shown"
+    )]
+    let float = bytes as f64;
+    if bytes >= 1_000_000_000 {
+        format!("{:.1} GB", float / 1e9)
+    } else {
+        format!("{:.0} MB", float / 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests;

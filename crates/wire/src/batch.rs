@@ -22,6 +22,7 @@ pub use recompress::recompress;
 pub use record::{Record, records};
 pub use validate::{Produced, ValidateLimits, validate_produced};
 
+use crate::crc;
 pub use crate::error::{BatchError, RecordError};
 use crate::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 
@@ -136,7 +137,7 @@ pub fn sequence_plus(sequence: i32, by: i32) -> i32 {
 
 /// Computes the CRC of a whole batch's bytes (at least [`HEADER_BYTES`]).
 pub fn crc_of(batch: &[u8]) -> u32 {
-    crc32c::crc32c(batch.get(CRC_START..).unwrap_or_default())
+    crc::crc32c(batch.get(CRC_START..).unwrap_or_default())
 }
 
 /// Makes every record of a batch carry the broker's time: sets timestamp type and max timestamp in
@@ -162,8 +163,8 @@ pub(crate) fn set_time(header: &mut [u8; HEADER_BYTES], append_time: bool, max: 
     // CRCs are linear: what differs at the front, shifted over the records behind it, is what
     // differs in the sum.
     let records_bytes = parsed.size_bytes - HEADER_BYTES;
-    let differs = crc32c::crc32c_combine(summed_before, 0, records_bytes)
-        ^ crc32c::crc32c_combine(crc_of(header), 0, records_bytes);
+    let differs = crc::crc32c_combine(summed_before, 0, records_bytes)
+        ^ crc::crc32c_combine(crc_of(header), 0, records_bytes);
     put(header, 17, (parsed.crc ^ differs).to_be_bytes());
 }
 

@@ -9,6 +9,7 @@
     deny(clippy::indexing_slicing, clippy::cast_possible_truncation)
 )]
 pub mod batch;
+pub mod crc;
 pub mod error;
 #[cfg_attr(
     not(test),

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use platform::Platform;
-use wire::batch::{self, BatchHeader, CRC_START, HEADER_BYTES};
-use wire::types::{LeaderEpoch, Offset, TimestampMs};
+use wire::batch::{self, BatchHeader, HEADER_BYTES};
+use wire::types::{LeaderEpoch, Offset};
 
 use super::indexes::Indexes;
 use super::producer_state::EndMarker;
@@ -61,7 +61,7 @@ impl<P: Platform> Log<P> {
             fixed.copy_from_slice(batch.get(..HEADER_BYTES).unwrap_or(&[0; HEADER_BYTES]));
             let body = batch.get(HEADER_BYTES..).unwrap_or_default();
             let header = match numbering {
-                Numbering::Leader(stamp) => stamped(&mut fixed, body, self.end.get(), stamp),
+                Numbering::Leader(stamp) => stamped(&mut fixed, self.end.get(), stamp),
                 Numbering::Given => header,
             };
             let position = segment.size.get();
@@ -260,21 +260,12 @@ fn split_batch(bytes: &[u8]) -> Option<(BatchHeader, &[u8])> {
 }
 
 /// Puts offset, epoch and perhaps the append time into the fixed part of a batch.
-fn stamped(fixed: &mut [u8; HEADER_BYTES], body: &[u8], base: Offset, stamp: Stamp) -> BatchHeader {
+fn stamped(fixed: &mut [u8; HEADER_BYTES], base: Offset, stamp: Stamp) -> BatchHeader {
     batch::stamp(fixed, base, stamp.leader_epoch);
     if let Some(time) = stamp.log_append_time {
-        stamp_time(fixed, body, time);
+        batch::stamp_append_time(fixed, time);
     }
     BatchHeader::parse(fixed).expect("it was parsed before and its length has not changed")
-}
-
-/// The only stamp that lies within what the CRC covers.
-fn stamp_time(fixed: &mut [u8; HEADER_BYTES], body: &[u8], time: TimestampMs) {
-    // Attributes are at 21..23 (timestamp type is bit 3), the largest timestamp at 35..43, the CRC at 17..21.
-    fixed[22] |= 0x08;
-    fixed[35..43].copy_from_slice(&time.0.to_be_bytes());
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&fixed[CRC_START..]), body);
-    fixed[17..CRC_START].copy_from_slice(&crc.to_be_bytes());
 }
 
 /// The transaction marker in a control batch, if it is one.

@@ -8,6 +8,7 @@ use std::io;
 use bytes::Bytes;
 use platform::disk::DiskFile;
 use wire::batch::{BatchHeader, CRC_START, HEADER_BYTES};
+use wire::crc;
 use wire::types::{LeaderEpoch, Offset};
 
 /// The format version of every batch in our files.
@@ -103,7 +104,7 @@ impl<'a, F: DiskFile> Scan<'a, F> {
             if bytes.is_empty() {
                 return Ok(false);
             }
-            crc = crc32c::crc32c_append(crc, &bytes);
+            crc = crc::crc32c_append(crc, &bytes);
             at += bytes.len() as u64;
         }
         Ok(crc == header.crc)

@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::compression::Compression;
 use super::{CRC_START, HEADER_BYTES, LENGTH_END, crc_of, put, varint};
+use crate::crc;
 use crate::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 
 /// A header of a record.
@@ -151,7 +152,7 @@ impl BatchBuilder {
         put(&mut header, 51, self.producer_epoch.to_be_bytes());
         put(&mut header, 53, self.base_sequence.to_be_bytes());
         put(&mut header, 57, self.record_count.to_be_bytes());
-        let crc = crc32c::crc32c_append(crc_of(&header), records);
+        let crc = crc::crc32c_append(crc_of(&header), records);
         put(&mut header, CRC_START - 4, crc.to_be_bytes());
         let mut batch = Vec::with_capacity(HEADER_BYTES + records.len());
         batch.extend_from_slice(&header);

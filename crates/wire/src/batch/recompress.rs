@@ -10,6 +10,7 @@ use super::{
     BatchHeader, CRC_START, Compression, HEADER_BYTES, LENGTH_END, Produced, compression, crc_of,
     put,
 };
+use crate::crc;
 use crate::error::BatchError;
 
 /// The batch compressed with `codec`; itself when it already is. Decompresses to at most
@@ -36,7 +37,7 @@ pub fn recompress(
     put(&mut fixed, 8, length.to_be_bytes());
     let attributes = header.attributes & !0x07 | codec.code();
     put(&mut fixed, 21, attributes.to_be_bytes());
-    let crc = crc32c::crc32c_append(crc_of(&fixed), &records);
+    let crc = crc::crc32c_append(crc_of(&fixed), &records);
     put(&mut fixed, CRC_START - 4, crc.to_be_bytes());
     Ok(Produced {
         header: BatchHeader::parse(&fixed).unwrap_or(header),

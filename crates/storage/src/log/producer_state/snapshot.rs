@@ -5,6 +5,7 @@
 //! is then rebuilt from an older snapshot and the log. Only the last batch of each producer is kept.
 
 use thiserror::Error;
+use wire::crc;
 use wire::types::{Offset, ProducerId, TimestampMs};
 
 const VERSION: i16 = 1;
@@ -73,7 +74,7 @@ pub fn encode(producers: &[ProducerSnapshot]) -> Vec<u8> {
     }
     let mut bytes = Vec::with_capacity(HEADER_BYTES + entries.len());
     bytes.extend_from_slice(&VERSION.to_be_bytes());
-    bytes.extend_from_slice(&crc32c::crc32c(&entries).to_be_bytes());
+    bytes.extend_from_slice(&crc::crc32c(&entries).to_be_bytes());
     bytes.extend_from_slice(&entries);
     bytes
 }
@@ -87,7 +88,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<ProducerSnapshot>, SnapshotError> {
         return Err(SnapshotError::Version(version));
     }
     let (stored, entries) = take::<4>(rest).ok_or(length)?;
-    let (stored, computed) = (u32::from_be_bytes(stored), crc32c::crc32c(entries));
+    let (stored, computed) = (u32::from_be_bytes(stored), crc::crc32c(entries));
     if stored != computed {
         return Err(SnapshotError::Crc { stored, computed });
     }

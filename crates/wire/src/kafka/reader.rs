@@ -89,7 +89,9 @@ impl<'a> Reader<'a> {
         let Some(length) = length else {
             return Ok(None);
         };
-        StrBytes::from_utf8(self.take(length, field)?)
+        // A copy: a name that is kept until the answer shall not keep the memory of a whole frame.
+        let text = Bytes::copy_from_slice(&self.take(length, field)?);
+        StrBytes::from_utf8(text)
             .map(Some)
             .map_err(|_| DecodeError::NotUtf8 {
                 field: field.to_owned(),

@@ -44,7 +44,7 @@ fn their_request(
 }
 
 fn id_of(name: &str) -> Uuid {
-    Uuid::from_u128(u128::from(crc32c::crc32c(name.as_bytes())))
+    Uuid::from_u128(u128::from(crate::crc::crc32c(name.as_bytes())))
 }
 
 #[test]
@@ -253,4 +253,19 @@ proptest! {
         body.truncate(length - cut % length);
         let _ = ProduceRequest::decode(&body.freeze(), version);
     }
+}
+
+#[test]
+fn names_do_not_keep_the_memory_of_the_frame() {
+    let records = Bytes::from_static(b"not looked at here");
+    let mut body = BytesMut::new();
+    their_request(9, Some("tx"), &[("topic", vec![(0, Some(records))])])
+        .encode(&mut body, 9)
+        .unwrap();
+    let body = body.freeze();
+    let mut request = ProduceRequest::decode(&body, 9).unwrap();
+    assert!(!body.is_unique(), "the records are in it");
+    request.topics[0].partitions.clear();
+    assert!(body.is_unique());
+    assert_eq!(request.topics[0].name.as_str(), "topic");
 }

@@ -13,6 +13,7 @@ pub mod os;
 pub mod process;
 pub mod runtime;
 pub mod sim;
+pub mod socket;
 pub mod sync;
 pub mod task;
 

@@ -141,7 +141,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         if self.end.is_some() && self.held.is_none() && self.is_quiet() {
             return Poll::Ready(self.end.take().unwrap_or(End::Closed));
         }
-        self.poll_watch(cx)
+        self.poll_watch(cx, socket)
     }
 
     /// Polls what was begun, without reading or writing.
@@ -177,9 +177,10 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
     }
 
     /// Ends the connection when it is idle or stalled for too long.
-    fn poll_watch(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        let bytes = self.reader.read_bytes + self.writer.written_bytes;
-        let moved = bytes + self.frames * PROGRESS_BYTES_MIN;
+    fn poll_watch(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<End> {
+        let (reader, written_bytes) = (&self.reader, self.writer.written_bytes);
+        let completed = self.frames * PROGRESS_BYTES_MIN;
+        let moved = || reader.come_bytes(socket) + written_bytes + completed;
         let reading = self.held.is_none() && self.reader.is_within_frame();
         let state = if reading || self.writer.pending_bytes() > 0 {
             Doing::Transfer

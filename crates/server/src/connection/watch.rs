@@ -47,10 +47,16 @@ impl Watch {
         }
     }
 
-    /// Ready when the connection has to end; `moved` is the sum of all progress so far.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, doing: Doing, moved: u64) -> Poll<End> {
-        if doing != self.doing || (doing == Doing::Nothing && moved != self.moved_at_since) {
-            self.restart(doing, moved);
+    /// Ready when the connection has to end; `moved` is the sum of all progress so far,
+    /// asked for only when it matters.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        doing: Doing,
+        moved: impl Fn() -> u64,
+    ) -> Poll<End> {
+        if doing != self.doing || (doing == Doing::Nothing && moved() != self.moved_at_since) {
+            self.restart(doing, moved());
         }
         loop {
             let Some(deadline) = self.deadline() else {
@@ -61,10 +67,10 @@ impl Watch {
             }
             match doing {
                 Doing::Nothing => return Poll::Ready(End::Idle),
-                Doing::Transfer if moved - self.moved_at_since < PROGRESS_BYTES_MIN => {
+                Doing::Transfer if moved() - self.moved_at_since < PROGRESS_BYTES_MIN => {
                     return Poll::Ready(End::Stalled);
                 }
-                Doing::Transfer | Doing::Work => self.restart(doing, moved),
+                Doing::Transfer | Doing::Work => self.restart(doing, moved()),
             }
         }
     }
@@ -125,7 +131,7 @@ mod tests {
         let begin = Instant::now();
         loop {
             let moved = begin.elapsed().as_secs() * bytes;
-            let poll = poll_fn(|cx| watch.poll(cx, doing, moved));
+            let poll = poll_fn(|cx| watch.poll(cx, doing, || moved));
             if let Ok(end) = tokio::time::timeout(Duration::from_secs(1), poll).await {
                 return (end, begin.elapsed().as_secs());
             }

@@ -1,0 +1,98 @@
+//! Frames off a real socket, with a peer that takes its time.
+
+use std::future::poll_fn;
+use std::io::Write;
+use std::net::{Shutdown, TcpListener};
+
+use super::*;
+
+/// Longer than what is read ahead, shorter than what sockets hold.
+const FRAME_BYTES: usize = 200_000;
+
+fn run(scenario: impl AsyncFnOnce(FrameReader, TcpStream, std::net::TcpStream)) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let reader = FrameReader::new(Budget::new(1 << 20), Buffers::new(1 << 20), 1 << 20);
+        scenario(reader, TcpStream::from_std(socket).unwrap(), client).await;
+    });
+}
+
+/// The first `sent` bytes of a frame, its length included.
+fn beginning(sent: usize) -> Vec<u8> {
+    let mut bytes = i32::try_from(FRAME_BYTES).unwrap().to_be_bytes().to_vec();
+    bytes.resize(sent, 7);
+    bytes
+}
+
+async fn frame(reader: &mut FrameReader, socket: &TcpStream) -> Result<Option<Frame>, ReadError> {
+    poll_fn(|cx| reader.poll_frame(cx, socket)).await
+}
+
+#[test]
+fn bytes_that_wait_in_the_socket_count_as_progress_and_take_no_buffer() {
+    run(async |mut reader, socket, mut client| {
+        client.write_all(&beginning(60_000)).unwrap();
+        let come = poll_fn(|cx| {
+            let frame = reader.poll_frame(cx, &socket);
+            assert!(frame.is_pending(), "it is not whole");
+            if reader.come_bytes(&socket) < 60_000 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(reader.read_bytes)
+        });
+        assert!(come.await <= AHEAD_BYTES as u64);
+        assert!(matches!(reader.state, State::Coming { .. }));
+        client
+            .write_all(&beginning(FRAME_BYTES + PREFIX_BYTES)[60_000..])
+            .unwrap();
+        let whole = frame(&mut reader, &socket).await.unwrap().unwrap();
+        assert_eq!(whole.bytes, vec![7; FRAME_BYTES]);
+        assert_eq!(
+            reader.come_bytes(&socket),
+            (FRAME_BYTES + PREFIX_BYTES) as u64
+        );
+    });
+}
+
+#[test]
+fn the_end_of_the_peer_within_a_large_frame_is_noticed() {
+    for (sent, looked_before) in [(60_000, true), (60_000, false), (190_000, true)] {
+        run(async |mut reader, socket, mut client| {
+            client.write_all(&beginning(sent)).unwrap();
+            if looked_before {
+                let look = poll_fn(|cx| Poll::Ready(reader.poll_frame(cx, &socket).is_pending()));
+                assert!(look.await);
+            }
+            client.shutdown(Shutdown::Write).unwrap();
+            let ended = frame(&mut reader, &socket).await;
+            let missing = FRAME_BYTES + PREFIX_BYTES - sent;
+            assert!(
+                matches!(ended, Err(ReadError::Truncated { missing: m }) if m == missing),
+                "{ended:?}"
+            );
+        });
+    }
+}
+
+#[test]
+fn a_small_frame_behind_a_large_one_is_not_waited_for_in_vain() {
+    run(async |mut reader, socket, mut client| {
+        client
+            .write_all(&beginning(FRAME_BYTES + PREFIX_BYTES))
+            .unwrap();
+        frame(&mut reader, &socket).await.unwrap().unwrap();
+        let none = poll_fn(|cx| Poll::Ready(reader.poll_frame(cx, &socket).is_pending()));
+        assert!(none.await);
+        client.write_all(&[0, 0, 0, 1, 9]).unwrap();
+        let small = frame(&mut reader, &socket).await.unwrap().unwrap();
+        assert_eq!(&small.bytes[..], [9]);
+    });
+}

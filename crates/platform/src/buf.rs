@@ -13,6 +13,7 @@ mod arena;
 mod chunk;
 mod pool;
 mod prefault;
+mod streaming;
 
 pub use aligned::{AlignedBuf, BufPool};
 pub use chunk::Chunk;

@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "appends beside shared views of the same region")]
 
 use std::ops::Range;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::slice;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use super::arena::Region;
 use super::pool::Shared;
-use super::{block_ceil, block_floor};
+use super::{block_ceil, block_floor, streaming};
 
 /// An append-only piece of block-aligned memory.
 pub struct Chunk {
@@ -63,7 +63,7 @@ impl Chunk {
         // lies below `len`, hence does not overlap the target.
         unsafe {
             let end = self.lease.start().add(self.len);
-            ptr::copy_nonoverlapping(bytes.as_ptr(), end.as_ptr(), count);
+            streaming::copy(bytes.as_ptr(), end.as_ptr(), count);
         }
         self.len += count;
         count

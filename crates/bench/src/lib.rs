@@ -23,6 +23,7 @@ pub mod latency;
 pub mod load;
 pub mod machine;
 pub mod outcome;
+pub mod report;
 pub mod spec;
 pub mod usage;
 pub mod verify;

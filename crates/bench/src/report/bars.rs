@@ -1,0 +1,129 @@
+//! Bars for what has no axis to run along: one per target, in groups, each with its name and figure beside it.
+
+use super::chart::{WIDTH, target_class};
+use super::label;
+use super::number::Quantity;
+use super::scale::Scale;
+use super::svg::{Anchor, Drawing};
+
+const BAR: f64 = 11.0;
+const STEP: f64 = 18.0;
+const NAME_MAX: f64 = WIDTH / 3.0;
+
+/// A chart of bars.
+#[derive(Debug)]
+pub(super) struct Bars {
+    pub(super) name: String,
+    pub(super) quantity: Quantity,
+    /// The highest value of all panels beside it: the same length means the same everywhere.
+    pub(super) high: f64,
+    pub(super) groups: Vec<Group>,
+}
+
+/// What belongs together: the same load.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) title: String,
+    pub(super) bars: Vec<Bar>,
+}
+
+/// One bar.
+#[derive(Debug)]
+pub(super) struct Bar {
+    pub(super) label: String,
+    pub(super) target: Option<usize>,
+    pub(super) value: f64,
+    pub(super) spread: Option<(f64, f64)>,
+}
+
+impl Bar {
+    /// Its end, or that of its spread.
+    pub(super) fn highest(&self) -> f64 {
+        self.spread
+            .map_or(self.value, |(_, high)| high.max(self.value))
+    }
+}
+
+impl Bars {
+    /// Draws them.
+    pub(super) fn draw(&self) -> String {
+        let bars = || self.groups.iter().flat_map(|group| &group.bars);
+        let titles = self
+            .groups
+            .iter()
+            .filter(|group| !group.title.is_empty())
+            .count();
+        let height =
+            bars().count() as f64 * STEP + titles as f64 * STEP + self.groups.len() as f64 * 4.0;
+        let mut drawing = Drawing::new(WIDTH, height + 4.0);
+        let left = bars()
+            .map(|bar| label::width(&shown(&bar.label)))
+            .fold(0.0, f64::max)
+            .min(NAME_MAX)
+            + 8.0;
+        let figure = |bar: &Bar| label::width(&self.quantity.show(bar.value));
+        let right = WIDTH - bars().map(figure).fold(0.0, f64::max) - 8.0;
+        let scale = Scale::linear(0.0, self.high, (left, right));
+        let mut y = 0.0;
+        for group in &self.groups {
+            if !group.title.is_empty() {
+                drawing.text((0.0, y + 13.0), Anchor::Start, "n", &group.title);
+                y += STEP;
+            }
+            for bar in &group.bars {
+                self.bar(&mut drawing, bar, &scale, left, y);
+                y += STEP;
+            }
+            y += 4.0;
+        }
+        drawing.finish(&format!("{}. {}", self.name, self.words()))
+    }
+
+    fn bar(&self, drawing: &mut Drawing, bar: &Bar, scale: &Scale, left: f64, y: f64) {
+        let name = (left - 6.0, y + 11.0);
+        drawing.text(
+            name,
+            Anchor::End,
+            &target_class("n", bar.target),
+            &shown(&bar.label),
+        );
+        let Some(end) = scale.at(bar.value) else {
+            return;
+        };
+        let figure = self.quantity.show(bar.value);
+        let says = format!("{}: {figure}", bar.label);
+        let size = ((end - left).max(1.0), BAR);
+        drawing.rect((left, y + 2.0), size, &target_class("b", bar.target), &says);
+        let mut after = end;
+        if let Some((low, high)) = bar.spread
+            && let (Some(low), Some(high)) = (scale.at(low), scale.at(high))
+        {
+            let middle = y + 2.0 + BAR / 2.0;
+            drawing.line((low, middle), (high, middle), "spread");
+            after = after.max(high);
+        }
+        drawing.text((after + 5.0, y + 11.0), Anchor::Start, "", &figure);
+    }
+
+    fn words(&self) -> String {
+        let mut words = Vec::new();
+        for group in &self.groups {
+            let bars = group
+                .bars
+                .iter()
+                .map(|bar| format!("{} {}", bar.label, self.quantity.show(bar.value)));
+            let bars: Vec<String> = bars.collect();
+            words.push(format!("{}: {}", group.title, bars.join(", ")));
+        }
+        words.join("; ")
+    }
+}
+
+fn shown(name: &str) -> String {
+    if label::width(name) <= NAME_MAX {
+        return name.to_owned();
+    }
+    let mut kept = name.to_owned();
+    while label::width(&kept) > NAME_MAX - label::width("..") && kept.pop().is_some() {}
+    format!("{}..", kept.trim_end())
+}

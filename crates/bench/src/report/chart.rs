@@ -1,0 +1,293 @@
+//! A chart of lines in a frame: axes, grid, lines with marks, limits as dashed lines, labels at the lines' ends.
+//!
+//! Pure: from values to a drawing. Invariant: whatever the values, no mark and no line is outside the frame.
+
+use std::fmt::Write as _;
+
+use super::label;
+use super::number::{Quantity, significant};
+use super::scale::Scale;
+use super::study::same;
+use super::svg::{Anchor, Drawing};
+
+/// All panels are this wide; the page makes them fit.
+pub(super) const WIDTH: f64 = 340.0;
+const HEIGHT: f64 = 214.0;
+const TOP: f64 = 24.0;
+const LABEL_LETTERS_MAX: usize = 14;
+/// An x axis whose values span more than this is logarithmic.
+const SPAN_LINEAR_MAX: f64 = 8.0;
+
+/// What is drawn.
+#[derive(Debug, Default)]
+pub(super) struct Chart {
+    /// What it shows, in words.
+    pub(super) name: String,
+    pub(super) x: XAxis,
+    pub(super) y: YAxis,
+    pub(super) lines: Vec<Line>,
+}
+
+/// The values that were run, as they are named.
+#[derive(Debug, Default)]
+pub(super) struct XAxis {
+    pub(super) title: String,
+    /// (value, name) in order.
+    pub(super) steps: Vec<(f64, String)>,
+    /// The steps stand at equal distances, whatever their values.
+    pub(super) even: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct YAxis {
+    pub(super) quantity: Quantity,
+    /// The highest value to be shown, so that neighbours share their scale.
+    pub(super) high: f64,
+    /// The lowest, above nothing: the axis is logarithmic.
+    pub(super) log_from: Option<f64>,
+}
+
+impl Default for YAxis {
+    fn default() -> YAxis {
+        YAxis {
+            quantity: Quantity::Plain,
+            high: 1.0,
+            log_from: None,
+        }
+    }
+}
+
+/// One line.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Line {
+    pub(super) label: String,
+    /// The number of the target, which is its colour and form; none for a limit of the machine.
+    pub(super) target: Option<usize>,
+    pub(super) points: Vec<Point>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+    /// Lowest and highest repetition.
+    pub(super) spread: Option<(f64, f64)>,
+}
+
+/// Where the chart's inside is on the paper.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+}
+
+impl Chart {
+    /// Draws it.
+    pub(super) fn draw(&self) -> String {
+        let mut drawing = Drawing::new(WIDTH, HEIGHT);
+        let frame = self.frame();
+        let y = y_scale(&self.y, &frame);
+        y_axis(&mut drawing, &frame, &y, self.y.quantity);
+        let places = self.x.draw(&mut drawing, &frame);
+        for line in self.lines.iter().rev() {
+            line.draw(&mut drawing, &places, &y, &self.x, self.y.quantity);
+        }
+        self.labels(&mut drawing, &frame, &y);
+        drawing.finish(&self.name)
+    }
+
+    fn frame(&self) -> Frame {
+        let names = self.lines.iter().map(|line| label::width(&line.shown()));
+        let right = names.fold(0.0, f64::max).min(WIDTH / 3.0);
+        Frame {
+            left: 38.0,
+            right: WIDTH - right - 8.0,
+            top: TOP,
+            bottom: HEIGHT - 34.0,
+        }
+    }
+
+    fn labels(&self, drawing: &mut Drawing, frame: &Frame, y: &Scale) {
+        let ends: Vec<f64> = self
+            .lines
+            .iter()
+            .map(|line| {
+                line.points
+                    .iter()
+                    .rev()
+                    .find_map(|point| y.at(point.y))
+                    .map_or(f64::NAN, |at| at + 4.0)
+            })
+            .collect();
+        let inside = (frame.top + 4.0, frame.bottom + 4.0);
+        for (line, place) in self.lines.iter().zip(label::apart(&ends, inside)) {
+            if let Some(at) = place {
+                drawing.text(
+                    (frame.right + 7.0, at),
+                    Anchor::Start,
+                    &line.class("n"),
+                    &line.shown(),
+                );
+            }
+        }
+    }
+}
+
+impl XAxis {
+    /// Draws it and says where each step is.
+    fn draw(&self, drawing: &mut Drawing, frame: &Frame) -> Vec<(f64, f64)> {
+        let ends = (frame.left + 8.0, frame.right - 6.0);
+        let values: Vec<f64> = (0..self.steps.len())
+            .zip(&self.steps)
+            .map(|(at, (value, _))| if self.even { at as f64 } else { *value })
+            .collect();
+        let (low, high) = (
+            values.first().copied().unwrap_or(0.0),
+            values.last().copied().unwrap_or(0.0),
+        );
+        let scale = if low > 0.0 && high / low > SPAN_LINEAR_MAX && !self.even {
+            Scale::log(low, high, ends)
+        } else {
+            Scale::linear(low, high, ends)
+        };
+        drawing.line(
+            (frame.left, frame.bottom),
+            (frame.right, frame.bottom),
+            "axis",
+        );
+        let mut places = Vec::new();
+        let mut taken = f64::NEG_INFINITY;
+        for ((value, name), at) in self.steps.iter().zip(values) {
+            let Some(place) = scale.at(at) else { continue };
+            places.push((*value, place));
+            drawing.line((place, frame.bottom), (place, frame.bottom + 3.0), "axis");
+            let half = label::width(name) / 2.0;
+            if place - half > taken + 3.0 {
+                drawing.text((place, frame.bottom + 15.0), Anchor::Middle, "", name);
+                taken = place + half;
+            }
+        }
+        let middle = f64::midpoint(frame.left, frame.right);
+        drawing.text(
+            (middle, frame.bottom + 30.0),
+            Anchor::Middle,
+            "",
+            &self.title,
+        );
+        places
+    }
+}
+
+impl Line {
+    fn shown(&self) -> String {
+        if self.label.chars().count() <= LABEL_LETTERS_MAX {
+            return self.label.clone();
+        }
+        let kept: String = self.label.chars().take(LABEL_LETTERS_MAX - 2).collect();
+        format!("{}..", kept.trim_end())
+    }
+
+    /// The classes of its line (`l`), marks (`m`) or name (`n`).
+    fn class(&self, part: &str) -> String {
+        target_class(part, self.target)
+    }
+
+    fn draw(
+        &self,
+        drawing: &mut Drawing,
+        steps: &[(f64, f64)],
+        y: &Scale,
+        axis: &XAxis,
+        quantity: Quantity,
+    ) {
+        let place = |point: &Point| {
+            let at = steps.iter().find(|(value, _)| same(*value, point.x))?;
+            Some((at.1, y.at(point.y)?))
+        };
+        let mut placed: Vec<(f64, f64)> = self.points.iter().filter_map(place).collect();
+        if let (None, [only]) = (self.target, placed.as_slice()) {
+            // A limit without a sweep holds everywhere.
+            let height = only.1;
+            placed = [steps.first(), steps.last()]
+                .into_iter()
+                .flatten()
+                .map(|(_, at)| (*at, height))
+                .collect();
+        }
+        drawing.polyline(&placed, &self.class("l"));
+        let Some(target) = self.target else { return };
+        for point in &self.points {
+            let Some(at) = place(point) else { continue };
+            if let Some((low, high)) = point.spread
+                && let (Some(low), Some(high)) = (y.at(low), y.at(high))
+            {
+                drawing.line((at.0, low), (at.0, high), &self.class("w"));
+            }
+            let step = axis.steps.iter().find(|(value, _)| same(*value, point.x));
+            let says = point.says(
+                &self.label,
+                step.map_or("", |(_, name)| name),
+                axis,
+                quantity,
+            );
+            drawing.mark(at, target, &self.class("m"), &says);
+        }
+    }
+}
+
+impl Point {
+    fn says(&self, label: &str, step: &str, axis: &XAxis, quantity: Quantity) -> String {
+        let mut text = format!(
+            "{label}: {} at {step} {}",
+            quantity.show(self.y),
+            axis.title
+        );
+        if let Some((low, high)) = self.spread.filter(|(low, high)| low < high) {
+            let unit = quantity.unit(high);
+            let ends = [low, high].map(|end| significant(end / unit.factor));
+            let _ = write!(text, " ({}..{} {})", ends[0], ends[1], unit.name);
+        }
+        text.trim_end().to_owned()
+    }
+}
+
+/// The class of a part of what belongs to a target, or to a limit.
+pub(super) fn target_class(part: &str, target: Option<usize>) -> String {
+    match target {
+        Some(target) => format!("{part} t{}", target % TARGET_COLOURS),
+        None => format!("{part} limit"),
+    }
+}
+
+/// How many colours the page has for targets.
+pub(super) const TARGET_COLOURS: usize = 6;
+
+fn y_scale(axis: &YAxis, frame: &Frame) -> Scale {
+    let ends = (frame.bottom, frame.top);
+    match axis.log_from {
+        Some(low) => Scale::log_around(low, axis.high, ends),
+        None => Scale::from_nothing(axis.high, ends),
+    }
+}
+
+/// Grid lines with values; the unit is in the corner.
+pub(super) fn y_axis(drawing: &mut Drawing, frame: &Frame, scale: &Scale, quantity: Quantity) {
+    let ticks = scale.ticks(scale.ticks_max());
+    let unit = quantity.unit(scale.typical());
+    for tick in &ticks {
+        let Some(at) = scale.at(*tick) else { continue };
+        drawing.line((frame.left, at), (frame.right, at), "grid");
+        drawing.text(
+            (frame.left - 5.0, at + 4.0),
+            Anchor::End,
+            "",
+            &significant(tick / unit.factor),
+        );
+    }
+    drawing.text((2.0, 11.0), Anchor::Start, "unit", unit.name);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! The ratio of every cell, as tables whose colours say how far from even it is: blue better, orange worse, and
+//! the numbers say the same for those who see no colours.
+
+use std::fmt::Write as _;
+
+use super::escape::html;
+use super::number::{Quantity, ratio};
+use super::pairs::{Pair, Summary, Verdict, pairs};
+use super::study::{Figure, Phase, Place, Study, Way};
+
+/// The section; nothing without a rival.
+pub(super) fn section(study: &Study) -> String {
+    let Some((ours, rivals)) = study.targets.split_first() else {
+        return String::new();
+    };
+    let mut tables = String::new();
+    for rival in rivals {
+        let mut of_rival = String::new();
+        for phase in &study.phases {
+            for way in phase.ways() {
+                phase_tables(&mut of_rival, phase, way, (ours, rival));
+            }
+        }
+        if !of_rival.is_empty() {
+            let _ = writeln!(
+                tables,
+                "<h3>{}'s throughput divided by {}'s</h3>\n{of_rival}",
+                html(ours),
+                html(rival)
+            );
+        }
+    }
+    if tables.is_empty() {
+        return tables;
+    }
+    format!(
+        "<section id=\"cells\"><h2>Ratio of every cell</h2>\n<p class=\"note\">The median of the pairs of \
+         each cell. <span class=\"key w4\">blue, above 1x</span> {} is faster; \
+         <span class=\"key l4\">orange, below 1x, underlined</span> the rival is. Point at a cell for both \
+         figures.</p>\n{tables}</section>\n",
+        html(ours)
+    )
+}
+
+fn phase_tables(page: &mut String, phase: &Phase, way: Way, names: (&str, &str)) {
+    let of_place = |place: &Place| pairs(phase, place, names, Figure::Rate(way));
+    let measured: Vec<(&Place, Vec<Pair>)> = phase
+        .places
+        .iter()
+        .map(|place| (place, of_place(place)))
+        .filter(|(_, pairs)| !pairs.is_empty())
+        .collect();
+    if measured.is_empty() {
+        return;
+    }
+    let columns = if phase.along.is_some() {
+        measured.len()
+    } else {
+        1
+    };
+    let title = html(&phase.title(way));
+    let _ = writeln!(
+        page,
+        "<h4>{title}</h4>\n{}",
+        super::page::panels(columns).trim_end()
+    );
+    let rows = phase.rows();
+    if let Some(along) = &phase.along {
+        let steps = phase.steps();
+        let corner = match phase.others.as_slice() {
+            [] => along.clone(),
+            others => format!("{} by {along}", others.join(", ")),
+        };
+        let heads: Vec<String> = steps.iter().map(|(_, name)| name.clone()).collect();
+        for (place, pairs) in &measured {
+            let caption = phase.place_name(place);
+            open(page, &caption, &corner, &heads);
+            for row in &rows {
+                let cells = steps.iter().map(|(step, _)| {
+                    in_cell(pairs, way, |pair| {
+                        phase.row_of(pair.ours) == *row && phase.step_of(pair.ours) == Some(*step)
+                    })
+                });
+                line(page, &row_head(phase, row), cells);
+            }
+            page.push_str("</tbody></table></div>\n");
+        }
+    } else {
+        let heads: Vec<String> = measured
+            .iter()
+            .map(|(place, _)| phase.place_name(place))
+            .collect();
+        open(page, "", &phase.others.join(", "), &heads);
+        for row in &rows {
+            let cells = measured
+                .iter()
+                .map(|(_, pairs)| in_cell(pairs, way, |pair| phase.row_of(pair.ours) == *row));
+            line(page, &row_head(phase, row), cells);
+        }
+        page.push_str("</tbody></table></div>\n");
+    }
+    page.push_str("</div>\n");
+}
+
+fn row_head(phase: &Phase, row: &[String]) -> String {
+    if row.is_empty() {
+        phase.name.clone()
+    } else {
+        phase.row_values(row)
+    }
+}
+
+fn open(page: &mut String, caption: &str, corner: &str, heads: &[String]) {
+    page.push_str("<div class=\"scroll\"><table class=\"heat\">");
+    if !caption.is_empty() {
+        let _ = write!(page, "<caption>{}</caption>", html(caption));
+    }
+
+    let _ = write!(page, "<thead><tr><th scope=\"col\">{}</th>", html(corner));
+    for head in heads {
+        let _ = write!(page, "<th scope=\"col\">{}</th>", html(head));
+    }
+    page.push_str("</tr></thead><tbody>\n");
+}
+
+fn line(page: &mut String, head: &str, cells: impl Iterator<Item = String>) {
+    let _ = write!(page, "<tr><th scope=\"row\">{}</th>", html(head));
+    cells.for_each(|cell| page.push_str(&cell));
+    page.push_str("</tr>\n");
+}
+
+fn in_cell(pairs: &[Pair], way: Way, fits: impl Fn(&Pair) -> bool) -> String {
+    let here: Vec<&Pair> = pairs.iter().filter(|pair| fits(pair)).collect();
+    let ratios: Vec<f64> = here.iter().map(|pair| pair.ratio).collect();
+    let Some(summary) = Summary::of(&ratios) else {
+        return "<td class=\"none\" title=\"not measured\">-</td>".to_owned();
+    };
+    let figures = here.first().map(|pair| {
+        let rate = |measured| Figure::Rate(way).of(measured).unwrap_or(f64::NAN);
+        format!(
+            "{} {} against {} {}",
+            pair.ours.cell.target,
+            Quantity::Rate.show(rate(pair.ours)),
+            pair.rival.cell.target,
+            Quantity::Rate.show(rate(pair.rival))
+        )
+    });
+    let mut says = figures.unwrap_or_default();
+    if summary.pairs() > 1 {
+        let _ = write!(
+            says,
+            " in the first of {} pairs, {}..{}",
+            summary.pairs(),
+            ratio(summary.low),
+            ratio(summary.high)
+        );
+    }
+    format!(
+        "<td class=\"{}\" title=\"{}\">{}</td>",
+        shade(summary.median),
+        html(&says),
+        ratio(summary.median)
+    )
+}
+
+/// The class of a ratio: even, or five steps to either side by factors of 1.2, 1.5, 2.5 and 5.
+fn shade(ratio: f64) -> String {
+    let verdict = Verdict::of(ratio);
+    if verdict == Verdict::Even {
+        return "even".to_owned();
+    }
+    let away = ratio.max(1.0 / ratio);
+    let step = 1 + [1.2, 1.5, 2.5, 5.0]
+        .iter()
+        .filter(|bound| away >= **bound)
+        .count();
+    let side = if verdict == Verdict::Won { 'w' } else { 'l' };
+    format!("{side}{step}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_far_to_either_side() {
+        for (ratio, class) in [
+            (1.01, "even"),
+            (1.1, "w1"),
+            (0.9, "l1"),
+            (3.0, "w4"),
+            (1.0 / 3.0, "l4"),
+            (80.0, "w5"),
+        ] {
+            assert_eq!(shade(ratio), class, "{ratio}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Made-up runs, the same every time: all that a report must be able to show, and what it must survive.
+//!
+//! The figures come from formulas; none was measured.
+
+use bench::latency::histogram;
+use bench::outcome::{
+    Cell, Interval, Latency, Limit, Outcome, Run, Side, TargetFacts, Usage, Verified,
+};
+
+/// All of them, by name.
+pub fn all() -> Vec<(&'static str, Run)> {
+    vec![
+        ("cars", cars()),
+        ("quick", quick()),
+        ("bursts", bursts()),
+        ("partial", partial()),
+        ("alone", alone()),
+        ("empty", empty()),
+        ("hostile", hostile()),
+    ]
+}
+
+/// The sample that is kept as a file: a whole sweep.
+pub fn cars() -> Run {
+    serde_json::from_str(include_str!("../fixtures/run.json")).expect("the sample is a run")
+}
+
+/// A few loads, three repetitions, one device.
+pub fn quick() -> Run {
+    let mut run = frame(
+        "quick",
+        "Five minutes: small and large records, written and read, beside Apache Kafka. A made-up sample: the figures were drawn from formulas, not measured.",
+    );
+    for repetition in 0..3 {
+        for (phase, record, rates) in [
+            ("produce", "1000", [0.62e9, 0.21e9]),
+            ("produce", "240000", [1.71e9, 0.44e9]),
+            ("consume", "1000", [0.86e9, 0.98e9]),
+            ("consume", "240000", [2.4e9, 2.1e9]),
+        ] {
+            for (target, rate) in ["forebay", "kafka"].into_iter().zip(rates) {
+                let wobble = 1.0 + 0.07 * (f64::from(repetition) - 1.0);
+                let mut cell = cell(phase, target, "disk", rate * wobble, 8.0);
+                cell.repetition = repetition;
+                parameter(&mut cell, "record", record);
+                parameter(&mut cell, "producers", "4");
+                run.cells.push(cell);
+            }
+        }
+    }
+    for (phase, rates) in [("latency", [0.1e9, 0.1e9])] {
+        for (target, rate) in ["forebay", "kafka"].into_iter().zip(rates) {
+            let mut cell = cell(phase, target, "disk", rate, 8.0);
+            parameter(&mut cell, "record", "1000");
+            parameter(&mut cell, "rate", "100000000");
+            run.cells.push(cell);
+        }
+    }
+    run.limits = vec![
+        limit("socket sink", "", "1000", 2.9e9),
+        limit("socket sink", "", "240000", 3.4e9),
+        limit("fio write", "disk", "", 1.68e9),
+        limit("fio read", "disk", "", 1.43e9),
+    ];
+    run
+}
+
+/// Bursts on a broker with two tiers, half an hour of curves.
+pub fn bursts() -> Run {
+    let mut run = frame(
+        "bursts",
+        "A low base load, two bursts of a minute, readers reading along; the first tier holds 40 GB.",
+    );
+    for target in ["forebay", "kafka"] {
+        let mut cell = cell("burst", target, "tiered", 0.35e9, 1800.0);
+        let (mut first, mut second) = (0.0_f64, 0.0_f64);
+        let drain = 0.3e9;
+        cell.outcome.intervals = (-20..1800)
+            .map(|second_of_run| {
+                let at = f64::from(second_of_run);
+                let bursting = (at - 600.0).abs() < 30.0 || (at - 1300.0).abs() < 30.0;
+                let wanted = if bursting { 1.4e9 } else { 0.2e9 };
+                let rate = if target == "kafka" {
+                    f64::min(wanted, 0.45e9)
+                } else {
+                    wanted
+                };
+                first += rate;
+                let moved = first.clamp(0.0, drain * f64::from(u8::from(first > 20e9)));
+                first -= moved;
+                second += moved;
+                Interval {
+                    at: at + 1.0,
+                    produced: rate as u64,
+                    consumed: (rate * 0.98) as u64,
+                    p50_us: 900,
+                    p99_us: 4_000,
+                    tier_bytes: if target == "forebay" {
+                        vec![first as u64, second as u64]
+                    } else {
+                        Vec::new()
+                    },
+                    ..Interval::default()
+                }
+            })
+            .collect();
+        run.cells.push(cell);
+    }
+    run.emulated = vec![
+        "tiered: the first tier is memory, the second a loop device held to 300 MB/s".to_owned(),
+    ];
+    run
+}
+
+/// Ended in the middle of the sweep, with errors, lost records and a cell that was aborted.
+pub fn partial() -> Run {
+    let mut run = cars();
+    run.cells.truncate(47);
+    run.aborted = Some("interrupted (^C) after 47 of 216 cells".to_owned());
+    run.cells[46].outcome.aborted = Some("the broker stopped answering".to_owned());
+    run.cells[12]
+        .outcome
+        .errors
+        .insert("REQUEST_TIMED_OUT".to_owned(), 1_204);
+    run.cells[13].outcome.verified = Some(Verified {
+        acknowledged: 1_000_000,
+        read: 999_998,
+        lost: 2,
+        ..Verified::default()
+    });
+    run.cells[20].outcome.consume = None;
+    run.cells[20].outcome.broker = None;
+    run.cells[21].outcome.intervals.clear();
+    run
+}
+
+/// One target: nothing to compare with.
+pub fn alone() -> Run {
+    let mut run = cars();
+    run.cells
+        .retain(|cell| cell.target == "forebay" && cell.device != "disk");
+    run.order = vec!["forebay".to_owned()];
+    run.targets.retain(|name, _| name == "forebay");
+    run.limits.clear();
+    run
+}
+
+/// Ended before the first cell.
+pub fn empty() -> Run {
+    let mut run = frame("empty", "");
+    run.targets.clear();
+    run.order.clear();
+    run.machine.clear();
+    run.command.clear();
+    run.aborted = Some("no space left on device".to_owned());
+    run
+}
+
+/// Texts that would be markup, names that are far too long, figures that are none.
+pub fn hostile() -> Run {
+    let markup = "</title></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&";
+    let long = "a-target-with-a-name-that-nobody-would-ever-give-to-one-but-might";
+    let mut run = frame(markup, markup);
+    markup.clone_into(&mut run.command);
+    run.machine = vec![(markup.to_owned(), markup.to_owned())];
+    run.emulated = vec![markup.to_owned()];
+    run.order = vec![markup.to_owned(), long.to_owned()];
+    run.targets.insert(
+        markup.to_owned(),
+        TargetFacts {
+            version: markup.to_owned(),
+            command: "x".repeat(400),
+            durability: markup.to_owned(),
+        },
+    );
+    for (number, producers) in ["1", "2", "1e300", "many", "-5"].into_iter().enumerate() {
+        for target in [markup, long] {
+            let mut cell = cell(
+                markup,
+                target,
+                markup,
+                1e9,
+                [1.0, 0.0, f64::NAN, -3.0, 1e-300][number],
+            );
+            parameter(&mut cell, markup, producers);
+            parameter(
+                &mut cell,
+                "record",
+                ["1", "18446744073709551615", "0", "240000", "1000"][number],
+            );
+            parameter(&mut cell, "producers", producers);
+            cell.outcome.errors.insert(markup.to_owned(), 1);
+            cell.outcome.intervals.push(Interval {
+                at: f64::INFINITY,
+                ..Interval::default()
+            });
+            run.cells.push(cell);
+        }
+    }
+    for value in [f64::NAN, f64::INFINITY, 0.0, 1e300] {
+        run.limits.push(limit(markup, "", "1000", value));
+    }
+    run
+}
+
+fn frame(experiment: &str, about: &str) -> Run {
+    let facts = |version: &str, command: &str, durability: &str| TargetFacts {
+        version: version.to_owned(),
+        command: command.to_owned(),
+        durability: durability.to_owned(),
+    };
+    Run {
+        version: 1,
+        experiment: experiment.to_owned(),
+        about: about.to_owned(),
+        started_ms: 1_790_000_000_000,
+        command: format!("forebay bench run {experiment} --out results"),
+        machine: [
+            ("processor", "Intel(R) Xeon(R) Processor @ 2.60GHz"),
+            ("cores", "2"),
+            ("memory", "23.5 GiB"),
+            ("kernel", "Linux 6.18.44"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec(),
+        emulated: Vec::new(),
+        targets: [
+            (
+                "forebay".to_owned(),
+                facts(
+                    "0.1.0",
+                    "forebay serve log.dirs=/var/tmp/forebay-bench",
+                    "synced before the acknowledgement",
+                ),
+            ),
+            (
+                "kafka".to_owned(),
+                facts(
+                    "4.3.0",
+                    "java -Xmx1G .. kafka.Kafka server.properties",
+                    "not synced: the page cache (as shipped)",
+                ),
+            ),
+        ]
+        .into(),
+        order: vec!["forebay".to_owned(), "kafka".to_owned()],
+        ..Run::default()
+    }
+}
+
+fn parameter(cell: &mut Cell, name: &str, value: &str) {
+    cell.parameters.insert(name.to_owned(), value.to_owned());
+}
+
+fn limit(name: &str, device: &str, record: &str, rate: f64) -> Limit {
+    let mut limit = Limit {
+        name: name.to_owned(),
+        device: device.to_owned(),
+        bytes_per_second: rate,
+        command: format!("measure {name}"),
+        ..Limit::default()
+    };
+    if !record.is_empty() {
+        limit
+            .parameters
+            .insert("record".to_owned(), record.to_owned());
+    }
+    limit
+}
+
+/// A cell at a rate; latencies and processor time follow from it.
+fn cell(phase: &str, target: &str, device: &str, rate: f64, seconds: f64) -> Cell {
+    let length = if seconds.is_finite() && seconds > 0.5 {
+        seconds
+    } else {
+        1.0
+    };
+    let bytes = (rate * length) as u64;
+    let slow = if target == "forebay" { 1.0 } else { 4.0 };
+    let mut latencies = histogram();
+    for value in 0..20_000_u32 {
+        // A long tail: one of a thousand is fifty times the median.
+        let share = f64::from(value) / 20_000.0;
+        latencies.saturating_record((slow * 800.0 / (1.0 - share).powf(0.55)) as u64);
+    }
+    let side = Side {
+        records: bytes / 1_000,
+        bytes,
+        wire_bytes: bytes + bytes / 50,
+        requests: bytes / 1_000_000,
+        latency: Latency::of(&latencies),
+    };
+    let reads = phase.contains("consume");
+    let intervals = (1..=(length.min(60.0) * 2.0) as u32).map(|number| Interval {
+        at: f64::from(number) / 2.0,
+        produced: if reads {
+            0
+        } else {
+            (rate / 2.0 * (1.0 + 0.06 * f64::from(number).sin())) as u64
+        },
+        consumed: if reads {
+            (rate / 2.0 * (1.0 + 0.04 * f64::from(number).cos())) as u64
+        } else {
+            0
+        },
+        p50_us: 900,
+        p99_us: 8_000,
+        ..Interval::default()
+    });
+    Cell {
+        phase: phase.to_owned(),
+        target: target.to_owned(),
+        device: device.to_owned(),
+        outcome: Outcome {
+            started_ms: 1_790_000_000_000,
+            seconds,
+            produce: (!reads).then(|| side.clone()),
+            consume: (reads || phase == "burst").then_some(side),
+            intervals: intervals.collect(),
+            broker: Some(Usage {
+                cpu_seconds: bytes as f64 / 1e9 * 0.28 * slow,
+                resident_bytes_max: (260e6 * slow) as u64,
+                ..Usage::default()
+            }),
+            client: Some(Usage {
+                cpu_seconds: 0.1,
+                ..Usage::default()
+            }),
+            ..Outcome::default()
+        },
+        ..Cell::default()
+    }
+}

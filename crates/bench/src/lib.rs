@@ -24,6 +24,7 @@ pub mod load;
 pub mod machine;
 pub mod outcome;
 pub mod report;
+pub mod sink;
 pub mod spec;
 pub mod usage;
 pub mod verify;

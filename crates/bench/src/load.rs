@@ -1,10 +1,97 @@
-//! The load generator.
+//! The load generator: puts a load on a broker, and says what came of it.
 //!
+//! [`run`] is all of it. A load is divided among producers and consumers (`plan`), each a task on one of few
+//! threads (`native`), so light that the broker is measured and not the generator: records are encoded once
+//! and sent again (`encode`), and only headers of what is read are looked at (`fetch_wire`).
+//! Latency is that of an open loop where the load has a rate: it counts from when a record was due (`pace`).
 //! Not here: the check of every record (behind [`hook`]), how many hosts agree, what a load is (`spec`).
 
+use anyhow::{Context as _, bail};
+
+mod alarm;
+mod batch;
+mod check;
+mod checksum;
+mod client;
+mod cluster;
+mod consume;
+mod consumer;
 pub mod control;
+mod cost;
+mod curve;
+mod encode;
+mod fetch_wire;
 pub mod hook;
+mod lane;
+mod native;
+mod pace;
+mod payload;
+mod plan;
+mod produce;
+mod produce_wire;
+mod producer;
 pub mod schedule;
+pub(crate) mod stream;
+mod tally;
+pub mod topics;
+mod worker;
 
 pub use control::{Control, HostShare, Stop};
 pub use hook::Place;
+
+use crate::outcome::Outcome;
+use crate::spec::{Driver, Load};
+
+/// Puts a load on the broker at `bootstrap` (`host:port`, several comma-separated) and says what came of it.
+///
+/// Makes the topics before and deletes them after, unless they exist or many hosts share the load
+/// ([`Control::host`]). What goes wrong while it runs is counted in the outcome; an error is what kept it
+/// from running at all.
+pub async fn run(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Result<Outcome> {
+    let verification = control.verification.as_ref().filter(|_| load.verify);
+    if load.verify && verification.is_none() {
+        bail!("the load is to be checked, and nobody is there to check it");
+    }
+    let value_bytes_min = verification.map_or(0, |check| check.value_bytes_min());
+    check::check(load, value_bytes_min)?;
+    if load.driver == Driver::Librdkafka {
+        bail!("there is no driver of librdkafka in this build");
+    }
+    let makes = !load.topics.existing && control.host.of == 1;
+    let topics = if load.topics.existing {
+        topics::existing(bootstrap, &load.topics).await?
+    } else {
+        topics::names(&load.topics)
+    };
+    if makes {
+        topics::create(bootstrap, &load.topics).await?;
+    }
+    let ran = native::run(bootstrap, load, control, &topics).await;
+    if makes {
+        let deleted = topics::delete(bootstrap, &load.topics).await;
+        let mut outcome = ran?;
+        if let Err(error) = deleted {
+            outcome
+                .errors
+                .insert(format!("deleting the topics: {error:#}"), 1);
+        }
+        return Ok(checked(outcome, control, load));
+    }
+    Ok(checked(ran?, control, load))
+}
+
+fn checked(mut outcome: Outcome, control: &Control, load: &Load) -> Outcome {
+    let verification = control.verification.as_ref().filter(|_| load.verify);
+    outcome.verified = verification.map(|verification| verification.verified());
+    outcome
+}
+
+/// [`run`] for callers without a runtime.
+pub fn run_blocking(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime
+        .context("starting a runtime")?
+        .block_on(run(bootstrap, load, control))
+}

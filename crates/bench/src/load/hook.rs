@@ -32,7 +32,8 @@ pub trait Verification: Send + Sync {
     /// The writing end for the producer with this index (over all hosts).
     fn numbering(&self, producer: u32) -> Box<dyn Numbering>;
 
-    /// The reading end for a consumer of a group.
+    /// The reading end for a consumer of a group; asked again whenever that connects anew. Its indexes count
+    /// over all hosts.
     fn checking(&self, group: u32, consumer: u32) -> Box<dyn Checking>;
 
     /// What was found; called once, after every producer and consumer has ended.

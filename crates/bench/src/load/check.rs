@@ -1,0 +1,160 @@
+//! Refuses loads that cannot be run, before anything is touched, in words that say what to change.
+
+use anyhow::{bail, ensure};
+
+use crate::spec::{Consume, From, Load, Produce, Sizes};
+
+/// The largest value that fits a record.
+const VALUE_BYTES_MAX: u32 = 1 << 30;
+
+/// Refuses what makes no sense.
+pub(super) fn check(load: &Load, value_bytes_min: usize) -> anyhow::Result<()> {
+    ensure!(
+        load.produce.is_some() || load.consume.is_some(),
+        "a load that neither writes nor reads"
+    );
+    ensure!(load.topics.count > 0, "a load needs at least one topic");
+    ensure!(
+        load.topics.partitions > 0 || load.topics.existing,
+        "topics need at least one partition"
+    );
+    positive("seconds", load.seconds)?;
+    positive("interval_seconds", load.interval_seconds)?;
+    ensure!(
+        load.warmup_seconds >= 0.0 && load.warmup_seconds.is_finite(),
+        "warmup_seconds is a time, 0 or longer"
+    );
+    if let Some(produce) = &load.produce {
+        check_produce(produce, value_bytes_min)?;
+    }
+    match &load.consume {
+        Some(consume) => check_consume(load, consume),
+        None => Ok(()),
+    }
+}
+
+fn check_produce(produce: &Produce, value_bytes_min: usize) -> anyhow::Result<()> {
+    ensure!(
+        produce.producers > 0,
+        "to write takes at least one producer"
+    );
+    ensure!(
+        produce.in_flight_max > 0,
+        "in_flight_max must be at least 1"
+    );
+    ensure!(
+        matches!(produce.acks, -1..=1),
+        "acks is 0, 1 or -1 (all), not {}",
+        produce.acks
+    );
+    if produce.idempotent {
+        ensure!(
+            produce.acks == -1,
+            "an idempotent producer needs acks=-1 (all)"
+        );
+        ensure!(
+            produce.in_flight_max <= 5,
+            "an idempotent producer has at most 5 requests in flight: brokers remember 5 batches"
+        );
+    }
+    ensure!(
+        (0.0..=8.0).contains(&produce.entropy),
+        "entropy is 0 to 8 bits per byte, not {}",
+        produce.entropy
+    );
+    ensure!(
+        produce.linger_ms >= 0.0 && produce.linger_ms.is_finite(),
+        "linger_ms is a time, 0 or longer"
+    );
+    let (least, most) = match &produce.record {
+        Sizes::Fixed(size) => (*size, *size),
+        Sizes::Uniform { min, max } => {
+            ensure!(
+                min <= max,
+                "sizes from {min} to {max}: the first is the larger one"
+            );
+            (*min, *max)
+        }
+        Sizes::Weighted { weights } => {
+            let positive = weights.iter().filter(|(_, weight)| *weight > 0.0);
+            let sizes: Vec<u32> = positive.map(|(size, _)| *size).collect();
+            let valid = weights
+                .iter()
+                .all(|(_, weight)| *weight >= 0.0 && weight.is_finite());
+            match (sizes.iter().min(), sizes.iter().max()) {
+                (Some(least), Some(most)) if valid => (*least, *most),
+                _ => bail!("weights of sizes are 0 or above, and one at least is above"),
+            }
+        }
+    };
+    ensure!(
+        most <= VALUE_BYTES_MAX,
+        "a value of {most} bytes is too large"
+    );
+    ensure!(
+        least as usize >= value_bytes_min,
+        "to be checked, values need at least {value_bytes_min} bytes: {least} are too few"
+    );
+    Ok(())
+}
+
+fn check_consume(load: &Load, consume: &Consume) -> anyhow::Result<()> {
+    ensure!(consume.consumers > 0, "to read takes at least one consumer");
+    ensure!(consume.groups > 0, "to read takes at least one group");
+    ensure!(
+        consume.max_bytes > 0 && consume.partition_max_bytes > 0,
+        "readers must accept bytes: max_bytes and partition_max_bytes above 0"
+    );
+    ensure!(
+        load.produce.is_some() || load.topics.existing,
+        "to read without writing takes topics that exist"
+    );
+    if load.verify {
+        ensure!(
+            consume.from == From::Earliest,
+            "to check every record, readers must start at the earliest"
+        );
+    }
+    Ok(())
+}
+
+fn positive(name: &str, value: f64) -> anyhow::Result<()> {
+    ensure!(value > 0.0 && value.is_finite(), "{name} must be above 0");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_refused_in_words() {
+        let sound: Load = toml::from_str(
+            "seconds = 1\n[topics]\ncount = 1\npartitions = 1\n[produce]\nproducers = 1\n\
+             record = 100\nbatch_bytes = 1000\nacks = -1\nin_flight_max = 5\n",
+        )
+        .unwrap();
+        assert!(check(&sound, 16).is_ok());
+        let refused = |change: &dyn Fn(&mut Load, &mut Produce)| {
+            let mut load = sound.clone();
+            let mut produce = load.produce.take().unwrap();
+            change(&mut load, &mut produce);
+            load.produce = Some(produce);
+            check(&load, 16).unwrap_err().to_string()
+        };
+        assert!(refused(&|load, _| load.seconds = 0.0).contains("seconds must be above 0"));
+        assert!(refused(&|_, produce| produce.acks = 2).contains("not 2"));
+        assert!(refused(&|_, produce| produce.record = Sizes::Fixed(15)).contains("16 bytes"));
+        let idempotent = refused(&|_, produce| {
+            produce.idempotent = true;
+            produce.in_flight_max = 6;
+        });
+        assert!(idempotent.contains("at most 5"), "{idempotent}");
+        let weights = refused(&|_, produce| {
+            produce.record = Sizes::Weighted {
+                weights: vec![(100, 0.0)],
+            };
+        });
+        assert!(weights.contains("one at least"), "{weights}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Where the readers of some partitions are, and what they do with what comes.
+//!
+//! Decides only; asking and waiting is `consume.rs`. Invariant: a position is the offset behind the last
+//! record that was counted, and records before it are not counted again.
+
+use std::collections::HashMap;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use wire::batch::{BatchHeader, records};
+use wire::messages::FetchRequest;
+use wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use wire::types::ErrorCode;
+
+use super::cluster::topic_name;
+use super::fetch_wire::Reading;
+use super::hook::{Checking, Place};
+use super::tally::Arrived;
+use super::worker::Worker;
+use crate::spec::Consume;
+
+/// A partition that is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader {
+    pub(super) place: Place,
+    /// The next offset.
+    pub(super) position: i64,
+    /// What the session on the broker knows.
+    told: Option<i64>,
+}
+
+/// Readers that share a connection.
+pub(super) struct Readers<'a> {
+    worker: &'a Worker,
+    all: Vec<Reader>,
+    by_place: HashMap<Place, usize>,
+    topics: HashMap<&'a str, u32>,
+    checking: Option<Box<dyn Checking>>,
+    session: Session,
+    current: usize,
+    /// A leader moved, or a position is no more: positions and leaders must be asked for.
+    pub(super) lost: bool,
+}
+
+/// A fetch session: the broker remembers what is read, and is told changes only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Session {
+    /// To be made with the next request.
+    Wanted,
+    /// With this id; the epoch of the next request.
+    Open { id: i32, epoch: i32 },
+    /// The broker has none to give.
+    Refused,
+}
+
+impl<'a> Readers<'a> {
+    pub(super) fn new(
+        worker: &'a Worker,
+        positions: &[(Place, i64)],
+        checking: Option<Box<dyn Checking>>,
+    ) -> Self {
+        let readers = positions.iter().map(|&(place, position)| Reader {
+            place,
+            position,
+            told: None,
+        });
+        let places = positions.iter().enumerate();
+        let names = worker.cluster.topics.iter().zip(0..);
+        Self {
+            worker,
+            all: readers.collect(),
+            by_place: places.map(|(index, (place, _))| (*place, index)).collect(),
+            topics: names.map(|(name, index)| (name.as_str(), index)).collect(),
+            checking,
+            session: Session::Wanted,
+            current: 0,
+            lost: false,
+        }
+    }
+
+    /// How far they are.
+    pub(super) fn positions(&self) -> Vec<(Place, i64)> {
+        let positions = self
+            .all
+            .iter()
+            .map(|reader| (reader.place, reader.position));
+        positions.collect()
+    }
+
+    /// The next request.
+    pub(super) fn request(&mut self, consume: &Consume, version: i16) -> FetchRequest {
+        let (id, epoch) = match self.session {
+            _ if version < 7 => (0, -1),
+            Session::Wanted => (0, 0),
+            Session::Open { id, epoch } => (id, epoch),
+            Session::Refused => (0, -1),
+        };
+        let whole = epoch <= 0;
+        let mut topics: Vec<FetchTopic> = Vec::new();
+        let mut last = None;
+        for reader in &mut self.all {
+            if !whole && reader.told == Some(reader.position) {
+                continue;
+            }
+            reader.told = Some(reader.position);
+            if last != Some(reader.place.topic) {
+                last = Some(reader.place.topic);
+                let name = &self.worker.cluster.topics[reader.place.topic as usize];
+                topics.push(FetchTopic::default().with_topic(topic_name(name)));
+            }
+            let partition = FetchPartition::default()
+                .with_partition(reader.place.partition.cast_signed())
+                .with_current_leader_epoch(-1)
+                .with_fetch_offset(reader.position)
+                .with_partition_max_bytes(consume.partition_max_bytes.cast_signed());
+            if let Some(topic) = topics.last_mut() {
+                topic.partitions.push(partition);
+            }
+        }
+        FetchRequest::default()
+            .with_replica_id((-1).into())
+            .with_max_wait_ms(consume.max_wait_ms.cast_signed())
+            .with_min_bytes(consume.min_bytes.cast_signed())
+            .with_max_bytes(consume.max_bytes.cast_signed())
+            .with_session_id(id)
+            .with_session_epoch(epoch)
+            .with_topics(topics)
+    }
+
+    /// True when every reader has come as far as it must.
+    pub(super) fn have_read(&self, to: &std::collections::BTreeMap<Place, i64>) -> bool {
+        let behind = |reader: &Reader| {
+            to.get(&reader.place)
+                .is_some_and(|end| reader.position < *end)
+        };
+        !self.all.iter().any(behind)
+    }
+}
+
+impl Reading for Readers<'_> {
+    fn begins(&mut self, error: i16, session_id: i32) {
+        self.session = match (ErrorCode::try_from_code(error), self.session) {
+            (None, _) if session_id == 0 => Session::Refused,
+            (None, Session::Open { id, epoch }) if id == session_id => Session::Open {
+                id,
+                // Behind the largest epoch comes 1; 0 would open another session.
+                epoch: epoch.checked_add(1).unwrap_or(1),
+            },
+            (None, _) => Session::Open {
+                id: session_id,
+                epoch: 1,
+            },
+            (Some(error), _) => {
+                let mut tally = self.worker.tally.borrow_mut();
+                tally.error(format!("consume: {error:?}"));
+                Session::Wanted
+            }
+        };
+    }
+
+    fn partition(&mut self, topic: &str, index: i32, error: i16) -> anyhow::Result<()> {
+        let place = self.topics.get(topic).map(|topic| Place {
+            topic: *topic,
+            partition: index.cast_unsigned(),
+        });
+        let reader = place.and_then(|place| self.by_place.get(&place));
+        self.current = *reader.context("an answer for a partition nobody asked for")?;
+        if let Some(error) = ErrorCode::try_from_code(error) {
+            self.lost = true;
+            let mut tally = self.worker.tally.borrow_mut();
+            tally.error(format!("consume: {error:?}"));
+        }
+        Ok(())
+    }
+
+    fn batch(
+        &mut self,
+        header: &BatchHeader,
+        bytes: u64,
+        whole: Option<&Bytes>,
+    ) -> anyhow::Result<()> {
+        let reader = &mut self.all[self.current];
+        let (from, next) = (reader.position, header.next_offset().0);
+        if next <= from {
+            return Ok(());
+        }
+        reader.position = next;
+        if header.is_control() {
+            return Ok(());
+        }
+        let count = u64::try_from(header.record_count).unwrap_or(0);
+        // The first batch may begin before the position.
+        let known = u64::try_from(from - header.base_offset.0)
+            .unwrap_or(0)
+            .min(count);
+        let arrived = Arrived {
+            records: count - known,
+            bytes: bytes - bytes / count.max(1) * known,
+            wire_bytes: header.size_bytes as u64,
+        };
+        let now = self.worker.now();
+        let age_ms = self.worker.clock.get().wall_ms(now) - header.max_timestamp.0 as f64;
+        let shared = &self.worker.shared;
+        shared.add_read(arrived.records, arrived.bytes);
+        self.worker
+            .tally
+            .borrow_mut()
+            .read(now, arrived, age_ms / 1e3);
+        if let (Some(checking), Some(whole)) = (&mut self.checking, whole) {
+            let place = reader.place;
+            for record in records(whole)? {
+                let record = record?;
+                if record.offset.0 >= from {
+                    let (key, value) = (record.key.as_deref(), record.value.as_deref());
+                    checking.read(place, record.offset.0, key, value);
+                }
+            }
+        }
+        Ok(())
+    }
+}

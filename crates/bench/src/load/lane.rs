@@ -1,0 +1,309 @@
+//! One connection that writes: frames go out as fast as the socket takes them, answers are matched.
+//!
+//! One task, no queue between: answers are read, frames are made while there is room in flight, the socket
+//! is written to; only when none of that goes on is waited for. Invariants: at most `in_flight_max`
+//! requests are unanswered; frames leave in the order in which they were made; a batch's records are handed
+//! to the kernel from where they lie.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice};
+
+use anyhow::{Context as _, bail};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+use wire::batch::HEADER_BYTES;
+
+use super::alarm::Alarm;
+use super::client::Client;
+use super::hook::Place;
+use super::produce_wire::{self, Heading, put_head, read_answer};
+use super::producer::{Pending, Producer, Step};
+use super::worker::Worker;
+
+/// Frames handed to the kernel at once.
+const FRAMES_AT_ONCE: usize = 16;
+/// Bytes made ahead of the socket, so that it never runs dry.
+const AHEAD_BYTES: usize = 1 << 20;
+/// Answers are small.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Frames after which others get their turn.
+const FRAMES_PER_TURN: u32 = 64;
+/// How long answers may take once nothing more is sent.
+const DRAIN_SECONDS: f64 = 30.0;
+
+/// A frame that is made and not answered.
+struct InFlight {
+    correlation_id: i32,
+    head: Vec<u8>,
+    tail: &'static [u8],
+    pending: Pending,
+}
+
+impl InFlight {
+    fn len(&self) -> usize {
+        self.head.len() + self.pending.batch.body.bytes().len() + self.tail.len()
+    }
+}
+
+/// A connection that writes.
+pub(super) struct Lane {
+    socket: TcpStream,
+    version: i16,
+    places: Vec<Place>,
+    turn: usize,
+    acks: i16,
+    in_flight_max: usize,
+    in_flight: VecDeque<InFlight>,
+    /// Frames at the end of `in_flight` that are not all written, and bytes written of the first of them.
+    unsent: usize,
+    unsent_bytes: usize,
+    written: usize,
+    answers: Vec<u8>,
+    next_id: i32,
+    heads: Vec<Vec<u8>>,
+    alarm: Alarm,
+    /// Something is to be sent again: nothing new is.
+    stopping: bool,
+    /// When it gives up waiting for answers.
+    drain_until: f64,
+}
+
+impl Lane {
+    /// Takes over a connection to the leader of some places.
+    pub(super) fn new(client: Client, places: Vec<Place>, worker: &Worker) -> anyhow::Result<Self> {
+        let (oldest, newest) = produce_wire::VERSIONS;
+        let version = client.version_of(produce_wire::KEY, oldest, newest)?;
+        let produce = worker
+            .load
+            .produce
+            .as_ref()
+            .context("nothing is to be written")?;
+        Ok(Self {
+            socket: client.into_socket(),
+            version,
+            places,
+            turn: 0,
+            acks: produce.acks,
+            in_flight_max: produce.in_flight_max as usize,
+            in_flight: VecDeque::new(),
+            unsent: 0,
+            unsent_bytes: 0,
+            written: 0,
+            answers: Vec::new(),
+            next_id: 0,
+            heads: Vec::new(),
+            alarm: Alarm::new()?,
+            stopping: false,
+            drain_until: f64::INFINITY,
+        })
+    }
+
+    /// Sends until there is nothing left, or something has to be sent again. `siblings` is set by a lane of
+    /// the same producer that has to begin anew.
+    pub(super) async fn run(
+        mut self,
+        producer: &RefCell<Producer>,
+        worker: &Worker,
+        siblings: &Cell<bool>,
+    ) {
+        let end = self.go_on(producer, worker, siblings).await;
+        let mut producer = producer.borrow_mut();
+        if let Err(error) = &end {
+            let error = format!("produce: {error:#}");
+            worker.tally.borrow_mut().error(error);
+        }
+        let sent = self.in_flight.len() - self.unsent + usize::from(self.written > 0);
+        for (index, frame) in self.in_flight.drain(..).enumerate() {
+            producer.unanswered(frame.pending, index < sent);
+        }
+        if self.stopping || end.is_err() {
+            siblings.set(true);
+        }
+    }
+
+    async fn go_on(
+        &mut self,
+        producer: &RefCell<Producer>,
+        worker: &Worker,
+        siblings: &Cell<bool>,
+    ) -> anyhow::Result<()> {
+        let mut frames = 0;
+        loop {
+            let now = worker.now();
+            self.read_answers(now, &mut producer.borrow_mut(), worker)?;
+            self.stopping |= siblings.get();
+            let wake = self.fill(now, &mut producer.borrow_mut(), worker)?;
+            if self.in_flight.is_empty() && (self.stopping || producer.borrow().is_done()) {
+                return Ok(());
+            }
+            if worker.is_over() {
+                return Ok(());
+            }
+            if now > self.drain_until {
+                bail!("no answer {DRAIN_SECONDS} seconds after the end");
+            }
+            let before = self.unsent;
+            if self.write()? && before > 0 {
+                frames += before as u32;
+                self.settle_unanswered(worker.now(), &mut producer.borrow_mut(), worker);
+                if frames >= FRAMES_PER_TURN {
+                    frames = 0;
+                    tokio::task::yield_now().await;
+                }
+                continue;
+            }
+            self.wait(wake, worker).await?;
+        }
+    }
+
+    /// Makes frames while there is room for them; says when the next one is due.
+    fn fill(
+        &mut self,
+        now: f64,
+        producer: &mut Producer,
+        worker: &Worker,
+    ) -> anyhow::Result<Option<f64>> {
+        if worker.is_produced() || now >= worker.end() {
+            producer.end();
+            self.drain_until = self.drain_until.min(now + DRAIN_SECONDS);
+        }
+        while !self.stopping
+            && self.in_flight.len() < self.in_flight_max
+            && self.unsent_bytes < AHEAD_BYTES
+        {
+            match producer.step(now, &self.places, &mut self.turn, worker)? {
+                Step::Send(pending) => self.push(*pending, worker),
+                Step::Wait(time) => return Ok(Some(time)),
+                Step::End => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    fn push(&mut self, pending: Pending, worker: &Worker) {
+        let mut head = self.heads.pop().unwrap_or_default();
+        head.clear();
+        self.next_id = self.next_id.wrapping_add(1);
+        let heading = Heading {
+            version: self.version,
+            correlation_id: self.next_id,
+            acks: self.acks,
+            topic: &worker.cluster.topics[pending.place.topic as usize],
+            partition: pending.place.partition,
+        };
+        let tail = put_head(&mut head, heading, pending.batch.wire_bytes());
+        head.extend_from_slice(&pending.header[..HEADER_BYTES]);
+        let frame = InFlight {
+            correlation_id: self.next_id,
+            head,
+            tail,
+            pending,
+        };
+        self.unsent += 1;
+        self.unsent_bytes += frame.len();
+        self.in_flight.push_back(frame);
+    }
+
+    /// Writes what the socket takes; true when all is written.
+    fn write(&mut self) -> io::Result<bool> {
+        while self.unsent > 0 {
+            let first = self.in_flight.len() - self.unsent;
+            let mut slices = [IoSlice::new(&[]); 3 * FRAMES_AT_ONCE];
+            let mut used = 0;
+            for frame in self.in_flight.range(first..).take(FRAMES_AT_ONCE) {
+                for part in [&frame.head, frame.pending.batch.body.bytes(), frame.tail] {
+                    slices[used] = IoSlice::new(part);
+                    used += 1;
+                }
+            }
+            let mut left = &mut slices[..used];
+            IoSlice::advance_slices(&mut left, self.written);
+            match self.socket.try_write_vectored(left) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(bytes) => self.advance(bytes),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.written += bytes;
+        self.unsent_bytes -= bytes;
+        while self.unsent > 0 {
+            let first = &self.in_flight[self.in_flight.len() - self.unsent];
+            if self.written < first.len() {
+                break;
+            }
+            self.written -= first.len();
+            self.unsent -= 1;
+        }
+    }
+
+    /// With acks=0 what is written is all that will ever be known.
+    fn settle_unanswered(&mut self, now: f64, producer: &mut Producer, worker: &Worker) {
+        while self.acks == 0 && self.in_flight.len() > self.unsent {
+            if let Some(frame) = self.in_flight.pop_front() {
+                producer.answered(now, frame.pending, 0, -1, worker);
+                self.heads.push(frame.head);
+            }
+        }
+    }
+
+    fn read_answers(
+        &mut self,
+        now: f64,
+        producer: &mut Producer,
+        worker: &Worker,
+    ) -> anyhow::Result<()> {
+        let mut chunk = [0; 4096];
+        loop {
+            match self.socket.try_read(&mut chunk) {
+                Ok(0) => bail!("the broker closed the connection"),
+                Ok(bytes) => self.answers.extend_from_slice(&chunk[..bytes]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut done = 0;
+        while let Some((prefix, rest)) = self.answers[done..].split_first_chunk() {
+            let length = u32::from_be_bytes(*prefix) as usize;
+            if length > ANSWER_BYTES_MAX {
+                bail!("an answer of {length} bytes");
+            }
+            let Some(frame) = rest.get(..length) else {
+                break;
+            };
+            done += 4 + length;
+            let answer = read_answer(frame, self.version)?;
+            let Some(frame) = self.in_flight.pop_front() else {
+                bail!("an answer to no request");
+            };
+            if frame.correlation_id != answer.correlation_id {
+                bail!("an answer to another request");
+            }
+            let base_offset = answer.base_offset;
+            self.stopping |=
+                producer.answered(now, frame.pending, answer.error, base_offset, worker);
+            self.heads.push(frame.head);
+        }
+        self.answers.drain(..done);
+        Ok(())
+    }
+
+    async fn wait(&self, wake: Option<f64>, worker: &Worker) -> io::Result<()> {
+        let mut interest = Interest::READABLE;
+        if self.unsent > 0 {
+            interest |= Interest::WRITABLE;
+        }
+        // A sibling that stops is noticed within this time.
+        let latest = worker.now() + 0.1;
+        let wake = wake.map_or(latest, |wake| wake.min(latest));
+        tokio::select! {
+            ready = self.socket.ready(interest) => ready.map(drop),
+            woken = self.alarm.wait(worker.clock.get().until(wake)) => woken,
+        }
+    }
+}

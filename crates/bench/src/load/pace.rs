@@ -1,0 +1,285 @@
+//! When a producer's next batch is due, and which records it holds.
+//!
+//! Open loop: record k is due when the schedule has reached the bytes before it. A batch holds all records
+//! that are due, as far as they fit; it is ready when it is full or its first record has waited for the
+//! linger time. Whoever comes late finds more records due, each with the time it was meant for: that is how
+//! waiting for a slow broker is counted. Closed loop: full batches, due when they are asked for.
+//! Pure: the time is told. Times are seconds since the load began.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use wire::batch::HEADER_BYTES;
+
+use super::batch::record_bytes;
+use super::payload::Random;
+use super::schedule::Schedule;
+use crate::spec;
+
+/// Records of one batch are never more than this (offset deltas and arrays are 32 bits; this is far below).
+const COUNT_MAX: u32 = 1 << 20;
+
+/// Sizes of values, one after the other.
+#[derive(Clone, Debug)]
+pub(super) enum Sizes {
+    Fixed(u32),
+    Uniform {
+        min: u32,
+        max: u32,
+        random: Random,
+    },
+    Weighted {
+        sums: Vec<(f64, u32)>,
+        random: Random,
+    },
+}
+
+impl Sizes {
+    pub(super) fn new(sizes: &spec::Sizes, seed: u64) -> Self {
+        let random = Random::new(seed);
+        match sizes {
+            spec::Sizes::Fixed(size) => Self::Fixed(*size),
+            spec::Sizes::Uniform { min, max } => Self::Uniform {
+                min: *min,
+                max: *max,
+                random,
+            },
+            spec::Sizes::Weighted { weights } => {
+                let mut sum = 0.0;
+                let sums = weights.iter().map(|(size, weight)| {
+                    sum += weight;
+                    (sum, *size)
+                });
+                Self::Weighted {
+                    sums: sums.collect(),
+                    random,
+                }
+            }
+        }
+    }
+
+    fn draw(&mut self) -> u32 {
+        match self {
+            Self::Fixed(size) => *size,
+            Self::Uniform { min, max, random } => {
+                *min + random.below(u64::from(*max - *min) + 1) as u32
+            }
+            Self::Weighted { sums, random } => {
+                let all = sums.last().map_or(0.0, |(sum, _)| *sum);
+                let drawn = random.part() * all;
+                let at = sums.partition_point(|(sum, _)| *sum <= drawn);
+                sums.get(at).or(sums.last()).map_or(0, |(_, size)| *size)
+            }
+        }
+    }
+}
+
+/// How batches are cut.
+#[derive(Clone, Debug)]
+pub(super) struct Cut {
+    /// Bytes of each key, `None` without keys.
+    pub(super) key_bytes: Option<u32>,
+    /// Bytes of a full batch.
+    pub(super) batch_bytes: u32,
+    /// Seconds that the first record of a batch may wait.
+    pub(super) linger: f64,
+}
+
+/// The records of one batch.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(super) struct Take {
+    /// How many.
+    pub(super) count: u32,
+    /// Sizes of their values; empty when all have the same.
+    pub(super) sizes: Vec<u32>,
+    /// Bytes of keys and values.
+    pub(super) payload_bytes: u64,
+    /// When the first one was due.
+    pub(super) first_due: f64,
+    /// When the last one was due.
+    pub(super) last_due: f64,
+}
+
+/// What comes next.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Next {
+    /// These records, now.
+    Now(Take),
+    /// Nothing before this time.
+    At(f64),
+    /// Nothing any more.
+    Never,
+}
+
+/// The pace of one producer.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    /// What all producers do, and which part of it is this one's.
+    schedule: Option<(Arc<Schedule>, f64)>,
+    sizes: Sizes,
+    cut: Cut,
+    /// With fixed sizes: bytes of a record, and how many fill a batch.
+    fixed: Option<(f64, u32)>,
+    /// With other sizes: those drawn and not sent.
+    ahead: VecDeque<u32>,
+    /// Nothing is due behind this time.
+    end: f64,
+    /// Bytes of all records before the next one.
+    sent: f64,
+}
+
+impl Pace {
+    /// A pace until `end`. `phase`, from 0 to 1, is the part of a record's distance by which this producer
+    /// starts later than others.
+    pub(super) fn new(
+        schedule: Option<(Arc<Schedule>, f64)>,
+        sizes: Sizes,
+        cut: Cut,
+        end: f64,
+        phase: f64,
+    ) -> Self {
+        let key_bytes = cut.key_bytes.unwrap_or(0);
+        let mut pace = Self {
+            schedule,
+            fixed: None,
+            ahead: VecDeque::new(),
+            end,
+            sent: 0.0,
+            sizes,
+            cut,
+        };
+        if let Sizes::Fixed(size) = pace.sizes {
+            let each = f64::from(size + key_bytes);
+            pace.fixed = Some((each, count_fitting(size, &pace.cut)));
+            pace.sent = each * phase;
+        }
+        pace
+    }
+
+    /// How many records of the same size fill a batch; `None` when sizes differ.
+    pub(super) fn full_count(&self) -> Option<u32> {
+        self.fixed.map(|(_, count)| count)
+    }
+
+    /// What is to be sent at `now`.
+    pub(super) fn next(&mut self, now: f64) -> Next {
+        if now >= self.end {
+            return Next::Never;
+        }
+        match self.fixed {
+            Some((each, full)) => self.next_fixed(now, each, full),
+            None => self.next_drawn(now),
+        }
+    }
+
+    fn next_fixed(&mut self, now: f64, each: f64, full: u32) -> Next {
+        let key_and_value = each as u64;
+        let take = |count: u32, first_due, last_due| {
+            Next::Now(Take {
+                count,
+                sizes: Vec::new(),
+                payload_bytes: key_and_value * u64::from(count),
+                first_due,
+                last_due,
+            })
+        };
+        let Some((schedule, part)) = &self.schedule else {
+            return take(full, now, now);
+        };
+        let due = |bytes: f64| schedule.time_of(bytes / part, self.end);
+        let Some(first_due) = due(self.sent) else {
+            return Next::Never;
+        };
+        let full_at = due(self.sent + each * f64::from(full - 1)).unwrap_or(f64::INFINITY);
+        let ready = full_at.min(first_due + self.cut.linger);
+        if now < ready {
+            return Next::At(ready);
+        }
+        let due_bytes = schedule.bytes_by(now) * part - self.sent;
+        let count = if each > 0.0 {
+            ((due_bytes / each).floor().max(0.0) as u64 + 1).min(u64::from(full)) as u32
+        } else {
+            1
+        };
+        let last_due = due(self.sent + each * f64::from(count - 1)).unwrap_or(now);
+        self.sent += each * f64::from(count);
+        take(count, first_due, last_due)
+    }
+
+    fn next_drawn(&mut self, now: f64) -> Next {
+        let count = self.draw_batch();
+        let keys = self.cut.key_bytes.unwrap_or(0);
+        let mut take = Take {
+            first_due: now,
+            last_due: now,
+            ..Take::default()
+        };
+        if let Some((schedule, part)) = &self.schedule {
+            let due = |bytes: f64| schedule.time_of(bytes / part, self.end);
+            let Some(first_due) = due(self.sent) else {
+                return Next::Never;
+            };
+            let last = self
+                .ahead
+                .range(..count - 1)
+                .map(|size| f64::from(size + keys));
+            let full_at = due(self.sent + last.sum::<f64>());
+            let linger_end = first_due + self.cut.linger;
+            let ready = full_at.map_or(linger_end, |full| full.min(linger_end));
+            if now < ready {
+                return Next::At(ready);
+            }
+            take.first_due = first_due;
+            let due_by_now = schedule.bytes_by(now) * part;
+            let mut before = self.sent;
+            for size in self.ahead.range(..count) {
+                if take.count > 0 && before > due_by_now {
+                    break;
+                }
+                take.count += 1;
+                take.last_due = before;
+                before += f64::from(size + keys);
+            }
+            take.last_due = due(take.last_due).unwrap_or(now);
+        } else {
+            take.count = count as u32;
+        }
+        take.sizes = self.ahead.drain(..take.count as usize).collect();
+        let sizes = take.sizes.iter().map(|size| u64::from(size + keys));
+        take.payload_bytes = sizes.sum();
+        self.sent += take.payload_bytes as f64;
+        Next::Now(take)
+    }
+
+    /// Draws sizes until a batch is full: how many it holds.
+    fn draw_batch(&mut self) -> usize {
+        let mut bytes = HEADER_BYTES as u64;
+        for count in 0..COUNT_MAX {
+            if count as usize == self.ahead.len() {
+                let size = self.sizes.draw();
+                self.ahead.push_back(size);
+            }
+            let size = self.ahead[count as usize];
+            bytes += u64::from(record_bytes(count, self.cut.key_bytes, size));
+            if bytes > u64::from(self.cut.batch_bytes) {
+                return (count as usize).max(1);
+            }
+        }
+        COUNT_MAX as usize
+    }
+}
+
+/// How many records of one size a batch holds: at least one.
+fn count_fitting(size: u32, cut: &Cut) -> u32 {
+    let mut bytes = HEADER_BYTES as u64;
+    for count in 0..COUNT_MAX {
+        bytes += u64::from(record_bytes(count, cut.key_bytes, size));
+        if bytes > u64::from(cut.batch_bytes) {
+            return count.max(1);
+        }
+    }
+    COUNT_MAX
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! Who writes and reads which partitions, and what with: a load divided among producers and consumers.
+//!
+//! Invariants: indexes of producers and consumers count over all hosts; every partition is read by exactly
+//! one consumer of each group; producers are spread evenly, each over partitions of its own where there are
+//! enough.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use wire::batch::Compression;
+
+use super::batch::compression;
+use super::control::HostShare;
+use super::encode::{Encoder, KeyMaker, Template};
+use super::hook::{Place, Verification};
+use super::pace::{Cut, Pace, Sizes};
+use super::payload::Payload;
+use super::producer::Producer;
+use super::schedule::Schedule;
+use crate::spec::{self, Consume, Keys, Load, Produce};
+
+/// The least that values are cut from.
+const POOL_BYTES_MIN: usize = 4 << 20;
+/// What all random numbers start from: the same load is the same every time.
+const SEED: u64 = 0x466f_7265_6261_7921;
+
+/// One producer to be.
+#[derive(Clone, Debug)]
+pub(super) struct ProducerPlan {
+    index: u32,
+    pub(super) places: Vec<Place>,
+    pace: Pace,
+    template: Option<Arc<Template>>,
+    payload: Payload,
+    codec: Compression,
+    fixed: u32,
+    keys: Keys,
+    idempotent: bool,
+}
+
+impl ProducerPlan {
+    /// The producer; made in the thread that runs it.
+    pub(super) fn producer(self, verification: Option<&dyn Verification>) -> Producer {
+        let encoder = Encoder {
+            template: self.template,
+            fixed: self.fixed,
+            codec: self.codec,
+            payload: self.payload,
+            // Far apart in a cycle that is longer than what is written in a while.
+            keys: KeyMaker::new(self.keys, u64::from(self.index) * 0x9e37_79b9),
+            numbering: verification.map(|verification| verification.numbering(self.index)),
+            spare: Vec::new(),
+        };
+        Producer::new(self.pace, encoder, self.idempotent)
+    }
+}
+
+/// One consumer to be.
+#[derive(Clone, Debug)]
+pub(super) struct ConsumerPlan {
+    pub(super) group: u32,
+    pub(super) index: u32,
+    pub(super) positions: Vec<(Place, i64)>,
+}
+
+/// The producers of this host.
+pub(super) fn producers(
+    load: &Load,
+    produce: &Produce,
+    places: &[Place],
+    host: HostShare,
+) -> anyhow::Result<Vec<ProducerPlan>> {
+    let schedule = Schedule::new(&produce.rate, load.warmup_seconds)?.map(Arc::new);
+    let all = produce.producers;
+    let part = 1.0 / f64::from(all);
+    let key_bytes = KeyMaker::key_bytes(produce.keys);
+    let codec = compression(produce.compression);
+    let pool_bytes = POOL_BYTES_MIN
+        .max(2 * produce.batch_bytes as usize)
+        .max(2 * largest(&produce.record) as usize);
+    let mut payload = Payload::new(produce.entropy, pool_bytes, SEED);
+    let pace = |index: u32| {
+        let cut = Cut {
+            key_bytes,
+            batch_bytes: produce.batch_bytes,
+            linger: produce.linger_ms / 1e3,
+        };
+        let sizes = Sizes::new(&produce.record, SEED + u64::from(index));
+        let end = load.warmup_seconds + load.seconds;
+        let schedule = schedule.clone().map(|schedule| (schedule, part));
+        Pace::new(schedule, sizes, cut, end, f64::from(index) * part)
+    };
+    let (fixed, full) = match produce.record {
+        spec::Sizes::Fixed(size) => (size, pace(0).full_count()),
+        _ => (0, None),
+    };
+    let alike = produce.keys == Keys::None && !load.verify;
+    let template = full
+        .filter(|_| alike)
+        .map(|count| Arc::new(Template::new(fixed, count, codec, &mut payload)));
+    let plans = host.mine(all).map(|index| ProducerPlan {
+        index,
+        places: places_of(index, all, places),
+        pace: pace(index),
+        template: template.clone(),
+        payload: payload.clone().starting_at(u64::from(index)),
+        codec,
+        fixed,
+        keys: produce.keys,
+        idempotent: produce.idempotent,
+    });
+    Ok(plans.collect())
+}
+
+/// The consumers of this host; one for which no partition is left is none.
+pub(super) fn consumers(
+    consume: &Consume,
+    positions: &BTreeMap<Place, i64>,
+    host: HostShare,
+) -> Vec<ConsumerPlan> {
+    let each = |group| {
+        host.mine(consume.consumers).map(move |index| ConsumerPlan {
+            group,
+            index,
+            positions: positions
+                .iter()
+                .skip(index as usize)
+                .step_by(consume.consumers as usize)
+                .map(|(place, position)| (*place, *position))
+                .collect(),
+        })
+    };
+    let all = (0..consume.groups).flat_map(each);
+    all.filter(|plan| !plan.positions.is_empty()).collect()
+}
+
+fn places_of(index: u32, all: u32, places: &[Place]) -> Vec<Place> {
+    if places.len() < all as usize {
+        return vec![places[index as usize % places.len()]];
+    }
+    places
+        .iter()
+        .skip(index as usize)
+        .step_by(all as usize)
+        .copied()
+        .collect()
+}
+
+fn largest(sizes: &spec::Sizes) -> u32 {
+    match sizes {
+        spec::Sizes::Fixed(size) => *size,
+        spec::Sizes::Uniform { max, .. } => *max,
+        spec::Sizes::Weighted { weights } => {
+            weights.iter().map(|(size, _)| *size).max().unwrap_or(0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(count: u32) -> Vec<Place> {
+        let place = |partition| Place {
+            topic: partition / 3,
+            partition: partition % 3,
+        };
+        (0..count).map(place).collect()
+    }
+
+    #[test]
+    fn producers_share_partitions_out_or_share_them() {
+        for (producers, count) in [(3, 10), (10, 3), (4, 4), (1, 1)] {
+            let places = places(count);
+            let mut used: Vec<u32> = vec![0; count as usize];
+            for index in 0..producers {
+                for place in places_of(index, producers, &places) {
+                    used[(place.topic * 3 + place.partition) as usize] += 1;
+                }
+            }
+            let least = (producers / count).max(1);
+            assert!(
+                used.iter().all(|times| (least..=least + 1).contains(times)),
+                "{used:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_group_reads_every_partition_once_on_all_hosts() {
+        let consume = Consume {
+            consumers: 4,
+            groups: 2,
+            from: spec::From::Earliest,
+            min_bytes: 1,
+            max_wait_ms: 500,
+            max_bytes: 1,
+            partition_max_bytes: 1,
+        };
+        for count in [1, 3, 10] {
+            let positions: BTreeMap<_, _> = places(count).into_iter().zip(0..).collect();
+            let hosts = (0..3)
+                .flat_map(|index| consumers(&consume, &positions, HostShare { index, of: 3 }));
+            let mut read: Vec<_> = hosts
+                .flat_map(|plan| plan.positions.into_iter().map(move |at| (plan.group, at)))
+                .collect();
+            read.sort_unstable();
+            let expected: Vec<_> = (0..2)
+                .flat_map(|group| {
+                    positions
+                        .iter()
+                        .map(move |(place, at)| (group, (*place, *at)))
+                })
+                .collect();
+            assert_eq!(read, expected);
+        }
+    }
+}

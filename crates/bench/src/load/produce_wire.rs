@@ -1,0 +1,177 @@
+//! Produce as a client sends it: the bytes around one batch, and what comes back.
+//!
+//! One batch per request. The batch itself is never copied into the frame: [`put_head`] writes what is
+//! before it and says what follows it.
+
+use anyhow::{Context as _, ensure};
+use bytes::{Buf as _, Bytes};
+use wire::Decodable as _;
+use wire::messages::{ProduceResponse, ResponseHeader};
+use wire::protocol::HeaderVersion as _;
+
+use super::client::CLIENT_ID;
+
+/// The key of the request.
+pub(super) const KEY: i16 = 0;
+/// Versions known here: topics are named, not numbered, up to 12.
+pub(super) const VERSIONS: (i16, i16) = (3, 12);
+const FLEXIBLE_FROM: i16 = 9;
+/// What the broker may take.
+const TIMEOUT_MS: i32 = 30_000;
+
+/// Where a batch goes, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heading<'a> {
+    pub(super) version: i16,
+    pub(super) correlation_id: i32,
+    pub(super) acks: i16,
+    pub(super) topic: &'a str,
+    pub(super) partition: u32,
+}
+
+/// Appends a frame up to its batch of `batch_bytes`; what follows the batch is returned.
+pub(super) fn put_head(
+    out: &mut Vec<u8>,
+    heading: Heading<'_>,
+    batch_bytes: usize,
+) -> &'static [u8] {
+    let flexible = heading.version >= FLEXIBLE_FROM;
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&KEY.to_be_bytes());
+    out.extend_from_slice(&heading.version.to_be_bytes());
+    out.extend_from_slice(&heading.correlation_id.to_be_bytes());
+    out.extend_from_slice(&(CLIENT_ID.len() as u16).to_be_bytes());
+    out.extend_from_slice(CLIENT_ID.as_bytes());
+    // Tags of the header and a transactional id that is null, or the latter alone.
+    out.extend_from_slice(if flexible { &[0, 0] } else { &[0xff, 0xff] });
+    out.extend_from_slice(&heading.acks.to_be_bytes());
+    out.extend_from_slice(&TIMEOUT_MS.to_be_bytes());
+    if flexible {
+        out.push(2);
+        put_uvarint(out, heading.topic.len() + 1);
+    } else {
+        out.extend_from_slice(&1i32.to_be_bytes());
+        out.extend_from_slice(&(heading.topic.len() as u16).to_be_bytes());
+    }
+    out.extend_from_slice(heading.topic.as_bytes());
+    if flexible {
+        out.push(2);
+    } else {
+        out.extend_from_slice(&1i32.to_be_bytes());
+    }
+    out.extend_from_slice(&heading.partition.to_be_bytes());
+    if flexible {
+        put_uvarint(out, batch_bytes + 1);
+    } else {
+        out.extend_from_slice(&(batch_bytes as u32).to_be_bytes());
+    }
+    // No tags of partition, topic, request.
+    let tail: &[u8] = if flexible { &[0; 3] } else { &[] };
+    let length = (out.len() - start - 4 + batch_bytes + tail.len()) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    tail
+}
+
+fn put_uvarint(out: &mut Vec<u8>, mut value: usize) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// What the broker says of one batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Answer {
+    pub(super) correlation_id: i32,
+    /// Error code, 0 for none.
+    pub(super) error: i16,
+    /// Offset of the first record.
+    pub(super) base_offset: i64,
+}
+
+/// Reads a response frame without its length.
+pub(super) fn read_answer(frame: &[u8], version: i16) -> anyhow::Result<Answer> {
+    let mut rest = Bytes::copy_from_slice(frame);
+    let header = ResponseHeader::decode(&mut rest, ProduceResponse::header_version(version))?;
+    let response = ProduceResponse::decode(&mut rest, version)?;
+    ensure!(!rest.has_remaining(), "bytes behind an answer");
+    let topic = response.responses.first();
+    let partition = topic.and_then(|topic| topic.partition_responses.first());
+    let partition = partition.context("an answer for no partition")?;
+    Ok(Answer {
+        correlation_id: header.correlation_id,
+        error: partition.error_code,
+        base_offset: partition.base_offset,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::kafka::Request;
+    use wire::kafka::frame::next_frame;
+    use wire::kafka::produce::{
+        ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopicResponse,
+    };
+    use wire::types::{ErrorCode, Offset, TopicId};
+
+    use super::*;
+
+    #[test]
+    fn every_version_is_read_as_it_was_meant() {
+        for version in VERSIONS.0..=VERSIONS.1 {
+            let heading = Heading {
+                version,
+                correlation_id: 99,
+                acks: -1,
+                topic: "topic-7",
+                partition: 3,
+            };
+            let batch = vec![7; 1000];
+            let mut frame = Vec::new();
+            let tail = put_head(&mut frame, heading, batch.len());
+            frame.extend_from_slice(&batch);
+            frame.extend_from_slice(tail);
+            let mut read = frame.as_slice().into();
+            let frame = next_frame(&mut read, 1 << 20).unwrap().unwrap();
+            assert!(read.is_empty());
+            let request = Request::parse(&frame).unwrap();
+            assert_eq!(request.header.correlation_id, 99);
+            assert_eq!(request.header.client_id.as_str(), CLIENT_ID);
+            let produce = ProduceRequest::decode(&request.body, version).unwrap();
+            assert_eq!((produce.acks, produce.topics.len()), (-1, 1));
+            assert_eq!(produce.topics[0].name.as_str(), "topic-7");
+            let partition = &produce.topics[0].partitions[0];
+            assert_eq!(partition.index, 3);
+            assert_eq!(partition.records.as_deref(), Some(&batch[..]));
+        }
+    }
+
+    #[test]
+    fn answers_of_every_version_are_understood() {
+        for version in VERSIONS.0..=VERSIONS.1 {
+            for error in [None, Some(ErrorCode::NotLeaderOrFollower)] {
+                let mut partition =
+                    ProducePartitionResponse::failed(3, ErrorCode::NotLeaderOrFollower, None);
+                partition.error = error;
+                partition.base_offset = Offset(41);
+                let response = ProduceResponse {
+                    topics: vec![ProduceTopicResponse {
+                        name: "topic-7".to_owned().into(),
+                        topic_id: TopicId::ZERO,
+                        partitions: vec![partition],
+                    }],
+                    ..ProduceResponse::default()
+                };
+                let frame = response.encode(version, 5).unwrap().to_bytes();
+                let expected = Answer {
+                    correlation_id: 5,
+                    error: error.map_or(0, |error| error.code()),
+                    base_offset: 41,
+                };
+                assert_eq!(read_answer(&frame[4..], version).unwrap(), expected);
+            }
+        }
+    }
+}

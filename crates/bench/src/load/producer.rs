@@ -1,0 +1,270 @@
+//! One producer: its pace, its batches, their sequences, and what has to be sent again.
+//!
+//! Decides only; sending and waiting is `lane.rs`. A producer has one lane per broker that leads any of its
+//! partitions; all lanes take from the same pace. Batches that may be sent again are kept in the order in
+//! which they were sent, and go before everything new.
+
+use std::collections::{HashMap, VecDeque};
+
+use wire::batch::HEADER_BYTES;
+use wire::types::ErrorCode;
+
+use super::batch::{Batch, Identity};
+use super::encode::Encoder;
+use super::hook::Place;
+use super::pace::{Next, Pace};
+use super::worker::{Shared, Worker};
+
+/// A batch on its way.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) place: Place,
+    pub(super) batch: Batch,
+    pub(super) header: [u8; HEADER_BYTES],
+    /// Number of the first record.
+    number: u64,
+    /// When its records were due.
+    pub(super) due: (f64, f64),
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Send this.
+    Send(Box<Pending>),
+    /// Nothing before this time.
+    Wait(f64),
+    /// Nothing any more.
+    End,
+}
+
+/// What an answer means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Stored,
+    /// Certainly not stored, or recognized when it comes again.
+    Again,
+    /// Maybe stored, and not to be sent again.
+    GivenUp,
+    /// The broker has lost track of the producer.
+    Lost,
+}
+
+/// One producer.
+pub(super) struct Producer {
+    pub(super) pace: Pace,
+    pub(super) encoder: Encoder,
+    pub(super) identity: Option<Identity>,
+    idempotent: bool,
+    sequences: HashMap<Place, i32>,
+    numbers: HashMap<Place, u64>,
+    again: VecDeque<Pending>,
+    /// Nothing is left to be sent but what is sent again.
+    ended: bool,
+}
+
+impl Producer {
+    pub(super) fn new(pace: Pace, encoder: Encoder, idempotent: bool) -> Self {
+        Self {
+            pace,
+            encoder,
+            identity: None,
+            idempotent,
+            sequences: HashMap::new(),
+            numbers: HashMap::new(),
+            again: VecDeque::new(),
+            ended: false,
+        }
+    }
+
+    /// True when it needs an identity before it can send.
+    pub(super) fn needs_identity(&self) -> bool {
+        self.idempotent && self.identity.is_none()
+    }
+
+    /// True when there is nothing left to send.
+    pub(super) fn is_done(&self) -> bool {
+        self.ended && self.again.is_empty()
+    }
+
+    /// Nothing new is sent any more.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// What one lane sends next: `places` are those whose leader it talks to, `turn` counts its batches.
+    pub(super) fn step(
+        &mut self,
+        now: f64,
+        places: &[Place],
+        turn: &mut usize,
+        worker: &Worker,
+    ) -> anyhow::Result<Step> {
+        let mine = |pending: &Pending| places.contains(&pending.place);
+        if let Some(at) = self.again.iter().position(mine) {
+            let pending = self.again.remove(at).map(Box::new);
+            return Ok(pending.map_or(Step::End, Step::Send));
+        }
+        if self.ended {
+            return Ok(Step::End);
+        }
+        let mut take = match self.pace.next(now) {
+            Next::Now(take) => take,
+            Next::At(time) => return Ok(Step::Wait(time)),
+            Next::Never => {
+                self.ended = true;
+                return Ok(Step::End);
+            }
+        };
+        if !claim(&worker.shared, &mut take) {
+            self.ended = true;
+            return Ok(Step::End);
+        }
+        let place = places[*turn % places.len()];
+        *turn += 1;
+        let number = self.number(place);
+        let batch = self.encoder.batch(&take, place, number)?;
+        self.numbers.insert(place, number + u64::from(take.count));
+        let identity = self.identity.unwrap_or(Identity::NONE);
+        let sequence = if self.idempotent {
+            let next = self.sequences.entry(place).or_insert(0);
+            let sequence = *next;
+            *next = wire::batch::sequence_plus(sequence, take.count.cast_signed());
+            sequence
+        } else {
+            -1
+        };
+        let timestamp_ms = worker.clock.get().wall_ms(take.first_due) as i64;
+        Ok(Step::Send(Box::new(Pending {
+            place,
+            header: batch.header(identity, sequence, timestamp_ms),
+            batch,
+            number,
+            due: (take.first_due, take.last_due),
+        })))
+    }
+
+    fn number(&mut self, place: Place) -> u64 {
+        if let Some(number) = self.numbers.get(&place) {
+            return *number;
+        }
+        let numbering = self.encoder.numbering.as_mut();
+        numbering.map_or(0, |numbering| numbering.first_number(place))
+    }
+
+    /// Judges an answer. True: the lane is to stop, and to begin anew.
+    pub(super) fn answered(
+        &mut self,
+        now: f64,
+        pending: Pending,
+        error: i16,
+        base_offset: i64,
+        worker: &Worker,
+    ) -> bool {
+        let mut tally = worker.tally.borrow_mut();
+        let error = ErrorCode::try_from_code(error);
+        if let Some(error) = error {
+            tally.error(format!("produce: {error:?}"));
+        }
+        match self.verdict(error) {
+            Verdict::Stored => {
+                let arrived = super::tally::Arrived {
+                    records: pending.batch.count.into(),
+                    bytes: pending.batch.payload_bytes,
+                    wire_bytes: pending.batch.wire_bytes() as u64,
+                };
+                tally.acknowledged(now, pending.batch.count, arrived, pending.due);
+                if let Some(numbering) = &mut self.encoder.numbering {
+                    let count = pending.batch.count;
+                    numbering.acknowledged(pending.place, pending.number, count, base_offset);
+                }
+                self.encoder.done_with(pending.batch);
+                false
+            }
+            Verdict::Again => {
+                self.again.push_back(pending);
+                true
+            }
+            Verdict::GivenUp => {
+                self.give_up(pending);
+                false
+            }
+            Verdict::Lost => {
+                self.give_up(pending);
+                self.identity = None;
+                self.sequences.clear();
+                true
+            }
+        }
+    }
+
+    fn verdict(&self, error: Option<ErrorCode>) -> Verdict {
+        use ErrorCode as E;
+        match error {
+            None | Some(E::DuplicateSequenceNumber) => Verdict::Stored,
+            Some(
+                E::NotLeaderOrFollower
+                | E::LeaderNotAvailable
+                | E::UnknownTopicOrPartition
+                | E::NotEnoughReplicas
+                | E::FencedLeaderEpoch
+                | E::UnknownLeaderEpoch
+                | E::KafkaStorageError,
+            ) => Verdict::Again,
+            Some(E::RequestTimedOut | E::NotEnoughReplicasAfterAppend) if self.idempotent => {
+                Verdict::Again
+            }
+            // One before it has failed; in its turn it is in order again.
+            Some(E::OutOfOrderSequenceNumber) if !self.again.is_empty() => Verdict::Again,
+            Some(E::OutOfOrderSequenceNumber | E::UnknownProducerId | E::InvalidProducerEpoch) => {
+                Verdict::Lost
+            }
+            Some(_) => Verdict::GivenUp,
+        }
+    }
+
+    /// The connection is gone before an answer came. `sent`: the broker may have it.
+    pub(super) fn unanswered(&mut self, pending: Pending, sent: bool) {
+        if sent && !self.idempotent {
+            self.give_up(pending);
+        } else {
+            self.again.push_back(pending);
+        }
+    }
+
+    /// Gives up whatever is still waiting to be sent again: how many records.
+    pub(super) fn give_up_all(&mut self) -> u64 {
+        let mut records = 0;
+        while let Some(pending) = self.again.pop_front() {
+            records += u64::from(pending.batch.count);
+            self.give_up(pending);
+        }
+        records
+    }
+
+    /// An identity was given; what was sent under another one cannot be sent again.
+    pub(super) fn identify(&mut self, identity: Identity) -> u64 {
+        self.identity = Some(identity);
+        self.sequences.clear();
+        self.give_up_all()
+    }
+
+    fn give_up(&mut self, pending: Pending) {
+        if let Some(numbering) = &mut self.encoder.numbering {
+            numbering.given_up(pending.place, pending.number, pending.batch.count);
+        }
+        self.encoder.done_with(pending.batch);
+    }
+}
+
+/// Takes the records from the budget of all producers, fewer where it ends; false: there is none left.
+fn claim(shared: &Shared, take: &mut super::pace::Take) -> bool {
+    if take.sizes.is_empty() {
+        let each = take.payload_bytes / u64::from(take.count);
+        take.count = shared.claim(take.count, each);
+        take.payload_bytes = each * u64::from(take.count);
+        return take.count > 0;
+    }
+    // Records of different sizes are taken as one.
+    shared.claim(1, take.payload_bytes) == 1
+}

@@ -1,0 +1,228 @@
+//! Reads a connection as far as somebody wants to see it, and throws the rest away.
+//!
+//! Bytes that nobody looks at are never copied out of the kernel (`MSG_TRUNC`): counting what a broker sends
+//! costs little more than receiving it. Invariant: memory is one buffer of fixed size, whatever comes.
+
+use std::io::{self, ErrorKind};
+
+use rustix::net::{RecvFlags, recv};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// The most that can be looked at at once.
+const BUFFER_BYTES: usize = 64 << 10;
+/// Read at once when what is skipped is long: looking at little, throwing away much.
+const SHORT_READ_BYTES: usize = 2 << 10;
+/// Thrown away at once.
+const DISCARD_BYTES: usize = 1 << 20;
+
+/// What becomes of bytes that are skipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Skipping {
+    /// The kernel throws them away.
+    Discard,
+    /// They are read into memory, always the same, as anyone must who wants to have them.
+    Copy,
+}
+
+/// A connection that is read.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    socket: TcpStream,
+    skipping: Skipping,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    read_at_once: usize,
+    /// Never looked at; with `Discard` never touched either.
+    trash: Vec<u8>,
+    taken: u64,
+}
+
+impl Stream {
+    pub(crate) fn new(socket: TcpStream, skipping: Skipping) -> Self {
+        let trash_bytes = match skipping {
+            Skipping::Discard => DISCARD_BYTES,
+            Skipping::Copy => 4 * BUFFER_BYTES,
+        };
+        Self {
+            socket,
+            skipping,
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            end: 0,
+            read_at_once: BUFFER_BYTES,
+            trash: vec![0; trash_bytes],
+            taken: 0,
+        }
+    }
+
+    /// The socket, to write to.
+    pub(crate) fn socket(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
+    /// Bytes taken or skipped so far.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Looks at the next `bytes` without taking them. At most 64 KB.
+    pub(crate) async fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
+        if bytes > BUFFER_BYTES {
+            return Err(io::Error::other("more than fits is to be looked at"));
+        }
+        while self.end - self.start < bytes {
+            self.read_more(bytes).await?;
+        }
+        Ok(&self.buffer[self.start..self.start + bytes])
+    }
+
+    /// True when more is here already.
+    pub(crate) fn has_more(&self) -> bool {
+        self.end > self.start
+    }
+
+    /// Waits for the first byte of something; false when the peer has ended the connection.
+    pub(crate) async fn has_next(&mut self) -> io::Result<bool> {
+        match self.peek(1).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the next `N` bytes.
+    pub(crate) async fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(self.peek(N).await?);
+        self.consume(N);
+        Ok(bytes)
+    }
+
+    /// Appends the next `bytes` to `out`.
+    pub(crate) async fn take_into(&mut self, bytes: usize, out: &mut Vec<u8>) -> io::Result<()> {
+        let mut missing = bytes;
+        while missing > 0 {
+            if !self.has_more() {
+                self.read_at_once = BUFFER_BYTES;
+                self.read_more(1).await?;
+            }
+            let some = missing.min(self.end - self.start);
+            out.extend_from_slice(&self.buffer[self.start..self.start + some]);
+            self.consume(some);
+            missing -= some;
+        }
+        Ok(())
+    }
+
+    /// Passes over the next `bytes`.
+    pub(crate) async fn skip(&mut self, bytes: usize) -> io::Result<()> {
+        let here = bytes.min(self.end - self.start);
+        self.consume(here);
+        let mut missing = bytes - here;
+        self.read_at_once = if missing > 0 {
+            SHORT_READ_BYTES
+        } else {
+            BUFFER_BYTES
+        };
+        while missing > 0 {
+            let thrown = self.throw_away(missing).await?;
+            self.taken += thrown as u64;
+            missing -= thrown;
+        }
+        Ok(())
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.start += bytes;
+        self.taken += bytes as u64;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    async fn read_more(&mut self, need: usize) -> io::Result<()> {
+        if self.start + need > BUFFER_BYTES {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        let wanted = need.max(self.read_at_once);
+        let until = (self.start + wanted).clamp(self.end + 1, BUFFER_BYTES);
+        loop {
+            self.socket.readable().await?;
+            match self.socket.try_read(&mut self.buffer[self.end..until]) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(bytes) => {
+                    self.end += bytes;
+                    return Ok(());
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn throw_away(&mut self, bytes: usize) -> io::Result<usize> {
+        let flags = match self.skipping {
+            Skipping::Discard => RecvFlags::TRUNC,
+            Skipping::Copy => RecvFlags::empty(),
+        };
+        let some = bytes.min(self.trash.len());
+        loop {
+            self.socket.readable().await?;
+            let (socket, trash) = (&self.socket, &mut self.trash[..some]);
+            let thrown = self.socket.try_io(Interest::READABLE, || {
+                let (_, count) = recv(socket, trash, flags)?;
+                Ok(count)
+            });
+            match thrown {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(count) => return Ok(count),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_looked_at_is_what_was_sent_whatever_is_skipped() {
+        for skipping in [Skipping::Discard, Skipping::Copy] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let sent: Vec<u8> = (0..3_000_000u32).map(|at| ((at / 7) ^ at) as u8).collect();
+            let sending = sent.clone();
+            let sender = tokio::spawn(async move {
+                let mut socket = TcpStream::connect(address).await.unwrap();
+                socket.write_all(&sending).await.unwrap();
+            });
+            let (socket, _) = listener.accept().await.unwrap();
+            let mut stream = Stream::new(socket, skipping);
+            let mut at = 0;
+            for skip in [0, 10, 5_000, 900_000, 70_000, 1, 1_500_000] {
+                stream.skip(skip).await.unwrap();
+                at += skip;
+                assert_eq!(stream.peek(61).await.unwrap(), &sent[at..at + 61]);
+                assert_eq!(stream.take::<4>().await.unwrap(), sent[at..at + 4]);
+                at += 4;
+                let mut copied = Vec::new();
+                stream.take_into(70_000, &mut copied).await.unwrap();
+                assert_eq!(copied, sent[at..at + 70_000]);
+                at += 70_000;
+                assert_eq!(stream.taken(), at as u64);
+            }
+            let rest = sent.len() - at;
+            stream.skip(rest).await.unwrap();
+            assert!(!stream.has_next().await.unwrap());
+            sender.await.unwrap();
+        }
+    }
+}

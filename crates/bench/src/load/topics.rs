@@ -1,0 +1,153 @@
+//! The topics of a load: made before it, deleted after it.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tokio::time::{Instant, sleep};
+use wire::StrBytes;
+use wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use wire::messages::delete_topics_request::DeleteTopicState;
+use wire::messages::metadata_request::MetadataRequestTopic;
+use wire::messages::{CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest};
+use wire::types::ErrorCode;
+
+use super::client::{Client, said};
+use super::cluster::{Cluster, topic_name};
+use crate::spec::Topics;
+
+/// What the broker may take to make or delete them.
+const WITHIN_MS: i32 = 30_000;
+const GONE_WITHIN: Duration = Duration::from_mins(1);
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// The names of a load's topics.
+pub fn names(topics: &Topics) -> Vec<String> {
+    (0..topics.count)
+        .map(|index| format!("{}-{index}", topics.prefix))
+        .collect()
+}
+
+/// Makes the topics and waits until every partition has a leader. One that is there already is an error.
+pub async fn create(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
+    let names = names(topics);
+    let configs = topics.configs.iter().map(|(name, value)| {
+        CreatableTopicConfig::default()
+            .with_name(StrBytes::from_string(name.clone()))
+            .with_value(Some(StrBytes::from_string(value.clone())))
+    });
+    let configs: Vec<_> = configs.collect();
+    let wanted = names.iter().map(|name| {
+        CreatableTopic::default()
+            .with_name(topic_name(name))
+            .with_num_partitions(topics.partitions.cast_signed())
+            .with_replication_factor(topics.replication)
+            .with_configs(configs.clone())
+    });
+    let request = CreateTopicsRequest::default()
+        .with_topics(wanted.collect())
+        .with_timeout_ms(WITHIN_MS);
+    let mut client = controller(bootstrap).await?;
+    let version = client.version::<CreateTopicsRequest>(7)?;
+    for made in client.ask(version, &request).await?.topics {
+        let name = made.name.0.as_str();
+        match ErrorCode::try_from_code(made.error_code) {
+            None => {}
+            Some(ErrorCode::TopicAlreadyExists) => {
+                bail!("topic {name} exists already: use it as it is, or take another prefix")
+            }
+            Some(error) => {
+                let words = made
+                    .error_message
+                    .as_ref()
+                    .map_or("", |words| words.as_str());
+                bail!("making topic {name}: {error}: {words}");
+            }
+        }
+    }
+    Cluster::look(bootstrap, &names).await?;
+    Ok(())
+}
+
+/// Deletes the topics and waits until nobody knows them any more. One that is not there is no error.
+pub async fn delete(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
+    let names = names(topics);
+    let mut client = controller(bootstrap).await?;
+    let version = client.version::<DeleteTopicsRequest>(6)?;
+    let request = DeleteTopicsRequest::default().with_timeout_ms(WITHIN_MS);
+    let request = if version >= 6 {
+        let states = names
+            .iter()
+            .map(|name| DeleteTopicState::default().with_name(Some(topic_name(name))));
+        request.with_topics(states.collect())
+    } else {
+        request.with_topic_names(names.iter().map(|name| topic_name(name)).collect())
+    };
+    for gone in client.ask(version, &request).await?.responses {
+        match ErrorCode::try_from_code(gone.error_code) {
+            None | Some(ErrorCode::UnknownTopicOrPartition) => {}
+            Some(error) => {
+                let name = gone.name.as_ref().map_or("?", |name| name.0.as_str());
+                bail!("deleting topic {name}: {error}");
+            }
+        }
+    }
+    let deadline = Instant::now() + GONE_WITHIN;
+    while !gone(&mut client, &names).await? {
+        if Instant::now() >= deadline {
+            bail!(
+                "topics {}-* are still there after {GONE_WITHIN:?}",
+                topics.prefix
+            );
+        }
+        sleep(ASK_AGAIN_AFTER).await;
+    }
+    Ok(())
+}
+
+/// The names that a load on topics that are there uses: one topic may be named by the prefix alone.
+pub(super) async fn existing(bootstrap: &str, topics: &Topics) -> anyhow::Result<Vec<String>> {
+    if topics.count == 1 {
+        let alone = vec![topics.prefix.clone()];
+        let mut client = Client::connect_any(bootstrap).await?;
+        if !gone(&mut client, &alone).await? {
+            return Ok(alone);
+        }
+    }
+    Ok(names(topics))
+}
+
+/// True when none of these topics is there.
+async fn gone(client: &mut Client, names: &[String]) -> anyhow::Result<bool> {
+    let version = client.version::<MetadataRequest>(12)?;
+    let named = names
+        .iter()
+        .map(|name| MetadataRequestTopic::default().with_name(Some(topic_name(name))));
+    let request = MetadataRequest::default()
+        .with_topics(Some(named.collect()))
+        .with_allow_auto_topic_creation(false);
+    let answer = client.ask(version, &request).await?;
+    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+    Ok(answer
+        .topics
+        .iter()
+        .all(|topic| topic.error_code == unknown))
+}
+
+/// A connection to the controller, or to whom it is reached through.
+async fn controller(bootstrap: &str) -> anyhow::Result<Client> {
+    let mut client = Client::connect_any(bootstrap).await?;
+    let version = client.version::<MetadataRequest>(12)?;
+    let request = MetadataRequest::default().with_topics(Some(Vec::new()));
+    let answer = client.ask(version, &request).await?;
+    let found = answer
+        .brokers
+        .iter()
+        .find(|broker| broker.node_id == answer.controller_id);
+    let Some(found) = found else {
+        return Ok(client);
+    };
+    let address = format!("{}:{}", found.host, found.port);
+    Client::connect(&address)
+        .await
+        .with_context(|| said(ErrorCode::NotController.code()))
+}

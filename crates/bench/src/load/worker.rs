@@ -1,0 +1,203 @@
+//! What all tasks of one generator thread share: the load, the clock, the counts, and how far the run is.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::{mpsc, watch};
+
+use super::cluster::Cluster;
+use super::hook::Place;
+use super::tally::Tally;
+use crate::spec::Load;
+
+/// Seconds since the load began, and what the wall clock said then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    start: Instant,
+    wall_ms: f64,
+}
+
+impl Clock {
+    /// Starts counting at a moment, which may be yet to come.
+    pub(super) fn starting_at(start: SystemTime) -> Self {
+        let (now, wall) = (Instant::now(), SystemTime::now());
+        let since_epoch = start.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            start: match start.duration_since(wall) {
+                Ok(ahead) => now + ahead,
+                Err(_passed) => now,
+            },
+            wall_ms: since_epoch.as_secs_f64() * 1e3,
+        }
+    }
+
+    /// Seconds since the start, below 0 before it.
+    pub(super) fn now(&self) -> f64 {
+        let now = Instant::now();
+        match now.checked_duration_since(self.start) {
+            Some(since) => since.as_secs_f64(),
+            None => -(self.start - now).as_secs_f64(),
+        }
+    }
+
+    /// Milliseconds since 1970 at a time.
+    pub(super) fn wall_ms(&self, time: f64) -> f64 {
+        self.wall_ms + time * 1e3
+    }
+
+    /// How long until a time.
+    pub(super) fn until(&self, time: f64) -> Duration {
+        Duration::try_from_secs_f64(time - self.now()).unwrap_or_default()
+    }
+}
+
+/// How far the run is; said by whoever runs it, seen by every task.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Phase {
+    /// There once the load begins.
+    pub(super) clock: Option<Clock>,
+    /// Nothing more is to be sent.
+    pub(super) produced: bool,
+    /// Readers end where they have come so far.
+    pub(super) read_to: Option<Arc<BTreeMap<Place, i64>>>,
+    /// Everything ends.
+    pub(super) over: bool,
+}
+
+/// What threads share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Bytes of records that may still be sent.
+    pub(super) budget: AtomicU64,
+    /// Bytes of records that were read.
+    pub(super) read_bytes: AtomicU64,
+    /// Bytes of records after which readers have enough.
+    pub(super) read_bytes_max: u64,
+    /// Records read, to see whether readers move.
+    pub(super) read_records: AtomicU64,
+}
+
+impl Shared {
+    /// Takes at most `count` records of `each` bytes from the budget.
+    pub(super) fn claim(&self, count: u32, each: u64) -> u32 {
+        let mut granted = 0;
+        let take = |left: u64| {
+            granted = u64::from(count).min(left.checked_div(each).unwrap_or(u64::MAX));
+            Some(left - granted * each)
+        };
+        // The closure never refuses.
+        let _ = self
+            .budget
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        granted as u32
+    }
+
+    /// Readers have got so much.
+    pub(super) fn add_read(&self, records: u64, bytes: u64) {
+        self.read_records.fetch_add(records, Ordering::Relaxed);
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// True once readers have enough.
+    pub(super) fn read_enough(&self) -> bool {
+        self.read_bytes.load(Ordering::Relaxed) >= self.read_bytes_max
+    }
+}
+
+/// What a task says to whoever runs the load.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A producer or consumer is connected, or could not.
+    Ready(anyhow::Result<()>),
+    /// A producer has ended.
+    ProducerDone,
+    /// A consumer has ended.
+    ConsumerDone,
+}
+
+/// What all tasks of one thread share.
+pub(super) struct Worker {
+    pub(super) load: Arc<Load>,
+    /// Where brokers are asked for the cluster.
+    pub(super) bootstrap: String,
+    /// As it was when the load started.
+    pub(super) cluster: Cluster,
+    pub(super) shared: Arc<Shared>,
+    pub(super) phase: watch::Receiver<Phase>,
+    pub(super) events: mpsc::UnboundedSender<Event>,
+    pub(super) tally: RefCell<Tally>,
+    /// Set when the load begins.
+    pub(super) clock: Cell<Clock>,
+}
+
+impl Worker {
+    /// Seconds since the load began.
+    pub(super) fn now(&self) -> f64 {
+        self.clock.get().now()
+    }
+
+    /// When producers end.
+    pub(super) fn end(&self) -> f64 {
+        self.load.warmup_seconds + self.load.seconds
+    }
+
+    /// True once nothing more is to be sent.
+    pub(super) fn is_produced(&self) -> bool {
+        let phase = self.phase.borrow();
+        phase.produced || phase.over
+    }
+
+    /// True once everything ends.
+    pub(super) fn is_over(&self) -> bool {
+        self.phase.borrow().over
+    }
+
+    /// Waits until everything ends.
+    pub(super) async fn over(&self) {
+        // Whoever ran the load is gone: that is an end, too.
+        let _ = self.phase.clone().wait_for(|phase| phase.over).await;
+    }
+
+    /// Says that a task is connected and waits for the load to begin; false: it never will.
+    pub(super) async fn begin(&self, ready: anyhow::Result<()>) -> bool {
+        let failed = ready.is_err();
+        // Without a receiver the load is over.
+        let _ = self.events.send(Event::Ready(ready));
+        let mut phase = self.phase.clone();
+        let begun = phase
+            .wait_for(|phase| phase.clock.is_some() || phase.over)
+            .await;
+        let Ok(clock) = begun.map(|phase| phase.clock) else {
+            return false;
+        };
+        let Some(clock) = clock.filter(|_| !failed) else {
+            return false;
+        };
+        self.clock.set(clock);
+        tokio::time::sleep(clock.until(0.0)).await;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_spent_in_whole_records_and_never_overdrawn() {
+        let shared = Shared {
+            budget: 1050.into(),
+            read_bytes: 0.into(),
+            read_bytes_max: 0,
+            read_records: 0.into(),
+        };
+        assert_eq!(shared.claim(7, 100), 7);
+        assert_eq!(shared.claim(7, 100), 3);
+        assert_eq!(shared.claim(7, 100), 0);
+        assert_eq!(shared.claim(7, 50), 1);
+        assert_eq!(shared.claim(7, 0), 7);
+    }
+}

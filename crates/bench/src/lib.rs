@@ -18,6 +18,7 @@
     )
 )]
 
+pub mod agent;
 pub mod experiment;
 pub mod latency;
 pub mod load;

@@ -32,6 +32,21 @@ pub struct Outcome {
     pub verified: Option<Verified>,
     /// Why it ended before its time.
     pub aborted: Option<String>,
+    /// The hosts that put it on, where that was not this one alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Host>,
+}
+
+/// A host that put on a share of a load.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Host {
+    /// As it was named.
+    pub name: String,
+    /// How far its clock was ahead of ours, in microseconds. Its times are corrected by that; what it read of
+    /// others' records is late or early by their difference.
+    pub clock_ahead_us: i64,
+    /// How sure that is.
+    pub clock_uncertainty_us: i64,
 }
 
 /// One side of a load.

@@ -27,6 +27,7 @@ impl Outcome {
             broker: parts.iter().find_map(|part| part.broker.clone()),
             client: merge_usages(parts.iter().filter_map(|part| part.client.as_ref())),
             verified: merge_verified(parts.iter().filter_map(|part| part.verified.as_ref())),
+            hosts: parts.iter().flat_map(|part| part.hosts.clone()).collect(),
             ..Self::default()
         };
         let mut reasons: Vec<&str> = Vec::new();

@@ -1,0 +1,71 @@
+//! How another host's clock differs from ours, by asking it the time.
+//!
+//! A round trip bounds the difference: the other clock was read somewhere between question and answer. The
+//! shortest of several bounds it best; half of it is the uncertainty, whatever the network does.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Now, in microseconds since 1970.
+pub(super) fn now_us() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| i64::try_from(now.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// How far another clock is ahead of ours, and how sure that is; in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Offset {
+    pub(super) ahead_us: i64,
+    pub(super) uncertainty_us: i64,
+}
+
+/// The time it was when asked, what the other said, and the time when it was heard; in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RoundTrip {
+    pub(super) asked: i64,
+    pub(super) said: i64,
+    pub(super) heard: i64,
+}
+
+impl Offset {
+    /// The offset by the shortest of some round trips.
+    pub(super) fn of(trips: &[RoundTrip]) -> Self {
+        let shortest = trips.iter().min_by_key(|trip| trip.heard - trip.asked);
+        shortest.map_or_else(Self::default, |trip| {
+            let took = trip.heard - trip.asked;
+            Self {
+                ahead_us: trip.said - (trip.asked + took / 2),
+                uncertainty_us: (took + 1) / 2,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_true_offset_is_within_the_uncertainty(
+            ahead in -1_000_000_000_i64..1_000_000_000,
+            trips in prop::collection::vec((0_i64..50_000, 0_i64..50_000), 1..20),
+        ) {
+            let trips: Vec<_> = trips.iter().map(|(there, back)| RoundTrip {
+                asked: 1_000,
+                said: 1_000 + there + ahead,
+                heard: 1_000 + there + back,
+            }).collect();
+            let found = Offset::of(&trips);
+            prop_assert!((found.ahead_us - ahead).abs() <= found.uncertainty_us);
+        }
+    }
+
+    #[test]
+    fn the_shortest_round_trip_counts() {
+        let trip = |asked, said, heard| RoundTrip { asked, said, heard };
+        let found = Offset::of(&[trip(0, 90, 1_000), trip(0, 550, 100), trip(0, 0, 400)]);
+        assert_eq!((found.ahead_us, found.uncertainty_us), (500, 50));
+    }
+}

@@ -1,0 +1,202 @@
+//! What agents and their caller say to each other.
+//!
+//! An agent first says [`GREETING`], a line; whatever comes before it (a login shell's own words) is skipped.
+//! Then both send frames: four bytes of length, big-endian, and as many of JSON. Invariant: no frame is longer
+//! than [`FRAME_BYTES_MAX`]; a longer one is an error before anything of it is read.
+
+use anyhow::{Context as _, ensure};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use crate::outcome::{Interval, Outcome};
+use crate::spec::Load;
+use crate::verify::ledger::Acknowledged;
+
+/// The first words of an agent; the number is the version of everything said afterwards.
+pub const GREETING: &str = "forebay-bench-agent 1";
+/// What may come before the greeting.
+const NOISE_BYTES_MAX: usize = 64 << 10;
+/// An outcome with a histogram for each second of a day, with room to spare.
+const FRAME_BYTES_MAX: usize = 256 << 20;
+
+/// To an agent.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// What time is it?
+    Clock,
+    /// Run this; one at a time.
+    Start(Box<Start>),
+    /// End what is running and say what came of it.
+    Stop,
+}
+
+/// A share of a load.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Start {
+    /// Address of the broker.
+    pub bootstrap: String,
+    /// The whole load; its topics are there.
+    pub load: Load,
+    /// Which share this host runs.
+    pub index: u32,
+    /// Of how many.
+    pub of: u32,
+    /// When it begins, in microseconds since 1970 by the agent's own clock.
+    pub start_at_us: i64,
+    /// Id and run to number records with, where they are to be checked.
+    pub numbering: Option<(u64, u64)>,
+}
+
+/// From an agent.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// Its clock, in microseconds since 1970.
+    Clock(i64),
+    /// Nothing new, but it lives.
+    Alive,
+    /// One more point of the curve.
+    Interval(Box<Interval>),
+    /// It is over.
+    Done(Box<Done>),
+    /// It could not be run.
+    Failed(String),
+}
+
+/// What came of a share.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Done {
+    /// The outcome; its times are by the agent's own clock.
+    pub outcome: Outcome,
+    /// What was acknowledged to this host, where records were numbered.
+    pub acknowledged: Vec<Acknowledged>,
+}
+
+/// Writes a frame.
+pub async fn write<T: Serialize>(
+    to: &mut (impl AsyncWrite + Unpin),
+    message: &T,
+) -> anyhow::Result<()> {
+    let text = serde_json::to_vec(message)?;
+    ensure!(
+        text.len() <= FRAME_BYTES_MAX,
+        "a message of {} bytes is too long to be sent",
+        text.len()
+    );
+    let length = u32::try_from(text.len())?;
+    to.write_all(&length.to_be_bytes()).await?;
+    to.write_all(&text).await?;
+    Ok(to.flush().await?)
+}
+
+/// Reads a frame; none at the end of the stream.
+pub async fn read<T: DeserializeOwned>(
+    from: &mut (impl AsyncRead + Unpin),
+) -> anyhow::Result<Option<T>> {
+    let mut length = [0; 4];
+    if from.read(&mut length[..1]).await? == 0 {
+        return Ok(None);
+    }
+    from.read_exact(&mut length[1..]).await?;
+    let length = u32::from_be_bytes(length) as usize;
+    ensure!(
+        length <= FRAME_BYTES_MAX,
+        "a message that claims {length} bytes (at most {FRAME_BYTES_MAX})"
+    );
+    // Grows with what comes, not with what is claimed.
+    let mut text = Vec::new();
+    from.take(length as u64).read_to_end(&mut text).await?;
+    ensure!(text.len() == length, "a message that was cut off");
+    let message = serde_json::from_slice(&text).context("a message that is none of ours")?;
+    Ok(Some(message))
+}
+
+/// Greets.
+pub async fn greet(to: &mut (impl AsyncWrite + Unpin)) -> anyhow::Result<()> {
+    to.write_all(format!("{GREETING}\n").as_bytes()).await?;
+    Ok(to.flush().await?)
+}
+
+/// Reads up to the greeting, and says what was wrong when there is none.
+pub async fn greeted(from: &mut (impl AsyncRead + Unpin)) -> anyhow::Result<()> {
+    let mut heard = Vec::new();
+    let wanted = format!("{GREETING}\n");
+    while !heard.ends_with(wanted.as_bytes()) {
+        let mut byte = [0];
+        ensure!(
+            from.read(&mut byte).await? == 1 && heard.len() < NOISE_BYTES_MAX,
+            "no agent that says \"{GREETING}\"; it said \"{}\"",
+            String::from_utf8_lossy(&heard[..heard.len().min(200)]).trim()
+        );
+        heard.push(byte[0]);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.unwrap().block_on(future)
+    }
+
+    #[test]
+    fn messages_come_back_one_after_the_other() {
+        block_on(async {
+            let mut wire = Vec::new();
+            let messages = [
+                Report::Clock(-5),
+                Report::Failed("why".to_owned()),
+                Report::Done(Box::default()),
+            ];
+            for message in &messages {
+                write(&mut wire, message).await.unwrap();
+            }
+            let mut from = wire.as_slice();
+            for message in &messages {
+                assert_eq!(read(&mut from).await.unwrap().as_ref(), Some(message));
+            }
+            assert_eq!(read::<Report>(&mut from).await.unwrap(), None);
+        });
+    }
+
+    #[test]
+    fn a_greeting_is_found_behind_the_words_of_a_shell() {
+        block_on(async {
+            let mut text = b"Welcome to host7!\nforebay-bench-agent 1\nrest".as_slice();
+            greeted(&mut text).await.unwrap();
+            assert_eq!(text, b"rest");
+            let mut other = b"forebay-bench-agent 2\n".as_slice();
+            let said = greeted(&mut other).await.unwrap_err().to_string();
+            assert!(
+                said.ends_with("it said \"forebay-bench-agent 2\""),
+                "{said}"
+            );
+            let endless = vec![b'x'; NOISE_BYTES_MAX * 2];
+            assert!(greeted(&mut endless.as_slice()).await.is_err());
+        });
+    }
+
+    #[test]
+    fn a_frame_too_long_is_refused_by_its_length_alone() {
+        block_on(async {
+            let mut wire = u32::MAX.to_be_bytes().to_vec();
+            wire.extend_from_slice(b"{}");
+            let said = read::<Report>(&mut wire.as_slice()).await.unwrap_err();
+            assert!(said.to_string().contains("claims 4294967295 bytes"));
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_message_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = block_on(read::<Report>(&mut bytes.as_slice()));
+        }
+    }
+}

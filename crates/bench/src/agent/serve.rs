@@ -1,0 +1,231 @@
+//! The agent: runs the shares it is given, one at a time, and says what came of them.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::clock::now_us;
+use super::message::{self, Done, Report, Request, Start};
+use crate::load::{Control, HostShare, Stop};
+use crate::outcome::Outcome;
+use crate::spec::Load;
+use crate::verify::session::Session;
+
+/// How often an agent says that it lives.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
+
+/// Puts a load on a broker: bootstrap, load, control.
+pub type Runner = Arc<dyn Fn(&str, &Load, &Control) -> anyhow::Result<Outcome> + Send + Sync>;
+
+/// Serves callers one after the other, for ever. `listening` is told the address.
+pub async fn listen(
+    address: &str,
+    runner: Runner,
+    listening: impl FnOnce(std::net::SocketAddr),
+) -> anyhow::Result<()> {
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("listening on {address}"))?;
+    listening(listener.local_addr()?);
+    loop {
+        let (socket, caller) = listener.accept().await?;
+        socket.set_nodelay(true)?;
+        let (reader, writer) = socket.into_split();
+        if let Err(error) = serve(reader, writer, &runner).await {
+            eprintln!("forebay bench agent: {caller}: {error:#}");
+        }
+    }
+}
+
+/// Serves one caller until it is gone.
+pub async fn serve(
+    reader: impl AsyncRead + Unpin + Send + 'static,
+    mut writer: impl AsyncWrite + Unpin,
+    runner: &Runner,
+) -> anyhow::Result<()> {
+    message::greet(&mut writer).await?;
+    let (asked, mut requests) = mpsc::channel(16);
+    let reading = tokio::spawn(read_all(reader, asked));
+    let (tell, mut reports) = mpsc::unbounded_channel();
+    let mut current = Current::default();
+    let channels = (&mut requests, &mut reports);
+    let done = answer(&mut writer, channels, &tell, runner, &mut current).await;
+    // Whoever asked is gone or cannot be answered: nobody wants the rest of the load.
+    current.end().await;
+    reading.abort();
+    done
+}
+
+async fn read_all(
+    mut reader: impl AsyncRead + Unpin,
+    asked: mpsc::Sender<anyhow::Result<Request>>,
+) {
+    // Ends with the stream, with the first thing that is no request, or when nobody asks any more.
+    while let Some(request) = message::read(&mut reader).await.transpose() {
+        let last = request.is_err();
+        if asked.send(request).await.is_err() || last {
+            return;
+        }
+    }
+}
+
+/// What is running.
+#[derive(Default)]
+struct Current(Option<(Stop, JoinHandle<()>)>);
+
+impl Current {
+    async fn end(&mut self) {
+        if let Some((stop, handle)) = self.0.take() {
+            stop.now();
+            let _ = handle.await;
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// It has said how it ended.
+    async fn over(&mut self) {
+        if let Some((_, handle)) = self.0.take() {
+            let _ = handle.await;
+        }
+    }
+
+    fn stop(&self) {
+        if let Some((stop, _)) = &self.0 {
+            stop.now();
+        }
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn answer(
+    writer: &mut (impl AsyncWrite + Unpin),
+    (requests, reports): (
+        &mut mpsc::Receiver<anyhow::Result<Request>>,
+        &mut mpsc::UnboundedReceiver<Report>,
+    ),
+    tell: &mpsc::UnboundedSender<Report>,
+    runner: &Runner,
+    current: &mut Current,
+) -> anyhow::Result<()> {
+    let mut alive = interval(ALIVE_EVERY);
+    alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let report = tokio::select! {
+            request = requests.recv() => match request.transpose()? {
+                None => return Ok(()),
+                Some(Request::Clock) => Report::Clock(now_us()),
+                Some(Request::Stop) => {
+                    current.stop();
+                    Report::Alive
+                }
+                Some(Request::Start(_)) if !current.is_free() => {
+                    Report::Failed("it is running another load already".to_owned())
+                }
+                Some(Request::Start(start)) => {
+                    current.0 = Some(run(*start, tell.clone(), Arc::clone(runner)));
+                    Report::Alive
+                }
+            },
+            // The sender is held by the caller of this.
+            Some(report) = reports.recv() => {
+                if matches!(report, Report::Done(_) | Report::Failed(_)) {
+                    current.over().await;
+                }
+                report
+            }
+            _ = alive.tick() => Report::Alive,
+        };
+        message::write(writer, &report).await?;
+    }
+}
+
+/// Runs a share on a thread of its own.
+fn run(
+    start: Start,
+    tell: mpsc::UnboundedSender<Report>,
+    runner: Runner,
+) -> (Stop, JoinHandle<()>) {
+    let stop = Stop::default();
+    let session = start
+        .numbering
+        .map(|(id, run)| Arc::new(Session::of(id, run)));
+    let progress = tell.clone();
+    let control = Control {
+        stop: stop.clone(),
+        start_at: Some(UNIX_EPOCH + Duration::from_micros(start.start_at_us.unsigned_abs())),
+        progress: Some(Arc::new(move |interval| {
+            // A caller that is gone needs no progress.
+            let _ = progress.send(Report::Interval(Box::new(interval.clone())));
+        })),
+        host: HostShare {
+            index: start.index,
+            of: start.of,
+        },
+        verification: session.clone().map(|session| session as _),
+        ..Control::default()
+    };
+    let handle = spawn_blocking(move || {
+        let ended = Ended(Some(tell));
+        let report = match runner(&start.bootstrap, &start.load, &control) {
+            Ok(outcome) => Report::Done(Box::new(Done {
+                outcome,
+                acknowledged: session.map_or_else(Vec::new, |session| session.acknowledged_here()),
+            })),
+            Err(error) => Report::Failed(format!("{error:#}")),
+        };
+        ended.with(report);
+    });
+    (stop, handle)
+}
+
+/// Says how a share ended even if running it panicked.
+struct Ended(Option<mpsc::UnboundedSender<Report>>);
+
+impl Ended {
+    fn with(mut self, report: Report) {
+        self.say(report);
+    }
+
+    fn say(&mut self, report: Report) {
+        if let Some(tell) = self.0.take() {
+            // A caller that is gone has no use for it.
+            let _ = tell.send(report);
+        }
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.say(Report::Failed("the load generator panicked".to_owned()));
+    }
+}
+
+/// Serves whoever is at the other end of standard input and output.
+pub async fn serve_stdio(runner: &Runner) -> anyhow::Result<()> {
+    let served = serve(tokio::io::stdin(), tokio::io::stdout(), runner).await;
+    match served {
+        Err(error) if is_broken_pipe(&error) => Ok(()),
+        served => served,
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

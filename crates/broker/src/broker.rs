@@ -25,6 +25,7 @@ use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
 use crate::recovery::Recovery;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
+use crate::transaction::TransactionCoordinator;
 
 /// The shard that runs the controller.
 pub const CONTROLLER_SHARD: ShardIndex = 0;
@@ -66,6 +67,8 @@ pub struct Broker<P: Platform> {
     pub recovery: Recovery,
     /// The groups whose offsets partitions this shard leads.
     pub(crate) groups: Rc<Groups<P>>,
+    /// The transactional ids whose partition this shard leads.
+    pub(crate) transactions: Rc<TransactionCoordinator<P>>,
     pub(crate) sessions: RefCell<FetchSessions>,
     pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
     pub(crate) producer_ids: ProducerIds,
@@ -105,6 +108,7 @@ impl<P: Platform> Broker<P> {
                 options.group.clone(),
                 PartitionOffsetsLog::new(me.clone()),
             ),
+            transactions: TransactionCoordinator::new(me.clone()),
             partitions: RefCell::default(),
             producer_ids: ProducerIds::default(),
             checkpoint_turn: Semaphore::new(1),

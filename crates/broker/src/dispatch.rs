@@ -4,6 +4,7 @@
 //! that has to keep the order of the connection it does in its first poll. Every other call runs alone.
 
 mod groups;
+mod transactions;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -93,6 +94,7 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
         client_id: request.header.client_id.clone(),
         ..context
     };
+    let overlaps = api == Api::Produce && !kafka::produce::names_transaction(&request);
     let broker = Rc::clone(broker);
     let reply = Box::pin(async move {
         answer(broker, context, request)
@@ -100,7 +102,7 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
             .unwrap_or_else(Reply::Close)
     });
     Called {
-        overlaps: api == Api::Produce,
+        overlaps,
         api: Some(api),
         reply,
     }
@@ -162,12 +164,13 @@ async fn answer<P: Platform>(
             })
             .await
         }
-        Api::InitProducerId => {
-            run(request, async |r| {
-                handler::init_producer_id::handle(b, r).await
-            })
-            .await
-        }
+        Api::InitProducerId
+        | Api::AddPartitionsToTxn
+        | Api::AddOffsetsToTxn
+        | Api::EndTxn
+        | Api::WriteTxnMarkers
+        | Api::DescribeTransactions
+        | Api::ListTransactions => transactions::answer(b, request).await,
         Api::DescribeLogDirs => {
             run(request, async |r| {
                 handler::describe_log_dirs::handle(b, r).await

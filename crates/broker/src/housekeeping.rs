@@ -1,4 +1,4 @@
-//! What a shard does by the clock: retention on its own logs, checkpoints for all of them.
+//! What a shard does by the clock: retention on its own logs, overdue transactions, checkpoints for all of them.
 //!
 //! The loops end with the shard's executor. Each round is an independent decision; a failure is logged and the next
 //! round tries again.
@@ -15,6 +15,8 @@ use crate::partition::Partition;
 /// Starts the loops of this shard.
 pub fn start<P: Platform>(broker: &Rc<Broker<P>>) {
     task::spawn(retain(Rc::clone(broker)));
+    task::spawn(abort_overdue(Rc::clone(broker)));
+    task::spawn(forget_idle_ids(Rc::clone(broker)));
     if broker.shards.me() == CONTROLLER_SHARD {
         task::spawn(checkpoint(Rc::clone(broker)));
     }
@@ -55,5 +57,23 @@ async fn checkpoint<P: Platform>(broker: Rc<Broker<P>>) {
             .sleep(broker.options.checkpoint_interval)
             .await;
         broker.checkpoint().await;
+    }
+}
+
+async fn abort_overdue<P: Platform>(broker: Rc<Broker<P>>) {
+    let clock = broker.platform.clock();
+    loop {
+        clock.sleep(broker.options.transaction.abort_check).await;
+        broker.transactions.abort_overdue();
+    }
+}
+
+async fn forget_idle_ids<P: Platform>(broker: Rc<Broker<P>>) {
+    let clock = broker.platform.clock();
+    loop {
+        clock
+            .sleep(broker.options.transaction.expiration_check)
+            .await;
+        broker.transactions.forget_idle();
     }
 }

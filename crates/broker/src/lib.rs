@@ -31,7 +31,9 @@ pub mod recovery;
 mod route;
 pub mod shards;
 pub mod topic_config;
+mod transaction;
 
 pub use broker::{Broker, CONTROLLER_SHARD, Shared};
 pub use image::OFFSETS_TOPIC;
 pub use shards::{ShardIndex, Shards};
+pub use transaction::TRANSACTIONS_TOPIC;

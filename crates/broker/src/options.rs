@@ -88,6 +88,8 @@ pub struct BrokerOptions {
     pub checkpoint_interval: Duration,
     /// Group coordinator and offsets topic.
     pub group: GroupOptions,
+    /// Transaction coordinator and its topic.
+    pub transaction: TransactionOptions,
     /// Metadata records between two snapshots, in bytes.
     pub metadata_snapshot_bytes: u64,
     /// Every static setting by Kafka's name, as text (only those that were set).
@@ -119,4 +121,23 @@ pub struct GroupOptions {
     pub initial_rebalance_delay: Duration,
     /// Members of a group.
     pub members_max: usize,
+}
+
+/// Limits and behaviour of the transaction coordinator.
+#[derive(Clone, Debug)]
+pub struct TransactionOptions {
+    /// Partitions of `__transaction_state` when it is created.
+    pub partitions: i32,
+    /// Segment size of `__transaction_state`, in bytes.
+    pub segment_bytes: i32,
+    /// Longest timeout that a producer may ask for.
+    pub timeout_max: Duration,
+    /// How long an unused transactional id is kept.
+    pub id_expiration: Duration,
+    /// How often overdue transactions are looked for.
+    pub abort_check: Duration,
+    /// How often unused transactional ids are looked for.
+    pub expiration_check: Duration,
+    /// Ask the coordinator before a producer's first batch of a transaction is appended.
+    pub verify_partitions: bool,
 }

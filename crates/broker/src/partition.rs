@@ -17,14 +17,19 @@ use platform::{Clock, Platform};
 use prometheus_client::metrics::gauge::Gauge;
 use storage::log::producer_state::{Origin, ProducerCheck};
 use storage::{Appended, Log, Observer, Stamp};
+use wire::batch::BatchHeader;
+use wire::batch::builder::BatchBuilder;
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::batch::validate::{ValidateLimits, validate_produced};
-use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
+use wire::types::{
+    ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition,
+};
 
 use crate::error::{AppendError, error_code};
 use crate::metrics::{Metrics, TopicMetrics};
 use crate::purgatory::Waiters;
 use crate::topic_config::TopicConfig;
+use crate::transaction::Ending;
 
 /// A partition led by this shard.
 pub struct Partition<P: Platform> {
@@ -247,6 +252,46 @@ impl<P: Platform> Partition<P> {
             base_offset,
             last_offset,
             log_append_time,
+        })
+    }
+
+    /// True when the producer has a transaction open here, in this epoch.
+    pub(crate) fn is_in_transaction(&self, producer_id: ProducerId, epoch: i16) -> bool {
+        self.log.is_in_transaction(producer_id, epoch)
+    }
+
+    /// Appends the marker that ends a transaction. Decides and copies; does not wait.
+    pub(crate) fn end_transaction(
+        &self,
+        ending: Ending,
+        clock: &Clock,
+    ) -> Result<Accepted, AppendError> {
+        if self.closed.get() {
+            return Err(ErrorCode::NotLeaderOrFollower.into());
+        }
+        if let Some(error) = self.log.failed() {
+            return Err(error.into());
+        }
+        let now_ms = clock.wall_ms();
+        let (key, value) = ending.marker.encode();
+        let builder = BatchBuilder::new(Offset::ZERO, self.leader_epoch.get());
+        let builder = builder.transactional(true).control(true);
+        let mut builder = builder.producer(ending.producer_id, ending.epoch, -1);
+        builder.add(TimestampMs(now_ms), Some(&key), Some(&value), &[]);
+        let batch = builder
+            .finish()
+            .map_err(|_| ErrorCode::UnknownServerError)?;
+        let header = BatchHeader::parse(&batch).ok_or(ErrorCode::UnknownServerError)?;
+        self.log.check_marker(&header, ending.marker)?;
+        let stamp = Stamp {
+            leader_epoch: self.leader_epoch.get(),
+            log_append_time: None,
+        };
+        let appended = self.log.append(&batch, stamp, now_ms)?;
+        Ok(Accepted {
+            base_offset: appended.base_offset,
+            last_offset: appended.last_offset,
+            log_append_time: TimestampMs::NONE,
         })
     }
 

@@ -17,6 +17,7 @@ use crate::join::join_all;
 use crate::log_dirs;
 use crate::partition::Partition;
 use crate::topic_config::{TopicConfig, TopicConfigs};
+use crate::transaction::TRANSACTIONS_TOPIC;
 
 /// Logs opened at the same time by one shard.
 const OPENING_MAX: usize = 16;
@@ -94,6 +95,9 @@ impl<P: Platform> Broker<P> {
         partition.resign();
         if partition.name.topic.as_ref() == OFFSETS_TOPIC {
             self.groups.unload(key.1);
+        }
+        if partition.name.topic.as_ref() == TRANSACTIONS_TOPIC {
+            self.transactions.unload(key.1);
         }
         if let Err(error) = partition.log.delete().await {
             tracing::error!(partition = %partition.name, %error, "cannot delete the log");
@@ -174,10 +178,11 @@ impl<P: Platform> Broker<P> {
             .borrow_mut()
             .insert((*topic_id, name.partition), slot);
         self.recovery.opened();
-        if let Some(partition) = opened
-            && partition.name.topic.as_ref() == OFFSETS_TOPIC
-        {
-            crate::offsets_log::begin_load(self, &partition);
+        let Some(partition) = opened else { return };
+        match partition.name.topic.as_ref() {
+            OFFSETS_TOPIC => crate::offsets_log::begin_load(self, &partition),
+            TRANSACTIONS_TOPIC => self.transactions.begin_load(&partition),
+            _ => {}
         }
     }
 

@@ -4,8 +4,13 @@
 //! what is left of a block is forgotten at a restart.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
-use wire::types::ProducerId;
+use platform::Platform;
+use wire::types::{ErrorCode, ProducerId};
+
+use crate::Broker;
+use crate::broker::CONTROLLER_SHARD;
 
 /// What is left of this shard's block.
 #[derive(Default)]
@@ -28,5 +33,19 @@ impl ProducerIds {
     pub(crate) fn refill(&self, first: i64, count: i64) {
         self.next.set(first);
         self.end.set(first.saturating_add(count));
+    }
+}
+
+/// A new id; asks the controller for a block when this shard's is used up.
+pub(crate) async fn next<P: Platform>(broker: &Rc<Broker<P>>) -> Result<ProducerId, ErrorCode> {
+    loop {
+        if let Some(id) = broker.producer_ids.take() {
+            return Ok(id);
+        }
+        let block = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
+            broker.controller()?.allocate_producer_ids().await
+        });
+        let (first, count) = block.await.ok_or(ErrorCode::CoordinatorNotAvailable)??;
+        broker.producer_ids.refill(first, count);
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use broker::controller::{Controller, Home};
 use broker::image::{Image, ResourceType};
-use broker::options::{BrokerOptions, Endpoint, GroupOptions};
+use broker::options::{BrokerOptions, Endpoint, GroupOptions, TransactionOptions};
 use platform::runtime::run_simulated;
 use platform::sim::{Effect, Fault, SimPlatform};
 use platform::{Disk, Platform};
@@ -59,6 +59,15 @@ fn options() -> BrokerOptions {
             session_timeout_max: second,
             initial_rebalance_delay: second,
             members_max: 10,
+        },
+        transaction: TransactionOptions {
+            partitions: 3,
+            segment_bytes: 1 << 20,
+            timeout_max: Duration::from_mins(15),
+            id_expiration: Duration::from_hours(168),
+            abort_check: Duration::from_secs(10),
+            expiration_check: Duration::from_hours(1),
+            verify_partitions: true,
         },
         metadata_snapshot_bytes: 1 << 20,
         static_settings: BTreeMap::new(),

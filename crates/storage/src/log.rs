@@ -14,7 +14,7 @@ use std::rc::{Rc, Weak};
 use platform::Platform;
 use platform::sync::{Notify, Semaphore, SemaphorePermit};
 use wire::batch::BatchHeader;
-use wire::types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
+use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
 
 use crate::checkpoint::leader_epochs;
 use crate::error::{Error, Result};
@@ -40,7 +40,9 @@ mod upkeep;
 
 use epoch_cache::EpochCache;
 use indexes::IndexOptions;
-use producer_state::{Origin, ProducerCheck, ProducerError, ProducerSnapshot, ProducerStates};
+use producer_state::{
+    EndMarker, Origin, ProducerCheck, ProducerError, ProducerSnapshot, ProducerStates,
+};
 use read::Readers;
 use upkeep::Upkeep;
 
@@ -232,6 +234,21 @@ impl<P: Platform> Log<P> {
         origin: Origin,
     ) -> Result<ProducerCheck, ProducerError> {
         self.producers.borrow().check(header, origin)
+    }
+
+    /// Judges a transaction marker by what its producer did before.
+    pub fn check_marker(
+        &self,
+        header: &BatchHeader,
+        marker: EndMarker,
+    ) -> Result<(), ProducerError> {
+        self.producers.borrow().check_marker(header, marker)
+    }
+
+    /// True when the producer has a transaction open here, in this epoch.
+    pub fn is_in_transaction(&self, producer_id: ProducerId, epoch: i16) -> bool {
+        let producers = self.producers.borrow();
+        producers.is_in_transaction(producer_id, epoch)
     }
 
     /// The producers that are known, as `DescribeProducers` tells of them.

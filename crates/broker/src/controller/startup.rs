@@ -13,16 +13,27 @@ use wire::types::{NodeId, Offset, Uuid};
 
 use crate::image::{Image, PartitionImage, SUPPORTED_FEATURES};
 use crate::options::BrokerOptions;
+use crate::transaction::VERSION_FEATURE;
 
-/// The records of a log that has none: the level of Kafka 4.3 for the log itself. Features of the
-/// data path that this broker does not serve (`group.version`, `transaction.version` and the rest)
-/// stay at 0.
+/// The version of the transaction protocol that a new cluster begins with.
+const TRANSACTION_VERSION: i16 = 2;
+
+/// The records of a log that has none: the levels of Kafka 4.3 for the log itself and for
+/// transactions. Features of the data path that this broker does not serve (`group.version` and the
+/// rest) stay at 0.
 pub(crate) fn bootstrap() -> Vec<MetadataRecord> {
-    let record = FeatureLevelRecord {
-        name: MetadataVersion::FEATURE.to_owned(),
-        feature_level: MetadataVersion::V4_3.0,
+    let level = |name: &str, feature_level| {
+        let name = name.to_owned();
+        FeatureLevelRecord {
+            name,
+            feature_level,
+        }
+        .into()
     };
-    vec![record.into()]
+    vec![
+        level(MetadataVersion::FEATURE, MetadataVersion::V4_3.0),
+        level(VERSION_FEATURE, TRANSACTION_VERSION),
+    ]
 }
 
 /// A new incarnation of this broker, still fenced. Its epoch is the offset that the record will

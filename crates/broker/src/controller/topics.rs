@@ -6,6 +6,7 @@ use wire::records::metadata::{MetadataRecord, PartitionRecord, RemoveTopicRecord
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::image::{OFFSETS_TOPIC, ResourceType, TopicImage, is_internal};
+use crate::transaction::TRANSACTIONS_TOPIC;
 
 use super::configs::{Change, change_settings};
 use super::placement::{active, check_manual, new_partition, place};
@@ -281,7 +282,17 @@ pub(crate) fn create_missing(
         return Ok(Vec::new());
     }
     let segment_bytes = rules.options.group.offsets_segment_bytes.to_string();
-    let (partitions, settings) = if name == OFFSETS_TOPIC {
+    let transaction = &rules.options.transaction;
+    let transaction_segment_bytes = transaction.segment_bytes.to_string();
+    let (partitions, settings) = if name == TRANSACTIONS_TOPIC {
+        let settings = vec![
+            ("compression.type", Some("uncompressed")),
+            ("cleanup.policy", Some("compact")),
+            ("segment.bytes", Some(transaction_segment_bytes.as_str())),
+            ("unclean.leader.election.enable", Some("false")),
+        ];
+        (transaction.partitions, settings)
+    } else if name == OFFSETS_TOPIC {
         let settings = vec![
             ("compression.type", Some("producer")),
             ("cleanup.policy", Some("compact")),

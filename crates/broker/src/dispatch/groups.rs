@@ -23,9 +23,7 @@ use crate::handler::{self, Context};
 use crate::image::OFFSETS_TOPIC;
 use crate::join::join_all;
 use crate::shards::ShardIndex;
-
-/// The key type of groups in `FindCoordinator`.
-const GROUP_KEY: i8 = 0;
+use crate::transaction::TRANSACTIONS_TOPIC;
 
 /// A request that names one group.
 trait OfGroup: wire::protocol::Request + Send + 'static {
@@ -143,14 +141,22 @@ async fn find_coordinator<P: Platform>(
     request: &FindCoordinatorRequest,
     version: i16,
 ) -> FindCoordinatorResponse {
-    let known = broker.image().topic_by_name(OFFSETS_TOPIC).is_some();
-    if request.key_type == GROUP_KEY && !known {
-        broker.create_missing(vec![OFFSETS_TOPIC.to_owned()]).await;
+    let topic = match request.key_type {
+        handler::find_coordinator::TRANSACTION => TRANSACTIONS_TOPIC,
+        _ => OFFSETS_TOPIC,
+    };
+    let known = broker.image().topic_by_name(topic).is_some();
+    let served = [
+        handler::find_coordinator::GROUP,
+        handler::find_coordinator::TRANSACTION,
+    ];
+    if served.contains(&request.key_type) && !known {
+        broker.create_missing(vec![topic.to_owned()]).await;
     }
     let image = broker.image();
     handler::find_coordinator::handle(request, version, |_| {
         image
-            .topic_by_name(OFFSETS_TOPIC)
+            .topic_by_name(topic)
             .ok_or(ErrorCode::CoordinatorNotAvailable)?;
         let brokers = image.alive_brokers(&context.listener);
         let mut me = brokers.filter(|(broker_of, _)| broker_of.id == broker.options.node_id.0);

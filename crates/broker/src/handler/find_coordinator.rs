@@ -1,7 +1,7 @@
-//! `FindCoordinator` (key 10), versions 0-6: which broker coordinates a group.
+//! `FindCoordinator` (key 10), versions 0-6: which broker coordinates a group or a transactional id.
 //!
-//! Version 1 brought key types, 4 several keys at once. Transactions have no coordinator yet, share
-//! groups neither: their keys are answered with an error. Who leads a partition is the caller's
+//! Version 1 brought key types, 4 several keys at once. Share groups have no coordinator yet: their
+//! keys are answered with an error. Who leads a partition is the caller's
 //! knowledge.
 
 use wire::messages::find_coordinator_response::Coordinator;
@@ -9,8 +9,10 @@ use wire::messages::{BrokerId, FindCoordinatorRequest, FindCoordinatorResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, NodeId};
 
-const GROUP: i8 = 0;
-const TRANSACTION: i8 = 1;
+/// The key type of groups.
+pub(crate) const GROUP: i8 = 0;
+/// The key type of transactional ids.
+pub(crate) const TRANSACTION: i8 = 1;
 
 /// A broker as a client is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub(crate) fn keys(request: &FindCoordinatorRequest, version: i16) -> Vec<StrByt
     }
 }
 
-/// Answers with what `find` says of each group.
+/// Answers with what `find` says of each key.
 pub(crate) fn handle(
     request: &FindCoordinatorRequest,
     version: i16,
@@ -40,8 +42,7 @@ pub(crate) fn handle(
 ) -> FindCoordinatorResponse {
     let found = keys(request, version).into_iter().map(|key| {
         let node = match request.key_type {
-            GROUP => find(&key),
-            TRANSACTION => Err(ErrorCode::CoordinatorNotAvailable),
+            GROUP | TRANSACTION => find(&key),
             _ => Err(ErrorCode::InvalidRequest),
         };
         answer(key, node)
@@ -123,7 +124,8 @@ mod tests {
         );
         assert_eq!(found.error_message.as_deref(), Some("NONE"));
         assert!(found.coordinators.is_empty());
-        let missing = handle(&request(TRANSACTION), 3, here);
+        let nowhere = |_: &str| Err(ErrorCode::CoordinatorNotAvailable);
+        let missing = handle(&request(TRANSACTION), 3, nowhere);
         assert_eq!(
             (missing.error_code, missing.node_id.0, missing.port),
             (15, -1, -1)

@@ -1,7 +1,8 @@
-//! `InitProducerId` (key 22), versions 0-5: an identity for an idempotent producer.
+//! `InitProducerId` (key 22), versions 0-5: an identity for an idempotent or a transactional producer.
 //!
-//! A producer without a transactional id gets a new identity each time, as from Kafka. Transactions are not served yet,
-//! and a transactional id is refused with an error that clients do not retry.
+//! A producer without a transactional id gets a new identity each time, as from Kafka. One with it gets the identity of
+//! the id, with the next epoch, which shuts its predecessor out; a transaction of the predecessor is aborted first.
+//! Version 3 brought the identity that a producer goes on with after an error, 4 `PRODUCER_FENCED`.
 
 use std::rc::Rc;
 
@@ -10,38 +11,51 @@ use wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use wire::types::{ErrorCode, ProducerId};
 
 use crate::Broker;
-use crate::broker::CONTROLLER_SHARD;
+use crate::producer_ids;
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: InitProducerIdRequest,
 ) -> InitProducerIdResponse {
-    let refused = |code: ErrorCode| {
-        InitProducerIdResponse::default()
-            .with_error_code(code.code())
-            .with_producer_id((-1).into())
-            .with_producer_epoch(-1)
-    };
-    if request.transactional_id.is_some() {
-        return refused(ErrorCode::InvalidRequest);
-    }
-    match next_id(broker).await {
-        Ok(id) => InitProducerIdResponse::default()
-            .with_producer_id(id.0.into())
-            .with_producer_epoch(0),
-        Err(code) => refused(code),
+    match producer_ids::next(broker).await {
+        Ok(id) if request.transactional_id.is_none() => answered(Ok((id, 0))),
+        Ok(_) => answered(Err(ErrorCode::InvalidRequest)),
+        Err(code) => answered(Err(code)),
     }
 }
 
-async fn next_id<P: Platform>(broker: &Rc<Broker<P>>) -> Result<ProducerId, ErrorCode> {
-    loop {
-        if let Some(id) = broker.producer_ids.take() {
-            return Ok(id);
-        }
-        let block = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
-            broker.controller()?.allocate_producer_ids().await
-        });
-        let (first, count) = block.await.ok_or(ErrorCode::CoordinatorNotAvailable)??;
-        broker.producer_ids.refill(first, count);
+/// As [`handle`], for a transactional id, where it lives.
+pub(crate) async fn handle_transactional<P: Platform>(
+    broker: Rc<Broker<P>>,
+    request: InitProducerIdRequest,
+    version: i16,
+) -> InitProducerIdResponse {
+    let id = request.transactional_id.map(|id| id.0.to_string());
+    let Some(id) = id.filter(|id| !id.is_empty()) else {
+        return answered(Err(ErrorCode::InvalidRequest));
+    };
+    let expected = match (request.producer_id.0, request.producer_epoch) {
+        (-1, -1) => None,
+        (-1, _) | (_, -1) => return answered(Err(ErrorCode::InvalidRequest)),
+        (id, epoch) => Some((ProducerId(id), epoch)),
+    };
+    let coordinator = Rc::clone(&broker.transactions);
+    let begun = coordinator.begin(id, request.transaction_timeout_ms, expected);
+    let begun = platform::task::spawn(begun).await;
+    answered(super::add_partitions_to_txn::known_to(
+        begun.unwrap_or(Err(ErrorCode::NotCoordinator)),
+        version >= 4,
+    ))
+}
+
+fn answered(given: Result<(ProducerId, i16), ErrorCode>) -> InitProducerIdResponse {
+    match given {
+        Ok((id, epoch)) => InitProducerIdResponse::default()
+            .with_producer_id(id.0.into())
+            .with_producer_epoch(epoch),
+        Err(code) => InitProducerIdResponse::default()
+            .with_error_code(code.code())
+            .with_producer_id((-1).into())
+            .with_producer_epoch(-1),
     }
 }

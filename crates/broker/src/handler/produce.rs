@@ -2,7 +2,8 @@
 //!
 //! All appends of a request are begun before anything waits, in the order of the request, so that requests that
 //! overlap on a connection keep their order. `acks=0` is not answered (a failure ends the connection), `acks=1` waits for the write, `acks=all` for the
-//! high watermark. Version 8 brought errors by record, 10 the current leader, 13 topic ids.
+//! high watermark. A request of a transaction runs alone, because its first batches in a partition wait for the
+//! coordinator. Version 8 brought errors by record, 10 the current leader, 13 topic ids.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
 use crate::partition::{Accepted, Acks, Partition};
 use crate::route::at_partitions;
+use crate::transaction::admit;
 
 /// What one partition answers.
 type Appended = Result<(Accepted, Offset), Refused>;
@@ -66,19 +68,22 @@ pub(crate) async fn handle<P: Platform>(
         let mut indexes = Vec::with_capacity(topic.partitions.len());
         for partition in topic.partitions {
             indexes.push(partition.index);
-            let target = match acks {
-                Ok(_) if transactional_id.is_some() => Err(ErrorCode::InvalidTxnState),
-                Ok(_) => broker.target(&key, partition.index),
-                Err(code) => Err(code),
-            };
+            let target = acks.and_then(|_| broker.target(&key, partition.index));
             items.push((target, partition.records.unwrap_or_default()));
         }
         named.push((topic.name, topic.topic_id, indexes));
     }
+    if let Some(id) = &transactional_id {
+        let admitted = admit(broker, id.as_str(), version, &items).await;
+        for ((target, _), admitted) in items.iter_mut().zip(admitted) {
+            *target = target.and_then(|target| admitted.map(|()| target));
+        }
+    }
+    let in_transaction = transactional_id.is_some();
     let acks = acks.unwrap_or(Acks::Leader);
     let appended = at_partitions(broker, items, move |broker, partition, records| {
         // Outside the future: begun now, in order.
-        let begun = begin(&broker, &partition, &records, version >= 7);
+        let begun = begin(&broker, &partition, &records, version >= 7, in_transaction);
         async move { Ok(finish(&partition, begun, acks, deadline).await) }
     });
     let appended = appended.await;
@@ -117,12 +122,14 @@ fn begin<P: Platform>(
     partition: &Partition<P>,
     records: &Bytes,
     zstd: bool,
+    in_transaction: bool,
 ) -> Result<Accepted, AppendError> {
     let metrics = &partition.metrics;
     metrics.produce_requests.add(1);
     let header = BatchHeader::parse(records);
-    let accepted = if header.as_ref().is_some_and(BatchHeader::is_transactional) {
-        // No transaction is under way while none are served: an open one would hold readers back for ever.
+    let transactional = header.as_ref().is_some_and(BatchHeader::is_transactional);
+    let accepted = if transactional && !in_transaction {
+        // Nobody would ever end it: the request names no transactional id.
         Err(ErrorCode::TransactionalIdAuthorizationFailed.into())
     } else {
         partition.append(records, zstd, broker.platform.clock())

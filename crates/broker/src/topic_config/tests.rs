@@ -8,7 +8,7 @@ use wire::types::NodeId;
 
 use super::*;
 use crate::image::ResourceType;
-use crate::options::{ConfigKey, ConfigKind, GroupOptions};
+use crate::options::{ConfigKey, ConfigKind, GroupOptions, TransactionOptions};
 
 const fn key(name: &'static str, kind: ConfigKind, default: Option<&'static str>) -> ConfigKey {
     ConfigKey {
@@ -70,6 +70,15 @@ pub(crate) fn options() -> BrokerOptions {
             session_timeout_max: second,
             initial_rebalance_delay: second,
             members_max: 10,
+        },
+        transaction: TransactionOptions {
+            partitions: 3,
+            segment_bytes: 1 << 20,
+            timeout_max: Duration::from_mins(15),
+            id_expiration: Duration::from_hours(168),
+            abort_check: Duration::from_secs(10),
+            expiration_check: Duration::from_hours(1),
+            verify_partitions: true,
         },
         metadata_snapshot_bytes: 1 << 20,
         static_settings: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use broker::options::{BrokerOptions, Endpoint, GroupOptions};
+use broker::options::{BrokerOptions, Endpoint, GroupOptions, TransactionOptions};
 use storage::StoreOptions;
 use wire::types::NodeId;
 
@@ -78,6 +78,15 @@ fn options() -> BrokerOptions {
             session_timeout_max: Duration::from_mins(30),
             initial_rebalance_delay: Duration::from_secs(3),
             members_max: 100,
+        },
+        transaction: TransactionOptions {
+            partitions: 3,
+            segment_bytes: 1 << 20,
+            timeout_max: Duration::from_mins(15),
+            id_expiration: Duration::from_hours(168),
+            abort_check: Duration::from_secs(10),
+            expiration_check: Duration::from_hours(1),
+            verify_partitions: true,
         },
         metadata_snapshot_bytes: 1 << 20,
         static_settings: BTreeMap::new(),

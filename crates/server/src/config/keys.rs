@@ -12,6 +12,7 @@ mod network;
 mod node;
 mod process;
 mod replication;
+mod transactions;
 
 use std::sync::LazyLock;
 
@@ -165,7 +166,8 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("Node and topics", node::KEYS),
     ("Listeners, connections, requests", network::KEYS),
     ("Logs", log::KEYS),
-    ("Groups, offsets, producers", groups::KEYS),
+    ("Groups and offsets", groups::KEYS),
+    ("Producers and transactions", transactions::KEYS),
     ("Replication and metadata", replication::KEYS),
     ("Process", process::KEYS),
 ];

@@ -10,7 +10,7 @@ mod network;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use broker::options::{BrokerOptions, Endpoint, GroupOptions};
+use broker::options::{BrokerOptions, Endpoint, GroupOptions, TransactionOptions};
 use wire::types::NodeId;
 
 use super::address::{self, Address};
@@ -257,6 +257,7 @@ fn broker_options(values: &Values) -> BrokerOptions {
             values.int("replica.high.watermark.checkpoint.interval.ms"),
         ),
         group: group_options(values),
+        transaction: transaction_options(values),
         metadata_snapshot_bytes: values
             .int("metadata.log.max.record.bytes.between.snapshots")
             .unsigned_abs(),
@@ -282,6 +283,20 @@ fn group_options(values: &Values) -> GroupOptions {
         session_timeout_max: wait("group.max.session.timeout.ms"),
         initial_rebalance_delay: wait("group.initial.rebalance.delay.ms"),
         members_max: size(values.int("group.max.size")),
+    }
+}
+
+fn transaction_options(values: &Values) -> TransactionOptions {
+    let narrow = |name| i32::try_from(values.int(name)).unwrap_or(i32::MAX);
+    let wait = |name| milliseconds(values.int(name));
+    TransactionOptions {
+        partitions: narrow("transaction.state.log.num.partitions"),
+        segment_bytes: narrow("transaction.state.log.segment.bytes"),
+        timeout_max: wait("transaction.max.timeout.ms"),
+        id_expiration: wait("transactional.id.expiration.ms"),
+        abort_check: wait("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+        expiration_check: wait("transaction.remove.expired.transaction.cleanup.interval.ms"),
+        verify_partitions: values.is("transaction.partition.verification.enable"),
     }
 }
 

@@ -122,6 +122,12 @@ impl ProducerStates {
         }
     }
 
+    /// True when the producer has a transaction open here, in this epoch.
+    pub fn is_in_transaction(&self, producer_id: ProducerId, epoch: i16) -> bool {
+        let producer = self.producers.get(&producer_id);
+        producer.is_some_and(|producer| producer.is_in_transaction(epoch))
+    }
+
     /// Takes note of a batch of records with its final offsets. Not judged again.
     pub fn append(&mut self, header: &BatchHeader) {
         self.end = header.next_offset();

@@ -93,6 +93,16 @@ apis! {
     InitProducerId = 22, 0..=5, advertised 0, flexible 2;
     /// Where a leader epoch ended.
     OffsetForLeaderEpoch = 23, 2..=4, advertised 2, flexible 4;
+    /// Takes partitions into a transaction, or asks whether they are in it.
+    AddPartitionsToTxn = 24, 0..=5, advertised 0, flexible 3;
+    /// Takes a group's offsets into a transaction.
+    AddOffsetsToTxn = 25, 0..=4, advertised 0, flexible 3;
+    /// Commits or aborts a transaction.
+    EndTxn = 26, 0..=5, advertised 0, flexible 3;
+    /// Ends a transaction in its partitions.
+    WriteTxnMarkers = 27, 1..=1, advertised 1, flexible 1;
+    /// Stores a group's positions when a transaction is committed.
+    TxnOffsetCommit = 28, 0..=5, advertised 0, flexible 3;
     /// Effective configuration of topics and brokers.
     DescribeConfigs = 32, 1..=4, advertised 1, flexible 4;
     /// Replaces the configuration of topics and brokers.
@@ -111,6 +121,10 @@ apis! {
     DescribeCluster = 60, 0..=2, advertised 0, flexible 0;
     /// Idempotent producers of partitions.
     DescribeProducers = 61, 0..=0, advertised 0, flexible 0;
+    /// State of transactional ids.
+    DescribeTransactions = 65, 0..=0, advertised 0, flexible 0;
+    /// All transactional ids.
+    ListTransactions = 66, 0..=1, advertised 0, flexible 0;
     /// Partitions of topics, page by page.
     DescribeTopicPartitions = 75, 0..=0, advertised 0, flexible 0;
 }

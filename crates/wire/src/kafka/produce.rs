@@ -8,7 +8,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::api::Api;
-use super::frame::Response;
+use super::frame::{Request, Response};
 use super::reader::Reader;
 use super::writer::{Writer, put_compact_string, put_uvarint};
 use crate::error::{DecodeError, EncodeError, RecordError};
@@ -67,6 +67,14 @@ impl ProduceRequest {
         reader.skip_tags("produce_request")?;
         Ok(request)
     }
+}
+
+/// Whether a produce request, not decoded yet, names a transactional id: its first field. Of bytes that are no request
+/// nothing is said.
+pub fn names_transaction(request: &Request) -> bool {
+    let flexible = Api::Produce.is_flexible(request.header.version);
+    let mut reader = Reader::new(&request.body, flexible);
+    matches!(reader.nullable_string("transactional_id"), Ok(Some(_)))
 }
 
 impl ProduceTopic {

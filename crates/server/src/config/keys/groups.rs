@@ -1,9 +1,8 @@
-//! Settings of consumer groups, committed offsets and idempotent producers.
+//! Settings of consumer groups and committed offsets.
 
 use super::Key;
 
 const CLASSIC: &str = "only the classic group protocol is there yet";
-const TRANSACTIONS: &str = "transactions are not there yet";
 
 pub(super) const KEYS: &[Key] = &[
     Key::int("offsets.topic.num.partitions", "50")
@@ -58,31 +57,4 @@ pub(super) const KEYS: &[Key] = &[
         .min(-1)
         .without_effect("the flusher gathers writes by itself")
         .doc("How long a group's writes are gathered."),
-    Key::int("producer.id.expiration.ms", "86400000")
-        .min(1)
-        .dynamic()
-        .doc(
-            "How long the last sequence numbers of a silent idempotent producer are \
-             remembered.",
-        ),
-    Key::short("transaction.state.log.replication.factor", "3")
-        .min(1)
-        .without_effect(TRANSACTIONS)
-        .doc("Replicas of __transaction_state."),
-    Key::int("transaction.state.log.min.isr", "2")
-        .min(1)
-        .without_effect(TRANSACTIONS)
-        .doc("In-sync replicas for __transaction_state."),
-    Key::int("transaction.state.log.num.partitions", "50")
-        .min(1)
-        .without_effect(TRANSACTIONS)
-        .doc("Partitions of __transaction_state."),
-    Key::int("transaction.max.timeout.ms", "900000")
-        .min(1)
-        .without_effect(TRANSACTIONS)
-        .doc("Largest transaction timeout."),
-    Key::int("transactional.id.expiration.ms", "604800000")
-        .min(1)
-        .without_effect(TRANSACTIONS)
-        .doc("How long an unused transactional id is remembered."),
 ];

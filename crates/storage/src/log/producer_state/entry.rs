@@ -209,6 +209,11 @@ impl Producer {
         self.transaction_start
     }
 
+    /// True when a transaction of exactly this epoch is open.
+    pub(super) fn is_in_transaction(&self, epoch: i16) -> bool {
+        self.transaction_start.is_some() && self.epoch == epoch
+    }
+
     pub(super) fn last_timestamp(&self) -> TimestampMs {
         self.last_timestamp
     }

@@ -35,6 +35,13 @@ impl EndMarker {
             coordinator_epoch: i32::from_be_bytes([a, b, c, d]),
         })
     }
+
+    /// The key and value of its control record, in version 0.
+    pub fn encode(&self) -> ([u8; 4], [u8; 6]) {
+        let [a, b, c, d] = self.coordinator_epoch.to_be_bytes();
+        let outcome = u8::from(self.outcome == Outcome::Commit);
+        ([0, 0, 0, outcome], [0, 0, a, b, c, d])
+    }
 }
 
 #[cfg(test)]
@@ -52,5 +59,13 @@ mod tests {
         assert_eq!(EndMarker::parse(&[0; 4], &value[..5]), None);
         let marker = EndMarker::parse(&[0; 4], &value);
         assert_eq!(marker.map(|marker| marker.coordinator_epoch), Some(7));
+        for outcome in [Outcome::Abort, Outcome::Commit] {
+            let marker = EndMarker {
+                outcome,
+                coordinator_epoch: 0x0102_0304,
+            };
+            let (key, value) = marker.encode();
+            assert_eq!(EndMarker::parse(&key, &value), Some(marker));
+        }
     }
 }

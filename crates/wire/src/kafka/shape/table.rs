@@ -30,6 +30,11 @@ pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
         Api::DeleteRecords => DELETE_RECORDS,
         Api::InitProducerId => INIT_PRODUCER_ID,
         Api::OffsetForLeaderEpoch => OFFSET_FOR_LEADER_EPOCH,
+        Api::AddPartitionsToTxn => ADD_PARTITIONS_TO_TXN,
+        Api::AddOffsetsToTxn => ADD_OFFSETS_TO_TXN,
+        Api::EndTxn => END_TXN,
+        Api::WriteTxnMarkers => WRITE_TXN_MARKERS,
+        Api::TxnOffsetCommit => TXN_OFFSET_COMMIT,
         Api::DescribeConfigs => DESCRIBE_CONFIGS,
         Api::AlterConfigs => ALTER_CONFIGS,
         Api::DescribeLogDirs => DESCRIBE_LOG_DIRS,
@@ -39,6 +44,8 @@ pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
         Api::OffsetDelete => OFFSET_DELETE,
         Api::DescribeCluster => DESCRIBE_CLUSTER,
         Api::DescribeProducers => DESCRIBE_PRODUCERS,
+        Api::DescribeTransactions => DESCRIBE_TRANSACTIONS,
+        Api::ListTransactions => LIST_TRANSACTIONS,
         Api::DescribeTopicPartitions => DESCRIBE_TOPIC_PARTITIONS,
     })
 }
@@ -261,6 +268,88 @@ const OFFSET_FOR_LEADER_EPOCH: &[Field] = &[
             ),
         ],
     ),
+];
+
+const TXN_TOPICS: &[Field] = &[field("name", TEXT), each("partitions", &I32)];
+
+const ADD_PARTITIONS_TO_TXN: &[Field] = &[
+    list(
+        "transactions",
+        &[
+            field("transactional_id", TEXT),
+            field("producer_id", I64),
+            field("producer_epoch", I16),
+            field("verify_only", BOOL),
+            list("topics", TXN_TOPICS),
+        ],
+    )
+    .since(4),
+    field("v3_and_below_transactional_id", TEXT).until(3),
+    field("v3_and_below_producer_id", I64).until(3),
+    field("v3_and_below_producer_epoch", I16).until(3),
+    list("v3_and_below_topics", TXN_TOPICS).until(3),
+];
+
+const ADD_OFFSETS_TO_TXN: &[Field] = &[
+    field("transactional_id", TEXT),
+    field("producer_id", I64),
+    field("producer_epoch", I16),
+    field("group_id", TEXT),
+];
+
+const END_TXN: &[Field] = &[
+    field("transactional_id", TEXT),
+    field("producer_id", I64),
+    field("producer_epoch", I16),
+    field("committed", BOOL),
+];
+
+const WRITE_TXN_MARKERS: &[Field] = &[list(
+    "markers",
+    &[
+        field("producer_id", I64),
+        field("producer_epoch", I16),
+        field("transaction_result", BOOL),
+        list(
+            "topics",
+            &[field("name", TEXT), each("partition_indexes", &I32)],
+        ),
+        field("coordinator_epoch", I32),
+    ],
+)];
+
+const TXN_OFFSET_COMMIT: &[Field] = &[
+    field("transactional_id", TEXT),
+    field("group_id", TEXT),
+    field("producer_id", I64),
+    field("producer_epoch", I16),
+    field("generation_id", I32).since(3),
+    field("member_id", TEXT).since(3),
+    field("group_instance_id", TEXT).since(3),
+    list(
+        "topics",
+        &[
+            field("name", TEXT),
+            list(
+                "partitions",
+                &[
+                    field("partition_index", I32),
+                    field("committed_offset", I64),
+                    field("committed_leader_epoch", I32).since(2),
+                    field("committed_metadata", TEXT),
+                ],
+            ),
+        ],
+    ),
+];
+
+const DESCRIBE_TRANSACTIONS: &[Field] = &[each("transactional_ids", &TEXT)];
+
+const LIST_TRANSACTIONS: &[Field] = &[
+    each("state_filters", &TEXT),
+    each("producer_id_filters", &I64),
+    field("duration_filter", I64).since(1),
+    field("transactional_id_pattern", TEXT).since(2),
 ];
 
 const DESCRIBE_CONFIGS: &[Field] = &[

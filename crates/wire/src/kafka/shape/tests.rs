@@ -32,6 +32,11 @@ macro_rules! dispatch {
             CreateTopics: CreateTopicsRequest, DeleteTopics: DeleteTopicsRequest,
             DeleteRecords: DeleteRecordsRequest, InitProducerId: InitProducerIdRequest,
             OffsetForLeaderEpoch: OffsetForLeaderEpochRequest,
+            AddPartitionsToTxn: AddPartitionsToTxnRequest,
+            AddOffsetsToTxn: AddOffsetsToTxnRequest, EndTxn: EndTxnRequest,
+            WriteTxnMarkers: WriteTxnMarkersRequest, TxnOffsetCommit: TxnOffsetCommitRequest,
+            DescribeTransactions: DescribeTransactionsRequest,
+            ListTransactions: ListTransactionsRequest,
             DescribeConfigs: DescribeConfigsRequest, AlterConfigs: AlterConfigsRequest,
             DescribeLogDirs: DescribeLogDirsRequest, CreatePartitions: CreatePartitionsRequest,
             DeleteGroups: DeleteGroupsRequest,
@@ -270,6 +275,17 @@ fn estimates_are_no_less_than_the_sizes_of_the_decoded_structures() {
         OffsetForLeaderEpoch ["topics"] => offset_for_leader_epoch_request::OffsetForLeaderTopic;
         OffsetForLeaderEpoch ["topics", "partitions"] =>
             offset_for_leader_epoch_request::OffsetForLeaderPartition;
+        AddPartitionsToTxn ["transactions"] =>
+            add_partitions_to_txn_request::AddPartitionsToTxnTransaction;
+        AddPartitionsToTxn ["transactions", "topics"] =>
+            add_partitions_to_txn_request::AddPartitionsToTxnTopic;
+        AddPartitionsToTxn ["v3_and_below_topics"] =>
+            add_partitions_to_txn_request::AddPartitionsToTxnTopic;
+        WriteTxnMarkers ["markers"] => write_txn_markers_request::WritableTxnMarker;
+        WriteTxnMarkers ["markers", "topics"] => write_txn_markers_request::WritableTxnMarkerTopic;
+        TxnOffsetCommit ["topics"] => txn_offset_commit_request::TxnOffsetCommitRequestTopic;
+        TxnOffsetCommit ["topics", "partitions"] =>
+            txn_offset_commit_request::TxnOffsetCommitRequestPartition;
         DescribeConfigs ["resources"] => describe_configs_request::DescribeConfigsResource;
         AlterConfigs ["resources"] => alter_configs_request::AlterConfigsResource;
         AlterConfigs ["resources", "configs"] => alter_configs_request::AlterableConfig;

@@ -1,0 +1,190 @@
+//! Requests about transactions: each transactional id is asked on the shard that leads its partition of
+//! `__transaction_state`.
+//!
+//! While there is no such topic, no id has a home; the question is then put here, and the coordinator says so.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::kafka::{Api, Request};
+use wire::messages::add_partitions_to_txn_response::AddPartitionsToTxnResult;
+use wire::messages::{
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
+    DescribeTransactionsRequest, DescribeTransactionsResponse, EndTxnRequest,
+    InitProducerIdRequest, ListTransactionsRequest, ListTransactionsResponse,
+};
+use wire::protocol::Encodable;
+use wire::types::{ErrorCode, ProducerId};
+
+use super::{CloseReason, Reply, decoded, encoded, run};
+use crate::Broker;
+use crate::handler;
+use crate::handler::add_partitions_to_txn::{self, Asked};
+use crate::join::join_all;
+use crate::transaction::home_of;
+
+/// A request that names one transactional id.
+trait OfTransaction: wire::protocol::Request + Send + 'static {
+    fn id(&self) -> &str;
+}
+
+impl OfTransaction for InitProducerIdRequest {
+    fn id(&self) -> &str {
+        self.transactional_id.as_ref().map_or("", |id| &id.0)
+    }
+}
+
+impl OfTransaction for AddOffsetsToTxnRequest {
+    fn id(&self) -> &str {
+        &self.transactional_id.0
+    }
+}
+
+impl OfTransaction for EndTxnRequest {
+    fn id(&self) -> &str {
+        &self.transactional_id.0
+    }
+}
+
+pub(super) async fn answer<P: Platform>(
+    b: &Rc<Broker<P>>,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let v = request.header.version;
+    match request.header.api {
+        Api::InitProducerId => init_producer_id(b, request).await,
+        Api::AddPartitionsToTxn => run(request, async |r| add_partitions(b, r, v).await).await,
+        Api::AddOffsetsToTxn => {
+            at_home(b, request, async move |broker, r| {
+                handler::add_offsets_to_txn::handle(broker, r, v).await
+            })
+            .await
+        }
+        Api::EndTxn => {
+            at_home(b, request, async move |broker, r| {
+                handler::end_txn::handle(broker, r, v).await
+            })
+            .await
+        }
+        Api::WriteTxnMarkers => {
+            run(request, async |r| {
+                handler::write_txn_markers::handle(b, r).await
+            })
+            .await
+        }
+        Api::DescribeTransactions => run(request, async |r| describe(b, r).await).await,
+        _ => run(request, async |r| list(b, r).await).await,
+    }
+}
+
+async fn init_producer_id<P: Platform>(
+    b: &Rc<Broker<P>>,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let v = request.header.version;
+    let (header, asked) = decoded::<InitProducerIdRequest>(request)?;
+    let response = match &asked.transactional_id {
+        None => handler::init_producer_id::handle(b, asked).await,
+        Some(_) => {
+            let home = home_of(b, asked.id());
+            let answered = b.shards.call(home, move |broker| async move {
+                handler::init_producer_id::handle_transactional(broker, asked, v).await
+            });
+            answered.await.ok_or(CloseReason::Stopping)?
+        }
+    };
+    encoded(&header, &response)
+}
+
+/// Answers a request about one transactional id where the id lives.
+async fn at_home<P, T, R, F>(
+    broker: &Rc<Broker<P>>,
+    request: Request,
+    work: F,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: OfTransaction,
+    R: Encodable + Send + 'static,
+    F: AsyncFnOnce(Rc<Broker<P>>, T) -> R + Send + 'static,
+{
+    let (header, asked) = decoded::<T>(request)?;
+    let home = home_of(broker, asked.id());
+    let answered = broker
+        .shards
+        .call(home, |broker| async move { work(broker, asked).await });
+    encoded(&header, &answered.await.ok_or(CloseReason::Stopping)?)
+}
+
+async fn add_partitions<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: AddPartitionsToTxnRequest,
+    version: i16,
+) -> AddPartitionsToTxnResponse {
+    if version < 4 {
+        let producer = ProducerId(request.v3_and_below_producer_id.0);
+        let asked = Asked {
+            id: request.v3_and_below_transactional_id,
+            producer: (producer, request.v3_and_below_producer_epoch),
+            verify_only: false,
+            topics: request.v3_and_below_topics,
+            client_version: 0,
+        };
+        let result = add_for_one(broker, asked, version >= 2).await;
+        return AddPartitionsToTxnResponse::default()
+            .with_results_by_topic_v3_and_below(result.topic_results);
+    }
+    let each = request.transactions.into_iter().map(|it| {
+        let asked = Asked {
+            id: it.transactional_id,
+            producer: (ProducerId(it.producer_id.0), it.producer_epoch),
+            verify_only: it.verify_only,
+            topics: it.topics,
+            client_version: if version >= 5 { 2 } else { 0 },
+        };
+        add_for_one(broker, asked, true)
+    });
+    AddPartitionsToTxnResponse::default().with_results_by_transaction(join_all(each).await)
+}
+
+async fn add_for_one<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    asked: Asked,
+    knows_fencing: bool,
+) -> AddPartitionsToTxnResult {
+    let kept = asked.clone();
+    let home = home_of(broker, &asked.id.0);
+    let answered = broker.shards.call(home, move |broker| async move {
+        add_partitions_to_txn::handle(broker, asked, knows_fencing).await
+    });
+    let gone = || add_partitions_to_txn::refused(&kept, ErrorCode::NotCoordinator);
+    answered.await.unwrap_or_else(gone)
+}
+
+async fn describe<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: DescribeTransactionsRequest,
+) -> DescribeTransactionsResponse {
+    let each = request.transactional_ids.into_iter().map(|id| async move {
+        let asked = id.clone();
+        let answered = broker
+            .shards
+            .call(home_of(broker, &id.0), move |broker| async move {
+                handler::describe_transactions::handle_id(&broker, &asked)
+            });
+        let gone = || handler::describe_transactions::refused(&id, ErrorCode::NotCoordinator);
+        answered.await.unwrap_or_else(gone)
+    });
+    DescribeTransactionsResponse::default().with_transaction_states(join_all(each).await)
+}
+
+async fn list<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: ListTransactionsRequest,
+) -> ListTransactionsResponse {
+    let states = request.state_filters.clone();
+    let answers = broker.shards.call_all(move |broker| {
+        std::future::ready(handler::list_transactions::handle(&broker, &request))
+    });
+    handler::list_transactions::gather(&states, answers.await)
+}

@@ -1,0 +1,39 @@
+//! `AddOffsetsToTxn` (key 25), versions 0-4: takes the offsets of a group into a transaction, by the partition of
+//! `__consumer_offsets` that they go to. Version 2 brought `PRODUCER_FENCED`.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
+use wire::types::{ErrorCode, ProducerId};
+
+use super::add_partitions_to_txn::known_to;
+use crate::Broker;
+use crate::image::OFFSETS_TOPIC;
+
+pub(crate) async fn handle<P: Platform>(
+    broker: Rc<Broker<P>>,
+    request: AddOffsetsToTxnRequest,
+    version: i16,
+) -> AddOffsetsToTxnResponse {
+    let added = known_to(add(&broker, &request).await, version >= 2);
+    let code = added.err().map_or(0, |code| code.code());
+    AddOffsetsToTxnResponse::default().with_error_code(code)
+}
+
+async fn add<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: &AddOffsetsToTxnRequest,
+) -> Result<(), ErrorCode> {
+    let (id, group) = (request.transactional_id.0.to_string(), &request.group_id);
+    if id.is_empty() {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    let partition = broker.groups.partition_of(group.as_str())?;
+    let producer = (ProducerId(request.producer_id.0), request.producer_epoch);
+    let partitions = vec![(OFFSETS_TOPIC.to_owned(), partition)];
+    let coordinator = Rc::clone(&broker.transactions);
+    let added = coordinator.add(id, producer, partitions, 0);
+    let added = platform::task::spawn(added).await;
+    added.unwrap_or(Err(ErrorCode::NotCoordinator))
+}

@@ -1,0 +1,54 @@
+//! `DescribeTransactions` (key 65), version 0: where transactional ids stand.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::messages::describe_transactions_response::{TopicData, TransactionState};
+use wire::messages::{TopicName, TransactionalId};
+use wire::protocol::StrBytes;
+use wire::types::ErrorCode;
+
+use crate::Broker;
+use crate::transaction::state::Entry;
+
+/// One id, where it lives.
+pub(crate) fn handle_id<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    id: &TransactionalId,
+) -> TransactionState {
+    if id.0.is_empty() {
+        return refused(id, ErrorCode::InvalidRequest);
+    }
+    match broker.transactions.describe(&id.0) {
+        Ok(entry) => described(id, &entry),
+        Err(code) => refused(id, code),
+    }
+}
+
+fn described(id: &TransactionalId, entry: &Entry) -> TransactionState {
+    let mut by_topic: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    for (topic, partition) in &entry.partitions {
+        by_topic.entry(topic).or_default().push(*partition);
+    }
+    let topics = by_topic.into_iter().map(|(topic, partitions)| {
+        TopicData::default()
+            .with_topic(TopicName(StrBytes::from_string(topic.to_owned())))
+            .with_partitions(partitions)
+    });
+    TransactionState::default()
+        .with_transactional_id(id.clone())
+        .with_transaction_state(StrBytes::from_static_str(entry.state.name()))
+        .with_transaction_timeout_ms(entry.timeout_ms)
+        .with_transaction_start_time_ms(entry.start_ms)
+        .with_producer_id(entry.producer_id.0.into())
+        .with_producer_epoch(entry.epoch)
+        .with_topics(topics.collect())
+}
+
+/// An id with an error.
+pub(crate) fn refused(id: &TransactionalId, code: ErrorCode) -> TransactionState {
+    TransactionState::default()
+        .with_transactional_id(id.clone())
+        .with_error_code(code.code())
+}

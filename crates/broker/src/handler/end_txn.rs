@@ -1,0 +1,45 @@
+//! `EndTxn` (key 26), versions 0-5: commits or aborts a transaction; answered when that is decided, for good.
+//!
+//! Version 2 brought `PRODUCER_FENCED`; version 5 is that of transaction protocol 2: the answer carries the identity to
+//! go on with.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::messages::{EndTxnRequest, EndTxnResponse};
+use wire::types::{ErrorCode, ProducerId};
+
+use super::add_partitions_to_txn::known_to;
+use crate::Broker;
+use crate::transaction::machine::EndRequest;
+
+pub(crate) async fn handle<P: Platform>(
+    broker: Rc<Broker<P>>,
+    request: EndTxnRequest,
+    version: i16,
+) -> EndTxnResponse {
+    let id = request.transactional_id.0.to_string();
+    let end = EndRequest {
+        producer_id: ProducerId(request.producer_id.0),
+        epoch: request.producer_epoch,
+        commit: request.committed,
+        client_version: if version >= 5 { 2 } else { 0 },
+        fresh: None,
+    };
+    let ended = if id.is_empty() {
+        Err(ErrorCode::InvalidRequest)
+    } else {
+        let ended = Rc::clone(&broker.transactions).end(id, end);
+        let ended = platform::task::spawn(ended).await;
+        ended.unwrap_or(Err(ErrorCode::NotCoordinator))
+    };
+    match known_to(ended, version >= 2) {
+        Ok((id, epoch)) => EndTxnResponse::default()
+            .with_producer_id(id.0.into())
+            .with_producer_epoch(epoch),
+        Err(code) => EndTxnResponse::default()
+            .with_error_code(code.code())
+            .with_producer_id((-1).into())
+            .with_producer_epoch(-1),
+    }
+}

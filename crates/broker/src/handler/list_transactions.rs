@@ -1,0 +1,56 @@
+//! `ListTransactions` (key 66), versions 0-1: all transactional ids, of some states, producers or ages.
+//!
+//! Version 1 brought the filter by how long a transaction has been running.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::messages::list_transactions_response::TransactionState;
+use wire::messages::{ListTransactionsRequest, ListTransactionsResponse, TransactionalId};
+use wire::protocol::StrBytes;
+use wire::types::ErrorCode;
+
+use crate::Broker;
+use crate::transaction::state::State;
+
+/// The ids of one shard.
+pub(crate) fn handle<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: &ListTransactionsRequest,
+) -> Result<Vec<TransactionState>, ErrorCode> {
+    let now_ms = broker.platform.clock().wall_ms();
+    let states = &request.state_filters;
+    let producers = &request.producer_id_filters;
+    let longer_than = request.duration_filter;
+    broker.transactions.survey(|id, entry| {
+        let state = entry.state.name();
+        let wanted = (states.is_empty() || states.iter().any(|it| it.as_str() == state))
+            && (producers.is_empty() || producers.iter().any(|it| it.0 == entry.producer_id.0))
+            && (longer_than < 0 || now_ms.saturating_sub(entry.start_ms) > longer_than);
+        wanted.then(|| {
+            TransactionState::default()
+                .with_transactional_id(TransactionalId(StrBytes::from_string(id.to_owned())))
+                .with_producer_id(entry.producer_id.0.into())
+                .with_transaction_state(StrBytes::from_static_str(state))
+        })
+    })
+}
+
+/// The ids of all shards; names of states that do not exist are given back.
+pub(crate) fn gather(
+    request_states: &[StrBytes],
+    shards: Vec<Result<Vec<TransactionState>, ErrorCode>>,
+) -> ListTransactionsResponse {
+    let unknown = request_states.iter();
+    let unknown = unknown.filter(|name| !State::is_name(name.as_str()));
+    let mut all = Vec::new();
+    for ids in shards {
+        match ids {
+            Ok(ids) => all.extend(ids),
+            Err(code) => return ListTransactionsResponse::default().with_error_code(code.code()),
+        }
+    }
+    ListTransactionsResponse::default()
+        .with_unknown_state_filters(unknown.cloned().collect())
+        .with_transaction_states(all)
+}

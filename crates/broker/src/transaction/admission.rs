@@ -1,0 +1,116 @@
+//! Before a batch of a transaction is appended: the coordinator must know that the partition is in the transaction, or
+//! the transaction's end would pass it by and hold its readers back for ever.
+//!
+//! A partition in which the transaction is open already needs no question. Otherwise the coordinator takes it in
+//! (protocol version 2, produce from version 12 on), or confirms that the producer has put it in.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use platform::Platform;
+use wire::batch::BatchHeader;
+use wire::types::{ErrorCode, ProducerId};
+
+use super::coordinator::Identity;
+use super::home_of;
+use super::state::{EPOCH_BUMPS, PartitionName};
+use crate::Broker;
+use crate::route::{Target, at_partitions};
+
+/// From this version of `Produce` on, producers leave it to the broker to take partitions in.
+const PRODUCE_ADDS: i16 = 12;
+/// The end of the transaction before may still be on its way: asked again so often, this far apart.
+const RETRIES: u32 = 20;
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
+
+/// Judges each batch of a request that names a transactional id.
+pub(crate) async fn admit<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    id: &str,
+    version: i16,
+    items: &[(Result<Target, ErrorCode>, Bytes)],
+) -> Vec<Result<(), ErrorCode>> {
+    let mut answers = vec![Ok(()); items.len()];
+    let adds = version >= PRODUCE_ADDS;
+    if !adds && !broker.options.transaction.verify_partitions {
+        return answers;
+    }
+    let producers: Vec<Option<Identity>> = items.iter().map(producer_of).collect();
+    let questions = items.iter().zip(&producers).map(|((target, _), producer)| {
+        let asked = producer.ok_or(ErrorCode::InvalidRecord);
+        (asked.and(*target), *producer)
+    });
+    let open = at_partitions(broker, questions.collect(), |_, partition, producer| {
+        let open = producer.is_none_or(|(id, epoch)| partition.is_in_transaction(id, epoch));
+        std::future::ready(Ok(open))
+    });
+    let open = open.await;
+    let unknown: Vec<usize> = (0..items.len())
+        .filter(|&index| matches!(open.get(index), Some(Ok(false))))
+        .collect();
+    for index in unknown {
+        let (Some((Ok(target), _)), Some(Some(producer))) =
+            (items.get(index), producers.get(index))
+        else {
+            continue;
+        };
+        let asked = ask(broker, id, *producer, *target, adds).await;
+        if let Some(answer) = answers.get_mut(index) {
+            *answer = asked.map_err(|code| told(code, adds));
+        }
+    }
+    answers
+}
+
+fn producer_of((_, records): &(Result<Target, ErrorCode>, Bytes)) -> Option<Identity> {
+    let header = BatchHeader::parse(records)?;
+    header
+        .is_transactional()
+        .then_some((header.producer_id, header.producer_epoch))
+}
+
+async fn ask<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    id: &str,
+    producer: (ProducerId, i16),
+    (topic, partition): Target,
+    adds: bool,
+) -> Result<(), ErrorCode> {
+    let name = broker.image().topic_by_id(topic).map(|it| it.name.clone());
+    let topic = name.ok_or(ErrorCode::UnknownTopicOrPartition)?.to_string();
+    let mut tries = 0;
+    loop {
+        let (id, name): (_, PartitionName) = (id.to_owned(), (topic.clone(), partition));
+        let home = home_of(broker, &id);
+        let answered = broker.shards.call(home, move |broker| async move {
+            let coordinator = Rc::clone(&broker.transactions);
+            if !adds {
+                let verified = coordinator.verify(&id, producer, std::slice::from_ref(&name))?;
+                return verified.into_iter().collect();
+            }
+            let added = coordinator.add(id, producer, vec![name], EPOCH_BUMPS);
+            let added = platform::task::spawn(added).await;
+            added.unwrap_or(Err(ErrorCode::NotCoordinator))
+        });
+        match answered.await.ok_or(ErrorCode::NotCoordinator)? {
+            Err(ErrorCode::ConcurrentTransactions) if tries < RETRIES => tries += 1,
+            answer => return answer,
+        }
+        broker.platform.clock().sleep(RETRY_PAUSE).await;
+    }
+}
+
+/// What the producer is told: errors that it knows from `Produce`, and that make it do the right thing.
+fn told(code: ErrorCode, adds: bool) -> ErrorCode {
+    match code {
+        ErrorCode::ProducerFenced => ErrorCode::InvalidProducerEpoch,
+        ErrorCode::TransactionAbortable if !adds => ErrorCode::InvalidTxnState,
+        ErrorCode::ConcurrentTransactions if adds => code,
+        ErrorCode::ConcurrentTransactions
+        | ErrorCode::CoordinatorLoadInProgress
+        | ErrorCode::CoordinatorNotAvailable
+        | ErrorCode::NotCoordinator => ErrorCode::NotEnoughReplicas,
+        code => code,
+    }
+}

@@ -1,0 +1,502 @@
+//! The transactional ids of one shard: requests come in, are decided, written down, and answered.
+//!
+//! Per partition of `__transaction_state` that this shard leads there is a slot. Every change runs as a task of its own
+//! to its end, whether or not whoever asked is still there: a change that is on its way is never left alone. Invariants:
+//! a request for a partition that is being loaded is told so, for one that is not here as well; no borrow lives across
+//! an await; a slot whose log failed serves nothing until the next start, because nobody knows what the log has.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+
+use platform::Platform;
+use wire::types::{ErrorCode, LeaderEpoch, ProducerId};
+
+use super::TRANSACTIONS_TOPIC;
+use super::log::{self, Unwritten};
+use super::machine::{Add, Begin, End, EndRequest, Transaction};
+use super::markers;
+use super::state::{Entry, PartitionName, State};
+use crate::Broker;
+use crate::group::partition_for;
+use crate::partition::Partition;
+use crate::producer_ids;
+
+/// The feature whose level says which protocol is in use.
+pub(crate) const VERSION_FEATURE: &str = "transaction.version";
+
+/// Transactional ids in one partition of `__transaction_state`.
+const IDS_MAX: usize = 1_000_000;
+
+/// What a producer that begins is given: its id and epoch.
+pub(crate) type Identity = (ProducerId, i16);
+
+/// The transactional ids whose partition this shard leads.
+pub(crate) struct TransactionCoordinator<P: Platform> {
+    broker: Weak<Broker<P>>,
+    slots: RefCell<BTreeMap<i32, Slot>>,
+    next_incarnation: Cell<u64>,
+}
+
+struct Slot {
+    phase: Phase,
+    /// Tells it from a slot of the same partition before and after.
+    incarnation: u64,
+    by_id: BTreeMap<String, Transaction>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Loading,
+    Active,
+    /// Its log failed, or holds something that cannot be understood.
+    Failed,
+}
+
+/// A change that is to be written, and where.
+struct Change {
+    partition: i32,
+    incarnation: u64,
+    id: String,
+}
+
+impl<P: Platform> TransactionCoordinator<P> {
+    /// A coordinator without ids.
+    pub(crate) fn new(broker: Weak<Broker<P>>) -> Rc<Self> {
+        Rc::new(Self {
+            broker,
+            slots: RefCell::default(),
+            next_incarnation: Cell::new(0),
+        })
+    }
+
+    pub(super) fn broker(&self) -> Result<Rc<Broker<P>>, ErrorCode> {
+        self.broker.upgrade().ok_or(ErrorCode::NotCoordinator)
+    }
+
+    /// The partition of `__transaction_state` that holds an id.
+    pub(super) fn partition_of(&self, id: &str) -> Result<i32, ErrorCode> {
+        let image = self.broker()?.image();
+        let topic = image.topic_by_name(TRANSACTIONS_TOPIC);
+        let topic = topic.ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+        Ok(partition_for(id, count))
+    }
+
+    /// The partition, if this shard leads it.
+    pub(super) fn led(&self, partition: i32) -> Result<Rc<Partition<P>>, ErrorCode> {
+        let broker = self.broker()?;
+        let topic = broker
+            .image()
+            .topic_by_name(TRANSACTIONS_TOPIC)
+            .map(|it| it.id);
+        let topic = topic.ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        let led = broker.led((topic, partition));
+        led.map_err(|_| ErrorCode::NotCoordinator)
+    }
+
+    /// The version of the protocol that the cluster has agreed on.
+    pub(super) fn server_version(&self) -> i16 {
+        self.broker()
+            .map_or(0, |broker| broker.image().feature(VERSION_FEATURE))
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.broker()
+            .map_or(0, |broker| broker.platform.clock().wall_ms())
+    }
+
+    /// Looks at an id, or at where it would be.
+    fn look<R>(
+        &self,
+        id: &str,
+        see: impl FnOnce(&mut Slot) -> Result<R, ErrorCode>,
+    ) -> Result<(Change, R), ErrorCode> {
+        let partition = self.partition_of(id)?;
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.get_mut(&partition).ok_or(ErrorCode::NotCoordinator)?;
+        match slot.phase {
+            Phase::Loading => return Err(ErrorCode::CoordinatorLoadInProgress),
+            Phase::Failed => return Err(ErrorCode::NotCoordinator),
+            Phase::Active => {}
+        }
+        let seen = see(slot)?;
+        let change = Change {
+            partition,
+            incarnation: slot.incarnation,
+            id: id.to_owned(),
+        };
+        Ok((change, seen))
+    }
+
+    fn look_at<R>(
+        &self,
+        id: &str,
+        see: impl FnOnce(&mut Transaction) -> Result<R, ErrorCode>,
+    ) -> Result<(Change, R), ErrorCode> {
+        self.look(id, |slot| {
+            let known = slot.by_id.get_mut(id);
+            see(known.ok_or(ErrorCode::InvalidProducerIdMapping)?)
+        })
+    }
+
+    /// A producer begins: gives it its identity, and shuts out whoever had it before.
+    pub(crate) async fn begin(
+        self: Rc<Self>,
+        id: String,
+        timeout_ms: i32,
+        expected: Option<Identity>,
+    ) -> Result<Identity, ErrorCode> {
+        let broker = self.broker()?;
+        let longest = broker.options.transaction.timeout_max;
+        let longest = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX);
+        if timeout_ms <= 0 || timeout_ms > longest {
+            return Err(ErrorCode::InvalidTransactionTimeout);
+        }
+        let (_, needs_id) = self.look(&id, |slot| {
+            let known = slot.by_id.get(&id);
+            if known.is_none() && slot.by_id.len() >= IDS_MAX {
+                return Err(ErrorCode::PolicyViolation);
+            }
+            Ok(known.is_none_or(|it| it.entry().is_exhausted()))
+        })?;
+        let fresh = if needs_id {
+            Some(producer_ids::next(&broker).await?)
+        } else {
+            None
+        };
+        let now_ms = self.now_ms();
+        let (change, begin) = self.look(&id, |slot| {
+            if !slot.by_id.contains_key(&id) {
+                let fresh = fresh.ok_or(ErrorCode::ConcurrentTransactions)?;
+                let unused = Transaction::unused(fresh, timeout_ms, now_ms);
+                slot.by_id.insert(id.clone(), unused);
+            }
+            let known = slot.by_id.get_mut(&id).ok_or(ErrorCode::NotCoordinator)?;
+            known.begin(timeout_ms, expected, fresh, now_ms)
+        })?;
+        match begin {
+            Begin::Store(entry) => {
+                let identity = (entry.producer_id, entry.epoch);
+                self.store(&change, entry).await?;
+                Ok(identity)
+            }
+            Begin::Abort(entry) => {
+                self.decide(change, entry).await?;
+                Err(ErrorCode::ConcurrentTransactions)
+            }
+        }
+    }
+
+    /// Takes partitions into a transaction.
+    pub(crate) async fn add(
+        self: Rc<Self>,
+        id: String,
+        producer: Identity,
+        partitions: Vec<PartitionName>,
+        client_version: i16,
+    ) -> Result<(), ErrorCode> {
+        let now_ms = self.now_ms();
+        let (change, add) = self.look_at(&id, |transaction| {
+            transaction.add(producer, &partitions, client_version, now_ms)
+        })?;
+        match add {
+            Add::Already => Ok(()),
+            Add::Store(entry) => self.store(&change, entry).await,
+        }
+    }
+
+    /// Says of each partition whether it is in the transaction.
+    pub(crate) fn verify(
+        &self,
+        id: &str,
+        producer: Identity,
+        partitions: &[PartitionName],
+    ) -> Result<Vec<Result<(), ErrorCode>>, ErrorCode> {
+        let verified = self.look_at(id, |transaction| {
+            let each = partitions.iter().map(|it| transaction.verify(producer, it));
+            Ok(each.collect())
+        });
+        verified.map(|(_, answers)| answers)
+    }
+
+    /// Commits or aborts; answers when it is decided. Gives the identity to go on with.
+    pub(crate) async fn end(
+        self: Rc<Self>,
+        id: String,
+        request: EndRequest,
+    ) -> Result<Identity, ErrorCode> {
+        let (_, exhausted) = self.look_at(&id, |it| Ok(it.entry().is_exhausted()))?;
+        let fresh = if exhausted {
+            Some(producer_ids::next(&self.broker()?).await?)
+        } else {
+            None
+        };
+        let now_ms = self.now_ms();
+        let request = EndRequest { fresh, ..request };
+        let (change, end) = self.look_at(&id, |it| it.end(request, now_ms))?;
+        match end {
+            End::Already { producer_id, epoch } => Ok((producer_id, epoch)),
+            End::Store(entry) => {
+                let identity = if entry.next_producer_id == ProducerId::NONE {
+                    (entry.producer_id, entry.epoch)
+                } else {
+                    (entry.next_producer_id, 0)
+                };
+                self.decide(change, entry).await?;
+                Ok(identity)
+            }
+        }
+    }
+
+    /// Writes a decision down, and has it carried out.
+    async fn decide(self: &Rc<Self>, change: Change, entry: Entry) -> Result<(), ErrorCode> {
+        self.store(&change, entry).await?;
+        let Change {
+            partition,
+            incarnation,
+            id,
+        } = change;
+        let carried_out = markers::carry_out(Rc::clone(self), partition, incarnation, id);
+        platform::task::spawn(carried_out);
+        Ok(())
+    }
+
+    /// Writes a change down, and settles it.
+    async fn store(&self, change: &Change, entry: Entry) -> Result<(), ErrorCode> {
+        let level = self.server_version();
+        let written = match (self.broker(), self.led(change.partition)) {
+            (Ok(broker), Ok(partition)) => {
+                let record = entry.record(&change.id, level);
+                log::append(&broker, &partition, record).await
+            }
+            _ => Err(Unwritten::Refused(ErrorCode::NotCoordinator)),
+        };
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.get_mut(&change.partition);
+        let slot = slot.filter(|slot| slot.incarnation == change.incarnation);
+        let slot = slot.ok_or(ErrorCode::NotCoordinator)?;
+        let known = slot.by_id.get_mut(&change.id);
+        match written {
+            Ok(()) => {
+                if let Some(known) = known {
+                    known.settle(Some(entry));
+                }
+                Ok(())
+            }
+            Err(Unwritten::Refused(code)) => {
+                if let Some(known) = known {
+                    known.settle(None);
+                    let raised = entry.epoch > known.entry().epoch && entry.last_epoch == -1;
+                    if entry.state == State::PrepareAbort && raised {
+                        known.fencing_failed(entry.epoch);
+                    }
+                    if known.is_unwritten() {
+                        slot.by_id.remove(&change.id);
+                    }
+                }
+                Err(code)
+            }
+            Err(Unwritten::Unknown) => {
+                tracing::error!(
+                    partition = change.partition,
+                    "the transaction log failed: its transactional ids are served again after a restart"
+                );
+                slot.phase = Phase::Failed;
+                Err(ErrorCode::NotCoordinator)
+            }
+        }
+    }
+
+    /// What is to be carried out of a decision: the entry, while it stands.
+    pub(super) fn decided(&self, partition: i32, incarnation: u64, id: &str) -> Option<Entry> {
+        let slots = self.slots.borrow();
+        let slot = slots.get(&partition)?;
+        let active = slot.incarnation == incarnation && slot.phase == Phase::Active;
+        let entry = slot.by_id.get(id).filter(|_| active)?.entry();
+        entry.state.is_prepared().then(|| entry.clone())
+    }
+
+    /// Notes that a decision has been carried out. False: not yet written down, try again.
+    pub(super) async fn complete(&self, partition: i32, incarnation: u64, id: &str) -> bool {
+        let now_ms = self.now_ms();
+        let completed = self.look_at(id, |it| {
+            it.complete(now_ms).ok_or(ErrorCode::InvalidTxnState)
+        });
+        match completed {
+            Ok((change, entry)) if change.incarnation == incarnation => {
+                debug_assert_eq!(change.partition, partition, "an id stays in its partition");
+                self.store(&change, entry).await.is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// Ids by what `see` makes of them; the error of a slot that is not served.
+    pub(crate) fn survey<R>(
+        &self,
+        mut see: impl FnMut(&str, &Entry) -> Option<R>,
+    ) -> Result<Vec<R>, ErrorCode> {
+        let slots = self.slots.borrow();
+        if slots.values().any(|slot| slot.phase == Phase::Loading) {
+            return Err(ErrorCode::CoordinatorLoadInProgress);
+        }
+        let active = slots.values().filter(|slot| slot.phase == Phase::Active);
+        let ids = active.flat_map(|slot| slot.by_id.iter());
+        let written = ids.filter(|(_, it)| !it.is_unwritten());
+        Ok(written.filter_map(|(id, it)| see(id, it.entry())).collect())
+    }
+
+    /// What is known of an id.
+    pub(crate) fn describe(&self, id: &str) -> Result<Entry, ErrorCode> {
+        let (_, entry) = self.look(id, |slot| {
+            let known = slot.by_id.get(id).filter(|it| !it.is_unwritten());
+            known
+                .map(|it| it.entry().clone())
+                .ok_or(ErrorCode::TransactionalIdNotFound)
+        })?;
+        Ok(entry)
+    }
+
+    /// Aborts the transactions that have taken too long.
+    pub(crate) fn abort_overdue(self: &Rc<Self>) {
+        let now_ms = self.now_ms();
+        for (change, entry) in self.sweep(|it| it.time_out(now_ms)) {
+            tracing::info!(
+                id = change.id,
+                "a transaction has taken too long and is aborted"
+            );
+            let me = Rc::clone(self);
+            platform::task::spawn(async move {
+                let id = change.id.clone();
+                if let Err(code) = me.decide(change, entry).await {
+                    tracing::warn!(id, ?code, "an overdue transaction could not be aborted");
+                }
+            });
+        }
+    }
+
+    /// Forgets the ids that nobody has used for long.
+    pub(crate) fn forget_idle(self: &Rc<Self>) {
+        let Ok(broker) = self.broker() else { return };
+        let expiration = broker.options.transaction.id_expiration.as_millis();
+        let expiration_ms = i64::try_from(expiration).unwrap_or(i64::MAX);
+        let now_ms = self.now_ms();
+        for (change, ()) in self.sweep(|it| it.expire(expiration_ms, now_ms).then_some(())) {
+            platform::task::spawn(Rc::clone(self).forget(change));
+        }
+    }
+
+    fn sweep<R>(&self, mut see: impl FnMut(&mut Transaction) -> Option<R>) -> Vec<(Change, R)> {
+        let mut found = Vec::new();
+        for (partition, slot) in self.slots.borrow_mut().iter_mut() {
+            if slot.phase != Phase::Active {
+                continue;
+            }
+            for (id, transaction) in &mut slot.by_id {
+                if let Some(seen) = see(transaction) {
+                    let change = Change {
+                        partition: *partition,
+                        incarnation: slot.incarnation,
+                        id: id.clone(),
+                    };
+                    found.push((change, seen));
+                }
+            }
+        }
+        found
+    }
+
+    async fn forget(self: Rc<Self>, change: Change) {
+        let written = match (self.broker(), self.led(change.partition)) {
+            (Ok(broker), Ok(partition)) => {
+                let record = (super::state::key(&change.id), None);
+                log::append(&broker, &partition, record).await
+            }
+            _ => Err(Unwritten::Refused(ErrorCode::NotCoordinator)),
+        };
+        let mut slots = self.slots.borrow_mut();
+        let Some(slot) = slots.get_mut(&change.partition) else {
+            return;
+        };
+        if slot.incarnation != change.incarnation {
+            return;
+        }
+        match written {
+            Ok(()) => {
+                slot.by_id.remove(&change.id);
+            }
+            Err(Unwritten::Refused(code)) => {
+                tracing::warn!(
+                    id = change.id,
+                    ?code,
+                    "an unused transactional id was not removed"
+                );
+                if let Some(known) = slot.by_id.get_mut(&change.id) {
+                    known.settle(None);
+                }
+            }
+            Err(Unwritten::Unknown) => slot.phase = Phase::Failed,
+        }
+    }
+
+    /// Begins to load a partition; requests for its ids are told to wait until that is done.
+    pub(crate) fn begin_load(self: &Rc<Self>, partition: &Rc<Partition<P>>) {
+        let incarnation = self.next_incarnation.get();
+        self.next_incarnation.set(incarnation + 1);
+        let slot = Slot {
+            phase: Phase::Loading,
+            incarnation,
+            by_id: BTreeMap::new(),
+        };
+        let index = partition.name.partition;
+        self.slots.borrow_mut().insert(index, slot);
+        let (me, partition) = (Rc::clone(self), Rc::clone(partition));
+        platform::task::spawn(async move { me.load(partition, incarnation).await });
+    }
+
+    async fn load(self: Rc<Self>, partition: Rc<Partition<P>>, incarnation: u64) {
+        let index = partition.name.partition;
+        let mut by_id = BTreeMap::new();
+        let loaded = log::replay(&partition, |id, entry| {
+            match entry {
+                Some(entry) => by_id.insert(id, Transaction::loaded(entry)),
+                None => by_id.remove(&id),
+            };
+        });
+        let loaded = loaded.await;
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.get_mut(&index);
+        let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
+            return;
+        };
+        match loaded {
+            Ok(count) => {
+                tracing::debug!(partition = %partition.name, records = count, "transactional ids loaded");
+                slot.phase = Phase::Active;
+                slot.by_id = by_id;
+            }
+            Err(error) => {
+                tracing::error!(partition = %partition.name, %error, "transactional ids cannot be loaded");
+                slot.phase = Phase::Failed;
+                return;
+            }
+        }
+        let prepared = slot.by_id.iter();
+        let prepared = prepared.filter(|(_, it)| it.entry().state.is_prepared());
+        for (id, _) in prepared {
+            let carried_out = markers::carry_out(Rc::clone(&self), index, incarnation, id.clone());
+            platform::task::spawn(carried_out);
+        }
+    }
+
+    /// Forgets a partition that this shard no longer leads.
+    pub(crate) fn unload(&self, partition: i32) {
+        self.slots.borrow_mut().remove(&partition);
+    }
+
+    /// The epoch that markers carry: that of the leadership of the id's partition.
+    pub(super) fn epoch(&self, partition: i32) -> Result<LeaderEpoch, ErrorCode> {
+        Ok(self.led(partition)?.leader_epoch())
+    }
+}

@@ -1,0 +1,120 @@
+//! `__transaction_state`: appends a record and waits until it is committed; loads a partition.
+//!
+//! Invariant: an append that has begun ends only when it is known whether the record is in the log: until then nobody
+//! can say where the transactional id stands.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use platform::Platform;
+use wire::batch::Batches;
+use wire::batch::builder::BatchBuilder;
+use wire::batch::record::records;
+use wire::records::transactions::TransactionLogKey;
+use wire::types::{ErrorCode, Offset, TimestampMs};
+
+use super::state::Entry;
+use crate::Broker;
+use crate::partition::{Acks, Isolation, Partition};
+
+/// Bytes read at a time while loading.
+const LOAD_BYTES: usize = 1 << 20;
+/// How long to wait before looking again whether an append has come through.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Why a record is not in the log, or nobody knows whether it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unwritten {
+    /// It is not, and will not be.
+    Refused(ErrorCode),
+    /// The log failed on the way: the next start will tell.
+    Unknown,
+}
+
+/// Appends one record to a partition that this shard leads.
+pub(super) async fn append<P: Platform>(
+    broker: &Broker<P>,
+    partition: &Partition<P>,
+    (key, value): (Bytes, Option<Bytes>),
+) -> Result<(), Unwritten> {
+    let clock = broker.platform.clock();
+    let mut batch = BatchBuilder::new(Offset::ZERO, partition.leader_epoch());
+    let now = TimestampMs(clock.wall_ms());
+    batch.add(now, Some(&key), value.as_deref(), &[]);
+    let batch = batch
+        .finish()
+        .map_err(|_| Unwritten::Refused(ErrorCode::UnknownServerError))?;
+    let accepted = partition.append(&batch, true, clock);
+    let accepted = accepted.map_err(|error| Unwritten::Refused(told(error.code)))?;
+    loop {
+        let deadline = clock.now() + PATIENCE;
+        match partition.acknowledged(accepted, Acks::All, deadline).await {
+            Ok(()) => return Ok(()),
+            Err(ErrorCode::RequestTimedOut) => {
+                tracing::warn!(partition = %partition.name, "the transaction log is slow to commit");
+            }
+            Err(_) => return Err(Unwritten::Unknown),
+        }
+    }
+}
+
+/// What a client is told of an append that was refused, so that it finds the coordinator again or tries again.
+fn told(code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => ErrorCode::NotCoordinator,
+        ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge => ErrorCode::UnknownServerError,
+        _ => ErrorCode::CoordinatorNotAvailable,
+    }
+}
+
+/// Reads a partition from its start: `take` gets each transactional id's entries in the order written, `None` for one
+/// that has expired. Says how many records there were.
+pub(super) async fn replay<P: Platform>(
+    partition: &Rc<Partition<P>>,
+    mut take: impl FnMut(String, Option<Entry>),
+) -> Result<u64, LoadError> {
+    let mut next = partition.log.log_start_offset();
+    let mut count = 0;
+    loop {
+        let end = partition.readable_end(Isolation::ReadUncommitted);
+        if next >= end {
+            return Ok(count);
+        }
+        let slices = partition.log.read(next, end, LOAD_BYTES, true).await?;
+        let bytes = Bytes::from(slices.concat());
+        let before = next;
+        for batch in Batches::new(&bytes) {
+            let (header, batch) = batch?;
+            next = header.next_offset();
+            if header.is_control() {
+                continue;
+            }
+            for record in records(&bytes.slice_ref(batch))? {
+                let record = record?;
+                let Some(key) = record.key else { continue };
+                let Some(key) = TransactionLogKey::decode(&key)? else {
+                    continue;
+                };
+                let entry = record.value.map(|value| Entry::from_record(&value));
+                let entry = entry.transpose()?.flatten();
+                take(key.transactional_id, entry);
+                count += 1;
+            }
+        }
+        if next == before {
+            return Ok(count);
+        }
+    }
+}
+
+/// Why a partition of transactional ids cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LoadError {
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+    #[error(transparent)]
+    Batch(#[from] wire::error::BatchError),
+    #[error(transparent)]
+    Record(#[from] wire::records::DecodeError),
+}

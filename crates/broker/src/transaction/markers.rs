@@ -1,0 +1,134 @@
+//! Carries a decision out: a marker into every partition of the transaction, then the note that it is complete.
+//!
+//! Tries until it is done: a decision stands once it is in the log. A partition that is gone needs no marker. Markers
+//! may be written twice (a crash between the markers and the note): the second one ends nothing.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::Platform;
+use storage::log::producer_state::{EndMarker, Outcome};
+use wire::types::{ErrorCode, ProducerId};
+
+use super::coordinator::TransactionCoordinator;
+use super::state::{Entry, PartitionName, State};
+use crate::Broker;
+use crate::fetch_session::TopicKey;
+use crate::route::at_partitions;
+
+const RETRY_MIN: Duration = Duration::from_millis(20);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+/// How long a marker may take to be committed before it is written again.
+const MARKER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The end of one producer's transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    /// Whose.
+    pub(crate) producer_id: ProducerId,
+    /// Its epoch.
+    pub(crate) epoch: i16,
+    /// How it ends, by which coordinator.
+    pub(crate) marker: EndMarker,
+}
+
+pub(super) async fn carry_out<P: Platform>(
+    coordinator: Rc<TransactionCoordinator<P>>,
+    partition: i32,
+    incarnation: u64,
+    id: String,
+) {
+    let mut left: Option<BTreeSet<PartitionName>> = None;
+    let mut pause = RETRY_MIN;
+    loop {
+        let Some(entry) = coordinator.decided(partition, incarnation, &id) else {
+            return;
+        };
+        let (Ok(broker), Ok(epoch)) = (coordinator.broker(), coordinator.epoch(partition)) else {
+            return;
+        };
+        let ending = ending_of(&entry, epoch.0);
+        let to_do = left.get_or_insert_with(|| entry.partitions.clone());
+        let names: Vec<PartitionName> = to_do.iter().cloned().collect();
+        for (name, written) in names.iter().zip(write(&broker, &names, ending).await) {
+            match written {
+                Ok(()) => {
+                    to_do.remove(name);
+                }
+                Err(code) => {
+                    tracing::debug!(
+                        id,
+                        topic = name.0,
+                        partition = name.1,
+                        ?code,
+                        "no marker yet"
+                    );
+                }
+            }
+        }
+        if to_do.is_empty() && coordinator.complete(partition, incarnation, &id).await {
+            return;
+        }
+        broker.platform.clock().sleep(pause).await;
+        pause = (pause * 2).min(RETRY_MAX);
+    }
+}
+
+fn ending_of(entry: &Entry, coordinator_epoch: i32) -> Ending {
+    let outcome = if entry.state == State::PrepareCommit {
+        Outcome::Commit
+    } else {
+        Outcome::Abort
+    };
+    Ending {
+        producer_id: entry.producer_id,
+        epoch: entry.epoch,
+        marker: EndMarker {
+            outcome,
+            coordinator_epoch,
+        },
+    }
+}
+
+async fn write<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    names: &[PartitionName],
+    ending: Ending,
+) -> Vec<Result<(), ErrorCode>> {
+    let items = names.iter().map(|(topic, partition)| {
+        let key = TopicKey::Name(topic.as_str().into());
+        (broker.target(&key, *partition), ending)
+    });
+    let written = end_at(broker, items.collect()).await;
+    let written = written.into_iter();
+    written
+        .map(|written| match written {
+            Err(ErrorCode::UnknownTopicOrPartition) => Ok(()),
+            // Somebody newer has ended it there.
+            Err(ErrorCode::InvalidProducerEpoch | ErrorCode::TransactionCoordinatorFenced) => {
+                tracing::warn!(?ending, "a partition knows a newer end of the transaction");
+                Ok(())
+            }
+            other => other,
+        })
+        .collect()
+}
+
+/// Ends transactions at partitions; each answers when its marker is committed.
+pub(crate) async fn end_at<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    items: Vec<(Result<crate::route::Target, ErrorCode>, Ending)>,
+) -> Vec<Result<(), ErrorCode>> {
+    at_partitions(broker, items, |broker, partition, ending| {
+        let clock = broker.platform.clock();
+        let begun = partition.end_transaction(ending, clock);
+        let deadline = clock.now() + MARKER_TIMEOUT;
+        async move {
+            let accepted = begun.map_err(|error| error.code)?;
+            let all = crate::partition::Acks::All;
+            partition.acknowledged(accepted, all, deadline).await
+        }
+    })
+    .await
+}

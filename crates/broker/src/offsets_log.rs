@@ -87,8 +87,9 @@ pub(crate) fn begin_load<P: Platform>(broker: &Rc<Broker<P>>, partition: &Rc<Par
 async fn load<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>) {
     let index = partition.name.partition;
     match replay_all(&broker, &partition).await {
-        Ok(count) => {
+        Ok((count, open)) => {
             tracing::debug!(partition = %partition.name, records = count, "groups loaded");
+            broker.groups.keep_open(index, open);
             broker.groups.finish_load(index, partition.leader_epoch());
         }
         Err(error) => {
@@ -102,7 +103,7 @@ async fn load<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>) {
 async fn replay_all<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
-) -> Result<u64, LoadError> {
+) -> Result<(u64, OpenTransactions), LoadError> {
     let mut next = partition.log.log_start_offset();
     let mut loading = Loading {
         broker,
@@ -113,7 +114,7 @@ async fn replay_all<P: Platform>(
     loop {
         let end = partition.readable_end(Isolation::ReadUncommitted);
         if next >= end {
-            return Ok(loading.count);
+            return Ok((loading.count, loading.open));
         }
         let slices = partition.log.read(next, end, LOAD_BYTES, true).await?;
         let bytes = Bytes::from(slices.concat());
@@ -124,7 +125,7 @@ async fn replay_all<P: Platform>(
             loading.take(&header, &bytes.slice_ref(batch))?;
         }
         if next == before {
-            return Ok(loading.count);
+            return Ok((loading.count, loading.open));
         }
     }
 }

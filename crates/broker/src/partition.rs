@@ -283,11 +283,36 @@ impl<P: Platform> Partition<P> {
             .map_err(|_| ErrorCode::UnknownServerError)?;
         let header = BatchHeader::parse(&batch).ok_or(ErrorCode::UnknownServerError)?;
         self.log.check_marker(&header, ending.marker)?;
+        self.append_own(&batch, now_ms)
+    }
+
+    /// Appends a batch of a group coordinator in the name of a transactional producer. Decides and copies; does not
+    /// wait.
+    pub(crate) fn append_for_producer(
+        &self,
+        batch: &Bytes,
+        clock: &Clock,
+    ) -> Result<Accepted, AppendError> {
+        if self.closed.get() {
+            return Err(ErrorCode::NotLeaderOrFollower.into());
+        }
+        if let Some(error) = self.log.failed() {
+            return Err(error.into());
+        }
+        if batch.len() > usize::try_from(self.config().max_message_bytes).unwrap_or(usize::MAX) {
+            return Err(ErrorCode::MessageTooLarge.into());
+        }
+        let header = BatchHeader::parse(batch).ok_or(ErrorCode::UnknownServerError)?;
+        self.log.check_producer(&header, Origin::Coordinator)?;
+        self.append_own(batch, clock.wall_ms())
+    }
+
+    fn append_own(&self, batch: &Bytes, now_ms: i64) -> Result<Accepted, AppendError> {
         let stamp = Stamp {
             leader_epoch: self.leader_epoch.get(),
             log_append_time: None,
         };
-        let appended = self.log.append(&batch, stamp, now_ms)?;
+        let appended = self.log.append(batch, stamp, now_ms)?;
         Ok(Accepted {
             base_offset: appended.base_offset,
             last_offset: appended.last_offset,

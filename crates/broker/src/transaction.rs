@@ -25,7 +25,7 @@ use crate::Broker;
 use crate::group::partition_for;
 use crate::shards::ShardIndex;
 
-pub(crate) use admission::admit;
+pub(crate) use admission::{admit, admit_offsets, told_of_admission};
 pub(crate) use coordinator::{TransactionCoordinator, VERSION_FEATURE};
 pub(crate) use markers::{Ending, end_at};
 

@@ -151,12 +151,16 @@ fn a_new_log_says_what_this_broker_can_do_and_that_it_serves() {
         let controller = start(&platform, 1 << 20).await;
         let image = controller.image();
         let features: Vec<_> = image.finalized_features().collect();
-        assert_eq!(features, [("metadata.version", MetadataVersion::V4_3.0)]);
+        let level = MetadataVersion::V4_3.0;
+        assert_eq!(
+            features,
+            [("metadata.version", level), ("transaction.version", 2)]
+        );
         let broker = image.broker(NODE).unwrap();
         assert!(broker.is_active());
         assert_eq!(broker.directories, [Uuid::from_u128(0xd1)]);
-        // Leader change, feature, registration, unfencing.
-        assert_eq!((broker.epoch, image.last_applied_offset()), (2, Offset(3)));
+        // Leader change, features, registration, unfencing.
+        assert_eq!((broker.epoch, image.last_applied_offset()), (3, Offset(4)));
         let disk = platform.disk();
         let state = disk
             .read_file(Path::new("/d/__cluster_metadata-0/quorum-state"))
@@ -212,7 +216,7 @@ fn what_was_answered_is_there_after_a_restart_in_a_higher_epoch() {
 fn the_offsets_topic_is_made_as_kafka_makes_it() {
     run(async |platform| {
         let controller = start(&platform, 1 << 20).await;
-        let wanted = ["__consumer_offsets", "plain", "__transaction_state"].map(str::to_owned);
+        let wanted = ["__consumer_offsets", "plain", "__share_group_state"].map(str::to_owned);
         controller.create_missing(&wanted).await.unwrap();
         let image = controller.image();
         assert_eq!(names(&image), ["__consumer_offsets", "plain"]);
@@ -317,7 +321,7 @@ fn a_log_of_kafka_is_continued() {
         assert_eq!(image.feature("group.version"), 1);
         assert_eq!(
             image.finalized_features().collect::<Vec<_>>(),
-            [("metadata.version", 30)]
+            [("metadata.version", 30), ("transaction.version", 2)]
         );
 
         assert_eq!(

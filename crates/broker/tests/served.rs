@@ -31,5 +31,7 @@ mod sessions;
 mod stopping;
 #[path = "served/topics.rs"]
 mod topics;
+#[path = "served/transactional.rs"]
+mod transactional;
 #[path = "served/transactions.rs"]
 mod transactions;

@@ -130,7 +130,7 @@ fn features_that_are_not_served_are_not_finalized() {
     let image = started();
     assert_eq!(
         image.finalized_features().collect::<Vec<_>>(),
-        [("metadata.version", 30)]
+        [("metadata.version", 30), ("transaction.version", 2)]
     );
 }
 

@@ -11,6 +11,7 @@ use wire::messages::{
     FindCoordinatorRequest, FindCoordinatorResponse, GroupId, HeartbeatRequest, JoinGroupRequest,
     LeaveGroupRequest, ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest,
     OffsetDeleteRequest, OffsetFetchRequest, OffsetFetchResponse, SyncGroupRequest,
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 use wire::protocol::{Encodable, StrBytes};
 use wire::types::ErrorCode;
@@ -45,7 +46,8 @@ of_group!(
     HeartbeatRequest,
     LeaveGroupRequest,
     OffsetCommitRequest,
-    OffsetDeleteRequest
+    OffsetDeleteRequest,
+    TxnOffsetCommitRequest
 );
 
 pub(super) async fn answer<P: Platform>(
@@ -94,6 +96,12 @@ pub(super) async fn answer<P: Platform>(
             })
             .await
         }
+        Api::TxnOffsetCommit => {
+            at_home(b, request, async move |broker, _, r| {
+                txn_offset_commit(broker, r, v).await
+            })
+            .await
+        }
         _ => {
             at_home(b, request, async |broker, groups, r| {
                 handler::offset_delete::handle(&groups, &r, &*broker.image()).await
@@ -101,6 +109,18 @@ pub(super) async fn answer<P: Platform>(
             .await
         }
     }
+}
+
+/// To its end, whether or not the client is still there: what has been appended must be known to the groups.
+async fn txn_offset_commit<P: Platform>(
+    broker: Rc<Broker<P>>,
+    request: TxnOffsetCommitRequest,
+    version: i16,
+) -> TxnOffsetCommitResponse {
+    let kept = request.clone();
+    let done = handler::txn_offset_commit::handle(broker, request, version);
+    let gone = |_| handler::txn_offset_commit::refused(&kept, ErrorCode::NotCoordinator);
+    platform::task::spawn(done).await.unwrap_or_else(gone)
 }
 
 /// Answers a request about one group where the group lives.

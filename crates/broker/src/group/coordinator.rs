@@ -9,6 +9,7 @@
 
 mod append;
 mod load;
+mod open;
 mod timer;
 
 use std::cell::{Cell, RefCell};
@@ -30,7 +31,7 @@ use super::records::GroupRecord;
 use super::{Now, partition_for};
 use crate::options::GroupOptions;
 use append::Queue;
-pub use load::{OpenTransactions, Written};
+pub use open::{OpenTransactions, Written};
 
 /// Where groups are written.
 pub trait OffsetsLog: 'static {
@@ -72,6 +73,8 @@ struct Slot {
     incarnation: u64,
     /// While loading: where the last record of each key was.
     positions: BTreeMap<Bytes, Offset>,
+    /// What transactions have written that have not ended.
+    open: OpenTransactions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -181,6 +184,15 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             self.append(partition, records).await?;
         }
         Ok(answer)
+    }
+
+    /// Decides, and leaves it to the caller to write what was decided.
+    pub fn decide<R>(
+        &self,
+        group: &str,
+        decide: impl FnOnce(&mut Groups, Now) -> R,
+    ) -> Result<R, ErrorCode> {
+        Ok(self.active(group, decide)?.1)
     }
 
     /// Looks at the latest state, and answers when it is in the log.

@@ -324,6 +324,25 @@ impl Groups {
         }
     }
 
+    /// Takes in an offset of a transaction that has been committed.
+    pub fn commit_record(&mut self, record: &GroupRecord, now: Now) {
+        let GroupRecord::Offset {
+            group,
+            topic,
+            partition,
+            value,
+        } = record
+        else {
+            return self.load(record, now);
+        };
+        let limits = self.options.classic;
+        let known = self.by_id.entry(group.clone());
+        let known = known.or_insert_with(|| Group::new(limits));
+        let offsets = known.offsets.entry(topic.clone()).or_default();
+        offsets.entry(*partition).or_default().commit(value.clone());
+        self.sweep(group);
+    }
+
     /// Takes in a record that is in the log. Machines follow in [`Groups::finish_load`].
     pub fn load(&mut self, record: &GroupRecord, now: Now) {
         self.stage(0, std::slice::from_ref(record));

@@ -46,6 +46,15 @@ impl Topics for crate::image::Image {
     }
 }
 
+/// How offsets are committed.
+#[derive(Clone, Copy)]
+struct Commit {
+    /// Version of `OffsetCommit` whose errors the client knows.
+    version: i16,
+    /// They count when a transaction is committed.
+    transactional: bool,
+}
+
 impl Groups {
     /// Handles a commit: records, and the answer for when they are in the log. Partitions that do
     /// not exist are answered so before the group is asked.
@@ -53,6 +62,35 @@ impl Groups {
         &mut self,
         request: &OffsetCommitRequest,
         version: i16,
+        topics: &impl Topics,
+        now: Now,
+    ) -> (Vec<GroupRecord>, OffsetCommitResponse) {
+        let how = Commit {
+            version,
+            transactional: false,
+        };
+        self.commit_how(request, how, topics, now)
+    }
+
+    /// As [`Groups::commit`], in a transaction: a producer from before members were named may commit whoever is in the
+    /// group, and no rebalance is in the way.
+    pub fn commit_in_transaction(
+        &mut self,
+        request: &OffsetCommitRequest,
+        topics: &impl Topics,
+        now: Now,
+    ) -> (Vec<GroupRecord>, OffsetCommitResponse) {
+        let how = Commit {
+            version: 8,
+            transactional: true,
+        };
+        self.commit_how(request, how, topics, now)
+    }
+
+    fn commit_how(
+        &mut self,
+        request: &OffsetCommitRequest,
+        how: Commit,
         topics: &impl Topics,
         now: Now,
     ) -> (Vec<GroupRecord>, OffsetCommitResponse) {
@@ -69,7 +107,7 @@ impl Groups {
                 let result = match known {
                     None => Err(ErrorCode::UnknownTopicOrPartition),
                     Some(id) => accepted
-                        .get_or_insert_with(|| self.check_commit(request, version, now))
+                        .get_or_insert_with(|| self.check_commit(request, how, now))
                         .and_then(|()| self.value(request, partition, id, now)),
                 };
                 let answer = OffsetCommitResponsePartition::default().with_partition_index(index);
@@ -130,7 +168,7 @@ impl Groups {
     fn check_commit(
         &mut self,
         request: &OffsetCommitRequest,
-        version: i16,
+        how: Commit,
         now: Now,
     ) -> Result<(), ErrorCode> {
         let generation = request.generation_id_or_member_epoch;
@@ -138,7 +176,7 @@ impl Groups {
         let Some(machine) = self.machine(&request.group_id) else {
             return match generation {
                 ..0 => Ok(()),
-                _ if version >= 9 => Err(ErrorCode::GroupIdNotFound),
+                _ if how.version >= 9 => Err(ErrorCode::GroupIdNotFound),
                 _ => Err(ErrorCode::IllegalGeneration),
             };
         };
@@ -150,10 +188,10 @@ impl Groups {
             if generation != machine.generation() {
                 return Err(ErrorCode::IllegalGeneration);
             }
-        } else if machine.state() != State::Empty {
+        } else if !how.transactional && machine.state() != State::Empty {
             return Err(ErrorCode::UnknownMemberId);
         }
-        if machine.state() == State::CompletingRebalance {
+        if !how.transactional && machine.state() == State::CompletingRebalance {
             return Err(ErrorCode::RebalanceInProgress);
         }
         machine.touch(&request.member_id, now);

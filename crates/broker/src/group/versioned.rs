@@ -57,6 +57,11 @@ impl<T> Versioned<T> {
         }
     }
 
+    /// Takes in a version that is in the log already, before all that are on their way.
+    pub(super) fn commit(&mut self, value: Option<T>) {
+        self.committed = value;
+    }
+
     /// True when nothing is committed and nothing is on its way.
     pub(super) fn is_vacant(&self) -> bool {
         self.committed.is_none() && self.staged.is_empty()

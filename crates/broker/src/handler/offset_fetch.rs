@@ -52,7 +52,31 @@ pub(crate) async fn handle_group<P: Platform, L: OffsetsLog>(
     } else {
         coordinator.read(group, |groups| groups.fetch(request, false))
     };
-    fetched.unwrap_or_else(|error| refused(request, error))
+    let mut fetched = fetched.unwrap_or_else(|error| refused(request, error));
+    if require_stable && fetched.error_code == 0 {
+        let unstable = coordinator.unstable_offsets(group).unwrap_or_default();
+        withhold(&mut fetched, &unstable);
+    }
+    fetched
+}
+
+/// Tells those who want stable offsets to come back for the ones that an open transaction has written.
+fn withhold(fetched: &mut OffsetFetchResponseGroup, unstable: &[(StrBytes, i32)]) {
+    for topic in &mut fetched.topics {
+        let name = &topic.name;
+        for partition in &mut topic.partitions {
+            let index = partition.partition_index;
+            if unstable
+                .iter()
+                .any(|(topic, it)| *topic == name.0 && *it == index)
+            {
+                partition.committed_offset = -1;
+                partition.committed_leader_epoch = -1;
+                partition.metadata = Some(StrBytes::default());
+                partition.error_code = ErrorCode::UnstableOffsetCommit.code();
+            }
+        }
+    }
 }
 
 /// A group that cannot be asked.

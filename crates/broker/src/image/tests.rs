@@ -190,7 +190,7 @@ fn a_feature_at_level_zero_is_gone() {
 #[test]
 fn clients_are_told_only_of_features_that_are_served() {
     let mut image = Image::empty();
-    for (name, level) in [("metadata.version", 30), ("transaction.version", 2)] {
+    for (name, level) in [("metadata.version", 30), ("share.version", 1)] {
         let name = name.into();
         apply(
             &mut image,

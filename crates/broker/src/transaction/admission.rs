@@ -10,12 +10,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::Platform;
 use wire::batch::BatchHeader;
-use wire::types::{ErrorCode, ProducerId};
+use wire::types::ErrorCode;
 
 use super::coordinator::Identity;
 use super::home_of;
 use super::state::{EPOCH_BUMPS, PartitionName};
 use crate::Broker;
+use crate::image::OFFSETS_TOPIC;
 use crate::route::{Target, at_partitions};
 
 /// From this version of `Produce` on, producers leave it to the broker to take partitions in.
@@ -63,6 +64,37 @@ pub(crate) async fn admit<P: Platform>(
     answers
 }
 
+/// As [`admit`], for the offsets of a group in one partition of `__consumer_offsets`.
+pub(crate) async fn admit_offsets<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    id: &str,
+    producer: Identity,
+    partition: i32,
+    adds: bool,
+) -> Result<(), ErrorCode> {
+    if id.is_empty() {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    if !adds && !broker.options.transaction.verify_partitions {
+        return Ok(());
+    }
+    let topic = broker.image().topic_by_name(OFFSETS_TOPIC).map(|it| it.id);
+    let led = topic.and_then(|topic| broker.led((topic, partition)).ok());
+    if led.is_some_and(|led| led.is_in_transaction(producer.0, producer.1)) {
+        return Ok(());
+    }
+    let name = (OFFSETS_TOPIC.to_owned(), partition);
+    ask_by_name(broker, id, producer, name, adds).await
+}
+
+/// What a client that commits offsets is told.
+pub(crate) fn told_of_admission(code: ErrorCode, adds: bool) -> ErrorCode {
+    match told(code, adds) {
+        ErrorCode::NotEnoughReplicas => ErrorCode::CoordinatorLoadInProgress,
+        code => code,
+    }
+}
+
 fn producer_of((_, records): &(Result<Target, ErrorCode>, Bytes)) -> Option<Identity> {
     let header = BatchHeader::parse(records)?;
     header
@@ -73,15 +105,25 @@ fn producer_of((_, records): &(Result<Target, ErrorCode>, Bytes)) -> Option<Iden
 async fn ask<P: Platform>(
     broker: &Rc<Broker<P>>,
     id: &str,
-    producer: (ProducerId, i16),
+    producer: Identity,
     (topic, partition): Target,
     adds: bool,
 ) -> Result<(), ErrorCode> {
     let name = broker.image().topic_by_id(topic).map(|it| it.name.clone());
     let topic = name.ok_or(ErrorCode::UnknownTopicOrPartition)?.to_string();
+    ask_by_name(broker, id, producer, (topic, partition), adds).await
+}
+
+async fn ask_by_name<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    id: &str,
+    producer: Identity,
+    name: PartitionName,
+    adds: bool,
+) -> Result<(), ErrorCode> {
     let mut tries = 0;
     loop {
-        let (id, name): (_, PartitionName) = (id.to_owned(), (topic.clone(), partition));
+        let (id, name) = (id.to_owned(), name.clone());
         let home = home_of(broker, &id);
         let answered = broker.shards.call(home, move |broker| async move {
             let coordinator = Rc::clone(&broker.transactions);

@@ -15,6 +15,8 @@ use super::coordinator::TransactionCoordinator;
 use super::state::{Entry, PartitionName, State};
 use crate::Broker;
 use crate::fetch_session::TopicKey;
+use crate::image::OFFSETS_TOPIC;
+use crate::partition::Acks;
 use crate::route::at_partitions;
 
 const RETRY_MIN: Duration = Duration::from_millis(20);
@@ -45,8 +47,13 @@ pub(super) async fn carry_out<P: Platform>(
         let Some(entry) = coordinator.decided(partition, incarnation, &id) else {
             return;
         };
-        let (Ok(broker), Ok(epoch)) = (coordinator.broker(), coordinator.epoch(partition)) else {
+        let Ok(broker) = coordinator.broker() else {
             return;
+        };
+        // While a shard starts, its image is not there yet: nothing may be taken for gone before it is.
+        let Ok(epoch) = coordinator.epoch(partition) else {
+            broker.platform.clock().sleep(RETRY_MIN).await;
+            continue;
         };
         let ending = ending_of(&entry, epoch.0);
         let to_do = left.get_or_insert_with(|| entry.partitions.clone());
@@ -126,8 +133,16 @@ pub(crate) async fn end_at<P: Platform>(
         let deadline = clock.now() + MARKER_TIMEOUT;
         async move {
             let accepted = begun.map_err(|error| error.code)?;
-            let all = crate::partition::Acks::All;
-            partition.acknowledged(accepted, all, deadline).await
+            partition
+                .acknowledged(accepted, Acks::All, deadline)
+                .await?;
+            if partition.name.topic.as_ref() == OFFSETS_TOPIC {
+                let (index, outcome) = (partition.name.partition, ending.marker.outcome);
+                let groups = &broker.groups;
+                let ended = groups.end_transaction(index, ending.producer_id, outcome);
+                ended.await;
+            }
+            Ok(())
         }
     })
     .await

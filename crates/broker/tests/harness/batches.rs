@@ -37,6 +37,12 @@ pub(crate) fn transactional(id: i64, sequence: i32, values: &[&str]) -> Bytes {
     filled(builder.transactional(true), NOW_MS, values)
 }
 
+/// A batch of a transaction in some epoch.
+pub(crate) fn transactional_in((id, epoch): (i64, i16), sequence: i32, values: &[&str]) -> Bytes {
+    let builder = builder().producer(ProducerId(id), epoch, sequence);
+    filled(builder.transactional(true), NOW_MS, values)
+}
+
 /// The marker that ends a transaction.
 pub(crate) fn marker(id: i64, commit: bool) -> Bytes {
     let builder = builder().producer(ProducerId(id), 0, -1);

@@ -12,6 +12,7 @@ pub(crate) mod client;
 mod groups;
 pub(crate) mod journal;
 pub(crate) mod setup;
+pub(crate) mod transactor;
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use crate::harness::client::{decode, header};
 use crate::harness::{Cluster, Setup, life};
 use crate::questions::{MISSING, TOPIC, granted, refused};
 
-/// Requests about members that do not exist: even the sensible ones are answered with a code.
+/// Requests about members and transactions that do not exist: even the sensible ones are answered with a code.
 const ALWAYS_REFUSED: &[Api] = &[
     Api::JoinGroup,
     Api::Heartbeat,
@@ -20,6 +20,11 @@ const ALWAYS_REFUSED: &[Api] = &[
     Api::SyncGroup,
     Api::DeleteGroups,
     Api::DescribeGroups,
+    Api::AddPartitionsToTxn,
+    Api::AddOffsetsToTxn,
+    Api::EndTxn,
+    Api::TxnOffsetCommit,
+    Api::DescribeTransactions,
 ];
 
 fn with_topics(shards: usize, story: impl AsyncFnOnce(&Cluster)) {

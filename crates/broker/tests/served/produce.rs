@@ -230,7 +230,7 @@ fn a_slow_disk_meets_the_timeout_and_the_record_is_there_later() {
 }
 
 #[test]
-fn transactions_are_refused_by_partition() {
+fn a_transaction_without_a_coordinator_is_refused_by_partition() {
     on(1, async |cluster| {
         cluster.create("t", 1).await;
         let records = transactional(7, 0, &["a"]);
@@ -238,6 +238,7 @@ fn transactions_are_refused_by_partition() {
             .with_transactional_id(Some(wire::StrBytes::from_static_str("tx").into()));
         let answer = cluster.ask(9, &request).await;
         let answer = &answer.responses[0].partition_responses[0];
-        assert_eq!(outcome(answer), Err(ErrorCode::InvalidTxnState));
+        assert_eq!(outcome(answer), Err(ErrorCode::NotEnoughReplicas));
+        assert!(cluster.values("t", 0).await.is_empty());
     });
 }

@@ -5,21 +5,25 @@ use bytes::Bytes;
 use wire::StrBytes;
 use wire::kafka::Api;
 use wire::messages::{
-    AlterConfigsRequest, ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest,
-    DeleteGroupsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest,
-    DescribeConfigsRequest, DescribeGroupsRequest, DescribeLogDirsRequest,
-    DescribeProducersRequest, DescribeTopicPartitionsRequest, FindCoordinatorRequest, GroupId,
-    HeartbeatRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest,
-    LeaveGroupRequest, ListGroupsRequest, MetadataRequest, OffsetCommitRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AlterConfigsRequest, ApiVersionsRequest,
+    CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteRecordsRequest,
+    DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest,
+    DescribeLogDirsRequest, DescribeProducersRequest, DescribeTopicPartitionsRequest,
+    DescribeTransactionsRequest, EndTxnRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest,
+    IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest,
+    ListGroupsRequest, ListTransactionsRequest, MetadataRequest, OffsetCommitRequest,
     OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, SyncGroupRequest,
-    alter_configs_request as alter, create_partitions_request as more,
-    create_topics_request as create, delete_records_request as trim,
-    delete_topics_request as delete, describe_configs_request as describe,
-    describe_log_dirs_request as dirs, describe_producers_request as producers,
-    describe_topic_partitions_request as pages, incremental_alter_configs_request as change,
-    join_group_request as join, leave_group_request as leave, list_offsets_request as list,
-    metadata_request as metadata, offset_commit_request as commit, offset_delete_request as forget,
+    TransactionalId, TxnOffsetCommitRequest, WriteTxnMarkersRequest,
+    add_partitions_to_txn_request as add, alter_configs_request as alter,
+    create_partitions_request as more, create_topics_request as create,
+    delete_records_request as trim, delete_topics_request as delete,
+    describe_configs_request as describe, describe_log_dirs_request as dirs,
+    describe_producers_request as producers, describe_topic_partitions_request as pages,
+    incremental_alter_configs_request as change, join_group_request as join,
+    leave_group_request as leave, list_offsets_request as list, metadata_request as metadata,
+    offset_commit_request as commit, offset_delete_request as forget,
     offset_fetch_request as committed, offset_for_leader_epoch_request as epochs,
+    txn_offset_commit_request as txn_commit, write_txn_markers_request as markers,
 };
 use wire::protocol::Request;
 
@@ -88,6 +92,7 @@ pub(crate) fn refused(api: Api, version: i16, cluster: &Cluster, topic: &str) ->
             | Api::DescribeLogDirs
             | Api::DescribeCluster
             | Api::JoinGroup
+            | Api::ListTransactions
     );
     (!cannot && !whole_topic).then(|| question(api, version, cluster, topic, partition))
 }
@@ -112,6 +117,13 @@ fn question(api: Api, v: i16, cluster: &Cluster, topic: &str, partition: i32) ->
         | Api::ListGroups
         | Api::DeleteGroups
         | Api::FindCoordinator => groups(api, v),
+        Api::AddPartitionsToTxn
+        | Api::AddOffsetsToTxn
+        | Api::EndTxn
+        | Api::WriteTxnMarkers
+        | Api::TxnOffsetCommit
+        | Api::DescribeTransactions
+        | Api::ListTransactions => transactions(api, v, topic, partition),
         Api::DescribeConfigs | Api::AlterConfigs | Api::IncrementalAlterConfigs => {
             settings(api, v, topic)
         }
@@ -302,6 +314,61 @@ fn groups(api: Api, v: i16) -> Question {
             DeleteGroupsRequest::default().with_groups_names(vec![group("nobody")]),
         ),
         _ => ask(v, ListGroupsRequest::default()),
+    }
+}
+
+fn transactions(api: Api, v: i16, topic: &str, partition: i32) -> Question {
+    let id = TransactionalId(text("nobody"));
+    let in_transaction = || {
+        add::AddPartitionsToTxnTopic::default()
+            .with_name(topic_name(topic))
+            .with_partitions(vec![partition])
+    };
+    match api {
+        Api::AddPartitionsToTxn if v >= 4 => {
+            let one = add::AddPartitionsToTxnTransaction::default()
+                .with_transactional_id(id)
+                .with_topics(vec![in_transaction()]);
+            let request = AddPartitionsToTxnRequest::default();
+            ask(v, request.with_transactions(vec![one]))
+        }
+        Api::AddPartitionsToTxn => {
+            let request = AddPartitionsToTxnRequest::default()
+                .with_v3_and_below_transactional_id(id)
+                .with_v3_and_below_topics(vec![in_transaction()]);
+            ask(v, request)
+        }
+        Api::AddOffsetsToTxn => {
+            let request = AddOffsetsToTxnRequest::default().with_transactional_id(id);
+            ask(v, request.with_group_id(group("g")))
+        }
+        Api::EndTxn => ask(v, EndTxnRequest::default().with_transactional_id(id)),
+        Api::WriteTxnMarkers => {
+            let topic = markers::WritableTxnMarkerTopic::default()
+                .with_name(topic_name(topic))
+                .with_partition_indexes(vec![partition]);
+            let marker = markers::WritableTxnMarker::default()
+                .with_producer_id(77.into())
+                .with_topics(vec![topic]);
+            let request = WriteTxnMarkersRequest::default();
+            ask(v, request.with_markers(vec![marker]))
+        }
+        Api::TxnOffsetCommit => {
+            let partition = txn_commit::TxnOffsetCommitRequestPartition::default()
+                .with_partition_index(partition);
+            let topic = txn_commit::TxnOffsetCommitRequestTopic::default()
+                .with_name(topic_name(topic))
+                .with_partitions(vec![partition]);
+            let request = TxnOffsetCommitRequest::default()
+                .with_transactional_id(id)
+                .with_group_id(group("g"));
+            ask(v, request.with_topics(vec![topic]))
+        }
+        Api::DescribeTransactions => {
+            let request = DescribeTransactionsRequest::default();
+            ask(v, request.with_transactional_ids(vec![id]))
+        }
+        _ => ask(v, ListTransactionsRequest::default()),
     }
 }
 

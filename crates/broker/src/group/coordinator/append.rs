@@ -142,6 +142,11 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             else {
                 return;
             };
+            let marked = self.slot(partition, incarnation, |slot| {
+                let plain = !slot.open.is_empty();
+                let keys = records.iter().filter(|_| plain).map(|(key, _)| key.clone());
+                (slot.open.mark(), keys.collect::<Vec<_>>())
+            });
             let result = if records.is_empty() {
                 Ok(())
             } else {
@@ -149,6 +154,13 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                     .append(partition, records, self.platform.clock().wall_ms())
                     .await
             };
+            if let Some((mark, keys)) = marked.filter(|_| is_in_log(result)) {
+                self.slot(partition, incarnation, |slot| {
+                    for key in &keys {
+                        slot.open.supersede(key, mark);
+                    }
+                });
+            }
             if let Err(error) = result {
                 tracing::warn!(partition, %error, "group records were not committed");
             }
@@ -166,7 +178,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         result: Result<(), ErrorCode>,
     ) {
         let now = self.now();
-        let appended = matches!(result, Ok(()) | Err(ErrorCode::RequestTimedOut));
+        let appended = is_in_log(result);
         let outcome = result.map_err(client_error);
         let Entry {
             sequence,
@@ -195,6 +207,10 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             .filter(|slot| slot.incarnation == incarnation)?;
         Some(work(slot))
     }
+}
+
+fn is_in_log(result: Result<(), ErrorCode>) -> bool {
+    matches!(result, Ok(()) | Err(ErrorCode::RequestTimedOut))
 }
 
 /// What a client is told of a failed append: errors that its coordinator lookup and retries

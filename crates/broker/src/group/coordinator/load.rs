@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use platform::Platform;
-use wire::types::{ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs};
+use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs};
 
+use super::open::OpenTransactions;
 use super::{GroupCoordinator, OffsetsLog, Phase, Queue, Slot};
 use crate::group::classic::Limits;
 use crate::group::groups::{Groups, GroupsOptions};
@@ -37,6 +38,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             queue: Queue::default(),
             incarnation,
             positions: BTreeMap::new(),
+            open: OpenTransactions::default(),
         };
         self.slots.borrow_mut().insert(partition, slot);
     }
@@ -82,6 +84,13 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
+    /// Takes over what transactions have written that had not ended where the log ends. Before [`Self::finish_load`].
+    pub fn keep_open(&self, partition: i32, open: OpenTransactions) {
+        if let Some(slot) = self.slots.borrow_mut().get_mut(&partition) {
+            slot.open = open.without_older(&slot.positions);
+        }
+    }
+
     /// Ends loading: the groups are served from now on.
     pub fn finish_load(&self, partition: i32, leader_epoch: LeaderEpoch) {
         let now = self.now();
@@ -108,37 +117,5 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             let outcome = slot.groups.abandon(ErrorCode::NotCoordinator);
             self.carry_out(partition, outcome);
         }
-    }
-}
-
-/// Records of transactions that are open where a replay stands, by producer. Belongs to whoever
-/// reads the log.
-#[derive(Default, Debug)]
-pub struct OpenTransactions {
-    by_producer: BTreeMap<i64, Vec<Written>>,
-}
-
-/// A record as it lies in the log.
-#[derive(Clone, Debug)]
-pub struct Written {
-    /// Its key.
-    pub key: Bytes,
-    /// Its value; none for a tombstone.
-    pub value: Option<Bytes>,
-    /// Where it is.
-    pub offset: Offset,
-    /// Its time.
-    pub timestamp: TimestampMs,
-}
-
-impl OpenTransactions {
-    /// Keeps a record until its transaction ends.
-    pub fn add(&mut self, producer: ProducerId, record: Written) {
-        self.by_producer.entry(producer.0).or_default().push(record);
-    }
-
-    /// The records of a transaction that ended; to be replayed if it was committed.
-    pub fn end(&mut self, producer: ProducerId) -> Vec<Written> {
-        self.by_producer.remove(&producer.0).unwrap_or_default()
     }
 }

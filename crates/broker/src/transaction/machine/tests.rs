@@ -38,7 +38,7 @@ impl Id {
             Begin::Store(entry) => Ok(self.stored(entry)),
             Begin::Abort(entry) => {
                 self.stored(entry);
-                Err(ErrorCode::ConcurrentTransactions)
+                Err(ConcurrentTransactions)
             }
         }
     }

@@ -1,0 +1,376 @@
+//! Transactions from end to end: what counts and what does not, who is shut out, and that a decision outlives a crash.
+
+use platform::sim::{Effect, Fault, SimDisk};
+use wire::messages::describe_transactions_response::TransactionState;
+use wire::messages::{
+    DescribeTransactionsRequest, ListTransactionsRequest, OffsetFetchRequest, TransactionalId,
+};
+use wire::types::ErrorCode;
+
+use crate::harness::asks::{error, text, topic_name};
+use crate::harness::transactor::Transactor;
+use crate::harness::{Cluster, Setup, life, try_life};
+
+fn on(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
+    life(&SimDisk::new(1), &Setup::shards(shards), async |cluster| {
+        cluster.create("t", 3).await;
+        story(cluster).await;
+    });
+}
+
+#[test]
+fn what_is_committed_counts_and_what_is_aborted_does_not() {
+    for (shards, newer) in [(1, false), (2, false), (1, true), (2, true)] {
+        on(shards, async |cluster| {
+            let mut writer = Transactor::begin(cluster, "id", newer).await;
+            for round in 0..3 {
+                for partition in 0..3 {
+                    writer.write(partition, &[&format!("yes {round}")]).await;
+                }
+                let (_, ended) = cluster.committed_values(1).await;
+                assert!(!ended, "readers wait for the open transaction");
+                writer.end(true).await.unwrap();
+                writer.write(1, &["no"]).await;
+                writer.end(false).await.unwrap();
+            }
+            for partition in 0..3 {
+                let found = cluster.settled_values(partition).await;
+                assert_eq!(found, ["yes 0", "yes 1", "yes 2"], "{shards} {newer}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_batch_outside_of_a_transaction_is_refused() {
+    on(1, async |cluster| {
+        let mut writer = Transactor::begin(cluster, "id", false).await;
+        let refused = writer.send(0, &["a"]).await;
+        assert_eq!(refused, Err(ErrorCode::InvalidTxnState), "not added");
+        writer.write(0, &["a"]).await;
+        writer.end(true).await.unwrap();
+        assert_eq!(cluster.settled_values(0).await, ["a"]);
+        let late = writer.send(0, &["late"]).await;
+        assert_eq!(late, Err(ErrorCode::InvalidTxnState), "it has ended");
+        assert_eq!(cluster.settled_values(0).await, ["a"]);
+        let records = crate::harness::batches::transactional(999, 0, &["x"]);
+        let nobodys = cluster.try_produce("t", 0, records).await;
+        assert_eq!(nobodys, Err(ErrorCode::TransactionalIdAuthorizationFailed));
+    });
+}
+
+#[test]
+fn a_successor_shuts_out_its_predecessor_and_aborts_its_transaction() {
+    for newer in [false, true] {
+        on(2, async |cluster| {
+            let mut old = Transactor::begin(cluster, "id", newer).await;
+            old.write(0, &["half"]).await;
+            let mut new = Transactor::begin(cluster, "id", newer).await;
+            assert_eq!(old.end(true).await, Err(ErrorCode::ProducerFenced));
+            let refused = old.send(0, &["more"]).await;
+            assert_eq!(refused, Err(ErrorCode::InvalidProducerEpoch));
+            new.write(0, &["whole"]).await;
+            new.end(true).await.unwrap();
+            assert_eq!(cluster.settled_values(0).await, ["whole"], "{newer}");
+        });
+    }
+}
+
+#[test]
+fn positions_count_with_the_transaction() {
+    for (shards, newer) in [(1, false), (2, true)] {
+        on(shards, async |cluster| {
+            cluster.commit("g", "t", 0, 1).await;
+            let mut writer = Transactor::begin(cluster, "id", newer).await;
+            assert_eq!(writer.send_offset("g", 5).await, None);
+            assert_eq!(cluster.committed("g", "t", 0).await, 1);
+            let unstable = Some(ErrorCode::UnstableOffsetCommit);
+            assert_eq!(stable_position(cluster).await.err(), unstable);
+            writer.end(true).await.unwrap();
+            assert_eq!(settled_position(cluster).await, 5);
+            assert_eq!(writer_end_without(cluster, &mut writer).await, 5);
+            // A later plain commit stands, whatever becomes of the transaction.
+            assert_eq!(writer.send_offset("g", 7).await, None);
+            cluster.commit("g", "t", 0, 9).await;
+            writer.end(true).await.unwrap();
+            assert_eq!(settled_position(cluster).await, 9);
+        });
+    }
+}
+
+async fn writer_end_without(cluster: &Cluster, writer: &mut Transactor<'_>) -> i64 {
+    assert_eq!(writer.send_offset("g", 6).await, None);
+    writer.end(false).await.unwrap();
+    settled_position(cluster).await
+}
+
+async fn stable_position(cluster: &Cluster) -> Result<i64, ErrorCode> {
+    use wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
+    let topic = OffsetFetchRequestTopics::default()
+        .with_name(topic_name("t"))
+        .with_partition_indexes(vec![0]);
+    let group = OffsetFetchRequestGroup::default()
+        .with_group_id(wire::messages::GroupId(text("g")))
+        .with_topics(Some(vec![topic]));
+    let request = OffsetFetchRequest::default()
+        .with_groups(vec![group])
+        .with_require_stable(true);
+    let answer = cluster.ask(8, &request).await;
+    let group = &answer.groups[0];
+    if let Some(code) = error(group.error_code) {
+        return Err(code);
+    }
+    let found = &group.topics[0].partitions[0];
+    match error(found.error_code) {
+        Some(code) => Err(code),
+        None => Ok(found.committed_offset),
+    }
+}
+
+async fn settled_position(cluster: &Cluster) -> i64 {
+    for _ in 0..200 {
+        match stable_position(cluster).await {
+            Ok(position) => return position,
+            Err(ErrorCode::UnstableOffsetCommit | ErrorCode::CoordinatorLoadInProgress) => {
+                cluster.pass_ms(20).await;
+            }
+            Err(code) => panic!("{code:?}"),
+        }
+    }
+    panic!("the position never settles");
+}
+
+async fn described(cluster: &Cluster, id: &str) -> TransactionState {
+    let request = DescribeTransactionsRequest::default()
+        .with_transactional_ids(vec![TransactionalId(text(id))]);
+    cluster.ask(0, &request).await.transaction_states.remove(0)
+}
+
+#[test]
+fn transactional_ids_are_listed_and_described() {
+    on(2, async |cluster| {
+        let mut writer = Transactor::begin(cluster, "one", true).await;
+        let _other = Transactor::begin(cluster, "two", true).await;
+        writer.write(2, &["a"]).await;
+        let one = described(cluster, "one").await;
+        assert_eq!(
+            (one.error_code, one.transaction_state.as_str()),
+            (0, "Ongoing")
+        );
+        assert_eq!(
+            (one.topics[0].topic.as_str(), &one.topics[0].partitions[..]),
+            ("t", &[2][..])
+        );
+        let none = described(cluster, "none").await;
+        let not_found = ErrorCode::TransactionalIdNotFound;
+        assert_eq!(error(none.error_code), Some(not_found));
+        let list = async |states: &[&str]| {
+            let states = states.iter().map(|state| text(state)).collect();
+            let request = ListTransactionsRequest::default().with_state_filters(states);
+            let answer = cluster.ask(1, &request).await;
+            let mut ids: Vec<String> = answer
+                .transaction_states
+                .iter()
+                .map(|it| it.transactional_id.0.to_string())
+                .collect();
+            ids.sort();
+            (ids, answer.unknown_state_filters.len())
+        };
+        assert_eq!(list(&[]).await, (vec!["one".into(), "two".into()], 0));
+        assert_eq!(list(&["Ongoing", "Odd"]).await, (vec!["one".into()], 1));
+        assert_eq!(list(&["CompleteCommit"]).await.0, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn what_takes_too_long_is_aborted() {
+    on(2, async |cluster| {
+        let mut writer = Transactor::begin(cluster, "id", true).await;
+        writer.write(0, &["slow"]).await;
+        cluster.pass_ms(75_000).await;
+        assert_eq!(cluster.settled_values(0).await, Vec::<String>::new());
+        assert_eq!(writer.end(true).await, Err(ErrorCode::ProducerFenced));
+        assert_eq!(
+            described(cluster, "id").await.transaction_state.as_str(),
+            "CompleteAbort"
+        );
+    });
+}
+
+#[test]
+fn ids_that_nobody_uses_are_forgotten() {
+    let mut setup = Setup::shards(1);
+    setup.options.transaction.id_expiration = std::time::Duration::from_secs(60);
+    let disk = SimDisk::new(1);
+    life(&disk, &setup, async |cluster| {
+        cluster.create("t", 1).await;
+        Transactor::begin(cluster, "id", true).await;
+        assert_eq!(described(cluster, "id").await.error_code, 0);
+        cluster.pass_ms(3_700_000).await;
+        let gone = described(cluster, "id").await;
+        assert_eq!(
+            error(gone.error_code),
+            Some(ErrorCode::TransactionalIdNotFound)
+        );
+        cluster.stop().await;
+    });
+    life(&disk, &setup.next(), async |cluster| {
+        let gone = settled_description(cluster, "id").await;
+        assert_eq!(
+            error(gone.error_code),
+            Some(ErrorCode::TransactionalIdNotFound)
+        );
+    });
+}
+
+async fn settled_description(cluster: &Cluster, id: &str) -> TransactionState {
+    for _ in 0..200 {
+        let state = described(cluster, id).await;
+        if error(state.error_code) != Some(ErrorCode::CoordinatorLoadInProgress) {
+            return state;
+        }
+        cluster.pass_ms(20).await;
+    }
+    panic!("transactional ids never load");
+}
+
+#[test]
+fn a_topic_that_is_deleted_keeps_no_transaction_from_ending() {
+    on(1, async |cluster| {
+        let mut writer = Transactor::begin(cluster, "id", true).await;
+        writer.write(0, &["a"]).await;
+        assert_eq!(cluster.delete("t").await, None);
+        writer.end(true).await.unwrap();
+        for _ in 0..100 {
+            if described(cluster, "id").await.transaction_state.as_str() == "CompleteCommit" {
+                return;
+            }
+            cluster.pass_ms(20).await;
+        }
+        panic!("it never completes");
+    });
+}
+
+#[test]
+fn an_open_transaction_survives_a_restart_and_goes_on() {
+    for newer in [false, true] {
+        let (disk, setup) = (SimDisk::new(1), Setup::shards(2));
+        let (producer, disk) = life(&disk, &setup, async |cluster| {
+            cluster.create("t", 3).await;
+            let mut writer = Transactor::begin(cluster, "id", newer).await;
+            writer.write(0, &["a"]).await;
+            assert_eq!(writer.send_offset("g", 3).await, None);
+            (writer.producer, cluster.disk().kill(3))
+        });
+        life(&disk, &setup.next(), async |cluster| {
+            settled_description(cluster, "id").await;
+            let unstable = Some(ErrorCode::UnstableOffsetCommit);
+            let mut position = stable_position(cluster).await.err();
+            while position == Some(ErrorCode::CoordinatorLoadInProgress) {
+                cluster.pass_ms(20).await;
+                position = stable_position(cluster).await.err();
+            }
+            assert_eq!(position, unstable);
+            let mut writer = Transactor::resumed(cluster, "id", producer, newer, 1);
+            writer.write(0, &["b"]).await;
+            writer.end(true).await.unwrap();
+            assert_eq!(cluster.settled_values(0).await, ["a", "b"]);
+            assert_eq!(settled_position(cluster).await, 3);
+        });
+    }
+}
+
+/// What was answered before the power went.
+#[derive(Default)]
+struct Told {
+    committed: Vec<String>,
+    aborted: Vec<String>,
+    /// The position that the last committed transaction has.
+    position: i64,
+}
+
+async fn transact(cluster: &Cluster, told: &mut Told) -> Option<()> {
+    let mut writer = Transactor::try_begin_patiently(cluster, "id").await?;
+    for round in 0..4 {
+        let value = format!("value {round}");
+        for partition in 0..2 {
+            writer.send(partition, &[&value]).await.ok()?;
+        }
+        let commit = round % 2 == 0;
+        if writer.send_offset("g", round).await.is_some() {
+            return None;
+        }
+        writer.end(commit).await.ok()?;
+        if commit {
+            told.committed.push(value);
+            told.position = round;
+        } else {
+            told.aborted.push(value);
+        }
+    }
+    Some(())
+}
+
+#[test]
+fn a_decision_that_was_answered_stands_wherever_the_power_goes() {
+    let setup = Setup::shards(1);
+    let mut k = 0;
+    loop {
+        let disk = SimDisk::new(k);
+        let mut told = Told {
+            position: -1,
+            ..Told::default()
+        };
+        let created = life(&disk, &setup, async |cluster| {
+            cluster.create("t", 2).await;
+            cluster.commit("other", "t", 0, 1).await;
+            cluster.stop().await;
+        });
+        let () = created;
+        disk.inject(Fault::at(k, Effect::PowerOff));
+        let whole = try_life(&disk, &setup.next(), async |cluster| {
+            transact(cluster, &mut told).await.is_some()
+        });
+        let disk = disk.crash(k);
+        life(&disk, &setup.next().next(), async |cluster| {
+            settled_description(cluster, "id").await;
+            // Whatever was open when the power went is ended by the successor.
+            Transactor::begin(cluster, "id", true).await;
+            for partition in 0..2 {
+                let found = cluster.settled_values(partition).await;
+                for value in &told.committed {
+                    assert!(
+                        found.contains(value),
+                        "k={k}: {value} was committed: {found:?}"
+                    );
+                }
+                for value in &told.aborted {
+                    assert!(
+                        !found.contains(value),
+                        "k={k}: {value} was aborted: {found:?}"
+                    );
+                }
+            }
+            let both = (
+                cluster.settled_values(0).await,
+                cluster.settled_values(1).await,
+            );
+            assert_eq!(both.0, both.1, "k={k}: all partitions or none");
+            let position = settled_position(cluster).await;
+            assert!(
+                position >= told.position,
+                "k={k}: {position} < {}",
+                told.position
+            );
+            assert!(
+                [-1, 0, 2].contains(&position),
+                "k={k}: {position} was aborted"
+            );
+        });
+        if whole == Ok(true) {
+            break;
+        }
+        k += 1;
+    }
+    assert!(k > 30, "the power went {k} times");
+}

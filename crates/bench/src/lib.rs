@@ -19,13 +19,17 @@
 )]
 
 pub mod agent;
+pub mod device;
 pub mod experiment;
 pub mod latency;
+pub mod limit;
 pub mod load;
 pub mod machine;
 pub mod outcome;
 pub mod report;
+pub mod runner;
 pub mod sink;
 pub mod spec;
+pub mod target;
 pub mod usage;
 pub mod verify;

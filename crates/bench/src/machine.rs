@@ -82,9 +82,9 @@ fn disk_of(root: &Path, number: &str) -> Option<String> {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     let rotational = read(&queue.join("rotational"))?;
     let kind = if rotational.trim() == "1" {
-        "rotating"
+        "rotational"
     } else {
-        "not rotating"
+        "not rotational"
     };
     let cache = read(&queue.join("write_cache")).unwrap_or_default();
     let model = read(&queue.join("../device/model")).unwrap_or_default();

@@ -12,7 +12,7 @@ use anyhow::{anyhow, bail};
 use super::choice::Only;
 use super::file::{Device, DeviceKind, Experiment, Phase, TargetKind};
 use super::sweep::{self, Point};
-use crate::spec::{Load, Topics};
+use crate::spec::{Load, Rate, Topics};
 
 /// One thing to do.
 #[derive(Clone, PartialEq, Debug)]
@@ -91,7 +91,7 @@ pub fn plan(experiment: &Experiment, only: &Only) -> anyhow::Result<Vec<Action>>
         only,
         actions: Vec::new(),
         groups: 0,
-        pairs: 0,
+        pairs: BTreeMap::new(),
     };
     for device in &experiment.device {
         planner.device(device)?;
@@ -110,12 +110,32 @@ pub fn measurements(actions: &[Action]) -> impl Iterator<Item = &Planned> {
     })
 }
 
+/// What is also to be sent to a receiver that throws it away: each combination of the first phase that does
+/// nothing but write as fast as it can, once.
+pub fn without_broker(actions: &[Action]) -> Vec<Planned> {
+    let writes = |planned: &&Planned| {
+        let rate = planned.load.produce.as_ref().map(|produce| &produce.rate);
+        rate == Some(&Rate::Unlimited) && planned.load.consume.is_none() && !planned.cold
+    };
+    let Some(first) = measurements(actions).find(writes) else {
+        return Vec::new();
+    };
+    let same = |planned: &&Planned| {
+        planned.phase == first.phase
+            && planned.target == first.target
+            && planned.device == first.device
+            && planned.repetition == 0
+    };
+    measurements(actions).filter(same).cloned().collect()
+}
+
 struct Planner<'a> {
     experiment: &'a Experiment,
     only: &'a Only,
     actions: Vec<Action>,
     groups: u32,
-    pairs: usize,
+    /// How often each phase was measured so far.
+    pairs: BTreeMap<String, usize>,
 }
 
 impl Planner<'_> {
@@ -145,7 +165,7 @@ impl Planner<'_> {
         for point in self.points(phase, device)? {
             for repetition in 0..self.repetitions(phase) {
                 let load = self.grouped(&point.load);
-                for target in self.turn(&targets) {
+                for target in self.turn(phase, &targets) {
                     self.start(&target, true);
                     self.create(&target, &point.load, &load);
                     self.measure(phase, &target, device, &point, &load, repetition);
@@ -228,7 +248,7 @@ impl Planner<'_> {
                 for target in &targets {
                     self.create(target, &point.load, &load);
                 }
-                for target in self.turn(&targets) {
+                for target in self.turn(phase, &targets) {
                     self.measure(phase, &target, device, &point, &load, repetition);
                 }
                 for (reader, reader_point) in &reading {
@@ -236,7 +256,7 @@ impl Planner<'_> {
                     let both: Vec<_> = theirs.into_iter().filter(|t| targets.contains(t)).collect();
                     let mut load_of_reader = reader_point.load.clone();
                     load_of_reader.topics = load.topics.clone();
-                    for target in self.turn(&both) {
+                    for target in self.turn(reader, &both) {
                         self.measure(reader, &target, device, &point, &load_of_reader, repetition);
                     }
                 }
@@ -284,11 +304,12 @@ impl Planner<'_> {
         Ok(points)
     }
 
-    /// The targets in the order of this pair.
-    fn turn(&mut self, targets: &[String]) -> Vec<String> {
-        self.pairs += 1;
+    /// The targets in the order of this phase's next pair.
+    fn turn(&mut self, phase: &Phase, targets: &[String]) -> Vec<String> {
+        let pairs = self.pairs.entry(phase.name.clone()).or_default();
+        *pairs += 1;
         let mut order = targets.to_vec();
-        if self.pairs.is_multiple_of(2) {
+        if pairs.is_multiple_of(2) {
             order.reverse();
         }
         order

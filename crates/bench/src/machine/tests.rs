@@ -67,11 +67,11 @@ fn a_directory_is_on_the_nearest_mount_above_it() {
     let of = |dir: &str| directory(root.path(), Path::new(dir)).unwrap();
     assert_eq!(
         of("/var/x"),
-        "/dev/vda, ext4 (rw,discard), not rotating, write back"
+        "/dev/vda, ext4 (rw,discard), not rotational, write back"
     );
     assert_eq!(of("/data/y"), "none, tmpfs (rw,size=9k)");
     assert_eq!(
         of("/database"),
-        "/dev/vda, ext4 (rw,discard), not rotating, write back"
+        "/dev/vda, ext4 (rw,discard), not rotational, write back"
     );
 }

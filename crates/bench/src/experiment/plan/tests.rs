@@ -73,14 +73,14 @@ fn what_is_measured_on_one_is_measured_on_the_other_at_once() {
             "create kafka bench-1",
             "produce forebay 100 #0",
             "produce kafka 100 #0",
-            "consume kafka 100 #0",
             "consume forebay 100 #0",
+            "consume kafka 100 #0",
             "delete forebay bench-1",
             "delete kafka bench-1",
             "create forebay bench-2",
             "create kafka bench-2",
-            "produce forebay 200 #0",
             "produce kafka 200 #0",
+            "produce forebay 200 #0",
             "consume kafka 200 #0",
             "consume forebay 200 #0",
             "delete forebay bench-2",
@@ -94,8 +94,7 @@ fn what_is_measured_on_one_is_measured_on_the_other_at_once() {
 
 #[test]
 fn who_is_first_changes_with_each_repetition() {
-    let mut experiment = two_targets("repetitions = 4\n");
-    experiment.phase.truncate(1);
+    let experiment = two_targets("repetitions = 4\n");
     let firsts: Vec<_> = planned(&experiment)
         .into_iter()
         .filter(|words| words.starts_with("produce") && words.contains(" 100 "))
@@ -137,8 +136,8 @@ fn a_cold_measurement_has_a_broker_of_its_own_and_comes_first() {
             "start kafka",
             "create forebay bench-2",
             "create kafka bench-2",
-            "produce kafka  #0",
             "produce forebay  #0",
+            "produce kafka  #0",
             "delete forebay bench-2",
             "delete kafka bench-2",
             "stop forebay",
@@ -244,4 +243,18 @@ fn the_quick_experiment_takes_less_than_five_minutes() {
         .map(|action| estimate(action, &experiment))
         .sum();
     assert!(seconds < 5.0 * 60.0, "{seconds}");
+}
+
+#[test]
+fn sockets_are_measured_with_each_combination_of_one_phase_once() {
+    let experiment = find("car-ingest").unwrap();
+    let actions = plan(&experiment, &Only::default()).unwrap();
+    let sent = without_broker(&actions);
+    assert_eq!(sent.len(), 20);
+    assert!(sent.iter().all(|planned| planned.phase == "produce"));
+    let latency = find("latency").unwrap();
+    assert_eq!(
+        without_broker(&plan(&latency, &Only::default()).unwrap()),
+        []
+    );
 }

@@ -1,0 +1,135 @@
+//! What the sockets and the generator can do: the same load, sent to a receiver that reads every byte, answers,
+//! and keeps nothing.
+//!
+//! The receiver is a thread of this process, so that its processor time can be told from the generator's.
+
+use std::sync::mpsc;
+
+use anyhow::Context as _;
+
+use crate::experiment::plan::Planned;
+use crate::load::{self, Control, Stop};
+use crate::outcome::Limit;
+use crate::sink::{self, Takes};
+
+/// How long each combination is sent.
+const SECONDS: f64 = 1.0;
+
+/// Sends what is planned to a receiver that throws it away.
+pub fn sockets(planned: &Planned, stop: &Stop) -> anyhow::Result<Limit> {
+    let receiver = Receiver::start()?;
+    let mut load = planned.load.clone();
+    (load.warmup_seconds, load.seconds, load.bytes_max) = (0.0, SECONDS, None);
+    // Nobody else makes them here.
+    load.topics.existing = false;
+    let control = Control {
+        stop: stop.clone(),
+        ..Control::default()
+    };
+    let before = receiver.cpu_seconds();
+    let outcome = load::run_blocking(&receiver.address, &load, &control);
+    let used = receiver.cpu_seconds() - before;
+    receiver.end()?;
+    let outcome = outcome.context("sending to a receiver that throws everything away")?;
+    let bytes = outcome.produce.map_or(0, |side| side.bytes) as f64;
+    Ok(Limit {
+        name: "socket sink".to_owned(),
+        device: String::new(),
+        parameters: planned.parameters.clone(),
+        bytes_per_second: bytes / outcome.seconds.max(0.001),
+        cpu_seconds_per_gb: if bytes > 0.0 {
+            used / (bytes / 1e9)
+        } else {
+            0.0
+        },
+        command: "forebay bench sink, in a thread of the generator".to_owned(),
+    })
+}
+
+struct Receiver {
+    address: String,
+    thread_id: i32,
+    stop: Stop,
+    thread: std::thread::JoinHandle<anyhow::Result<()>>,
+}
+
+impl Receiver {
+    fn start() -> anyhow::Result<Self> {
+        let stop = Stop::default();
+        let stopped = stop.clone();
+        let (told, listening) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("sink".to_owned())
+            .spawn(move || receive(&told, &stopped))
+            .context("starting the thread that receives")?;
+        let Ok((address, thread_id)) = listening.recv() else {
+            // It ended before it listened, and says why.
+            let ended = thread
+                .join()
+                .map_err(|_| anyhow::anyhow!("the receiver panicked"))?;
+            return Err(ended
+                .err()
+                .unwrap_or_else(|| anyhow::anyhow!("the receiver ended")));
+        };
+        Ok(Self {
+            address,
+            thread_id,
+            stop,
+            thread,
+        })
+    }
+
+    /// Processor time of the thread so far; 0 where the kernel does not say.
+    fn cpu_seconds(&self) -> f64 {
+        let file = format!("/proc/self/task/{}/schedstat", self.thread_id);
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let nanoseconds = text
+            .split(' ')
+            .next()
+            .and_then(|first| first.parse::<u64>().ok());
+        nanoseconds.unwrap_or(0) as f64 / 1e9
+    }
+
+    fn end(self) -> anyhow::Result<()> {
+        self.stop.now();
+        self.thread
+            .join()
+            .map_err(|_| anyhow::anyhow!("the receiver panicked"))?
+    }
+}
+
+fn receive(told: &mpsc::Sender<(String, i32)>, stop: &Stop) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let served = async {
+        let listener = sink::listen("127.0.0.1:0").await?;
+        let address = listener.local_addr()?.to_string();
+        let thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+        // Nobody waits any more: then nothing is sent either.
+        let _ = told.send((address, thread_id));
+        tokio::select! {
+            served = sink::serve(listener, Takes::Copies) => served,
+            () = stop.wait() => Ok(()),
+        }
+    };
+    tokio::task::LocalSet::new().block_on(&runtime, served)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::choice::Only;
+    use crate::experiment::{find, plan};
+
+    #[test]
+    fn the_generator_reaches_a_rate_that_costs_the_receiver_time() {
+        let experiment = find("quick").unwrap();
+        let actions = plan::plan(&experiment, &Only::default()).unwrap();
+        let first = plan::without_broker(&actions).remove(0);
+        let limit = sockets(&first, &Stop::default()).unwrap();
+        assert!(limit.bytes_per_second > 1e6, "{limit:?}");
+        assert!(limit.cpu_seconds_per_gb > 0.0, "{limit:?}");
+        assert_eq!(limit.parameters, first.parameters);
+    }
+}

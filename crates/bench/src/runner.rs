@@ -1,0 +1,214 @@
+//! `forebay bench run`: an experiment from beginning to end, unattended.
+//!
+//! The order of things is the plan's; this carries it out. After every measurement `run.json` is whole and on
+//! disk, so that what was measured survives whatever comes.
+//!
+//! Invariant: however it ends (done, ^C, SIGTERM, an error), brokers are ended, devices and data removed, and
+//! the report is written of what there is. Only a second signal ends it at once; what then stays behind, the
+//! next run removes.
+
+mod progress;
+mod record;
+mod signals;
+mod steps;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+
+use crate::experiment::choice::{self, Only};
+use crate::experiment::need::{self, Available};
+use crate::experiment::plan::{self, Action};
+use crate::experiment::{self, Experiment};
+use crate::{device, machine, target};
+use progress::Progress;
+use record::Record;
+use signals::Signals;
+use steps::Steps;
+
+/// Arguments of `forebay bench run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// A file, or the name of a shipped experiment: quick, car-ingest, catch-up, latency,
+    /// openmessaging-1-topic-100-partitions-1kb.
+    #[arg(value_name = "FILE|NAME")]
+    experiment: String,
+    /// Where run.json and the report go; by default bench-NAME in the working directory.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Where devices put what is on disk; by default the directory of --out.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Changes the experiment: repetitions, limits, device.NAME.FIELD, target.NAME.settings.KEY, the name of a
+    /// sweep, or a field of the loads such as `produce.batch_bytes`.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Measures only what fits: PHASE, PHASE/name=value,name=value or /name=value (device is a name, too).
+    #[arg(long, value_name = "FILTER")]
+    only: Vec<String>,
+    /// How often each measurement is repeated.
+    #[arg(long, value_name = "N")]
+    repetitions: Option<u32>,
+    /// How long each measurement is counted.
+    #[arg(long, value_name = "N")]
+    seconds: Option<f64>,
+    /// Says what would be done, what it needs and how long it takes, and does nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// An experiment as the command line wants it.
+struct Chosen {
+    experiment: Experiment,
+    actions: Vec<Action>,
+}
+
+/// Runs an experiment; the code says whether everything was measured.
+pub fn run(arguments: &RunArgs) -> anyhow::Result<ExitCode> {
+    let chosen = choose(arguments)?;
+    let name = &chosen.experiment.name;
+    let out = arguments
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("bench-{name}")));
+    let disk = arguments.dir.clone().unwrap_or_else(|| out.clone());
+    for left in device::registry::sweep()? {
+        eprintln!("removed device {left}, left by a run that is gone");
+    }
+    fits(&chosen, &disk)?;
+    if arguments.dry_run {
+        describe(&chosen);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if out.join("run.json").exists() {
+        bail!(
+            "{} holds the results of another run: take another --out",
+            out.display()
+        );
+    }
+    for name in &chosen.experiment.targets {
+        if let Some(wanted) = chosen.experiment.target.get(name) {
+            target::prepare(name, wanted).with_context(|| format!("target {name}"))?;
+        }
+    }
+    std::fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
+    carry_out(&chosen, &out, &disk)
+}
+
+fn carry_out(chosen: &Chosen, out: &Path, disk: &Path) -> anyhow::Result<ExitCode> {
+    let experiment = &chosen.experiment;
+    let signals = Signals::listen()?;
+    let mut record = Record::begin(experiment, out)?;
+    let mut progress = Progress::begin(&chosen.actions, experiment);
+    let sockets = plan::without_broker(&chosen.actions);
+    let mut steps = Steps::begin(experiment, out, disk, signals.stop(), sockets)?;
+    let mut failed = None;
+    for action in &chosen.actions {
+        if signals.name().is_some() {
+            break;
+        }
+        progress.beginning(action);
+        if let Err(error) = steps.take(action, &mut record, &progress) {
+            failed = Some(error);
+            break;
+        }
+        progress.done(action, record.run());
+    }
+    progress.finish();
+    let ended = steps.end();
+    let measured = record.run().cells.len();
+    let all = plan::measurements(&chosen.actions).count();
+    let why = match (&failed, signals.name()) {
+        (Some(error), _) => Some(format!("{error:#}")),
+        (None, Some(signal)) => Some(format!("ended by {signal}")),
+        (None, None) => None,
+    };
+    let why = why.map(|why| format!("{why}; {measured} of {all} measurements were made"));
+    record.end(why.clone())?;
+    crate::report::write(record.run(), out).context("writing the report")?;
+    ended?;
+    match (failed, signals.code()) {
+        (Some(error), _) => {
+            Err(error.context(format!("what was measured is in {}", out.display())))
+        }
+        (None, Some(code)) => {
+            eprintln!("{}; they are in {}", why.unwrap_or_default(), out.display());
+            Ok(ExitCode::from(code))
+        }
+        (None, None) => {
+            eprintln!("{all} measurements; the report is in {}", out.display());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn choose(arguments: &RunArgs) -> anyhow::Result<Chosen> {
+    let mut experiment = experiment::find(&arguments.experiment)?;
+    for pair in &arguments.set {
+        choice::set(&mut experiment, pair)?;
+    }
+    if let Some(repetitions) = arguments.repetitions {
+        choice::set(&mut experiment, &format!("repetitions={repetitions}"))?;
+    }
+    if let Some(seconds) = arguments.seconds {
+        choice::set(&mut experiment, &format!("seconds={seconds:?}"))?;
+    }
+    let only = Only::parse(&arguments.only, &experiment)?;
+    let actions = plan::plan(&experiment, &only)?;
+    Ok(Chosen {
+        experiment,
+        actions,
+    })
+}
+
+/// Refuses what this machine cannot do.
+fn fits(chosen: &Chosen, disk: &Path) -> anyhow::Result<()> {
+    let Chosen {
+        experiment,
+        actions,
+    } = chosen;
+    let mut available = Available {
+        memory: machine::memory_available(Path::new("/")).unwrap_or(u64::MAX),
+        ..Available::default()
+    };
+    for action in actions {
+        let Action::Attach(wanted) = action else {
+            continue;
+        };
+        if let Some(why) = device::obstacle(wanted) {
+            bail!(
+                "device {} cannot be made here: {why}. Leave it away with --only /device=NAME of the others.",
+                wanted.name
+            );
+        }
+        let dir = wanted.path.as_deref().unwrap_or(disk);
+        available
+            .disk
+            .insert(wanted.name.clone(), device::free_bytes(dir)?);
+    }
+    need::refusal(experiment, actions, &available).map_or(Ok(()), |why| bail!("{why}"))
+}
+
+fn describe(chosen: &Chosen) {
+    let Chosen {
+        experiment,
+        actions,
+    } = chosen;
+    for planned in plan::measurements(actions) {
+        eprintln!("{}", progress::name_of(planned));
+    }
+    for (device, bytes) in need::bytes_by_device(actions) {
+        eprintln!("device {device}: up to {} at once", need::shown(bytes));
+    }
+    let seconds: f64 = actions
+        .iter()
+        .map(|action| plan::estimate(action, experiment))
+        .sum();
+    let count = plan::measurements(actions).count();
+    eprintln!(
+        "{count} measurements, about {}",
+        progress::duration(seconds)
+    );
+}

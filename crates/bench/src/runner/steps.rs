@@ -1,0 +1,266 @@
+//! Carrying out one action of the plan after the other: what is attached and running now.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+
+use super::progress::{Progress, name_of};
+use super::record::Record;
+use crate::device::{self, Device};
+use crate::experiment::plan::{Action, Planned};
+use crate::experiment::{Device as Wanted, Experiment};
+use crate::limit;
+use crate::load::{self, Control, Stop};
+use crate::outcome::{Cell, Outcome};
+use crate::spec::Load;
+use crate::target::{self, Place, Running};
+use crate::usage::{self, Sampler, now_ms};
+
+/// What is attached and running.
+pub(super) struct Steps<'a> {
+    experiment: &'a Experiment,
+    /// Of this run alone, on the disk of `--dir`.
+    work: PathBuf,
+    /// Where brokers leave their logs.
+    notes: PathBuf,
+    stop: Stop,
+    device: Option<(Device, Wanted)>,
+    running: BTreeMap<String, Running>,
+    /// What is to be sent to a receiver that throws it away.
+    sockets: Vec<Planned>,
+    /// What each target has written and not yet deleted, by its counted bytes.
+    written: BTreeMap<String, u64>,
+}
+
+impl<'a> Steps<'a> {
+    pub(super) fn begin(
+        experiment: &'a Experiment,
+        out: &Path,
+        disk: &Path,
+        stop: Stop,
+        sockets: Vec<Planned>,
+    ) -> anyhow::Result<Self> {
+        let make = |dir: PathBuf| {
+            std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+            std::fs::canonicalize(&dir).with_context(|| format!("finding {}", dir.display()))
+        };
+        Ok(Self {
+            experiment,
+            work: make(disk.join(format!("data-{}", std::process::id())))?,
+            notes: make(out.join("brokers"))?,
+            stop,
+            device: None,
+            running: BTreeMap::new(),
+            sockets,
+            written: BTreeMap::new(),
+        })
+    }
+
+    pub(super) fn take(
+        &mut self,
+        action: &Action,
+        record: &mut Record,
+        progress: &Progress,
+    ) -> anyhow::Result<()> {
+        match action {
+            Action::Attach(wanted) => self.attach(wanted, record),
+            Action::Limits { .. } => self.limits(record),
+            Action::Start { target, cold } => self.start(target, *cold, record),
+            Action::Warm { target, load } => self.warm(target, load, progress),
+            Action::Create { target, topics } => self
+                .running(target)?
+                .create(topics)
+                .with_context(|| format!("making topics on {target}")),
+            Action::Measure(planned) => self.measure(planned, record, progress),
+            Action::Delete { target, topics } => {
+                self.written.remove(target);
+                self.running(target)?
+                    .delete(topics)
+                    .with_context(|| format!("deleting topics on {target}"))
+            }
+            Action::Stop { target } => self.running.remove(target).map_or(Ok(()), Running::stop),
+            Action::Detach => self
+                .device
+                .take()
+                .map_or(Ok(()), |(device, _)| device.detach()),
+        }
+    }
+
+    /// Ends and removes whatever there is.
+    pub(super) fn end(mut self) -> anyhow::Result<()> {
+        let mut ended = Vec::new();
+        for (_, running) in std::mem::take(&mut self.running) {
+            ended.push(running.stop());
+        }
+        if let Some((device, _)) = self.device.take() {
+            ended.push(device.detach());
+        }
+        let work = &self.work;
+        let removed = std::fs::remove_dir_all(work);
+        ended.push(removed.with_context(|| format!("removing {}", work.display())));
+        ended.into_iter().collect()
+    }
+
+    fn attach(&mut self, wanted: &Wanted, record: &mut Record) -> anyhow::Result<()> {
+        let pid = std::process::id();
+        let dir = match &wanted.path {
+            Some(path) => path.join(format!("data-{pid}-{}", wanted.name)),
+            None => self.work.join(&wanted.name),
+        };
+        let device = device::attach(wanted, &dir, Some(pid))
+            .with_context(|| format!("making device {}", wanted.name))?;
+        record.device(&device)?;
+        self.device = Some((device, wanted.clone()));
+        Ok(())
+    }
+
+    fn limits(&mut self, record: &mut Record) -> anyhow::Result<()> {
+        let (device, wanted) = self.device.as_ref().context("no device is attached")?;
+        if limit::fio_missing().is_none() {
+            record.limits(limit::fio(device, wanted.kind)?)?;
+        }
+        // Sockets are the same for every device: once is enough.
+        for point in std::mem::take(&mut self.sockets) {
+            if !self.stop.is_set() {
+                record.limits(vec![limit::sockets(&point, &self.stop)?])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, name: &str, cold: bool, record: &mut Record) -> anyhow::Result<()> {
+        let (device, _) = self.device.as_ref().context("no device is attached")?;
+        if cold {
+            device.settle()?;
+            let dropped = match std::fs::write("/proc/sys/vm/drop_caches", "3") {
+                Ok(()) => "dropped before every cold measurement".to_owned(),
+                Err(error) => format!("not dropped before cold measurements: {error}"),
+            };
+            record.fact("page cache", &dropped);
+        }
+        let wanted = self
+            .experiment
+            .target
+            .get(name)
+            .context("an unknown target")?;
+        let place = Place {
+            dir: &device.dir,
+            notes: &self.notes,
+            join: device.join.as_deref(),
+        };
+        let started =
+            target::start(name, wanted, &place).with_context(|| format!("starting {name}"));
+        let (running, _) = started?;
+        record.target(name, &running.facts);
+        self.running.insert(name.to_owned(), running);
+        Ok(())
+    }
+
+    fn running(&self, name: &str) -> anyhow::Result<&Running> {
+        self.running
+            .get(name)
+            .with_context(|| format!("{name} does not run"))
+    }
+
+    fn warm(&mut self, name: &str, load: &Load, progress: &Progress) -> anyhow::Result<()> {
+        let bootstrap = self.running(name)?.bootstrap.clone();
+        let control = Control {
+            stop: self.stop.clone(),
+            ..Control::default()
+        };
+        // A load that could not begin may find the broker ready the next time.
+        let outcome = load::run_blocking(&bootstrap, load, &control)
+            .or_else(|error| {
+                progress.say(&format!("warming {name} up, once more: {error:#}"));
+                load::run_blocking(&bootstrap, load, &control)
+            })
+            .with_context(|| format!("warming {name} up"))?;
+        for (error, count) in &outcome.errors {
+            progress.say(&format!("warming {name} up: {count} x {error}"));
+        }
+        Ok(())
+    }
+
+    fn measure(
+        &mut self,
+        planned: &Planned,
+        record: &mut Record,
+        progress: &Progress,
+    ) -> anyhow::Result<()> {
+        if let Some((device, _)) = &self.device {
+            device.settle()?;
+        }
+        let measured = self.outcome(planned, progress).or_else(|error| {
+            // It could not begin at all: nothing was written, nothing is counted twice.
+            progress.say(&format!("{}, once more: {error:#}", name_of(planned)));
+            self.outcome(planned, progress)
+        });
+        let outcome = match measured {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let running = self.running.get_mut(&planned.target);
+                // A broker that is gone cannot be measured any further; anything else may be this load's alone.
+                running.map_or(Ok(()), Running::must_run)?;
+                Outcome {
+                    started_ms: now_ms(),
+                    aborted: Some(format!("{error:#}")),
+                    ..Outcome::default()
+                }
+            }
+        };
+        let bytes = outcome.produce.as_ref().map_or(0, |side| side.bytes);
+        *self.written.entry(planned.target.clone()).or_default() += bytes;
+        record.cell(Cell {
+            phase: planned.phase.clone(),
+            target: planned.target.clone(),
+            device: planned.device.clone(),
+            cold: planned.cold,
+            parameters: planned.parameters.clone(),
+            repetition: planned.repetition,
+            outcome,
+        })
+    }
+
+    fn outcome(&self, planned: &Planned, progress: &Progress) -> anyhow::Result<Outcome> {
+        let running = self.running(&planned.target)?;
+        let mut load = planned.load.clone();
+        if planned.reads {
+            let there = self.written.get(&planned.target).copied().unwrap_or(0);
+            if there == 0 {
+                bail!("nothing had been written");
+            }
+            if load.produce.is_none() {
+                load.bytes_max = Some(load.bytes_max.map_or(there, |max| max.min(there)));
+            }
+        }
+        let control = Control {
+            stop: self.stop.clone(),
+            progress: Some(shown(planned, progress, load.interval_seconds)),
+            ..Control::default()
+        };
+        let broker = running.pid().map(Sampler::start).transpose()?;
+        let client = Sampler::start(std::process::id())?;
+        let outcome = load::run_blocking(&running.bootstrap, &load, &control);
+        let (broker, client) = (broker.map(Sampler::finish), client.finish());
+        let mut outcome = outcome?;
+        let from = outcome.started_ms;
+        let to = from + (outcome.seconds * 1000.0) as i64;
+        outcome.broker = broker.and_then(|samples| usage::between(&samples, from, to));
+        if outcome.client.is_none() {
+            outcome.client = usage::between(&client, from, to);
+        }
+        Ok(outcome)
+    }
+}
+
+/// Shows the rate of every interval.
+fn shown(planned: &Planned, progress: &Progress, seconds: f64) -> load::control::Progress {
+    let name = name_of(planned);
+    let bar = progress.live();
+    Arc::new(move |interval| {
+        let bytes = interval.produced + interval.consumed;
+        bar.rate(&name, bytes as f64 / seconds.max(0.001));
+    })
+}

@@ -1,0 +1,317 @@
+//! Brokers under test: started on a directory of the device, awaited, recorded, ended.
+//!
+//! Every broker gets a directory of its own on the same device, deletes files of deleted topics soon (the
+//! measurements must not fill the disk), and is otherwise as it is shipped, plus what the experiment says.
+//!
+//! Invariant: a broker that was started here ends with this process, and its directory goes with it.
+
+pub mod jars;
+mod kafka;
+pub mod process;
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use crate::experiment::{Target, TargetKind};
+use crate::load::topics;
+use crate::outcome::TargetFacts;
+use crate::spec::Topics;
+use process::Process;
+
+/// How long a broker may take until it serves.
+const READY_WITHIN: Duration = Duration::from_secs(90);
+
+/// Setting both have: how long a deleted topic's files stay.
+const DELETE_DELAY: (&str, &str) = ("log.segment.delete.delay.ms", "100");
+
+/// Where a broker lives.
+#[derive(Clone, Debug)]
+pub struct Place<'a> {
+    /// A directory on the device; its data goes below.
+    pub dir: &'a Path,
+    /// Where its log and its configuration go.
+    pub notes: &'a Path,
+    /// What it must join to be held to the device's rate.
+    pub join: Option<&'a Path>,
+}
+
+/// A broker that serves.
+#[derive(Debug)]
+pub struct Running {
+    /// Its name in the results.
+    pub name: String,
+    /// Where it listens.
+    pub bootstrap: String,
+    /// What it is.
+    pub facts: TargetFacts,
+    /// Its data.
+    home: Option<PathBuf>,
+    process: Option<Process>,
+}
+
+/// Makes sure that a target could be started: its binary or its jars are there (fetched, where that is the
+/// way), its address answers.
+pub fn prepare(name: &str, target: &Target) -> anyhow::Result<()> {
+    match target.kind {
+        TargetKind::Forebay => version_of(&binary(target)?).map(drop),
+        TargetKind::Kafka => jars::install().map(drop),
+        TargetKind::Address => {
+            let address = target.address.as_deref().unwrap_or_default();
+            let connected = std::net::TcpStream::connect(address);
+            connected
+                .with_context(|| format!("target {name} at {address}"))
+                .map(drop)
+        }
+    }
+}
+
+/// Starts a broker on an empty directory and waits until it serves; returns how long that took, too.
+pub fn start(
+    name: &str,
+    target: &Target,
+    place: &Place<'_>,
+) -> anyhow::Result<(Running, Duration)> {
+    let begun = Instant::now();
+    let mut running = match target.kind {
+        TargetKind::Forebay => start_forebay(name, target, place)?,
+        TargetKind::Kafka => start_kafka(name, target, place)?,
+        TargetKind::Address => Running {
+            name: name.to_owned(),
+            bootstrap: target.address.clone().unwrap_or_default(),
+            facts: TargetFacts {
+                version: "not known".to_owned(),
+                command: "started by somebody else".to_owned(),
+                durability: "not known".to_owned(),
+            },
+            home: None,
+            process: None,
+        },
+    };
+    running.wait_until_ready()?;
+    Ok((running, begun.elapsed()))
+}
+
+fn start_forebay(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Result<Running> {
+    let binary = binary(target)?;
+    let home = empty(place.dir, name)?;
+    let bootstrap = format!("127.0.0.1:{}", free_port()?);
+    let mut argv = vec![binary.display().to_string(), "serve".to_owned()];
+    let own = [
+        ("node.id", "1".to_owned()),
+        ("listeners", format!("PLAINTEXT://{bootstrap}")),
+        ("log.dirs", home.join("data").display().to_string()),
+        ("admin.listener", String::new()),
+        ("log.level", "warn".to_owned()),
+        (DELETE_DELAY.0, DELETE_DELAY.1.to_owned()),
+    ];
+    let theirs = target
+        .settings
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"));
+    let own = own
+        .iter()
+        .filter(|(key, _)| !target.settings.contains_key(*key));
+    argv.extend(own.map(|(key, value)| format!("{key}={value}")));
+    argv.extend(theirs);
+    let replicated = target
+        .settings
+        .get("durability")
+        .is_some_and(|d| d == "replicated");
+    let durability = if replicated {
+        "not synced: acknowledged when written to the page cache (durability=replicated)"
+    } else {
+        "synced to the disk before acks=all is answered (durability=synced, the default)"
+    };
+    Ok(Running {
+        name: name.to_owned(),
+        facts: TargetFacts {
+            version: version_of(&binary)?,
+            command: argv.join(" "),
+            durability: durability.to_owned(),
+        },
+        process: Some(Process::start(&argv, &log(place, name), place.join)?),
+        bootstrap,
+        home: Some(home),
+    })
+}
+
+fn start_kafka(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Result<Running> {
+    let home = empty(place.dir, name)?;
+    let (port, controller) = (free_port()?, free_port()?);
+    let config = place.notes.join(format!("{name}.properties"));
+    let settings = kafka::settings(&home.join("data"), port, controller, &target.settings);
+    let pairs: Vec<_> = settings
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let text = pairs.join("\n") + "\n";
+    std::fs::write(&config, text).with_context(|| format!("writing {}", config.display()))?;
+    kafka::format(&config)?;
+    let argv = kafka::command(&config)?;
+    Ok(Running {
+        name: name.to_owned(),
+        bootstrap: format!("127.0.0.1:{port}"),
+        facts: TargetFacts {
+            version: format!("Apache Kafka {}", jars::VERSION),
+            command: format!("{} with {}", argv.join(" "), pairs.join(" ")),
+            durability: kafka::durability(&target.settings),
+        },
+        process: Some(Process::start(&argv, &log(place, name), place.join)?),
+        home: Some(home),
+    })
+}
+
+impl Running {
+    /// The broker's process, where it was started here.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+
+    /// Fails, with the end of its log, when it ended by itself.
+    pub fn must_run(&mut self) -> anyhow::Result<()> {
+        self.process.as_mut().map_or(Ok(()), Process::must_run)
+    }
+
+    /// Ready is who can make a topic and lead it: a port opens earlier than that.
+    fn wait_until_ready(&mut self) -> anyhow::Result<()> {
+        if self.process.is_none() {
+            return Ok(());
+        }
+        let probe = Topics {
+            prefix: "bench-ready".to_owned(),
+            count: 1,
+            partitions: 1,
+            replication: 1,
+            configs: std::collections::BTreeMap::new(),
+            existing: false,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let begun = Instant::now();
+        loop {
+            self.must_run()?;
+            let made = if std::net::TcpStream::connect(&self.bootstrap).is_ok() {
+                runtime.block_on(topics::create(&self.bootstrap, &probe))
+            } else {
+                Err(anyhow::anyhow!("nobody listens there"))
+            };
+            match made {
+                Ok(()) => break,
+                Err(error) if begun.elapsed() > READY_WITHIN => {
+                    let address = &self.bootstrap;
+                    return Err(error.context(format!(
+                        "{} does not serve on {address} after {READY_WITHIN:?}",
+                        self.name
+                    )));
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        runtime.block_on(topics::delete(&self.bootstrap, &probe))
+    }
+
+    /// Makes the topics of a group of measurements.
+    pub fn create(&self, topics: &Topics) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(topics::create(&self.bootstrap, topics))
+    }
+
+    /// Deletes them, and waits until their files are gone, where these can be seen.
+    pub fn delete(&self, topics: &Topics) -> anyhow::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(topics::delete(&self.bootstrap, topics))?;
+        let Some(data) = self.home.as_ref().map(|home| home.join("data")) else {
+            return Ok(());
+        };
+        let begun = Instant::now();
+        while holds(&data, &topics.prefix) {
+            if begun.elapsed() > Duration::from_secs(20) {
+                bail!(
+                    "{} still keeps files of deleted topics in {}",
+                    self.name,
+                    data.display()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Ends it and removes its directory. It is killed: what it has on disk is removed anyway.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        drop(self.process.take());
+        match self.home.take() {
+            None => Ok(()),
+            Some(home) => std::fs::remove_dir_all(&home)
+                .with_context(|| format!("removing {}", home.display())),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.process.take());
+        if let Some(home) = self.home.take()
+            && let Err(error) = std::fs::remove_dir_all(&home)
+        {
+            eprintln!("forebay: removing {}: {error}", home.display());
+        }
+    }
+}
+
+/// Whether a data directory has directories of topics with this prefix, deleted ones included.
+fn holds(data: &Path, prefix: &str) -> bool {
+    let start = format!("{prefix}-");
+    std::fs::read_dir(data).is_ok_and(|entries| {
+        entries.flatten().any(|entry| {
+            let name = entry.file_name();
+            name.to_string_lossy().starts_with(&start)
+        })
+    })
+}
+
+fn empty(dir: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let home = dir.join(name);
+    if home.exists() {
+        std::fs::remove_dir_all(&home).with_context(|| format!("removing {}", home.display()))?;
+    }
+    std::fs::create_dir_all(&home).with_context(|| format!("creating {}", home.display()))?;
+    Ok(home)
+}
+
+fn log(place: &Place<'_>, name: &str) -> PathBuf {
+    place.notes.join(format!("{name}.log"))
+}
+
+fn binary(target: &Target) -> anyhow::Result<PathBuf> {
+    match &target.binary {
+        Some(binary) => Ok(binary.clone()),
+        None => std::env::current_exe().context("finding this program"),
+    }
+}
+
+fn version_of(binary: &Path) -> anyhow::Result<String> {
+    let done = Command::new(binary)
+        .arg("--version")
+        .output()
+        .with_context(|| format!("running {} --version", binary.display()))?;
+    if !done.status.success() {
+        bail!("{} --version: {}", binary.display(), done.status);
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
+}
+
+/// A port on the loopback that was free a moment ago.
+fn free_port() -> anyhow::Result<u16> {
+    let probe = TcpListener::bind("127.0.0.1:0").context("finding a free port")?;
+    Ok(probe.local_addr()?.port())
+}

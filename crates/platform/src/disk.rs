@@ -13,6 +13,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 
+use crate::buf::AlignedBuf;
+
 /// Alignment of positions, lengths and memory of segment writes, in bytes.
 pub const BLOCK_BYTES: usize = 4096;
 
@@ -89,6 +91,13 @@ pub trait DiskFile: Clone + 'static {
     fn write_at(&self, position: u64, parts: Vec<Bytes>) -> impl Future<Output = io::Result<()>>;
     /// Reads up to `len` bytes from `position`, any alignment; fewer only at the end of the file.
     fn read_at(&self, position: u64, len: usize) -> impl Future<Output = io::Result<Bytes>>;
+    /// Reads into `buf` from `position`, a multiple of [`BLOCK_BYTES`] as is the buffer's length,
+    /// and gives it back cut to what there was; fewer bytes only at the end of the file.
+    fn read_into(
+        &self,
+        position: u64,
+        buf: AlignedBuf,
+    ) -> impl Future<Output = io::Result<AlignedBuf>>;
     /// Makes all completed writes (and the length) durable.
     fn sync(&self) -> impl Future<Output = io::Result<()>>;
     /// Reserves room up to `len` bytes; bytes never written read as zero and the length becomes at

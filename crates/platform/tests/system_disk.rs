@@ -68,6 +68,39 @@ fn writes_are_read_back_at_any_alignment() {
 }
 
 #[test]
+fn memory_of_a_pool_is_read_into_and_comes_back_to_it() {
+    with_engines(|system, dir| async move {
+        let pool = ChunkPool::new(PoolOptions {
+            chunk_bytes: 4 * BLOCK_BYTES,
+            bytes_max: 4 * BLOCK_BYTES,
+            reserve_chunks: 0,
+        });
+        let file = new_file(&system, &dir).await;
+        file.write_at(0, vec![blocks(2, 1), blocks(1, 2)])
+            .await
+            .unwrap();
+        file.set_len(2 * BLOCK + 100).await.unwrap();
+        for (position, expected) in [(0, 2 * BLOCK + 100), (BLOCK, BLOCK + 100), (4 * BLOCK, 0)] {
+            let buf = pool.take_buf().unwrap();
+            assert!(pool.take_buf().is_none() && pool.take().is_none());
+            let read = file.read_into(position, buf).await.unwrap();
+            assert_eq!(read.len() as u64, expected);
+            for (index, byte) in read.iter().enumerate() {
+                let first = position + (index as u64) < 2 * BLOCK;
+                assert_eq!(*byte, if first { 1 } else { 2 });
+            }
+        }
+        let mut two_blocks = pool.take_buf().unwrap();
+        two_blocks.truncate(BLOCK_BYTES);
+        let read = file.read_into(0, two_blocks).await.unwrap();
+        assert_eq!(read[..], [1; BLOCK_BYTES]);
+        assert_eq!(pool.used_bytes(), 4 * BLOCK_BYTES);
+        drop(read.freeze().slice(10..20));
+        assert_eq!(pool.used_bytes(), 0);
+    });
+}
+
+#[test]
 fn reads_stop_at_the_end_wherever_it_is() {
     with_engines(|system, dir| async move {
         let file = new_file(&system, &dir).await;

@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
+use platform::buf::AlignedBuf;
 use platform::disk::{Disk, DiskFile, Entry, Open, Space};
 use platform::sim::{SimDisk, SimFile, SimPlatform};
 use platform::{Clock, Platform};
@@ -120,6 +121,10 @@ impl DiskFile for LyingFile {
 
     async fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
         self.0.read_at(position, len).await
+    }
+
+    async fn read_into(&self, position: u64, buf: AlignedBuf) -> io::Result<AlignedBuf> {
+        self.0.read_into(position, buf).await
     }
 
     async fn sync(&self) -> io::Result<()> {

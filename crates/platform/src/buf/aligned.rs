@@ -1,10 +1,10 @@
-//! Owned block-aligned buffers, pooled by size: the targets of direct reads and the copies of
-//! partial blocks.
+//! Owned block-aligned buffers, pooled by size or taken from a chunk pool: the targets of direct
+//! reads and the copies of partial blocks.
 //!
 //! Invariants: memory is zeroed once when it is allocated, hence always initialised, though a
 //! pooled buffer shows what its last user left; free buffers kept for reuse never exceed
-//! `kept_bytes_max`. A buffer turned into `Bytes` comes back to its pool when the last of them
-//! drops, on any thread.
+//! `kept_bytes_max`. A buffer comes back to its pool when it, or the last of the `Bytes` it was
+//! turned into, drops, on any thread.
 #![allow(
     unsafe_code,
     reason = "allocates with an alignment that Vec cannot give"
@@ -18,11 +18,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
+use super::chunk::Lease;
 use crate::disk::BLOCK_BYTES;
 
 /// A block-aligned buffer with one owner.
 pub struct AlignedBuf {
-    memory: Option<Memory>,
+    /// `None` only while it drops.
+    memory: Option<Source>,
     len: usize,
     home: Option<Arc<Shelves>>,
 }
@@ -31,8 +33,19 @@ impl AlignedBuf {
     /// `len` zeroes in memory of its own.
     pub fn zeroed(len: usize) -> Self {
         Self {
-            memory: Some(Memory::zeroed(len.max(1).next_multiple_of(BLOCK_BYTES))),
+            memory: Some(Source::Own(Memory::zeroed(
+                len.max(1).next_multiple_of(BLOCK_BYTES),
+            ))),
             len,
+            home: None,
+        }
+    }
+
+    /// All of a chunk pool's region, which goes back there.
+    pub(super) fn leased(lease: Lease) -> Self {
+        Self {
+            len: lease.len(),
+            memory: Some(Source::Leased(lease)),
             home: None,
         }
     }
@@ -47,8 +60,11 @@ impl AlignedBuf {
         Bytes::from_owner(self)
     }
 
-    fn memory(&self) -> &Memory {
-        self.memory.as_ref().expect("present until drop")
+    fn start(&self) -> NonNull<u8> {
+        match self.memory.as_ref().expect("present until drop") {
+            Source::Own(memory) => memory.start,
+            Source::Leased(lease) => lease.start(),
+        }
     }
 }
 
@@ -56,14 +72,14 @@ impl Deref for AlignedBuf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         // SAFETY: `len` bytes are allocated and initialised, and `&self` keeps writers out.
-        unsafe { slice::from_raw_parts(self.memory().start.as_ptr(), self.len) }
+        unsafe { slice::from_raw_parts(self.start().as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for AlignedBuf {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: `len` bytes are allocated and initialised, and `&mut self` is the only access.
-        unsafe { slice::from_raw_parts_mut(self.memory().start.as_ptr(), self.len) }
+        unsafe { slice::from_raw_parts_mut(self.start().as_ptr(), self.len) }
     }
 }
 
@@ -75,7 +91,7 @@ impl AsRef<[u8]> for AlignedBuf {
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
-        if let (Some(memory), Some(home)) = (self.memory.take(), &self.home) {
+        if let (Some(Source::Own(memory)), Some(home)) = (self.memory.take(), &self.home) {
             home.put(memory);
         }
     }
@@ -103,7 +119,9 @@ impl BufPool {
         let capacity = len.max(BLOCK_BYTES).next_power_of_two();
         let memory = self.shelves.get(capacity);
         AlignedBuf {
-            memory: Some(memory.unwrap_or_else(|| Memory::zeroed(capacity))),
+            memory: Some(Source::Own(
+                memory.unwrap_or_else(|| Memory::zeroed(capacity)),
+            )),
             len,
             home: Some(Arc::clone(&self.shelves)),
         }
@@ -157,6 +175,13 @@ impl Shelves {
 fn shelf(capacity: usize) -> usize {
     debug_assert!(capacity.is_power_of_two() && capacity >= BLOCK_BYTES);
     (capacity / BLOCK_BYTES).trailing_zeros() as usize
+}
+
+/// Where a buffer's memory is from.
+enum Source {
+    Own(Memory),
+    /// Nobody else has the region: the buffer is its only user until it drops.
+    Leased(Lease),
 }
 
 /// One allocation.

@@ -26,10 +26,7 @@ pub struct Chunk {
 impl Chunk {
     pub(super) fn new(region: Region, pool: Arc<Shared>) -> Self {
         Self {
-            lease: Arc::new(Lease {
-                region: Some(region),
-                pool,
-            }),
+            lease: Arc::new(Lease::new(region, pool)),
             len: 0,
         }
     }
@@ -129,7 +126,7 @@ impl std::fmt::Debug for Chunk {
 }
 
 /// A region out of its pool.
-struct Lease {
+pub(super) struct Lease {
     /// `None` only while it drops.
     region: Option<Region>,
     pool: Arc<Shared>,
@@ -140,15 +137,22 @@ struct Lease {
 unsafe impl Sync for Lease {}
 
 impl Lease {
+    pub(super) fn new(region: Region, pool: Arc<Shared>) -> Self {
+        Self {
+            region: Some(region),
+            pool,
+        }
+    }
+
     fn region(&self) -> &Region {
         self.region.as_ref().expect("present until drop")
     }
 
-    fn start(&self) -> NonNull<u8> {
+    pub(super) fn start(&self) -> NonNull<u8> {
         self.region().start()
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.region().len()
     }
 

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::aligned::BufPool;
+use super::aligned::{AlignedBuf, BufPool};
 use super::arena::Region;
-use super::chunk::Chunk;
+use super::chunk::{Chunk, Lease};
 use super::prefault;
 use crate::disk::BLOCK_BYTES;
 
@@ -72,6 +72,24 @@ impl ChunkPool {
     pub fn take_ready(&self) -> Option<Chunk> {
         let cold_too = self.shared.options.reserve_chunks == 0;
         self.chunk(self.shared.take_region(cold_too))
+    }
+
+    /// Memory of a chunk's size for reading into, touched before, or `None` as with
+    /// [`ChunkPool::take_ready`]. What its last user left is in it.
+    pub fn take_ready_buf(&self) -> Option<AlignedBuf> {
+        let cold_too = self.shared.options.reserve_chunks == 0;
+        self.buf(self.shared.take_region(cold_too))
+    }
+
+    /// The same, touched before or not; `None` when the bound is reached.
+    pub fn take_buf(&self) -> Option<AlignedBuf> {
+        self.buf(self.shared.take_region(true))
+    }
+
+    fn buf(&self, region: Option<Region>) -> Option<AlignedBuf> {
+        self.shared.prepare_reserve();
+        let lease = Lease::new(region?, Arc::clone(&self.shared));
+        Some(AlignedBuf::leased(lease))
     }
 
     fn chunk(&self, region: Option<Region>) -> Option<Chunk> {

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::direct;
 use super::engine::{Engine, PARTS_MAX};
 use super::threads::run;
-use crate::buf::{BufPool, block_ceil, block_floor};
+use crate::buf::{AlignedBuf, BufPool, block_ceil, block_floor};
 use crate::disk::{BLOCK_BYTES, DiskFile};
 use crate::latch::Latch;
 
@@ -80,6 +80,17 @@ impl DiskFile for SystemFile {
 
     async fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
         self.shared.read(position, len).await
+    }
+
+    async fn read_into(&self, position: u64, buf: AlignedBuf) -> io::Result<AlignedBuf> {
+        let aligned = position.is_multiple_of(BLOCK_BYTES as u64);
+        assert!(
+            aligned && buf.len().is_multiple_of(BLOCK_BYTES),
+            "unaligned read of {} bytes at {position}",
+            buf.len()
+        );
+        let needed = buf.len();
+        self.shared.fill(position, buf, needed).await
     }
 
     async fn sync(&self) -> io::Result<()> {
@@ -156,10 +167,19 @@ impl Shared {
         }
         let skip = usize::try_from(position % BLOCK_BYTES as u64).unwrap_or(0);
         let start = position - skip as u64;
-        let wanted = block_ceil(skip + len);
+        let buf = self.buffers.take(block_ceil(skip + len));
+        let mut buf = self.fill(start, buf, skip + len).await?;
+        buf.truncate(skip + len);
+        let skip = skip.min(buf.len());
+        Ok(buf.freeze().slice(skip..))
+    }
+
+    /// Fills a buffer, or the first `needed` bytes of it, from a block boundary on; cuts it to what
+    /// has come.
+    async fn fill(&self, start: u64, mut buf: AlignedBuf, needed: usize) -> io::Result<AlignedBuf> {
+        let wanted = buf.len();
         let mut filled = 0;
-        let mut buf = self.buffers.take(wanted);
-        while filled < skip + len {
+        while filled < needed {
             let from = start + filled as u64;
             let count = match self.engine.read(&self.file, from, buf, filled).await {
                 Ok((count, back)) => {
@@ -181,8 +201,8 @@ impl Shared {
                 break;
             }
         }
-        buf.truncate(filled.min(skip + len));
-        Ok(buf.freeze().slice(skip.min(filled)..))
+        buf.truncate(filled);
+        Ok(buf)
     }
 
     async fn sync(&self) -> io::Result<()> {

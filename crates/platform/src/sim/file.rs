@@ -13,6 +13,7 @@ use super::content::Change;
 use super::disk::{SimDisk, State};
 use super::fault::{OpKind, is_power_off};
 use super::tree::NodeId;
+use crate::buf::AlignedBuf;
 use crate::disk::{BLOCK_BYTES, DiskFile, Open};
 use crate::latch::Latch;
 
@@ -131,6 +132,23 @@ impl DiskFile for SimFile {
                 .read(position, &mut bytes);
             bytes.truncate(count);
             Ok(bytes.into())
+        };
+        let disk = &self.disk;
+        disk.act(OpKind::Read, &self.path, whole, |_| ()).await
+    }
+
+    async fn read_into(&self, position: u64, mut buf: AlignedBuf) -> io::Result<AlignedBuf> {
+        let aligned = position.is_multiple_of(BLOCK_BYTES as u64);
+        assert!(
+            aligned && buf.len().is_multiple_of(BLOCK_BYTES),
+            "unaligned read of {} bytes at {position}",
+            buf.len()
+        );
+        let whole = |state: &mut State| {
+            let live = state.tree.content(self.node).live();
+            let count = live.read(position, &mut buf);
+            buf.truncate(count);
+            Ok(buf)
         };
         let disk = &self.disk;
         disk.act(OpKind::Read, &self.path, whole, |_| ()).await

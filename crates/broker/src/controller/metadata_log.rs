@@ -161,12 +161,15 @@ impl<P: Platform> MetadataLog<P> {
         while next < end {
             let read = log.read(next, end, READ_BYTES, true).await?;
             let before = next;
-            for bytes in read {
-                let replayed = replay(&bytes, from, &mut replayer, &mut quorum);
-                replayed.map_err(|source| self.content(source))?;
-                self.count_bytes(bytes.len());
-                next = next.max(replayer.image().last_applied_offset().plus(1));
-            }
+            // A batch may lie across two slices.
+            let bytes = match <[Bytes; 1]>::try_from(read) {
+                Ok([bytes]) => bytes,
+                Err(slices) => slices.concat().into(),
+            };
+            let replayed = replay(&bytes, from, &mut replayer, &mut quorum);
+            replayed.map_err(|source| self.content(source))?;
+            self.count_bytes(bytes.len());
+            next = next.max(replayer.image().last_applied_offset().plus(1));
             if next == before {
                 break;
             }

@@ -37,7 +37,7 @@ const ALLOCATE_STEP_BYTES: u64 = 64 << 20;
 /// Appended bytes after which a log saves its recovery point.
 const SAVE_INTERVAL_BYTES: u64 = 64 << 20;
 /// Read-ahead of a sequential reader.
-const READ_AHEAD_BYTES_MAX: usize = 4 << 20;
+const READ_AHEAD_BYTES_MAX: usize = 8 << 20;
 /// Sealed segments kept open, per shard.
 const OPEN_SEGMENTS_MAX: usize = 1024;
 

@@ -111,6 +111,8 @@ impl<P: Platform> Log<P> {
     }
 
     async fn run_flushes(&self) {
+        let flushing = &self.store().shared.flushing;
+        flushing.set(flushing.get() + 1);
         while self.is_flush_needed() {
             let started = self.store().clock().now();
             let result = self.flush_once().await;
@@ -133,6 +135,7 @@ impl<P: Platform> Log<P> {
         }
         // No `await` since the last look, so no request is lost.
         self.flush.running.set(false);
+        flushing.set(flushing.get() - 1);
         self.tell();
     }
 

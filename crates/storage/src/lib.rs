@@ -10,6 +10,7 @@ mod flush;
 pub mod log;
 pub mod metrics;
 pub mod options;
+mod read_ahead;
 pub mod segment;
 pub mod store;
 

@@ -26,6 +26,10 @@ pub struct Metrics {
     pub cache_misses: Counter,
     /// Bytes read from segment files.
     pub read_bytes: Counter,
+    /// Bytes read ahead of readers; part of `read_bytes`.
+    pub read_ahead_bytes: Counter,
+    /// Bytes read ahead that were let go before anybody asked for them.
+    pub read_ahead_unused_bytes: Counter,
     /// Damaged bytes found on disk, by occurrence.
     pub corruptions: Counter,
     /// Segments of all open logs.
@@ -68,26 +72,6 @@ impl Metrics {
             &metrics.flush_full,
         );
         counter(
-            "cache_hits",
-            "Reads answered from memory",
-            &metrics.cache_hits,
-        );
-        counter(
-            "cache_misses",
-            "Reads that went to a file",
-            &metrics.cache_misses,
-        );
-        counter(
-            "read_bytes",
-            "Bytes read from segment files",
-            &metrics.read_bytes,
-        );
-        counter(
-            "corruptions",
-            "Times that damaged bytes were met",
-            &metrics.corruptions,
-        );
-        counter(
             "recovered_bytes",
             "Bytes read to recover logs",
             &metrics.recovered_bytes,
@@ -108,7 +92,40 @@ impl Metrics {
             metrics.segments.clone(),
         );
         storage.register("logs", "Open logs", metrics.logs.clone());
+        metrics.register_reads(storage);
         metrics
+    }
+
+    fn register_reads(&self, storage: &mut Registry) {
+        let mut counter = |name: &str, help: &str, counter: &Counter| {
+            storage.register(name, help, counter.clone());
+        };
+        counter("cache_hits", "Reads answered from memory", &self.cache_hits);
+        counter(
+            "cache_misses",
+            "Reads that went to a file",
+            &self.cache_misses,
+        );
+        counter(
+            "read_bytes",
+            "Bytes read from segment files",
+            &self.read_bytes,
+        );
+        counter(
+            "read_ahead_bytes",
+            "Bytes read ahead of readers, part of read_bytes",
+            &self.read_ahead_bytes,
+        );
+        counter(
+            "read_ahead_unused_bytes",
+            "Bytes read ahead that nobody asked for",
+            &self.read_ahead_unused_bytes,
+        );
+        counter(
+            "corruptions",
+            "Times that damaged bytes were met",
+            &self.corruptions,
+        );
     }
 
     /// Metrics that nobody reads (tests, tools).
@@ -123,6 +140,8 @@ impl Metrics {
             cache_hits: Counter::default(),
             cache_misses: Counter::default(),
             read_bytes: Counter::default(),
+            read_ahead_bytes: Counter::default(),
+            read_ahead_unused_bytes: Counter::default(),
             corruptions: Counter::default(),
             segments: Gauge::default(),
             logs: Gauge::default(),

@@ -76,7 +76,7 @@ pub struct StoreOptions {
     pub allocate_step_bytes: u64,
     /// Appended bytes after which a log saves its indexes, producers and recovery point.
     pub save_interval_bytes: u64,
-    /// Most bytes that a sequential reader is ahead of what was asked for.
+    /// Most bytes that are read ahead of a sequential reader, 0 for none; in steps of a chunk, from a quarter of the cache.
     pub read_ahead_bytes_max: usize,
     /// Sealed segments whose file and indexes are kept open.
     pub open_segments_max: usize,

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::log::indexes::Indexes;
 use crate::log::time_index::TimeEntry;
 use crate::log::txn_index::TxnIndex;
+use crate::read_ahead::Blocks;
 
 pub(crate) mod load;
 pub mod naming;
@@ -86,6 +87,8 @@ pub(crate) struct Segment<P: Platform> {
     pub(crate) largest: Cell<Largest>,
     /// The end of it in memory.
     pub(crate) tail: RefCell<Tail>,
+    /// Pieces of its data file that were read ahead.
+    pub(crate) blocks: RefCell<Blocks>,
     /// Its indexes. `None` only when sealed.
     pub(crate) loaded: RefCell<Option<Loaded>>,
     /// Its indexes were built anew from the batches because a position in them was wrong.
@@ -128,6 +131,7 @@ impl<P: Platform> Segment<P> {
             first_timestamp: Cell::new(None),
             largest: Cell::new(largest),
             tail: RefCell::new(Tail::absent(size)),
+            blocks: RefCell::default(),
             loaded: RefCell::new(loaded),
             reindexed: Cell::new(false),
             file: RefCell::new(None),

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::options::{LogOptions, OpenAs, StoreOptions};
+use crate::read_ahead::ReadAhead;
 use crate::segment::Segment;
 use crate::segment::naming;
 
@@ -54,8 +55,9 @@ pub(crate) struct Shared<P: Platform> {
     dirs: RefCell<BTreeMap<PathBuf, Rc<DirHealth>>>,
     /// Sealed segments with an open file or loaded indexes, the longest loaded first.
     loaded: RefCell<VecDeque<Weak<Segment<P>>>>,
-    /// Bytes that readers were given in advance.
-    pub(crate) read_ahead_bytes: Rc<Cell<usize>>,
+    pub(crate) read_ahead: ReadAhead<P>,
+    /// Logs that are being flushed.
+    pub(crate) flushing: Cell<usize>,
 }
 
 /// Whether a log directory still takes writes.
@@ -100,6 +102,7 @@ impl<P: Platform> Store<P> {
     pub fn new(platform: P, options: StoreOptions, metrics: Metrics) -> Self {
         let shared = Shared {
             memory: Memory::new(&options),
+            read_ahead: ReadAhead::new(options.chunk_bytes, options.cache_bytes_max),
             platform,
             options,
             metrics,
@@ -107,7 +110,7 @@ impl<P: Platform> Store<P> {
             logs: RefCell::default(),
             dirs: RefCell::default(),
             loaded: RefCell::default(),
-            read_ahead_bytes: Rc::default(),
+            flushing: Cell::new(0),
         };
         Self {
             shared: Rc::new(shared),

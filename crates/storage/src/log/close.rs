@@ -119,7 +119,7 @@ impl<P: Platform> Log<P> {
             .segments
             .dec_by(i64::try_from(self.segment_count()).unwrap_or(0));
         // Their memory goes as soon as the last reader lets go.
-        self.readers.forget();
+        self.forget_readers();
         self.tell();
     }
 }

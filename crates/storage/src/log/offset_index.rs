@@ -108,6 +108,16 @@ impl OffsetIndex {
         self.entry_before(before)
     }
 
+    /// The first entry at or past `offset`: the batches below it end at or before its position. `None` when there is none.
+    pub fn first_reaching(&self, offset: Offset) -> Option<OffsetEntry> {
+        let slot = match self.relative(offset) {
+            Some(relative) => self.entries.partition_point(|&(at, _)| at < relative),
+            None if offset < self.base => 0,
+            None => self.entries.len(),
+        };
+        (slot < self.entries.len()).then(|| self.entry_before(slot + 1))
+    }
+
     /// The first entry whose position is at or past `position`: an upper bound for a read of known size.
     pub fn first_at_or_past(&self, position: u32) -> Option<OffsetEntry> {
         let slot = self.entries.partition_point(|&(_, at)| at < position);

@@ -1,7 +1,7 @@
 //! Reading batches: from memory when they are resident, else from the file, whole and checked, as they were stored.
 //!
 //! A read looks up a position (memory only), then needs at most one file read besides a short walk to the first batch.
-//! Sequential readers are recognized by the offset at which they come back: no lookup, and bytes read ahead.
+//! Sequential readers are recognized by the offset at which they come back: no lookup, and bytes that were read ahead.
 //! Invariants: bytes from a disk are served only after their headers and CRCs were found right; bytes from memory were
 //! checked when they came in. A segment that is deleted meanwhile stays readable for those who found it before.
 
@@ -12,13 +12,15 @@ use platform::Platform;
 use platform::disk::{BLOCK_BYTES, DiskFile};
 use wire::types::Offset;
 
+mod ahead;
 mod checked;
 mod cursor;
 mod resident;
 
+use ahead::Reader;
 use checked::{first_size, take_checked};
+use cursor::Cursor;
 pub(super) use cursor::Readers;
-use cursor::{Ahead, Cursor};
 use resident::{Resident, Wanted};
 
 use super::Log;
@@ -57,7 +59,8 @@ enum Plan<P: Platform> {
 impl<P: Platform> Log<P> {
     /// Reads whole batches from the one that holds `from` on, of which the first may begin before `from`, all of them
     /// below `below`; at most `bytes_max` bytes, but with `at_least_one` the first batch whatever its size. Nothing when
-    /// there is nothing between the two offsets; fewer bytes than there are at the end of a segment.
+    /// there is nothing between the two offsets; fewer bytes than there are at the end of a segment, or of what was read
+    /// ahead. The slices follow each other; a batch may lie across two.
     pub async fn read(
         &self,
         from: Offset,
@@ -91,6 +94,14 @@ impl<P: Platform> Log<P> {
                     position,
                     cursor,
                 } => {
+                    let reader = Reader {
+                        segment: &segment,
+                        position,
+                        cursor,
+                    };
+                    if let Some(slices) = self.read_blocks(wanted, &reader).await {
+                        return Ok(slices);
+                    }
                     metrics.cache_misses.inc();
                     let looked_up = cursor.is_none();
                     let read = self.read_file(wanted, &segment, position, cursor).await;
@@ -139,8 +150,8 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    /// How many bytes a read between the two offsets would find, at most `max`: an estimate without I/O, never 0 when
-    /// there is something.
+    /// How many bytes a read between the two offsets would find, at most `max`: an estimate without I/O, exact where the
+    /// batches are in memory, up to `index.interval.bytes` too high elsewhere, never 0 when there is something.
     pub fn available_bytes(&self, from: Offset, below: Offset, max: usize) -> usize {
         let below = below.min(self.end.get());
         if from >= below {
@@ -158,7 +169,7 @@ impl<P: Platform> Log<P> {
             let end = if below >= segment.next.get() {
                 segment.size.get()
             } else {
-                segment.estimate(below)
+                segment.estimate_end(below)
             };
             bytes += end.saturating_sub(start);
         }
@@ -265,8 +276,8 @@ impl<P: Platform> Log<P> {
         let generation = self.readers.generation.get();
         let file = segment.file(self.store.disk()).await?;
         let end = segment.written.get();
-        let sequential = cursor.is_some();
-        let position = if sequential {
+        let window = cursor.map_or(0, |cursor| cursor.window);
+        let position = if cursor.is_some() {
             position
         } else {
             match walk_to(segment, &file, position, end, wanted.from).await? {
@@ -274,35 +285,25 @@ impl<P: Platform> Log<P> {
                 None => return Ok(Found::EndOfFile(end)),
             }
         };
-        let mut ahead = cursor.map(|mut cursor| std::mem::take(&mut cursor.ahead));
-        let mut bytes = ahead
-            .as_mut()
-            .map(|ahead| ahead.bytes.clone())
-            .unwrap_or_default();
-        drop(ahead);
-        if first_size(&bytes).is_none_or(|size| size > bytes.len()) {
-            bytes = self
-                .read_range(segment, &file, position, end, wanted, sequential)
-                .await?;
-        }
+        let bytes = self
+            .read_range(segment, &file, position, end, wanted)
+            .await?;
         let taken = take_checked(&bytes, wanted, position, segment)?;
         let Some((len, next)) = taken else {
             return Ok(Found::Batches(Bytes::new()));
         };
         if generation == self.readers.generation.get() {
-            let rest = bytes.slice(len..);
-            let rest = if rest.is_empty() { Bytes::new() } else { rest };
             self.readers.put(Cursor {
                 next,
                 base: segment.base,
                 position: position + len as u64,
-                ahead: Ahead::new(rest, &self.store.shared.read_ahead_bytes),
+                window,
             });
         }
         Ok(Found::Batches(bytes.slice(..len)))
     }
 
-    /// Reads what is wanted, or the first batch if that is more and wanted at any price, or more for a sequential reader.
+    /// Reads what is wanted, or the first batch if that is more and wanted at any price.
     async fn read_range(
         &self,
         segment: &Segment<P>,
@@ -310,19 +311,9 @@ impl<P: Platform> Log<P> {
         position: u64,
         end: u64,
         wanted: Wanted,
-        sequential: bool,
     ) -> Result<Bytes> {
-        let options = &self.store.shared.options;
         let room = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
-        let kept = self.store.shared.read_ahead_bytes.get();
-        let may_keep =
-            sequential && kept + options.read_ahead_bytes_max <= options.cache_bytes_max / 4;
-        let ahead = if may_keep {
-            options.read_ahead_bytes_max
-        } else {
-            0
-        };
-        let len = buffer_len(wanted.bytes_max.max(WALK_BYTES).max(ahead), position).min(room);
+        let len = buffer_len(wanted.bytes_max.max(WALK_BYTES), position).min(room);
         let path = segment.path(Role::Log);
         let bytes = file
             .read_at(position, len)

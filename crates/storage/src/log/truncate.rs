@@ -90,7 +90,7 @@ impl<P: Platform> Log<P> {
             self.epochs_dirty.set(true);
         }
         self.upkeep.truncate_to(end);
-        self.readers.forget();
+        self.forget_readers();
         self.rebuild_producers(end).await
     }
 
@@ -348,7 +348,7 @@ impl<P: Platform> Log<P> {
         self.epochs.borrow_mut().clear();
         self.epochs_dirty.set(true);
         self.upkeep.truncate_to(Offset(-1));
-        self.readers.forget();
+        self.forget_readers();
         *self.producers.borrow_mut() = ProducerStates::new(offset);
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 use platform::Platform;
-use platform::buf::{Chunk, ChunkPool, PoolOptions};
+use platform::buf::{AlignedBuf, Chunk, ChunkPool, PoolOptions};
 use platform::disk::BLOCK_BYTES;
 
 use crate::options::StoreOptions;
@@ -71,6 +71,13 @@ impl<P: Platform> Memory<P> {
         let mut taken = self.taken.borrow_mut();
         taken.extend(chunks.iter().map(|_| Rc::downgrade(segment)));
         Some(chunks)
+    }
+
+    /// Memory of a large chunk's size to read into; only such that was touched before, unless it is `wanted` now.
+    pub(crate) fn take_block(&self, wanted: bool) -> Option<AlignedBuf> {
+        self.make_room(self.large.chunk_bytes());
+        let ready = self.large.take_ready_buf();
+        ready.or_else(|| wanted.then(|| self.large.take_buf()).flatten())
     }
 
     fn take_one(&self, small: bool) -> Option<Chunk> {

@@ -29,7 +29,8 @@ pub(super) const KEYS: &[Key] = &[
         .ours()
         .doc(
             "Memory for the newest bytes of the logs, which readers at the end get \
-             without touching the disk.",
+             without touching the disk. Up to a quarter of it is used to read ahead \
+             of sequential readers of old records.",
         ),
     Key::string("disk.engine", "auto")
         .one_of(&["auto", "io_uring", "threads"])

@@ -1,14 +1,13 @@
-//! Where sequential readers of a log will come back, and what was read ahead for them.
+//! Where sequential readers of a log will come back, and how far ahead of each it is worth reading.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
 
-use bytes::Bytes;
 use wire::types::Offset;
 
 /// Readers whose position is remembered, for each log.
-const CURSORS_MAX: usize = 8;
+const CURSORS_MAX: usize = 64;
+
 /// Where sequential readers will come back.
 #[derive(Default)]
 pub(in crate::log) struct Readers {
@@ -18,6 +17,8 @@ pub(in crate::log) struct Readers {
     pub(super) generation: Cell<u64>,
 }
 
+/// A reader, at the moment after it has read something.
+#[derive(Clone, Copy)]
 pub(super) struct Cursor {
     /// The offset after what was read.
     pub(super) next: Offset,
@@ -25,32 +26,8 @@ pub(super) struct Cursor {
     pub(super) base: Offset,
     /// Position in it.
     pub(super) position: u64,
-    pub(super) ahead: Ahead,
-}
-
-/// Bytes that follow a cursor, not checked yet; counted as long as they are kept.
-#[derive(Default)]
-pub(super) struct Ahead {
-    pub(super) bytes: Bytes,
-    counted: Option<Rc<Cell<usize>>>,
-}
-
-impl Ahead {
-    pub(super) fn new(bytes: Bytes, counter: &Rc<Cell<usize>>) -> Self {
-        counter.set(counter.get() + bytes.len());
-        Self {
-            bytes,
-            counted: Some(Rc::clone(counter)),
-        }
-    }
-}
-
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        if let Some(counter) = &self.counted {
-            counter.set(counter.get().saturating_sub(self.bytes.len()));
-        }
-    }
+    /// Bytes to be read ahead; grows while the reader reads on.
+    pub(super) window: u64,
 }
 
 impl Readers {
@@ -59,12 +36,23 @@ impl Readers {
         self.generation.set(self.generation.get() + 1);
     }
 
+    /// The reader that comes back at `next`, in the segment that begins at `base`: also if that is where the one before ended.
     pub(super) fn take(&self, next: Offset, base: Offset) -> Option<Cursor> {
         let mut cursors = self.cursors.borrow_mut();
         let at = cursors
             .iter()
-            .position(|cursor| cursor.next == next && cursor.base == base)?;
-        cursors.remove(at)
+            .position(|cursor| cursor.next == next && (cursor.base == base || next == base))?;
+        let cursor = cursors.remove(at)?;
+        let position = if cursor.base == base {
+            cursor.position
+        } else {
+            0
+        };
+        Some(Cursor {
+            base,
+            position,
+            ..cursor
+        })
     }
 
     pub(super) fn put(&self, cursor: Cursor) {

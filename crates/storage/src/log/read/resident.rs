@@ -60,6 +60,21 @@ impl<P: Platform> Segment<P> {
         position
     }
 
+    /// A guess at where the batches below `offset` end, not too low, and exact where they are resident.
+    pub(super) fn estimate_end(&self, offset: Offset) -> u64 {
+        let position = self.estimate(offset);
+        if position >= self.tail.borrow().resident_from() {
+            return position;
+        }
+        let loaded = self.loaded.borrow();
+        let Some(loaded) = loaded.as_ref() else {
+            return position;
+        };
+        let reaching = loaded.indexes.offsets.first_reaching(offset);
+        let end = reaching.map_or(self.size.get(), |entry| u64::from(entry.position));
+        end.max(position)
+    }
+
     /// The wanted batches, all of which are resident from `position`, the start of one, on.
     pub(super) fn slice_resident(&self, mut position: u64, wanted: Wanted) -> Resident {
         let first = loop {

@@ -1,0 +1,143 @@
+//! A sequential reader's way through the blocks that are read ahead of it.
+//!
+//! A reader is sequential when it comes back where it stopped, when it begins with a segment, or when the bytes
+//! it asks for are in blocks already, because others read them. Its window doubles with each read. Whatever blocks cannot
+//! serve (damage, batches too large, no memory, a failed read) the caller reads from the file, as for any other reader.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use platform::Platform;
+use wire::types::Offset;
+
+use super::cursor::Cursor;
+use super::resident::Wanted;
+use crate::log::Log;
+use crate::read_ahead::{Limits, Progress, Run, Taken};
+use crate::segment::Segment;
+
+/// How often a reader waits for blocks before it reads for itself; blocks may be let go while it waits.
+const WAITS_MAX: usize = 16;
+
+/// Where a reader is.
+pub(super) struct Reader<'a, P: Platform> {
+    pub(super) segment: &'a Rc<Segment<P>>,
+    /// Position at or before the batch.
+    pub(super) position: u64,
+    /// Its last read ended exactly there.
+    pub(super) cursor: Option<Cursor>,
+}
+
+impl<P: Platform> Reader<'_, P> {
+    /// Where exactly the batch that holds `from` begins, if the reader is a sequential one.
+    fn batch_position(&self, from: Offset) -> Option<u64> {
+        if self.cursor.is_some() {
+            return Some(self.position);
+        }
+        let found = self.segment.blocks.borrow().find(self.position, from);
+        found.or_else(|| (from == self.segment.base).then_some(0))
+    }
+}
+
+impl<P: Platform> Log<P> {
+    /// What is wanted, from blocks; `None` when the reader has to read from the file.
+    pub(super) async fn read_blocks(
+        &self,
+        wanted: Wanted,
+        reader: &Reader<'_, P>,
+    ) -> Option<Vec<Bytes>> {
+        let store = &self.store;
+        let ahead = &store.shared.read_ahead;
+        if store.shared.options.read_ahead_bytes_max == 0 || !ahead.is_possible() {
+            return None;
+        }
+        let segment = reader.segment;
+        let position = reader.batch_position(wanted.from)?;
+        let generation = self.readers.generation.get();
+        let limits = Limits {
+            below: wanted.below,
+            bytes_max: wanted.bytes_max,
+            at_least_one: wanted.at_least_one,
+        };
+        let mut waited = 0;
+        loop {
+            let now = store.clock().now();
+            let taken = segment.blocks.borrow().take(position, limits, now);
+            match taken {
+                Taken::Run(run) => {
+                    let metrics = &store.shared.metrics;
+                    if waited == 0 {
+                        metrics.cache_hits.inc();
+                    } else {
+                        metrics.cache_misses.inc();
+                    }
+                    return Some(self.note_run(run, reader, position));
+                }
+                Taken::Nothing => return Some(Vec::new()),
+                Taken::Unchecked => {}
+            }
+            let batch_max = ahead.batch_bytes_max();
+            let progress = {
+                let mut blocks = segment.blocks.borrow_mut();
+                blocks.check_from(position, wanted.from, batch_max)
+            };
+            let lacks = match progress {
+                Progress::Checked => continue,
+                Progress::Refused => return None,
+                Progress::Lacks(lacks) => lacks,
+            };
+            waited += 1;
+            if waited > WAITS_MAX {
+                return None;
+            }
+            let bytes = (wanted.bytes_max as u64).min(ahead.window_bytes_max());
+            let end = (position + bytes).max(lacks + 1);
+            store.read_ahead(segment, lacks..end, true);
+            let block = segment
+                .blocks
+                .borrow()
+                .block_of(lacks, ahead.block_bytes())?;
+            block.settled().await;
+            if block.has_failed() || generation != self.readers.generation.get() {
+                return None;
+            }
+        }
+    }
+
+    /// Takes note of what a reader was given, and reads on ahead of it.
+    fn note_run(&self, run: Run, reader: &Reader<'_, P>, position: u64) -> Vec<Bytes> {
+        let store = &self.store;
+        let ahead = &store.shared.read_ahead;
+        let segment = reader.segment;
+        let given = run.end - position;
+        let before = reader.cursor.map_or(0, |cursor| cursor.window);
+        let most = store.shared.options.read_ahead_bytes_max as u64;
+        let most = most.min(ahead.window_bytes_max()).max(ahead.block_bytes());
+        let window = (2 * before).max(given).clamp(ahead.block_bytes(), most);
+        self.readers.put(Cursor {
+            next: run.next,
+            base: segment.base,
+            position: run.end,
+            window,
+        });
+        let end = run.end + window;
+        store.read_ahead(segment, run.end..end, false);
+        let size = segment.size.get();
+        if end > size
+            && (segment.rolled.get() || segment.sealed.get())
+            && let Some(next) = self.segment_with(segment.next.get())
+            && next.base >= segment.next.get()
+        {
+            store.read_ahead(&next, 0..end - size, false);
+        }
+        run.slices
+    }
+
+    /// Forgets readers and what was read ahead of them: positions have lost their meaning.
+    pub(in crate::log) fn forget_readers(&self) {
+        self.readers.forget();
+        for segment in self.segments.borrow().iter() {
+            segment.blocks.borrow_mut().clear();
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Reading ahead of sequential readers: pieces of data files that are read before anybody asks, checked once, and served
+//! to any number of readers from memory.
+//!
+//! Blocks are as large as chunks and come from the same memory, a quarter of the cache at most. Each segment has its own
+//! ([`Blocks`]); here is what the blocks of a shard share: the line of those to be read, how many reads are under way, and
+//! who goes when memory is short: first what its readers have had, then what nobody has come for in a while, never what is
+//! on its way to a reader. Reads ahead are the last in order: while a log of the shard is flushed, they slow down.
+//! A block that cannot be read is nobody's error: who needs the bytes reads them himself and is told.
+//! It does not: know readers or how far ahead they want to be ([`crate::log`] does).
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use platform::Platform;
+use platform::buf::{AlignedBuf, block_ceil};
+use platform::disk::DiskFile;
+use platform::task;
+
+use crate::segment::Segment;
+use crate::store::Store;
+
+mod block;
+mod blocks;
+
+pub(crate) use block::Block;
+pub(crate) use blocks::{Blocks, Limits, Progress, Run, Taken};
+
+/// The part of the cache that blocks may take: one in so many bytes.
+const BUDGET_PART: usize = 4;
+/// With fewer blocks than this there is no reading ahead.
+const BLOCKS_MIN: usize = 2;
+/// Reads under way for a shard when nothing is flushed.
+const READS_MAX: usize = 8;
+/// The same while something is flushed.
+const READS_BESIDE_FLUSH_MAX: usize = 2;
+/// A block that was not touched for so long is let go.
+const STALE_AFTER: Duration = Duration::from_secs(5);
+
+/// The blocks of a shard.
+pub(crate) struct ReadAhead<P: Platform> {
+    block_bytes: usize,
+    budget_bytes: usize,
+    /// Bytes of memory in blocks, and in slices that readers still have of them.
+    taken_bytes: Arc<AtomicUsize>,
+    /// To be read; those that a reader waits for are in front.
+    line: RefCell<VecDeque<Loading<P>>>,
+    reads: Cell<usize>,
+    /// Loaded, the oldest first.
+    loaded: RefCell<VecDeque<Loaded<P>>>,
+    sweeping: Cell<bool>,
+}
+
+/// A block that has its bytes.
+type Loaded<P> = (Weak<Segment<P>>, Weak<Block>);
+
+struct Loading<P: Platform> {
+    segment: Weak<Segment<P>>,
+    block: Rc<Block>,
+    /// A reader waits for it.
+    wanted: bool,
+}
+
+impl<P: Platform> ReadAhead<P> {
+    /// Blocks of `block_bytes`, for a shard whose cache has `cache_bytes`.
+    pub(crate) fn new(block_bytes: usize, cache_bytes: usize) -> Self {
+        Self {
+            block_bytes,
+            budget_bytes: cache_bytes / BUDGET_PART,
+            taken_bytes: Arc::default(),
+            line: RefCell::default(),
+            reads: Cell::new(0),
+            loaded: RefCell::default(),
+            sweeping: Cell::new(false),
+        }
+    }
+
+    /// Whether there is memory to speak of.
+    pub(crate) fn is_possible(&self) -> bool {
+        self.budget_bytes / self.block_bytes >= BLOCKS_MIN
+    }
+
+    /// Bytes of a block; blocks begin at multiples of it.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.block_bytes as u64
+    }
+
+    /// The largest batch that is served from blocks.
+    pub(crate) fn batch_bytes_max(&self) -> u64 {
+        (self.budget_bytes / 2)
+            .saturating_sub(self.block_bytes)
+            .max(self.block_bytes) as u64
+    }
+
+    /// The most that one reader may be ahead: a quarter of the memory, so that there can be several.
+    pub(crate) fn window_bytes_max(&self) -> u64 {
+        (self.budget_bytes / 4).max(self.block_bytes) as u64
+    }
+
+    fn next_loading(&self, reads_max: usize) -> Option<(Rc<Segment<P>>, Loading<P>)> {
+        while self.reads.get() < reads_max {
+            let loading = self.line.borrow_mut().pop_front()?;
+            let segment = loading.segment.upgrade();
+            // What was forgotten meanwhile need not be read.
+            let segment = segment.filter(|segment| segment.blocks.borrow().holds(&loading.block));
+            if let Some(segment) = segment {
+                return Some((segment, loading));
+            }
+            loading.block.settle(None);
+        }
+        None
+    }
+
+    /// Lets go of blocks until one more fits; false if that cannot be.
+    fn make_room(&self, store: &Store<P>) -> bool {
+        let fits =
+            || self.taken_bytes.load(Ordering::Relaxed) + self.block_bytes <= self.budget_bytes;
+        fits()
+            || {
+                self.let_go(store, Block::is_used_up, fits);
+                fits()
+            }
+            || {
+                self.let_go_stale(store, fits);
+                fits()
+            }
+    }
+
+    fn let_go_stale(&self, store: &Store<P>, until: impl Fn() -> bool) {
+        let now = store.clock().now();
+        let is_stale =
+            |block: &Block| now.saturating_duration_since(block.touched.get()) >= STALE_AFTER;
+        self.let_go(store, is_stale, until);
+    }
+
+    /// Lets go of blocks that nobody is being sent, the oldest first.
+    fn let_go(&self, store: &Store<P>, which: impl Fn(&Block) -> bool, until: impl Fn() -> bool) {
+        let mut loaded = self.loaded.borrow_mut();
+        loaded.retain(|(segment, block)| {
+            let (Some(segment), Some(block)) = (segment.upgrade(), block.upgrade()) else {
+                return false;
+            };
+            if until() || block.is_in_use() || !which(&block) {
+                return true;
+            }
+            let unused = block.unused_bytes();
+            store.shared.metrics.read_ahead_unused_bytes.inc_by(unused);
+            segment.blocks.borrow_mut().remove(&block);
+            false
+        });
+    }
+}
+
+impl<P: Platform> Store<P> {
+    /// Has the blocks that hold `range` of a segment read, if there is memory; first those that are `wanted` now. Only what
+    /// is written and not in memory anyway is read.
+    pub(crate) fn read_ahead(&self, segment: &Rc<Segment<P>>, range: Range<u64>, wanted: bool) {
+        let ahead = &self.shared.read_ahead;
+        let block_bytes = ahead.block_bytes();
+        let resident_from = segment.tail.borrow().resident_from();
+        let end = range.end.min(segment.written.get()).min(resident_from);
+        let mut start = range.start - range.start % block_bytes;
+        let mut before_others = 0;
+        while start < end {
+            let known = segment.blocks.borrow().at(start).cloned();
+            let short = |block: &Block| {
+                !block.is_loading() && start + (block.len() as u64) < end.min(start + block_bytes)
+            };
+            match known {
+                Some(block) if !short(&block) => {
+                    if wanted && block.is_loading() {
+                        ahead.hurry(&block, before_others);
+                        before_others += 1;
+                    }
+                }
+                _ => {
+                    let block = Rc::new(Block::loading(start, self.clock().now()));
+                    segment.blocks.borrow_mut().insert(Rc::clone(&block));
+                    let loading = Loading {
+                        segment: Rc::downgrade(segment),
+                        block,
+                        wanted,
+                    };
+                    let mut line = ahead.line.borrow_mut();
+                    if wanted {
+                        let at = before_others.min(line.len());
+                        line.insert(at, loading);
+                        before_others += 1;
+                    } else {
+                        line.push_back(loading);
+                    }
+                }
+            }
+            start += block_bytes;
+        }
+        self.start_reads();
+    }
+
+    /// Starts as many reads as may be under way.
+    fn start_reads(&self) {
+        let ahead = &self.shared.read_ahead;
+        let reads_max = if self.shared.flushing.get() > 0 {
+            READS_BESIDE_FLUSH_MAX
+        } else {
+            READS_MAX
+        };
+        while let Some((segment, loading)) = ahead.next_loading(reads_max) {
+            let Loading { block, wanted, .. } = loading;
+            let Some(buf) = self.block_memory(wanted) else {
+                segment.blocks.borrow_mut().remove(&block);
+                block.settle(None);
+                continue;
+            };
+            ahead.reads.set(ahead.reads.get() + 1);
+            let store = self.clone();
+            task::spawn(async move { store.load_block(segment, block, buf).await });
+        }
+        self.keep_sweeping();
+    }
+
+    /// Memory for a block. For one that nobody waits for yet only memory that was touched before: touching is slow.
+    fn block_memory(&self, wanted: bool) -> Option<AlignedBuf> {
+        let ahead = &self.shared.read_ahead;
+        if !ahead.make_room(self) {
+            return None;
+        }
+        let buf = self.shared.memory.take_block(wanted)?;
+        ahead
+            .taken_bytes
+            .fetch_add(ahead.block_bytes, Ordering::Relaxed);
+        Some(buf)
+    }
+
+    async fn load_block(&self, segment: Rc<Segment<P>>, block: Rc<Block>, mut buf: AlignedBuf) {
+        let ahead = &self.shared.read_ahead;
+        // Behind what is written the file may hold anything.
+        let end = segment.written.get().min(block.start + ahead.block_bytes());
+        let len = usize::try_from(end.saturating_sub(block.start)).unwrap_or(0);
+        buf.truncate(block_ceil(len));
+        let result = async {
+            let unloaded = segment.open_file().is_none();
+            let file = segment.file(self.disk()).await.ok()?;
+            if unloaded && segment.sealed.get() {
+                self.note_loaded(&segment);
+            }
+            let read = file.read_into(block.start, buf).await;
+            read.inspect_err(|error| {
+                tracing::debug!(position = block.start, %error, "reading ahead failed");
+            })
+            .ok()
+        };
+        let buf = result.await;
+        ahead.reads.set(ahead.reads.get() - 1);
+        let loaded = buf.map(|mut buf| {
+            buf.truncate(len);
+            self.shared.metrics.read_bytes.inc_by(buf.len() as u64);
+            self.shared
+                .metrics
+                .read_ahead_bytes
+                .inc_by(buf.len() as u64);
+            block::Loaded::new(buf, &ahead.taken_bytes, ahead.block_bytes)
+        });
+        let failed = loaded
+            .as_ref()
+            .is_none_or(|loaded| loaded.bytes().len() < len);
+        if failed {
+            if loaded.is_none() {
+                ahead
+                    .taken_bytes
+                    .fetch_sub(ahead.block_bytes, Ordering::Relaxed);
+            }
+            segment.blocks.borrow_mut().remove(&block);
+            block.settle(None);
+        } else {
+            block.settle(loaded);
+            let mut loaded = ahead.loaded.borrow_mut();
+            loaded.push_back((Rc::downgrade(&segment), Rc::downgrade(&block)));
+            drop(loaded);
+            let batch_max = ahead.batch_bytes_max();
+            segment.blocks.borrow_mut().check_on(batch_max);
+        }
+        self.start_reads();
+    }
+
+    /// Sees to it that blocks are let go when nobody reads any more.
+    fn keep_sweeping(&self) {
+        if self.shared.read_ahead.sweeping.replace(true) {
+            return;
+        }
+        let (shared, clock) = (Rc::downgrade(&self.shared), self.clock().clone());
+        task::spawn(async move {
+            loop {
+                clock.sleep(STALE_AFTER).await;
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
+                let store = Self { shared };
+                let ahead = &store.shared.read_ahead;
+                ahead.let_go_stale(&store, || false);
+                if ahead.loaded.borrow().is_empty() && ahead.reads.get() == 0 {
+                    ahead.sweeping.set(false);
+                    return;
+                }
+            }
+        });
+    }
+}
+
+impl<P: Platform> ReadAhead<P> {
+    /// Moves a block that waits in the line to its place `at`.
+    fn hurry(&self, block: &Rc<Block>, at: usize) {
+        let mut line = self.line.borrow_mut();
+        let found = line
+            .iter()
+            .position(|loading| Rc::ptr_eq(&loading.block, block));
+        if let Some(mut loading) = found.and_then(|found| line.remove(found)) {
+            loading.wanted = true;
+            let at = at.min(line.len());
+            line.insert(at, loading);
+        }
+    }
+}

@@ -222,6 +222,8 @@ impl<P: Platform> Store<P> {
     /// Remembers that a sealed segment was loaded, and unloads the oldest beyond the bound.
     pub(crate) fn note_loaded(&self, segment: &Rc<Segment<P>>) {
         let mut loaded = self.shared.loaded.borrow_mut();
+        // Noted once only: an older note would have it unloaded although it was just loaded.
+        loaded.retain(|noted| !std::ptr::eq(noted.as_ptr(), Rc::as_ptr(segment)));
         loaded.push_back(Rc::downgrade(segment));
         while loaded.len() > self.shared.options.open_segments_max.max(1) {
             if let Some(oldest) = loaded.pop_front().and_then(|oldest| oldest.upgrade()) {

@@ -41,6 +41,15 @@ struct Cold {
 
 impl Cold {
     async fn start(batches: i64, bytes: usize, log_options: LogOptions) -> Self {
+        Self::start_with(batches, bytes, log_options, blocks_of_16_kib()).await
+    }
+
+    async fn start_with(
+        batches: i64,
+        bytes: usize,
+        log_options: LogOptions,
+        store_options: StoreOptions,
+    ) -> Self {
         let before = World::on(SimPlatform::new(3), blocks_of_16_kib());
         let log = before.open(log_options.clone()).await;
         for _ in 0..batches {
@@ -50,7 +59,7 @@ impl Cold {
         log.close().await.unwrap();
         let platform = SimPlatform::on(before.disk().crash(1), before.platform.clock().clone(), 7);
         let metrics = Metrics::unregistered();
-        let store = Store::new(platform.clone(), blocks_of_16_kib(), metrics.clone());
+        let store = Store::new(platform.clone(), store_options, metrics.clone());
         let world = World { platform, store };
         let log = world.try_open(log_options, true, batches, 0).await.unwrap();
         Self {
@@ -224,6 +233,29 @@ fn the_end_of_a_segment_does_not_stop_the_reading_ahead() {
             waits += i32::from(cold.operations() > operations);
         }
         assert!(waits <= 5, "{waits} reads had to wait for the disk");
+    });
+}
+
+#[test]
+fn segments_may_be_fewer_open_than_are_read_ahead() {
+    simulate(async {
+        for open_segments_max in [1, 2, 3] {
+            let store = StoreOptions {
+                open_segments_max,
+                ..blocks_of_16_kib()
+            };
+            let cold = Cold::start_with(BATCHES, 5000, options(), store).await;
+            for from in (0..40).step_by(10) {
+                // To near the end of a segment, then into the one that is being read ahead.
+                cold.read_on(from, from + 10, 5500).await;
+                cold.settle().await;
+                let read = cold.read(from + 17, 5500);
+                let a_minute = std::time::Duration::from_mins(1);
+                let read = platform::task::timeout(a_minute, read).await;
+                let read = read.expect("it ends").unwrap();
+                assert_eq!(read, [(from + 17, from + 17)]);
+            }
+        }
     });
 }
 

@@ -3,6 +3,7 @@
     ./test                 everything below but powercut: about 15 minutes on two cores from a clean clone
     ./test check           cargo fmt, clippy with warnings denied, xtask tidy
     ./test rust            unit, property, crash-point and simulation tests (cargo test)
+    ./test report          reports of forebay bench in a headless browser: layout, colours, names, no scripts needed
     ./test clients         real clients and Kafka's tools against the release binary, and the oracle
     ./test kill9           50 rounds of kill -9 under load
     ./test powercut        20 rounds of power cuts on a scratch ext4 (root and loop devices)
@@ -12,7 +13,7 @@
     -k EXPRESSION          clients: only tests that match
 
 What the suites need is installed on the way: Python, npm and Maven packages from their registries into the user's cache
-or the clone, kcat from apt when this is root. A toolchain that is missing is named, and fails the run.
+or the clone, kcat and Chromium from apt when this is root. A toolchain that is missing is named, and fails the run.
 """
 
 import argparse
@@ -31,12 +32,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
-SUITES = ["check", "rust", "clients", "kill9", "powercut"]
-BY_DEFAULT = ["check", "rust", "clients", "kill9"]
+SUITES = ["check", "rust", "report", "clients", "kill9", "powercut"]
+BY_DEFAULT = ["check", "rust", "report", "clients", "kill9"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
 
 sys.path.insert(0, str(TESTS))
 
+from bench.browser import BrowserError  # noqa: E402
+from bench.browser import find as find_browser  # noqa: E402
 from peers import kafka  # noqa: E402
 from peers.process import PR_SET_PDEATHSIG, libc  # noqa: E402
 
@@ -166,10 +169,27 @@ def python(run):
 def kcat(run):
     if shutil.which("kcat") or shutil.which("kafkacat"):
         return
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        run.step("install kcat", ["sh", "-c", "apt-get -q update && apt-get -q -y install kcat"], count=nothing)
-    else:
+    if not apt(run, "kcat"):
         raise RuntimeError("kcat is missing (Debian, Ubuntu: apt install kcat; macOS: brew install kcat)")
+
+
+def chromium(run):
+    """A browser of any kind; what apt brings is the one without windows, and a font that reports look well in."""
+    with contextlib.suppress(BrowserError):
+        find_browser()
+        return
+    apt(run, "chromium-headless-shell", "fonts-inter")
+    find_browser()
+
+
+def apt(run, *packages):
+    """Installs Debian packages where that can be done; says whether it could."""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return False
+    # Two suites may want something at the same time; apt waits for its lock.
+    script = "apt-get -q update && apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends " + " ".join(packages)
+    run.step(f"install {packages[0]}", ["sh", "-c", script], count=nothing)
+    return True
 
 
 def nothing(_):
@@ -224,6 +244,11 @@ def rust(run):
     run.step("cargo test", ["cargo", "test", "-q", "--locked", "--workspace", "--no-fail-fast"], count=cargo_counts)
 
 
+def report(run):
+    chromium(run)
+    run.step("report", [python(run), "-m", "pytest", "-q", "bench"], count=pytest_counts, cwd=TESTS)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="suite")
@@ -258,6 +283,9 @@ def main():
         if suite in suites:
             previous = [lanes[1]] if outside else []
             lanes.append(run.lane(lambda body=body: body(run), *previous, *(lanes[-1:] if suite == "rust" and "check" in suites else [])))
+    if "report" in suites:
+        # Last: it builds with cargo as well, and takes half a minute.
+        lanes.append(run.lane(lambda: report(run), *lanes))
     for lane in lanes:
         lane.join()
     print(f"{run.passed} passed, {run.failed} failed")

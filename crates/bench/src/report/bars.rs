@@ -57,17 +57,20 @@ impl Bars {
             bars().count() as f64 * STEP + titles as f64 * STEP + self.groups.len() as f64 * 4.0;
         let mut drawing = Drawing::new(WIDTH, height + 4.0);
         let left = bars()
-            .map(|bar| label::width(&shown(&bar.label)))
-            .fold(0.0, f64::max)
+            .map(|bar| label::width(&label::fitted(&bar.label, NAME_MAX)))
+            .fold(label::width("socket sink"), f64::max)
             .min(NAME_MAX)
             + 8.0;
         let figure = |bar: &Bar| label::width(&self.quantity.show(bar.value));
-        let right = WIDTH - bars().map(figure).fold(0.0, f64::max) - 8.0;
+        // As long as most figures are, so that panels beside each other have the same scale.
+        let longest = bars().map(figure).fold(label::width("1.68 GB/s"), f64::max);
+        let right = WIDTH - longest - 8.0;
         let scale = Scale::linear(0.0, self.high, (left, right));
         let mut y = 0.0;
         for group in &self.groups {
             if !group.title.is_empty() {
-                drawing.text((0.0, y + 13.0), Anchor::Start, "n", &group.title);
+                let title = label::fitted(&group.title, WIDTH);
+                drawing.text((0.0, y + 13.0), Anchor::Start, "n", &title);
                 y += STEP;
             }
             for bar in &group.bars {
@@ -85,7 +88,7 @@ impl Bars {
             name,
             Anchor::End,
             &target_class("n", bar.target),
-            &shown(&bar.label),
+            &label::fitted(&bar.label, NAME_MAX),
         );
         let Some(end) = scale.at(bar.value) else {
             return;
@@ -113,17 +116,8 @@ impl Bars {
                 .iter()
                 .map(|bar| format!("{} {}", bar.label, self.quantity.show(bar.value)));
             let bars: Vec<String> = bars.collect();
-            words.push(format!("{}: {}", group.title, bars.join(", ")));
+            words.push(super::svg::words(&[&group.title, &bars.join(", ")], ": "));
         }
         words.join("; ")
     }
-}
-
-fn shown(name: &str) -> String {
-    if label::width(name) <= NAME_MAX {
-        return name.to_owned();
-    }
-    let mut kept = name.to_owned();
-    while label::width(&kept) > NAME_MAX - label::width("..") && kept.pop().is_some() {}
-    format!("{}..", kept.trim_end())
 }

@@ -57,6 +57,20 @@ impl Default for YAxis {
     }
 }
 
+impl YAxis {
+    fn scale(&self, ends: (f64, f64)) -> Scale {
+        match self.log_from {
+            Some(low) => Scale::log_around(low, self.high, ends),
+            None => Scale::from_nothing(self.high, ends),
+        }
+    }
+
+    /// How much room its figures need.
+    fn room(&self) -> f64 {
+        room(&self.scale((0.0, 1.0)), self.quantity)
+    }
+}
+
 /// One line.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Line {
@@ -88,7 +102,7 @@ impl Chart {
     pub(super) fn draw(&self) -> String {
         let mut drawing = Drawing::new(WIDTH, HEIGHT);
         let frame = self.frame();
-        let y = y_scale(&self.y, &frame);
+        let y = self.y.scale((frame.bottom, frame.top));
         y_axis(&mut drawing, &frame, &y, self.y.quantity);
         let places = self.x.draw(&mut drawing, &frame);
         for line in self.lines.iter().rev() {
@@ -102,7 +116,7 @@ impl Chart {
         let names = self.lines.iter().map(|line| label::width(&line.shown()));
         let right = names.fold(0.0, f64::max).min(WIDTH / 3.0);
         Frame {
-            left: 38.0,
+            left: self.y.room(),
             right: WIDTH - right - 8.0,
             top: TOP,
             bottom: HEIGHT - 34.0,
@@ -163,19 +177,16 @@ impl XAxis {
             let Some(place) = scale.at(at) else { continue };
             places.push((*value, place));
             drawing.line((place, frame.bottom), (place, frame.bottom + 3.0), "axis");
-            let half = label::width(name) / 2.0;
+            let name = label::fitted(name, 2.0 * place.min(WIDTH - place));
+            let half = label::width(&name) / 2.0;
             if place - half > taken + 3.0 {
-                drawing.text((place, frame.bottom + 15.0), Anchor::Middle, "", name);
+                drawing.text((place, frame.bottom + 15.0), Anchor::Middle, "", &name);
                 taken = place + half;
             }
         }
         let middle = f64::midpoint(frame.left, frame.right);
-        drawing.text(
-            (middle, frame.bottom + 30.0),
-            Anchor::Middle,
-            "",
-            &self.title,
-        );
+        let title = label::fitted(&self.title, 2.0 * middle.min(WIDTH - middle));
+        drawing.text((middle, frame.bottom + 30.0), Anchor::Middle, "", &title);
         places
     }
 }
@@ -264,12 +275,14 @@ pub(super) fn target_class(part: &str, target: Option<usize>) -> String {
 /// How many colours the page has for targets.
 pub(super) const TARGET_COLOURS: usize = 6;
 
-fn y_scale(axis: &YAxis, frame: &Frame) -> Scale {
-    let ends = (frame.bottom, frame.top);
-    match axis.log_from {
-        Some(low) => Scale::log_around(low, axis.high, ends),
-        None => Scale::from_nothing(axis.high, ends),
-    }
+/// How much room the figures of an axis need on its left.
+pub(super) fn room(scale: &Scale, quantity: Quantity) -> f64 {
+    let factor = quantity.unit(scale.typical()).factor;
+    let ticks = scale.ticks(scale.ticks_max());
+    let widths = ticks
+        .iter()
+        .map(|tick| label::width(&significant(tick / factor)));
+    widths.fold(label::width("0.25"), f64::max) + 8.0
 }
 
 /// Grid lines with values; the unit is in the corner.

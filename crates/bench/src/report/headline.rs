@@ -84,7 +84,16 @@ fn against(page: &mut String, (ours, rival): (&str, &str), rows: &[Row]) {
         .iter()
         .flat_map(|row| row.pairs.iter().map(|pair| pair.ratio))
         .collect();
-    let Some(total) = Summary::of(&all) else {
+    // A rate that both kept says nothing about how fast they are.
+    let told = rows.iter().flat_map(|row| {
+        let kept = |ratio: &f64| row.phase.is_paced() && Verdict::of(*ratio) == Verdict::Even;
+        row.pairs
+            .iter()
+            .map(|pair| pair.ratio)
+            .filter(move |ratio| !kept(ratio))
+    });
+    let told: Vec<f64> = told.collect();
+    let Some(total) = Summary::of(if told.is_empty() { &all } else { &told }) else {
         return;
     };
     let (ours, rival) = (html(ours), html(rival));
@@ -126,7 +135,8 @@ fn against(page: &mut String, (ours, rival): (&str, &str), rows: &[Row]) {
         page,
         "<p class=\"note\">All figures are {ours}'s divided by {rival}'s. A dot is one pair: the same load on \
          both, one after the other; the bar is the median. Throughput: more is better, right of 1x {ours} is \
-         faster, within 2 % neither is. Latency and CPU: less is better. Brackets: lowest and highest pair.</p>"
+         faster, within 2 % neither is. Latency and CPU: less is better. Brackets: lowest and highest pair. Paced loads count in the sentence above only where a \
+         rate was not kept.</p>"
     );
     losses(page, rows, &rival);
 }

@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 
 use super::escape::html;
-use super::number::{Quantity, ratio};
+use super::number::{Quantity, parameter, ratio};
 use super::pairs::{Pair, Summary, Verdict, pairs};
-use super::study::{Figure, Phase, Place, Study, Way};
+use super::study::{Figure, Measured, Phase, Place, Study, Way, order_of_rows};
 
 /// The section; nothing without a rival.
 pub(super) fn section(study: &Study) -> String {
@@ -53,61 +53,106 @@ fn phase_tables(page: &mut String, phase: &Phase, way: Way, names: (&str, &str))
     if measured.is_empty() {
         return;
     }
-    let columns = if phase.along.is_some() {
+    let table = Table::of(phase);
+    let columns = if table.across.is_some() {
         measured.len()
     } else {
         1
     };
     let title = html(&phase.title(way));
-    let _ = writeln!(
-        page,
-        "<h4>{title}</h4>\n{}",
-        super::page::panels(columns).trim_end()
-    );
-    let rows = phase.rows();
-    if let Some(along) = &phase.along {
-        let steps = phase.steps();
-        let corner = match phase.others.as_slice() {
-            [] => along.clone(),
-            others => format!("{} by {along}", others.join(", ")),
-        };
-        let heads: Vec<String> = steps.iter().map(|(_, name)| name.clone()).collect();
+    let _ = write!(page, "<h4>{title}</h4>\n{}", super::page::panels(columns));
+    if let Some(across) = table.across {
+        let values = distinct(
+            phase
+                .cells
+                .iter()
+                .map(|measured| vec![value(measured, across)]),
+        );
+        let heads = values.iter().map(|value| parameter(across, &value[0]));
+        let heads: Vec<String> = heads.collect();
         for (place, pairs) in &measured {
-            let caption = phase.place_name(place);
-            open(page, &caption, &corner, &heads);
-            for row in &rows {
-                let cells = steps.iter().map(|(step, _)| {
+            open(page, &phase.place_name(place), &table.corner(), &heads);
+            for row in table.rows(pairs.iter()) {
+                let cells = values.iter().map(|head| {
                     in_cell(pairs, way, |pair| {
-                        phase.row_of(pair.ours) == *row && phase.step_of(pair.ours) == Some(*step)
+                        table.row(pair) == row && value(pair.ours, across) == head[0]
                     })
                 });
-                line(page, &row_head(phase, row), cells);
+                line(page, &table.row_head(phase, &row), cells);
             }
             page.push_str("</tbody></table></div>\n");
         }
     } else {
-        let heads: Vec<String> = measured
-            .iter()
-            .map(|(place, _)| phase.place_name(place))
-            .collect();
-        open(page, "", &phase.others.join(", "), &heads);
-        for row in &rows {
+        let heads = measured.iter().map(|(place, _)| phase.place_name(place));
+        let heads: Vec<String> = heads.collect();
+        open(page, "", &table.corner(), &heads);
+        for row in table.rows(measured.iter().flat_map(|(_, pairs)| pairs)) {
             let cells = measured
                 .iter()
-                .map(|(_, pairs)| in_cell(pairs, way, |pair| phase.row_of(pair.ours) == *row));
-            line(page, &row_head(phase, row), cells);
+                .map(|(_, pairs)| in_cell(pairs, way, |pair| table.row(pair) == row));
+            line(page, &table.row_head(phase, &row), cells);
         }
         page.push_str("</tbody></table></div>\n");
     }
     page.push_str("</div>\n");
 }
 
-fn row_head(phase: &Phase, row: &[String]) -> String {
-    if row.is_empty() {
-        phase.name.clone()
-    } else {
-        phase.row_values(row)
+/// Which parameter makes the columns and which make the rows; without one for columns, devices are.
+struct Table<'a> {
+    across: Option<&'a String>,
+    down: Vec<&'a String>,
+}
+
+impl<'a> Table<'a> {
+    fn of(phase: &'a Phase) -> Table<'a> {
+        // Sizes come last among the others, so that they stay rows.
+        let of_two = || phase.others.first().filter(|_| phase.others.len() > 1);
+        let across = phase.along.as_ref().or_else(of_two);
+        let down = phase.others.iter().filter(|name| Some(*name) != across);
+        Table {
+            across,
+            down: down.collect(),
+        }
     }
+
+    fn row(&self, pair: &Pair) -> Vec<String> {
+        self.down
+            .iter()
+            .map(|name| value(pair.ours, name))
+            .collect()
+    }
+
+    fn rows<'p>(&self, pairs: impl Iterator<Item = &'p Pair<'p, 'p>>) -> Vec<Vec<String>> {
+        distinct(pairs.map(|pair| self.row(pair)))
+    }
+
+    fn row_head(&self, phase: &Phase, row: &[String]) -> String {
+        if row.is_empty() {
+            return phase.name.clone();
+        }
+        let values = self.down.iter().zip(row);
+        let values = values.map(|(name, value)| parameter(name, value));
+        values.collect::<Vec<_>>().join(", ")
+    }
+
+    fn corner(&self) -> String {
+        let down: Vec<&str> = self.down.iter().map(|name| name.as_str()).collect();
+        let down = down.join(", ");
+        super::svg::words(&[&down, self.across.map_or("", String::as_str)], " by ")
+    }
+}
+
+fn value(measured: &Measured, name: &str) -> String {
+    let value = measured.cell.parameters.get(name);
+    value.cloned().unwrap_or_default()
+}
+
+/// Each combination once, in order.
+fn distinct(rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> = rows.collect();
+    rows.sort_by(|one, two| order_of_rows(one, two));
+    rows.dedup();
+    rows
 }
 
 fn open(page: &mut String, caption: &str, corner: &str, heads: &[String]) {
@@ -115,7 +160,6 @@ fn open(page: &mut String, caption: &str, corner: &str, heads: &[String]) {
     if !caption.is_empty() {
         let _ = write!(page, "<caption>{}</caption>", html(caption));
     }
-
     let _ = write!(page, "<thead><tr><th scope=\"col\">{}</th>", html(corner));
     for head in heads {
         let _ = write!(page, "<th scope=\"col\">{}</th>", html(head));

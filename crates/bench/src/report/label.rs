@@ -21,6 +21,16 @@ pub(super) fn width(text: &str) -> f64 {
     letters * LETTER
 }
 
+/// A text, cut so that it is no wider.
+pub(super) fn fitted(text: &str, most: f64) -> String {
+    if width(text) <= most {
+        return text.to_owned();
+    }
+    let mut kept = text.to_owned();
+    while width(&kept) > most - width("..") && kept.pop().is_some() {}
+    format!("{}..", kept.trim_end())
+}
+
 /// Places near the wanted ones, in the same order, `APART` from each other and inside `from..to`. When they do
 /// not fit, the last ones (lowest on the paper) are left out: `None`.
 pub(super) fn apart(wanted: &[f64], (from, to): (f64, f64)) -> Vec<Option<f64>> {
@@ -63,6 +73,14 @@ mod tests {
         assert_eq!(apart(&[20.0, 20.0], (0.0, 100.0)), [Some(20.0), Some(33.0)]);
         assert_eq!(apart(&[99.0, 99.0], (0.0, 99.0)), [Some(86.0), Some(99.0)]);
         assert_eq!(apart(&[5.0, 5.0], (0.0, 5.0)), [Some(5.0), None]);
+    }
+
+    #[test]
+    fn a_long_text_is_cut() {
+        assert_eq!(fitted("forebay", 100.0), "forebay");
+        let cut = fitted(&"long ".repeat(20), 60.0);
+        assert!(cut.ends_with(".."));
+        assert!(width(&cut) <= 60.0);
     }
 
     proptest! {

@@ -12,6 +12,10 @@ use super::study::{Phase, Place, Way, named, number_of, same};
 /// The limits that bound a row of a phase at a place: one point where they hold everywhere, else one per step.
 pub(super) fn of(run: &Run, phase: &Phase, row: &[String], place: &Place, way: Way) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
+    if phase.is_paced() {
+        // A load with a rate of its own does not try to reach them.
+        return lines;
+    }
     for limit in &run.limits {
         let here = limit.device.is_empty() || limit.device == place.device;
         if !here || !bounds(&limit.name, way) || !fits(limit, phase, row) {

@@ -45,7 +45,7 @@ impl Quantity {
             ],
             Quantity::Latency => &[(1e6, "s"), (1e3, "ms"), (1.0, "us")],
             Quantity::Time => &[(3600.0, "h"), (60.0, "min"), (1.0, "s")],
-            Quantity::CpuPerGb => &[(1.0, "CPU-s/GB")],
+            Quantity::CpuPerGb => &[(1.0, "s/GB")],
             Quantity::Plain => &[(1.0, "")],
         }
     }
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(Quantity::Latency.show(2.0e6), "2 s");
         assert_eq!(Quantity::Time.show(90.0), "90 s");
         assert_eq!(Quantity::Time.show(1_800.0), "30 min");
-        assert_eq!(Quantity::CpuPerGb.show(0.134), "0.134 CPU-s/GB");
+        assert_eq!(Quantity::CpuPerGb.show(0.134), "0.134 s/GB");
         assert_eq!(Quantity::Rate.show(f64::NAN), NONE);
         assert_eq!(Quantity::Rate.show(f64::INFINITY), NONE);
     }

@@ -11,6 +11,8 @@ use super::number::Quantity;
 use super::study::{Measured, Phase, Place, Study, Way, named, same};
 
 const NAMES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
+/// So many loads are all shown at once.
+const ROWS_SHOWN: usize = 4;
 /// With fewer values a percentile would be the largest one again.
 const COUNTS_MIN: [u64; 6] = [1, 10, 100, 1_000, 10_000, 1];
 
@@ -23,9 +25,9 @@ pub(super) fn section(study: &Study) -> anyhow::Result<String> {
         for way in phase.ways() {
             for (at, row) in rows.iter().enumerate() {
                 // The smallest and the largest records say most; the others are there for those who ask.
-                let at_an_end = at == 0 || at + 1 == rows.len();
+                let shown_at_once = rows.len() <= ROWS_SHOWN || at == 0 || at + 1 == rows.len();
                 let panels = row_panels(study, phase, row, way)?;
-                if at_an_end { &mut shown } else { &mut more }.push_str(&panels);
+                if shown_at_once { &mut shown } else { &mut more }.push_str(&panels);
             }
         }
         let open = super::page::panels(phase.columns());
@@ -89,7 +91,7 @@ fn row_panels(study: &Study, phase: &Phase, row: &[String], way: Way) -> anyhow:
         let under = phase.under(place, way);
         let chart = Chart {
             name: describe(
-                &format!("Latency, {}, {title}, {under}.", phase.name),
+                &(super::svg::words(&["Latency", &phase.name, &title, &under], ", ") + "."),
                 &lines,
             ),
             x: XAxis {

@@ -270,13 +270,7 @@ impl<'a> Phase<'a> {
     /// The values of the parameters besides the x axis, each combination once, in order.
     pub(super) fn rows(&self) -> Vec<Vec<String>> {
         let mut rows: Vec<Vec<String>> = self.cells.iter().map(|one| self.row_of(one)).collect();
-        rows.sort_by(|one, two| {
-            let pairs = one.iter().zip(two);
-            pairs
-                .map(|(one, two)| order(one, two))
-                .find(|order| order.is_ne())
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
+        rows.sort_by(|one, two| order_of_rows(one, two));
         rows.dedup();
         rows
     }
@@ -318,11 +312,22 @@ impl<'a> Phase<'a> {
 
     /// How many panels stand side by side: a column for each place, or as many as fit.
     pub(super) fn columns(&self) -> usize {
-        if self.places.len() > 1 {
-            self.places.len()
-        } else {
-            3
+        match (self.places.len(), self.rows().len()) {
+            // Two by two is easier to compare than three and one.
+            (1, 4) if self.along.is_none() => 2,
+            (1, _) => 3,
+            (places, _) => places,
         }
+    }
+
+    /// The load has a rate of its own: throughput only says whether it was kept.
+    pub(super) fn is_paced(&self) -> bool {
+        let names = self
+            .along
+            .iter()
+            .chain(&self.others)
+            .chain(self.fixed.keys());
+        names.into_iter().any(|name| number::is_rate(name))
     }
 
     /// The values along the x axis: (number, name), in order.
@@ -404,6 +409,15 @@ pub(super) fn number_of(text: &str) -> Option<f64> {
 /// Whether two parameters are the same number: both come from the same text.
 pub(super) fn same(one: f64, two: f64) -> bool {
     one.total_cmp(&two).is_eq()
+}
+
+/// Rows by their first value, then the next.
+pub(super) fn order_of_rows(one: &[String], two: &[String]) -> std::cmp::Ordering {
+    let pairs = one.iter().zip(two);
+    pairs
+        .map(|(one, two)| order(one, two))
+        .find(|order| order.is_ne())
+        .unwrap_or(std::cmp::Ordering::Equal)
 }
 
 /// Numbers as numbers, before words.

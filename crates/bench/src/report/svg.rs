@@ -143,6 +143,12 @@ impl Drawing {
     }
 }
 
+/// Texts that say something, put together.
+pub(super) fn words(parts: &[&str], between: &str) -> String {
+    let said = parts.iter().filter(|part| !part.is_empty());
+    said.copied().collect::<Vec<_>>().join(between)
+}
+
 fn class_of(class: &str) -> String {
     if class.is_empty() {
         String::new()

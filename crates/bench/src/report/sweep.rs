@@ -64,7 +64,7 @@ fn lines(page: &mut String, study: &Study, phase: &Phase, row: &[String], way: W
         let (title, under) = (phase.row_name(row), phase.under(place, way));
         let chart = Chart {
             name: describe(
-                &format!("Throughput, {}, {title}, {under}.", phase.name),
+                &(super::svg::words(&["Throughput", &phase.name, &title, &under], ", ") + "."),
                 &drawn,
             ),
             x: XAxis {
@@ -125,7 +125,7 @@ fn bars(page: &mut String, study: &Study, phase: &Phase, way: Way) {
             continue;
         }
         let bars = Bars {
-            name: format!("Throughput, {}, {title}, {under}", phase.name),
+            name: (super::svg::words(&["Throughput", &phase.name, &title, &under], ", ")),
             quantity: Quantity::Rate,
             high,
             groups,

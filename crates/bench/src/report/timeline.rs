@@ -39,17 +39,18 @@ pub(super) fn section(study: &Study) -> String {
     let mut page = String::new();
     for phase in &study.phases {
         let mut panels = String::new();
-        for panel in chosen(study, phase) {
-            for (at, way) in phase.ways().into_iter().enumerate() {
-                panels.push_str(&panel.draw(study, way, at == 0));
+        let chosen = chosen(study, phase);
+        for (at, way) in phase.ways().into_iter().enumerate() {
+            let curves: Vec<_> = chosen.iter().map(|panel| panel.curves(way)).collect();
+            // Neighbours share their scale.
+            let all = curves.iter().flatten().flat_map(|(_, curve)| curve);
+            let high = all.map(|(_, rate)| *rate).fold(0.0, f64::max);
+            for (panel, curves) in chosen.iter().zip(&curves) {
+                panels.push_str(&panel.draw(study, (way, curves, high), at == 0));
             }
         }
         if !panels.is_empty() {
-            let open = super::page::panels(if phase.ways().len() > 1 {
-                3
-            } else {
-                phase.columns()
-            });
+            let open = super::page::panels(phase.columns());
             let _ = writeln!(page, "<h3>{}</h3>\n{open}{panels}</div>", html(&phase.name));
         }
     }
@@ -128,14 +129,23 @@ fn firsts<'a, 'b>(
 }
 
 impl Panel<'_, '_> {
-    fn draw(&self, study: &Study, way: Way, with_tiers: bool) -> String {
-        let curves: Vec<(usize, Curve)> = self
-            .cells
+    /// Rates of each target that has any.
+    fn curves(&self, way: Way) -> Vec<(usize, Curve)> {
+        let flows = |measured: &&Measured| way.side(&measured.cell.outcome).is_some();
+        self.cells
             .iter()
-            .filter(|(_, measured)| way.side(&measured.cell.outcome).is_some())
+            .filter(|(_, measured)| flows(measured))
             .map(|(number, measured)| (*number, curve(&measured.cell.outcome.intervals, way)))
             .filter(|(_, curve)| curve.len() > 1)
-            .collect();
+            .collect()
+    }
+
+    fn draw(
+        &self,
+        study: &Study,
+        (way, curves, high): (Way, &[(usize, Curve)], f64),
+        with_tiers: bool,
+    ) -> String {
         if curves.is_empty() {
             return String::new();
         }
@@ -179,7 +189,7 @@ impl Panel<'_, '_> {
         };
         let (first, last) = (times().fold(0.0, f64::min), times().fold(0.0, f64::max));
         let time = Scale::linear(first, last, (frame.left, frame.right));
-        rates(&mut drawing, &frame, &time, &curves, &study.targets);
+        rates(&mut drawing, &frame, &time, (curves, high), &study.targets);
         for (number, layers) in &tiers {
             frame.top = frame.bottom + GAP;
             frame.bottom = frame.top + STRIP;
@@ -192,9 +202,9 @@ impl Panel<'_, '_> {
             );
         }
         time_axis(&mut drawing, &frame, &time, last);
-        let name = format!(
-            "Throughput over time, {}, {title}, {under}",
-            self.phase.name
+        let name = super::svg::words(
+            &["Throughput over time", &self.phase.name, &title, &under],
+            ", ",
         );
         super::page::panel(&title, &under, &drawing.finish(&name), None)
     }
@@ -212,14 +222,9 @@ fn rates(
     drawing: &mut Drawing,
     frame: &Frame,
     time: &Scale,
-    curves: &[(usize, Curve)],
+    (curves, high): (&[(usize, Curve)], f64),
     targets: &[String],
 ) {
-    let high = curves
-        .iter()
-        .flat_map(|(_, curve)| curve)
-        .map(|(_, rate)| *rate)
-        .fold(0.0, f64::max);
     let scale = Scale::from_nothing(high, (frame.bottom, frame.top));
     if let (Some(from), Some(to)) = (time.at(f64::MIN), time.at(0.0))
         && to > from + 1.0

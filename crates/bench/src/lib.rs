@@ -19,6 +19,7 @@
 )]
 
 pub mod agent;
+pub mod conduct;
 pub mod device;
 pub mod experiment;
 pub mod latency;

@@ -29,6 +29,15 @@ pub fn names(topics: &Topics) -> Vec<String> {
 
 /// Makes the topics and waits until every partition has a leader. One that is there already is an error.
 pub async fn create(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
+    make(bootstrap, topics, false).await
+}
+
+/// Makes those that are not there.
+pub async fn create_missing(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
+    make(bootstrap, topics, true).await
+}
+
+async fn make(bootstrap: &str, topics: &Topics, may_exist: bool) -> anyhow::Result<()> {
     let names = names(topics);
     let configs = topics.configs.iter().map(|(name, value)| {
         CreatableTopicConfig::default()
@@ -52,6 +61,7 @@ pub async fn create(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
         let name = made.name.0.as_str();
         match ErrorCode::try_from_code(made.error_code) {
             None => {}
+            Some(ErrorCode::TopicAlreadyExists) if may_exist => {}
             Some(ErrorCode::TopicAlreadyExists) => {
                 bail!("topic {name} exists already: use it as it is, or take another prefix")
             }
@@ -104,12 +114,14 @@ pub async fn delete(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names that a load on topics that are there uses: one topic may be named by the prefix alone.
+/// The names that a load on topics that are there uses: one topic may be named by the prefix alone, unless
+/// there is the one that would have been made.
 pub(super) async fn existing(bootstrap: &str, topics: &Topics) -> anyhow::Result<Vec<String>> {
     if topics.count == 1 {
         let alone = vec![topics.prefix.clone()];
         let mut client = Client::connect_any(bootstrap).await?;
-        if !gone(&mut client, &alone).await? {
+        let numbered = !gone(&mut client, &names(topics)).await?;
+        if !numbered && !gone(&mut client, &alone).await? {
             return Ok(alone);
         }
     }

@@ -239,6 +239,18 @@ impl Ledger {
 }
 
 impl Subject {
+    /// The topics, which are there.
+    pub fn topics(&self) -> Topics {
+        Topics {
+            prefix: self.prefix.clone(),
+            count: self.topics,
+            partitions: self.partitions,
+            replication: 1,
+            configs: BTreeMap::new(),
+            existing: true,
+        }
+    }
+
     fn must_be(&self, asked: &Self, path: &Path) -> anyhow::Result<()> {
         let of = |subject: &Self| {
             let Self {

@@ -1,0 +1,123 @@
+//! A load as it is asked for on the command line: from this host or many, checked or not, with a ledger or
+//! without.
+//!
+//! Topics are made before, and deleted after unless they were there or a ledger is to find them again. A check
+//! ends with a reading of everything (`verify/sweep.rs`) while the topics are still there.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, ensure};
+
+use crate::agent::Hosts;
+use crate::load::{self, Control, HostShare, topics};
+use crate::outcome::Outcome;
+use crate::spec::Load;
+use crate::verify::ledger::Ledger;
+use crate::verify::session::Session;
+use crate::verify::{self, sound};
+
+/// Runs a load. With a ledger it is checked whether it asks for that or not.
+pub async fn run(
+    bootstrap: &str,
+    load: &Load,
+    control: &Control,
+    hosts: Option<&mut Hosts>,
+    ledger: Option<&Path>,
+) -> anyhow::Result<Outcome> {
+    let checks = load.verify || ledger.is_some();
+    if hosts.is_none() && !checks {
+        return load::run(bootstrap, load, control).await;
+    }
+    ensure!(
+        control.host == HostShare::default(),
+        "a share of a load is not divided again"
+    );
+    let session = match ledger {
+        _ if !checks => None,
+        Some(file) => Some(next_run(file, load)?),
+        None => Some(Session::of(verify::random_id(), 1)),
+    };
+    let makes = !load.topics.existing;
+    if makes && ledger.is_some() {
+        topics::create_missing(bootstrap, &load.topics).await?;
+    } else if makes {
+        topics::create(bootstrap, &load.topics).await?;
+    }
+    let mut ours = load.clone();
+    ours.topics.existing = true;
+    ours.verify = checks;
+    let ran = with_topics(bootstrap, &ours, control, hosts, session.map(Arc::new)).await;
+    if !makes || ledger.is_some() {
+        return ran;
+    }
+    let deleted = topics::delete(bootstrap, &load.topics).await;
+    let mut outcome = ran?;
+    if let Err(error) = deleted {
+        let what = format!("deleting the topics: {error:#}");
+        outcome.errors.insert(what, 1);
+    }
+    Ok(outcome)
+}
+
+fn next_run(file: &Path, load: &Load) -> anyhow::Result<Session> {
+    let ledger = Ledger::open(file, &load.topics, verify::random_id())?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ms = now.context("a clock before 1970")?.as_millis();
+    Session::next(ledger, i64::try_from(now_ms)?)
+}
+
+async fn with_topics(
+    bootstrap: &str,
+    load: &Load,
+    control: &Control,
+    hosts: Option<&mut Hosts>,
+    session: Option<Arc<Session>>,
+) -> anyhow::Result<Outcome> {
+    let mut outcome = if let Some(hosts) = hosts {
+        let numbering = session.as_ref().map(|session| session.identity());
+        let (outcome, acknowledged) = hosts.run(bootstrap, load, control, numbering).await?;
+        if let Some(session) = &session {
+            session.acknowledged_elsewhere(&acknowledged);
+        }
+        outcome
+    } else {
+        let control = Control {
+            verification: session.clone().map(|session| session as _),
+            ..control.clone()
+        };
+        load::run(bootstrap, load, &control).await?
+    };
+    if let Some(session) = session {
+        verify::finish(bootstrap, &load.topics, &session, control, &mut outcome).await;
+    }
+    Ok(outcome)
+}
+
+/// Checks that everything is there that a ledger says was acknowledged; nothing is written.
+pub async fn check(bootstrap: &str, file: &Path, control: &Control) -> anyhow::Result<Outcome> {
+    let ledger = Ledger::existing(file)?;
+    let topics = ledger.subject().topics();
+    let session = Session::closed(ledger);
+    let mut outcome = Outcome::default();
+    verify::finish(bootstrap, &topics, &session, control, &mut outcome).await;
+    Ok(outcome)
+}
+
+/// An error in words when a check was not passed.
+pub fn must_be_sound(outcome: &Outcome) -> anyhow::Result<()> {
+    let Some(verified) = &outcome.verified else {
+        return Ok(());
+    };
+    ensure!(
+        sound(verified),
+        "not what was written: of {} acknowledged records {} lost, {} duplicated, {} disordered, {} damaged",
+        verified.acknowledged,
+        verified.lost,
+        verified.duplicated,
+        verified.disordered,
+        verified.damaged
+    );
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! Reads everything there is, once, when nobody writes any more: the last word on what was lost.
+//!
+//! A load without writers that starts at the earliest offsets and ends at those that partitions had when it
+//! began. Not here: what is missing (`session.rs` knows what was acknowledged).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::bail;
+
+use super::check::Checker;
+use super::session::Session;
+use crate::load::hook::{Checking, Numbering, Verification};
+use crate::load::{self, Control, Place, Stop};
+use crate::outcome::Verified;
+use crate::spec::{Consume, Driver, From, Load, Topics};
+
+/// Connections that read.
+const CONSUMERS_MAX: u32 = 4;
+/// After so many seconds without a byte it is given up.
+const STILL_SECONDS_MAX: u32 = 60;
+/// There is no end but the partitions'.
+const SECONDS: f64 = 1e8;
+
+/// Reads all partitions of these topics from begin to end.
+pub(super) async fn sweep(
+    bootstrap: &str,
+    topics: &Topics,
+    session: &Session,
+    stop: &Stop,
+) -> anyhow::Result<Checker> {
+    let everything = Arc::new(Everything {
+        empty: session.checker(),
+        seen: Mutex::new(session.checker()),
+    });
+    let (ours, still) = (Stop::default(), Arc::new(AtomicU32::new(0)));
+    let (ending, counting) = (ours.clone(), Arc::clone(&still));
+    let control = Control {
+        stop: ours.clone(),
+        progress: Some(Arc::new(move |interval| {
+            if interval.consumed > 0 {
+                counting.store(0, Ordering::Relaxed);
+            } else if counting.fetch_add(1, Ordering::Relaxed) + 1 >= STILL_SECONDS_MAX {
+                ending.now();
+            }
+        })),
+        verification: Some(Arc::new(Arc::clone(&everything))),
+        ..Control::default()
+    };
+    let load = reading(topics);
+    let outcome = tokio::select! {
+        outcome = load::run(bootstrap, &load, &control) => outcome?,
+        () = stop.wait() => bail!("it was stopped"),
+    };
+    if still.load(Ordering::Relaxed) >= STILL_SECONDS_MAX {
+        let errors: Vec<_> = outcome.errors.keys().map(String::as_str).collect();
+        bail!(
+            "nothing came for {STILL_SECONDS_MAX} s: {}",
+            errors.join("; ")
+        );
+    }
+    let seen = everything
+        .seen
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    Ok(seen.clone())
+}
+
+fn reading(topics: &Topics) -> Load {
+    let partitions = topics.count.saturating_mul(topics.partitions);
+    Load {
+        topics: Topics {
+            existing: true,
+            ..topics.clone()
+        },
+        produce: None,
+        consume: Some(Consume {
+            consumers: partitions.clamp(1, CONSUMERS_MAX),
+            groups: 1,
+            from: From::Earliest,
+            min_bytes: 1,
+            max_wait_ms: 500,
+            max_bytes: 16 << 20,
+            partition_max_bytes: 4 << 20,
+        }),
+        driver: Driver::Native,
+        warmup_seconds: 0.0,
+        seconds: SECONDS,
+        bytes_max: None,
+        interval_seconds: 1.0,
+        verify: true,
+    }
+}
+
+/// The check of a reading without writers.
+struct Everything {
+    empty: Checker,
+    seen: Mutex<Checker>,
+}
+
+impl Verification for Arc<Everything> {
+    fn value_bytes_min(&self) -> usize {
+        0
+    }
+
+    fn numbering(&self, _producer: u32) -> Box<dyn Numbering> {
+        unreachable!("a reading has no producers")
+    }
+
+    fn checking(&self, _group: u32, _consumer: u32) -> Box<dyn Checking> {
+        Box::new(Reader {
+            checker: self.empty.clone(),
+            all: Arc::clone(self),
+        })
+    }
+
+    fn verified(&self) -> Verified {
+        Verified::default()
+    }
+}
+
+struct Reader {
+    checker: Checker,
+    all: Arc<Everything>,
+}
+
+impl Checking for Reader {
+    fn read(&mut self, place: Place, offset: i64, _key: Option<&[u8]>, value: Option<&[u8]>) {
+        self.checker.read(place, offset, value);
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut all = self.all.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        all.absorb(&self.checker);
+    }
+}

@@ -50,9 +50,11 @@ def written(make_broker):
 @ON_ONE_WORKER
 def test_workload_left_what_it_should(written):
     data, seen = written
-    assert set(seen["topics"]) == {"mixed", "large", "trimmed", "old", "stamped"}
+    assert set(seen["topics"]) == {"mixed", "large", "trimmed", "old", "stamped", "exact"}
+    committed = [one["value"] for one in workload.ROUNDS if one["commit"]]
+    assert [found["committed"] for found in seen["topics"]["exact"]["partitions"]] == [committed] * 2
     assert seen["topics"]["trimmed"]["partitions"][0]["low"] == 321
-    assert seen["groups"].keys() == {"set", "read"}
+    assert seen["groups"].keys() == {"set", "read", "exact"}
     assert len(files(data, "mixed-*/*.log")) > 6, "segments have been rolled"
 
 
@@ -72,6 +74,7 @@ def test_logs_are_read_without_complaint(written):
     for topic, found in seen["topics"].items():
         for partition, wanted in enumerate(found["partitions"]):
             offsets = [o for o in counted.get(f"{topic}-{partition}", []) if o >= wanted["low"]]
+            # Three records and three markers in each partition.
             assert offsets == list(range(wanted["low"], wanted["high"])), f"{topic}-{partition}"
 
 
@@ -102,13 +105,11 @@ def test_indexes_agree_with_the_logs(written, option, suffix):
 def test_producer_state_is_read(written, suffix):
     data, _ = written
     found = [path for path in files(data, f"*/*.{suffix}") if not path.parent.name.startswith("__")]
+    assert found, f"a {suffix} that says something"
+    output = dump(found)
+    assert complaints(output) == []
     if suffix == "snapshot":
-        assert found, "a clean stop leaves a producer snapshot"
-    if found:
-        output = dump(found)
-        assert complaints(output) == []
-        if suffix == "snapshot":
-            assert "producerId:" in output
+        assert "producerId:" in output
 
 
 @ON_ONE_WORKER
@@ -119,6 +120,18 @@ def test_committed_offsets_are_read(written):
     assert re.search(r'"group":"set","topic":"mixed","partition":2.*"offset":33\b', output)
     assert re.search(r'"group":"read","topic":"old","partition":0.*"offset":300\b', output)
     assert re.search(r'"group":"dropped".*payload: ?(null|<DELETE>|$)', output, re.MULTILINE), "the tombstone of a deleted group"
+
+
+@ON_ONE_WORKER
+def test_transactions_are_read(written):
+    data, _ = written
+    output = dump(files(data, "__transaction_state-*/*.log"), "--transaction-log-decoder")
+    assert complaints(output) == []
+    states = re.findall(r"transactionalId=exact.*?state=(\w+)", output) or re.findall(r'"transactionStatus":(\d)', output)
+    assert len(states) >= 10, output
+    indexes = files(data, "exact-*/*.txnindex")
+    aborted = dump([path for path in indexes if path.stat().st_size])
+    assert complaints(aborted) == [] and "producerId:" in aborted and "firstOffset:" in aborted, aborted
 
 
 @ON_ONE_WORKER
@@ -151,6 +164,9 @@ def goes_on(address, seen):
     for topic in ("mixed", "trimmed"):
         high = seen["topics"][topic]["partitions"][0]["high"]
         assert client.produce(topic=topic, records=[record(0, "more", 1000)], idempotent=True) == [high]
+    client.transact(topic="exact", identity="exact", group="exact", rounds=workload.ROUNDS)
+    for partition in range(2):
+        assert workload.settled(client, partition, 2) == 2 * seen["topics"]["exact"]["partitions"][0]["committed"]
     client.create_topic(topic="later", partitions=1, configs={})
     member = Client("librdkafka", address)
     member.become_member(group="read", topic="old")

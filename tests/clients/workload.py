@@ -7,6 +7,10 @@ from peers.process import wait_until
 SMALL = {"segment.bytes": "1048576", "index.interval.bytes": "1024"}
 
 
+# Transactions: two of them count.
+ROUNDS = [{"value": f"exact {n}", "partitions": 2, "commit": n != 1, "position": n} for n in range(3)]
+
+
 def run(address):
     """Writes the mixed workload through two client libraries. Returns nothing: ask `state` what there is."""
     one, other = Client("librdkafka", address), Client("kafkapython", address)
@@ -34,6 +38,10 @@ def run(address):
     one.delete_topic(topic="gone")
     one.alter_config(topic="mixed", name="retention.ms", value="987654321")
     one.add_partitions(topic="large", total=2)
+
+    one.create_topic(topic="exact", partitions=2, configs={})
+    wait_until(lambda: _has(one, "exact", 2), "topic exact")
+    one.transact(topic="exact", identity="exact", group="exact", rounds=ROUNDS)
 
     one.reset_group(group="set", topic="mixed", offsets={"0": 11, "1": 22, "2": 33})
     one.reset_group(group="dropped", topic="mixed", offsets={"0": 1})
@@ -65,6 +73,11 @@ def state(address):
         partitions = []
         for partition in range(client.describe_topic(topic=topic)["partitions"]):
             low, high = client.watermarks(topic=topic, partition=partition)
+            if topic == "exact":
+                # Some of its offsets are markers.
+                values = settled(client, partition)
+                partitions.append({"low": low, "high": high, "committed": values})
+                continue
             records = client.consume(topic=topic, partition=partition, offset=low, count=high - low)
             assert [r["offset"] for r in records] == list(range(low, high))
             partitions.append({"low": low, "high": high, "records": records})
@@ -78,6 +91,14 @@ def state(address):
         found["groups"][group] = {topic: client.group_offsets(group=group, topic=topic) for topic in found["topics"]}
     client.close()
     return found
+
+
+def settled(client, partition, transactions=1):
+    """What counts in a partition of `exact`, once nothing is open any more."""
+    wanted = transactions * sum(one["commit"] for one in ROUNDS)
+    return wait_until(
+        lambda: (lambda found: found if len(found) >= wanted else None)(client.read_committed(topic="exact", partition=partition)),
+        f"{wanted} transactions")
 
 
 def differences(one, other, path=""):

@@ -42,6 +42,8 @@ TOOLS = {
             "cluster": "ClusterTool",
             "api-versions": "BrokerApiVersionsCommand",
             "dump-log": "DumpLogSegments",
+            "transactions": "TransactionsCommand",
+            "txn-copier": "TransactionalMessageCopier",
         }.items()
     },
 }

@@ -111,6 +111,20 @@ class Driver:
         consumer.close()
         return None if found is None else found.offset
 
+    # Transactions
+
+    def transact(self, topic, identity, group, rounds):
+        producer = KafkaProducer(bootstrap_servers=self.address, transactional_id=identity)
+        producer.init_transactions()
+        for one in rounds:
+            producer.begin_transaction()
+            for partition in range(one["partitions"]):
+                producer.send(topic, one["value"].encode(), partition=partition)
+            position = {TopicPartition(topic, 0): OffsetAndMetadata(one["position"], "", -1)}
+            producer.send_offsets_to_transaction(position, group)
+            (producer.commit_transaction if one["commit"] else producer.abort_transaction)()
+        producer.close()
+
     # Groups
 
     def groups(self):

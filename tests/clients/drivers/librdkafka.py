@@ -114,6 +114,36 @@ class Driver:
         finally:
             consumer.close()
 
+    # Transactions
+
+    def transact(self, topic, identity, group, rounds):
+        """Transactions one after the other: a record in each of some partitions and a position of a group."""
+        producer = Producer({**self.common, "transactional.id": identity})
+        producer.init_transactions(WAIT)
+        reader = self._consumer(group)
+        for one in rounds:
+            producer.begin_transaction()
+            for partition in range(one["partitions"]):
+                producer.produce(topic, one["value"], partition=partition)
+            position = [TopicPartition(topic, 0, one["position"])]
+            producer.send_offsets_to_transaction(position, reader.consumer_group_metadata(), WAIT)
+            (producer.commit_transaction if one["commit"] else producer.abort_transaction)(WAIT)
+        reader.close()
+
+    def read_committed(self, topic, partition):
+        """What counts in a partition, up to where transactions are still open."""
+        reader = self._consumer("no-group", **{"isolation.level": "read_committed", "enable.partition.eof": True})
+        reader.assign([TopicPartition(topic, partition, 0)])
+        values = []
+        while True:
+            message = reader.poll(WAIT)
+            if message is None:
+                raise TimeoutError("no end came")
+            if message.error():
+                reader.close()
+                return values
+            values.append(message.value().decode())
+
     # Groups
 
     def groups(self):

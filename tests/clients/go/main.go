@@ -33,6 +33,8 @@ type request struct {
 	Group      string            `json:"group"`
 	Offsets    map[string]int64  `json:"offsets"`
 	SessionMs  int64             `json:"session_ms"`
+	Identity   string            `json:"identity"`
+	Rounds     []round           `json:"rounds"`
 }
 
 var out sync.Mutex
@@ -98,6 +100,8 @@ func (d *driver) answer(ctx context.Context, r request) (any, error) {
 		return d.deleteRecords(ctx, r)
 	case "produce":
 		return d.produce(ctx, r)
+	case "transact":
+		return nil, d.transact(ctx, r)
 	case "consume":
 		return d.consume(ctx, r)
 	case "watermarks":

@@ -123,6 +123,21 @@ class Driver {
     return offsets;
   }
 
+  async transact({ topic, identity, group, rounds }) {
+    const producer = this.kafka.producer({ transactionalId: identity, maxInFlightRequests: 1, idempotent: true });
+    await producer.connect();
+    for (const one of rounds) {
+      const transaction = await producer.transaction();
+      for (let partition = 0; partition < one.partitions; partition += 1) {
+        await transaction.send({ topic, messages: [{ value: one.value, partition }] });
+      }
+      const partitions = [{ partition: 0, offset: String(one.position) }];
+      await transaction.sendOffsets({ consumerGroupId: group, topics: [{ topic, partitions }] });
+      await (one.commit ? transaction.commit() : transaction.abort());
+    }
+    await producer.disconnect();
+  }
+
   // kafkajs reads only as a group member, so each call is a group of its own, deleted afterwards.
   async consume({ topic, partition, offset, count }) {
     const groupId = `reader-${process.pid}-${topic}-${partition}-${offset}-${Date.now()}`;

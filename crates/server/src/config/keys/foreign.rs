@@ -126,13 +126,12 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
          unclean.leader.election.interval.ms",
     ),
     (
-        "transactions are not there yet",
-        "add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms \
-         transaction.abort.timed.out.transaction.cleanup.interval.ms \
-         transaction.partition.verification.enable \
-         transaction.remove.expired.transaction.cleanup.interval.ms \
-         transaction.state.log.load.buffer.size transaction.state.log.segment.bytes \
-         transaction.two.phase.commit.enable",
+        "transactions in two phases are not there yet",
+        "transaction.two.phase.commit.enable",
+    ),
+    (
+        "a partition asks its coordinator again every 5 ms, 20 times",
+        "add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms",
     ),
     (
         "there are no quotas yet",

@@ -51,6 +51,7 @@ def test_it_reads_without_scripts(reports, browser):
 def test_it_fits_on_paper(reports, browser):
     with browser.open(reports / "cars" / "report.html", 760, 1000, media="print", dark=True) as page:
         assert page.run("document.documentElement.scrollWidth <= innerWidth")
+        assert page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", "paper is white, even at night"
         assert page.run("dispatchEvent(new Event('beforeprint')), [...document.querySelectorAll('details')].every((one) => one.open)")
 
 

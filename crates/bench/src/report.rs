@@ -73,8 +73,3 @@ fn parse(text: &str) -> anyhow::Result<Run> {
     );
     Ok(run)
 }
-
-/// Draws the report of a directory again from its `run.json`.
-pub fn again(dir: &Path) -> anyhow::Result<()> {
-    write(&read(dir)?, dir)
-}

@@ -13,8 +13,9 @@
 #[path = "report/samples.rs"]
 mod samples;
 
-use bench::outcome::Run;
+use bench::outcome::{Interval, Run};
 use bench::report;
+use proptest::prelude::*;
 
 fn page(run: &Run) -> (String, String) {
     let dir = tempfile::tempdir().unwrap();
@@ -115,7 +116,7 @@ fn drawn_again_from_the_file_it_is_the_same() {
         serde_json::to_string(&run).unwrap(),
     )
     .unwrap();
-    report::again(dir.path()).unwrap();
+    report::write(&report::read(dir.path()).unwrap(), dir.path()).unwrap();
     let again = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
     let first = page(&run).0;
     let differs = again
@@ -125,11 +126,15 @@ fn drawn_again_from_the_file_it_is_the_same() {
     assert_eq!(differs, None);
 }
 
+fn drawn(dir: &std::path::Path) -> anyhow::Result<()> {
+    report::write(&report::read(dir)?, dir)
+}
+
 #[track_caller]
 fn refused(text: &str, says: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("run.json"), text).unwrap();
-    let error = format!("{:#}", report::again(dir.path()).unwrap_err());
+    let error = format!("{:#}", drawn(dir.path()).unwrap_err());
     for word in says {
         assert!(error.contains(word), "{error}");
     }
@@ -161,9 +166,90 @@ fn a_bad_file_is_named_with_its_field() {
     );
     refused("", &["run.json", "EOF"]);
     refused("{\"version\":1", &["run.json"]);
-    let error = report::again(std::path::Path::new("no-such-directory")).unwrap_err();
+    let error = report::read(std::path::Path::new("no-such-directory")).unwrap_err();
     assert!(
         format!("{error:#}").contains("no-such-directory/run.json"),
         "{error:#}"
     );
+}
+
+/// The points of a drawing that are outside of it.
+fn outside(svg: &str) -> Vec<(f64, f64)> {
+    let attribute = |tag: &str, name: &str| -> Option<f64> {
+        let after = tag.split(&format!(" {name}=\"")).nth(1)?;
+        after.split('"').next()?.parse().ok()
+    };
+    let Some(size) = svg.split("viewBox=\"0 0 ").nth(1) else {
+        return Vec::new();
+    };
+    let (width, height) = size.split('"').next().unwrap().split_once(' ').unwrap();
+    let (width, height): (f64, f64) = (width.parse().unwrap(), height.parse().unwrap());
+    let mut points = Vec::new();
+    for tag in svg.split('<').skip(2) {
+        let tag = tag.split('>').next().unwrap();
+        for path in tag.split(" d=\"").skip(1) {
+            let path = path.split('"').next().unwrap();
+            let steps = path.split(['M', 'L', 'Z']).filter(|step| !step.is_empty());
+            points.extend(steps.map(|step| {
+                let (x, y) = step.split_once(' ').unwrap();
+                (x.parse::<f64>().unwrap(), y.parse::<f64>().unwrap())
+            }));
+        }
+        let corner = attribute(tag, "x").zip(attribute(tag, "y"));
+        points.extend(corner);
+        if let (Some((x, y)), Some(wide)) = (corner, attribute(tag, "width")) {
+            points.push((x + wide, y));
+        }
+        points.extend(attribute(tag, "cx").zip(attribute(tag, "cy")));
+    }
+    // A tenth for rounding; the mark of a value at the edge reaches 4 beyond it.
+    points
+        .retain(|(x, y)| !((-0.1..=width + 0.1).contains(x) && (-0.1..=height + 0.1).contains(y)));
+    points
+}
+
+#[test]
+fn points_outside_are_found() {
+    let svg =
+        "<svg viewBox=\"0 0 10 10\"><path d=\"M0 0L11 5\"/><rect x=\"5\" y=\"1\" width=\"6\"/>";
+    assert_eq!(outside(svg), [(11.0, 5.0), (11.0, 1.0)]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_was_measured_is_drawn_inside_its_chart(
+        figures in prop::collection::vec((any::<f64>(), any::<u64>(), any::<f64>()), 8),
+        times in prop::collection::vec((any::<f64>(), any::<u64>(), any::<u64>(), any::<u64>()), 0..9),
+        limit in any::<f64>(), producers in prop::collection::vec(0_u32..100, 8),
+    ) {
+        let mut run = samples::quick();
+        run.cells.truncate(8);
+        run.limits.truncate(1);
+        run.limits[0].bytes_per_second = limit;
+        for ((cell, (seconds, bytes, cpu)), producers) in run.cells.iter_mut().zip(figures).zip(producers) {
+            cell.outcome.seconds = seconds;
+            cell.outcome.produce.as_mut().unwrap().bytes = bytes;
+            cell.outcome.broker.as_mut().unwrap().cpu_seconds = cpu;
+            cell.parameters.insert("producers".to_owned(), producers.to_string());
+            cell.outcome.intervals = times
+                .iter()
+                .map(|(at, produced, first, second)| Interval {
+                    at: *at,
+                    produced: *produced,
+                    tier_bytes: vec![*first, *second],
+                    ..Interval::default()
+                })
+                .collect();
+        }
+        let (page, _) = page(&run);
+        for word in ["NaN", ">inf", "inf<", "\"inf", " inf", "-inf"] {
+            prop_assert!(!page.contains(word), "{word}");
+        }
+        for svg in page.split("<svg").skip(1) {
+            let svg = svg.split("</svg>").next().unwrap();
+            prop_assert_eq!(outside(&format!("<svg{svg}")), [], "{}", svg);
+        }
+    }
 }

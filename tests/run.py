@@ -246,7 +246,7 @@ def rust(run):
 
 def report(run):
     chromium(run)
-    run.step("report", [python(run), "-m", "pytest", "-q", "bench"], count=pytest_counts, cwd=TESTS)
+    run.step("report", [python(run), "-m", "pytest", "-q", "bench/test_report.py"], count=pytest_counts, cwd=TESTS)
 
 
 def main():
@@ -271,7 +271,8 @@ def main():
     crash = ["--seed", options.seed, *(["--rounds", options.rounds] if options.rounds else []), "-s", "--timeout", 1800]
     workers = max(2, os.cpu_count() or 1)
     commands = {
-        "clients": ["-n", workers, "clients", "bench", *(["-k", options.only] if options.only else [])],
+        "clients": ["-n", workers, "clients", *(["bench/test_run.py"] if options.target == "forebay" else []),
+                    *(["-k", options.only] if options.only else [])],
         "kill9": [*crash, "crash/test_kill9.py"],
         "powercut": [*crash, "crash/test_powercut.py"],
     }

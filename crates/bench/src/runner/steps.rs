@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 
 use super::progress::{Progress, name_of};
 use super::record::Record;
+use crate::conduct;
 use crate::device::{self, Device};
 use crate::experiment::plan::{Action, Planned};
 use crate::experiment::{Device as Wanted, Experiment};
@@ -171,10 +172,10 @@ impl<'a> Steps<'a> {
             ..Control::default()
         };
         // A load that could not begin may find the broker ready the next time.
-        let outcome = load::run_blocking(&bootstrap, load, &control)
+        let outcome = put_on(&bootstrap, load, &control)
             .or_else(|error| {
                 progress.say(&format!("warming {name} up, once more: {error:#}"));
-                load::run_blocking(&bootstrap, load, &control)
+                put_on(&bootstrap, load, &control)
             })
             .with_context(|| format!("warming {name} up"))?;
         for (error, count) in &outcome.errors {
@@ -242,7 +243,7 @@ impl<'a> Steps<'a> {
         };
         let broker = running.pid().map(Sampler::start).transpose()?;
         let client = Sampler::start(std::process::id())?;
-        let outcome = load::run_blocking(&running.bootstrap, &load, &control);
+        let outcome = put_on(&running.bootstrap, &load, &control);
         let (broker, client) = (broker.map(Sampler::finish), client.finish());
         let mut outcome = outcome?;
         let from = outcome.started_ms;
@@ -253,6 +254,14 @@ impl<'a> Steps<'a> {
         }
         Ok(outcome)
     }
+}
+
+/// Puts a load on from this host, checked where it asks for that.
+fn put_on(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(conduct::run(bootstrap, load, control, None, None))
 }
 
 /// Shows the rate of every interval.

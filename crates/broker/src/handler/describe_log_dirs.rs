@@ -1,7 +1,7 @@
 //! `DescribeLogDirs` (key 35), versions 1-4: what lies in each log directory, and the room on its file system.
 //!
 //! Sizes are bytes of records, indexes not counted. Version 4 brought total and usable bytes; unknown ones are -1.
-//! A directory that a write or sync failed in carries KAFKA_STORAGE_ERROR, as in Kafka; what lies in it is still listed,
+//! A directory that a write or sync failed in carries `KAFKA_STORAGE_ERROR`, as in Kafka; what lies in it is still listed,
 //! because it is still read from.
 
 use std::collections::{BTreeMap, BTreeSet};

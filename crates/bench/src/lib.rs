@@ -19,6 +19,7 @@
 )]
 
 pub mod agent;
+pub mod cli;
 pub mod conduct;
 pub mod device;
 pub mod experiment;

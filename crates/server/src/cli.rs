@@ -33,6 +33,8 @@ enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Measures a broker, this one or any other Kafka, over the wire.
+    Bench(bench::cli::BenchArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -57,15 +59,17 @@ impl Cli {
             Command::Config {
                 command: ConfigCommand::Reference,
             } => print(&reference::page()),
+            Command::Bench(bench) => return exit(bench.run()),
         };
-        match done {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("forebay: {error:#}");
-                ExitCode::FAILURE
-            }
-        }
+        exit(done.map(|()| ExitCode::SUCCESS))
     }
+}
+
+fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        eprintln!("forebay: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
 fn start(

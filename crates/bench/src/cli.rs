@@ -1,0 +1,124 @@
+//! `forebay bench`: the subcommands, as types that the `forebay` binary hangs into its own command line.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+
+use crate::agent::AgentArguments;
+use crate::device::command_line::{self as device, DeviceArgs};
+use crate::runner::{self, RunArgs};
+use crate::sink::{self, Takes};
+use crate::{conduct, experiment, report};
+
+mod load;
+mod quantity;
+mod shape;
+mod summary;
+
+/// Puts loads on brokers, ours or any Kafka, and reports what came of it.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Puts one load on a broker and says what came of it.
+    Load(Box<load::LoadArgs>),
+    /// Reads everything that a ledger of `load --ledger` says was acknowledged, and checks it.
+    Check {
+        /// The broker, or several, comma-separated.
+        #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
+        bootstrap: String,
+        /// The ledger.
+        ledger: PathBuf,
+    },
+    /// Runs an experiment: brokers, devices, loads and the report, unattended.
+    Run(RunArgs),
+    /// Lists the experiments that can be run by name.
+    List,
+    /// Draws the report of a run anew: report.html and cells.csv, from the run.json in its directory.
+    Report {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Listens as a broker that throws everything away: what this machine and a client can do at most.
+    Sink {
+        /// Where to listen.
+        #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9192")]
+        listen: String,
+        /// Leaves records in the kernel, which throws them away, instead of copying them to memory as any
+        /// broker must: shows what the client alone can do.
+        #[arg(long)]
+        discard: bool,
+    },
+    /// Makes and removes disks of a stated speed.
+    Device(DeviceArgs),
+    /// Puts shares of loads on brokers for another host.
+    Agent(AgentArguments),
+}
+
+impl BenchArgs {
+    /// Does what was asked. The code is a failure where not everything asked for could be measured.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self.command {
+            Command::Load(args) => args.run()?,
+            Command::Check { bootstrap, ledger } => check(&bootstrap, &ledger)?,
+            Command::Run(args) => return runner::run(&args),
+            Command::List => say(&list()?)?,
+            Command::Report { dir } => {
+                report::write(&report::read(&dir)?, &dir)?;
+                say(&format!("{}\n", dir.join("report.html").display()))?;
+            }
+            Command::Sink { listen, discard } => {
+                let takes = if discard {
+                    Takes::Nothing
+                } else {
+                    Takes::Copies
+                };
+                sink::run(&listen, takes, |address| {
+                    // Who started it may be waiting for this line, or not care.
+                    let _ = say(&format!("listening on {address}\n"));
+                })?;
+            }
+            Command::Device(args) => say(&device::run(&args)?)?,
+            Command::Agent(args) => args.run(Arc::new(crate::load::run_blocking))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn check(bootstrap: &str, ledger: &Path) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let control = crate::load::Control::default();
+    let outcome = runtime.block_on(conduct::check(bootstrap, ledger, &control))?;
+    say(&summary::outcome(&outcome)?)?;
+    conduct::must_be_sound(&outcome)
+}
+
+fn list() -> anyhow::Result<String> {
+    let mut text = String::new();
+    for (name, _) in experiment::SHIPPED {
+        let about = experiment::find(name)?.about;
+        let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.extend([name, "\n    ", &about, "\n"]);
+    }
+    Ok(text)
+}
+
+/// Writes to standard output.
+fn say(text: &str) -> anyhow::Result<()> {
+    use std::io::{self, Write as _};
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // Who closed the pipe has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("writing to standard output"),
+    }
+}

@@ -23,6 +23,8 @@ mod encode;
 mod fetch_wire;
 pub mod hook;
 mod lane;
+#[cfg(feature = "librdkafka")]
+mod librdkafka;
 mod native;
 mod pace;
 mod payload;
@@ -54,7 +56,7 @@ pub async fn run(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Res
     }
     let value_bytes_min = verification.map_or(0, |check| check.value_bytes_min());
     check::check(load, value_bytes_min)?;
-    if load.driver == Driver::Librdkafka {
+    if load.driver == Driver::Librdkafka && !cfg!(feature = "librdkafka") {
         bail!("there is no driver of librdkafka in this build");
     }
     let makes = !load.topics.existing && control.host.of == 1;
@@ -78,6 +80,15 @@ pub async fn run(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Res
         return Ok(checked(outcome, control, load));
     }
     Ok(checked(ran?, control, load))
+}
+
+#[cfg(feature = "librdkafka")]
+use librdkafka::run as ordinary;
+
+/// Never called: [`run`] has refused the load.
+#[cfg(not(feature = "librdkafka"))]
+fn ordinary(_part: native::Part) -> anyhow::Result<native::Ended> {
+    bail!("there is no driver of librdkafka in this build")
 }
 
 fn checked(mut outcome: Outcome, control: &Control, load: &Load) -> Outcome {

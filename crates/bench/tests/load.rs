@@ -168,3 +168,37 @@ fn nobody_there_is_an_error_and_not_an_outcome() {
         "{refused:#}"
     );
 }
+
+#[cfg(feature = "librdkafka")]
+#[test]
+fn an_ordinary_client_puts_on_the_same_load() {
+    let kinds = [
+        "record = 1000",
+        "record = { min = 1, max = 3000 }\nidempotent = true",
+        "record = 1000\nkeys = { cycle = 100 }\ncompression = \"lz4\"",
+        "record = 1000\nrate = { shape = \"constant\", rate = 3e6 }\nlinger_ms = 5",
+    ];
+    for kind in kinds {
+        let mut load = load(kind);
+        load.driver = bench::spec::Driver::Librdkafka;
+        let outcome = run(&load);
+        let produce = outcome.produce.as_ref().unwrap();
+        assert!(outcome.errors.is_empty(), "{kind}: {:?}", outcome.errors);
+        assert!(outcome.aborted.is_none());
+        assert!(produce.bytes <= 3_000_000, "{kind}: {}", produce.bytes);
+        assert!(produce.bytes > 2_700_000, "{kind}: {}", produce.bytes);
+        let latency = produce.latency.histogram().unwrap();
+        assert_eq!(latency.len(), produce.records, "{kind}");
+        assert!(outcome.seconds > 0.0 && outcome.seconds < 20.0);
+        assert!(outcome.client.unwrap().cpu_seconds > 0.0);
+    }
+}
+
+#[cfg(feature = "librdkafka")]
+#[test]
+fn an_ordinary_client_that_reaches_nobody_says_so() {
+    let mut load = load("record = 1000");
+    load.driver = bench::spec::Driver::Librdkafka;
+    let error = load::run_blocking("127.0.0.1:1", &load, &Control::default()).unwrap_err();
+    assert!(format!("{error:#}").contains("127.0.0.1:1"), "{error:#}");
+}

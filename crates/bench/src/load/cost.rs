@@ -25,6 +25,18 @@ impl ThreadTime {
         }
     }
 
+    /// What the whole process has taken so far, threads that have ended too.
+    #[cfg(feature = "librdkafka")]
+    pub(super) fn of_process() -> Self {
+        let used = clock_gettime(ClockId::ProcessCPUTime);
+        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+        Self {
+            all: used.tv_sec as f64 + used.tv_nsec as f64 / 1e9,
+            system: system_ticks(&stat).unwrap_or(0) as f64
+                / rustix::param::clock_ticks_per_second() as f64,
+        }
+    }
+
     /// What was taken since.
     pub(super) fn since(self, earlier: Self) -> Self {
         Self {

@@ -135,7 +135,7 @@ impl KeyMaker {
         }
     }
 
-    fn next(&mut self) -> Option<String> {
+    pub(super) fn next(&mut self) -> Option<String> {
         let number = match self.keys {
             Keys::None => return None,
             Keys::Cycle(count) => {

@@ -27,7 +27,7 @@ use super::tally::{Tally, Totals, Window};
 use super::worker::{Clock, Event, Phase, Shared, Worker};
 use super::{consume, curve, produce};
 use crate::outcome::{Outcome, Usage};
-use crate::spec::{From, Load};
+use crate::spec::{Driver, From, Load};
 
 /// From when all are connected to the start.
 const BEFORE_START: Duration = Duration::from_millis(20);
@@ -37,23 +37,23 @@ const STUCK_AFTER: Duration = Duration::from_secs(30);
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// What came of a thread.
-struct Ended {
-    totals: Totals,
-    time: ThreadTime,
+pub(super) struct Ended {
+    pub(super) totals: Totals,
+    pub(super) time: ThreadTime,
 }
 
 /// A thread's part of the load.
-struct Part {
-    producers: Vec<ProducerPlan>,
-    consumers: Vec<ConsumerPlan>,
-    load: Arc<Load>,
-    bootstrap: String,
-    cluster: Cluster,
-    shared: Arc<Shared>,
-    phase: watch::Receiver<Phase>,
-    events: mpsc::UnboundedSender<Event>,
-    windows: mpsc::UnboundedSender<Window>,
-    verification: Option<Arc<dyn Verification>>,
+pub(super) struct Part {
+    pub(super) producers: Vec<ProducerPlan>,
+    pub(super) consumers: Vec<ConsumerPlan>,
+    pub(super) load: Arc<Load>,
+    pub(super) bootstrap: String,
+    pub(super) cluster: Cluster,
+    pub(super) shared: Arc<Shared>,
+    pub(super) phase: watch::Receiver<Phase>,
+    pub(super) events: mpsc::UnboundedSender<Event>,
+    pub(super) windows: mpsc::UnboundedSender<Window>,
+    pub(super) verification: Option<Arc<dyn Verification>>,
 }
 
 /// Who does what.
@@ -81,7 +81,15 @@ pub(super) async fn run(
     let (events, heard) = mpsc::unbounded_channel();
     let (windows, seen) = mpsc::unbounded_channel();
     let shared = Arc::new(shared(load, producing, consuming));
-    let count = threads(control, producing + consuming);
+    let tasks = producing + consuming;
+    // An ordinary client has threads of its own.
+    let (count, counting) = match load.driver {
+        Driver::Native => {
+            let count = threads(control, tasks);
+            (count, count)
+        }
+        Driver::Librdkafka => (1, tasks),
+    };
     let part = |_| Part {
         producers: Vec::new(),
         consumers: Vec::new(),
@@ -103,12 +111,17 @@ pub(super) async fn run(
     }
     let threads: Vec<_> = parts
         .into_iter()
-        .map(Part::start)
+        .map(|part| part.start(load.driver))
         .collect::<Result<_, _>>()?;
     // The curve ends when the last thread has dropped its end.
     drop(windows);
     let progress = control.progress.clone();
-    let curve = tokio::spawn(curve::collect(seen, count, load.interval_seconds, progress));
+    let curve = tokio::spawn(curve::collect(
+        seen,
+        counting,
+        load.interval_seconds,
+        progress,
+    ));
     let mut conductor = Conductor {
         load,
         control,
@@ -191,11 +204,14 @@ async fn join(threads: Vec<JoinHandle<anyhow::Result<Ended>>>) -> anyhow::Result
 }
 
 impl Part {
-    fn start(self) -> anyhow::Result<JoinHandle<anyhow::Result<Ended>>> {
+    fn start(self, driver: Driver) -> anyhow::Result<JoinHandle<anyhow::Result<Ended>>> {
         let name = "bench".to_owned();
         let thread = std::thread::Builder::new().name(name);
         thread
-            .spawn(move || self.run())
+            .spawn(move || match driver {
+                Driver::Native => self.run(),
+                Driver::Librdkafka => super::ordinary(self),
+            })
             .context("starting a thread")
     }
 

@@ -12,6 +12,8 @@ use wire::batch::Compression;
 use super::batch::compression;
 use super::control::HostShare;
 use super::encode::{Encoder, KeyMaker, Template};
+#[cfg(feature = "librdkafka")]
+use super::hook::Numbering;
 use super::hook::{Place, Verification};
 use super::pace::{Cut, Pace, Sizes};
 use super::payload::Payload;
@@ -53,6 +55,31 @@ impl ProducerPlan {
         };
         Producer::new(self.pace, encoder, self.idempotent)
     }
+
+    /// The same for a client that makes its records one by one.
+    #[cfg(feature = "librdkafka")]
+    pub(super) fn by_hand(self, verification: Option<&dyn Verification>) -> ByHand {
+        ByHand {
+            keys: KeyMaker::new(self.keys, u64::from(self.index) * 0x9e37_79b9),
+            numbering: verification.map(|verification| verification.numbering(self.index)),
+            payload: self.payload,
+            fixed: self.fixed,
+            places: self.places,
+            pace: self.pace,
+        }
+    }
+}
+
+/// What a client needs that makes its records one by one.
+#[cfg(feature = "librdkafka")]
+pub(super) struct ByHand {
+    pub(super) places: Vec<Place>,
+    pub(super) pace: Pace,
+    pub(super) payload: Payload,
+    pub(super) keys: KeyMaker,
+    /// Size of values that are all the same.
+    pub(super) fixed: u32,
+    pub(super) numbering: Option<Box<dyn Numbering>>,
 }
 
 /// One consumer to be.

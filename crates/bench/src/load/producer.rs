@@ -258,7 +258,7 @@ impl Producer {
 }
 
 /// Takes the records from the budget of all producers, fewer where it ends; false: there is none left.
-fn claim(shared: &Shared, take: &mut super::pace::Take) -> bool {
+pub(super) fn claim(shared: &Shared, take: &mut super::pace::Take) -> bool {
     if take.sizes.is_empty() {
         let each = take.payload_bytes / u64::from(take.count);
         take.count = shared.claim(take.count, each);

@@ -198,6 +198,20 @@ impl Tally {
         }
     }
 
+    /// One record was acknowledged to a client that does not say in which request.
+    #[cfg(feature = "librdkafka")]
+    pub(super) fn delivered(&mut self, now: f64, bytes: u64, due: f64) {
+        let arrived = Arrived {
+            records: 1,
+            bytes,
+            wire_bytes: 0,
+        };
+        self.acknowledged(now, 1, arrived, (due, due));
+        if now >= self.warmup {
+            self.totals.produce.requests -= 1;
+        }
+    }
+
     /// Records of one batch were read, `age` seconds after their time.
     pub(super) fn read(&mut self, now: f64, arrived: Arrived, age: f64) {
         self.advance(now);

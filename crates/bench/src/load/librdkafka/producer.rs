@@ -1,0 +1,339 @@
+//! One producer: hands records to the client when they are due, and counts delivery reports.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
+use rdkafka::{ClientConfig, ClientContext, Message as _};
+
+use super::{CONNECT_WITHIN, LOOK_EVERY, begin, settings};
+use crate::load::hook::Place;
+use crate::load::pace::{Next, Take};
+use crate::load::plan::ByHand;
+use crate::load::producer::claim;
+use crate::load::tally::Totals;
+use crate::load::worker::{Event, Worker};
+use crate::spec::{Codec, Produce, Sizes};
+
+/// How long last reports are waited for.
+const LAST_WITHIN: Duration = Duration::from_mins(1);
+/// The same once somebody has stopped the load.
+const STOPPED_WITHIN: Duration = Duration::from_secs(4);
+/// What the client accepts as the longest request.
+const REQUEST_BYTES_MAX: u64 = 1_000_000_000;
+/// Room for what frames records.
+const FRAME_BYTES: u64 = 64 << 10;
+
+/// A record on its way.
+struct Sent {
+    place: Place,
+    number: u64,
+    bytes: u64,
+    due: f64,
+}
+
+/// A record that has arrived, or not.
+struct Report {
+    sent: Box<Sent>,
+    at: Instant,
+    /// Its offset.
+    result: Result<i64, KafkaError>,
+}
+
+/// Gathers reports until the thread that polls has time for them.
+#[derive(Default)]
+struct Reports(Mutex<Vec<Report>>);
+
+impl ClientContext for Reports {}
+
+impl ProducerContext for Reports {
+    type DeliveryOpaque = Box<Sent>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<Sent>) {
+        let report = Report {
+            sent,
+            at: Instant::now(),
+            result: match result {
+                Ok(message) => Ok(message.offset()),
+                Err((error, _)) => Err(error.clone()),
+            },
+        };
+        let mut reports = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reports.push(report);
+    }
+}
+
+/// Runs a producer from its start to its end.
+pub(super) fn run(worker: Worker, hand: ByHand) -> Totals {
+    let connected = connect(&worker);
+    let (ready, client) = match connected {
+        Ok(client) => (Ok(()), Some(client)),
+        Err(error) => (Err(error), None),
+    };
+    if let (true, Some(client)) = (begin(&worker, ready), client) {
+        let mut producer = Producer {
+            worker: &worker,
+            client,
+            hand,
+            value: Vec::new(),
+            numbers: std::collections::HashMap::new(),
+            turn: 0,
+            turn_bytes: 0,
+        };
+        producer.produce();
+        producer.wait_for_last();
+    }
+    // Without a receiver the load is over.
+    let _ = worker.events.send(Event::ProducerDone);
+    worker.tally.into_inner().end()
+}
+
+fn connect(worker: &Worker) -> anyhow::Result<BaseProducer<Reports>> {
+    let Some(produce) = &worker.load.produce else {
+        anyhow::bail!("a producer of a load that does not write");
+    };
+    let client: BaseProducer<Reports> =
+        configured(settings(worker), produce).create_with_context(Reports::default())?;
+    let topic = worker.cluster.topics.first().map(String::as_str);
+    client.client().fetch_metadata(topic, CONNECT_WITHIN)?;
+    Ok(client)
+}
+
+fn configured(mut settings: ClientConfig, produce: &Produce) -> ClientConfig {
+    let largest = match &produce.record {
+        Sizes::Fixed(size) => *size,
+        Sizes::Uniform { max, .. } => *max,
+        Sizes::Weighted { weights } => weights.iter().map(|(size, _)| *size).max().unwrap_or(0),
+    };
+    let request = u64::from(produce.batch_bytes.max(largest)) + FRAME_BYTES;
+    let request = request.clamp(1_000_000, REQUEST_BYTES_MAX);
+    // What may be in flight, and as much again to be gathered meanwhile.
+    let queued = 2 * u64::from(produce.in_flight_max) * request.div_ceil(1024);
+    let codec = match produce.compression {
+        Codec::None => "none",
+        Codec::Gzip => "gzip",
+        Codec::Snappy => "snappy",
+        Codec::Lz4 => "lz4",
+        Codec::Zstd => "zstd",
+    };
+    settings
+        .set("acks", produce.acks.to_string())
+        .set("enable.idempotence", produce.idempotent.to_string())
+        .set(
+            "max.in.flight.requests.per.connection",
+            produce.in_flight_max.to_string(),
+        )
+        .set("compression.type", codec)
+        .set("linger.ms", produce.linger_ms.to_string())
+        .set("batch.size", produce.batch_bytes.max(1).to_string())
+        .set("batch.num.messages", "1000000")
+        .set("message.max.bytes", request.to_string())
+        .set("queue.buffering.max.messages", "0")
+        .set(
+            "queue.buffering.max.kbytes",
+            queued.min(2_000_000_000).to_string(),
+        );
+    settings
+}
+
+struct Producer<'a> {
+    worker: &'a Worker,
+    client: BaseProducer<Reports>,
+    hand: ByHand,
+    value: Vec<u8>,
+    numbers: std::collections::HashMap<Place, u64>,
+    /// Which place is written to, and how much it has got in this turn.
+    turn: usize,
+    turn_bytes: u64,
+}
+
+impl Producer<'_> {
+    fn produce(&mut self) {
+        while !self.worker.is_produced() {
+            let now = self.worker.now();
+            match self.hand.pace.next(now) {
+                Next::Never => return,
+                Next::At(time) => {
+                    let wait = self.worker.clock.get().until(time);
+                    self.poll(wait.min(LOOK_EVERY));
+                }
+                Next::Now(mut take) => {
+                    if !claim(&self.worker.shared, &mut take) {
+                        return;
+                    }
+                    for index in 0..take.count {
+                        self.send(&take, index);
+                    }
+                    self.poll(Duration::ZERO);
+                }
+            }
+        }
+    }
+
+    /// Hands one record to the client; waits while its queue is full.
+    fn send(&mut self, take: &Take, index: u32) {
+        let part = f64::from(index) / f64::from(take.count.max(2) - 1);
+        let due = take.first_due + (take.last_due - take.first_due) * part;
+        let place = self.place();
+        let size = take
+            .sizes
+            .get(index as usize)
+            .copied()
+            .unwrap_or(self.hand.fixed);
+        self.value.clear();
+        self.hand.payload.append(size as usize, &mut self.value);
+        let mut number = 0;
+        if let Some(numbering) = &mut self.hand.numbering {
+            let next = self
+                .numbers
+                .entry(place)
+                .or_insert_with(|| numbering.first_number(place));
+            number = *next;
+            *next += 1;
+            numbering.number(place, number, &mut self.value);
+        }
+        let key = self.hand.keys.next();
+        let bytes = (self.value.len() + key.as_ref().map_or(0, String::len)) as u64;
+        self.turn_bytes += bytes;
+        let mut sent = Box::new(Sent {
+            place,
+            number,
+            bytes,
+            due,
+        });
+        let value = std::mem::take(&mut self.value);
+        loop {
+            let topic = &self.worker.cluster.topics[place.topic as usize];
+            let mut record = BaseRecord::with_opaque_to(topic, sent)
+                .partition(place.partition.cast_signed())
+                .timestamp(self.worker.clock.get().wall_ms(due) as i64)
+                .payload(value.as_slice());
+            if let Some(key) = &key {
+                record = record.key(key.as_str());
+            }
+            let Err((error, record)) = self.client.send(record) else {
+                break;
+            };
+            sent = record.delivery_opaque;
+            let full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
+            if !full || self.worker.is_over() {
+                self.failed(&sent, &error);
+                break;
+            }
+            self.poll(LOOK_EVERY);
+        }
+        self.value = value;
+    }
+
+    /// Turns go round when a place has got a batch.
+    fn place(&mut self) -> Place {
+        let batch = self.worker.load.produce.as_ref();
+        if self.turn_bytes >= batch.map_or(1, |produce| u64::from(produce.batch_bytes)) {
+            self.turn += 1;
+            self.turn_bytes = 0;
+        }
+        self.hand.places[self.turn % self.hand.places.len()]
+    }
+
+    /// Lets the client work, and counts what it reports.
+    fn poll(&mut self, wait: Duration) {
+        self.client.poll(wait);
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let reports = {
+            let context = self.client.context();
+            std::mem::take(&mut *context.0.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        for report in reports {
+            let Sent {
+                place,
+                number,
+                bytes,
+                due,
+            } = *report.sent;
+            match report.result {
+                Ok(offset) => {
+                    let at = self.worker.now() - report.at.elapsed().as_secs_f64();
+                    let mut tally = self.worker.tally.borrow_mut();
+                    tally.delivered(at, bytes, due);
+                    if let Some(numbering) = &mut self.hand.numbering {
+                        numbering.acknowledged(place, number, 1, offset);
+                    }
+                }
+                Err(error) => self.failed(&report.sent, &error),
+            }
+        }
+        self.worker.tally.borrow_mut().advance(self.worker.now());
+    }
+
+    fn failed(&mut self, sent: &Sent, error: &KafkaError) {
+        let what = match error.rdkafka_error_code() {
+            Some(code) => format!("produce: {code:?}"),
+            None => format!("produce: {error}"),
+        };
+        self.worker.tally.borrow_mut().error(what);
+        if let Some(numbering) = &mut self.hand.numbering {
+            numbering.given_up(sent.place, sent.number, 1);
+        }
+    }
+
+    /// Waits for what is still on its way.
+    fn wait_for_last(&mut self) {
+        let stopped = self.worker.is_produced();
+        let within = if stopped { STOPPED_WITHIN } else { LAST_WITHIN };
+        let deadline = Instant::now() + within;
+        while self.client.in_flight_count() > 0
+            && Instant::now() < deadline
+            && !self.worker.is_over()
+        {
+            // Its time-out is what is expected; what fails is reported.
+            let _ = self.client.flush(LOOK_EVERY);
+            self.count();
+        }
+        let left = self.client.in_flight_count();
+        if left > 0 {
+            let left = u64::try_from(left).unwrap_or(0);
+            let mut tally = self.worker.tally.borrow_mut();
+            tally.errors("produce: no answer before the end", left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_client_accepts_every_load() {
+        let text = "seconds = 1\n[topics]\ncount = 1\npartitions = 1\n[produce]\nproducers = 1\n\
+                    record = 100\nbatch_bytes = 1000\nacks = -1\nin_flight_max = 5\n";
+        let load: crate::spec::Load = toml::from_str(text).unwrap();
+        let sound = load.produce.unwrap();
+        let codecs = [
+            Codec::None,
+            Codec::Gzip,
+            Codec::Snappy,
+            Codec::Lz4,
+            Codec::Zstd,
+        ];
+        for compression in codecs {
+            for (record, batch_bytes) in [(100, 1), (240_000, 1 << 20), (100 << 20, 2_147_000_000)]
+            {
+                let produce = Produce {
+                    compression,
+                    record: Sizes::Fixed(record),
+                    batch_bytes,
+                    idempotent: record > 100,
+                    ..sound.clone()
+                };
+                let client: Result<BaseProducer<Reports>, _> =
+                    configured(ClientConfig::new(), &produce)
+                        .create_with_context(Reports::default());
+                assert!(client.is_ok(), "{produce:?}: {:?}", client.err());
+            }
+        }
+    }
+}

@@ -11,6 +11,7 @@ use crate::agent::AgentArguments;
 use crate::device::command_line::{self as device, DeviceArgs};
 use crate::runner::{self, RunArgs};
 use crate::sink::{self, Takes};
+use crate::target::process::{self, HoldArgs};
 use crate::{conduct, experiment, report};
 
 mod load;
@@ -58,6 +59,9 @@ enum Command {
     },
     /// Makes and removes disks of a stated speed.
     Device(DeviceArgs),
+    /// Becomes a program that ends when its parent does.
+    #[command(hide = true)]
+    Hold(HoldArgs),
     /// Puts shares of loads on brokers for another host.
     Agent(AgentArguments),
 }
@@ -86,6 +90,7 @@ impl BenchArgs {
                 })?;
             }
             Command::Device(args) => say(&device::run(&args)?)?,
+            Command::Hold(args) => return Err(process::hold(&args)),
             Command::Agent(args) => args.run(Arc::new(crate::load::run_blocking))?,
         }
         Ok(ExitCode::SUCCESS)

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use wire::messages::InitProducerIdRequest;
+use wire::types::ErrorCode;
 
 use super::batch::Identity;
 use super::client::{Client, said};
@@ -20,6 +22,8 @@ use super::worker::{Event, Worker};
 
 /// How long to wait before beginning anew.
 const BACKOFF: Duration = Duration::from_millis(100);
+/// How long a broker may take to be able to give identities.
+const IDENTITY_WITHIN: Duration = Duration::from_secs(30);
 /// How long after its end a producer still tries to send what it has begun.
 const GIVE_UP_SECONDS: f64 = 30.0;
 
@@ -132,7 +136,16 @@ async fn identity(client: &mut Client) -> anyhow::Result<Identity> {
         .with_transaction_timeout_ms(60_000)
         .with_producer_id((-1).into())
         .with_producer_epoch(-1);
-    let answer = client.ask(version, &request).await?;
+    let deadline = Instant::now() + IDENTITY_WITHIN;
+    let answer = loop {
+        let answer = client.ask(version, &request).await?;
+        let error = ErrorCode::try_from_code(answer.error_code);
+        // A broker that has just started says so, and can be asked again.
+        if !error.is_some_and(|error| error.is_retriable()) || Instant::now() >= deadline {
+            break answer;
+        }
+        tokio::time::sleep(BACKOFF).await;
+    };
     ensure!(
         answer.error_code == 0,
         "InitProducerId: {}",

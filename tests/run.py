@@ -271,7 +271,7 @@ def main():
     crash = ["--seed", options.seed, *(["--rounds", options.rounds] if options.rounds else []), "-s", "--timeout", 1800]
     workers = max(2, os.cpu_count() or 1)
     commands = {
-        "clients": ["-n", workers, "clients", *(["bench/test_run.py"] if options.target == "forebay" else []),
+        "clients": ["-n", workers, "clients", *(["bench/test_run.py", "bench/test_verify.py"] if options.target == "forebay" else []),
                     *(["-k", options.only] if options.only else [])],
         "kill9": [*crash, "crash/test_kill9.py"],
         "powercut": [*crash, "crash/test_powercut.py"],

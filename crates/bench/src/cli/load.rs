@@ -30,6 +30,9 @@ pub(super) struct LoadArgs {
     /// check goes on where it ended, over restarts of broker and generator. Topics stay.
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
+    /// Which client: ours, or librdkafka for what an ordinary one sees.
+    #[arg(long, value_enum, default_value_t = DriverArg::Native)]
+    driver: DriverArg,
     /// Threads of the generator; by default one for every four processors.
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
@@ -166,6 +169,12 @@ enum CodecArg {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+enum DriverArg {
+    Native,
+    Librdkafka,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum FromArg {
     Earliest,
     Latest,
@@ -225,7 +234,10 @@ impl LoadArgs {
             },
             produce: (self.produce.producers > 0).then(|| self.produce.described()),
             consume: (self.consume.consumers > 0).then(|| self.consume.described()),
-            driver: Driver::Native,
+            driver: match self.driver {
+                DriverArg::Native => Driver::Native,
+                DriverArg::Librdkafka => Driver::Librdkafka,
+            },
             warmup_seconds: length.warmup,
             seconds: length.seconds,
             bytes_max: length.bytes,
@@ -326,7 +338,8 @@ mod tests {
             "",
             "--record 240KB --producers 30 --rate burst:1MB,9MB/2,10 --acks 1 --consumers 2 --verify",
             "--producers 0 --consumers 3 --existing --topic t --bytes 2GB --config a.b=c",
-            "--record 100..10KB --keys random:7 --compression zstd --idempotent --rate 5MB",
+            "--record 100..10KB --keys random:7 --compression zstd --idempotent --rate 5MB \
+             --driver librdkafka",
         ];
         for line in lines {
             let load = described(line);

@@ -102,13 +102,11 @@ pub(super) async fn run(
         windows: windows.clone(),
         verification: control.verification.clone().filter(|_| load.verify),
     };
-    let mut parts: Vec<Part> = (0..count).map(part).collect();
-    for (index, plan) in plans.producers.into_iter().enumerate() {
-        parts[index % count].producers.push(plan);
-    }
-    for (index, plan) in plans.consumers.into_iter().enumerate() {
-        parts[index % count].consumers.push(plan);
-    }
+    let parts = dealt(
+        (0..count).map(part).collect(),
+        plans.producers,
+        plans.consumers,
+    );
     let threads: Vec<_> = parts
         .into_iter()
         .map(|part| part.start(load.driver))
@@ -116,12 +114,8 @@ pub(super) async fn run(
     // The curve ends when the last thread has dropped its end.
     drop(windows);
     let progress = control.progress.clone();
-    let curve = tokio::spawn(curve::collect(
-        seen,
-        counting,
-        load.interval_seconds,
-        progress,
-    ));
+    let interval = load.interval_seconds;
+    let curve = tokio::spawn(curve::collect(seen, counting, interval, progress));
     let mut conductor = Conductor {
         load,
         control,
@@ -162,6 +156,22 @@ async fn plans(load: &Load, control: &Control, cluster: &Cluster) -> anyhow::Res
         }
     }
     Ok(plans)
+}
+
+/// Deals producers and consumers out to the threads, one after the other.
+fn dealt(
+    mut parts: Vec<Part>,
+    producers: Vec<ProducerPlan>,
+    consumers: Vec<ConsumerPlan>,
+) -> Vec<Part> {
+    let count = parts.len();
+    for (index, plan) in producers.into_iter().enumerate() {
+        parts[index % count].producers.push(plan);
+    }
+    for (index, plan) in consumers.into_iter().enumerate() {
+        parts[index % count].consumers.push(plan);
+    }
+    parts
 }
 
 fn threads(control: &Control, tasks: usize) -> usize {

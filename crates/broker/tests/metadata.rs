@@ -100,6 +100,7 @@ async fn try_start(
             clean: false,
             recovery_point: Offset(0),
             log_start: Offset(0),
+            compacted: None,
         },
         directories: vec![Uuid::from_u128(0xd1)],
         snapshot_bytes,

@@ -28,6 +28,7 @@ impl Found {
             clean: self.clean,
             recovery_point: of(&self.recovery_points),
             log_start: of(&self.log_starts),
+            compacted: None,
         }
     }
 

@@ -67,6 +67,7 @@ async fn run(dir: PathBuf) {
             clean: false,
             recovery_point: Offset(0),
             log_start: Offset(0),
+            compacted: None,
         };
         let id = TopicId(Uuid::from_u128(1));
         logs.push(

@@ -17,6 +17,7 @@ pub mod store;
 pub use error::{Error, Kind, Result};
 pub use log::lookup::Found;
 pub use log::{Appended, Log, Observer, Stamp};
+pub use log::{CompactOptions, CompactPolicy, Compacted, Dirt};
 pub use metrics::Metrics;
 pub use options::{Durability, LogOptions, OpenAs, StoreOptions};
 pub use segment::naming::{folder_name, parse_folder_name};

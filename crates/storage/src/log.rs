@@ -24,6 +24,7 @@ use crate::store::{DirHealth, LogPoints, Store};
 
 pub mod append;
 mod close;
+mod compact;
 pub mod epoch_cache;
 pub mod indexes;
 pub mod lookup;
@@ -38,6 +39,7 @@ mod truncate;
 pub mod txn_index;
 mod upkeep;
 
+pub use compact::{CompactOptions, CompactPolicy, Compacted, Dirt};
 use epoch_cache::EpochCache;
 use indexes::IndexOptions;
 use producer_state::{
@@ -97,6 +99,7 @@ pub struct Log<P: Platform> {
     pub(crate) flush: crate::flush::FlushState,
     upkeep: Upkeep<P>,
     readers: Readers,
+    compaction: compact::State,
 }
 
 impl<P: Platform> Log<P> {
@@ -316,6 +319,7 @@ impl<P: Platform> Log<P> {
             recovery_point: self.recovery_point.get(),
             log_start: self.start.get(),
             high_watermark: self.high_watermark.get(),
+            compacted: self.compaction.compacted(),
         }
     }
 

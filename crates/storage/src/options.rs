@@ -59,6 +59,8 @@ pub struct OpenAs {
     pub recovery_point: Offset,
     /// From `log-start-offset-checkpoint`. 0 if unknown.
     pub log_start: Offset,
+    /// From `cleaner-offset-checkpoint`: everything below has been compacted. `None` for a log that never was.
+    pub compacted: Option<Offset>,
 }
 
 /// Settings of a store, the part of a shard that all its logs share.

@@ -93,6 +93,9 @@ pub(crate) struct Segment<P: Platform> {
     pub(crate) loaded: RefCell<Option<Loaded>>,
     /// Its indexes were built anew from the batches because a position in them was wrong.
     pub(crate) reindexed: Cell<bool>,
+    /// Compaction is putting another in its place: its names are not its own any more, so file and indexes stay with
+    /// those who read it.
+    pub(crate) replaced: Cell<bool>,
     /// Its data file. `None` for a sealed one that is not read, and for a new one that has no name yet.
     file: RefCell<Option<File<P>>>,
 }
@@ -134,6 +137,7 @@ impl<P: Platform> Segment<P> {
             blocks: RefCell::default(),
             loaded: RefCell::new(loaded),
             reindexed: Cell::new(false),
+            replaced: Cell::new(false),
             file: RefCell::new(None),
         }
     }
@@ -173,13 +177,17 @@ impl<P: Platform> Segment<P> {
             .open(&path, how)
             .await
             .map_err(Error::io("open", &path))?;
+        if let Some(faster) = self.open_file() {
+            // The name may have become another file's meanwhile.
+            return Ok(faster);
+        }
         self.set_file(file.clone());
         Ok(file)
     }
 
     /// Forgets file and indexes of a sealed segment; they are read again when they are needed.
     pub(crate) fn unload(&self) {
-        if self.sealed.get() {
+        if self.sealed.get() && !self.replaced.get() {
             *self.file.borrow_mut() = None;
             *self.loaded.borrow_mut() = None;
         }

@@ -95,6 +95,8 @@ pub struct LogPoints {
     pub log_start: Offset,
     /// For `replication-offset-checkpoint`.
     pub high_watermark: Offset,
+    /// For `cleaner-offset-checkpoint`, if the log was ever compacted.
+    pub compacted: Option<Offset>,
 }
 
 impl<P: Platform> Store<P> {

@@ -109,6 +109,7 @@ impl World {
             clean,
             recovery_point: Offset(recovery_point),
             log_start: Offset(log_start),
+            compacted: None,
         };
         self.store
             .open_log(Path::new(DIR), partition(), topic_id(), options, how)

@@ -11,6 +11,7 @@ pub mod compression;
 pub mod iter;
 pub mod recompress;
 pub mod record;
+pub mod retain;
 pub mod validate;
 mod varint;
 mod walk;
@@ -32,6 +33,9 @@ pub const HEADER_BYTES: usize = 61;
 pub const LENGTH_END: usize = 12;
 /// First byte that the CRC covers.
 pub const CRC_START: usize = 21;
+
+/// Attribute: the base timestamp is the delete horizon.
+const DELETE_HORIZON: i16 = 0x40;
 
 /// The fixed part of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,6 +117,12 @@ impl BatchHeader {
     /// True when the broker's append time is the timestamp of every record.
     pub fn is_log_append_time(&self) -> bool {
         self.attributes & 0x08 != 0
+    }
+
+    /// From when on the tombstones and markers of the batch may go, if compaction has said so. The
+    /// base timestamp is then this time, and the records' deltas count from it.
+    pub fn delete_horizon(&self) -> Option<TimestampMs> {
+        (self.attributes & DELETE_HORIZON != 0).then_some(self.base_timestamp)
     }
 
     /// The raw compression code (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd).

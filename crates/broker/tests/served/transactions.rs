@@ -23,6 +23,7 @@ fn write(disk: &SimDisk, setup: &Setup, topic_id: TopicId, batches: &[Bytes]) {
             clean: false,
             recovery_point: Offset(0),
             log_start: Offset(0),
+            compacted: None,
         };
         let name = TopicPartition {
             topic: Arc::from("t"),

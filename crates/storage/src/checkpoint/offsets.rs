@@ -1,7 +1,7 @@
 //! Offset checkpoints: one offset for every partition of a log directory.
 //!
-//! Three files have this form: up to where each log is known to be flushed, where each log starts when that is past its
-//! first segment, and each high watermark.
+//! Four files have this form: up to where each log is known to be flushed, where each log starts when that is past its
+//! first segment, each high watermark, and up to where each log has been compacted.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
 pub const LOG_STARTS: &str = "log-start-offset-checkpoint";
 /// High watermarks.
 pub const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
+/// Offsets below which each log has been compacted; only logs that ever were.
+pub const COMPACTED: &str = "cleaner-offset-checkpoint";
 
 /// Reads an offset checkpoint, in the order of the file. A partition that occurs twice is an error.
 pub fn parse(file: &Path, bytes: &[u8]) -> Result<Vec<(TopicPartition, Offset)>, Malformed> {

@@ -47,6 +47,7 @@ impl<P: Platform> Log<P> {
             return Ok(());
         }
         self.flush.hold(true);
+        self.stop_compacting().await;
         let result = self.close_cleanly().await;
         *self.condition.borrow_mut() = Condition::Closed;
         self.note_closed();

@@ -90,7 +90,8 @@ impl Indexes {
 
     /// Takes note of a batch's timestamp only.
     pub fn observe(&mut self, header: &BatchHeader) {
-        if header.max_timestamp > self.largest.timestamp {
+        // What compaction has emptied has no record of that time any more.
+        if header.record_count > 0 && header.max_timestamp > self.largest.timestamp {
             self.largest = TimeEntry {
                 timestamp: header.max_timestamp,
                 offset: header.last_offset(),

@@ -95,6 +95,7 @@ pub(crate) async fn open<P: Platform>(
         flush: crate::flush::FlushState::default(),
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
         readers: super::read::Readers::default(),
+        compaction: super::compact::State::new(how.compacted),
     });
     log.name_first_segment().await?;
     log.upkeep_after_open(recovered.scanned_bytes);
@@ -240,15 +241,22 @@ async fn complete_swaps<D: Disk>(
         for old in replaced {
             folder.logs.remove(&old);
             remove(disk, &file_path(&folder.path, old, Role::Log)).await?;
-            for at in (0..indexes.len()).rev() {
-                if indexes[at].0 == old {
-                    let (base, role) = indexes.remove(at);
-                    remove(disk, &file_path(&folder.path, base, role)).await?;
-                }
-            }
+        }
+        // Also where the data has gone already: an old index of aborted transactions would hide records of the new data.
+        let is_old = |index: &(Offset, Role)| index.0 == base || (base..next).contains(&index.0);
+        for (old, role) in indexes.extract_if(.., |index| is_old(index)) {
+            remove(disk, &file_path(&folder.path, old, role)).await?;
         }
     }
-    for &(base, role, len) in swaps {
+    if !swaps.is_empty() {
+        // The new segment must not have its name while an old one of the same offsets may come back.
+        disk.sync_dir(&folder.path)
+            .await
+            .map_err(Error::io("sync", &folder.path))?;
+    }
+    let (data, others): (Vec<_>, Vec<_>) =
+        swaps.iter().partition(|(_, role, _)| *role == Role::Log);
+    for &(base, role, len) in others.into_iter().chain(data) {
         let (from, to) = (
             naming::swap_path(&folder.path, base, role),
             file_path(&folder.path, base, role),

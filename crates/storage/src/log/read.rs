@@ -241,7 +241,7 @@ impl<P: Platform> Log<P> {
 
     /// Builds the indexes of a sealed segment anew, once, because they may be what is wrong; says whether it has.
     async fn reindex(&self, segment: &Rc<Segment<P>>) -> bool {
-        if !segment.sealed.get() || segment.reindexed.replace(true) {
+        if !segment.sealed.get() || segment.replaced.get() || segment.reindexed.replace(true) {
             return false;
         }
         let disk = self.store.disk();
@@ -254,7 +254,9 @@ impl<P: Platform> Log<P> {
             Ok(loaded) => {
                 tracing::warn!(file = %path.display(), "an index pointed between batches and was built anew");
                 *segment.loaded.borrow_mut() = Some(loaded);
-                let saved = load::Saved::of(segment);
+                // Not while the names are given to another segment, or after that.
+                let _gate = self.upkeep.gate.acquire().await.ok();
+                let saved = load::Saved::of(segment).filter(|_| !segment.replaced.get());
                 if let Some(saved) = saved
                     && let Err(error) = load::save(disk, segment, &saved).await
                 {

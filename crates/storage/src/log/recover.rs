@@ -53,6 +53,8 @@ struct Recovery<'a, P: Platform> {
     folder: &'a Folder,
     options: &'a LogOptions,
     clean: bool,
+    /// Compaction may have left gaps between offsets: it may now, or it has been at it.
+    gaps: bool,
     epochs: EpochCache,
     producers: ProducerStates,
     scanned_bytes: u64,
@@ -86,6 +88,7 @@ pub(super) async fn recover<P: Platform>(
         folder,
         options,
         clean,
+        gaps: options.compact || how.compacted.is_some(),
         epochs,
         producers: ProducerStates::new(how.log_start),
         scanned_bytes: 0,
@@ -153,7 +156,7 @@ impl<P: Platform> Recovery<'_, P> {
             at += 1;
             let Some(&base) = bases.get(at) else { break };
             // With a gap before it, a segment follows only what is known to be all of the one before.
-            let gap = self.options.compact && checked.whole && base > expected.offset;
+            let gap = self.gaps && checked.whole && base > expected.offset;
             if base != expected.offset && !gap {
                 self.discard(bases.get(at..).unwrap_or_default()).await?;
                 break;
@@ -261,7 +264,7 @@ impl<P: Platform> Recovery<'_, P> {
                 .epoch_at(offset)
                 .unwrap_or(LeaderEpoch(i32::MIN))
         };
-        let gaps = self.options.compact;
+        let gaps = self.gaps;
         let mut start = Start {
             position: 0,
             expected: Expected {

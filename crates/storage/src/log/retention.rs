@@ -127,7 +127,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Renames a file of a segment; `None` when there is no such file.
-    async fn rename_deleted(&self, base: Offset, role: Role) -> Result<Option<PathBuf>> {
+    pub(super) async fn rename_deleted(&self, base: Offset, role: Role) -> Result<Option<PathBuf>> {
         let from = file_path(&self.folder, base, role);
         let to = self
             .folder
@@ -139,7 +139,7 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    fn remove_later(&self, paths: Vec<PathBuf>) {
+    pub(super) fn remove_later(&self, paths: Vec<PathBuf>) {
         let delay = Duration::from_millis(self.options().file_delete_delay_ms);
         let store = self.store.clone();
         task::spawn(async move {

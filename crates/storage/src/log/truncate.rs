@@ -54,6 +54,7 @@ impl<P: Platform> Log<P> {
             .await
             .map_err(|_| Error::Closed)?;
         self.flush.hold(true);
+        self.compaction.interrupt();
         let result = async {
             self.flush().await?;
             let _permit = self.may_write().await?;
@@ -90,6 +91,7 @@ impl<P: Platform> Log<P> {
             self.epochs_dirty.set(true);
         }
         self.upkeep.truncate_to(end);
+        self.compaction.truncate_to(end);
         self.forget_readers();
         self.rebuild_producers(end).await
     }
@@ -348,6 +350,7 @@ impl<P: Platform> Log<P> {
         self.epochs.borrow_mut().clear();
         self.epochs_dirty.set(true);
         self.upkeep.truncate_to(Offset(-1));
+        self.compaction.truncate_to(offset);
         self.forget_readers();
         *self.producers.borrow_mut() = ProducerStates::new(offset);
         Ok(())

@@ -15,9 +15,9 @@ const NAME_BYTES_MAX: usize = 255;
 /// Ends the name of a file that is only waiting to be removed. Kafka removes them at start, too.
 pub(crate) const DELETED: &str = ".deleted";
 /// Ends the name of what a compaction had not finished.
-const CLEANED: &str = ".cleaned";
+pub(crate) const CLEANED: &str = ".cleaned";
 /// Ends the name of what a finished compaction was putting in place.
-const SWAP: &str = ".swap";
+pub(crate) const SWAP: &str = ".swap";
 /// Ends the name of a topic's folder that is only waiting to be removed.
 const DELETED_FOLDER: &str = "-delete";
 /// The file that will be the next segment. The suffix makes both Kafka and us remove it at start.
@@ -88,7 +88,7 @@ pub(crate) fn classify(name: &str) -> Name {
         if let Some(stem) = name.strip_suffix(suffix) {
             let known = matches!(
                 classify(stem),
-                Name::Segment(..) | Name::Checkpoint | Name::Swap(..)
+                Name::Segment(..) | Name::Checkpoint | Name::Swap(..) | Name::Leftover
             );
             return if known { Name::Leftover } else { Name::Foreign };
         }
@@ -123,6 +123,11 @@ pub(crate) fn file_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
 /// The path of a file that a finished compaction was putting in place.
 pub(crate) fn swap_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
     folder.join(format!("{}{SWAP}", file_name(base, role)))
+}
+
+/// The path of a file that a compaction is still making.
+pub(crate) fn cleaned_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
+    folder.join(format!("{}{CLEANED}", file_name(base, role)))
 }
 
 /// The base offset of the segment that a compaction had not finished, by the name of one of its files.
@@ -217,6 +222,7 @@ mod tests {
             ("00000000000000368769.log.deleted", Name::Leftover),
             ("00000000000000368769.index.cleaned", Name::Leftover),
             ("00000000000000368769.index.tmp", Name::Leftover),
+            ("00000000000000368769.index.cleaned.tmp", Name::Leftover),
             ("leader-epoch-checkpoint.tmp", Name::Leftover),
             ("leader-epoch-checkpoint", Name::Checkpoint),
             ("partition.metadata", Name::Checkpoint),

@@ -326,6 +326,7 @@ fn the_directory_of_another_topic_is_refused() {
             clean: true,
             recovery_point: Offset(0),
             log_start: Offset(0),
+            compacted: None,
         };
         let opened = world
             .store

@@ -153,6 +153,7 @@ fn many_idle_logs_share_little_memory() {
                 clean: false,
                 recovery_point: Offset(0),
                 log_start: Offset(0),
+                compacted: None,
             };
             let dir = std::path::Path::new(DIR);
             let opened = world

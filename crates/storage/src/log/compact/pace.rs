@@ -1,0 +1,95 @@
+//! How fast a compaction goes: never for long without a yield, after the flushes of its shard, within its rate.
+//!
+//! It asks for one read or write at a time, of bounded size, and before each it lets the flushes that are under way
+//! finish, though not for ever: a shard that always flushes must not be one that is never compacted.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use platform::Platform;
+use platform::clock::Instant;
+use platform::task;
+
+use super::super::Log;
+use crate::error::{Error, Result};
+
+/// Bytes of work after which others get their turn.
+const STEP_BYTES: usize = 64 << 10;
+/// How long flushes are given way to, each time, at most: so many looks, so long apart.
+const GIVE_WAY_LOOKS: usize = 4;
+const GIVE_WAY_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The pace of one round.
+pub(super) struct Pace<'a, P: Platform> {
+    log: &'a Log<P>,
+    interruptions: u64,
+    started: Instant,
+    bytes_per_second_max: f64,
+    read: Cell<u64>,
+    written: Cell<u64>,
+    since_yield: Cell<usize>,
+}
+
+impl<'a, P: Platform> Pace<'a, P> {
+    pub(super) fn new(log: &'a Log<P>, bytes_per_second_max: f64) -> Self {
+        Self {
+            log,
+            interruptions: log.compaction.interruptions.get(),
+            started: log.store.clock().now(),
+            bytes_per_second_max,
+            read: Cell::new(0),
+            written: Cell::new(0),
+            since_yield: Cell::new(0),
+        }
+    }
+
+    /// Bytes read and written so far.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        (self.read.get(), self.written.get())
+    }
+
+    /// Goes on after `read` and `written` bytes, of which each may be work beyond that; an error when the round is over.
+    pub(super) async fn step(&self, read: usize, written: usize, work: usize) -> Result<()> {
+        self.read.set(self.read.get() + read as u64);
+        self.written.set(self.written.get() + written as u64);
+        self.since_yield
+            .set(self.since_yield.get() + read + written + work);
+        if self.since_yield.get() >= STEP_BYTES {
+            self.since_yield.set(0);
+            self.give_way().await;
+            self.keep_rate().await;
+        }
+        self.check()
+    }
+
+    /// An error when the round is over.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.log.is_round_over(self.interruptions) {
+            return Err(Error::Closed);
+        }
+        Ok(())
+    }
+
+    async fn give_way(&self) {
+        task::yield_now().await;
+        for _ in 0..GIVE_WAY_LOOKS {
+            if self.log.store.shared.flushing.get() == 0 {
+                break;
+            }
+            self.log.store.clock().sleep(GIVE_WAY_INTERVAL).await;
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a rate")]
+    async fn keep_rate(&self) {
+        let (read, written) = self.bytes();
+        let due = (read + written) as f64 / self.bytes_per_second_max.max(1.0);
+        let now = self.log.store.clock().now();
+        let ahead = due - now.duration_since(self.started).as_secs_f64();
+        if ahead > 0.001 {
+            // In pieces, so that a log that is closed is not waited for.
+            let ahead = Duration::from_secs_f64(ahead.min(0.1));
+            self.log.store.clock().sleep(ahead).await;
+        }
+    }
+}

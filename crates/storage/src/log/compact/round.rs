@@ -1,0 +1,233 @@
+//! One round of compaction, from the plan to the last segment in place.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use platform::Platform;
+use platform::buf::block_floor;
+use platform::disk::BLOCK_BYTES;
+use wire::batch::retain::emptied;
+use wire::batch::{BatchError, BatchHeader};
+use wire::types::Offset;
+
+use super::super::Log;
+use super::offset_map::OffsetMap;
+use super::output::Output;
+use super::pace::Pace;
+use super::plan::{self, Limits};
+use super::survival::{self, Left, Producers, Survival};
+use super::transactions::Transactions;
+use super::walk::Walk;
+use super::{CompactOptions, CompactPolicy, Compacted, Dirt};
+use crate::error::{Error, Result};
+use crate::segment::Segment;
+use crate::segment::naming::Role;
+
+/// Least and most bytes of one read or write.
+const BUFFER_BYTES: (usize, usize) = (16 << 10, 4 << 20);
+/// No position in a segment is beyond this.
+const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
+
+type Segments<P> = [Rc<Segment<P>>];
+
+/// What one group of segments became, in bytes.
+struct Replaced {
+    before: u64,
+    after: u64,
+}
+
+impl<P: Platform> Log<P> {
+    /// One round; an error when it cannot be finished, of whatever it was in the way.
+    pub(super) async fn round(
+        &self,
+        policy: &CompactPolicy,
+        options: &CompactOptions,
+    ) -> Result<Option<Compacted>> {
+        let pace = Pace::new(self, options.bytes_per_second_max);
+        self.sweep_unfinished().await?;
+        let now_ms = self.store.clock().wall_ms();
+        let segments: Vec<_> = self.segments.borrow().iter().cloned().collect();
+        let facts = self.facts(&segments, policy).await?;
+        let dirt = plan::dirt(&facts, self.first_dirty(), self.stable(), policy, now_ms);
+        if dirt.dirty_bytes == 0 || dirt.first_dirty >= dirt.first_uncleanable {
+            return Ok(None);
+        }
+        let buffer_bytes = block_floor(options.buffer_bytes / 2)
+            .clamp(BUFFER_BYTES.0.max(BLOCK_BYTES), BUFFER_BYTES.1);
+        let map = self
+            .newest(&segments, dirt, options, buffer_bytes, &pace)
+            .await?;
+        let end = Offset(map.latest().0 + 1);
+        if end <= dirt.first_dirty {
+            return Ok(None);
+        }
+        let limits = Limits {
+            segment: u64::from(self.options().segment_bytes).min(SEGMENT_BYTES_MAX),
+            index_interval: self.options().index_interval_bytes,
+            index: u64::from(self.options().index_bytes_max),
+        };
+        let groups = plan::groups(&facts, end, limits);
+        let first = segments.first().map_or(end, |first| first.base);
+        // Also those past the end of the round that lie in a segment which is written anew: its index names them.
+        let last = groups.last().and_then(|group| segments.get(group.end - 1));
+        let below = last.map_or(end, |last| last.next.get());
+        let aborted = self.aborted_transactions(first, below).await?;
+        let mut survival = Survival {
+            map: &map,
+            transactions: Transactions::new(aborted),
+            producers: Producers::new(&self.producers()),
+            end: dirt.first_uncleanable,
+            now_ms,
+            delete_retention_ms: policy.delete_retention_ms,
+        };
+        let (mut bytes_before, mut bytes_after) = (0, 0);
+        for group in groups {
+            let Range { start, end } = group;
+            let group = segments.get(start..end).unwrap_or_default();
+            survival.producers = Producers::new(&self.producers());
+            let replaced = self
+                .compact_group(group, &mut survival, buffer_bytes, &pace)
+                .await?;
+            bytes_before += replaced.before;
+            bytes_after += replaced.after;
+        }
+        self.compaction.compacted.set(Some(end));
+        let (bytes_read, bytes_written) = pace.bytes();
+        Ok(Some(Compacted {
+            from: dirt.first_dirty,
+            to: end,
+            bytes_before,
+            bytes_after,
+            bytes_read,
+            bytes_written,
+            map_utilization: map.utilization(),
+            map_bytes: map.bytes(),
+        }))
+    }
+
+    /// The newest offset of each key of the dirty part, as far as there is room.
+    async fn newest(
+        &self,
+        segments: &Segments<P>,
+        dirt: Dirt,
+        options: &CompactOptions,
+        buffer_bytes: usize,
+        pace: &Pace<'_, P>,
+    ) -> Result<OffsetMap> {
+        let Dirt {
+            first_dirty: from,
+            first_uncleanable: below,
+            ..
+        } = dirt;
+        let platform = &self.store.shared.platform;
+        let secret = [platform.random_u64(), platform.random_u64()];
+        let offsets = u64::try_from(below.since(from)).unwrap_or(0);
+        let (bytes_max, load) = (options.map_bytes_max, options.map_load_factor);
+        let mut map = OffsetMap::new(bytes_max, load, offsets, secret);
+        let mut transactions = Transactions::new(self.aborted_transactions(from, below).await?);
+        let dirty = |segment: &&Rc<Segment<P>>| segment.next.get() > from && segment.base < below;
+        for segment in segments.iter().filter(dirty) {
+            self.load(segment).await?;
+            let position = segment.floor(from).unwrap_or(0);
+            let file = segment.file(self.store.disk()).await?;
+            let base = if position == 0 {
+                segment.base
+            } else {
+                Offset::ZERO
+            };
+            let span = (position, segment.size.get());
+            let mut walk = Walk::new(&file, segment.path(Role::Log), span, base, buffer_bytes);
+            while let Some((header, batch)) = walk.next().await? {
+                if header.base_offset >= below {
+                    break;
+                }
+                let noted = survival::note(&mut map, &mut transactions, from, &header, &batch);
+                match noted.map_err(|error| walk.damage(unreadable(&error)))? {
+                    Ok(work_bytes) => pace.step(batch.len(), 0, work_bytes).await?,
+                    Err(_full) => return Ok(map),
+                }
+            }
+            // Gaps at its end have no records to miss.
+            map.cover(segment.next.get().min(below).plus(-1));
+        }
+        Ok(map)
+    }
+
+    /// Writes neighbours anew as one, and puts it in their place.
+    async fn compact_group(
+        &self,
+        group: &Segments<P>,
+        survival: &mut Survival<'_>,
+        buffer_bytes: usize,
+        pace: &Pace<'_, P>,
+    ) -> Result<Replaced> {
+        let before: u64 = group.iter().map(|segment| segment.size.get()).sum();
+        let mut left_to_read = before;
+        let mut output = Output::new(self, group, buffer_bytes);
+        let mut last = None;
+        for segment in group {
+            let file = segment.file(self.store.disk()).await?;
+            let span = (0, segment.size.get());
+            let path = segment.path(Role::Log);
+            let mut walk = Walk::new(&file, path, span, segment.base, buffer_bytes);
+            while let Some((header, batch)) = walk.next().await? {
+                left_to_read -= batch.len() as u64;
+                last = Some((header, segment.base));
+                let judged = survival.judge(&header, &batch);
+                let judged = judged.map_err(|error| walk.damage(unreadable(&error)))?;
+                if let Some(txn) = judged.aborted {
+                    output.note_aborted(txn);
+                }
+                let room = SEGMENT_BYTES_MAX - output.size() - left_to_read;
+                match fitting(judged.left, batch.len(), room) {
+                    Left::Nothing => output.differ(self, pace).await?,
+                    Left::Same => output.add(self, pace, &header, &batch).await?,
+                    Left::Less(batch) => {
+                        output.differ(self, pace).await?;
+                        let header = BatchHeader::parse(&batch).unwrap_or(header);
+                        output.add(self, pace, &header, &batch).await?;
+                    }
+                }
+                pace.step(batch.len(), 0, judged.work_bytes).await?;
+            }
+        }
+        if let Some((header, base)) = last
+            && group.len() > 1
+            && output.next() <= base
+        {
+            // A start that finishes the swap knows by the last offset which old segments it stands for: all, or
+            // a record of one that stays could come back without the tombstone in the next.
+            let batch = emptied(&header).map_err(|_| Error::Invalid {
+                reason: "an empty batch is longer than any",
+            })?;
+            output.differ(self, pace).await?;
+            let header = BatchHeader::parse(&batch).unwrap_or(header);
+            output.add(self, pace, &header, &batch).await?;
+        }
+        let Some(made) = output.finish(self, pace).await? else {
+            let after = before;
+            return Ok(Replaced { before, after });
+        };
+        pace.check()?;
+        let after = made.size;
+        self.put_in_place(group, made, pace).await?;
+        Ok(Replaced { before, after })
+    }
+}
+
+/// A batch that has become longer (a horizon makes timestamps longer) stays as it is where a segment would outgrow what
+/// an index can say.
+fn fitting(left: Left, bytes: usize, room: u64) -> Left {
+    match left {
+        Left::Less(less) if less.len() > bytes && less.len() as u64 > room => Left::Same,
+        left => left,
+    }
+}
+
+fn unreadable(error: &BatchError) -> &'static str {
+    match error {
+        BatchError::Decompress { .. } => "the records of a batch cannot be decompressed",
+        BatchError::Framing { reason, .. } => reason,
+        _ => "a batch cannot be read",
+    }
+}

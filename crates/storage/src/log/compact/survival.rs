@@ -1,0 +1,209 @@
+//! What is left of a batch: the rule of compaction, one batch at a time, front to back.
+//!
+//! A record stays when no later one has its key, save that a tombstone stays no longer than its delete horizon, which the
+//! first compaction that meets it sets; records past the offset map stay as they are. Records of aborted transactions go.
+//! A marker whose transaction has left nothing gets a horizon, too, and goes after it. A batch that loses all of its records
+//! stays, without them, while it is the last of a producer that is known, whose sequence it holds, and at the end of
+//! what can be compacted, so that a reader near the end is told of an offset to go on from.
+//! Pure: bytes in, bytes out.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use wire::batch::record::DECOMPRESSED_BYTES_MAX;
+use wire::batch::retain::{Opened, emptied};
+use wire::batch::{BatchError, BatchHeader};
+use wire::types::{Offset, ProducerId, TimestampMs};
+
+use super::offset_map::{Full, OffsetMap};
+use super::transactions::Transactions;
+use crate::log::append::marker_of;
+use crate::log::producer_state::ProducerSnapshot;
+use crate::log::txn_index::AbortedTxn;
+
+/// What becomes of a batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Left {
+    /// Nothing.
+    Nothing,
+    /// It stays as it is.
+    Same,
+    /// This instead.
+    Less(Bytes),
+}
+
+/// What is left of a batch, and what has to be said of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Judged {
+    pub(super) left: Left,
+    /// An aborted transaction that it ends, which readers have to be told of.
+    pub(super) aborted: Option<AbortedTxn>,
+    /// Bytes that had to be looked at.
+    pub(super) work_bytes: usize,
+}
+
+/// The last batch of each producer that is known.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Producers(BTreeMap<ProducerId, (Option<Offset>, i16)>);
+
+impl Producers {
+    pub(super) fn new(known: &[ProducerSnapshot]) -> Self {
+        let last = |producer: &ProducerSnapshot| {
+            let offset = Some(producer.last_offset).filter(|offset| offset.0 >= 0);
+            (producer.producer_id, (offset, producer.epoch))
+        };
+        Self(known.iter().map(last).collect())
+    }
+
+    /// True when the batch holds what is known of its producer: its last sequence, or the epoch of its last marker.
+    fn need(&self, header: &BatchHeader) -> bool {
+        match self.0.get(&header.producer_id) {
+            Some((Some(offset), _)) => header.last_offset() == *offset,
+            Some((None, epoch)) => header.is_control() && header.producer_epoch == *epoch,
+            None => false,
+        }
+    }
+}
+
+/// The rule, with all that it depends on.
+pub(super) struct Survival<'a> {
+    pub(super) map: &'a OffsetMap,
+    pub(super) transactions: Transactions,
+    pub(super) producers: Producers,
+    /// The end of what can be compacted; the batch that ends there stays.
+    pub(super) end: Offset,
+    pub(super) now_ms: i64,
+    pub(super) delete_retention_ms: i64,
+}
+
+impl Survival<'_> {
+    /// Judges the next batch.
+    pub(super) fn judge(
+        &mut self,
+        header: &BatchHeader,
+        batch: &Bytes,
+    ) -> Result<Judged, BatchError> {
+        if header.is_control() {
+            self.judge_control(header, batch)
+        } else {
+            self.judge_records(header, batch)
+        }
+    }
+
+    fn judge_control(&mut self, header: &BatchHeader, batch: &Bytes) -> Result<Judged, BatchError> {
+        let met = self.transactions.meet_control(header, marker_of(batch));
+        let beyond = header.base_offset > self.map.latest();
+        let horizon = header.delete_horizon();
+        let left = if beyond || !met.is_spent {
+            Left::Same
+        } else if header.record_count == 0 {
+            self.emptied(header)?
+        } else if horizon.is_none() {
+            let keep = vec![true; usize::try_from(header.record_count).unwrap_or(0)];
+            let opened = Opened::open(batch, DECOMPRESSED_BYTES_MAX)?;
+            Left::Less(opened.retain(&keep, Some(self.horizon()))?)
+        } else if self.is_past(horizon) {
+            self.emptied(header)?
+        } else {
+            Left::Same
+        };
+        Ok(Judged {
+            left,
+            aborted: met.ended.filter(|_| beyond || !met.is_spent),
+            work_bytes: batch.len(),
+        })
+    }
+
+    fn judge_records(&mut self, header: &BatchHeader, batch: &Bytes) -> Result<Judged, BatchError> {
+        let is_aborted = self.transactions.meet_records(header);
+        let judged = |left, work_bytes| Judged {
+            left,
+            aborted: None,
+            work_bytes,
+        };
+        if header.base_offset > self.map.latest() {
+            return Ok(judged(Left::Same, 0));
+        }
+        if is_aborted || header.record_count == 0 {
+            return Ok(judged(self.emptied(header)?, 0));
+        }
+        let opened = Opened::open(batch, DECOMPRESSED_BYTES_MAX)?;
+        let tombstones_go = self.is_past(header.delete_horizon());
+        let (mut keep, mut kept, mut has_tombstones) = (Vec::new(), 0, false);
+        for record in opened.records() {
+            let record = record?;
+            let stays = record.offset > self.map.latest()
+                || record.key.is_some_and(|key| {
+                    self.map
+                        .newest(key)
+                        .is_none_or(|newest| record.offset >= newest)
+                        && (record.has_value || !tombstones_go)
+                });
+            keep.push(stays);
+            kept += usize::from(stays);
+            has_tombstones |= stays && !record.has_value;
+        }
+        // All of the batch has to be compacted when its tombstones begin to count their time.
+        let sets_horizon = has_tombstones
+            && header.delete_horizon().is_none()
+            && header.last_offset() <= self.map.latest();
+        let horizon = sets_horizon.then(|| self.horizon());
+        let left = if kept == 0 {
+            self.emptied(header)?
+        } else if kept == keep.len() && horizon.is_none() {
+            Left::Same
+        } else {
+            Left::Less(opened.retain(&keep, horizon)?)
+        };
+        Ok(judged(left, opened.records_bytes()))
+    }
+
+    /// What is left of a batch without its records.
+    fn emptied(&self, header: &BatchHeader) -> Result<Left, BatchError> {
+        let is_last_of_producer = header.producer_id.0 >= 0 && self.producers.need(header);
+        if !is_last_of_producer && header.next_offset() != self.end {
+            return Ok(Left::Nothing);
+        }
+        if header.record_count == 0 {
+            return Ok(Left::Same);
+        }
+        emptied(header).map(Left::Less)
+    }
+
+    fn horizon(&self) -> TimestampMs {
+        TimestampMs(self.now_ms.saturating_add(self.delete_retention_ms))
+    }
+
+    fn is_past(&self, horizon: Option<TimestampMs>) -> bool {
+        horizon.is_some_and(|horizon| horizon.0 <= self.now_ms)
+    }
+}
+
+/// Notes the records of a batch from `from` on in the map; the bytes that had to be looked at, or [`Full`] when the map
+/// is, with all up to some record of the batch in it.
+pub(super) fn note(
+    map: &mut OffsetMap,
+    transactions: &mut Transactions,
+    from: Offset,
+    header: &BatchHeader,
+    batch: &Bytes,
+) -> Result<Result<usize, Full>, BatchError> {
+    let mut work_bytes = 0;
+    if header.is_control() {
+        transactions.meet_control(header, marker_of(batch));
+    } else if !transactions.meet_records(header) && header.record_count > 0 {
+        let opened = Opened::open(batch, DECOMPRESSED_BYTES_MAX)?;
+        work_bytes = opened.records_bytes();
+        for record in opened.records() {
+            let record = record?;
+            if let Some(key) = record.key
+                && record.offset >= from
+                && let Err(full) = map.put(key, record.offset)
+            {
+                return Ok(Err(full));
+            }
+        }
+    }
+    map.cover(header.last_offset());
+    Ok(Ok(work_bytes))
+}

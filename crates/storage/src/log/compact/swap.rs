@@ -1,0 +1,195 @@
+//! Putting a segment in the place of those it was made of, so that whenever the power goes, the log is either of the two.
+//!
+//! Kafka's protocol, with a sync of the folder where Kafka leaves it to the file system:
+//! `.cleaned` (made, durable) -> `.swap`: from here on a start finishes it -> the old segments `.deleted` -> the final
+//! name, the data file last. A start that finds a `.cleaned` removes it, and any `.swap` from that offset on, because
+//! then nothing old has gone yet.
+//! Invariants: no other `.cleaned` is there when a segment goes; the old segments of a group are durably gone before the
+//! new one has its name, so that no two hold the same offset.
+//! A failure before the first old file goes is undone, one after it is final for the log, as for any half-way change.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use platform::Platform;
+use platform::disk::Disk;
+use wire::types::Offset;
+
+use super::super::Log;
+use super::super::open::remove;
+use super::output::Made;
+use super::pace::Pace;
+use crate::error::{Error, Result};
+use crate::segment::Segment;
+use crate::segment::naming::{
+    CLEANED, Name, Role, SWAP, classify, cleaned_path, file_path, swap_path,
+};
+
+/// A segment's files, the data file last: while it has not its name, the start finishes the others, too.
+const ROLES: [Role; 4] = [
+    Role::OffsetIndex,
+    Role::TimeIndex,
+    Role::TxnIndex,
+    Role::Log,
+];
+
+impl<P: Platform> Log<P> {
+    /// Puts what was made in the place of `old`.
+    pub(super) async fn put_in_place(
+        &self,
+        old: &[Rc<Segment<P>>],
+        made: Made,
+        pace: &Pace<'_, P>,
+    ) -> Result<()> {
+        let gate = self.upkeep.gate.acquire().await;
+        let _gate = gate.map_err(|_| Error::Closed)?;
+        pace.check()?;
+        let Some(at) = self.run_of(old) else {
+            // Retention was faster.
+            return Err(Error::Closed);
+        };
+        self.hold_open(old).await?;
+        if let Err(error) = self.name_swap(made.base).await {
+            // After a failed sync nobody knows what is there; a start finds out.
+            if !self.is_beyond_repair() && self.sweep_unfinished().await.is_err() {
+                self.fail(&error);
+            }
+            for segment in old {
+                segment.replaced.set(false);
+            }
+            return Err(error);
+        }
+        let removed = match self.change_names(old, made.base).await {
+            Ok(removed) => removed,
+            Err(error) => {
+                self.fail(&error);
+                return Err(error);
+            }
+        };
+        self.replace(old, at, made);
+        self.remove_later(removed);
+        Ok(())
+    }
+
+    /// Where `old` is in the log, if all of it still is, one after the other and sealed.
+    fn run_of(&self, old: &[Rc<Segment<P>>]) -> Option<usize> {
+        let segments = self.segments.borrow();
+        let first = old.first()?;
+        let at = segments
+            .iter()
+            .position(|segment| Rc::ptr_eq(segment, first))?;
+        let there = segments.range(at..);
+        let same = there
+            .zip(old)
+            .filter(|(there, old)| Rc::ptr_eq(there, old) && old.sealed.get());
+        (same.count() == old.len() && at + old.len() < segments.len()).then_some(at)
+    }
+
+    /// Whoever reads the old segments keeps on with their files and indexes, which lose their names.
+    async fn hold_open(&self, old: &[Rc<Segment<P>>]) -> Result<()> {
+        for segment in old {
+            segment.replaced.set(true);
+            let opened = async {
+                self.load(segment).await?;
+                segment.file(self.store.disk()).await.map(drop)
+            };
+            if let Err(error) = opened.await {
+                for segment in old {
+                    segment.replaced.set(false);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    async fn name_swap(&self, base: Offset) -> Result<()> {
+        for role in ROLES {
+            let from = cleaned_path(&self.folder, base, role);
+            self.rename_if_there(role, &from, &swap_path(&self.folder, base, role))
+                .await?;
+        }
+        self.flush.note_new_name();
+        let synced = self.sync_names().await;
+        synced.inspect_err(|error| self.fail(error))
+    }
+
+    /// Takes the names from the old segments and gives theirs to the new one; what is to be removed.
+    async fn change_names(&self, old: &[Rc<Segment<P>>], base: Offset) -> Result<Vec<PathBuf>> {
+        let mut removed = Vec::new();
+        for segment in old {
+            for role in ROLES {
+                removed.extend(self.rename_deleted(segment.base, role).await?);
+            }
+            if segment.base != base {
+                removed.extend(self.rename_deleted(segment.base, Role::Snapshot).await?);
+            }
+        }
+        self.flush.note_new_name();
+        self.sync_names().await?;
+        for role in ROLES {
+            let to = file_path(&self.folder, base, role);
+            self.rename_if_there(role, &swap_path(&self.folder, base, role), &to)
+                .await?;
+        }
+        self.flush.note_new_name();
+        self.sync_names().await?;
+        Ok(removed)
+    }
+
+    async fn rename_if_there(&self, role: Role, from: &Path, to: &Path) -> Result<()> {
+        match self.store.disk().rename(from, to).await {
+            // Without aborted transactions there is no index of them.
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound && role == Role::TxnIndex =>
+            {
+                Ok(())
+            }
+            result => result.map_err(Error::io("rename", from)),
+        }
+    }
+
+    /// The same for those who read from now on.
+    fn replace(&self, old: &[Rc<Segment<P>>], at: usize, made: Made) {
+        let (Some(first), Some(last)) = (old.first(), old.last()) else {
+            return;
+        };
+        let folder = Rc::clone(&self.folder);
+        let next = last.next.get();
+        let loaded = Some(made.loaded);
+        let segment = Segment::stored(folder, made.base, next, made.size, loaded, last.born_ms);
+        segment.named.set(true);
+        segment.rolled.set(true);
+        segment.sealed.set(true);
+        let segment = Rc::new(segment);
+        debug_assert_eq!(first.base, segment.base);
+        let mut segments = self.segments.borrow_mut();
+        segments.drain(at..at + old.len());
+        segments.insert(at, Rc::clone(&segment));
+        drop(segments);
+        self.readers.forget();
+        self.store.note_loaded(&segment);
+        let fewer = i64::try_from(old.len()).unwrap_or(1) - 1;
+        self.store.shared.metrics.segments.dec_by(fewer);
+    }
+
+    /// Removes what rounds that came to nothing have left. Never of a log that failed: a `.swap` of it may be all that
+    /// is left of the segments it was made of.
+    pub(super) async fn sweep_unfinished(&self) -> Result<()> {
+        let listed = self.store.disk().list(&self.folder).await;
+        let mut swept = false;
+        for entry in listed.map_err(Error::io("list", &self.folder))? {
+            let name = entry.name.trim_end_matches(".tmp");
+            let is_ours = classify(name) != Name::Foreign;
+            if is_ours && (name.ends_with(CLEANED) || name.ends_with(SWAP)) {
+                remove(self.store.disk(), &self.folder.join(&entry.name)).await?;
+                swept = true;
+            }
+        }
+        if swept {
+            self.flush.note_new_name();
+            self.sync_names().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! Reading the batches of a sealed segment, each checked before anything is done with it.
+//!
+//! Compaction writes a log anew, so it must not take over damage: format, order, length and CRC are those that recovery
+//! asks for, and the first that is wrong ends the walk with the place of it.
+
+use bytes::Bytes;
+use platform::disk::DiskFile;
+use std::path::PathBuf;
+use wire::batch::{self, BatchHeader};
+use wire::types::{LeaderEpoch, Offset};
+
+use crate::error::{Error, Result};
+use crate::segment::scan::{Expected, NO_BATCH, Scan};
+
+/// A walk over one segment.
+pub(super) struct Walk<'a, F> {
+    path: PathBuf,
+    size: u64,
+    scan: Scan<'a, F>,
+    expected: Expected,
+}
+
+impl<'a, F: DiskFile> Walk<'a, F> {
+    /// From `position`, the start of a batch, in the data file `path` of a segment that begins at `base`.
+    pub(super) fn new(
+        file: &'a F,
+        path: PathBuf,
+        (position, size): (u64, u64),
+        base: Offset,
+        window_bytes: usize,
+    ) -> Self {
+        let expected = Expected {
+            offset: base,
+            gaps: true,
+            epoch: LeaderEpoch(i32::MIN),
+        };
+        Self {
+            path,
+            size,
+            scan: Scan::new(file, position, size, window_bytes),
+            expected,
+        }
+    }
+
+    /// The next batch, whole.
+    pub(super) async fn next(&mut self) -> Result<Option<(BatchHeader, Bytes)>> {
+        if self.scan.position() >= self.size {
+            return Ok(None);
+        }
+        let header = self.scan.header().await;
+        let header = header.map_err(Error::io("read", &self.path))?;
+        let Some(header) = header else {
+            return Err(self.damage(NO_BATCH));
+        };
+        if let Some(reason) = self.expected.refuses(&header) {
+            return Err(self.damage(reason));
+        }
+        let batch = self.scan.batch(&header).await;
+        let batch = batch.map_err(Error::io("read", &self.path))?;
+        if batch.len() != header.size_bytes || batch::crc_of(&batch) != header.crc {
+            return Err(self.damage("the CRC is wrong"));
+        }
+        self.expected = self.expected.after(&header);
+        self.scan.skip(&header);
+        Ok(Some((header, batch)))
+    }
+
+    /// What is wrong here.
+    pub(super) fn damage(&self, reason: &'static str) -> Error {
+        Error::Corrupt {
+            path: self.path.clone(),
+            position: self.scan.position(),
+            reason,
+        }
+    }
+}

@@ -13,6 +13,7 @@ use platform::sync::Semaphore;
 use storage::store::Store;
 use wire::types::{ErrorCode, TopicId};
 
+use crate::compaction;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
 use crate::group::GroupCoordinator;
@@ -47,6 +48,8 @@ pub struct Shared {
     pub metrics: Metrics,
     /// How far the start has come.
     pub recovery: Recovery,
+    /// Logs that are being compacted, on all shards.
+    pub compacting: compaction::Turns,
 }
 
 /// One shard's broker.
@@ -65,6 +68,7 @@ pub struct Broker<P: Platform> {
     pub log_dirs: Arc<LogDirs>,
     /// How far the start has come.
     pub recovery: Recovery,
+    pub(crate) compacting: compaction::Turns,
     /// The groups whose offsets partitions this shard leads.
     pub(crate) groups: Rc<Groups<P>>,
     /// The transactional ids whose partition this shard leads.
@@ -95,6 +99,7 @@ impl<P: Platform> Broker<P> {
             log_dirs,
             metrics,
             recovery,
+            compacting,
         } = shared;
         let (shards, inbox) = seat.take();
         let broker = Rc::new_cyclic(|me| Self {
@@ -123,6 +128,7 @@ impl<P: Platform> Broker<P> {
             metrics,
             log_dirs,
             recovery,
+            compacting,
         });
         broker.shards.seat(Rc::downgrade(&broker));
         (broker, inbox)

@@ -1,9 +1,11 @@
-//! The checkpoint files of the log directories: recovery points, log start offsets, high watermarks.
+//! The checkpoint files of the log directories: recovery points, log start offsets, high watermarks, and
+//! up to where logs are compacted.
 //!
 //! Every shard knows the positions of its own logs; the files are for all of them, so one shard gathers and writes.
 //! Invariants: a file is replaced as a whole; a position in it was true when it was gathered, and recovery points only
 //! name what was durable by then.
 
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use platform::{Disk, Platform};
@@ -24,16 +26,56 @@ impl<P: Platform> Broker<P> {
             .unwrap_or(false)
     }
 
+    /// Writes up to where each log of a directory is compacted; false when that could not be written.
+    pub(crate) async fn save_compacted(&self, dir: PathBuf) -> bool {
+        let write = |broker: Rc<Self>| async move {
+            let _turn = broker.checkpoint_turn.acquire().await;
+            let points = broker.gathered(&dir).await;
+            broker.write_compacted(&dir, &points).await
+        };
+        self.shards
+            .call(CONTROLLER_SHARD, write)
+            .await
+            .unwrap_or(false)
+    }
+
+    async fn gathered(&self, dir: &Path) -> Vec<LogPoints> {
+        let dir = dir.to_owned();
+        let gathered = self
+            .shards
+            .call_all(move |broker| std::future::ready(broker.store.points(&dir)));
+        gathered.await.into_iter().flatten().collect()
+    }
+
+    /// Only logs that are compacted are in this file; where there never was one, there is no file.
+    async fn write_compacted(&self, dir: &Path, points: &[LogPoints]) -> bool {
+        let rows: Vec<_> = points
+            .iter()
+            .filter_map(|points| Some((points.topic_partition.clone(), points.compacted?)))
+            .collect();
+        let path = dir.join(offsets::COMPACTED);
+        let bytes = offsets::encode(&rows);
+        let disk = self.platform.disk();
+        if rows.is_empty() {
+            match disk.read_file(&path).await {
+                Ok(there) if !there.is_empty() && there != bytes => {}
+                _ => return true,
+            }
+        }
+        let written = disk.replace_file(&path, &bytes).await;
+        if let Err(error) = &written {
+            tracing::error!(path = %path.display(), %error, "cannot write the checkpoint");
+        }
+        written.is_ok()
+    }
+
     async fn write_checkpoints(self: Rc<Self>) -> bool {
         let mut all_written = true;
         // One at a time: an older gathering must not replace the file of a newer one.
         let _turn = self.checkpoint_turn.acquire().await;
         for dir in &self.log_dirs.dirs {
-            let path = dir.path.clone();
-            let gathered = self
-                .shards
-                .call_all(move |broker| std::future::ready(broker.store.points(&path)));
-            let points: Vec<LogPoints> = gathered.await.into_iter().flatten().collect();
+            let points = self.gathered(&dir.path).await;
+            all_written &= self.write_compacted(&dir.path, &points).await;
             let files = [
                 (
                     offsets::RECOVERY_POINTS,

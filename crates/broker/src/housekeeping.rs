@@ -1,4 +1,5 @@
-//! What a shard does by the clock: retention on its own logs, overdue transactions, checkpoints for all of them.
+//! What a shard does by the clock: retention and compaction of its own logs, overdue transactions, checkpoints for all
+//! of them.
 //!
 //! The loops end with the shard's executor. Each round is an independent decision; a failure is logged and the next
 //! round tries again.
@@ -10,6 +11,7 @@ use platform::task;
 
 use crate::Broker;
 use crate::broker::CONTROLLER_SHARD;
+use crate::compaction;
 use crate::partition::Partition;
 
 /// Starts the loops of this shard.
@@ -17,6 +19,7 @@ pub fn start<P: Platform>(broker: &Rc<Broker<P>>) {
     task::spawn(retain(Rc::clone(broker)));
     task::spawn(abort_overdue(Rc::clone(broker)));
     task::spawn(forget_idle_ids(Rc::clone(broker)));
+    task::spawn(compaction::run(Rc::clone(broker)));
     if broker.shards.me() == CONTROLLER_SHARD {
         task::spawn(checkpoint(Rc::clone(broker)));
     }

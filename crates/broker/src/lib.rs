@@ -8,6 +8,7 @@
 
 mod broker;
 mod checkpoints;
+pub mod compaction;
 pub mod controller;
 pub mod dispatch;
 mod error;

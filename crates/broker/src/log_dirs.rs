@@ -76,6 +76,7 @@ pub struct LogDir {
     pub clean: Option<i64>,
     recovery_points: BTreeMap<TopicPartition, Offset>,
     log_starts: BTreeMap<TopicPartition, Offset>,
+    compacted: BTreeMap<TopicPartition, Offset>,
 }
 
 /// The log directories of this node.
@@ -98,6 +99,7 @@ impl LogDir {
             clean: self.clean.is_some(),
             recovery_point: at(&self.recovery_points),
             log_start: at(&self.log_starts),
+            compacted: self.compacted.get(name).copied(),
         }
     }
 }
@@ -154,6 +156,7 @@ impl LogDirs {
             clean: dir.clean.is_some(),
             recovery_point: Offset::ZERO,
             log_start: Offset::ZERO,
+            compacted: None,
         }
     }
 
@@ -376,6 +379,7 @@ async fn read_dir<P: Platform>(
         clean,
         recovery_points: read_offsets(platform, &path.join(offsets::RECOVERY_POINTS)).await?,
         log_starts: read_offsets(platform, &path.join(offsets::LOG_STARTS)).await?,
+        compacted: read_offsets(platform, &path.join(offsets::COMPACTED)).await?,
     })
 }
 

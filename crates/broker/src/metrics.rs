@@ -12,6 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::compaction;
 use crate::image::Image;
 
 /// Label of the series by topic; empty for all topics.
@@ -49,6 +50,8 @@ pub struct Metrics {
     pub under_replicated: Gauge,
     /// 1 while this node is the controller.
     pub controllers: Gauge,
+    /// Compaction.
+    pub compaction: compaction::Metrics,
 }
 
 /// The series of one topic and of all topics, looked up once.
@@ -87,6 +90,7 @@ impl Pair {
 impl Metrics {
     /// Makes the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
+        let compaction = compaction::Metrics::register(registry);
         let mut by_topic = |name: &str, help: &str| {
             let family = ByTopic::default();
             registry.register(
@@ -151,6 +155,7 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
+            compaction,
         }
     }
 

@@ -15,6 +15,7 @@ mod table;
 
 use std::sync::Arc;
 
+use storage::CompactPolicy;
 use storage::options::{Durability, LogOptions};
 
 use crate::image::{Image, ResourceType};
@@ -45,6 +46,8 @@ pub struct TopicConfig {
     pub min_insync_replicas: i32,
     /// `durability`: what an acknowledgement by all replicas means on this node.
     pub durability: Durability,
+    /// How its logs are compacted, if they are.
+    pub compaction: CompactPolicy,
     log: LogOptions,
 }
 
@@ -90,9 +93,20 @@ impl TopicConfig {
             "replicated" => Durability::Replicated,
             _ => Durability::Synced,
         };
+        let compaction = CompactPolicy {
+            min_lag_ms: number("min.compaction.lag.ms"),
+            max_lag_ms: number("max.compaction.lag.ms"),
+            delete_retention_ms: number("delete.retention.ms"),
+            dirty_ratio_min_ppm: millionths(&text("min.cleanable.dirty.ratio")),
+        };
+        let segment_ms = u64::try_from(number("segment.ms")).ok();
         let log = LogOptions {
             segment_bytes: clamp(number("segment.bytes")),
-            segment_ms: u64::try_from(number("segment.ms")).ok(),
+            // A record cannot be compacted in time while its segment is active.
+            segment_ms: match u64::try_from(compaction.max_lag_ms) {
+                Ok(lag_ms) if has("compact") => segment_ms.map(|ms| ms.min(lag_ms)),
+                _ => segment_ms,
+            },
             segment_jitter_ms: u64::try_from(number("segment.jitter.ms")).unwrap_or(0),
             index_interval_bytes: clamp(number("index.interval.bytes")),
             index_bytes_max: clamp(number("segment.index.bytes")),
@@ -120,6 +134,7 @@ impl TopicConfig {
             delete: log.delete,
             min_insync_replicas: i32::try_from(number("min.insync.replicas")).unwrap_or(i32::MAX),
             durability,
+            compaction,
             log,
         }
     }
@@ -136,6 +151,17 @@ fn topic_value(broker: &BrokerSettings<'_>, topic: &str, name: &str) -> String {
         return String::new();
     };
     definition.effective(broker, topic)
+}
+
+/// A ratio from 0 to 1.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "0 to a million"
+)]
+fn millionths(ratio: &str) -> u32 {
+    let ratio: f64 = ratio.parse().unwrap_or(0.5);
+    (ratio.clamp(0.0, 1.0) * 1e6).round() as u32
 }
 
 fn clamp(number: i64) -> u32 {

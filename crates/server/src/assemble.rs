@@ -50,6 +50,7 @@ pub struct BrokerAssembly {
     storage_metrics: storage::Metrics,
     log_metrics: LogMetrics,
     recovery: Recovery,
+    compacting: broker::compaction::Turns,
     /// What the first shard found; the others wait for it.
     shared: watch::Sender<Option<Shared>>,
 }
@@ -68,6 +69,7 @@ impl BrokerAssembly {
             storage_metrics: prepared.metrics.register(storage::Metrics::new),
             log_metrics: prepared.metrics.register(LogMetrics::register),
             recovery: Recovery::default(),
+            compacting: broker::compaction::Turns::default(),
             shared: watch::Sender::new(None),
         }
     }
@@ -86,6 +88,7 @@ impl BrokerAssembly {
             log_dirs: Arc::new(log_dirs),
             metrics: self.metrics.clone(),
             recovery: self.recovery.clone(),
+            compacting: self.compacting.clone(),
         })
     }
 

@@ -86,7 +86,7 @@ pub(crate) fn options() -> BrokerOptions {
     }
 }
 
-fn set(image: &mut Image, kind: ResourceType, resource: &str, name: &str, value: &str) {
+pub(crate) fn set(image: &mut Image, kind: ResourceType, resource: &str, name: &str, value: &str) {
     let record = ConfigRecord {
         resource_type: kind.0,
         resource_name: resource.into(),
@@ -193,6 +193,33 @@ fn settings_become_what_the_log_is_told() {
         (None, Some(604_800_000))
     );
     assert_eq!(log.flush_ms, 9_223_372_036_854_775_807);
+    assert_eq!(config.compaction.dirty_ratio_min_ppm, 500_000);
+    assert_eq!(config.compaction.delete_retention_ms, 86_400_000);
+}
+
+#[test]
+fn a_segment_rolls_before_its_records_are_overdue_for_compaction() {
+    let mut image = Image::empty();
+    for (name, value) in [
+        ("max.compaction.lag.ms", "5000"),
+        ("min.cleanable.dirty.ratio", "0.01"),
+    ] {
+        set(&mut image, ResourceType::TOPIC, "t", name, value);
+    }
+    let segment_ms = |image: &Image| {
+        let config = TopicConfig::resolve(image, &options(), "t");
+        assert_eq!(config.compaction.dirty_ratio_min_ppm, 10_000);
+        config.log_options().segment_ms
+    };
+    assert_eq!(segment_ms(&image), Some(604_800_000));
+    set(
+        &mut image,
+        ResourceType::TOPIC,
+        "t",
+        "cleanup.policy",
+        "compact",
+    );
+    assert_eq!(segment_ms(&image), Some(5_000));
 }
 
 #[test]

@@ -70,6 +70,7 @@ impl Cluster {
             log_dirs: Arc::new(log_dirs),
             metrics: metrics.clone(),
             recovery: Recovery::default(),
+            compacting: broker::compaction::Turns::default(),
         };
         let mut brokers = Vec::new();
         for seat in seats(setup.shards) {

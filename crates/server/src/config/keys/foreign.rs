@@ -147,12 +147,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
          telemetry.max.bytes",
     ),
     (
-        "compaction is not there yet",
-        "log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size \
-         log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size \
-         log.cleaner.io.max.bytes.per.second",
-    ),
-    (
         "classes of the Java virtual machine cannot be loaded",
         "alter.config.policy.class.name config.providers create.topic.policy.class.name \
          replica.selector.class",

@@ -3,7 +3,6 @@
 
 use super::Key;
 
-const CLEANER: &str = "compaction is not there yet";
 const ONE_INTERVAL: &str = "all checkpoints follow replica.high.watermark.checkpoint.interval.ms";
 const FLUSHER: &str = "the flusher runs when there is something to flush";
 
@@ -158,34 +157,55 @@ pub(super) const KEYS: &[Key] = &[
         .without_effect("there is no tiered storage yet")
         .doc("Bytes of tiered segments that stay local."),
     Key::boolean("log.cleaner.enable", "true")
-        .without_effect(CLEANER)
-        .doc("Compact logs."),
+        .doc("Compact the logs of topics whose cleanup.policy says so."),
     Key::int("log.cleaner.threads", "1")
         .min(0)
         .dynamic()
-        .without_effect(CLEANER)
-        .doc("Threads that compact."),
+        .doc(
+            "Logs that are compacted at the same time; they share memory and rate. Each is compacted \
+             on the shard that owns it.",
+        ),
+    Key::of(
+        "log.cleaner.io.max.bytes.per.second",
+        broker::options::ConfigKind::Double,
+        "1.7976931348623157E308",
+    )
+    .dynamic()
+    .doc("Bytes that compaction reads and writes in a second."),
+    Key::long("log.cleaner.dedupe.buffer.size", "134217728")
+        .dynamic()
+        .doc(
+            "Memory for the newest offset of each key, 24 bytes a key, of all logs that are \
+             compacted at the same time. Taken only while it is needed and no more than that; where \
+             it is short, a log takes more rounds.",
+        ),
+    Key::int("log.cleaner.io.buffer.size", "524288")
+        .min(0)
+        .dynamic()
+        .doc("Memory for reading and writing, of all logs that are compacted at the same time."),
+    Key::of(
+        "log.cleaner.io.buffer.load.factor",
+        broker::options::ConfigKind::Double,
+        "0.9",
+    )
+    .dynamic()
+    .doc("Part of log.cleaner.dedupe.buffer.size that may be used; fuller is slower."),
+    Key::long("log.cleaner.backoff.ms", "15000")
+        .min(0)
+        .dynamic()
+        .doc("How long a shard waits when none of its logs is due for compaction; at least 100 ms."),
     Key::long("log.cleaner.delete.retention.ms", "86400000")
         .min(0)
         .dynamic()
-        .doc(
-            "How long deletion markers stay in a compacted log. Default of the topic \
-             setting; compaction is not there yet.",
-        ),
+        .doc("How long deletion markers stay in a compacted log. Default of the topic setting."),
     Key::long("log.cleaner.min.compaction.lag.ms", "0")
         .min(0)
         .dynamic()
-        .doc(
-            "How long a record is safe from compaction. Default of the topic setting; \
-             compaction is not there yet.",
-        ),
+        .doc("How long a record is safe from compaction. Default of the topic setting."),
     Key::long("log.cleaner.max.compaction.lag.ms", "9223372036854775807")
         .min(1)
         .dynamic()
-        .doc(
-            "How long a record may escape compaction. Default of the topic setting; \
-             compaction is not there yet.",
-        ),
+        .doc("How long a record may escape compaction. Default of the topic setting."),
     Key::of(
         "log.cleaner.min.cleanable.ratio",
         broker::options::ConfigKind::Double,
@@ -194,7 +214,6 @@ pub(super) const KEYS: &[Key] = &[
     .range(0, 1)
     .dynamic()
     .doc(
-        "Share of a log that must be stale before it is compacted. Default of the \
-             topic setting; compaction is not there yet.",
+        "Share of a log that must be stale before it is compacted. Default of the topic setting.",
     ),
 ];

@@ -1,0 +1,151 @@
+//! Which log of a shard is compacted when: the dirtiest one that is due, one after the other, as Kafka's cleaner does.
+//!
+//! Each shard looks at its own logs; how many are compacted at once in the whole process, and with how much memory, is
+//! `log.cleaner.threads` and its like, read anew for each round. Invariant: before the first round of a log, the
+//! directory's `cleaner-offset-checkpoint` names it, so that the gaps in it are known for what they are whatever its policy
+//! is by then. It does not: compact (storage does), or touch the metadata log.
+
+mod metrics;
+mod settings;
+mod turns;
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::Platform;
+use platform::task;
+use storage::{CompactPolicy, Compacted, Dirt, Kind};
+
+use crate::Broker;
+use crate::partition::Partition;
+use metrics::Found;
+pub use metrics::Metrics;
+use settings::Settings;
+pub use turns::Turns;
+
+/// Logs that are looked at between two yields.
+const LOOKS_MAX: usize = 32;
+/// How often is asked for a turn while others have it.
+const TURN_INTERVAL: Duration = Duration::from_millis(200);
+
+/// A log that is due.
+struct Due<P: Platform> {
+    partition: Rc<Partition<P>>,
+    policy: CompactPolicy,
+    dirt: Dirt,
+}
+
+/// Compacts the logs of a shard as long as it lives.
+pub(crate) async fn run<P: Platform>(broker: Rc<Broker<P>>) {
+    let mut found = Found::default();
+    loop {
+        let settings = Settings::of(&broker);
+        let has_compacted = settings.is_enabled && step(&broker, &settings, &mut found).await;
+        if !has_compacted {
+            broker.platform.clock().sleep(settings.backoff).await;
+        }
+    }
+}
+
+/// Compacts the log that needs it most; false when there is nothing to do for a while.
+async fn step<P: Platform>(broker: &Rc<Broker<P>>, settings: &Settings, found: &mut Found) -> bool {
+    let Some(due) = dirtiest(broker, found).await else {
+        return false;
+    };
+    let turn = loop {
+        match broker.compacting.begin(settings.logs_at_once) {
+            Some(turn) => break turn,
+            None => broker.platform.clock().sleep(TURN_INTERVAL).await,
+        }
+    };
+    let go_on = compact_one(broker, settings, &due).await;
+    drop(turn);
+    go_on
+}
+
+/// The dirtiest log of this shard among those that are due.
+async fn dirtiest<P: Platform>(broker: &Rc<Broker<P>>, found: &mut Found) -> Option<Due<P>> {
+    let now_ms = broker.platform.clock().wall_ms();
+    let mut dirtiest: Option<Due<P>> = None;
+    let mut now = Found::default();
+    for (at, partition) in broker.led_partitions().into_iter().enumerate() {
+        if at % LOOKS_MAX == LOOKS_MAX - 1 {
+            task::yield_now().await;
+        }
+        let config = partition.config();
+        let log = &partition.log;
+        if !config.compacted || log.failed().is_some() {
+            continue;
+        }
+        if log.is_uncleanable() {
+            now.note_uncleanable(log.dir(), log.size_bytes());
+            continue;
+        }
+        let dirt = match log.dirt(&config.compaction, now_ms).await {
+            Ok(dirt) => dirt,
+            Err(error) => {
+                if error.kind() != Kind::Closed {
+                    tracing::warn!(partition = %partition.name, %error, "cannot see how dirty a log is");
+                }
+                continue;
+            }
+        };
+        now.note_dirt(&dirt);
+        let is_dirtier = |other: &Due<P>| dirt.ratio() > other.dirt.ratio();
+        if dirt.is_due(&config.compaction) && dirtiest.as_ref().is_none_or(is_dirtier) {
+            let policy = config.compaction;
+            dirtiest = Some(Due {
+                partition: Rc::clone(&partition),
+                policy,
+                dirt,
+            });
+        }
+    }
+    let shard = broker.shards.me();
+    broker.metrics.compaction.show(shard, found, &now, now_ms);
+    *found = now;
+    dirtiest
+}
+
+/// One round of one log; false when the next should wait a while.
+async fn compact_one<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    settings: &Settings,
+    due: &Due<P>,
+) -> bool {
+    let log = &due.partition.log;
+    let is_first = log.begin_compacting();
+    if is_first && !broker.save_compacted(log.dir().to_owned()).await {
+        return false;
+    }
+    let clock = broker.platform.clock();
+    let started = clock.now();
+    match log.compact(&due.policy, &settings.round).await {
+        Ok(None) => false,
+        Ok(Some(round)) => {
+            let elapsed = clock.now().duration_since(started);
+            broker
+                .metrics
+                .compaction
+                .count(&round, elapsed, clock.wall_ms());
+            say(&due.partition, &round, elapsed);
+            broker.save_compacted(log.dir().to_owned()).await;
+            true
+        }
+        Err(error) if error.kind() == Kind::Corrupt => {
+            tracing::error!(partition = %due.partition.name, %error,
+                "a damaged log is not compacted any more until the next start; nothing of it was changed");
+            true
+        }
+        Err(error) => {
+            tracing::warn!(partition = %due.partition.name, %error, "compaction failed and will be tried again");
+            false
+        }
+    }
+}
+
+fn say<P: Platform>(partition: &Partition<P>, round: &Compacted, elapsed: Duration) {
+    tracing::info!(partition = %partition.name, from = %round.from, to = %round.to,
+        bytes_before = round.bytes_before, bytes_after = round.bytes_after,
+        map_utilization = round.map_utilization, seconds = elapsed.as_secs_f64(), "compacted");
+}

@@ -136,13 +136,12 @@ async fn records_of(log: &Log<System>) -> u64 {
     let (mut at, mut count) = (Offset(0), 0);
     while at < log.log_end_offset() {
         let slices = log.read(at, log.log_end_offset(), 4 << 20, true).await;
-        for bytes in slices.unwrap() {
-            let mut rest = bytes.as_ref();
-            while let Some(header) = BatchHeader::parse(rest) {
-                at = header.next_offset();
-                count += u64::try_from(header.record_count).unwrap();
-                rest = rest.get(header.size_bytes..).unwrap_or_default();
-            }
+        let bytes = slices.unwrap().concat();
+        let mut rest = bytes.as_slice();
+        while let Some(header) = BatchHeader::parse(rest) {
+            at = header.next_offset();
+            count += u64::try_from(header.record_count).unwrap();
+            rest = rest.get(header.size_bytes..).unwrap_or_default();
         }
     }
     count

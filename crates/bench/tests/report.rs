@@ -68,6 +68,19 @@ fn where_we_lose_is_said() {
 }
 
 #[test]
+fn repetitions_of_one_load_are_one_cell() {
+    let mut run = samples::quick();
+    run.cells.retain(|cell| {
+        cell.phase == "consume"
+            && cell.parameters["record"] == "1000"
+            && cell.parameters["producers"] == "4"
+    });
+    let (page, _) = page(&run);
+    assert!(page.contains("Where kafka is faster: 1 of 1 cells"));
+    assert!(page.contains("consume, disk, 4 producers, 1 kB records: "));
+}
+
+#[test]
 fn a_run_that_ended_early_says_so_first() {
     let (page, cells) = page(&samples::partial());
     let notice = page.find("interrupted (^C) after 47 of 216 cells").unwrap();

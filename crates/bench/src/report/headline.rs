@@ -238,7 +238,9 @@ impl Row<'_, '_> {
             parts.push(super::study::named(along, value));
         }
         if parts.is_empty() {
-            parts.push(format!("repetition {}", pair.ours.cell.repetition + 1));
+            // Nothing was varied: what the load was, then, which all its repetitions share.
+            let fixed = self.phase.fixed.iter();
+            parts.extend(fixed.map(|(name, value)| super::study::named(name, value)));
         }
         parts.join(", ")
     }
@@ -255,12 +257,9 @@ fn losses(page: &mut String, rows: &[Row], rival: &str) {
     let mut cells: Vec<Loss> = Vec::new();
     for row in rows {
         for pair in &row.pairs {
-            let name = format!(
-                "{}, {}, {}",
-                row.phase.title(row.way),
-                row.phase.place_name(row.place),
-                row.pair_name(pair)
-            );
+            let title = row.phase.title(row.way);
+            let place = row.phase.place_name(row.place);
+            let name = super::svg::words(&[&title, &place, &row.pair_name(pair)], ", ");
             match cells.iter_mut().find(|cell| cell.name == name) {
                 Some(cell) => cell.ratios.push(pair.ratio),
                 None => cells.push(Loss {

@@ -169,17 +169,12 @@ async fn answer<P: Platform>(
         | Api::AddOffsetsToTxn
         | Api::EndTxn
         | Api::WriteTxnMarkers
+        | Api::DescribeProducers
         | Api::DescribeTransactions
         | Api::ListTransactions => transactions::answer(b, request).await,
         Api::DescribeLogDirs => {
             run(request, async |r| {
                 handler::describe_log_dirs::handle(b, r).await
-            })
-            .await
-        }
-        Api::DescribeProducers => {
-            run(request, async |r| {
-                handler::describe_producers::handle(b, r).await
             })
             .await
         }

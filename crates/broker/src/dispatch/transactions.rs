@@ -1,4 +1,4 @@
-//! Requests about transactions: each transactional id is asked on the shard that leads its partition of
+//! Requests about producers and their transactions: each transactional id is asked on the shard that leads its partition of
 //! `__transaction_state`.
 //!
 //! While there is no such topic, no id has a home; the question is then put here, and the coordinator says so.
@@ -69,6 +69,12 @@ pub(super) async fn answer<P: Platform>(
         Api::WriteTxnMarkers => {
             run(request, async |r| {
                 handler::write_txn_markers::handle(b, r).await
+            })
+            .await
+        }
+        Api::DescribeProducers => {
+            run(request, async |r| {
+                handler::describe_producers::handle(b, r).await
             })
             .await
         }

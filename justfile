@@ -8,6 +8,10 @@ serve *settings:
 check:
     ./test check
 
+# Instructions of the hot paths beside those recorded; `just guard --record` records.
+guard *arguments:
+    cargo xtask guard {{arguments}}
+
 # Unit, property, crash-point and simulation tests.
 test:
     ./test rust

@@ -2,6 +2,7 @@
 
     ./test                 everything below but powercut: about 15 minutes on two cores from a clean clone
     ./test check           cargo fmt, clippy with warnings denied, xtask tidy
+    ./test guard           instructions of the hot paths, compared with docs/benchmarks/instructions.csv (valgrind)
     ./test rust            unit, property, crash-point and simulation tests (cargo test)
     ./test report          reports of forebay bench in a headless browser: layout, colours, names, no scripts needed
     ./test clients         real clients and Kafka's tools against the release binary, and the oracle
@@ -32,8 +33,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
-SUITES = ["check", "rust", "report", "clients", "kill9", "powercut"]
-BY_DEFAULT = ["check", "rust", "report", "clients", "kill9"]
+SUITES = ["check", "guard", "rust", "report", "clients", "kill9", "powercut"]
+BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "kill9"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
 
 sys.path.insert(0, str(TESTS))
@@ -240,6 +241,14 @@ def check(run):
             run.step(name, command)
 
 
+def guard(run):
+    if not shutil.which("valgrind"):
+        if os.geteuid() != 0 or not shutil.which("apt-get"):
+            raise RuntimeError("valgrind is missing (Debian, Ubuntu: apt-get install valgrind)")
+        run.step("install valgrind", ["sh", "-c", "apt-get -q update && apt-get -q -y install valgrind"], count=nothing)
+    run.step("guard", ["cargo", "xtask", "guard"])
+
+
 def rust(run):
     run.step("cargo test", ["cargo", "test", "-q", "--locked", "--workspace", "--no-fail-fast"], count=cargo_counts)
 
@@ -280,10 +289,12 @@ def main():
     for suite in outside:
         lanes.append(run.lane(pytest(run, suite, *commands[suite]), *behind))
         behind = lanes[-1:]
-    for suite, body in (("check", check), ("rust", rust)):
-        if suite in suites:
-            previous = [lanes[1]] if outside else []
-            lanes.append(run.lane(lambda body=body: body(run), *previous, *(lanes[-1:] if suite == "rust" and "check" in suites else [])))
+    # One cargo command at a time: they would wait for each other's lock.
+    inside = [(suite, body) for suite, body in (("check", check), ("guard", guard), ("rust", rust)) if suite in suites]
+    behind = [lanes[1]] if outside else []
+    for _, body in inside:
+        lanes.append(run.lane(lambda body=body: body(run), *behind))
+        behind = lanes[-1:]
     if "report" in suites:
         # Last: it builds with cargo as well, and takes half a minute.
         lanes.append(run.lane(lambda: report(run), *lanes))

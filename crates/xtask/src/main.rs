@@ -3,14 +3,16 @@
 //! - `tidy`: what the compiler and clippy cannot see: crate edges, licences, sizes, names, dead files, text rules.
 //! - `tidy --shrink`: lowers the entries of `ratchet.txt` to what was measured, and drops those that are no longer
 //!   needed. It never adds one: an exception is written by hand, with its reason.
+//! - `guard`: counts the instructions of the hot paths and compares with what was recorded; `guard --record` records.
 
+mod guard;
 mod metadata;
 mod source;
 mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy [--shrink]";
+const USAGE: &str = "usage: cargo xtask tidy [--shrink] | guard [--record]";
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,6 +20,8 @@ fn main() -> anyhow::Result<ExitCode> {
     match arguments.as_slice() {
         ["tidy"] => tidy::run(false),
         ["tidy", "--shrink"] => tidy::run(true),
+        ["guard"] => guard::run(false),
+        ["guard", "--record"] => guard::run(true),
         _ => {
             eprintln!("{USAGE}");
             Ok(ExitCode::FAILURE)

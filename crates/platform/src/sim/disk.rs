@@ -75,6 +75,11 @@ impl SimDisk {
         self.state.borrow().faults.trace_hash()
     }
 
+    /// Sums up what is done, or does not: it costs more than what it sums up, which measurements want to know.
+    pub fn set_traced(&self, traced: bool) {
+        self.state.borrow_mut().faults.traced = traced;
+    }
+
     /// Bounds the room; `None` is endless. More than that is `StorageFull`.
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
         self.state.borrow_mut().capacity_bytes = capacity_bytes;

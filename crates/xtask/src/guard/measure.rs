@@ -9,10 +9,10 @@ use anyhow::{Context, bail, ensure};
 pub(super) const PATHS: [HotPath; 6] = [
     HotPath::new("produce-240kb", 60, Unit::Gigabyte),
     HotPath::new("produce-1kb", 15, Unit::Gigabyte),
-    HotPath::new("produce-small", 400, Unit::Request),
-    HotPath::new("fetch-tail", 48, Unit::Gigabyte),
-    HotPath::new("fetch-cold", 20, Unit::Gigabyte),
-    HotPath::new("metadata", 400, Unit::Request),
+    HotPath::new("produce-small", 2000, Unit::Request),
+    HotPath::new("fetch-tail", 960, Unit::Gigabyte),
+    HotPath::new("fetch-cold", 48, Unit::Gigabyte),
+    HotPath::new("metadata", 4000, Unit::Request),
 ];
 
 /// One of the example's paths.

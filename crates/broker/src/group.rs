@@ -2,6 +2,7 @@
 //! every partition.
 //!
 //! - [`classic`]: one group's rebalances, a pure state machine;
+//! - [`consumer`]: one group of the new protocol (KIP-848), pure too; [`assignor`]: who gets what;
 //! - [`groups`]: all groups of one partition of `__consumer_offsets`: machines, committed offsets,
 //!   what is on its way to the log; pure too;
 //! - [`coordinator`]: the async shell of a shard: waiting requests, appends, one timer.
@@ -9,13 +10,18 @@
 //! Invariants: a request becomes records, the records are appended, and [`groups::Groups::stage`]
 //! and [`groups::Groups::settle`] (or [`groups::Groups::load`] after a start) are the only ways
 //! into durable state; what was not appended leaves no trace in memory; every waiting request is
-//! answered once. Not here: the new group protocols, transactional commits by this broker,
+//! answered once. Not here: share groups and streams groups, transactional commits by this broker,
 //! compaction.
 
+pub mod assignor;
 pub mod classic;
+pub mod cluster;
+pub mod consumer;
 pub mod coordinator;
+mod embedded;
 pub mod groups;
 mod java_hash;
+mod metadata_hash;
 mod offsets;
 pub mod records;
 mod subscription;

@@ -27,8 +27,12 @@ pub use transaction::Replayer;
 
 use crate::transaction::{TRANSACTIONS_TOPIC, VERSION_FEATURE};
 
+/// The feature of group protocols: 1 has consumer groups.
+pub const GROUP_VERSION: &str = "group.version";
+
 /// Features that this broker supports: name, lowest and highest level.
-pub const SUPPORTED_FEATURES: [(&str, i16, i16); 3] = [
+pub const SUPPORTED_FEATURES: [(&str, i16, i16); 4] = [
+    (GROUP_VERSION, 0, 1),
     ("kraft.version", 0, 1),
     (
         MetadataVersion::FEATURE,

@@ -15,6 +15,7 @@ mod error;
 pub mod fetch_session;
 mod fetching;
 pub mod group;
+mod group_config;
 pub mod handler;
 pub mod housekeeping;
 pub mod image;

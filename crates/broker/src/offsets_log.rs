@@ -4,6 +4,7 @@
 //! could take back; a partition is loaded from its log start to its end before its groups are served.
 
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::Platform;
@@ -12,12 +13,13 @@ use storage::log::producer_state::{EndMarker, Outcome};
 use wire::batch::builder::BatchBuilder;
 use wire::batch::record::records;
 use wire::batch::{BatchHeader, Batches};
-use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs};
+use wire::types::{ErrorCode, NodeId, Offset, ProducerId, TimestampMs};
 
 use crate::Broker;
 use crate::group::OffsetsLog;
+use crate::group::cluster::MetadataView;
 use crate::group::coordinator::{OpenTransactions, Written};
-use crate::image::OFFSETS_TOPIC;
+use crate::image::{Image, OFFSETS_TOPIC};
 use crate::partition::{Acks, Isolation, Partition};
 
 /// Bytes read at a time while loading.
@@ -46,6 +48,17 @@ impl<P: Platform> PartitionOffsetsLog<P> {
 }
 
 impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
+    type View = MetadataView;
+
+    fn cluster(&self) -> MetadataView {
+        let broker = self.0.upgrade();
+        let node = broker
+            .as_ref()
+            .map_or(NodeId(-1), |broker| broker.options.node_id);
+        let image = broker.map_or_else(|| Arc::new(Image::empty()), |broker| broker.image());
+        MetadataView { image, node }
+    }
+
     fn partition_count(&self) -> Option<i32> {
         let image = self.0.upgrade()?.image();
         let topic = image.topic_by_name(OFFSETS_TOPIC)?;

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use wire::types::NodeId;
 
+use crate::group::consumer::ConsumerOptions;
+
 /// One row of the configuration table, as far as `DescribeConfigs` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigKey {
@@ -119,8 +121,12 @@ pub struct GroupOptions {
     pub session_timeout_max: Duration,
     /// How long a new group waits for more members.
     pub initial_rebalance_delay: Duration,
-    /// Members of a group.
+    /// Members of a classic group.
     pub members_max: usize,
+    /// Consumer groups are served (once the cluster has agreed on `group.version`).
+    pub consumer_protocol: bool,
+    /// Limits and behaviour of consumer groups.
+    pub consumer: ConsumerOptions,
 }
 
 /// Limits and behaviour of the transaction coordinator.

@@ -59,6 +59,8 @@ fn options() -> BrokerOptions {
             session_timeout_max: second,
             initial_rebalance_delay: second,
             members_max: 10,
+            consumer_protocol: true,
+            consumer: broker::group::consumer::ConsumerOptions::kafka(),
         },
         transaction: TransactionOptions {
             partitions: 3,
@@ -155,13 +157,17 @@ fn a_new_log_says_what_this_broker_can_do_and_that_it_serves() {
         let level = MetadataVersion::V4_3.0;
         assert_eq!(
             features,
-            [("metadata.version", level), ("transaction.version", 2)]
+            [
+                ("group.version", 1),
+                ("metadata.version", level),
+                ("transaction.version", 2)
+            ]
         );
         let broker = image.broker(NODE).unwrap();
         assert!(broker.is_active());
         assert_eq!(broker.directories, [Uuid::from_u128(0xd1)]);
         // Leader change, features, registration, unfencing.
-        assert_eq!((broker.epoch, image.last_applied_offset()), (3, Offset(4)));
+        assert_eq!((broker.epoch, image.last_applied_offset()), (4, Offset(5)));
         let disk = platform.disk();
         let state = disk
             .read_file(Path::new("/d/__cluster_metadata-0/quorum-state"))
@@ -319,10 +325,14 @@ fn a_log_of_kafka_is_continued() {
         assert_eq!(image.applied().epoch, LeaderEpoch(2));
         // Kafka finalized more than this broker does: it stays in the log, and clients do not hear
         // of it.
-        assert_eq!(image.feature("group.version"), 1);
+        assert_eq!(image.feature("share.version"), 1);
         assert_eq!(
             image.finalized_features().collect::<Vec<_>>(),
-            [("metadata.version", 30), ("transaction.version", 2)]
+            [
+                ("group.version", 1),
+                ("metadata.version", 30),
+                ("transaction.version", 2)
+            ]
         );
 
         assert_eq!(

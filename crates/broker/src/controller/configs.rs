@@ -1,10 +1,11 @@
-//! Changing settings of topics and brokers.
+//! Changing settings of topics, brokers and groups.
 
 use std::collections::BTreeMap;
 
 use wire::records::metadata::{ClearElrRecord, ConfigRecord, MetadataRecord};
 use wire::types::{ErrorCode, NodeId};
 
+use crate::group_config;
 use crate::image::{Image, ResourceType};
 use crate::options::ConfigKind;
 use crate::topic_config::{
@@ -163,7 +164,7 @@ impl Rules<'_> {
         match kind {
             ResourceType::BROKER if resource.is_empty() => Ok(()),
             ResourceType::BROKER => self.check_is_this_node(resource),
-            ResourceType::TOPIC => Ok(()),
+            ResourceType::TOPIC | ResourceType::GROUP => Ok(()),
             other => refuse(format!("Unknown resource type {}", other.0)),
         }
     }
@@ -234,10 +235,10 @@ impl Rules<'_> {
             image: self.image,
             options: self.options,
         };
-        let found = if kind == ResourceType::TOPIC {
-            definition(name).map(|definition| definition.kind)
-        } else {
-            broker.key(name).map(|key| key.kind)
+        let found = match kind {
+            ResourceType::TOPIC => definition(name).map(|definition| definition.kind),
+            ResourceType::GROUP => None,
+            _ => broker.key(name).map(|key| key.kind),
         };
         found == Some(ConfigKind::List)
     }
@@ -281,6 +282,9 @@ impl Rules<'_> {
                 }
             }
         }
+        if kind == ResourceType::GROUP {
+            return self.judge_group(resource, &settings);
+        }
         if kind != ResourceType::TOPIC {
             return self.judge_broker(changes);
         }
@@ -299,6 +303,19 @@ impl Rules<'_> {
             return Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, message));
         }
         Ok(())
+    }
+
+    fn judge_group(&self, group: &str, settings: &BTreeMap<String, String>) -> Result<(), Refusal> {
+        if group.is_empty() {
+            let message = "Default group resources are not allowed.";
+            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        }
+        let broker = BrokerSettings {
+            image: self.image,
+            options: self.options,
+        };
+        let judged = group_config::validate(settings, &broker);
+        judged.map_err(|error| Refusal::new(ErrorCode::InvalidConfig, error.0))
     }
 
     fn judge_broker(&self, changes: &[Change]) -> Result<(), Refusal> {

@@ -81,6 +81,10 @@ impl<P: Platform> Controller<P> {
         if controller.image().feature(MetadataVersion::FEATURE) == 0 {
             controller.commit(bootstrap).await?;
         }
+        let features = startup::new_features(&controller.image(), controller.options.node_id);
+        if !features.is_empty() {
+            controller.commit(features).await?;
+        }
         let incarnation = u128::from(controller.platform.random_u64()) << 64
             | u128::from(controller.platform.random_u64());
         let offset = controller.log.end_offset();

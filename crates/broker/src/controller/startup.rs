@@ -11,29 +11,46 @@ use wire::records::metadata::{
 };
 use wire::types::{NodeId, Offset, Uuid};
 
-use crate::image::{Image, PartitionImage, SUPPORTED_FEATURES};
+use crate::image::{GROUP_VERSION, Image, PartitionImage, SUPPORTED_FEATURES};
 use crate::options::BrokerOptions;
 use crate::transaction::VERSION_FEATURE;
 
 /// The version of the transaction protocol that a new cluster begins with.
 const TRANSACTION_VERSION: i16 = 2;
 
-/// The records of a log that has none: the levels of Kafka 4.3 for the log itself and for
-/// transactions. Features of the data path that this broker does not serve (`group.version` and the
-/// rest) stay at 0.
+/// The records of a log that has none: the level of Kafka 4.3 for the log itself, and the features
+/// that this broker serves. Those that it does not (`share.version` and the rest) stay at 0.
 pub(crate) fn bootstrap() -> Vec<MetadataRecord> {
-    let level = |name: &str, feature_level| {
-        let name = name.to_owned();
-        FeatureLevelRecord {
-            name,
-            feature_level,
-        }
-        .into()
+    let levels = [
+        (MetadataVersion::FEATURE, MetadataVersion::V4_3.0),
+        (GROUP_VERSION, 1),
+        (VERSION_FEATURE, TRANSACTION_VERSION),
+    ];
+    levels.map(|(name, level)| feature(name, level)).into()
+}
+
+/// Features that came with this release, for a log that an earlier release of this broker began: it
+/// did not name them among those it supports. A level that was set since, also to 0, stays; so does
+/// a log whose level is older than Kafka 4.0, which has no such features (docs/adr/0013).
+pub(crate) fn new_features(image: &Image, node: NodeId) -> Vec<MetadataRecord> {
+    let before = image.broker(node);
+    let is_new = before.is_some_and(|before| {
+        let mut known = before.features.iter();
+        !known.any(|known| known.name == GROUP_VERSION)
+    });
+    let has_groups = image.metadata_version() >= MetadataVersion::V4_0_GROUPS;
+    if is_new && has_groups && image.feature(GROUP_VERSION) == 0 {
+        return vec![feature(GROUP_VERSION, 1)];
+    }
+    Vec::new()
+}
+
+fn feature(name: &str, level: i16) -> MetadataRecord {
+    let record = FeatureLevelRecord {
+        name: name.to_owned(),
+        feature_level: level,
     };
-    vec![
-        level(MetadataVersion::FEATURE, MetadataVersion::V4_3.0),
-        level(VERSION_FEATURE, TRANSACTION_VERSION),
-    ]
+    record.into()
 }
 
 /// A new incarnation of this broker, still fenced. Its epoch is the offset that the record will

@@ -1,6 +1,6 @@
 //! A broker in memory: decisions and their replay, without a log.
 
-use wire::records::metadata::{MetadataRecord, PartitionChangeRecord};
+use wire::records::metadata::{FeatureLevelRecord, MetadataRecord, PartitionChangeRecord};
 use wire::types::Offset;
 
 use super::*;
@@ -130,8 +130,47 @@ fn features_that_are_not_served_are_not_finalized() {
     let image = started();
     assert_eq!(
         image.finalized_features().collect::<Vec<_>>(),
-        [("metadata.version", 30), ("transaction.version", 2)]
+        [
+            ("group.version", 1),
+            ("metadata.version", 30),
+            ("transaction.version", 2)
+        ]
     );
+}
+
+#[test]
+fn a_feature_that_came_with_this_release_is_raised_once() {
+    let mut image = started();
+    assert!(startup::new_features(&image, NodeId(1)).is_empty(), "it is");
+    let level = |level| FeatureLevelRecord {
+        name: "group.version".into(),
+        feature_level: level,
+    };
+    // The release before did not know it.
+    let mut before = startup::register(&options(), Uuid::from_u128(8), vec![DIRECTORY], Offset(9));
+    if let MetadataRecord::RegisterBroker(broker) = &mut before {
+        broker.features.retain(|one| one.name != "group.version");
+    }
+    apply(&mut image, vec![level(0).into(), before]);
+    let raised = startup::new_features(&image, NodeId(1));
+    assert_eq!(raised, [level(1).into()]);
+    apply(&mut image, raised);
+    // Whoever lowers it now, means it.
+    let now = startup::register(&options(), Uuid::from_u128(9), vec![DIRECTORY], Offset(12));
+    apply(&mut image, vec![now, level(0).into()]);
+    assert!(startup::new_features(&image, NodeId(1)).is_empty());
+    // Before Kafka 4.0 there is no such feature.
+    let mut old = started();
+    let version = FeatureLevelRecord {
+        name: "metadata.version".into(),
+        feature_level: 21,
+    };
+    let mut before = startup::register(&options(), Uuid::from_u128(8), vec![DIRECTORY], Offset(9));
+    if let MetadataRecord::RegisterBroker(broker) = &mut before {
+        broker.features.clear();
+    }
+    apply(&mut old, vec![level(0).into(), version.into(), before]);
+    assert!(startup::new_features(&old, NodeId(1)).is_empty());
 }
 
 #[test]

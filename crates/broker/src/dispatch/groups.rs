@@ -7,6 +7,7 @@ use std::rc::Rc;
 use platform::Platform;
 use wire::kafka::{Api, Request};
 use wire::messages::{
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest, DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse,
     FindCoordinatorRequest, FindCoordinatorResponse, GroupId, HeartbeatRequest, JoinGroupRequest,
     LeaveGroupRequest, ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest,
@@ -21,7 +22,7 @@ use crate::Broker;
 use crate::broker::Groups;
 use crate::group::{Client, partition_for};
 use crate::handler::{self, Context};
-use crate::image::OFFSETS_TOPIC;
+use crate::image::{GROUP_VERSION, OFFSETS_TOPIC};
 use crate::join::join_all;
 use crate::shards::ShardIndex;
 use crate::transaction::TRANSACTIONS_TOPIC;
@@ -47,7 +48,8 @@ of_group!(
     LeaveGroupRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,
-    TxnOffsetCommitRequest
+    TxnOffsetCommitRequest,
+    ConsumerGroupHeartbeatRequest
 );
 
 pub(super) async fn answer<P: Platform>(
@@ -63,12 +65,20 @@ pub(super) async fn answer<P: Platform>(
         Api::DeleteGroups => run(request, async |r| delete_groups(b, r).await).await,
         Api::ListGroups => run(request, async |r| list_groups(b, r).await).await,
         Api::JoinGroup => {
-            let client = Client {
-                id: c.client_id.clone(),
-                host: StrBytes::from_string(format!("/{}", c.peer)),
-            };
+            let client = client(c);
             at_home(b, request, async move |_, groups, r| {
                 handler::join_group::handle(&groups, r, v, &client).await
+            })
+            .await
+        }
+        Api::ConsumerGroupDescribe => {
+            run(request, async |r| describe_consumer_groups(b, r).await).await
+        }
+        Api::ConsumerGroupHeartbeat => {
+            let client = client(c);
+            at_home(b, request, async move |broker, groups, r| {
+                let served = serves_consumer_groups(&broker);
+                handler::consumer_group_heartbeat::handle(&groups, &r, v, &client, served).await
             })
             .await
         }
@@ -86,7 +96,7 @@ pub(super) async fn answer<P: Platform>(
         }
         Api::LeaveGroup => {
             at_home(b, request, async move |_, groups, r| {
-                handler::leave_group::handle(&groups, &r, v)
+                handler::leave_group::handle(&groups, &r, v).await
             })
             .await
         }
@@ -121,6 +131,18 @@ async fn txn_offset_commit<P: Platform>(
     let done = handler::txn_offset_commit::handle(broker, request, version);
     let gone = |_| handler::txn_offset_commit::refused(&kept, ErrorCode::NotCoordinator);
     platform::task::spawn(done).await.unwrap_or_else(gone)
+}
+
+fn client(context: &Context) -> Client {
+    Client {
+        id: context.client_id.clone(),
+        host: StrBytes::from_string(format!("/{}", context.peer)),
+    }
+}
+
+/// Consumer groups are served when neither the broker's settings nor the cluster say otherwise.
+fn serves_consumer_groups<P: Platform>(broker: &Broker<P>) -> bool {
+    broker.options.group.consumer_protocol && broker.image().feature(GROUP_VERSION) >= 1
 }
 
 /// Answers a request about one group where the group lives.
@@ -231,6 +253,28 @@ async fn describe_groups<P: Platform>(
         answered.await.unwrap_or_else(gone)
     });
     DescribeGroupsResponse::default().with_groups(join_all(answers).await)
+}
+
+async fn describe_consumer_groups<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: ConsumerGroupDescribeRequest,
+) -> ConsumerGroupDescribeResponse {
+    use handler::consumer_group_describe::{handle_group, refused};
+    let operations = request.include_authorized_operations;
+    let served = serves_consumer_groups(broker);
+    let answers = request.group_ids.into_iter().map(|group| async move {
+        if !served {
+            return refused(&group, ErrorCode::UnsupportedVersion, None);
+        }
+        let asked: GroupId = group.clone();
+        let home = home_of(broker, group.as_str());
+        let answered = broker.shards.call(home, move |broker| {
+            std::future::ready(handle_group(&broker.groups, &asked, operations))
+        });
+        let gone = || refused(&group, ErrorCode::NotCoordinator, None);
+        answered.await.unwrap_or_else(gone)
+    });
+    ConsumerGroupDescribeResponse::default().with_groups(join_all(answers).await)
 }
 
 async fn delete_groups<P: Platform>(

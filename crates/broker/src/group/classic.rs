@@ -37,6 +37,7 @@ pub use sync::{Sync, sync_refused};
 
 use super::Now;
 use rebalance::JoinTimer;
+pub use record::Converted;
 pub use replace::Replacement;
 
 /// The protocol type of consumers.
@@ -82,6 +83,17 @@ pub enum Reply {
     Join(JoinGroupResponse),
     /// To `SyncGroup`.
     Sync(SyncGroupResponse),
+}
+
+impl Reply {
+    /// The same answer as a refusal.
+    #[must_use]
+    pub fn refused(self, error: ErrorCode) -> Self {
+        match self {
+            Self::Join(answer) => Self::Join(join_refused(answer.member_id, error)),
+            Self::Sync(_) => Self::Sync(sync_refused(error)),
+        }
+    }
 }
 
 /// What an event leads to.

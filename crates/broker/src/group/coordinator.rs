@@ -26,7 +26,9 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Offset, TopicId};
 
 use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, sync_refused};
-use super::groups::{Append, Groups, Outcome};
+use super::cluster::Cluster;
+use super::consumer::Refused;
+use super::groups::{Append, Decided, Groups, Outcome};
 use super::records::GroupRecord;
 use super::{Now, partition_for};
 use crate::options::GroupOptions;
@@ -35,6 +37,10 @@ pub use open::{OpenTransactions, Written};
 
 /// Where groups are written.
 pub trait OffsetsLog: 'static {
+    /// The cluster around the log.
+    type View: Cluster;
+    /// The cluster as it is now.
+    fn cluster(&self) -> Self::View;
     /// How many partitions `__consumer_offsets` has; `None` while there is no such topic.
     fn partition_count(&self) -> Option<i32>;
     /// True when this shard leads the partition.
@@ -124,8 +130,9 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     /// Joins a group; waits for the rebalance.
     pub async fn join(&self, group: &StrBytes, join: Join) -> JoinGroupResponse {
         let id = join.member_id.clone();
+        let cluster = self.log.cluster();
         let waited = self.wait_for(group, |groups, token, now| {
-            groups.join(group, join, token, now)
+            groups.join(group, join, token, now, &cluster)
         });
         match waited.await {
             Ok(Reply::Join(response)) => response,
@@ -136,8 +143,9 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
 
     /// Waits for an assignment.
     pub async fn sync(&self, group: &StrBytes, sync: Sync) -> SyncGroupResponse {
+        let cluster = self.log.cluster();
         let waited = self.wait_for(group, |groups, token, now| {
-            groups.sync(group, sync, token, now)
+            groups.sync(group, sync, token, now, &cluster)
         });
         match waited.await {
             Ok(Reply::Sync(response)) => response,
@@ -154,17 +162,61 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         instance: Option<&StrBytes>,
         generation: i32,
     ) -> Result<(), ErrorCode> {
-        let beat =
-            |groups: &mut Groups, now| groups.heartbeat(group, member, instance, generation, now);
-        self.active(group, beat)?.1
+        let cluster = self.log.cluster();
+        let beat = |groups: &mut Groups, now| {
+            groups.heartbeat(group, member, instance, generation, (now, &cluster))
+        };
+        let (_, answer) = self.active(group, beat)?;
+        self.rearm();
+        answer
     }
 
-    /// Removes members.
-    pub fn leave(&self, group: &StrBytes, leavers: &[Leaver]) -> Result<Vec<Departed>, ErrorCode> {
-        let leave = |groups: &mut Groups, now| groups.leave(group, leavers, now);
+    /// Removes members. The answer waits until what follows is in the log.
+    pub async fn leave(
+        &self,
+        group: &StrBytes,
+        leavers: &[Leaver],
+    ) -> Result<Vec<Departed>, ErrorCode> {
+        let cluster = self.log.cluster();
+        let leave = |groups: &mut Groups, now| groups.leave(group, leavers, now, &cluster);
         let (partition, (departed, outcome)) = self.active(group, leave)?;
+        let writes = !outcome.appends.is_empty();
         self.carry_out(partition, outcome);
+        if writes {
+            self.append(partition, Vec::new()).await?;
+        }
         Ok(departed)
+    }
+
+    /// Decides on a request of the new protocol, and answers when what was decided, and what that
+    /// rests on, is in the log.
+    pub async fn decide_and_write<R>(
+        &self,
+        group: &StrBytes,
+        decide: impl FnOnce(&mut Groups, (Now, &dyn Cluster)) -> Result<Decided<R>, Refused>,
+    ) -> Result<R, Refused> {
+        let cluster = self.log.cluster();
+        let decided = self.active(group, |groups, now| decide(groups, (now, &cluster)));
+        let (partition, decided) = decided.map_err(told)?;
+        let (records, answer, outcome) = decided?;
+        let waits = !records.is_empty() || self.has_queue(partition);
+        let written = waits.then(|| self.begin_append(partition, records));
+        self.carry_out(partition, outcome);
+        if let Some(written) = written {
+            let written = written.await.unwrap_or(Err(ErrorCode::NotCoordinator));
+            written.map_err(told)?;
+        }
+        Ok(answer)
+    }
+
+    /// Looks at the groups of one partition and at the cluster.
+    pub fn look<R>(
+        &self,
+        group: &str,
+        look: impl FnOnce(&Groups, &dyn Cluster) -> R,
+    ) -> Result<R, ErrorCode> {
+        let cluster = self.log.cluster();
+        Ok(self.active(group, |groups, _| look(groups, &cluster))?.1)
     }
 
     /// Looks at the groups of one partition.
@@ -306,6 +358,11 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             }
         }
     }
+}
+
+/// An error of the coordinator itself.
+fn told(error: ErrorCode) -> Refused {
+    Refused::new(error, error.to_string())
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! All groups of one partition of `__consumer_offsets`: their machines and what the log has, or
-//! will have, of them.
+//! will have, of them. A group is classic or a consumer group, never both at once.
 //!
 //! A group exists when something of it is in the log or on its way there, or when somebody is in
 //! it. Requests decide on the latest state and return records; [`Groups::stage`] takes them in as
 //! "on their way", [`Groups::settle`] as committed or as never written. Reads of offsets see what
 //! is committed. Not here: the order of appends and who waits for them ([`super::coordinator`]).
+
+mod consumers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +20,12 @@ use super::classic::{
     ClassicGroup, Departed, Effects, Join, Leaver, Limits, Reply, Sync, Then, Token, join_refused,
     sync_refused,
 };
+use super::cluster::Cluster;
+use super::consumer::{ConsumerGroup, ConsumerOptions};
 use super::records::GroupRecord;
 use super::versioned::{Sequence, Versioned};
+pub use consumers::Decided;
+pub(super) use consumers::of_group;
 
 /// Groups in one partition of `__consumer_offsets`.
 const GROUPS_MAX: usize = 1_000_000;
@@ -33,6 +39,8 @@ pub struct GroupsOptions {
     pub offset_metadata_max: usize,
     /// How long offsets of a group without members are kept, in milliseconds.
     pub offsets_retention_ms: i64,
+    /// Limits of consumer groups.
+    pub consumer: ConsumerOptions,
 }
 
 /// What a request or a timer leads to.
@@ -51,6 +59,28 @@ pub struct Append {
     pub records: Vec<GroupRecord>,
     /// Whose machine is to be told, and of what.
     pub then: Option<(StrBytes, Then)>,
+    /// Who is answered when they are in the log; else they are told of the error.
+    pub answers: Vec<(Token, Reply)>,
+}
+
+impl Append {
+    /// Records that nobody waits for.
+    pub fn of(records: Vec<GroupRecord>) -> Self {
+        Self {
+            records,
+            then: None,
+            answers: Vec::new(),
+        }
+    }
+}
+
+/// A group of either kind.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind<'a> {
+    /// A classic group.
+    Classic(&'a ClassicGroup),
+    /// A consumer group.
+    Consumer(&'a ConsumerGroup),
 }
 
 /// Offsets of one group by topic and partition.
@@ -59,7 +89,9 @@ pub(super) type Offsets = BTreeMap<StrBytes, BTreeMap<i32, Versioned<OffsetCommi
 /// One group.
 #[derive(Debug)]
 pub(super) struct Group {
+    /// Invariant: idle while this is a consumer group.
     pub(super) machine: ClassicGroup,
+    consumer: Option<Box<ConsumerGroup>>,
     metadata: Versioned<GroupMetadataValue>,
     pub(super) offsets: Offsets,
     /// Its entry among the deadlines.
@@ -70,6 +102,7 @@ impl Group {
     fn new(limits: Limits) -> Self {
         Self {
             machine: ClassicGroup::new(limits),
+            consumer: None,
             metadata: Versioned::default(),
             offsets: Offsets::new(),
             armed: None,
@@ -79,6 +112,7 @@ impl Group {
     pub(super) fn exists(&self) -> bool {
         !self.machine.is_idle()
             || self.metadata.latest().is_some()
+            || self.consumer().is_some()
             || self
                 .offsets
                 .values()
@@ -87,7 +121,32 @@ impl Group {
     }
 
     fn is_vacant(&self) -> bool {
-        self.machine.is_idle() && self.metadata.is_vacant() && self.offsets.is_empty()
+        let consumer = self.consumer.as_ref();
+        self.machine.is_idle()
+            && self.metadata.is_vacant()
+            && self.offsets.is_empty()
+            && consumer.is_none_or(|consumer| consumer.is_vacant())
+    }
+
+    /// The group, if it is a consumer group.
+    pub(super) fn consumer(&self) -> Option<&ConsumerGroup> {
+        let consumer = self.consumer.as_deref();
+        consumer.filter(|consumer| consumer.exists())
+    }
+
+    fn kind(&self) -> Kind<'_> {
+        self.consumer()
+            .map_or(Kind::Classic(&self.machine), Kind::Consumer)
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let consumer = self.consumer.as_ref();
+        let consumer = consumer.and_then(|consumer| consumer.next_deadline());
+        self.machine
+            .next_deadline()
+            .into_iter()
+            .chain(consumer)
+            .min()
     }
 }
 
@@ -110,13 +169,13 @@ impl Groups {
     }
 
     /// The groups there are.
-    pub fn iter(&self) -> impl Iterator<Item = (&StrBytes, &ClassicGroup)> {
-        self.existing().map(|(id, group)| (id, &group.machine))
+    pub fn iter(&self) -> impl Iterator<Item = (&StrBytes, Kind<'_>)> {
+        self.existing().map(|(id, group)| (id, group.kind()))
     }
 
-    /// A group's machine.
-    pub fn get(&self, id: &StrBytes) -> Option<&ClassicGroup> {
-        self.existing_group(id).map(|group| &group.machine)
+    /// A group.
+    pub fn get(&self, id: &StrBytes) -> Option<Kind<'_>> {
+        self.existing_group(id).map(Group::kind)
     }
 
     pub(super) fn existing(&self) -> impl Iterator<Item = (&StrBytes, &Group)> {
@@ -134,12 +193,28 @@ impl Groups {
 
     pub(super) fn machine(&mut self, id: &StrBytes) -> Option<&mut ClassicGroup> {
         let group = self.by_id.get_mut(id).filter(|group| group.exists())?;
-        Some(&mut group.machine)
+        match group.consumer() {
+            None => Some(&mut group.machine),
+            Some(_) => None,
+        }
     }
 
     /// Handles a join.
-    pub fn join(&mut self, id: &StrBytes, join: Join, token: Token, now: Now) -> Outcome {
-        let is_new = self.existing_group(id).is_none();
+    pub fn join(
+        &mut self,
+        id: &StrBytes,
+        join: Join,
+        token: Token,
+        now: Now,
+        cluster: &dyn Cluster,
+    ) -> Outcome {
+        let consumer = self.existing_group(id).and_then(Group::consumer);
+        if consumer.is_some_and(|group| !group.is_empty()) {
+            return self.join_consumer_group(id, &join, token, (now, cluster));
+        }
+        // A consumer group without members gives way.
+        let replaced = consumer.map(|group| of_group(id, group.removal()));
+        let is_new = replaced.is_some() || self.existing_group(id).is_none();
         let refusal = if is_new && !join.member_id.is_empty() {
             Some(ErrorCode::UnknownMemberId)
         } else if is_new && self.by_id.len() >= GROUPS_MAX {
@@ -160,11 +235,25 @@ impl Groups {
             .entry(id.clone())
             .or_insert_with(|| Group::new(limits));
         let effects = group.machine.join(join, is_new, token, now);
-        self.carry(id, effects)
+        let mut outcome = self.carry(id, effects);
+        if let Some(first) = outcome.appends.first_mut() {
+            first.records.splice(..0, replaced.into_iter().flatten());
+        }
+        outcome
     }
 
     /// Handles a sync.
-    pub fn sync(&mut self, id: &StrBytes, sync: Sync, token: Token, now: Now) -> Outcome {
+    pub fn sync(
+        &mut self,
+        id: &StrBytes,
+        sync: Sync,
+        token: Token,
+        now: Now,
+        cluster: &dyn Cluster,
+    ) -> Outcome {
+        if self.is_consumer(id) {
+            return self.sync_consumer_group(id, &sync, token, (now, cluster));
+        }
         let Some(machine) = self.machine(id) else {
             let answer = Reply::Sync(sync_refused(ErrorCode::UnknownMemberId));
             let replies = vec![(token, answer)];
@@ -184,8 +273,12 @@ impl Groups {
         member: &StrBytes,
         instance: Option<&StrBytes>,
         generation: i32,
-        now: Now,
+        (now, cluster): (Now, &dyn Cluster),
     ) -> Result<(), ErrorCode> {
+        if self.is_consumer(id) {
+            let beat = (member, instance, generation);
+            return self.beat_consumer_group(id, beat, (now, cluster));
+        }
         let machine = self.machine(id).ok_or(ErrorCode::UnknownMemberId)?;
         machine.heartbeat(member, instance, generation, now)
     }
@@ -196,7 +289,11 @@ impl Groups {
         id: &StrBytes,
         leavers: &[Leaver],
         now: Now,
+        cluster: &dyn Cluster,
     ) -> (Vec<Departed>, Outcome) {
+        if self.is_consumer(id) {
+            return self.leave_consumer_group(id, leavers, (now, cluster));
+        }
         let Some(machine) = self.machine(id) else {
             let departed = leavers.iter().map(|leaver| Departed {
                 member_id: leaver.member_id.clone(),
@@ -215,7 +312,7 @@ impl Groups {
     }
 
     /// Does what is due.
-    pub fn expire(&mut self, now: Now) -> Outcome {
+    pub fn expire(&mut self, now: Now, cluster: &dyn Cluster) -> Outcome {
         let mut outcome = Outcome::default();
         while self.next_deadline().is_some_and(|at| at <= now.at) {
             let Some((_, id)) = self.deadlines.pop_first() else {
@@ -227,6 +324,7 @@ impl Groups {
             group.armed = None;
             let effects = group.machine.expire(now);
             outcome.extend(self.carry(&id, effects));
+            outcome.extend(self.expire_consumers(&id, now, cluster));
             self.sweep(&id);
         }
         outcome
@@ -257,6 +355,10 @@ impl Groups {
                     }
                     group.metadata.stage(sequence, value.clone());
                 }
+                GroupRecord::Consumer { record, .. } => {
+                    let consumer = group.consumer.get_or_insert_default();
+                    consumer.stage(sequence, record);
+                }
             }
         }
     }
@@ -279,10 +381,22 @@ impl Groups {
             let effects = machine.stored(then, outcome, now);
             Some(self.carry(&id, effects))
         });
+        let mut told = told.unwrap_or_default();
+        if let Err(error) = outcome
+            && !appended
+        {
+            told.extend(self.recover_consumers(&append.records, error, now));
+        }
+        let answers = append.answers.into_iter();
+        told.replies
+            .extend(answers.map(|(token, reply)| match outcome {
+                Ok(()) => (token, reply),
+                Err(error) => (token, reply.refused(error)),
+            }));
         for record in &append.records {
             self.sweep(record.group());
         }
-        told.unwrap_or_default()
+        told
     }
 
     fn settle_record(
@@ -321,6 +435,14 @@ impl Groups {
                     group.machine = ClassicGroup::load(limits, metadata, now);
                 }
             }
+            GroupRecord::Consumer { record, .. } => {
+                if let Some(consumer) = &mut group.consumer {
+                    consumer.settle(sequence, record, appended);
+                    if consumer.is_vacant() {
+                        group.consumer = None;
+                    }
+                }
+            }
         }
     }
 
@@ -351,11 +473,15 @@ impl Groups {
     }
 
     /// Ends loading: members have a session from `now` on.
-    pub fn finish_load(&mut self, now: Now) -> Outcome {
+    pub fn finish_load(&mut self, now: Now, cluster: &dyn Cluster) -> Outcome {
         let mut outcome = Outcome::default();
         let limits = self.options.classic;
         let ids: Vec<StrBytes> = self.by_id.keys().cloned().collect();
         for id in ids {
+            if self.is_consumer(&id) {
+                self.resume_consumers(&id, now, cluster);
+                continue;
+            }
             let Some(group) = self.by_id.get_mut(&id) else {
                 continue;
             };
@@ -389,8 +515,8 @@ impl Groups {
                 value: Some(store.metadata),
             };
             Append {
-                records: vec![record],
                 then: Some((id.clone(), store.then)),
+                ..Append::of(vec![record])
             }
         });
         Outcome {
@@ -403,7 +529,14 @@ impl Groups {
         let Some(group) = self.by_id.get_mut(id) else {
             return;
         };
-        let Some(next) = group.machine.next_deadline() else {
+        let Some(next) = group.next_deadline() else {
+            return;
+        };
+        self.arm_at(id, next);
+    }
+
+    fn arm_at(&mut self, id: &StrBytes, next: Instant) {
+        let Some(group) = self.by_id.get_mut(id) else {
             return;
         };
         // A deadline that was put off is found out when the earlier one passes.

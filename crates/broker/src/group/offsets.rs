@@ -23,6 +23,7 @@ use wire::records::offsets::OffsetCommitValue;
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use super::classic::State;
+use super::consumer::ConsumerGroup;
 use super::groups::{Group, Groups};
 use super::records::GroupRecord;
 use super::{Now, owned};
@@ -107,7 +108,7 @@ impl Groups {
                 let result = match known {
                     None => Err(ErrorCode::UnknownTopicOrPartition),
                     Some(id) => accepted
-                        .get_or_insert_with(|| self.check_commit(request, how, now))
+                        .get_or_insert_with(|| self.check_commit(request, how, topics, now))
                         .and_then(|()| self.value(request, partition, id, now)),
                 };
                 let answer = OffsetCommitResponsePartition::default().with_partition_index(index);
@@ -169,8 +170,12 @@ impl Groups {
         &mut self,
         request: &OffsetCommitRequest,
         how: Commit,
+        topics: &impl Topics,
         now: Now,
     ) -> Result<(), ErrorCode> {
+        if let Ok(group) = self.consumer_group(&request.group_id) {
+            return check_consumer_commit(group, request, how, topics);
+        }
         let generation = request.generation_id_or_member_epoch;
         let instance = request.group_instance_id.as_ref();
         let Some(machine) = self.machine(&request.group_id) else {
@@ -204,7 +209,10 @@ impl Groups {
         &self,
         request: &OffsetFetchRequestGroup,
         latest: bool,
-    ) -> OffsetFetchResponseGroup {
+    ) -> Result<OffsetFetchResponseGroup, ErrorCode> {
+        if let Ok(group) = self.consumer_group(&request.group_id) {
+            check_consumer_fetch(group, request)?;
+        }
         let group = self.recorded_group(&request.group_id);
         let find = |topic: &StrBytes, partition: i32| {
             let offset = group?.offsets.get(topic)?.get(&partition)?;
@@ -243,7 +251,7 @@ impl Groups {
             all.collect()
         };
         let answer = OffsetFetchResponseGroup::default().with_group_id(request.group_id.clone());
-        answer.with_topics(topics)
+        Ok(answer.with_topics(topics))
     }
 
     /// Handles a deletion of offsets.
@@ -262,13 +270,18 @@ impl Groups {
         let Some(group) = self.existing_group(id) else {
             return failed(ErrorCode::GroupIdNotFound);
         };
-        if group.machine.state() != State::Empty && !group.machine.is_consumer() {
+        let consumer = group.consumer();
+        let holds = group.machine.state() != State::Empty && !group.machine.is_consumer();
+        if consumer.is_none() && holds {
             return failed(ErrorCode::NonEmptyGroup);
         }
         let mut records = Vec::new();
         let mut answers = Vec::with_capacity(request.topics.len());
         for topic in &request.topics {
-            let subscribed = group.machine.is_subscribed_to(&topic.name);
+            let subscribed = match consumer {
+                Some(consumer) => consumer.is_subscribed_to(&topic.name),
+                None => group.machine.is_subscribed_to(&topic.name),
+            };
             let mut partitions = Vec::with_capacity(topic.partitions.len());
             for partition in &topic.partitions {
                 let index = partition.partition_index;
@@ -301,15 +314,14 @@ impl Groups {
     /// Handles a deletion of a group.
     pub fn delete_group(&self, id: &StrBytes) -> Result<Vec<GroupRecord>, ErrorCode> {
         let group = self.existing_group(id).ok_or(ErrorCode::GroupIdNotFound)?;
-        if group.machine.state() != State::Empty {
+        let consumer = group.consumer();
+        if group.machine.state() != State::Empty || consumer.is_some_and(|group| !group.is_empty())
+        {
             return Err(ErrorCode::NonEmptyGroup);
         }
         let mut records = Vec::new();
         delete_where(id, group, &mut records, |_, _| true);
-        records.push(GroupRecord::Metadata {
-            group: owned(id),
-            value: None,
-        });
+        records.extend(end_of_group(id, group));
         Ok(records)
     }
 
@@ -323,6 +335,9 @@ impl Groups {
     }
 
     fn expire_group(&self, id: &StrBytes, group: &Group, now: Now) -> Vec<GroupRecord> {
+        if let Some(consumer) = group.consumer() {
+            return self.expire_consumer_group(id, group, consumer, now);
+        }
         let machine = &group.machine;
         let empty = machine.state() == State::Empty;
         // What the time of an offset is counted from: a group of members that has been left, its
@@ -338,21 +353,32 @@ impl Groups {
             let retention = self.options.offsets_retention_ms;
             delete_where(id, group, &mut records, |topic, value| {
                 let since = left_ms.unwrap_or(value.commit_timestamp);
-                let expired = if value.expire_timestamp == -1 {
-                    now.wall_ms.saturating_sub(since) >= retention
-                } else {
-                    now.wall_ms >= value.expire_timestamp
-                };
-                expired && !machine.is_subscribed_to(topic)
+                is_expired(value, since, retention, now) && !machine.is_subscribed_to(topic)
             });
         }
-        let offsets = group.offsets.values().flat_map(BTreeMap::values);
-        let left = offsets.filter(|offset| offset.latest().is_some()).count();
-        if machine.is_idle() && left == records.len() {
-            records.push(GroupRecord::Metadata {
-                group: owned(id),
-                value: None,
-            });
+        if machine.is_idle() && offsets_of(group) == records.len() {
+            records.extend(end_of_group(id, group));
+        }
+        records
+    }
+
+    /// Offsets of a consumer group expire a while after they were committed, unless the group reads
+    /// the topic.
+    fn expire_consumer_group(
+        &self,
+        id: &StrBytes,
+        group: &Group,
+        consumer: &ConsumerGroup,
+        now: Now,
+    ) -> Vec<GroupRecord> {
+        let retention = self.options.offsets_retention_ms;
+        let read = consumer.topics();
+        let mut records = Vec::new();
+        delete_where(id, group, &mut records, |topic, value| {
+            is_expired(value, value.commit_timestamp, retention, now) && !read.contains(topic)
+        });
+        if consumer.is_empty() && offsets_of(group) == records.len() {
+            records.extend(end_of_group(id, group));
         }
         records
     }
@@ -369,6 +395,94 @@ impl Groups {
             records
         });
         lost.filter(|records| !records.is_empty()).collect()
+    }
+}
+
+/// A member commits in its epoch, or in an older one that is not older than that in which it got
+/// the partition; anybody commits without an epoch while nobody is in the group.
+fn check_consumer_commit(
+    group: &ConsumerGroup,
+    request: &OffsetCommitRequest,
+    how: Commit,
+    topics: &impl Topics,
+) -> Result<(), ErrorCode> {
+    let epoch = request.generation_id_or_member_epoch;
+    let id = &request.member_id;
+    // A producer from before members were named.
+    let is_nameless = id.is_empty() && request.group_instance_id.is_none();
+    if epoch < 0 && (group.is_empty() || (how.transactional && is_nameless)) {
+        return Ok(());
+    }
+    let member = group.member(id).ok_or(ErrorCode::UnknownMemberId)?;
+    let stale = if member.classic.is_some() || how.transactional {
+        ErrorCode::IllegalGeneration
+    } else if how.version < 9 {
+        return Err(ErrorCode::UnsupportedVersion);
+    } else {
+        ErrorCode::StaleMemberEpoch
+    };
+    let progress = group.progress(id);
+    if epoch == progress.epoch {
+        return Ok(());
+    }
+    if epoch > progress.epoch {
+        return Err(stale);
+    }
+    for topic in &request.topics {
+        let known = topics.topic_id(&topic.name);
+        let asked = topic.partitions.iter().map(|one| one.partition_index);
+        for partition in asked.filter(|one| topics.has_partition(&topic.name, *one)) {
+            let since = known.and_then(|topic| progress.held_since(topic.0, partition));
+            if since.is_none_or(|since| epoch < since) {
+                return Err(stale);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whoever says which member it is, is that member, in its epoch.
+fn check_consumer_fetch(
+    group: &ConsumerGroup,
+    request: &OffsetFetchRequestGroup,
+) -> Result<(), ErrorCode> {
+    let id = match &request.member_id {
+        None if request.member_epoch < 0 => return Ok(()),
+        None => return Err(ErrorCode::UnknownMemberId),
+        Some(id) => id,
+    };
+    let member = group.member(id).ok_or(ErrorCode::UnknownMemberId)?;
+    if request.member_epoch == group.progress(id).epoch {
+        return Ok(());
+    }
+    Err(match member.classic {
+        Some(_) => ErrorCode::IllegalGeneration,
+        None => ErrorCode::StaleMemberEpoch,
+    })
+}
+
+fn is_expired(value: &OffsetCommitValue, since_ms: i64, retention: i64, now: Now) -> bool {
+    if value.expire_timestamp == -1 {
+        now.wall_ms.saturating_sub(since_ms) >= retention
+    } else {
+        now.wall_ms >= value.expire_timestamp
+    }
+}
+
+fn offsets_of(group: &Group) -> usize {
+    let offsets = group.offsets.values().flat_map(BTreeMap::values);
+    offsets.filter(|offset| offset.latest().is_some()).count()
+}
+
+/// The tombstones of a group without members, beside those of its offsets.
+fn end_of_group(id: &StrBytes, group: &Group) -> Vec<GroupRecord> {
+    let id = owned(id);
+    match group.consumer() {
+        Some(consumer) => super::groups::of_group(&id, consumer.removal()),
+        None => vec![GroupRecord::Metadata {
+            group: id,
+            value: None,
+        }],
     }
 }
 

@@ -7,6 +7,8 @@ use wire::records::offsets::{
     GroupMetadataKey, GroupMetadataValue, Key, OffsetCommitKey, OffsetCommitValue,
 };
 
+use super::consumer::record::ConsumerRecord;
+
 /// Key and value as they are appended; without a value it is a tombstone.
 pub type RawRecord = (Bytes, Option<Bytes>);
 
@@ -24,12 +26,19 @@ pub enum GroupRecord {
         /// The offset.
         value: Option<OffsetCommitValue>,
     },
-    /// Members and generation of a group.
+    /// Members and generation of a classic group.
     Metadata {
         /// The group.
         group: StrBytes,
         /// The group after a completed rebalance.
         value: Option<GroupMetadataValue>,
+    },
+    /// A part of a consumer group.
+    Consumer {
+        /// The group.
+        group: StrBytes,
+        /// The part.
+        record: ConsumerRecord,
     },
 }
 
@@ -37,7 +46,9 @@ impl GroupRecord {
     /// The group it belongs to.
     pub fn group(&self) -> &StrBytes {
         match self {
-            Self::Offset { group, .. } | Self::Metadata { group, .. } => group,
+            Self::Offset { group, .. }
+            | Self::Metadata { group, .. }
+            | Self::Consumer { group, .. } => group,
         }
     }
 
@@ -63,6 +74,7 @@ impl GroupRecord {
                 };
                 (key.encode(), value.as_ref().map(GroupMetadataValue::encode))
             }
+            Self::Consumer { group, record } => record.encode(group),
         }
     }
 
@@ -79,6 +91,10 @@ impl GroupRecord {
                 group: StrBytes::from_string(key.group),
                 value: value.map(GroupMetadataValue::decode).transpose()?,
             },
+            Key::Consumer(key) => {
+                let (group, record) = ConsumerRecord::decode(key, value)?;
+                Self::Consumer { group, record }
+            }
             Key::Other(_) => return Ok(None),
         }))
     }

@@ -1,5 +1,5 @@
-//! `DescribeConfigs` (key 32), versions 1-4: settings of topics and brokers, with where each comes
-//! from.
+//! `DescribeConfigs` (key 32), versions 1-4: settings of topics, brokers and groups, with where
+//! each comes from.
 //!
 //! Version 1 brought synonyms (every place that has a value, the strongest first), version 3 kinds
 //! and documentation. Values of sensitive settings are never shown. This broker has no loggers that
@@ -14,6 +14,7 @@ use wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use wire::types::ErrorCode;
 
 use crate::controller::{Refusal, Rules, topic_name};
+use crate::group_config::{self, GROUP_SETTINGS, GroupSetting};
 use crate::image::ResourceType;
 use crate::options::{ConfigKey, ConfigKind};
 use crate::topic_config::{
@@ -85,6 +86,11 @@ fn describe(
                 .map(|row| topic_setting(broker, name, row))
                 .collect())
         }
+        ResourceType::GROUP if name.is_empty() => refuse("Group name must not be empty".into()),
+        ResourceType::GROUP => {
+            let rows = GROUP_SETTINGS.iter();
+            Ok(rows.map(|row| group_setting(broker, name, row)).collect())
+        }
         ResourceType::BROKER if name.is_empty() => Ok(cluster_settings(broker)),
         ResourceType::BROKER => {
             check_broker(broker, name, "expected {} or empty string, but received")?;
@@ -121,6 +127,19 @@ fn topic_setting(broker: BrokerSettings<'_>, topic: &str, row: &Definition) -> S
         value: Some(row.effective(&broker, topic)),
         kind: Some(row.kind),
         sources: topic_sources(&broker, topic, row),
+        doc: Some(row.doc),
+        read_only: false,
+        sensitive: false,
+    }
+}
+
+fn group_setting(broker: BrokerSettings<'_>, group: &str, row: &GroupSetting) -> Setting {
+    let sources = group_config::sources(&broker, group, row);
+    Setting {
+        name: row.name.to_owned(),
+        value: sources.first().map(|first| first.value.clone()),
+        kind: Some(ConfigKind::Int),
+        sources,
         doc: Some(row.doc),
         read_only: false,
         sensitive: false,

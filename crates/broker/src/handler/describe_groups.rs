@@ -1,4 +1,4 @@
-//! `DescribeGroups` (key 15), versions 0-6: state, members and assignments of groups.
+//! `DescribeGroups` (key 15), versions 0-6: state, members and assignments of classic groups.
 //!
 //! Version 3 brought authorized operations, 4 static members, 6 an error (with a message) for a
 //! group that is not there, which is "Dead" before. The groups of a request may live on several
@@ -13,11 +13,12 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use crate::group::classic::{ClassicGroup, State};
+use crate::group::groups::Kind;
 use crate::group::{GroupCoordinator, OffsetsLog};
 
 /// Read, delete, describe, describe configs, alter configs: all that can be done to a group, as
 /// nothing is forbidden.
-const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
+pub(super) const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// One group.
 pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
@@ -26,10 +27,13 @@ pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
     with_operations: bool,
     version: i16,
 ) -> DescribedGroup {
-    let described = coordinator.read(group, |groups| groups.get(group).map(describe));
+    let described = coordinator.read(group, |groups| match groups.get(group) {
+        Some(Kind::Classic(machine)) => describe(machine),
+        Some(Kind::Consumer(_)) => missing(group, "is not a classic group", version),
+        None => missing(group, "not found", version),
+    });
     let answer = match described {
-        Ok(Some(answer)) => answer,
-        Ok(None) => missing(group, version),
+        Ok(answer) => answer,
         Err(error) => return refused(group, error),
     };
     let answer = answer.with_group_id(group.clone());
@@ -47,12 +51,12 @@ pub(crate) fn refused(group: &GroupId, error: ErrorCode) -> DescribedGroup {
         .with_error_code(error.code())
 }
 
-fn missing(group: &GroupId, version: i16) -> DescribedGroup {
+fn missing(group: &GroupId, why: &str, version: i16) -> DescribedGroup {
     let dead = DescribedGroup::default().with_group_state(StrBytes::from_static_str("Dead"));
     if version < 6 {
         return dead;
     }
-    let message = format!("Group {} not found.", group.as_str());
+    let message = format!("Group {} {why}.", group.as_str());
     dead.with_error_code(ErrorCode::GroupIdNotFound.code())
         .with_error_message(Some(StrBytes::from_string(message)))
 }

@@ -11,7 +11,7 @@ use wire::types::ErrorCode;
 use crate::group::classic::Leaver;
 use crate::group::{GroupCoordinator, OffsetsLog, owned};
 
-pub(crate) fn handle<P: Platform, L: OffsetsLog>(
+pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &LeaveGroupRequest,
     version: i16,
@@ -32,7 +32,7 @@ pub(crate) fn handle<P: Platform, L: OffsetsLog>(
         });
         members.collect()
     };
-    let departed = match coordinator.leave(&request.group_id, &leavers) {
+    let departed = match coordinator.leave(&request.group_id, &leavers).await {
         Ok(departed) => departed,
         Err(error) => return failed(error),
     };

@@ -11,10 +11,8 @@ use wire::messages::list_groups_response::ListedGroup;
 use wire::messages::{GroupId, ListGroupsRequest, ListGroupsResponse};
 use wire::protocol::StrBytes;
 
+use crate::group::groups::Kind;
 use crate::group::{GroupCoordinator, OffsetsLog};
-
-/// The only type of group there is.
-const CLASSIC: &str = "classic";
 
 pub(crate) fn handle<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
@@ -26,20 +24,26 @@ pub(crate) fn handle<P: Platform, L: OffsetsLog>(
         .map(|state| state.trim().to_ascii_lowercase())
         .collect();
     let types = &request.types_filter;
-    if !types.is_empty() && !types.iter().any(|kind| kind.eq_ignore_ascii_case(CLASSIC)) {
-        return ListGroupsResponse::default();
-    }
     let mut listed = Vec::new();
     let looked = coordinator.read_all(|groups| {
         for (id, group) in groups.iter() {
-            let state = group.state().name();
-            if states.is_empty() || states.contains(&state.to_ascii_lowercase()) {
+            let (kind, state, protocol_type) = match group {
+                Kind::Classic(group) => ("classic", group.state().name(), group.protocol_type()),
+                Kind::Consumer(group) => {
+                    let protocol_type = StrBytes::from_static_str("consumer");
+                    ("consumer", group.state().name(), protocol_type)
+                }
+            };
+            let of_type =
+                types.is_empty() || types.iter().any(|asked| asked.eq_ignore_ascii_case(kind));
+            let in_state = states.is_empty() || states.contains(&state.to_ascii_lowercase());
+            if of_type && in_state {
                 listed.push(
                     ListedGroup::default()
                         .with_group_id(GroupId(id.clone()))
-                        .with_protocol_type(group.protocol_type())
+                        .with_protocol_type(protocol_type)
                         .with_group_state(StrBytes::from_static_str(state))
-                        .with_group_type(StrBytes::from_static_str(CLASSIC)),
+                        .with_group_type(StrBytes::from_static_str(kind)),
                 );
             }
         }

@@ -45,13 +45,14 @@ pub(crate) async fn handle_group<P: Platform, L: OffsetsLog>(
     require_stable: bool,
 ) -> OffsetFetchResponseGroup {
     let group = request.group_id.as_str();
-    let fetched = if require_stable {
+    let fetched: Result<Result<_, _>, _> = if require_stable {
         coordinator
             .read_stable(group, |groups| groups.fetch(request, true))
             .await
     } else {
         coordinator.read(group, |groups| groups.fetch(request, false))
     };
+    let fetched = fetched.unwrap_or_else(Err);
     let mut fetched = fetched.unwrap_or_else(|error| refused(request, error));
     if require_stable && fetched.error_code == 0 {
         let unstable = coordinator.unstable_offsets(group).unwrap_or_default();

@@ -19,6 +19,8 @@ pub(crate) enum Source {
     StaticBroker = 4,
     /// Nowhere.
     Default = 5,
+    /// Set on the group.
+    Group = 8,
 }
 
 /// A value with its place.

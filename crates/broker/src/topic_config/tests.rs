@@ -70,6 +70,8 @@ pub(crate) fn options() -> BrokerOptions {
             session_timeout_max: second,
             initial_rebalance_delay: second,
             members_max: 10,
+            consumer_protocol: true,
+            consumer: crate::group::consumer::ConsumerOptions::kafka(),
         },
         transaction: TransactionOptions {
             partitions: 3,

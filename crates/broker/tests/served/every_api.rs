@@ -20,6 +20,7 @@ const ALWAYS_REFUSED: &[Api] = &[
     Api::SyncGroup,
     Api::DeleteGroups,
     Api::DescribeGroups,
+    Api::ConsumerGroupDescribe,
     Api::AddPartitionsToTxn,
     Api::AddOffsetsToTxn,
     Api::EndTxn,

@@ -6,10 +6,11 @@ use wire::StrBytes;
 use wire::kafka::Api;
 use wire::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AlterConfigsRequest, ApiVersionsRequest,
-    CreatePartitionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteRecordsRequest,
-    DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest,
-    DescribeLogDirsRequest, DescribeProducersRequest, DescribeTopicPartitionsRequest,
-    DescribeTransactionsRequest, EndTxnRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest,
+    ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreatePartitionsRequest,
+    CreateTopicsRequest, DeleteGroupsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, DescribeGroupsRequest, DescribeLogDirsRequest,
+    DescribeProducersRequest, DescribeTopicPartitionsRequest, DescribeTransactionsRequest,
+    EndTxnRequest, FindCoordinatorRequest, GroupId, HeartbeatRequest,
     IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest,
     ListGroupsRequest, ListTransactionsRequest, MetadataRequest, OffsetCommitRequest,
     OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, SyncGroupRequest,
@@ -85,6 +86,8 @@ pub(crate) fn refused(api: Api, version: i16, cluster: &Cluster, topic: &str) ->
         Api::OffsetFetch
             | Api::FindCoordinator
             | Api::DescribeGroups
+            | Api::ConsumerGroupHeartbeat
+            | Api::ConsumerGroupDescribe
             | Api::ListGroups
             | Api::ApiVersions
             | Api::CreateTopics
@@ -116,6 +119,8 @@ fn question(api: Api, v: i16, cluster: &Cluster, topic: &str, partition: i32) ->
         | Api::DescribeGroups
         | Api::ListGroups
         | Api::DeleteGroups
+        | Api::ConsumerGroupHeartbeat
+        | Api::ConsumerGroupDescribe
         | Api::FindCoordinator => groups(api, v),
         Api::AddPartitionsToTxn
         | Api::AddOffsetsToTxn
@@ -305,6 +310,19 @@ fn groups(api: Api, v: i16) -> Question {
                 },
             )
         }
+        Api::ConsumerGroupHeartbeat => {
+            let request = ConsumerGroupHeartbeatRequest::default()
+                .with_group_id(group(&format!("consumers-{v}")))
+                .with_member_id(text("m"))
+                .with_rebalance_timeout_ms(10_000)
+                .with_subscribed_topic_names(Some(vec![topic_name(TOPIC)]))
+                .with_topic_partitions(Some(Vec::new()));
+            ask(v, request)
+        }
+        Api::ConsumerGroupDescribe => ask(
+            v,
+            ConsumerGroupDescribeRequest::default().with_group_ids(vec![group("nobody")]),
+        ),
         Api::DescribeGroups => ask(
             v,
             DescribeGroupsRequest::default().with_groups(vec![group("g"), group("x")]),

@@ -4,13 +4,14 @@
 //! between keys. It does not: look at the machine (what it needs is in [`Machine`]), open anything,
 //! or know the node id of an existing directory.
 
+mod groups;
 mod listeners;
 mod network;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use broker::options::{BrokerOptions, Endpoint, GroupOptions, TransactionOptions};
+use broker::options::{BrokerOptions, Endpoint, TransactionOptions};
 use wire::types::NodeId;
 
 use super::address::{self, Address};
@@ -94,6 +95,7 @@ impl Settings {
         let values = Values::check(raw, &mut warnings, &mut problems);
         check_roles(&values, &mut problems);
         check_order(&values, &mut problems);
+        groups::check(&values, &mut problems);
         let (listeners, advertised) = listeners::resolve(&values, machine, &mut problems);
         let settings = Self {
             node_id: node_id(&values, &mut problems),
@@ -256,7 +258,7 @@ fn broker_options(values: &Values) -> BrokerOptions {
         checkpoint_interval: milliseconds(
             values.int("replica.high.watermark.checkpoint.interval.ms"),
         ),
-        group: group_options(values),
+        group: groups::options(values),
         transaction: transaction_options(values),
         metadata_snapshot_bytes: values
             .int("metadata.log.max.record.bytes.between.snapshots")
@@ -266,23 +268,6 @@ fn broker_options(values: &Values) -> BrokerOptions {
             .map(|(name, text)| (name.to_owned(), text.to_owned()))
             .collect(),
         config_keys: keys::for_broker(),
-    }
-}
-
-fn group_options(values: &Values) -> GroupOptions {
-    let narrow = |name| i32::try_from(values.int(name)).unwrap_or(i32::MAX);
-    let wait = |name| milliseconds(values.int(name));
-    GroupOptions {
-        offsets_partitions: narrow("offsets.topic.num.partitions"),
-        offsets_segment_bytes: narrow("offsets.topic.segment.bytes"),
-        offset_metadata_bytes_max: size(values.int("offset.metadata.max.bytes")),
-        offsets_retention: wait("offsets.retention.minutes") * 60_000,
-        offsets_retention_check: wait("offsets.retention.check.interval.ms"),
-        offset_commit_timeout: wait("offsets.commit.timeout.ms"),
-        session_timeout_min: wait("group.min.session.timeout.ms"),
-        session_timeout_max: wait("group.max.session.timeout.ms"),
-        initial_rebalance_delay: wait("group.initial.rebalance.delay.ms"),
-        members_max: size(values.int("group.max.size")),
     }
 }
 

@@ -125,6 +125,10 @@ apis! {
     DescribeTransactions = 65, 0..=0, advertised 0, flexible 0;
     /// All transactional ids.
     ListTransactions = 66, 0..=1, advertised 0, flexible 0;
+    /// Keeps a member of a consumer group alive, and tells it what it has.
+    ConsumerGroupHeartbeat = 68, 0..=1, advertised 0, flexible 0;
+    /// State of consumer groups.
+    ConsumerGroupDescribe = 69, 0..=1, advertised 0, flexible 0;
     /// Partitions of topics, page by page.
     DescribeTopicPartitions = 75, 0..=0, advertised 0, flexible 0;
 }

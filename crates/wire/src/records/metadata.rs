@@ -32,6 +32,8 @@ impl MetadataVersion {
     pub const V3_3: Self = Self(7);
     /// Brokers announce log directories, partitions name theirs.
     pub const V3_7_DIRECTORIES: Self = Self(17);
+    /// Group protocols are a feature of their own.
+    pub const V4_0_GROUPS: Self = Self(22);
     /// Eligible leader replicas.
     pub const V4_0_ELR: Self = Self(23);
     /// Kafka 4.3.

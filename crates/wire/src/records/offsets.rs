@@ -2,14 +2,17 @@
 //!
 //! A key is its type (16 bits) and the plain form of its schema; a value is its version (16 bits)
 //! and the schema; a null value is a tombstone. Compaction works on the bytes of keys, so the two
-//! kinds of offset keys stay apart although they mean the same. Types that are not served (the new
-//! group protocols) decode to [`Key::Other`] and are to be left alone.
+//! kinds of offset keys stay apart although they mean the same. Types that are not served (share and
+//! streams groups) decode to [`Key::Other`] and are to be left alone.
+
+pub mod consumer_group;
 
 use bytes::Bytes;
 use uuid::Uuid;
 
 use super::schema::schema;
 use super::{DecodeError, Field, Reader};
+use consumer_group::ConsumerKey;
 
 schema! {
     /// Whose offset it is.
@@ -94,6 +97,8 @@ pub enum Key {
     OffsetCommit(OffsetCommitKey),
     /// A classic group.
     GroupMetadata(GroupMetadataKey),
+    /// A consumer group.
+    Consumer(ConsumerKey),
     /// Another type of record, which is not ours to judge.
     Other(i16),
 }
@@ -107,7 +112,10 @@ impl Key {
             LEGACY_OFFSET_COMMIT => Self::LegacyOffsetCommit(Field::read(&mut input, form)?),
             OFFSET_COMMIT => Self::OffsetCommit(Field::read(&mut input, form)?),
             GROUP_METADATA => Self::GroupMetadata(Field::read(&mut input, form)?),
-            other => return Ok(Self::Other(other)),
+            other => match ConsumerKey::read(other, &mut input)? {
+                Some(key) => Self::Consumer(key),
+                None => return Ok(Self::Other(other)),
+            },
         };
         input.finish()?;
         Ok(key)

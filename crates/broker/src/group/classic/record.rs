@@ -9,7 +9,7 @@ use bytes::Bytes;
 use wire::protocol::StrBytes;
 use wire::records::offsets::{GroupMetadataValue, MemberMetadata};
 
-use super::{ClassicGroup, Effects, Limits, Member, State, after};
+use super::{CONSUMER, ClassicGroup, Effects, Limits, Member, Protocols, State, after};
 use crate::group::Now;
 
 impl ClassicGroup {
@@ -103,6 +103,87 @@ impl ClassicGroup {
         if self.state == State::Stable && self.members.len() > self.limits.members_max {
             self.prepare_rebalance(now, &mut effects);
         }
+        effects
+    }
+}
+
+/// A member of a group that had another protocol.
+#[derive(Clone, Debug)]
+pub struct Converted {
+    /// Member id.
+    pub id: StrBytes,
+    /// Name of a static member.
+    pub instance_id: Option<StrBytes>,
+    /// Client id.
+    pub client_id: StrBytes,
+    /// Address, with a leading slash.
+    pub client_host: StrBytes,
+    /// How long it may take to join a rebalance.
+    pub rebalance_timeout_ms: i32,
+    /// How long it may be silent.
+    pub session_timeout_ms: i32,
+    /// What it offers.
+    pub protocols: Protocols,
+}
+
+impl ClassicGroup {
+    /// A stable group of consumers out of one with another protocol. `assign` says what a member
+    /// has, given what it offers for the protocol that was chosen.
+    pub fn converted(
+        limits: Limits,
+        generation: i32,
+        members: impl Iterator<Item = Converted>,
+        assign: impl Fn(&StrBytes, &[u8]) -> Bytes,
+        now: Now,
+    ) -> Self {
+        let mut group = Self::new(limits);
+        group.generation = generation;
+        group.protocol_type = Some(StrBytes::from_static_str(CONSUMER));
+        group.state_since_ms = Some(now.wall_ms);
+        for member in members {
+            if let Some(instance) = &member.instance_id {
+                group.statics.insert(instance.clone(), member.id.clone());
+            }
+            let loaded = Member {
+                instance_id: member.instance_id,
+                client_id: member.client_id,
+                client_host: member.client_host,
+                rebalance_timeout_ms: member.rebalance_timeout_ms,
+                session_timeout_ms: member.session_timeout_ms,
+                protocols: member.protocols,
+                assignment: Bytes::new(),
+                is_new: false,
+                awaiting_join: None,
+                awaiting_sync: None,
+                session_deadline: after(now, member.session_timeout_ms),
+            };
+            group.members.insert(member.id, loaded);
+        }
+        group.leader = group.members.keys().next().cloned();
+        group.protocol = group.select_protocol();
+        let protocol = group.protocol.clone().unwrap_or_default();
+        for (id, member) in &mut group.members {
+            member.assignment = assign(id, &member.metadata(&protocol));
+        }
+        if !group.members.is_empty() {
+            group.state = State::Stable;
+            group.previous = State::Stable;
+        }
+        group.subscribed = group.subscriptions();
+        group
+    }
+
+    /// The value of its record as it is now.
+    pub fn value(&self) -> GroupMetadataValue {
+        let assignments = self.members.iter();
+        let assignments = assignments.map(|(id, member)| (id.clone(), member.assignment.clone()));
+        self.metadata(&assignments.collect())
+    }
+
+    /// Asks the members to join again.
+    pub fn rebalance(&mut self, now: Now) -> Effects {
+        let mut effects = Effects::default();
+        self.prepare_rebalance(now, &mut effects);
         effects
     }
 }

@@ -1,10 +1,11 @@
 //! From decisions to the log: a queue per partition, one append in flight, the next one gathering.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use platform::Platform;
 use platform::sync::oneshot;
+use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::{GroupCoordinator, OffsetsLog, Phase, Slot};
@@ -32,6 +33,14 @@ struct Entry {
     done: Option<Done>,
 }
 
+impl Entry {
+    fn consumer_groups(&self) -> impl Iterator<Item = StrBytes> {
+        let consumer = |record: &&GroupRecord| matches!(record, GroupRecord::Consumer { .. });
+        let records = self.append.records.iter().filter(consumer);
+        records.map(|record| record.group().clone())
+    }
+}
+
 impl Queue {
     pub(super) fn push(&mut self, append: Append, done: Option<Done>) -> u64 {
         self.next_sequence += 1;
@@ -50,6 +59,16 @@ impl Queue {
     /// True when nobody was writing: now the caller is.
     pub(super) fn begin_writing(&mut self) -> bool {
         !std::mem::replace(&mut self.writing, true)
+    }
+
+    /// Takes out what was decided on the strength of `failed`: the state of a consumer group is in
+    /// many records, and later ones mean something only after the earlier ones.
+    fn take_dependent(&mut self, failed: &[Entry]) -> Vec<Entry> {
+        let lost: BTreeSet<StrBytes> = failed.iter().flat_map(Entry::consumer_groups).collect();
+        let depends = |entry: &Entry| entry.consumer_groups().any(|group| lost.contains(&group));
+        let (taken, kept): (Vec<Entry>, Vec<Entry>) = self.entries.drain(..).partition(depends);
+        self.entries = kept.into();
+        taken
     }
 
     fn gather(&mut self) -> (Vec<Entry>, Vec<RawRecord>) {
@@ -86,16 +105,19 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         partition: i32,
         records: Vec<GroupRecord>,
     ) -> Result<(), ErrorCode> {
+        let queued = self.begin_append(partition, records);
+        queued.await.unwrap_or(Err(ErrorCode::NotCoordinator))
+    }
+
+    /// Queues records; the result comes when they are committed.
+    pub(super) fn begin_append(
+        &self,
+        partition: i32,
+        records: Vec<GroupRecord>,
+    ) -> oneshot::Receiver<Result<(), ErrorCode>> {
         let (sender, receiver) = oneshot::channel();
-        self.enqueue(
-            partition,
-            Append {
-                records,
-                then: None,
-            },
-            Some(sender),
-        );
-        receiver.await.unwrap_or(Err(ErrorCode::NotCoordinator))
+        self.enqueue(partition, Append::of(records), Some(sender));
+        receiver
     }
 
     pub(super) fn has_queue(&self, partition: i32) -> bool {
@@ -118,14 +140,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         drop(slots);
         for (partition, groups) in decided {
             for records in groups {
-                self.enqueue(
-                    partition,
-                    Append {
-                        records,
-                        then: None,
-                    },
-                    None,
-                );
+                self.enqueue(partition, Append::of(records), None);
             }
         }
     }
@@ -163,6 +178,13 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             }
             if let Err(error) = result {
                 tracing::warn!(partition, %error, "group records were not committed");
+            }
+            let mut entries = entries;
+            if !is_in_log(result) {
+                let dependent = self.slot(partition, incarnation, |slot| {
+                    slot.queue.take_dependent(&entries)
+                });
+                entries.extend(dependent.into_iter().flatten());
             }
             for entry in entries {
                 self.settle(partition, incarnation, entry, result);

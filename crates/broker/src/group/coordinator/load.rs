@@ -31,6 +31,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             },
             offset_metadata_max: self.options.offset_metadata_bytes_max,
             offsets_retention_ms: millis(self.options.offsets_retention),
+            consumer: self.options.consumer,
         };
         let slot = Slot {
             phase: Phase::Loading,
@@ -104,7 +105,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
         slot.phase = Phase::Active;
         slot.positions.clear();
-        let outcome = slot.groups.finish_load(now);
+        let outcome = slot.groups.finish_load(now, &self.log.cluster());
         drop(slots);
         self.carry_out(partition, outcome);
     }

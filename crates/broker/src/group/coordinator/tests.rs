@@ -24,6 +24,7 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, Uuid};
 
 use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Written};
+use crate::group::cluster::fake::FakeCluster;
 use crate::group::records::{GroupRecord, RawRecord};
 use crate::group::{Client, Topics, partition_for};
 use crate::handler;
@@ -44,6 +45,12 @@ struct Ledger {
 struct TestLog(Rc<Ledger>);
 
 impl OffsetsLog for TestLog {
+    type View = FakeCluster;
+
+    fn cluster(&self) -> FakeCluster {
+        FakeCluster::default()
+    }
+
     fn partition_count(&self) -> Option<i32> {
         Some(4)
     }
@@ -114,6 +121,8 @@ fn options() -> GroupOptions {
         session_timeout_max: Duration::from_mins(30),
         initial_rebalance_delay: Duration::from_secs(3),
         members_max: 100,
+        consumer_protocol: true,
+        consumer: crate::group::consumer::ConsumerOptions::kafka(),
     }
 }
 
@@ -288,12 +297,12 @@ fn requests_are_checked_before_a_group_is_asked() {
         let leave = LeaveGroupRequest::default()
             .with_group_id(group("g"))
             .with_members(vec![MemberIdentity::default().with_member_id(text("x"))]);
-        let answer = handler::leave_group::handle(&coordinator, &leave, 3);
+        let answer = handler::leave_group::handle(&coordinator, &leave, 3).await;
         assert_eq!(
             answer.members[0].error_code,
             code(ErrorCode::UnknownMemberId)
         );
-        let answer = handler::leave_group::handle(&coordinator, &leave, 2);
+        let answer = handler::leave_group::handle(&coordinator, &leave, 2).await;
         assert_eq!(answer.error_code, code(ErrorCode::UnknownMemberId));
         assert!(answer.members.is_empty());
     });

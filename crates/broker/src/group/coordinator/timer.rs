@@ -38,6 +38,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
 
     fn expire(&self) {
         let now = self.now();
+        let cluster = self.log.cluster();
         let mut slots = self.slots.borrow_mut();
         let due = slots.iter_mut().filter(|(_, slot)| {
             slot.groups
@@ -45,7 +46,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 .is_some_and(|deadline| deadline <= now.at)
         });
         let due: Vec<_> = due
-            .map(|(index, slot)| (*index, slot.groups.expire(now)))
+            .map(|(index, slot)| (*index, slot.groups.expire(now, &cluster)))
             .collect();
         drop(slots);
         for (partition, outcome) in due {

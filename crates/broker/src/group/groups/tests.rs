@@ -17,8 +17,10 @@ use wire::messages::{GroupId, OffsetCommitRequest, OffsetDeleteRequest, TopicNam
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, TopicId, Uuid};
 
-use super::{Append, Groups, GroupsOptions, Outcome};
+use super::{Append, Groups, GroupsOptions, Kind, Outcome};
 use crate::group::classic::{ClassicGroup, Join, Leaver, Limits, Reply, State, Sync, Token};
+use crate::group::cluster::fake::FakeCluster;
+use crate::group::consumer::ConsumerOptions;
 use crate::group::records::{GroupRecord, RawRecord};
 use crate::group::{Now, Topics};
 
@@ -65,6 +67,21 @@ fn options() -> GroupsOptions {
         },
         offset_metadata_max: 8,
         offsets_retention_ms: 1_000_000,
+        consumer: ConsumerOptions::kafka(),
+    }
+}
+
+impl Groups {
+    fn classics(&self) -> impl Iterator<Item = (&StrBytes, &ClassicGroup)> {
+        self.iter().filter_map(|(id, kind)| match kind {
+            Kind::Classic(group) => Some((id, group)),
+            Kind::Consumer(_) => None,
+        })
+    }
+
+    fn classic(&self, id: &StrBytes) -> Option<&ClassicGroup> {
+        let mut all = self.classics();
+        Some(all.find(|(found, _)| *found == id)?.1)
     }
 }
 
@@ -103,10 +120,7 @@ impl Bench {
 
     fn records(&mut self, records: Vec<GroupRecord>) {
         if !records.is_empty() {
-            self.write(Append {
-                records,
-                then: None,
-            });
+            self.write(Append::of(records));
         }
     }
 
@@ -145,7 +159,7 @@ impl Bench {
     fn pass(&mut self, ms: u64) {
         self.now.at += Duration::from_millis(ms);
         self.now.wall_ms += i64::try_from(ms).unwrap();
-        let outcome = self.groups.expire(self.now);
+        let outcome = self.groups.expire(self.now, &FakeCluster::default());
         self.take(outcome);
     }
 
@@ -171,9 +185,13 @@ impl Bench {
             id_required: false,
             can_skip_assignment: false,
         };
-        let outcome = self
-            .groups
-            .join(&text(group), join, Token(self.token), self.now);
+        let outcome = self.groups.join(
+            &text(group),
+            join,
+            Token(self.token),
+            self.now,
+            &FakeCluster::default(),
+        );
         self.take(outcome);
         self.token
     }
@@ -188,9 +206,13 @@ impl Bench {
             protocol: None,
             assignments: [(text(id), Bytes::from(self.token.to_string()))].into(),
         };
-        let outcome = self
-            .groups
-            .sync(&text(group), sync, Token(self.token), self.now);
+        let outcome = self.groups.sync(
+            &text(group),
+            sync,
+            Token(self.token),
+            self.now,
+            &FakeCluster::default(),
+        );
         self.take(outcome);
     }
 
@@ -198,11 +220,11 @@ impl Bench {
     fn stable(&mut self, group: &str) {
         self.join(group, "", "m");
         self.pass(0);
-        let generation = self.groups.get(&text(group)).unwrap().generation();
+        let generation = self.groups.classic(&text(group)).unwrap().generation();
         self.sync(group, "m", generation);
         self.settle_all();
         assert_eq!(
-            self.groups.get(&text(group)).unwrap().state(),
+            self.groups.classic(&text(group)).unwrap().state(),
             State::Stable
         );
     }
@@ -212,7 +234,9 @@ impl Bench {
             member_id: text(id),
             instance_id: None,
         };
-        let (_, outcome) = self.groups.leave(&text(group), &[leaver], self.now);
+        let (_, outcome) =
+            self.groups
+                .leave(&text(group), &[leaver], self.now, &FakeCluster::default());
         self.take(outcome);
     }
 
@@ -226,7 +250,7 @@ impl Bench {
             let record = GroupRecord::decode(key, value.as_deref()).unwrap().unwrap();
             groups.load(&record, self.now);
         }
-        let outcome = groups.finish_load(self.now);
+        let outcome = groups.finish_load(self.now, &FakeCluster::default());
         assert!(outcome.replies.is_empty() && outcome.appends.is_empty());
         groups
     }
@@ -237,7 +261,7 @@ fn all_offsets(groups: &Groups, group: &str) -> BTreeMap<(String, i32), (i64, St
         .with_group_id(GroupId(text(group)))
         .with_topics(None);
     let mut offsets = BTreeMap::new();
-    for topic in groups.fetch(&request, false).topics {
+    for topic in groups.fetch(&request, false).unwrap().topics {
         for one in topic.partitions {
             let note = one.metadata.unwrap().to_string();
             offsets.insert(
@@ -291,7 +315,7 @@ fn a_simple_consumer_commits_without_joining() {
         bench.committed("g"),
         [(("t".into(), 0), (5, String::new()))].into()
     );
-    let listed: Vec<_> = bench.groups.iter().collect();
+    let listed: Vec<_> = bench.groups.classics().collect();
     assert_eq!((listed.len(), listed[0].1.state()), (1, State::Empty));
 }
 
@@ -301,7 +325,7 @@ fn a_commit_that_fails_leaves_no_trace() {
     bench.commit(&commit("g", &[("t", 0, 5)]), 9);
     bench.settle(true);
     assert!(bench.committed("g").is_empty());
-    assert_eq!(bench.groups.iter().count(), 0);
+    assert_eq!(bench.groups.classics().count(), 0);
     // The newer of two survives the failure of the older.
     bench.commit(&commit("g", &[("t", 0, 5)]), 9);
     bench.commit(&commit("g", &[("t", 0, 6)]), 9);
@@ -373,7 +397,7 @@ fn offsets_are_fetched_by_partition_and_unknown_ones_are_minus_one() {
         .with_group_id(GroupId(text("g")))
         .with_topics(Some(vec![topic]));
     let offsets = |bench: &Bench, latest| {
-        let answer = bench.groups.fetch(&fetch, latest);
+        let answer = bench.groups.fetch(&fetch, latest).unwrap();
         let partitions = answer.topics[0].partitions.iter();
         let each = partitions.map(|one| {
             (
@@ -453,7 +477,7 @@ fn groups_are_deleted_with_their_offsets_when_nobody_is_in_them() {
         Err(ErrorCode::GroupIdNotFound)
     );
     bench.settle_all();
-    assert!(bench.groups.get(&g).is_none() && bench.committed("g").is_empty());
+    assert!(bench.groups.classic(&g).is_none() && bench.committed("g").is_empty());
     assert_eq!(bench.reloaded().iter().count(), 0);
 }
 
@@ -467,7 +491,7 @@ fn a_deletion_that_fails_brings_the_group_back() {
     let records = bench.groups.delete_group(&text("g")).unwrap();
     bench.records(records);
     bench.settle(true);
-    let group = bench.groups.get(&text("g")).unwrap();
+    let group = bench.groups.classic(&text("g")).unwrap();
     assert_eq!((group.state(), group.generation()), (State::Empty, 2));
     assert_eq!(bench.committed("g").len(), 1);
 }
@@ -494,7 +518,7 @@ fn offsets_expire_when_the_group_has_been_empty_for_long() {
         bench.records(records);
     }
     bench.settle_all();
-    assert_eq!(bench.groups.iter().count(), 0);
+    assert_eq!(bench.groups.classics().count(), 0);
 }
 
 #[test]
@@ -546,7 +570,7 @@ fn a_group_that_cannot_be_created_is_not_there() {
         panic!("a join was asked for")
     };
     assert_eq!(answer.error_code, code(ErrorCode::NotCoordinator));
-    assert_eq!(bench.groups.iter().count(), 0);
+    assert_eq!(bench.groups.classics().count(), 0);
     let late = bench.join("g", "m", "");
     let Reply::Join(answer) = &bench.replies[&late] else {
         panic!("a join was asked for")
@@ -613,11 +637,11 @@ fn run(bench: &mut Bench, step: &Step) {
             let request = commit(&name(group), &[("t", i32::from(partition), offset)]);
             let generation = bench
                 .groups
-                .get(&text(&name(group)))
+                .classic(&text(&name(group)))
                 .map(ClassicGroup::generation);
             let member = bench
                 .groups
-                .get(&text(&name(group)))
+                .classic(&text(&name(group)))
                 .and_then(|one| one.members().next().map(|(id, _)| id.to_string()));
             let request = match (member, generation) {
                 (Some(member), Some(generation)) => as_member(request, &member, generation),
@@ -628,7 +652,7 @@ fn run(bench: &mut Bench, step: &Step) {
         Step::Join { group, member } => {
             let known = bench
                 .groups
-                .get(&text(&name(group)))
+                .classic(&text(&name(group)))
                 .is_some_and(|one| one.members().any(|(known, _)| known.as_str() == id(member)));
             let (old, fresh) = if known {
                 (id(member), String::new())
@@ -640,7 +664,7 @@ fn run(bench: &mut Bench, step: &Step) {
         Step::Sync { group, member } => {
             let generation = bench
                 .groups
-                .get(&text(&name(group)))
+                .classic(&text(&name(group)))
                 .map_or(0, ClassicGroup::generation);
             bench.sync(&name(group), &id(member), generation);
         }
@@ -677,15 +701,15 @@ proptest! {
         }
         bench.settle_all();
         let reloaded = bench.reloaded();
-        let ids = |groups: &Groups| groups.iter().map(|(id, _)| id.to_string()).collect::<Vec<_>>();
+        let ids = |groups: &Groups| groups.classics().map(|(id, _)| id.to_string()).collect::<Vec<_>>();
         let unwritten = |group: &ClassicGroup| {
             matches!(group.state(), State::PreparingRebalance | State::CompletingRebalance)
         };
-        for (id, group) in bench.groups.iter().filter(|(_, group)| !unwritten(group)) {
+        for (id, group) in bench.groups.classics().filter(|(_, group)| !unwritten(group)) {
             if bench.unwritten.contains(id) {
                 continue;
             }
-            let Some(again) = reloaded.get(id) else {
+            let Some(again) = reloaded.classic(id) else {
                 return Err(TestCaseError::fail(format!("{id:?} is lost")));
             };
             prop_assert_eq!(again.state(), group.state());

@@ -73,14 +73,8 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
          remote.log.storage.manager.impl.prefix remote.log.storage.system.enable",
     ),
     (
-        "only the classic group protocol is there yet",
-        "group.consumer.assignment.interval.ms group.consumer.assignors \
-         group.consumer.heartbeat.interval.ms group.consumer.max.assignment.interval.ms \
-         group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms \
-         group.consumer.max.size group.consumer.migration.policy \
-         group.consumer.min.assignment.interval.ms group.consumer.min.heartbeat.interval.ms \
-         group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms \
-         group.consumer.session.timeout.ms group.share.assignment.interval.ms \
+        "share groups and streams groups are not there yet",
+        "group.share.assignment.interval.ms \
          group.share.assignors group.share.delivery.count.limit \
          group.share.heartbeat.interval.ms group.share.initialize.retry.interval.ms \
          group.share.max.assignment.interval.ms group.share.max.delivery.count.limit \
@@ -154,7 +148,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
         "it tunes a mechanism that works otherwise here",
         "cordoned.log.dirs delete.records.purgatory.purge.interval.requests \
-         fetch.purgatory.purge.interval.requests group.coordinator.background.threads \
+         fetch.purgatory.purge.interval.requests \
          group.coordinator.cached.buffer.max.bytes log.dir.failure.timeout.ms \
          log.initial.task.delay.ms producer.id.expiration.check.interval.ms \
          producer.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms \

@@ -46,6 +46,8 @@ pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
         Api::DescribeProducers => DESCRIBE_PRODUCERS,
         Api::DescribeTransactions => DESCRIBE_TRANSACTIONS,
         Api::ListTransactions => LIST_TRANSACTIONS,
+        Api::ConsumerGroupHeartbeat => CONSUMER_GROUP_HEARTBEAT,
+        Api::ConsumerGroupDescribe => CONSUMER_GROUP_DESCRIBE,
         Api::DescribeTopicPartitions => DESCRIBE_TOPIC_PARTITIONS,
     })
 }
@@ -437,6 +439,27 @@ const DESCRIBE_PRODUCERS: &[Field] = &[list(
     "topics",
     &[field("name", TEXT), each("partition_indexes", &I32)],
 )];
+
+const CONSUMER_GROUP_HEARTBEAT: &[Field] = &[
+    field("group_id", TEXT),
+    field("member_id", TEXT),
+    field("member_epoch", I32),
+    field("instance_id", TEXT),
+    field("rack_id", TEXT),
+    field("rebalance_timeout_ms", I32),
+    each("subscribed_topic_names", &TEXT),
+    field("subscribed_topic_regex", TEXT).since(1),
+    field("server_assignor", TEXT),
+    list(
+        "topic_partitions",
+        &[field("topic_id", ID), each("partitions", &I32)],
+    ),
+];
+
+const CONSUMER_GROUP_DESCRIBE: &[Field] = &[
+    each("group_ids", &TEXT),
+    field("include_authorized_operations", BOOL),
+];
 
 const DESCRIBE_TOPIC_PARTITIONS: &[Field] = &[
     list("topics", &[field("name", TEXT)]),

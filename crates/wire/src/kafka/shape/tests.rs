@@ -43,6 +43,8 @@ macro_rules! dispatch {
             IncrementalAlterConfigs: IncrementalAlterConfigsRequest,
             OffsetDelete: OffsetDeleteRequest, DescribeCluster: DescribeClusterRequest,
             DescribeProducers: DescribeProducersRequest,
+            ConsumerGroupHeartbeat: ConsumerGroupHeartbeatRequest,
+            ConsumerGroupDescribe: ConsumerGroupDescribeRequest,
             DescribeTopicPartitions: DescribeTopicPartitionsRequest,
         ])
     };

@@ -38,9 +38,6 @@ fn keys_are_those_of_kafka() {
         Ok(Key::GroupMetadata(group.clone()))
     );
     assert_eq!(group.encode(), bytes("000200026731"));
-
-    // A consumer group of the new protocol is left alone.
-    assert_eq!(Key::decode(&bytes("000300026732")), Ok(Key::Other(3)));
 }
 
 #[test]

@@ -1,0 +1,242 @@
+//! What assignors owe any group: complete, exclusive, subscribed, balanced, sticky.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use wire::protocol::StrBytes;
+use wire::types::Uuid;
+
+use super::{Assignor, Partitions, Question, Subscriber};
+
+type Answer = BTreeMap<StrBytes, Partitions>;
+
+fn topic(number: u128) -> Uuid {
+    Uuid::from_u128(number)
+}
+
+fn text(text: &str) -> StrBytes {
+    StrBytes::from_string(text.to_owned())
+}
+
+fn question(topics: &[i32], members: &[(&str, &[u128])]) -> Question {
+    let members = members.iter().map(|(id, topics)| {
+        let member = Subscriber {
+            topics: topics.iter().copied().map(topic).collect(),
+            ..Subscriber::default()
+        };
+        (text(id), member)
+    });
+    Question {
+        members: members.collect(),
+        topics: (0..).map(topic).zip(topics.iter().copied()).collect(),
+    }
+}
+
+/// `member: topic/partitions ...`, one line each.
+fn show(answer: &Answer) -> String {
+    let lines = answer.iter().map(|(id, topics)| {
+        let topics = topics.iter().map(|(topic, partitions)| {
+            let numbers: Vec<String> = partitions.iter().map(ToString::to_string).collect();
+            format!(" {}/{}", topic.as_u128(), numbers.join(","))
+        });
+        format!("{id}:{}", topics.collect::<String>())
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn load(partitions: &Partitions) -> usize {
+    partitions.values().map(BTreeSet::len).sum()
+}
+
+fn remember(question: &mut Question, answer: &Answer) {
+    for (id, member) in &mut question.members {
+        member.previous = answer.get(id).cloned().unwrap_or_default();
+    }
+}
+
+/// Partitions that a member of `before` had and does not have in `after`.
+fn lost(before: &Answer, after: &Answer) -> usize {
+    let mut count = 0;
+    for (id, topics) in before {
+        for (topic, partitions) in topics {
+            let kept = after.get(id).and_then(|topics| topics.get(topic));
+            count += partitions
+                .iter()
+                .filter(|one| !kept.is_some_and(|kept| kept.contains(one)))
+                .count();
+        }
+    }
+    count
+}
+
+fn check_owners(question: &Question, answer: &Answer) {
+    assert!(answer.keys().eq(question.members.keys()));
+    let mut owned = BTreeSet::new();
+    for (id, topics) in answer {
+        for (topic, partitions) in topics {
+            assert!(question.members[id].topics.contains(topic), "{id} reads it");
+            assert!(!partitions.is_empty(), "no empty entries");
+            for partition in partitions {
+                assert!((0..question.topics[topic]).contains(partition));
+                assert!(owned.insert((*topic, *partition)), "one owner");
+            }
+        }
+    }
+    let read: BTreeSet<Uuid> = question
+        .members
+        .values()
+        .flat_map(|member| member.topics.iter().copied())
+        .collect();
+    let wanted: i32 = read.iter().map(|topic| question.topics[topic]).sum();
+    assert_eq!(owned.len(), usize::try_from(wanted).unwrap(), "complete");
+}
+
+/// Nobody could give a partition to somebody who has at least two less.
+fn check_balance(question: &Question, answer: &Answer) {
+    for (from, topics) in answer {
+        for topic in topics.keys() {
+            for (to, member) in &question.members {
+                if member.topics.contains(topic) {
+                    assert!(
+                        load(&answer[from]) <= load(&answer[to]) + 1,
+                        "{from} could give to {to}:\n{}",
+                        show(answer)
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn range_cuts_topics_alike_and_takes_static_members_first() {
+    let mut asked = question(&[3, 3, 2], &[("a", &[0, 1]), ("b", &[0, 1]), ("c", &[2])]);
+    let answer = Assignor::Range.assign(&asked);
+    assert_eq!(show(&answer), "a: 0/0,1 1/0,1\nb: 0/2 1/2\nc: 2/0,1");
+    let b = asked.members.get_mut(&text("b")).unwrap();
+    b.instance_id = Some(text("one"));
+    let answer = Assignor::Range.assign(&asked);
+    assert_eq!(show(&answer), "a: 0/2 1/2\nb: 0/0,1 1/0,1\nc: 2/0,1");
+}
+
+#[test]
+fn more_members_than_partitions_leaves_some_without() {
+    let asked = question(&[1], &[("a", &[0]), ("b", &[0])]);
+    assert_eq!(show(&Assignor::Range.assign(&asked)), "a: 0/0\nb:");
+    assert_eq!(show(&Assignor::Uniform.assign(&asked)), "a: 0/0\nb:");
+}
+
+#[test]
+fn uniform_gives_a_new_member_its_share_and_moves_nothing_else() {
+    let mut asked = question(&[6, 3], &[("a", &[0, 1]), ("b", &[0, 1])]);
+    let before = Assignor::Uniform.assign(&asked);
+    remember(&mut asked, &before);
+    let third = asked.members[&text("a")].topics.clone();
+    let third = Subscriber {
+        topics: third,
+        ..Subscriber::default()
+    };
+    asked.members.insert(text("c"), third);
+    let after = Assignor::Uniform.assign(&asked);
+    check_owners(&asked, &after);
+    check_balance(&asked, &after);
+    assert_eq!(lost(&before, &after), 3, "{}", show(&after));
+}
+
+#[test]
+fn uniform_levels_across_different_subscriptions() {
+    let mut asked = question(&[4, 1], &[("a", &[0]), ("b", &[0, 1]), ("c", &[1])]);
+    let four = BTreeMap::from([(topic(0), (0..4).collect())]);
+    asked.members.get_mut(&text("a")).unwrap().previous = four;
+    let answer = Assignor::Uniform.assign(&asked);
+    check_owners(&asked, &answer);
+    check_balance(&asked, &answer);
+    assert_eq!(load(&answer[&text("a")]), 2, "{}", show(&answer));
+}
+
+/// Up to six topics of up to 12 partitions, members with any of them, and what they had before,
+/// which may be wrong in every way.
+fn any_question() -> impl Strategy<Value = Question> {
+    let topics = proptest::collection::vec(0..12i32, 1..6);
+    let member = (
+        proptest::bits::u8::ANY,
+        proptest::collection::vec((0..7u128, 0..14i32), 0..20),
+        proptest::bool::weighted(0.3),
+    );
+    let members = proptest::collection::btree_map("[a-h]{1,2}", member, 0..9);
+    (topics, members).prop_map(|(topics, members)| {
+        let all: BTreeMap<Uuid, i32> = (0..).map(topic).zip(topics).collect();
+        let members = members.into_iter().map(|(id, (mask, previous, named))| {
+            let chosen = all
+                .keys()
+                .enumerate()
+                .filter(|(bit, _)| mask & (1 << bit) != 0);
+            let mut had = Partitions::new();
+            for (number, partition) in previous {
+                had.entry(topic(number)).or_default().insert(partition);
+            }
+            let member = Subscriber {
+                instance_id: named.then(|| text(&format!("i-{id}"))),
+                topics: chosen.map(|(_, topic)| *topic).collect(),
+                previous: had,
+            };
+            (text(&id), member)
+        });
+        Question {
+            members: members.collect(),
+            topics: all,
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_assignor_is_complete_and_gives_each_partition_once(asked in any_question()) {
+        for assignor in Assignor::ALL {
+            let answer = assignor.assign(&asked);
+            check_owners(&asked, &answer);
+            prop_assert_eq!(assignor.assign(&asked), answer);
+        }
+    }
+
+    #[test]
+    fn uniform_is_balanced_and_stays_where_it_is(mut asked in any_question()) {
+        let answer = Assignor::Uniform.assign(&asked);
+        check_balance(&asked, &answer);
+        remember(&mut asked, &answer);
+        prop_assert_eq!(Assignor::Uniform.assign(&asked), answer);
+    }
+
+    /// When all read the same, a change moves no more than the numbers ask for.
+    #[test]
+    fn uniform_moves_as_little_as_it_can(
+        mut asked in any_question(), gone in any::<prop::sample::Index>(), joins in 0..3usize,
+    ) {
+        let every: BTreeSet<Uuid> = asked.topics.keys().copied().collect();
+        for member in asked.members.values_mut() {
+            member.topics.clone_from(&every);
+            member.previous.clear();
+        }
+        let mut before = Assignor::Uniform.assign(&asked);
+        remember(&mut asked, &before);
+        if !asked.members.is_empty() {
+            let id = asked.members.keys().nth(gone.index(asked.members.len())).cloned().unwrap();
+            asked.members.remove(&id);
+            before.remove(&id);
+        }
+        for number in 0..joins {
+            let member = Subscriber { topics: every.clone(), ..Subscriber::default() };
+            asked.members.insert(text(&format!("new-{number}")), member);
+        }
+        let after = Assignor::Uniform.assign(&asked);
+        check_owners(&asked, &after);
+        // What members that stayed gave away is what they had above their share.
+        let needed: usize = before
+            .iter()
+            .map(|(id, had)| load(had).saturating_sub(load(&after[id])))
+            .sum();
+        prop_assert_eq!(lost(&before, &after), needed);
+        let loads: Vec<usize> = after.values().map(load).collect();
+        prop_assert!(loads.iter().max().unwrap_or(&0) - loads.iter().min().unwrap_or(&0) <= 1);
+    }
+}

@@ -1,0 +1,188 @@
+//! What a group decision knows of the cluster: topics, partitions, settings. Asked for with every
+//! decision, never kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use wire::protocol::StrBytes;
+use wire::types::{NodeId, TopicId, Uuid};
+
+use super::offsets::Topics;
+use crate::image::{Image, ResourceType};
+
+/// The cluster as it is now.
+pub trait Cluster: Topics {
+    /// Grows with every change of anything here.
+    fn version(&self) -> i64;
+    /// Id and number of partitions of a topic.
+    fn shape(&self, topic: &str) -> Option<(Uuid, i32)>;
+    /// The name of a topic.
+    fn name_of(&self, topic: Uuid) -> Option<StrBytes>;
+    /// The racks that have a replica of each partition of a topic, sorted.
+    fn racks(&self, topic: &str) -> Vec<Vec<String>>;
+    /// The topics whose names pass a test.
+    fn topics_where(&self, test: &dyn Fn(&str) -> bool) -> BTreeSet<StrBytes>;
+    /// A setting of a group, in its own right.
+    fn group_setting(&self, group: &str, name: &str) -> Option<i64>;
+    /// A setting of the broker that was changed while it runs.
+    fn changed_setting(&self, name: &str) -> Option<i64>;
+}
+
+/// The cluster of a broker: its metadata.
+pub struct MetadataView {
+    pub(crate) image: Arc<Image>,
+    pub(crate) node: NodeId,
+}
+
+impl Topics for MetadataView {
+    fn topic_id(&self, name: &str) -> Option<TopicId> {
+        self.image.topic_id(name)
+    }
+
+    fn has_partition(&self, name: &str, partition: i32) -> bool {
+        self.image.has_partition(name, partition)
+    }
+}
+
+impl Cluster for MetadataView {
+    fn version(&self) -> i64 {
+        self.image.last_applied_offset().0
+    }
+
+    fn shape(&self, topic: &str) -> Option<(Uuid, i32)> {
+        let topic = self.image.topic_by_name(topic)?;
+        let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+        Some((topic.id.0, count))
+    }
+
+    fn name_of(&self, topic: Uuid) -> Option<StrBytes> {
+        let topic = self.image.topic_by_id(TopicId(topic))?;
+        Some(StrBytes::from_string(topic.name.to_string()))
+    }
+
+    fn racks(&self, topic: &str) -> Vec<Vec<String>> {
+        let racks: BTreeMap<i32, &String> = self
+            .image
+            .brokers()
+            .filter_map(|broker| Some((broker.id, broker.rack.as_ref()?)))
+            .collect();
+        let Some(topic) = self.image.topic_by_name(topic) else {
+            return Vec::new();
+        };
+        let partitions = topic.partitions.values().map(|partition| {
+            let found = partition
+                .replicas
+                .iter()
+                .filter_map(|replica| racks.get(replica));
+            let mut found: Vec<String> = found.map(|rack| (*rack).clone()).collect();
+            found.sort();
+            found
+        });
+        partitions.collect()
+    }
+
+    fn topics_where(&self, test: &dyn Fn(&str) -> bool) -> BTreeSet<StrBytes> {
+        let names = self.image.topics().map(|topic| &topic.name);
+        names
+            .filter(|name| test(name))
+            .map(|name| StrBytes::from_string(name.to_string()))
+            .collect()
+    }
+
+    fn group_setting(&self, group: &str, name: &str) -> Option<i64> {
+        self.image
+            .setting(ResourceType::GROUP, group, name)?
+            .trim()
+            .parse()
+            .ok()
+    }
+
+    fn changed_setting(&self, name: &str) -> Option<i64> {
+        let own = self.node.0.to_string();
+        let all = [own.as_str(), ""];
+        let mut found = all
+            .iter()
+            .filter_map(|broker| self.image.setting(ResourceType::BROKER, broker, name));
+        found.next()?.trim().parse().ok()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod fake {
+    //! A cluster for tests: topics by name, with an id made from the name.
+
+    use super::{BTreeMap, BTreeSet, Cluster, StrBytes, TopicId, Topics, Uuid};
+
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct FakeCluster {
+        pub(crate) topics: BTreeMap<String, i32>,
+        pub(crate) version: i64,
+        pub(crate) group_settings: BTreeMap<String, i64>,
+    }
+
+    /// The id of a topic of that name.
+    pub(crate) fn id_of(name: &str) -> Uuid {
+        let bits = name
+            .bytes()
+            .fold(1_u128, |bits, byte| bits << 8 | u128::from(byte));
+        Uuid::from_u128(bits)
+    }
+
+    impl FakeCluster {
+        pub(crate) fn of(topics: &[(&str, i32)]) -> Self {
+            let topics = topics
+                .iter()
+                .map(|(name, count)| ((*name).to_owned(), *count));
+            Self {
+                topics: topics.collect(),
+                ..Self::default()
+            }
+        }
+    }
+
+    impl Topics for FakeCluster {
+        fn topic_id(&self, name: &str) -> Option<TopicId> {
+            self.topics.get(name).map(|_| TopicId(id_of(name)))
+        }
+
+        fn has_partition(&self, name: &str, partition: i32) -> bool {
+            let count = self.topics.get(name).copied().unwrap_or(0);
+            (0..count).contains(&partition)
+        }
+    }
+
+    impl Cluster for FakeCluster {
+        fn version(&self) -> i64 {
+            self.version
+        }
+
+        fn shape(&self, topic: &str) -> Option<(Uuid, i32)> {
+            Some((id_of(topic), *self.topics.get(topic)?))
+        }
+
+        fn name_of(&self, topic: Uuid) -> Option<StrBytes> {
+            let mut names = self.topics.keys();
+            let name = names.find(|name| id_of(name) == topic)?;
+            Some(StrBytes::from_string(name.clone()))
+        }
+
+        fn racks(&self, _: &str) -> Vec<Vec<String>> {
+            Vec::new()
+        }
+
+        fn topics_where(&self, test: &dyn Fn(&str) -> bool) -> BTreeSet<StrBytes> {
+            let names = self.topics.keys().filter(|name| test(name));
+            names
+                .map(|name| StrBytes::from_string(name.clone()))
+                .collect()
+        }
+
+        fn group_setting(&self, _: &str, name: &str) -> Option<i64> {
+            self.group_settings.get(name).copied()
+        }
+
+        fn changed_setting(&self, _: &str) -> Option<i64> {
+            None
+        }
+    }
+}

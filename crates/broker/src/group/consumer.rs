@@ -1,0 +1,364 @@
+//! One consumer group (KIP-848): members, what each is to have, what each has.
+//!
+//! Everything durable is a record, and the group is the latest version of each: a decision
+//! ([`ConsumerGroup::heartbeat`] and the others) reads the group and returns records,
+//! [`ConsumerGroup::stage`] takes them in as "on their way", [`ConsumerGroup::settle`] as written or
+//! never written. Three epochs: the group's grows when members or topics change; the target
+//! assignment's says for which group epoch it was made; a member's says which target it has arrived
+//! at. A group is `Assigning` while the second is behind the first, `Reconciling` while a member is
+//! behind the second.
+//!
+//! Invariants: a partition is held (assigned, or being revoked) by at most one member; a member is
+//! told of a partition only when nobody else holds it; the group's epoch never goes back. Timers
+//! are not durable: after a load every member has a whole session. It reads no clock.
+
+mod classic_side;
+mod convert;
+mod decision;
+mod describe;
+mod draft;
+mod heartbeat;
+mod leave;
+pub mod member;
+mod pattern;
+mod reconcile;
+pub mod record;
+mod subscribe;
+mod target;
+mod timers;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use wire::protocol::StrBytes;
+use wire::types::Uuid;
+
+use super::assignor::Partitions;
+use super::versioned::{Sequence, Versioned};
+pub use classic_side::ClassicJoin;
+pub use convert::upgrade;
+pub use decision::{Ask, Bounded, ConsumerOptions, Decision, MigrationPolicy, Refused, Settings};
+pub use heartbeat::{Answer, Heartbeat};
+pub use leave::Leave;
+use member::{Member, Progress};
+use record::{ConsumerRecord, Epoch, Matched, TargetEpoch};
+pub use timers::TimerChange;
+use timers::Timers;
+
+/// Where a group stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// No members.
+    Empty,
+    /// The members are to have a new assignment, which is not made yet.
+    Assigning,
+    /// Some member is not where it is to be.
+    Reconciling,
+    /// Everybody has what they are to have.
+    Stable,
+}
+
+impl State {
+    /// The name that tools print.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "Empty",
+            Self::Assigning => "Assigning",
+            Self::Reconciling => "Reconciling",
+            Self::Stable => "Stable",
+        }
+    }
+}
+
+/// A consumer group.
+#[derive(Debug, Default)]
+pub struct ConsumerGroup {
+    epoch: Versioned<Epoch>,
+    target_epoch: Versioned<TargetEpoch>,
+    /// Set while the log has topics as old releases kept them.
+    old_topics: Versioned<()>,
+    seats: BTreeMap<StrBytes, Seat>,
+    matched: BTreeMap<StrBytes, Versioned<Matched>>,
+    index: Index,
+    timers: Timers,
+    /// The version of the cluster that the group's topics were last compared with, and the group's
+    /// epoch then: topics of an epoch that was never written have not been compared.
+    compared: Option<(i64, i32)>,
+    /// The version of the cluster that regular expressions were last looked up in, and when.
+    looked: Option<(i64, i64)>,
+}
+
+/// What there is of one member id.
+#[derive(Debug, Default)]
+struct Seat {
+    member: Versioned<Member>,
+    target: Versioned<Partitions>,
+    progress: Versioned<Progress>,
+}
+
+impl Seat {
+    fn is_vacant(&self) -> bool {
+        self.member.is_vacant() && self.target.is_vacant() && self.progress.is_vacant()
+    }
+}
+
+/// What follows from the latest versions.
+#[derive(Debug, Default, PartialEq)]
+struct Index {
+    /// How many members there are.
+    members: usize,
+    /// How many of them speak the classic protocol.
+    classic: usize,
+    /// Member id by instance id.
+    statics: BTreeMap<StrBytes, StrBytes>,
+    /// Who holds a partition.
+    holders: BTreeMap<(Uuid, i32), StrBytes>,
+    /// How many members subscribe by each regular expression.
+    patterns: BTreeMap<StrBytes, usize>,
+}
+
+/// A member that has just come.
+static NEWCOMER: Progress = Progress {
+    epoch: member::JOIN,
+    previous_epoch: -1,
+    state: member::MemberState::Stable,
+    assigned: BTreeMap::new(),
+    revoking: BTreeMap::new(),
+};
+static NOTHING: Partitions = Partitions::new();
+
+impl ConsumerGroup {
+    /// True when there is anything of it.
+    pub fn exists(&self) -> bool {
+        self.index.members > 0
+            || self.epoch.latest().is_some()
+            || self.target_epoch.latest().is_some()
+    }
+
+    /// True when nothing is left of it, nor on its way.
+    pub fn is_vacant(&self) -> bool {
+        self.epoch.is_vacant()
+            && self.target_epoch.is_vacant()
+            && self.old_topics.is_vacant()
+            && self.seats.is_empty()
+            && self.matched.is_empty()
+    }
+
+    /// True when nobody is in it.
+    pub fn is_empty(&self) -> bool {
+        self.index.members == 0
+    }
+
+    /// How many members there are.
+    pub fn size(&self) -> usize {
+        self.index.members
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> State {
+        let target = self.target_epoch();
+        if self.is_empty() {
+            State::Empty
+        } else if self.epoch() > target {
+            State::Assigning
+        } else if self
+            .members()
+            .all(|(id, _)| self.progress(id).is_at(target))
+        {
+            State::Stable
+        } else {
+            State::Reconciling
+        }
+    }
+
+    /// The group's epoch.
+    pub fn epoch(&self) -> i32 {
+        self.epoch.latest().map_or(0, |value| value.epoch)
+    }
+
+    /// The group epoch that the target assignment was made for.
+    pub fn target_epoch(&self) -> i32 {
+        self.target_epoch.latest().map_or(0, |value| value.epoch)
+    }
+
+    fn metadata_hash(&self) -> i64 {
+        self.epoch.latest().map_or(0, |value| value.metadata_hash)
+    }
+
+    /// The members.
+    pub fn members(&self) -> impl Iterator<Item = (&StrBytes, &Member)> {
+        let seats = self.seats.iter();
+        seats.filter_map(|(id, seat)| Some((id, seat.member.latest()?)))
+    }
+
+    /// A member.
+    pub fn member(&self, id: &StrBytes) -> Option<&Member> {
+        self.seats.get(id)?.member.latest()
+    }
+
+    /// What a member has.
+    pub fn progress(&self, id: &StrBytes) -> &Progress {
+        let progress = self.seats.get(id).and_then(|seat| seat.progress.latest());
+        progress.unwrap_or(&NEWCOMER)
+    }
+
+    /// What a member is to have.
+    pub fn target(&self, id: &StrBytes) -> &Partitions {
+        let target = self.seats.get(id).and_then(|seat| seat.target.latest());
+        target.unwrap_or(&NOTHING)
+    }
+
+    /// Who has an instance id.
+    pub fn static_member(&self, instance: &StrBytes) -> Option<&StrBytes> {
+        self.index.statics.get(instance)
+    }
+
+    /// What a regular expression matched.
+    fn matched(&self, regex: &StrBytes) -> Option<&Matched> {
+        self.matched.get(regex)?.latest()
+    }
+
+    /// The topics that members read.
+    pub fn topics(&self) -> BTreeSet<StrBytes> {
+        let names = self.members().flat_map(|(_, member)| &member.topics);
+        let matched = self.index.patterns.keys();
+        let matched = matched.filter_map(|regex| self.matched(regex));
+        names
+            .chain(matched.flat_map(|matched| &matched.topics))
+            .cloned()
+            .collect()
+    }
+
+    /// True when a member reads `topic`.
+    pub fn is_subscribed_to(&self, topic: &StrBytes) -> bool {
+        let by_name = self
+            .members()
+            .any(|(_, member)| member.topics.contains(topic));
+        let mut patterns = self.index.patterns.keys();
+        by_name
+            || patterns.any(|regex| {
+                self.matched(regex)
+                    .is_some_and(|matched| matched.topics.contains(topic))
+            })
+    }
+
+    /// Takes in a record that is about to be appended.
+    pub fn stage(&mut self, sequence: Sequence, record: &ConsumerRecord) {
+        match record {
+            ConsumerRecord::Epoch(value) => self.epoch.stage(sequence, *value),
+            ConsumerRecord::TargetEpoch(value) => self.target_epoch.stage(sequence, *value),
+            ConsumerRecord::OldTopics(value) => {
+                self.old_topics.stage(sequence, value.as_ref().map(|_| ()));
+            }
+            ConsumerRecord::Member(id, value) => {
+                let seat = self.seats.entry(id.clone()).or_default();
+                self.index.leave(id, seat.member.latest());
+                seat.member.stage(sequence, value.clone());
+                self.index.enter(id, seat.member.latest());
+            }
+            ConsumerRecord::Target(id, value) => {
+                let seat = self.seats.entry(id.clone()).or_default();
+                seat.target.stage(sequence, value.clone());
+            }
+            ConsumerRecord::Progress(id, value) => {
+                let seat = self.seats.entry(id.clone()).or_default();
+                self.index.release(id, seat.progress.latest());
+                seat.progress.stage(sequence, value.clone());
+                self.index.hold(id, seat.progress.latest());
+            }
+            ConsumerRecord::Regex(regex, value) => {
+                let matched = self.matched.entry(regex.clone()).or_default();
+                matched.stage(sequence, value.clone());
+            }
+        }
+    }
+
+    /// Ends a record's append: it is in the log, or never will be.
+    pub fn settle(&mut self, sequence: Sequence, record: &ConsumerRecord, appended: bool) {
+        match record {
+            ConsumerRecord::Epoch(_) => self.epoch.settle(sequence, appended),
+            ConsumerRecord::TargetEpoch(_) => self.target_epoch.settle(sequence, appended),
+            ConsumerRecord::OldTopics(_) => self.old_topics.settle(sequence, appended),
+            ConsumerRecord::Member(id, _)
+            | ConsumerRecord::Target(id, _)
+            | ConsumerRecord::Progress(id, _) => {
+                if let Some(seat) = self.seats.get_mut(id) {
+                    seat.member.settle(sequence, appended);
+                    seat.target.settle(sequence, appended);
+                    seat.progress.settle(sequence, appended);
+                    if seat.is_vacant() {
+                        self.seats.remove(id);
+                    }
+                }
+            }
+            ConsumerRecord::Regex(regex, _) => {
+                if let Some(matched) = self.matched.get_mut(regex) {
+                    matched.settle(sequence, appended);
+                    if matched.is_vacant() {
+                        self.matched.remove(regex);
+                    }
+                }
+            }
+        }
+        if !appended {
+            self.reindex();
+        }
+    }
+
+    /// Makes the index anew, after versions were dropped or records came in another order.
+    pub fn reindex(&mut self) {
+        let mut index = Index::default();
+        for (id, seat) in &self.seats {
+            index.enter(id, seat.member.latest());
+            index.hold(id, seat.progress.latest());
+        }
+        self.index = index;
+    }
+}
+
+impl Index {
+    fn enter(&mut self, id: &StrBytes, member: Option<&Member>) {
+        let Some(member) = member else { return };
+        self.members += 1;
+        self.classic += usize::from(member.classic.is_some());
+        if let Some(instance) = &member.instance_id {
+            self.statics.insert(instance.clone(), id.clone());
+        }
+        if !member.regex.is_empty() {
+            *self.patterns.entry(member.regex.clone()).or_default() += 1;
+        }
+    }
+
+    fn leave(&mut self, id: &StrBytes, member: Option<&Member>) {
+        let Some(member) = member else { return };
+        self.members -= 1;
+        self.classic -= usize::from(member.classic.is_some());
+        if let Some(instance) = &member.instance_id
+            && self.statics.get(instance) == Some(id)
+        {
+            self.statics.remove(instance);
+        }
+        if let Some(count) = self.patterns.get_mut(&member.regex) {
+            *count -= 1;
+            if *count == 0 {
+                self.patterns.remove(&member.regex);
+            }
+        }
+    }
+
+    fn hold(&mut self, id: &StrBytes, progress: Option<&Progress>) {
+        for partition in progress.into_iter().flat_map(Progress::held) {
+            self.holders.insert(partition, id.clone());
+        }
+    }
+
+    fn release(&mut self, id: &StrBytes, progress: Option<&Progress>) {
+        for partition in progress.into_iter().flat_map(Progress::held) {
+            if self.holders.get(&partition) == Some(id) {
+                self.holders.remove(&partition);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

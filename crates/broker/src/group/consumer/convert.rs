@@ -1,0 +1,224 @@
+//! From one protocol to the other while members are in the group.
+//!
+//! Up: the first member with the new protocol joins a classic group of consumers. What its members
+//! have been assigned is what they have and what they are to have; their generation is everybody's
+//! epoch. Down: the last member with the new protocol goes (or a classic member takes its place).
+//! What members are to have becomes their assignment, and they are asked to join again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use wire::protocol::StrBytes;
+use wire::types::{ErrorCode, Uuid};
+
+use super::classic_side::by_id;
+use super::decision::millis;
+use super::member::{ClassicSide, Member, MemberState, Progress};
+use super::record::{ConsumerRecord, Epoch, TargetEpoch};
+use super::timers::TimerChange;
+use super::{Ask, ConsumerGroup, ConsumerOptions, Refused};
+use crate::group::Now;
+use crate::group::assignor::Partitions;
+use crate::group::classic::{self, ClassicGroup, Converted, Limits};
+use crate::group::cluster::Cluster;
+use crate::group::embedded::{Assigned, Subscription, encode_assignment};
+use crate::group::metadata_hash;
+
+/// A classic group as a consumer group.
+pub struct Upgrade {
+    /// What to append after the classic group's tombstone.
+    pub records: Vec<ConsumerRecord>,
+    /// Sessions of its members.
+    pub timers: Vec<(StrBytes, TimerChange)>,
+}
+
+/// Whether and how a classic group with members becomes a consumer group.
+pub fn upgrade(group: &ClassicGroup, id: &str, ask: Ask<'_>) -> Result<Upgrade, Refused> {
+    let refuse = |why: &str| {
+        let message = format!("Classic group {id} cannot become a consumer group: {why}.");
+        Err(Refused::new(ErrorCode::GroupIdNotFound, message))
+    };
+    if !ask.options.migration.upgrades() {
+        return refuse("upgrades are switched off");
+    }
+    if !group.is_consumer() {
+        return refuse("its members are not consumers");
+    }
+    if group.members().count() > ask.options.members_max {
+        return refuse("it has more members than a consumer group may have");
+    }
+    let mut taken: BTreeSet<(Uuid, i32)> = BTreeSet::new();
+    let mut members = BTreeMap::new();
+    for (member_id, member) in group.members() {
+        let Some(subscription) = Subscription::decode(&offered(group, member)) else {
+            return refuse("a member's subscription cannot be read");
+        };
+        let Some(assigned) = Assigned::decode(&member.assignment) else {
+            return refuse("a member's assignment cannot be read");
+        };
+        if assigned.has_user_data {
+            return refuse("its assignor keeps data of its own, which would be lost");
+        }
+        let mut held = by_id(&assigned.partitions, ask.cluster);
+        for (topic, partitions) in &mut held {
+            partitions.retain(|partition| taken.insert((*topic, *partition)));
+        }
+        held.retain(|_, partitions| !partitions.is_empty());
+        let converted = Member {
+            instance_id: member.instance_id.clone(),
+            rack_id: subscription.rack,
+            client_id: member.client_id.clone(),
+            client_host: member.client_host.clone(),
+            topics: subscription.topics,
+            rebalance_timeout_ms: member.rebalance_timeout_ms,
+            classic: Some(ClassicSide {
+                session_timeout_ms: member.session_timeout_ms,
+                protocols: member.protocols.clone(),
+            }),
+            ..Member::default()
+        };
+        members.insert(member_id.clone(), (converted, held));
+    }
+    Ok(upgraded(group.generation(), members, ask))
+}
+
+fn offered(group: &ClassicGroup, member: &classic::Member) -> Bytes {
+    let chosen = group.protocol().map(|protocol| member.metadata(protocol));
+    let chosen = chosen.filter(|metadata| !metadata.is_empty());
+    let first = || {
+        member
+            .protocols
+            .first()
+            .map(|(_, metadata)| metadata.clone())
+    };
+    chosen.or_else(first).unwrap_or_default()
+}
+
+fn upgraded(
+    generation: i32,
+    members: BTreeMap<StrBytes, (Member, Partitions)>,
+    ask: Ask<'_>,
+) -> Upgrade {
+    let topics: BTreeSet<StrBytes> = members
+        .values()
+        .flat_map(|(member, _)| member.topics.iter().cloned())
+        .collect();
+    let epoch = Epoch {
+        epoch: generation,
+        metadata_hash: metadata_hash::of(&topics, ask.cluster),
+    };
+    let target = TargetEpoch {
+        epoch: generation,
+        made_ms: 0,
+    };
+    let timers = members.iter().map(|(id, (member, _))| {
+        let side = member.classic.as_ref();
+        let timeout = millis(side.map_or(0, |side| side.session_timeout_ms));
+        (id.clone(), TimerChange::Session(ask.now.at + timeout))
+    });
+    let timers = timers.collect();
+    let mut records = Vec::new();
+    for (id, (member, _)) in &members {
+        records.push(ConsumerRecord::Member(id.clone(), Some(member.clone())));
+    }
+    records.push(ConsumerRecord::Epoch(Some(epoch)));
+    for (id, (_, held)) in &members {
+        records.push(ConsumerRecord::Target(id.clone(), Some(held.clone())));
+    }
+    records.push(ConsumerRecord::TargetEpoch(Some(target)));
+    for (id, (_, held)) in members {
+        let assigned = held.into_iter().map(|(topic, partitions)| {
+            let held = partitions.into_iter().map(|one| (one, generation));
+            (topic, held.collect())
+        });
+        let progress = Progress {
+            epoch: generation,
+            previous_epoch: generation,
+            state: MemberState::Stable,
+            assigned: assigned.collect(),
+            ..Progress::default()
+        };
+        records.push(ConsumerRecord::Progress(id, Some(progress)));
+    }
+    Upgrade { records, timers }
+}
+
+/// A member that takes the place of another while the group goes back.
+pub struct Successor<'a> {
+    /// The new member.
+    pub id: &'a StrBytes,
+    /// What it says of itself.
+    pub member: &'a Member,
+    /// The one whose place it takes.
+    pub replaces: &'a StrBytes,
+}
+
+impl ConsumerGroup {
+    /// True when the group is to go back to the classic protocol once `gone` are gone.
+    pub fn downgrades_without(
+        &self,
+        gone: &BTreeSet<StrBytes>,
+        options: ConsumerOptions,
+        limits: Limits,
+    ) -> bool {
+        let mut stay = self.members().filter(|(id, _)| !gone.contains(*id));
+        let count = self.size().saturating_sub(gone.len());
+        let leaves_new = gone.iter().any(|id| {
+            self.member(id)
+                .is_some_and(|member| member.classic.is_none())
+        });
+        leaves_new
+            && count > 0
+            && count <= limits.members_max
+            && options.migration.downgrades()
+            && stay.all(|(_, member)| member.classic.is_some())
+    }
+
+    /// The group with the classic protocol, without `gone`.
+    pub fn downgraded(
+        &self,
+        gone: &BTreeSet<StrBytes>,
+        successor: Option<&Successor<'_>>,
+        limits: Limits,
+        (now, cluster): (Now, &dyn Cluster),
+    ) -> ClassicGroup {
+        let stay = self
+            .members()
+            .filter(|(id, _)| !gone.contains(*id))
+            .filter(|(id, _)| successor.is_none_or(|one| one.replaces != *id));
+        let new = successor.map(|one| (one.id, one.member));
+        let members = stay.chain(new).filter_map(|(id, member)| {
+            let side = member.classic.as_ref()?;
+            let converted = Converted {
+                id: id.clone(),
+                instance_id: member.instance_id.clone(),
+                client_id: member.client_id.clone(),
+                client_host: member.client_host.clone(),
+                rebalance_timeout_ms: member.rebalance_timeout_ms,
+                session_timeout_ms: side.session_timeout_ms,
+                protocols: side.protocols.clone(),
+            };
+            Some(converted)
+        });
+        let assign = |id: &StrBytes, metadata: &[u8]| {
+            let holder = successor.filter(|one| one.id == id);
+            let target = self.target(holder.map_or(id, |one| one.replaces));
+            let version = Subscription::decode(metadata).map_or(0, |one| one.version);
+            assigned_bytes(version, target, cluster)
+        };
+        ClassicGroup::converted(limits, self.epoch(), members, assign, now)
+    }
+}
+
+/// An assignment as members with the classic protocol read it.
+pub(super) fn assigned_bytes(
+    version: i16,
+    partitions: &Partitions,
+    cluster: &dyn Cluster,
+) -> Bytes {
+    let named = partitions.iter().filter_map(|(topic, partitions)| {
+        let name = cluster.name_of(*topic)?;
+        Some((name.to_string(), partitions.iter().copied().collect()))
+    });
+    encode_assignment(version, &named.collect())
+}

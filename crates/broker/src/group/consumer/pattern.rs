@@ -1,0 +1,98 @@
+//! Regular expressions of subscriptions, in RE2's syntax.
+//!
+//! The engine takes time in proportion to the text, whatever the expression, and its memory is
+//! bounded. Its syntax is RE2's but for `\Q...\E`, which Java's `Pattern.quote` makes and which is
+//! translated here. An expression has to match the whole name of a topic.
+
+use regex::{Regex, RegexBuilder};
+
+/// Largest compiled expression, in bytes.
+const COMPILED_BYTES_MAX: usize = 1 << 20;
+
+/// A compiled expression.
+#[derive(Debug)]
+pub(super) struct Pattern(Regex);
+
+impl Pattern {
+    /// Compiles `text`; the error says what is wrong with it.
+    pub(super) fn compile(text: &str) -> Result<Self, String> {
+        let unquoted = unquote(text);
+        // By itself first: "a)(b" is no expression, and within parentheses it would be one.
+        build(&unquoted).map_err(|error| describe(&error))?;
+        let whole = format!("^(?:{unquoted})$");
+        build(&whole).map(Self).map_err(|error| describe(&error))
+    }
+
+    pub(super) fn matches(&self, name: &str) -> bool {
+        self.0.is_match(name)
+    }
+}
+
+fn build(text: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(text)
+        .size_limit(COMPILED_BYTES_MAX)
+        .dfa_size_limit(COMPILED_BYTES_MAX)
+        .build()
+}
+
+/// The last line of the engine's message, which is the reason; the others draw the expression.
+fn describe(error: &regex::Error) -> String {
+    let text = error.to_string();
+    let last = text.lines().last().unwrap_or_default();
+    last.trim_start_matches("error: ").to_owned()
+}
+
+/// Writes what stands between `\Q` and `\E` as expressions for just that.
+fn unquote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        out.push_str(before);
+        if let Some(quoted) = escape.strip_prefix("\\Q") {
+            let (literal, after) = quoted.split_once("\\E").unwrap_or((quoted, ""));
+            out.push_str(&regex::escape(literal));
+            rest = after;
+        } else {
+            // The backslash and what it escapes.
+            let length = escape.chars().take(2).map(char::len_utf8).sum();
+            let (pair, after) = escape.split_at(length);
+            out.push_str(pair);
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pattern;
+
+    #[test]
+    fn the_whole_name_has_to_match() {
+        for (pattern, name, matches) in [
+            ("a.*", "abc", true),
+            ("a", "ab", false),
+            ("b", "ab", false),
+            ("a|ab", "ab", true),
+            ("foo-[0-9]+", "foo-12", true),
+            (r"\Qa.b\E.*", "a.bc", true),
+            (r"\Qa.b\E", "axb", false),
+            (r"\Qa.b", "a.b", true),
+            (r"\\Qa", "\\Qa", true),
+            ("(?i)ABC", "abc", true),
+        ] {
+            let compiled = Pattern::compile(pattern).unwrap();
+            assert_eq!(compiled.matches(name), matches, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn what_re2_refuses_is_refused() {
+        for bad in ["(", "a)(b", "[a", "(?=a)b", r"(a)\1", "*", "a{1001}{1001}"] {
+            assert!(Pattern::compile(bad).is_err(), "{bad}");
+        }
+        assert_eq!(Pattern::compile("(").unwrap_err(), "unclosed group");
+    }
+}

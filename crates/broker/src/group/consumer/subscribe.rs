@@ -1,0 +1,133 @@
+//! The first step: what the member says of itself, which topics regular expressions match, and
+//! whether the group needs a new epoch.
+//!
+//! The epoch grows when a member reads by other names or another expression, when an expression
+//! matches other topics than before, and when the topics themselves have changed (their hash).
+//! Expressions are looked up at once when they are new, and again when the cluster has changed, but
+//! not more often than every ten seconds.
+
+use std::collections::BTreeSet;
+
+use wire::protocol::StrBytes;
+use wire::types::ErrorCode;
+
+use super::draft::Draft;
+use super::pattern::Pattern;
+use super::record::{ConsumerRecord, Epoch, Matched};
+use super::{Member, Refused};
+use crate::group::metadata_hash;
+
+/// Least time between two looks for the same expressions.
+const LOOK_INTERVAL_MS: i64 = 10_000;
+
+impl Draft<'_> {
+    /// Takes over what the member says of itself.
+    pub(super) fn subscribe(&mut self, member: Member) -> Result<(), Refused> {
+        let resubscribed = member.topics != self.before.topics || member.regex != self.before.regex;
+        let is_new = self.group.member(&self.id).is_none() && self.replaced.is_none();
+        if member != self.before || is_new {
+            let record = ConsumerRecord::Member(self.id.clone(), Some(member.clone()));
+            self.decision.records.push(record);
+        }
+        self.member = member;
+        self.resubscribed = resubscribed;
+        let matches_differ = self.look_up()?;
+        self.raise_epoch(resubscribed || matches_differ);
+        Ok(())
+    }
+
+    /// Drops the expression that nobody subscribes by any more, looks new ones up. True when any
+    /// matches other topics than it did.
+    fn look_up(&mut self) -> Result<bool, Refused> {
+        let patterns: BTreeSet<StrBytes> = self.patterns().into_iter().cloned().collect();
+        let old = &self.before.regex;
+        if !old.is_empty() && !patterns.contains(old) && self.group.matched(old).is_some() {
+            let record = ConsumerRecord::Regex(old.clone(), None);
+            self.decision.records.push(record);
+        }
+        let unknown = |regex: &&StrBytes| self.group.matched(regex).is_none();
+        let asked = if self.looks_are_stale() {
+            patterns
+        } else {
+            patterns.iter().filter(unknown).cloned().collect()
+        };
+        if asked.is_empty() {
+            return Ok(false);
+        }
+        let (version, now_ms) = (self.ask.cluster.version(), self.ask.now.wall_ms);
+        let mut differ = false;
+        for regex in asked {
+            let Some(topics) = self.topics_matching(&regex)? else {
+                continue;
+            };
+            let known = self.group.matched(&regex).map(|matched| &matched.topics);
+            if known == Some(&topics) {
+                continue;
+            }
+            differ |= known.is_some() || !topics.is_empty();
+            let matched = Matched {
+                topics,
+                version,
+                looked_ms: now_ms,
+            };
+            let record = ConsumerRecord::Regex(regex.clone(), Some(matched.clone()));
+            self.decision.records.push(record);
+            self.fresh.insert(regex, matched);
+        }
+        self.decision.looked = Some((version, now_ms));
+        Ok(differ)
+    }
+
+    fn looks_are_stale(&self) -> bool {
+        let now_ms = self.ask.now.wall_ms;
+        match self.group.looked {
+            None => true,
+            // Also when the wall clock went back.
+            Some((version, at)) => {
+                version != self.ask.cluster.version()
+                    && !(at..=at.saturating_add(LOOK_INTERVAL_MS)).contains(&now_ms)
+            }
+        }
+    }
+
+    /// `None` for an expression of another member that does not compile here: it was written by
+    /// another broker, and matches nothing.
+    fn topics_matching(&self, regex: &StrBytes) -> Result<Option<BTreeSet<StrBytes>>, Refused> {
+        match Pattern::compile(regex) {
+            Ok(pattern) => {
+                let test = |name: &str| pattern.matches(name);
+                Ok(Some(self.ask.cluster.topics_where(&test)))
+            }
+            Err(reason) if *regex == self.member.regex => Err(Refused::new(
+                ErrorCode::InvalidRegularExpression,
+                format!("{regex:?} is not a regular expression: {reason}."),
+            )),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn raise_epoch(&mut self, needed: bool) {
+        let version = self.ask.cluster.version();
+        let compared = self
+            .group
+            .compared
+            .is_some_and(|(at, epoch)| at == version && epoch <= self.group.epoch());
+        if !needed && compared {
+            return;
+        }
+        let hash = metadata_hash::of(&self.topics(), self.ask.cluster);
+        if needed || hash != self.group.metadata_hash() {
+            self.epoch = self.group.epoch().saturating_add(1);
+            let epoch = Epoch {
+                epoch: self.epoch,
+                metadata_hash: hash,
+            };
+            let record = ConsumerRecord::Epoch(Some(epoch));
+            self.decision.records.push(record);
+        }
+        if self.group.old_topics.latest().is_some() {
+            self.decision.records.push(ConsumerRecord::OldTopics(None));
+        }
+        self.decision.compared = Some((version, self.epoch));
+    }
+}

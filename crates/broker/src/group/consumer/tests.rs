@@ -1,0 +1,383 @@
+//! A consumer group by its rules: epochs, reconciliation, fencing, static members, expressions,
+//! settings, and what becomes of it when records are not written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use platform::Clock;
+use wire::protocol::StrBytes;
+use wire::types::ErrorCode;
+
+use super::member::{JOIN, LEAVE, LEAVE_STATIC, MemberState};
+use super::record::ConsumerRecord;
+use super::{Answer, Ask, ConsumerGroup, ConsumerOptions, Heartbeat, Leave, Refused, State};
+use crate::group::assignor::Partitions;
+use crate::group::cluster::fake::{FakeCluster, id_of};
+use crate::group::{Client, Now};
+
+fn text(text: &str) -> StrBytes {
+    StrBytes::from_string(text.to_owned())
+}
+
+fn partitions(topics: &[(&str, &[i32])]) -> Partitions {
+    let topics = topics
+        .iter()
+        .map(|(topic, partitions)| (id_of(topic), partitions.iter().copied().collect()));
+    topics.collect()
+}
+
+/// A group whose records are written at once.
+struct Bench {
+    group: ConsumerGroup,
+    cluster: FakeCluster,
+    options: ConsumerOptions,
+    now: Now,
+    sequence: u64,
+}
+
+fn beat(id: &str, epoch: i32) -> Heartbeat {
+    Heartbeat {
+        member_id: text(id),
+        epoch,
+        instance_id: None,
+        rack_id: None,
+        rebalance_timeout_ms: None,
+        topics: None,
+        regex: None,
+        assignor: None,
+        owned: None,
+        client: Client {
+            id: text("c"),
+            host: text("/::1"),
+        },
+    }
+}
+
+fn joining(id: &str, topics: &[&str]) -> Heartbeat {
+    Heartbeat {
+        rebalance_timeout_ms: Some(10_000),
+        topics: Some(topics.iter().map(|topic| text(topic)).collect()),
+        owned: Some(Partitions::new()),
+        ..beat(id, JOIN)
+    }
+}
+
+fn owning(id: &str, epoch: i32, owned: &Partitions) -> Heartbeat {
+    Heartbeat {
+        owned: Some(owned.clone()),
+        ..beat(id, epoch)
+    }
+}
+
+impl Bench {
+    fn new(topics: &[(&str, i32)]) -> Self {
+        let mut options = ConsumerOptions::kafka();
+        options.assignment_interval_ms.value = 0;
+        Self {
+            group: ConsumerGroup::default(),
+            cluster: FakeCluster::of(topics),
+            options,
+            now: Now {
+                at: Clock::system().now(),
+                wall_ms: 50_000,
+            },
+            sequence: 0,
+        }
+    }
+
+    fn ask(&self) -> Ask<'_> {
+        Ask {
+            cluster: &self.cluster,
+            options: self.options,
+            settings: self.options.for_group("g", &self.cluster),
+            now: self.now,
+        }
+    }
+
+    fn write(&mut self, records: &[ConsumerRecord]) {
+        self.sequence += 1;
+        for record in records {
+            self.group.stage(self.sequence, record);
+        }
+        for record in records {
+            self.group.settle(self.sequence, record, true);
+        }
+        let mut again = ConsumerGroup::default();
+        std::mem::swap(&mut again, &mut self.group);
+        let index = std::mem::take(&mut again.index);
+        again.reindex();
+        assert_eq!(again.index, index, "the index follows from the records");
+        self.group = again;
+    }
+
+    fn beat(&mut self, beat: &Heartbeat) -> Result<Answer, Refused> {
+        let decision = self.group.heartbeat(beat, self.ask())?;
+        self.group.note(&decision);
+        self.write(&decision.records);
+        Ok(decision.answer)
+    }
+
+    fn ok(&mut self, request: &Heartbeat) -> (i32, Option<Partitions>) {
+        let answer = self.beat(request).unwrap();
+        (answer.epoch, answer.assignment)
+    }
+
+    fn refused(&mut self, request: &Heartbeat) -> ErrorCode {
+        self.beat(request).unwrap_err().code
+    }
+
+    fn fence(&mut self, ids: &[&str]) {
+        let gone: BTreeSet<StrBytes> = ids.iter().map(|id| text(id)).collect();
+        let decision = self.group.fence(&gone, self.ask());
+        self.group.note(&decision);
+        self.write(&decision.records);
+    }
+
+    fn leave(&mut self, id: &str, instance: Option<&str>, epoch: i32) -> Result<Answer, Refused> {
+        let (id, instance) = (text(id), instance.map(text));
+        let leave = Leave {
+            member_id: &id,
+            instance_id: instance.as_ref(),
+            epoch,
+        };
+        let (decision, gone) = self.group.leave(&leave)?;
+        self.group.note(&decision);
+        self.write(&decision.records);
+        let gone: Vec<String> = gone.iter().map(ToString::to_string).collect();
+        self.fence(&gone.iter().map(String::as_str).collect::<Vec<_>>());
+        Ok(decision.answer)
+    }
+}
+
+#[test]
+fn the_first_member_gets_everything_and_a_second_its_share_once_it_is_given_up() {
+    let mut bench = Bench::new(&[("t", 4)]);
+    let all = partitions(&[("t", &[0, 1, 2, 3])]);
+    assert_eq!(bench.ok(&joining("a", &["t"])), (1, Some(all.clone())));
+    assert_eq!(bench.group.state(), State::Stable);
+    assert_eq!(bench.ok(&beat("a", 1)), (1, None), "nothing new");
+
+    // b waits: all is held by a.
+    let nothing = Some(Partitions::new());
+    assert_eq!(bench.ok(&joining("b", &["t"])), (2, nothing));
+    assert_eq!(bench.group.state(), State::Reconciling);
+    // a is told to give up half, stays in its epoch until it has, and nobody gets it before.
+    let half = partitions(&[("t", &[0, 1])]);
+    assert_eq!(bench.ok(&owning("a", 1, &all)), (1, Some(half.clone())));
+    assert_eq!(
+        bench.group.progress(&text("a")).state,
+        MemberState::Unrevoked
+    );
+    assert_eq!(bench.ok(&beat("b", 2)), (2, None));
+    assert_eq!(
+        bench.ok(&owning("a", 1, &all)),
+        (1, None),
+        "not given up yet"
+    );
+    assert_eq!(bench.ok(&owning("a", 1, &half)), (2, None));
+    let rest = partitions(&[("t", &[2, 3])]);
+    assert_eq!(bench.ok(&beat("b", 2)), (2, Some(rest.clone())));
+    assert_eq!(bench.group.state(), State::Stable);
+
+    bench.leave("a", None, LEAVE).unwrap();
+    assert_eq!(bench.group.state(), State::Assigning);
+    assert_eq!(bench.ok(&owning("b", 2, &rest)), (3, Some(all)));
+    bench.leave("b", None, LEAVE).unwrap();
+    assert_eq!(bench.group.state(), State::Empty);
+    for record in bench.group.removal() {
+        bench.write(&[record]);
+    }
+    assert!(bench.group.is_vacant(), "{:?}", bench.group);
+}
+
+#[test]
+fn epochs_fence_whoever_is_behind_or_ahead() {
+    let mut bench = Bench::new(&[("t", 2)]);
+    assert_eq!(bench.refused(&beat("a", 1)), ErrorCode::UnknownMemberId);
+    bench.ok(&joining("a", &["t"]));
+    let all = partitions(&[("t", &[0, 1])]);
+    assert_eq!(bench.refused(&beat("a", 2)), ErrorCode::FencedMemberEpoch);
+    bench.cluster = FakeCluster::of(&[("t", 2), ("u", 1)]);
+    bench.cluster.version = 1;
+    let more = Heartbeat {
+        topics: Some([text("t"), text("u")].into()),
+        ..owning("a", 1, &all)
+    };
+    let both = partitions(&[("t", &[0, 1]), ("u", &[0])]);
+    assert_eq!(bench.ok(&more), (2, Some(both)));
+    // The answer was lost: the epoch before is taken with what was had then, not without saying so.
+    assert_eq!(bench.ok(&owning("a", 1, &all)).0, 2);
+    assert_eq!(bench.refused(&beat("a", 1)), ErrorCode::FencedMemberEpoch);
+    let foreign = partitions(&[("t", &[7])]);
+    assert_eq!(
+        bench.refused(&owning("a", 1, &foreign)),
+        ErrorCode::FencedMemberEpoch
+    );
+    // Fenced, it joins again and is told everything.
+    assert_eq!(bench.ok(&joining("a", &["t", "u"])).0, 2);
+}
+
+#[test]
+fn a_static_member_keeps_its_place_while_it_is_away() {
+    let mut bench = Bench::new(&[("t", 2)]);
+    let named = |id: &str, request: Heartbeat| Heartbeat {
+        instance_id: Some(text("one")),
+        member_id: text(id),
+        ..request
+    };
+    let all = Some(partitions(&[("t", &[0, 1])]));
+    assert_eq!(
+        bench.ok(&named("a", joining("a", &["t"]))),
+        (1, all.clone())
+    );
+    let second = named("b", joining("b", &["t"]));
+    assert_eq!(bench.refused(&second), ErrorCode::UnreleasedInstanceId);
+    let error = bench.leave("x", Some("one"), LEAVE_STATIC).unwrap_err();
+    assert_eq!(error.code, ErrorCode::FencedInstanceId);
+    bench.leave("a", Some("one"), LEAVE_STATIC).unwrap();
+    assert_eq!(bench.group.epoch(), 1, "nobody else is to notice");
+    assert_eq!(bench.ok(&second), (1, all));
+    assert_eq!(
+        bench.refused(&named("a", beat("a", 1))),
+        ErrorCode::FencedInstanceId
+    );
+    assert_eq!(bench.group.size(), 1);
+}
+
+#[test]
+fn expressions_follow_the_topics_there_are() {
+    let mut bench = Bench::new(&[("a-1", 1), ("b", 1)]);
+    let by = |regex: &str| Heartbeat {
+        topics: None,
+        regex: Some(text(regex)),
+        ..joining("m", &[])
+    };
+    assert_eq!(bench.refused(&by("(")), ErrorCode::InvalidRegularExpression);
+    assert!(bench.group.is_vacant());
+    let one = partitions(&[("a-1", &[0])]);
+    assert_eq!(bench.ok(&by("a-.*")), (1, Some(one.clone())));
+    bench.cluster = FakeCluster::of(&[("a-1", 1), ("a-2", 1), ("b", 1)]);
+    bench.cluster.version = 1;
+    assert_eq!(bench.ok(&beat("m", 1)).0, 1, "not looked for again so soon");
+    bench.now.wall_ms += 10_001;
+    let two = partitions(&[("a-1", &[0]), ("a-2", &[0])]);
+    assert_eq!(bench.ok(&beat("m", 1)), (2, Some(two)));
+    // Another expression: what it does not match is given up, and the old one is forgotten.
+    let change = Heartbeat {
+        regex: Some(text("b")),
+        ..owning("m", 2, &one)
+    };
+    bench.ok(&change);
+    bench.ok(&owning("m", 2, &Partitions::new()));
+    assert_eq!(bench.ok(&beat("m", 3)), (3, None));
+    let names: Vec<&StrBytes> = bench.group.matched.keys().collect();
+    assert_eq!(names, [&text("b")]);
+}
+
+#[test]
+fn topics_that_grow_are_assigned_anew() {
+    let mut bench = Bench::new(&[("t", 1)]);
+    bench.ok(&joining("a", &["t", "missing"]));
+    bench.cluster = FakeCluster::of(&[("t", 2), ("missing", 1)]);
+    bench.cluster.version = 1;
+    let all = partitions(&[("t", &[0, 1]), ("missing", &[0])]);
+    assert_eq!(bench.ok(&beat("a", 1)), (2, Some(all)));
+    bench.cluster.version = 2;
+    assert_eq!(
+        bench.ok(&beat("a", 2)),
+        (2, None),
+        "nothing of ours changed"
+    );
+}
+
+#[test]
+fn assignments_are_made_at_intervals() {
+    let mut bench = Bench::new(&[("t", 2)]);
+    bench.options.assignment_interval_ms.value = 1_000;
+    bench.ok(&joining("a", &["t"]));
+    assert_eq!(
+        bench.ok(&joining("b", &["t"])).0,
+        1,
+        "the old target, and nothing of it"
+    );
+    assert_eq!(bench.group.state(), State::Assigning);
+    bench.now.wall_ms += 1_000;
+    assert_eq!(bench.ok(&beat("b", 1)).0, 2);
+    // The wall clock went back: later is soon enough, and the group lives on.
+    bench.now.wall_ms = 0;
+    assert_eq!(bench.ok(&joining("c", &["t"])).0, 2);
+    bench.cluster.group_settings = BTreeMap::from([("consumer.assignment.interval.ms".into(), 0)]);
+    assert_eq!(
+        bench.ok(&beat("c", 2)).0,
+        3,
+        "the group's own setting counts"
+    );
+}
+
+#[test]
+fn silence_and_slowness_have_an_end() {
+    let mut bench = Bench::new(&[("t", 2)]);
+    bench.ok(&joining("a", &["t"]));
+    bench.ok(&joining("b", &["t"]));
+    let all = partitions(&[("t", &[0, 1])]);
+    bench.ok(&owning("a", 1, &all));
+    // a does not give up what it has to, though it is heard of.
+    bench.now.at += Duration::from_secs(9);
+    bench.ok(&owning("a", 1, &all));
+    assert!(bench.group.overdue(bench.now.at).is_empty());
+    bench.now.at += Duration::from_secs(1);
+    assert_eq!(bench.group.overdue(bench.now.at), [text("a")]);
+    bench.fence(&["a"]);
+    assert_eq!(bench.ok(&beat("b", 2)), (3, Some(all)));
+    bench.now.at += Duration::from_secs(45);
+    assert_eq!(bench.group.next_deadline(), Some(bench.now.at));
+    assert_eq!(bench.group.overdue(bench.now.at), [text("b")]);
+}
+
+#[test]
+fn a_full_group_takes_nobody_in() {
+    let mut bench = Bench::new(&[("t", 2)]);
+    bench.options.members_max = 1;
+    bench.ok(&joining("a", &["t"]));
+    assert_eq!(
+        bench.refused(&joining("b", &["t"])),
+        ErrorCode::GroupMaxSizeReached
+    );
+    bench.ok(&joining("a", &["t"]));
+}
+
+#[test]
+fn what_was_not_written_leaves_no_trace() {
+    let mut bench = Bench::new(&[("t", 2)]);
+    bench.ok(&joining("a", &["t"]));
+    let before = format!(
+        "{:?}",
+        (
+            bench.group.epoch(),
+            bench.group.target_epoch(),
+            &bench.group.index
+        )
+    );
+    let decision = bench
+        .group
+        .heartbeat(&joining("b", &["t"]), bench.ask())
+        .unwrap();
+    for record in &decision.records {
+        bench.group.stage(9, record);
+    }
+    assert_eq!(bench.group.size(), 2);
+    for record in &decision.records {
+        bench.group.settle(9, record, false);
+    }
+    let after = format!(
+        "{:?}",
+        (
+            bench.group.epoch(),
+            bench.group.target_epoch(),
+            &bench.group.index
+        )
+    );
+    assert_eq!(after, before);
+}
+
+mod churn;

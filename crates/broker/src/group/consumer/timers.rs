@@ -1,0 +1,146 @@
+//! When members are given up: silent for too long, or too slow in giving partitions up, in joining
+//! again or in asking for their assignment (the latter two for members with the classic protocol).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use platform::clock::Instant;
+use wire::protocol::StrBytes;
+
+use super::decision::millis;
+use super::member::MemberState;
+use super::{ConsumerGroup, Decision};
+use crate::group::Now;
+
+/// What to do with a member's timers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimerChange {
+    /// It has until then to be heard of again.
+    Session(Instant),
+    /// It has until then to leave this epoch.
+    Rebalance(Instant, i32),
+    /// It has given up what it had to.
+    Rebalanced,
+    /// It has until then to join again, unless it already has to by an earlier time.
+    JoinBy(Instant),
+    /// It has joined, and has until then to ask for its assignment.
+    SyncBy(Instant),
+    /// It has asked for its assignment.
+    Synced,
+    /// It is gone.
+    Gone,
+}
+
+/// The timers of a group.
+pub(super) type Timers = BTreeMap<StrBytes, MemberTimers>;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MemberTimers {
+    session: Option<Instant>,
+    rebalance: Option<(Instant, i32)>,
+    join: Option<Instant>,
+    sync: Option<Instant>,
+}
+
+impl MemberTimers {
+    fn next(&self) -> Option<Instant> {
+        let rebalance = self.rebalance.map(|(at, _)| at);
+        let all = [self.session, rebalance, self.join, self.sync];
+        all.into_iter().flatten().min()
+    }
+
+    fn apply(&mut self, change: TimerChange) {
+        match change {
+            TimerChange::Session(at) => self.session = Some(at),
+            TimerChange::Rebalance(at, epoch) => self.rebalance = Some((at, epoch)),
+            TimerChange::Rebalanced => self.rebalance = None,
+            TimerChange::JoinBy(at) => {
+                self.join.get_or_insert(at);
+            }
+            TimerChange::SyncBy(at) => {
+                self.join = None;
+                self.sync = Some(at);
+            }
+            TimerChange::Synced => self.sync = None,
+            TimerChange::Gone => *self = Self::default(),
+        }
+    }
+}
+
+impl ConsumerGroup {
+    /// Sets timers and returns the earliest of them.
+    fn set_timers(&mut self, changes: &[(StrBytes, TimerChange)]) -> Option<Instant> {
+        let mut earliest: Option<Instant> = None;
+        for (id, change) in changes {
+            if *change == TimerChange::Gone {
+                self.timers.remove(id);
+                continue;
+            }
+            let timers = self.timers.entry(id.clone()).or_default();
+            timers.apply(*change);
+            earliest = earliest.into_iter().chain(timers.next()).min();
+        }
+        earliest
+    }
+
+    /// Takes over what a decision says beside its records; returns the earliest of the timers that
+    /// it set.
+    pub fn note<A>(&mut self, decision: &Decision<A>) -> Option<Instant> {
+        self.compared = decision.compared.or(self.compared);
+        self.looked = decision.looked.or(self.looked);
+        self.set_timers(&decision.timers)
+    }
+
+    /// Gives every member without timers a session from `now` on.
+    pub fn resume(&mut self, now: Now, session_timeout: Duration) {
+        let mut changes = Vec::new();
+        for (id, member) in self.members() {
+            if self.timers.contains_key(id) {
+                continue;
+            }
+            let classic = member.classic.as_ref();
+            let timeout = classic.map_or(session_timeout, |side| millis(side.session_timeout_ms));
+            changes.push((id.clone(), TimerChange::Session(now.at + timeout)));
+            let progress = self.progress(id);
+            if classic.is_none() && progress.state == MemberState::Unrevoked {
+                let by = now.at + millis(member.rebalance_timeout_ms);
+                changes.push((id.clone(), TimerChange::Rebalance(by, progress.epoch)));
+            }
+        }
+        self.set_timers(&changes);
+    }
+
+    /// When a member is to be given up next.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.timers.values().filter_map(MemberTimers::next).min()
+    }
+
+    /// The members whose time is up. Their timers are gone.
+    pub fn overdue(&mut self, now: Instant) -> Vec<StrBytes> {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let mut overdue = Vec::new();
+        let mut spent = Vec::new();
+        for (id, timers) in &mut self.timers {
+            if !is_due(timers.next()) {
+                continue;
+            }
+            let seat = self.seats.get(id);
+            let epoch = seat.and_then(|seat| Some(seat.progress.latest()?.epoch));
+            let late = timers
+                .rebalance
+                .is_some_and(|(at, since)| at <= now && epoch == Some(since));
+            if is_due(timers.session) || is_due(timers.join) || is_due(timers.sync) || late {
+                spent.push(id.clone());
+                if seat.is_some_and(|seat| seat.member.latest().is_some()) {
+                    overdue.push(id.clone());
+                }
+            } else {
+                timers.rebalance = None;
+            }
+        }
+        for id in spent {
+            self.timers.remove(&id);
+        }
+        overdue
+    }
+}

@@ -1,0 +1,405 @@
+//! Consumer groups among the groups: which protocol a request finds, and the way from one to the
+//! other.
+//!
+//! A consumer group and a classic one of the same name never exist at once: whichever appears does
+//! so in one append with the other's tombstones.
+
+use std::collections::BTreeSet;
+
+use wire::protocol::StrBytes;
+use wire::types::ErrorCode;
+
+use super::{Append, GROUPS_MAX, Group, Groups, Outcome};
+use crate::group::Now;
+use crate::group::classic::{
+    ClassicGroup, Departed, Join, Leaver, Reply, State, Sync, Token, join_refused, sync_refused,
+};
+use crate::group::cluster::Cluster;
+use crate::group::consumer::member::JOIN;
+use crate::group::consumer::record::ConsumerRecord;
+use crate::group::consumer::{
+    Answer, Ask, ClassicJoin, ConsumerGroup, Decision, Heartbeat, Leave, Refused, upgrade,
+};
+use crate::group::records::GroupRecord;
+
+/// Records, the answer for when they are in the log, and what else follows at once.
+pub type Decided<A> = (Vec<GroupRecord>, A, Outcome);
+
+/// Both clocks, and the cluster.
+type Around<'a> = (Now, &'a dyn Cluster);
+
+impl Groups {
+    pub(super) fn is_consumer(&self, id: &StrBytes) -> bool {
+        self.existing_group(id)
+            .is_some_and(|group| group.consumer().is_some())
+    }
+
+    fn ask<'a>(&self, id: &StrBytes, (now, cluster): Around<'a>) -> Ask<'a> {
+        let options = self.options.consumer;
+        Ask {
+            cluster,
+            options,
+            settings: options.for_group(id, cluster),
+            now,
+        }
+    }
+
+    /// Handles a heartbeat that does not leave. The first one makes the group; a classic group
+    /// without members gives way, one with members is taken over.
+    pub fn consumer_heartbeat(
+        &mut self,
+        id: &StrBytes,
+        beat: &Heartbeat,
+        around: Around<'_>,
+    ) -> Result<Decided<Answer>, Refused> {
+        let ask = self.ask(id, around);
+        let mut outcome = Outcome::default();
+        let mut before = Vec::new();
+        let mut decision = match self.existing_group(id) {
+            Some(group) => match group.consumer() {
+                Some(consumer) => consumer.heartbeat(beat, ask)?,
+                None if beat.epoch != JOIN => return Err(other_kind(id)),
+                None if group.machine.state() == State::Empty => {
+                    before.extend(group.classic_tombstone(id));
+                    ConsumerGroup::default().heartbeat(beat, ask)?
+                }
+                None => {
+                    let up = upgrade(&group.machine, id, ask).inspect_err(|refused| {
+                        tracing::info!(group = %id, why = refused.message, "no upgrade");
+                    })?;
+                    let mut taken_over = ConsumerGroup::default();
+                    for record in &up.records {
+                        taken_over.stage(0, record);
+                    }
+                    let decision = taken_over.heartbeat(beat, ask)?;
+                    before.extend(group.classic_tombstone(id));
+                    before.extend(of_group(id, up.records));
+                    self.set_timers(id, &up.timers);
+                    tracing::info!(group = %id, "a classic group becomes a consumer group");
+                    decision
+                }
+            },
+            None if beat.epoch != JOIN => {
+                let message = format!("Group {id} not found.");
+                return Err(Refused::new(ErrorCode::GroupIdNotFound, message));
+            }
+            None if self.by_id.len() >= GROUPS_MAX => {
+                let message = "There are too many groups.";
+                return Err(Refused::new(ErrorCode::GroupMaxSizeReached, message));
+            }
+            None => ConsumerGroup::default().heartbeat(beat, ask)?,
+        };
+        if let Some(group) = self
+            .by_id
+            .get_mut(id)
+            .filter(|group| group.consumer().is_none())
+        {
+            let told = group.machine.abandon(ErrorCode::RebalanceInProgress);
+            outcome.replies.extend(told.replies);
+        }
+        before.append(&mut self.note(id, &mut decision));
+        Ok((before, decision.answer, outcome))
+    }
+
+    /// Handles a heartbeat that leaves.
+    pub fn consumer_leave(
+        &mut self,
+        id: &StrBytes,
+        leave: &Leave<'_>,
+        around: Around<'_>,
+    ) -> Result<Decided<Answer>, Refused> {
+        let (mut decision, gone) = self.consumer_group(id)?.leave(leave)?;
+        if gone.is_empty() {
+            let records = self.note(id, &mut decision);
+            return Ok((records, decision.answer, Outcome::default()));
+        }
+        let (records, outcome) = self.depart(id, &gone.into_iter().collect(), around);
+        Ok((records, decision.answer, outcome))
+    }
+
+    /// The consumer group of that name.
+    pub fn consumer_group(&self, id: &StrBytes) -> Result<&ConsumerGroup, Refused> {
+        let group = self.existing_group(id).ok_or_else(|| {
+            let message = format!("Group {id} not found.");
+            Refused::new(ErrorCode::GroupIdNotFound, message)
+        })?;
+        group.consumer().ok_or_else(|| other_kind(id))
+    }
+
+    pub(super) fn join_consumer_group(
+        &mut self,
+        id: &StrBytes,
+        join: &Join,
+        token: Token,
+        around: Around<'_>,
+    ) -> Outcome {
+        let joined = self.joined(id, join, token, around);
+        joined.unwrap_or_else(|(member, error)| {
+            let answer = Reply::Join(join_refused(member, error));
+            Outcome {
+                replies: vec![(token, answer)],
+                ..Outcome::default()
+            }
+        })
+    }
+
+    fn joined(
+        &mut self,
+        id: &StrBytes,
+        join: &Join,
+        token: Token,
+        around: Around<'_>,
+    ) -> Result<Outcome, (StrBytes, ErrorCode)> {
+        let refused = |refused: Refused| (join.member_id.clone(), refused.code);
+        let limits = self.options.classic;
+        let ask = self.ask(id, around);
+        let group = self.consumer_group(id).map_err(refused)?;
+        let is_unknown = join.member_id.is_empty();
+        let member_id = if is_unknown {
+            &join.fresh_id
+        } else {
+            &join.member_id
+        };
+        group.check_room(member_id, ask).map_err(refused)?;
+        if !group.supports(&join.protocol_type, &join.protocols) {
+            return Err((join.member_id.clone(), ErrorCode::InconsistentGroupProtocol));
+        }
+        if is_unknown && join.instance_id.is_none() && join.id_required {
+            return Err((join.fresh_id.clone(), ErrorCode::MemberIdRequired));
+        }
+        let join = ClassicJoin {
+            join,
+            id: member_id.clone(),
+        };
+        let (mut decision, machine) = group.join_classic(&join, ask, limits).map_err(refused)?;
+        let answer = vec![(token, Reply::Join(decision.answer.clone()))];
+        let (records, mut outcome) = match machine {
+            None => (self.note(id, &mut decision), Outcome::default()),
+            Some((machine, rebalances)) => self.downgrade(id, machine, rebalances, around.0),
+        };
+        let append = Append {
+            answers: answer,
+            ..Append::of(records)
+        };
+        outcome.appends.insert(0, append);
+        Ok(outcome)
+    }
+
+    pub(super) fn sync_consumer_group(
+        &mut self,
+        id: &StrBytes,
+        sync: &Sync,
+        token: Token,
+        around: Around<'_>,
+    ) -> Outcome {
+        let ask = self.ask(id, around);
+        let group = self.consumer_group(id).map_err(|refused| refused.code);
+        match group.and_then(|group| group.sync(sync, ask)) {
+            Ok(mut decision) => {
+                let records = self.note(id, &mut decision);
+                // Behind what has been decided before, so that nobody learns of what may be lost.
+                let append = Append {
+                    answers: vec![(token, Reply::Sync(decision.answer))],
+                    ..Append::of(records)
+                };
+                Outcome {
+                    appends: vec![append],
+                    ..Outcome::default()
+                }
+            }
+            Err(error) => Outcome {
+                replies: vec![(token, Reply::Sync(sync_refused(error)))],
+                ..Outcome::default()
+            },
+        }
+    }
+
+    pub(super) fn beat_consumer_group(
+        &mut self,
+        id: &StrBytes,
+        (member, instance, generation): (&StrBytes, Option<&StrBytes>, i32),
+        around: Around<'_>,
+    ) -> Result<(), ErrorCode> {
+        let ask = self.ask(id, around);
+        let group = self.consumer_group(id).map_err(|refused| refused.code)?;
+        let mut decision = group.beat_classic(member, instance, generation, ask)?;
+        self.note(id, &mut decision);
+        decision.answer
+    }
+
+    pub(super) fn leave_consumer_group(
+        &mut self,
+        id: &StrBytes,
+        leavers: &[Leaver],
+        around: Around<'_>,
+    ) -> (Vec<Departed>, Outcome) {
+        let Ok(group) = self.consumer_group(id) else {
+            return (Vec::new(), Outcome::default());
+        };
+        let (departed, gone) = group.departing(leavers);
+        let (records, mut outcome) = self.depart(id, &gone, around);
+        if !records.is_empty() {
+            outcome.appends.insert(0, Append::of(records));
+        }
+        (departed, outcome)
+    }
+
+    /// Gives up the members whose time is up.
+    pub(super) fn expire_consumers(
+        &mut self,
+        id: &StrBytes,
+        now: Now,
+        cluster: &dyn Cluster,
+    ) -> Outcome {
+        let group = self.by_id.get_mut(id);
+        let Some(consumer) = group.and_then(|group| group.consumer.as_mut()) else {
+            return Outcome::default();
+        };
+        let gone: BTreeSet<StrBytes> = consumer.overdue(now.at).into_iter().collect();
+        let mut outcome = Outcome::default();
+        if !gone.is_empty() && self.is_consumer(id) {
+            tracing::info!(group = %id, members = ?gone, "members are given up");
+            let (records, told) = self.depart(id, &gone, (now, cluster));
+            outcome = told;
+            outcome.appends.insert(0, Append::of(records));
+        }
+        self.arm(id);
+        outcome
+    }
+
+    /// Members go for good; if all that stay speak the classic protocol, the group goes back to it.
+    fn depart(
+        &mut self,
+        id: &StrBytes,
+        gone: &BTreeSet<StrBytes>,
+        around: Around<'_>,
+    ) -> (Vec<GroupRecord>, Outcome) {
+        let ask = self.ask(id, around);
+        let limits = self.options.classic;
+        let Ok(group) = self.consumer_group(id) else {
+            return (Vec::new(), Outcome::default());
+        };
+        if group.downgrades_without(gone, ask.options, limits) {
+            let machine = group.downgraded(gone, None, limits, around);
+            return self.downgrade(id, machine, true, around.0);
+        }
+        let mut decision = group.fence(gone, ask);
+        (self.note(id, &mut decision), Outcome::default())
+    }
+
+    /// The group goes back to the classic protocol.
+    fn downgrade(
+        &mut self,
+        id: &StrBytes,
+        machine: ClassicGroup,
+        rebalances: bool,
+        now: Now,
+    ) -> (Vec<GroupRecord>, Outcome) {
+        let Some(group) = self.by_id.get_mut(id) else {
+            return (Vec::new(), Outcome::default());
+        };
+        tracing::info!(group = %id, "a consumer group becomes a classic group");
+        let consumer = group.consumer.as_ref();
+        let removal = consumer.map(|consumer| consumer.removal());
+        let mut records = of_group(id, removal.unwrap_or_default());
+        records.push(GroupRecord::Metadata {
+            group: id.clone(),
+            value: Some(machine.value()),
+        });
+        group.machine = machine;
+        if !rebalances {
+            self.arm(id);
+            return (records, Outcome::default());
+        }
+        let effects = group.machine.rebalance(now);
+        (records, self.carry(id, effects))
+    }
+
+    /// Takes over what a decision says of timers and the like; returns its records.
+    fn note<A>(&mut self, id: &StrBytes, decision: &mut Decision<A>) -> Vec<GroupRecord> {
+        let limits = self.options.classic;
+        let group = self.by_id.entry(id.clone());
+        let group = group.or_insert_with(|| Group::new(limits));
+        let consumer = group.consumer.get_or_insert_default();
+        if let Some(first) = consumer.note(decision) {
+            self.arm_at(id, first);
+        }
+        of_group(id, std::mem::take(&mut decision.records))
+    }
+
+    fn set_timers(
+        &mut self,
+        id: &StrBytes,
+        timers: &[(StrBytes, crate::group::consumer::TimerChange)],
+    ) {
+        let mut decision = Decision::of(());
+        decision.timers = timers.to_vec();
+        self.note(id, &mut decision);
+    }
+
+    /// After a load: members have a session from `now` on.
+    pub(super) fn resume_consumers(&mut self, id: &StrBytes, now: Now, cluster: &dyn Cluster) {
+        let settings = self.options.consumer.for_group(id, cluster);
+        let group = self.by_id.get_mut(id);
+        if let Some(consumer) = group.and_then(|group| group.consumer.as_mut()) {
+            consumer.reindex();
+            consumer.resume(now, settings.session_timeout);
+        }
+        self.arm(id);
+    }
+
+    /// After records were not written: members that were to go stay, for another session; a group
+    /// that was to change its protocol has not, and whoever joined it is told.
+    pub(super) fn recover_consumers(
+        &mut self,
+        records: &[GroupRecord],
+        error: ErrorCode,
+        now: Now,
+    ) -> Outcome {
+        let timeout = self.options.consumer.session_timeout_ms.value;
+        let timeout = std::time::Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
+        let mut outcome = Outcome::default();
+        let groups: BTreeSet<&StrBytes> = records
+            .iter()
+            .filter(|record| matches!(record, GroupRecord::Consumer { .. }))
+            .map(GroupRecord::group)
+            .collect();
+        for id in groups {
+            let Some(group) = self.by_id.get_mut(id) else {
+                continue;
+            };
+            if group.consumer().is_some() && !group.machine.is_idle() {
+                outcome.replies.extend(group.machine.abandon(error).replies);
+            }
+            if let Some(consumer) = &mut group.consumer {
+                consumer.resume(now, timeout);
+            }
+            self.arm(id);
+        }
+        outcome
+    }
+}
+
+impl Group {
+    fn classic_tombstone(&self, id: &StrBytes) -> Option<GroupRecord> {
+        self.metadata.latest()?;
+        Some(GroupRecord::Metadata {
+            group: id.clone(),
+            value: None,
+        })
+    }
+}
+
+/// Records as those of a group.
+pub(in crate::group) fn of_group(id: &StrBytes, records: Vec<ConsumerRecord>) -> Vec<GroupRecord> {
+    let records = records.into_iter().map(|record| GroupRecord::Consumer {
+        group: id.clone(),
+        record,
+    });
+    records.collect()
+}
+
+fn other_kind(id: &StrBytes) -> Refused {
+    let message = format!("Group {id} is not a consumer group.");
+    Refused::new(ErrorCode::GroupIdNotFound, message)
+}

@@ -201,3 +201,47 @@ def test_we_serve_a_directory_of_kafka(make_broker, end):
     assert workload.differences(workload.state(ours.address), seen) == []
     goes_on(ours.address, seen)
     ours.stop()
+
+
+def in_a_consumer_group(address, low, instance):
+    """A static member of the group `new` reads what is written from `low` on, commits, and dies in the group."""
+    client = Client("librdkafka", address)
+    if "new" not in client.topics():
+        client.create_topic(topic="new", partitions=2, configs={})
+    member = Client("librdkafka", address)
+    member.become_member(group="new", topic="new", protocol="consumer", instance=instance)
+    client.produce(topic="new", records=[record(p, f"{low}/{p}/{i}", 10) for p in range(2) for i in range(10)])
+    wanted = {(p, low + i) for p in range(2) for i in range(10)}
+    member.collect(lambda me: me.committed >= wanted, f"offsets from {low}")
+    assert {(r["partition"], r["offset"]) for r in member.records} == wanted, "from where the group stood"
+    member.kill()
+    assert client.describe_group(group="new")["members"] >= 1
+    by_expression = Client("librdkafka", address)
+    by_expression.become_member(group="matching", topic="^ne.*", protocol="consumer")
+    by_expression.collect(lambda me: me.assigned == [0, 1], "what the expression matches")
+    by_expression.kill()
+    client.close()
+
+
+@pytest.mark.parametrize("first", ["ours", "theirs"])
+def test_consumer_groups_move_between_kafka_and_us(make_broker, first):
+    """A directory with consumer groups and members in them goes from one to the other and back."""
+    kinds = [None, Kafka, None] if first == "ours" else [Kafka, None, Kafka]
+    broker = make_broker(kinds[0]).start()
+    in_a_consumer_group(broker.address, 0, "one")
+    broker.stop()
+    for turn, kind in enumerate(kinds[1:], 1):
+        output = dump(files(broker.data, "__consumer_offsets-*/*.log"), "--offsets-decoder")
+        # An empty expression and a null assignor are no complaint.
+        assert complaints(output) == []
+        for key in ("3", "5", "6", "7", "8", "16"):
+            assert re.search(rf'"type":"{key}","data":{{"groupId":"(new|matching)"', output), f"records of type {key}"
+        assert re.search(r'"type":"5".*"groupId":"new".*"instanceId":"\w+".*"subscribedTopicNames":\["new"\]', output)
+        assert re.search(r'"type":"16".*"regularExpression":"\(?\^ne.\*\)?".*"topics":\["new"\]', output)
+        broker = restarted(make_broker, kind, broker.data)
+        client = Client("librdkafka", broker.address)
+        assert client.group_offsets(group="new", topic="new") == {"0": 10 * turn, "1": 10 * turn}
+        assert kafka.run("groups", "--bootstrap-server", broker.address, "--list", "--type").count("Consumer") == 2
+        client.close()
+        in_a_consumer_group(broker.address, 10 * turn, f"one-{turn}")
+        broker.stop()

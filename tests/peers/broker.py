@@ -18,6 +18,11 @@ COMMON = {
     "message.max.bytes": 33554432,
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,
+    "group.consumer.min.session.timeout.ms": 1000,
+    "group.consumer.session.timeout.ms": 3000,
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 300,
+    "group.consumer.assignment.interval.ms": 0,
     "offsets.topic.num.partitions": 5,
     "auto.create.topics.enable": "false",
 }

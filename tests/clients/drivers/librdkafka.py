@@ -2,7 +2,7 @@
 
 import sys
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
 from protocol import described, event, payload, serve
 
@@ -169,9 +169,14 @@ class Driver:
     def delete_group(self, group):
         self.admin.delete_consumer_groups([group])[group].result(WAIT)
 
-    def member(self, ended, group, topic, session_ms, strategy="range", instance=None):
+    def member(self, ended, group, topic, session_ms, strategy="range", instance=None, protocol="classic", assignor=None):
         extra = {"session.timeout.ms": session_ms, "heartbeat.interval.ms": session_ms // 4,
                  "partition.assignment.strategy": strategy}
+        if protocol == "consumer":
+            extra = {"group.protocol": "consumer"}
+            if assignor:
+                extra["group.remote.assignor"] = assignor
+            strategy = "cooperative-sticky"  # what the callbacks may do
         if instance:
             extra["group.instance.id"] = instance
         consumer = self._consumer(group, **extra)
@@ -192,7 +197,9 @@ class Driver:
             if message is None:
                 continue
             if message.error():
-                event("error", text=str(message.error()))
+                # A subscription may name topics that are not there yet.
+                if message.error().code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    event("error", text=str(message.error()))
                 continue
             event("record", **_described(message))
             consumer.commit(message, asynchronous=False)

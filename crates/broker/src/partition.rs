@@ -299,7 +299,7 @@ impl<P: Platform> Partition<P> {
         if let Some(error) = self.log.failed() {
             return Err(error.into());
         }
-        if batch.len() > usize::try_from(self.config().max_message_bytes).unwrap_or(usize::MAX) {
+        if batch.len() > self.config().max_message_bytes {
             return Err(ErrorCode::MessageTooLarge.into());
         }
         let header = BatchHeader::parse(batch).ok_or(ErrorCode::UnknownServerError)?;

@@ -89,15 +89,14 @@ async fn init_producer_id<P: Platform>(
 ) -> Result<Reply, CloseReason> {
     let v = request.header.version;
     let (header, asked) = decoded::<InitProducerIdRequest>(request)?;
-    let response = match &asked.transactional_id {
-        None => handler::init_producer_id::handle(b, asked).await,
-        Some(_) => {
-            let home = home_of(b, asked.id());
-            let answered = b.shards.call(home, move |broker| async move {
-                handler::init_producer_id::handle_transactional(broker, asked, v).await
-            });
-            answered.await.ok_or(CloseReason::Stopping)?
-        }
+    let response = if asked.transactional_id.is_none() {
+        handler::init_producer_id::handle(b, asked).await
+    } else {
+        let home = home_of(b, asked.id());
+        let answered = b.shards.call(home, move |broker| async move {
+            handler::init_producer_id::handle_transactional(broker, asked, v).await
+        });
+        answered.await.ok_or(CloseReason::Stopping)?
     };
     encoded(&header, &response)
 }

@@ -21,7 +21,7 @@ use crate::partition::{Acks, Isolation, Partition};
 /// Bytes read at a time while loading.
 const LOAD_BYTES: usize = 1 << 20;
 /// How long to wait before looking again whether an append has come through.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Why a record is not in the log, or nobody knows whether it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -200,7 +200,7 @@ fn what_takes_too_long_is_aborted() {
 #[test]
 fn ids_that_nobody_uses_are_forgotten() {
     let mut setup = Setup::shards(1);
-    setup.options.transaction.id_expiration = std::time::Duration::from_secs(60);
+    setup.options.transaction.id_expiration = std::time::Duration::from_mins(1);
     let disk = SimDisk::new(1);
     life(&disk, &setup, async |cluster| {
         cluster.create("t", 1).await;
@@ -321,12 +321,11 @@ fn a_decision_that_was_answered_stands_wherever_the_power_goes() {
             position: -1,
             ..Told::default()
         };
-        let created = life(&disk, &setup, async |cluster| {
+        life(&disk, &setup, async |cluster| {
             cluster.create("t", 2).await;
             cluster.commit("other", "t", 0, 1).await;
             cluster.stop().await;
         });
-        let () = created;
         disk.inject(Fault::at(k, Effect::PowerOff));
         let whole = try_life(&disk, &setup.next(), async |cluster| {
             transact(cluster, &mut told).await.is_some()

@@ -179,8 +179,9 @@ impl<P: Platform> Log<P> {
         }
         let is_old = options.segment_ms.is_some_and(|segment_ms| {
             let age_from = active.first_timestamp.get().unwrap_or(active.born_ms);
+            // By the records' own time, as Kafka does: old records are no reason to begin anew with each batch.
             let reached = if active.first_timestamp.get().is_some() {
-                first.max_timestamp.0.max(now_ms)
+                first.max_timestamp.0
             } else {
                 now_ms
             };

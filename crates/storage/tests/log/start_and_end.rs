@@ -24,10 +24,13 @@ fn segments_roll_by_size_time_and_on_demand() {
         let log = world.open(timed).await;
         log.append(&batch_at(0, 1, 10, NOW_MS), EPOCH, NOW_MS)
             .unwrap();
-        log.append(&batch_at(1, 1, 10, NOW_MS), EPOCH, NOW_MS + 1000)
+        log.append(&batch_at(1, 1, 10, NOW_MS + 1000), EPOCH, NOW_MS)
             .unwrap();
-        assert_eq!(log.segment_count(), 1);
-        log.append(&batch_at(2, 1, 10, NOW_MS), EPOCH, NOW_MS + 1001)
+        let later = NOW_MS + 1_000_000;
+        log.append(&batch_at(2, 1, 10, NOW_MS + 1000), EPOCH, later)
+            .unwrap();
+        assert_eq!(log.segment_count(), 1, "old records come late: no reason");
+        log.append(&batch_at(3, 1, 10, NOW_MS + 1001), EPOCH, NOW_MS)
             .unwrap();
         assert_eq!(log.segment_count(), 2);
         log.roll().await.unwrap();
@@ -37,7 +40,7 @@ fn segments_roll_by_size_time_and_on_demand() {
             produce(&log, 1, 2000).await;
         }
         assert!(log.segment_count() >= 4, "by size");
-        assert_holds(&log, 0, 53).await;
+        assert_holds(&log, 0, 54).await;
         pass(1).await;
         let logs: Vec<_> = world
             .names()
@@ -45,7 +48,7 @@ fn segments_roll_by_size_time_and_on_demand() {
             .filter(|name| name.ends_with(".log"))
             .collect();
         assert_eq!(logs.len(), log.segment_count());
-        assert_eq!(logs[1], "00000000000000000002.log");
+        assert_eq!(logs[1], "00000000000000000003.log");
     });
 }
 

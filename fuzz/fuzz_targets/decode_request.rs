@@ -75,6 +75,8 @@ fn decode(api: Api, version: i16, body: &Bytes) {
         OffsetDelete: OffsetDeleteRequest,
         DescribeCluster: DescribeClusterRequest,
         DescribeProducers: DescribeProducersRequest,
+        ConsumerGroupHeartbeat: ConsumerGroupHeartbeatRequest,
+        ConsumerGroupDescribe: ConsumerGroupDescribeRequest,
         DescribeTopicPartitions: DescribeTopicPartitionsRequest,
     );
 }

@@ -33,7 +33,6 @@ kind = "disk"
 [[phase]]
 name = "produce"
 [phase.load]
-warmup_seconds = 0.2
 seconds = 0.5
 interval_seconds = 0.25
 bytes_max = 100_000_000

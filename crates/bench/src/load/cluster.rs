@@ -12,6 +12,7 @@ use wire::StrBytes;
 use wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use wire::messages::metadata_request::MetadataRequestTopic;
 use wire::messages::{ListOffsetsRequest, MetadataRequest, TopicName};
+use wire::types::ErrorCode;
 
 use super::client::{Client, said};
 use super::hook::Place;
@@ -112,12 +113,31 @@ impl Cluster {
         Ok(address)
     }
 
-    /// Asks the leaders where these places begin or end.
+    /// Asks the leaders where these places begin or end; again and again for a while when one of a topic that was
+    /// just made does not lead it yet.
     pub(super) async fn offsets(
         &self,
         places: &[Place],
         end: End,
     ) -> anyhow::Result<BTreeMap<Place, i64>> {
+        let give_up = Instant::now() + LEADERS_WITHIN;
+        loop {
+            match self.try_offsets(places, end).await? {
+                Ok(offsets) => return Ok(offsets),
+                Err(_) if Instant::now() < give_up => {
+                    sleep(ASK_AGAIN_AFTER).await;
+                }
+                Err((topic, code)) => bail!("offsets of topic {topic}: {}", said(code)),
+            }
+        }
+    }
+
+    /// Where places begin or end; the topic and the code that may be gone when asked again.
+    async fn try_offsets(
+        &self,
+        places: &[Place],
+        end: End,
+    ) -> anyhow::Result<Result<BTreeMap<Place, i64>, (String, i16)>> {
         let mut by_address: BTreeMap<&str, Vec<Place>> = BTreeMap::new();
         for place in places {
             by_address
@@ -137,9 +157,17 @@ impl Cluster {
                     .position(|name| *name == topic.name.0.as_str());
                 let index = u32::try_from(index.context("an answer for another topic")?)?;
                 for partition in topic.partitions {
-                    if partition.error_code != 0 {
-                        let name = topic.name.0.as_str();
-                        bail!("offsets of topic {name}: {}", said(partition.error_code));
+                    let name = topic.name.0.as_str();
+                    match ErrorCode::try_from_code(partition.error_code) {
+                        None => {}
+                        Some(
+                            ErrorCode::NotLeaderOrFollower
+                            | ErrorCode::LeaderNotAvailable
+                            | ErrorCode::UnknownTopicOrPartition,
+                        ) => return Ok(Err((name.to_owned(), partition.error_code))),
+                        Some(_) => {
+                            bail!("offsets of topic {name}: {}", said(partition.error_code));
+                        }
                     }
                     let place = Place {
                         topic: index,
@@ -149,7 +177,7 @@ impl Cluster {
                 }
             }
         }
-        Ok(offsets)
+        Ok(Ok(offsets))
     }
 
     fn list_offsets(&self, places: &[Place], end: End) -> ListOffsetsRequest {

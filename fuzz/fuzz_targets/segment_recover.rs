@@ -145,6 +145,7 @@ fn recover(which: u8, bytes: &[u8]) {
         clean: which & 0x20 != 0,
         recovery_point: Offset(i64::from(which & 0x10)),
         log_start: Offset(i64::from(which & 0x08)),
+        compacted: None,
     };
     run_simulated(open_and_read(disk, how)).expect("a simulated shard starts");
 }

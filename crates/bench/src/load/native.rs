@@ -31,6 +31,8 @@ use crate::spec::{Driver, From, Load};
 
 /// From when all are connected to the start.
 const BEFORE_START: Duration = Duration::from_millis(20);
+/// How soon after its acknowledgement by the leader alone a record can be read.
+const LIGHT_WITHIN: Duration = Duration::from_millis(200);
 /// How long readers may not get on before they are said to be stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 /// How long last answers are waited for once somebody has stopped the load.
@@ -376,7 +378,16 @@ impl<'a> Conductor<'a> {
             return Ok(());
         }
         let places: Vec<Place> = self.cluster.leaders.keys().copied().collect();
-        let ends = self.cluster.offsets(&places, End::Latest).await?;
+        let mut ends = self.cluster.offsets(&places, End::Latest).await?;
+        // What only the leader has acknowledged comes to light a moment later: until no more does.
+        while self.load.produce.as_ref().is_some_and(|it| it.acks != -1) {
+            tokio::time::sleep(LIGHT_WITHIN).await;
+            let before =
+                std::mem::replace(&mut ends, self.cluster.offsets(&places, End::Latest).await?);
+            if before == ends {
+                break;
+            }
+        }
         self.phase
             .send_modify(|phase| phase.read_to = Some(Arc::new(ends)));
         let mut moved = (Instant::now(), 0);

@@ -30,6 +30,7 @@ mod partitions;
 mod producer_ids;
 mod purgatory;
 pub mod recovery;
+mod replayed;
 mod route;
 pub mod shards;
 pub mod topic_config;

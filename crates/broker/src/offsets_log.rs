@@ -10,9 +10,9 @@ use bytes::Bytes;
 use platform::Platform;
 use platform::task;
 use storage::log::producer_state::{EndMarker, Outcome};
+use wire::batch::BatchHeader;
 use wire::batch::builder::BatchBuilder;
 use wire::batch::record::records;
-use wire::batch::{BatchHeader, Batches};
 use wire::types::{ErrorCode, NodeId, Offset, ProducerId, TimestampMs};
 
 use crate::Broker;
@@ -20,10 +20,8 @@ use crate::group::OffsetsLog;
 use crate::group::cluster::MetadataView;
 use crate::group::coordinator::{OpenTransactions, Written};
 use crate::image::{Image, OFFSETS_TOPIC};
-use crate::partition::{Acks, Isolation, Partition};
-
-/// Bytes read at a time while loading.
-const LOAD_BYTES: usize = 1 << 20;
+use crate::partition::{Acks, Partition};
+use crate::replayed::each_batch;
 
 /// A partition, and the broker that leads it.
 type Led<P> = (Rc<Broker<P>>, Rc<Partition<P>>);
@@ -117,30 +115,14 @@ async fn replay_all<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
 ) -> Result<(u64, OpenTransactions), LoadError> {
-    let mut next = partition.log.log_start_offset();
     let mut loading = Loading {
         broker,
         index: partition.name.partition,
         open: OpenTransactions::default(),
         count: 0,
     };
-    loop {
-        let end = partition.readable_end(Isolation::ReadUncommitted);
-        if next >= end {
-            return Ok((loading.count, loading.open));
-        }
-        let slices = partition.log.read(next, end, LOAD_BYTES, true).await?;
-        let bytes = Bytes::from(slices.concat());
-        let before = next;
-        for batch in Batches::new(&bytes) {
-            let (header, batch) = batch?;
-            next = header.next_offset();
-            loading.take(&header, &bytes.slice_ref(batch))?;
-        }
-        if next == before {
-            return Ok((loading.count, loading.open));
-        }
-    }
+    each_batch(partition, |header, batch| loading.take(header, batch)).await?;
+    Ok((loading.count, loading.open))
 }
 
 /// A partition whose records are being replayed.

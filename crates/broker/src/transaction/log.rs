@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
-use wire::batch::Batches;
 use wire::batch::builder::BatchBuilder;
 use wire::batch::record::records;
 use wire::records::transactions::TransactionLogKey;
@@ -16,10 +15,9 @@ use wire::types::{ErrorCode, Offset, TimestampMs};
 
 use super::state::Entry;
 use crate::Broker;
-use crate::partition::{Acks, Isolation, Partition};
+use crate::partition::{Acks, Partition};
+use crate::replayed::each_batch;
 
-/// Bytes read at a time while loading.
-const LOAD_BYTES: usize = 1 << 20;
 /// How long to wait before looking again whether an append has come through.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -74,38 +72,25 @@ pub(super) async fn replay<P: Platform>(
     partition: &Rc<Partition<P>>,
     mut take: impl FnMut(String, Option<Entry>),
 ) -> Result<u64, LoadError> {
-    let mut next = partition.log.log_start_offset();
     let mut count = 0;
-    loop {
-        let end = partition.readable_end(Isolation::ReadUncommitted);
-        if next >= end {
-            return Ok(count);
+    each_batch(partition, |header, batch| -> Result<(), LoadError> {
+        if header.is_control() {
+            return Ok(());
         }
-        let slices = partition.log.read(next, end, LOAD_BYTES, true).await?;
-        let bytes = Bytes::from(slices.concat());
-        let before = next;
-        for batch in Batches::new(&bytes) {
-            let (header, batch) = batch?;
-            next = header.next_offset();
-            if header.is_control() {
+        for record in records(batch)? {
+            let record = record?;
+            let Some(key) = record.key else { continue };
+            let Some(key) = TransactionLogKey::decode(&key)? else {
                 continue;
-            }
-            for record in records(&bytes.slice_ref(batch))? {
-                let record = record?;
-                let Some(key) = record.key else { continue };
-                let Some(key) = TransactionLogKey::decode(&key)? else {
-                    continue;
-                };
-                let entry = record.value.map(|value| Entry::from_record(&value));
-                let entry = entry.transpose()?.flatten();
-                take(key.transactional_id, entry);
-                count += 1;
-            }
+            };
+            let entry = record.value.map(|value| Entry::from_record(&value));
+            take(key.transactional_id, entry.transpose()?.flatten());
+            count += 1;
         }
-        if next == before {
-            return Ok(count);
-        }
-    }
+        Ok(())
+    })
+    .await?;
+    Ok(count)
 }
 
 /// Why a partition of transactional ids cannot be loaded.

@@ -120,6 +120,8 @@ class Driver:
             producer.begin_transaction()
             for partition in range(one["partitions"]):
                 producer.send(topic, one["value"].encode(), partition=partition)
+            # What is still in the queue when a transaction is aborted is never sent, and leaves nothing behind.
+            producer.flush()
             position = {TopicPartition(topic, 0): OffsetAndMetadata(one["position"], "", -1)}
             producer.send_offsets_to_transaction(position, group)
             (producer.commit_transaction if one["commit"] else producer.abort_transaction)()

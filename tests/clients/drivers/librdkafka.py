@@ -125,6 +125,9 @@ class Driver:
             producer.begin_transaction()
             for partition in range(one["partitions"]):
                 producer.produce(topic, one["value"], partition=partition)
+            # What is still in the queue when a transaction is aborted is never sent, and leaves nothing behind.
+            if producer.flush(WAIT):
+                raise TimeoutError("records of a transaction were not delivered")
             position = [TopicPartition(topic, 0, one["position"])]
             producer.send_offsets_to_transaction(position, reader.consumer_group_metadata(), WAIT)
             (producer.commit_transaction if one["commit"] else producer.abort_transaction)(WAIT)

@@ -58,7 +58,7 @@ pub(crate) fn try_life<R>(
 }
 
 impl Cluster {
-    async fn start(disk: SimDisk, setup: &Setup) -> Result<Self, String> {
+    pub(crate) async fn start(disk: SimDisk, setup: &Setup) -> Result<Self, String> {
         let clock = Clock::starting_at(setup.wall_ms);
         let platform = SimPlatform::on(disk, clock, setup.seed);
         let metrics = Metrics::register(&mut Registry::default());

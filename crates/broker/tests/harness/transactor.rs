@@ -80,7 +80,11 @@ impl<'a> Transactor<'a> {
     }
 
     /// As [`Transactor::begin`], on a broker that may fail.
-    pub(crate) async fn try_begin_patiently(cluster: &'a Cluster, id: &str) -> Option<Self> {
+    pub(crate) async fn try_begin_patiently(
+        cluster: &'a Cluster,
+        id: &str,
+        newer: bool,
+    ) -> Option<Self> {
         let find = FindCoordinatorRequest::default()
             .with_key_type(1)
             .with_coordinator_keys(vec![text(id)]);
@@ -90,7 +94,7 @@ impl<'a> Transactor<'a> {
                 return None;
             }
             match Self::try_begin(cluster, &TransactionalId(text(id))).await {
-                Ok(producer) => return Some(Self::resumed(cluster, id, producer, true, 0)),
+                Ok(producer) => return Some(Self::resumed(cluster, id, producer, newer, 0)),
                 Err(ErrorCode::ConcurrentTransactions | ErrorCode::CoordinatorLoadInProgress) => {
                     cluster.pass_ms(20).await;
                 }

@@ -290,7 +290,7 @@ struct Told {
 }
 
 async fn transact(cluster: &Cluster, told: &mut Told) -> Option<()> {
-    let mut writer = Transactor::try_begin_patiently(cluster, "id").await?;
+    let mut writer = Transactor::try_begin_patiently(cluster, "id", true).await?;
     for round in 0..4 {
         let value = format!("value {round}");
         for partition in 0..2 {

@@ -1,6 +1,6 @@
 """Runs the project's tests and says how many passed.
 
-    ./test                 everything below but powercut: about 15 minutes on two cores from a clean clone
+    ./test                 everything below down to kill9: about 15 minutes on two cores from a clean clone
     ./test check           cargo fmt, clippy with warnings denied, xtask tidy
     ./test guard           instructions of the hot paths, compared with docs/benchmarks/instructions.csv (valgrind)
     ./test rust            unit, property, crash-point and simulation tests (cargo test)
@@ -8,8 +8,12 @@
     ./test clients         real clients and Kafka's tools against the release binary, and the oracle
     ./test kill9           50 rounds of kill -9 under load
     ./test powercut        20 rounds of power cuts on a scratch ext4 (root and loop devices)
+    ./test fire            exactly-once chains while their links and the broker are killed: --minutes 10
+    ./test suites          other people's suites against the release binary, in full: about 20 minutes
+    ./test kgo             one of them: kgo, kgo-chaos, rdkafka, kafka-python, java-tools, streams, connect, mirror
 
     --rounds N, --seed N   for kill9 and powercut
+    --minutes N, --seed N  for fire
     --target kafka         clients, kill9: against Apache Kafka, which shows whether a test is right
     -k EXPRESSION          clients: only tests that match
 
@@ -33,7 +37,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
-SUITES = ["check", "guard", "rust", "report", "clients", "kill9", "powercut"]
+SUITES = ["check", "guard", "rust", "report", "clients", "kill9", "powercut", "fire", "suites"]
+FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror"]
 BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "kill9"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
 
@@ -223,6 +228,19 @@ def pytest(run, name, *arguments):
     return body
 
 
+def foreign(run, names):
+    """Other people's suites; what they fetch goes to the user's cache."""
+
+    def body():
+        if not run.ready or (run.options.target == "forebay" and not run.built):
+            raise RuntimeError("the suites were not run: see above")
+        run.step("suites", [python(run), "-m", "clients.suites", "--target", run.options.target, LOGS, *names],
+                 count=pytest_counts, cwd=TESTS)
+        print((LOGS / "suites.log").read_text(), flush=True)
+
+    return body
+
+
 def build(run):
     run.step("build", ["cargo", "build", "--release", "--locked", "-p", "forebay-server"], count=nothing)
     run.built = True
@@ -262,9 +280,10 @@ def report(run):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="suite")
+    parser.add_argument("suites", nargs="*", choices=[*SUITES, *FOREIGN, []], metavar="suite")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--target", default="forebay")
     parser.add_argument("-k", dest="only", default="")
     options = parser.parse_args()
@@ -273,7 +292,8 @@ def main():
     run.ready = run.built = False
     signal.signal(signal.SIGTERM, run.end)
 
-    outside = [suite for suite in ("clients", "kill9", "powercut") if suite in suites]
+    theirs = FOREIGN if "suites" in suites else [name for name in FOREIGN if name in suites]
+    outside = [suite for suite in ("clients", "kill9", "powercut", "fire") if suite in suites] + ["suites"] * bool(theirs)
     lanes = []
     if outside:
         lanes.append(run.lane(lambda: install(run)))
@@ -286,10 +306,13 @@ def main():
                     *(["-k", options.only] if options.only else [])],
         "kill9": [*crash, "crash/test_kill9.py"],
         "powercut": [*crash, "crash/test_powercut.py"],
+        "fire": ["--seed", options.seed, "--minutes", options.minutes, "-s", "--timeout", int(options.minutes * 60) + 900,
+                 "crash/test_fire.py"],
     }
     behind = list(lanes)
     for suite in outside:
-        lanes.append(run.lane(pytest(run, suite, *commands[suite]), *behind))
+        body = foreign(run, theirs) if suite == "suites" else pytest(run, suite, *commands[suite])
+        lanes.append(run.lane(body, *behind))
         behind = lanes[-1:]
     # One cargo command at a time: they would wait for each other's lock.
     inside = [(suite, body) for suite, body in (("check", check), ("guard", guard), ("rust", rust)) if suite in suites]

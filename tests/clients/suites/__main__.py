@@ -52,7 +52,7 @@ def main():
     parser.add_argument("logs", type=Path)
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], metavar="NAME")
     parser.add_argument("--target", default="forebay", choices=TARGETS)
-    parser.add_argument("--short", action="store_true", help="what every change is tested with: a minute")
+    parser.add_argument("--short", action="store_true", help="less of kgo, rdkafka and kafka-python")
     options = parser.parse_args()
     outcomes = [suite(name, options.target, options.logs.resolve(), options.short) for name in options.suites or SUITES]
     failed = sum(len(outcome.failed) for outcome in outcomes)

@@ -1,4 +1,4 @@
-"""Kafka Connect standalone: a file becomes a topic, the topic becomes a file, over a stop and a kill of the worker."""
+"""Kafka Connect standalone: a file becomes a topic, the topic becomes a file, over a restart of the worker."""
 
 from clients.suites import jvm
 from clients.suites.outcome import Outcome

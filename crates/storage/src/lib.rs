@@ -13,6 +13,7 @@ pub mod options;
 mod read_ahead;
 pub mod segment;
 pub mod store;
+pub mod tier;
 
 pub use error::{Error, Kind, Result};
 pub use log::lookup::Found;

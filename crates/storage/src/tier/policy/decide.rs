@@ -1,0 +1,305 @@
+//! What moves now: what is pressing, what was asked for, what is above its level, what may come up; in this order.
+//!
+//! Each move that is decided counts at once as leaving and arriving, so that the next is decided on what will be. There
+//! are never more than free slots: what does not get one is decided anew when one is free.
+
+use super::levels::Levels;
+use super::paths::{choose_for_sealed, choose_path};
+use super::place::{NewSegment, place};
+use super::reason::MoveReason;
+use super::settings::PolicySettings;
+use super::view::{PathState, Place, SegmentView, TierView, View};
+use super::{Decision, Move};
+
+/// Decides for one shard.
+pub fn decide(view: &View, settings: &PolicySettings) -> Decision {
+    let mut plan = Plan {
+        view,
+        settings,
+        tiers: view.tiers.clone(),
+        moves: Vec::new(),
+    };
+    let moves = settings.threshold.is_some();
+    for tier in 0..view.last_tier() {
+        if moves {
+            plan.clear_reserve(tier);
+        }
+    }
+    plan.drain();
+    plan.asked();
+    if moves {
+        plan.pinned();
+        for tier in 0..view.last_tier() {
+            plan.lower(tier);
+        }
+        for tier in 0..view.last_tier() {
+            plan.raise(tier);
+        }
+    }
+    let bytes_per_second = plan.pace();
+    let rolls = plan.rolls();
+    Decision {
+        moves: plan.moves,
+        rolls,
+        bytes_per_second,
+    }
+}
+
+struct Plan<'v> {
+    view: &'v View,
+    settings: &'v PolicySettings,
+    /// As they will be after `moves`.
+    tiers: Vec<TierView>,
+    moves: Vec<Move>,
+}
+
+impl<'v> Plan<'v> {
+    fn levels(&self, tier: usize) -> Levels {
+        Levels::of(&self.tiers[tier], self.settings)
+    }
+
+    fn has_slot(&self) -> bool {
+        self.moves.len() < self.view.free_slots
+    }
+
+    /// The segments that may be moved and satisfy `wanted`, sealed longest first.
+    fn oldest(&self, wanted: impl Fn(&SegmentView) -> bool) -> Vec<&'v SegmentView> {
+        let taken = |segment: &SegmentView| self.moves.iter().any(|m| m.segment == segment.id);
+        let segments = self.view.segments.iter();
+        let mut found: Vec<_> = segments
+            .filter(|segment| segment.is_movable() && !taken(segment) && wanted(segment))
+            .filter(|segment| self.is_readable(segment.place))
+            .collect();
+        found.sort_by_key(|segment| (segment.sealed_ms, segment.id));
+        found
+    }
+
+    fn is_readable(&self, place: Place) -> bool {
+        let path = self.view.path(place);
+        path.is_some_and(|path| path.state != PathState::Failed)
+    }
+
+    fn begin(&mut self, segment: &SegmentView, to: Place, reason: MoveReason) {
+        let from = segment.place;
+        let leaving = &mut self.tiers[from.tier].paths[from.path].leaving_bytes;
+        *leaving = leaving.saturating_add(segment.bytes);
+        let arriving = &mut self.tiers[to.tier].paths[to.path].arriving_bytes;
+        *arriving = arriving.saturating_add(segment.bytes);
+        self.moves.push(Move {
+            segment: segment.id,
+            from,
+            to,
+            reason,
+        });
+    }
+
+    /// A path for a sealed segment on the first of `tiers` that has room beside its reserve.
+    fn room(&self, segment: &SegmentView, tiers: impl IntoIterator<Item = usize>) -> Option<Place> {
+        tiers.into_iter().find_map(|tier| {
+            let path = choose_for_sealed(&self.tiers[tier], segment.bytes, self.settings)?;
+            Some(Place { tier, path })
+        })
+    }
+
+    /// The next slower tier for a segment that its topic may be on and that has room.
+    fn room_below(&self, segment: &SegmentView) -> Option<Place> {
+        let slower = segment.place.tier + 1..self.tiers.len();
+        self.room(segment, slower.filter(|tier| segment.may_be_on(*tier)))
+    }
+
+    /// Sealed segments in the reserve go, hot and young ones too, but the others before them.
+    fn clear_reserve(&mut self, tier: usize) {
+        if !self.levels(tier).is_hard() {
+            return;
+        }
+        let here = self.oldest(|segment| self.is_open_on(segment, tier));
+        let (calm, kept): (Vec<_>, Vec<_>) = here
+            .into_iter()
+            .partition(|segment| self.may_leave(segment));
+        for segment in calm.into_iter().chain(kept) {
+            if !self.has_slot() || !self.levels(tier).is_hard() {
+                return;
+            }
+            if let Some(to) = self.room_below(segment) {
+                self.begin(segment, to, MoveReason::Reserve);
+            }
+        }
+    }
+
+    /// Above its level a tier gives up what was sealed longest, but what is read and what has just come.
+    fn lower(&mut self, tier: usize) {
+        for segment in self.oldest(|segment| self.is_open_on(segment, tier)) {
+            let levels = self.levels(tier);
+            if !self.has_slot() || levels.excess_bytes() == 0 {
+                return;
+            }
+            if !self.may_leave(segment) {
+                continue;
+            }
+            let early = levels.settled_bytes <= levels.threshold_bytes.unwrap_or(0);
+            let reason = if early {
+                MoveReason::Early
+            } else {
+                MoveReason::Threshold
+            };
+            if let Some(to) = self.room_below(segment) {
+                self.begin(segment, to, reason);
+            }
+        }
+    }
+
+    /// Below its lower level a tier takes what was sealed last on the slower ones, while it is not filling up.
+    fn raise(&mut self, tier: usize) {
+        let wanted = |segment: &SegmentView| segment.place.tier > tier && segment.may_be_on(tier);
+        for segment in self.oldest(wanted).into_iter().rev() {
+            let levels = self.levels(tier);
+            let after = levels.settled_bytes.saturating_add(segment.bytes);
+            let has_room = levels.settled_bytes < levels.low_bytes && after <= levels.middle_bytes;
+            // An older one in its place would turn the order round.
+            if !self.has_slot() || !has_room || levels.pressure > 0.0 {
+                return;
+            }
+            if !self.is_resident(segment) {
+                continue;
+            }
+            let Some(to) = self.room(segment, [tier]) else {
+                return;
+            };
+            self.begin(segment, to, MoveReason::Promoted);
+        }
+    }
+
+    /// What stands on a path that is drained goes to another path of its tier, else down, else up.
+    fn drain(&mut self) {
+        let draining = |segment: &SegmentView| {
+            let path = self.view.path(segment.place);
+            path.is_some_and(|path| path.state == PathState::Draining)
+        };
+        for segment in self.oldest(draining) {
+            if !self.has_slot() {
+                return;
+            }
+            let tier = segment.place.tier;
+            let order = (tier..self.tiers.len()).chain((0..tier).rev());
+            let (allowed, others): (Vec<_>, Vec<_>) =
+                order.partition(|tier| segment.may_be_on(*tier));
+            // A tier faster than the topic may be on may be less durable: never there.
+            let others = others.into_iter().filter(|tier| *tier > segment.tier_min);
+            if let Some(to) = self.room(segment, allowed.into_iter().chain(others)) {
+                self.begin(segment, to, MoveReason::Drained);
+            }
+        }
+    }
+
+    fn asked(&mut self) {
+        let asked = |segment: &SegmentView| {
+            segment
+                .asked
+                .is_some_and(|tier| tier != segment.place.tier && tier < self.tiers.len())
+        };
+        for segment in self.oldest(asked) {
+            if !self.has_slot() {
+                return;
+            }
+            if let Some(to) = self.room(segment, segment.asked) {
+                self.begin(segment, to, MoveReason::Asked);
+            }
+        }
+    }
+
+    /// What is on a tier its topic may not be on goes to the nearest that it may.
+    fn pinned(&mut self) {
+        for segment in self.oldest(|segment| !segment.may_be_on(segment.place.tier)) {
+            if !self.has_slot() {
+                return;
+            }
+            let tier = segment.place.tier;
+            let slowest = segment.tier_max.min(self.view.last_tier());
+            let allowed = segment.tier_min..=slowest;
+            let to = if tier < segment.tier_min {
+                self.room(segment, allowed)
+            } else {
+                self.room(segment, allowed.rev())
+            };
+            if let Some(to) = to {
+                self.begin(segment, to, MoveReason::Pinned);
+            }
+        }
+    }
+
+    /// Active segments that had better go on elsewhere.
+    fn rolls(&self) -> Vec<super::SegmentId> {
+        let actives = self.view.segments.iter();
+        let active = actives.filter(|segment| segment.sealed_ms.is_none() && !segment.moving);
+        active
+            .filter(|segment| self.has_better(segment))
+            .map(|segment| segment.id)
+            .collect()
+    }
+
+    fn has_better(&self, segment: &SegmentView) -> bool {
+        let fresh = NewSegment {
+            home: None,
+            first_bytes: 1,
+            tier_min: segment.tier_min,
+            tier_max: segment.tier_max,
+        };
+        let Some(better) = place(&self.tiers, &fresh).map(|placed| placed.place) else {
+            return false;
+        };
+        match self.view.path(segment.place).map(|path| path.state) {
+            Some(PathState::Draining) => true,
+            Some(PathState::Open | PathState::Cordoned) => {
+                // Not before the tier is out of its reserve: a roll that spills again gained nothing.
+                better.tier < segment.place.tier
+                    && segment.bytes > 0
+                    && !self.levels(better.tier).is_hard()
+                    && choose_path(&self.tiers[better.tier], segment.bytes).is_some()
+            }
+            Some(PathState::Failed) | None => false,
+        }
+    }
+
+    fn is_open_on(&self, segment: &SegmentView, tier: usize) -> bool {
+        let path = self.view.path(segment.place);
+        segment.place.tier == tier && path.is_some_and(|path| path.state == PathState::Open)
+    }
+
+    fn may_leave(&self, segment: &SegmentView) -> bool {
+        let hot_until_ms = segment.hot_until_ms(self.settings.heat_ms);
+        let is_hot = hot_until_ms.is_some_and(|until_ms| until_ms > self.view.now_ms);
+        self.is_resident(segment) && !is_hot
+    }
+
+    fn is_resident(&self, segment: &SegmentView) -> bool {
+        segment.resident_until_ms(self.settings.residency_ms) <= self.view.now_ms
+    }
+
+    /// The whole rate, save for moves that nobody waits for while data comes in: those get half, and early ones more
+    /// the nearer the tier is to full.
+    fn pace(&self) -> Option<u64> {
+        let limit = self.settings.bytes_per_second?;
+        let idle = self
+            .tiers
+            .iter()
+            .all(|tier| tier.incoming_bytes_per_second == 0);
+        let presses = |tier: usize| {
+            let levels = Levels::of(&self.view.tiers[tier], self.settings);
+            let above = levels
+                .threshold_bytes
+                .is_some_and(|level| levels.settled_bytes > level);
+            (above, levels.pressure)
+        };
+        let (mut above, mut pressure) = (false, 0.0_f64);
+        for (is_above, of_tier) in (0..self.view.last_tier()).map(presses) {
+            above |= is_above;
+            pressure = pressure.max(of_tier);
+        }
+        let part = if above || idle {
+            1.0
+        } else {
+            pressure.max(0.5)
+        };
+        Some(super::levels::share(limit, part).max(1))
+    }
+}

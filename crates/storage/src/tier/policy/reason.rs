@@ -1,0 +1,83 @@
+//! Why a segment was placed or moves, in words for logs, metrics and `forebay tier why`.
+
+use std::fmt;
+
+/// Why a new segment goes where it goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlaceReason {
+    /// The fastest tier its topic may be on has room.
+    Fastest,
+    /// That has none; this is the next one that has.
+    Spilled,
+    /// None of the tiers up to `storage.tier.max` has room: losing or blocking would be worse.
+    SpilledPastPin,
+}
+
+/// Why a segment moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MoveReason {
+    /// Down: sealed segments are in what is reserved for active ones.
+    Reserve,
+    /// Its path is drained.
+    Drained,
+    /// An operator asked for it.
+    Asked,
+    /// Down: the tier is above the threshold.
+    Threshold,
+    /// Down: the tier is not above the threshold, but will soon be full.
+    Early,
+    /// To a tier its topic may be on.
+    Pinned,
+    /// Up: the tier has room, and nothing on the lower tiers is newer.
+    Promoted,
+}
+
+impl PlaceReason {
+    /// One word, for labels and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fastest => "fastest",
+            Self::Spilled => "spilled",
+            Self::SpilledPastPin => "spilled-past-pin",
+        }
+    }
+}
+
+impl MoveReason {
+    /// One word, for labels and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reserve => "reserve",
+            Self::Drained => "drained",
+            Self::Asked => "asked",
+            Self::Threshold => "threshold",
+            Self::Early => "early",
+            Self::Pinned => "pinned",
+            Self::Promoted => "promoted",
+        }
+    }
+}
+
+impl fmt::Display for PlaceReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fastest => "the fastest tier its topic may be on had room",
+            Self::Spilled => "faster tiers were full",
+            Self::SpilledPastPin => "every tier up to storage.tier.max was full",
+        })
+    }
+}
+
+impl fmt::Display for MoveReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reserve => "it was in the reserve for active segments",
+            Self::Drained => "its path is drained",
+            Self::Asked => "an operator asked for it",
+            Self::Threshold => "the tier was above storage.migrate.threshold",
+            Self::Early => "the tier was about to be full",
+            Self::Pinned => "its topic may not be on the tier it was on",
+            Self::Promoted => "it was the newest of the lower tiers, and there was room",
+        })
+    }
+}

@@ -1,0 +1,173 @@
+//! Why a segment stays where it is: the answer of `forebay tier why`.
+//!
+//! The first rule that keeps it, in the order in which `decide` would ask. A segment that the next decision moves is
+//! [`Stay::Next`].
+
+use std::fmt;
+
+use super::decide::decide;
+use super::levels::Levels;
+use super::settings::PolicySettings;
+use super::view::{PathState, SegmentId, SegmentView, View};
+
+/// Why a segment stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stay {
+    /// It is the one that is written to.
+    Active,
+    /// It does not stay: it is being moved.
+    Moving,
+    /// It does not stay: it is moved next.
+    Next,
+    /// Damage was found in it.
+    Quarantined,
+    /// Its path failed.
+    PathFailed,
+    /// `storage.migrate.threshold` is -1.
+    MovementOff,
+    /// It is on the slowest tier, and the faster ones have no room for it below their lower level.
+    NoRoomAbove,
+    /// No slower tier that its topic may be on has room.
+    NoRoomBelow,
+    /// Its topic may be on this tier only.
+    Pinned,
+    /// It came to this tier a short time ago; until then (wall clock, milliseconds).
+    Resident(i64),
+    /// It was read a short time ago; until then (wall clock, milliseconds).
+    Hot(i64),
+    /// Its tier is not above the threshold.
+    BelowThreshold,
+    /// Others were sealed before it and go first.
+    OthersFirst,
+}
+
+/// Why that segment stays; `None` when the view does not have it.
+pub fn stay(view: &View, settings: &PolicySettings, id: SegmentId) -> Option<Stay> {
+    let segment = view.segments.iter().find(|segment| segment.id == id)?;
+    Some(of_segment(view, settings, segment))
+}
+
+fn of_segment(view: &View, settings: &PolicySettings, segment: &SegmentView) -> Stay {
+    if segment.moving {
+        return Stay::Moving;
+    }
+    if segment.quarantined {
+        return Stay::Quarantined;
+    }
+    if segment.sealed_ms.is_none() {
+        return Stay::Active;
+    }
+    if view
+        .path(segment.place)
+        .is_none_or(|path| path.state == PathState::Failed)
+    {
+        return Stay::PathFailed;
+    }
+    // With slots without end, what has to wait for a slot only is not kept by a rule.
+    let unhurried = View {
+        free_slots: usize::MAX,
+        ..view.clone()
+    };
+    let decided = decide(&unhurried, settings);
+    if decided.moves.iter().any(|m| m.segment == segment.id) {
+        return Stay::Next;
+    }
+    let Some(tier) = view.tiers.get(segment.place.tier) else {
+        return Stay::PathFailed;
+    };
+    if settings.threshold.is_none() {
+        return Stay::MovementOff;
+    }
+    let levels = Levels::of(tier, settings);
+    let is_last = segment.place.tier == view.last_tier();
+    if segment.tier_min >= segment.place.tier && segment.tier_max <= segment.place.tier {
+        return Stay::Pinned;
+    }
+    if !is_last && levels.excess_bytes() > 0 {
+        return why_not_down(view, settings, segment, &levels);
+    }
+    if is_last || segment.place.tier > segment.tier_min {
+        return Stay::NoRoomAbove;
+    }
+    Stay::BelowThreshold
+}
+
+fn why_not_down(
+    view: &View,
+    settings: &PolicySettings,
+    segment: &SegmentView,
+    levels: &Levels,
+) -> Stay {
+    if segment.tier_max <= segment.place.tier {
+        return Stay::Pinned;
+    }
+    let resident_until_ms = segment.resident_until_ms(settings.residency_ms);
+    if !levels.is_hard() && resident_until_ms > view.now_ms {
+        return Stay::Resident(resident_until_ms);
+    }
+    let hot_until_ms = segment.hot_until_ms(settings.heat_ms);
+    if let Some(until_ms) = hot_until_ms.filter(|until_ms| *until_ms > view.now_ms)
+        && !levels.is_hard()
+    {
+        return Stay::Hot(until_ms);
+    }
+    let slower = segment.place.tier + 1..view.tiers.len();
+    let has_room = slower.filter(|tier| segment.may_be_on(*tier)).any(|tier| {
+        let tier = &view.tiers[tier];
+        super::paths::choose_for_sealed(tier, segment.bytes, settings).is_some()
+    });
+    if has_room {
+        Stay::OthersFirst
+    } else {
+        Stay::NoRoomBelow
+    }
+}
+
+impl Stay {
+    /// One word, for JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Moving => "moving",
+            Self::Next => "next",
+            Self::Quarantined => "quarantined",
+            Self::PathFailed => "path-failed",
+            Self::MovementOff => "movement-off",
+            Self::NoRoomAbove => "no-room-above",
+            Self::NoRoomBelow => "no-room-below",
+            Self::Pinned => "pinned",
+            Self::Resident(_) => "resident",
+            Self::Hot(_) => "hot",
+            Self::BelowThreshold => "below-threshold",
+            Self::OthersFirst => "others-first",
+        }
+    }
+
+    /// Until when (wall clock, milliseconds), if the rule ends by itself.
+    pub fn until_ms(self) -> Option<i64> {
+        match self {
+            Self::Resident(until_ms) | Self::Hot(until_ms) => Some(until_ms),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Stay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Active => "it is being written to",
+            Self::Moving => "it is being moved",
+            Self::Next => "it is moved as soon as the mover is free",
+            Self::Quarantined => "damage was found in it; it is left as it is",
+            Self::PathFailed => "its path failed",
+            Self::MovementOff => "storage.migrate.threshold is -1: nothing moves",
+            Self::NoRoomAbove => "faster tiers have no room for it below their lower level",
+            Self::NoRoomBelow => "no slower tier that its topic may be on has room",
+            Self::Pinned => "storage.tier.min and storage.tier.max of its topic keep it here",
+            Self::Resident(_) => "it came here less than storage.migrate.residency.ms ago",
+            Self::Hot(_) => "it was read less than storage.migrate.heat.ms ago",
+            Self::BelowThreshold => "its tier is not above storage.migrate.threshold",
+            Self::OthersFirst => "segments that were sealed before it go first",
+        })
+    }
+}

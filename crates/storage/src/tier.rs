@@ -1,5 +1,14 @@
-//! Tiers: a log's segments over several places, the fastest first.
+//! Tiers: an ordered list of places for segments, the fastest first, and what is known of each place.
 //!
-//! `policy` says what belongs where; it is pure. Segments are whole in one place, in two only while they move.
+//! A tier is one or several paths (directories). A log has its *home*, its folder in a path of the first tier: checkpoints,
+//! producer snapshots and, while there is room, the active segment. A sealed segment's files lie together in the folder of
+//! the same name in one tier path, in two only while it moves. The directories are the catalogue: nothing else says
+//! where a segment is. `policy` says what belongs where; it is pure.
+//! Without a table (plain `log.dirs`) nothing here is asked, counted or paid for.
 
+pub mod options;
 pub mod policy;
+pub mod table;
+
+pub use options::{Capacity, Medium, PathOptions, Safety, TierOptions};
+pub use table::{PathId, TierPath, TierTable};

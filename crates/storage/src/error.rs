@@ -40,6 +40,14 @@ pub enum Error {
         /// The first failure.
         reason: Arc<str>,
     },
+    /// The segment is on a path that is not there, or was found damaged: it is neither served nor deleted.
+    #[error("{path} is offline: {reason}")]
+    Offline {
+        /// The segment's data file.
+        path: PathBuf,
+        /// Why.
+        reason: Arc<str>,
+    },
     /// The log was closed or deleted.
     #[error("the log is closed")]
     Closed,
@@ -102,7 +110,7 @@ impl Error {
     /// How to react.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Io { .. } | Self::Busy => Kind::Retry,
+            Self::Io { .. } | Self::Busy | Self::Offline { .. } => Kind::Retry,
             Self::Full { .. } => Kind::Full,
             Self::Failed { .. } => Kind::Failed,
             Self::Corrupt { .. } => Kind::Corrupt,

@@ -7,7 +7,8 @@
 //! failed is not repeated and latches the log. No room is not a failure: the bytes stay in memory, appends are refused,
 //! and the write is tried again when something was deleted, or after a while.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(crate) struct FlushState {
     sync_wanted: Cell<bool>,
     /// A segment's file has been given its name since the folder was last synced.
     names_dirty: Cell<bool>,
+    /// The same of folders on other paths than home.
+    dirty_folders: RefCell<Vec<Rc<Path>>>,
     /// Appends are refused while the log is being cut.
     held: Cell<bool>,
     /// When the oldest record that is not durable was written.
@@ -50,6 +53,14 @@ impl FlushState {
     /// The folder has changed and must be synced before what follows counts.
     pub(crate) fn note_new_name(&self) {
         self.names_dirty.set(true);
+    }
+
+    /// The same of a folder on another path.
+    pub(crate) fn note_new_name_in(&self, folder: &Rc<Path>) {
+        let mut folders = self.dirty_folders.borrow_mut();
+        if !folders.contains(folder) {
+            folders.push(Rc::clone(folder));
+        }
     }
 
     pub(crate) fn hold(&self, held: bool) {
@@ -210,7 +221,11 @@ impl<P: Platform> Log<P> {
         }
         let disk = self.store().disk();
         let path = segment.path(Role::Log);
-        let file = match self.take_prepared() {
+        let at_home = self.is_home(&segment.folder);
+        if !at_home {
+            self.prepare_folder(&segment.folder, segment.base).await?;
+        }
+        let file = match self.take_prepared().filter(|_| at_home) {
             Some(prepared) => {
                 let renamed = disk.rename(&prepared.path, &path).await;
                 self.prepared_is_named();
@@ -224,7 +239,7 @@ impl<P: Platform> Log<P> {
         };
         segment.named.set(true);
         segment.set_file(file.clone());
-        self.flush.names_dirty.set(true);
+        self.note_changed(&segment.folder);
         Ok(file)
     }
 
@@ -287,12 +302,17 @@ impl<P: Platform> Log<P> {
             let synced = self.store().disk().sync_dir(folder).await;
             synced.map_err(sync_error(folder))?;
         }
+        let others = self.flush.dirty_folders.take();
+        for folder in others {
+            let synced = self.store().disk().sync_dir(&folder).await;
+            synced.map_err(sync_error(&folder))?;
+        }
         Ok(())
     }
 }
 
 /// A failed sync is never "no room": what it should have made durable may be gone.
-fn sync_error(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Error {
+fn sync_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_path_buf();
     move |source| Error::Io {
         action: "sync",
@@ -329,11 +349,15 @@ async fn write_blocks<P: Platform>(
         .allocated
         .set(segment.allocated.get().max(blocks.position + bytes as u64));
     segment.written.set(size);
+    if let Some(charge) = &segment.charge {
+        charge.path().note_appended(bytes as u64);
+        segment.recharge();
+    }
     Ok(())
 }
 
 /// Creates a segment's file. One that is there is left from an attempt that failed: all others were seen at the start.
-async fn create<D: Disk>(disk: &D, path: &std::path::Path) -> std::io::Result<D::File> {
+async fn create<D: Disk>(disk: &D, path: &Path) -> std::io::Result<D::File> {
     match disk.open(path, Open::Create).await {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             let file = disk.open(path, Open::Write).await?;

@@ -34,6 +34,8 @@ pub mod producer_state;
 mod read;
 mod recover;
 mod retention;
+mod switch;
+mod tiers;
 pub mod time_index;
 mod truncate;
 pub mod txn_index;
@@ -100,6 +102,7 @@ pub struct Log<P: Platform> {
     upkeep: Upkeep<P>,
     readers: Readers,
     compaction: compact::State,
+    tiers: tiers::State,
 }
 
 impl<P: Platform> Log<P> {
@@ -408,13 +411,7 @@ impl<P: Platform> Log<P> {
         tracing::error!(partition = %self.partition, %error, "the log failed and takes no appends");
         self.store.shared.metrics.flush_errors.inc();
         *self.condition.borrow_mut() = Condition::Failed(error.latched());
-        if self.health.fail(error) {
-            for log in self.store.logs() {
-                if log.dir == self.dir {
-                    log.tell();
-                }
-            }
-        }
+        self.fail_dir(error);
         self.tell();
     }
 

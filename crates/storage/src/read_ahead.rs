@@ -247,6 +247,7 @@ impl<P: Platform> Store<P> {
             if unloaded && segment.sealed.get() {
                 self.note_loaded(&segment);
             }
+            self.note_read(&segment);
             let read = file.read_into(block.start, buf).await;
             read.inspect_err(|error| {
                 tracing::debug!(position = block.start, %error, "reading ahead failed");

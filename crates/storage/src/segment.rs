@@ -19,6 +19,7 @@ use crate::log::indexes::Indexes;
 use crate::log::time_index::TimeEntry;
 use crate::log::txn_index::TxnIndex;
 use crate::read_ahead::Blocks;
+use crate::tier::table::Charge;
 
 pub(crate) mod load;
 pub mod naming;
@@ -61,7 +62,7 @@ impl From<Option<TimeEntry>> for Largest {
 pub(crate) struct Segment<P: Platform> {
     /// Offset of its first record, and its name.
     pub(crate) base: Offset,
-    /// The partition's folder.
+    /// The folder that its files are in: the partition's home, or the one of the same name on another path.
     pub(crate) folder: Rc<Path>,
     /// When this process first saw it: its age when no record has a timestamp.
     pub(crate) born_ms: i64,
@@ -96,6 +97,22 @@ pub(crate) struct Segment<P: Platform> {
     /// Compaction is putting another in its place: its names are not its own any more, so file and indexes stay with
     /// those who read it.
     pub(crate) replaced: Cell<bool>,
+    /// Grows when bytes of it are cut off: what was read of it before may be gone.
+    pub(crate) cuts: Cell<u32>,
+    /// Why it is not to be read: its path is absent, or it was found damaged.
+    pub(crate) offline: RefCell<Option<Error>>,
+    /// Nothing of it is known but that it is somewhere else, on a path that is absent.
+    pub(crate) absent: Cell<bool>,
+    /// What it takes of its tier's path, with tiers.
+    pub(crate) charge: Option<Charge>,
+    /// When it came to its folder.
+    pub(crate) arrived_ms: i64,
+    /// When it was last read from its medium, with tiers.
+    pub(crate) read_ms: Cell<Option<i64>>,
+    /// When it was sealed, as far as this process knows.
+    pub(crate) sealed_ms: Cell<i64>,
+    /// A copy of it is being made on another path.
+    pub(crate) moving: Cell<bool>,
     /// Its data file. `None` for a sealed one that is not read, and for a new one that has no name yet.
     file: RefCell<Option<File<P>>>,
 }
@@ -138,8 +155,43 @@ impl<P: Platform> Segment<P> {
             loaded: RefCell::new(loaded),
             reindexed: Cell::new(false),
             replaced: Cell::new(false),
+            cuts: Cell::new(0),
+            offline: RefCell::new(None),
+            absent: Cell::new(false),
+            charge: None,
+            arrived_ms: now_ms,
+            read_ms: Cell::new(None),
+            sealed_ms: Cell::new(now_ms),
+            moving: Cell::new(false),
             file: RefCell::new(None),
         }
+    }
+
+    /// Has it counted on its tier's path.
+    pub(crate) fn charged(mut self, charge: Option<Charge>) -> Self {
+        self.charge = charge;
+        self
+    }
+
+    /// Why it is not to be read, if so.
+    pub(crate) fn offline(&self) -> Option<Error> {
+        self.offline.borrow().clone()
+    }
+
+    /// Brings what it is counted with up to date.
+    pub(crate) fn recharge(&self) {
+        if let Some(charge) = &self.charge {
+            charge.set(self.allocated.get().max(self.size.get()));
+        }
+    }
+
+    /// Says that it is not to be read any more; the first reason stays.
+    pub(crate) fn take_offline(&self, reason: &str) {
+        let path = self.path(Role::Log);
+        let reason = reason.into();
+        self.offline
+            .borrow_mut()
+            .get_or_insert(Error::Offline { path, reason });
     }
 
     /// The path of one of its files.
@@ -166,6 +218,9 @@ impl<P: Platform> Segment<P> {
     pub(crate) async fn file(&self, disk: &P::Disk) -> Result<File<P>> {
         if let Some(file) = self.open_file() {
             return Ok(file);
+        }
+        if self.absent.get() {
+            return Err(self.offline().unwrap_or(Error::Closed));
         }
         let path = self.path(Role::Log);
         let how = if self.sealed.get() {

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use platform::disk::Disk;
@@ -23,6 +24,8 @@ use crate::options::{LogOptions, OpenAs, StoreOptions};
 use crate::read_ahead::ReadAhead;
 use crate::segment::Segment;
 use crate::segment::naming;
+use crate::tier::table::Charge;
+use crate::tier::{TierPath, TierTable};
 
 pub(crate) mod memory;
 
@@ -58,6 +61,8 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) read_ahead: ReadAhead<P>,
     /// Logs that are being flushed.
     pub(crate) flushing: Cell<usize>,
+    /// The tiers, if there are any.
+    pub(crate) tiers: Option<Arc<TierTable>>,
 }
 
 /// Whether a log directory still takes writes.
@@ -102,6 +107,16 @@ pub struct LogPoints {
 impl<P: Platform> Store<P> {
     /// A store without logs.
     pub fn new(platform: P, options: StoreOptions, metrics: Metrics) -> Self {
+        Self::with_tiers(platform, options, metrics, None)
+    }
+
+    /// The same, with the tiers that its logs' segments may be on. The table is the process's, for all its shards.
+    pub fn with_tiers(
+        platform: P,
+        options: StoreOptions,
+        metrics: Metrics,
+        tiers: Option<Arc<TierTable>>,
+    ) -> Self {
         let shared = Shared {
             memory: Memory::new(&options),
             read_ahead: ReadAhead::new(options.chunk_bytes, options.cache_bytes_max),
@@ -113,6 +128,7 @@ impl<P: Platform> Store<P> {
             dirs: RefCell::default(),
             loaded: RefCell::default(),
             flushing: Cell::new(0),
+            tiers: tiers.filter(|tiers| tiers.is_tiered()),
         };
         Self {
             shared: Rc::new(shared),
@@ -205,6 +221,35 @@ impl<P: Platform> Store<P> {
             }
         }
         Ok(())
+    }
+
+    /// The tiers, if there are any.
+    pub fn tiers(&self) -> Option<&Arc<TierTable>> {
+        self.shared.tiers.as_ref()
+    }
+
+    /// The paths of all tiers on which a log that is at home in `home` may have segments elsewhere.
+    pub(crate) fn paths_away_from(&self, home: &Path) -> Vec<Arc<TierPath>> {
+        let Some(tiers) = self.tiers() else {
+            return Vec::new();
+        };
+        let paths = tiers.paths().iter();
+        let others = paths.filter(|path| home.parent() != Some(path.dir()));
+        others.cloned().collect()
+    }
+
+    /// Counts a segment of `bytes` bytes in `folder` on its path.
+    pub(crate) fn charge(&self, folder: &Path, bytes: u64) -> Option<Charge> {
+        let path = self.tiers()?.holding(folder)?;
+        Some(Charge::new(path, bytes))
+    }
+
+    /// Bytes of a segment are wanted from its medium.
+    pub(crate) fn note_read(&self, segment: &Segment<P>) {
+        if let Some(charge) = &segment.charge {
+            segment.read_ms.set(Some(self.clock().wall_ms()));
+            charge.path().note_hit();
+        }
     }
 
     pub(crate) fn disk(&self) -> &P::Disk {

@@ -6,9 +6,15 @@
 //! where a segment is. `policy` says what belongs where; it is pure.
 //! Without a table (plain `log.dirs`) nothing here is asked, counted or paid for.
 
+pub(crate) mod copy;
+mod gather;
+mod mover;
 pub mod options;
+pub(crate) mod pace;
 pub mod policy;
 pub mod table;
+pub(crate) mod verify;
 
+pub use mover::Mover;
 pub use options::{Capacity, Medium, PathOptions, Safety, TierOptions};
-pub use table::{PathId, TierPath, TierTable};
+pub use table::{PathId, PathUse, TierPath, TierTable};

@@ -10,6 +10,9 @@ use super::{Malformed, text};
 /// Name of the file.
 pub const FILE: &str = "partition.metadata";
 
+/// Name of the same file in a directory that holds only some of a partition's segments, on a path of another tier.
+pub const PART_FILE: &str = "tier.metadata";
+
 /// Reads the file.
 pub fn parse(file: &Path, bytes: &[u8]) -> Result<TopicId, Malformed> {
     let mut lines = text(file, bytes)?.lines();

@@ -211,12 +211,9 @@ impl<P: Platform> Log<P> {
             indexes: Indexes::new(base, self.index_options()),
             aborted: TxnIndex::new(),
         };
-        let new = Rc::new(Segment::fresh(
-            Rc::clone(&self.folder),
-            base,
-            loaded,
-            now_ms,
-        ));
+        let folder = self.folder_for_new();
+        let charge = self.store.charge(&folder, 0);
+        let new = Rc::new(Segment::fresh(folder, base, loaded, now_ms).charged(charge));
         self.segments.borrow_mut().push_back(Rc::clone(&new));
         self.store.shared.metrics.segments.inc();
         self.upkeep_after_roll(base);

@@ -1,18 +1,15 @@
-//! Opening a log: what is in its folder, whose it is, what has to be finished or removed first; then recovery; then the
-//! pieces are put together.
-//!
-//! Files that nobody here has made are named in a warning and left alone.
+//! Opening a log: what is in its folders (`open/folder.rs`), whose they are; then recovery; then the pieces are put
+//! together.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 
 use platform::Platform;
-use platform::disk::{Disk, Open};
+use platform::disk::Disk;
 use platform::sync::{Notify, Semaphore};
-use wire::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
+use wire::types::{Offset, TopicId, TopicPartition};
 
 use super::epoch_cache::EpochCache;
 use super::producer_state::stray_snapshots;
@@ -21,18 +18,12 @@ use super::{Condition, Log, recover};
 use crate::checkpoint::{Malformed, leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
 use crate::options::{LogOptions, OpenAs};
-use crate::segment::naming::{self, Name, Role, file_path};
-use crate::segment::scan::{Expected, Scan};
+use crate::segment::naming::{self, Role, file_path};
 use crate::store::Store;
 
-/// What is in a partition's folder, after what was unfinished has been finished or removed.
-pub(super) struct Folder {
-    pub(super) path: Rc<Path>,
-    /// Length of each data file by base offset.
-    pub(super) logs: BTreeMap<Offset, u64>,
-    /// Producer snapshots.
-    pub(super) snapshots: Vec<Offset>,
-}
+pub(super) mod folder;
+
+use folder::Folder;
 
 /// Opens the log of `partition` under `dir`.
 pub(crate) async fn open<P: Platform>(
@@ -49,7 +40,7 @@ pub(crate) async fn open<P: Platform>(
         .await
         .map_err(Error::io("create", &path))?;
     check_owner(disk, &path, topic_id).await?;
-    let mut folder = tidy(disk, path).await?;
+    let mut folder = folder::gather(store, path, topic_id).await?;
     let epochs = read_epochs(disk, &folder.path).await?;
     let recovered = recover::recover(store, &folder, &options, how, epochs).await?;
     let bases: Vec<_> = recovered
@@ -96,6 +87,7 @@ pub(crate) async fn open<P: Platform>(
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
         readers: super::read::Readers::default(),
         compaction: super::compact::State::new(how.compacted),
+        tiers: super::tiers::State::default(),
     });
     log.name_first_segment().await?;
     log.upkeep_after_open(recovered.scanned_bytes);
@@ -163,141 +155,6 @@ fn malformed(error: Malformed) -> Error {
         reason: error.expected,
         path: error.file,
     }
-}
-
-/// Lists the folder, completes swaps, and removes what is on its way out, unfinished, or an index without data.
-async fn tidy<D: Disk>(disk: &D, path: Rc<Path>) -> Result<Folder> {
-    let entries = disk.list(&path).await.map_err(Error::io("list", &path))?;
-    let mut names = Vec::new();
-    let mut cleaned_from: Option<Offset> = None;
-    for entry in entries {
-        let name = if entry.is_dir {
-            Name::Foreign
-        } else {
-            naming::classify(&entry.name)
-        };
-        match name {
-            Name::Foreign => {
-                let file = path.join(&entry.name);
-                tracing::warn!(file = %file.display(), "not a file of this log, left alone");
-            }
-            Name::Leftover => {
-                let cleaned = naming::cleaned_base(&entry.name);
-                cleaned_from = cleaned_from.into_iter().chain(cleaned).min();
-                remove(disk, &path.join(&entry.name)).await?;
-            }
-            name => names.push((name, entry)),
-        }
-    }
-    let mut folder = Folder {
-        path,
-        logs: BTreeMap::new(),
-        snapshots: Vec::new(),
-    };
-    let mut swaps = Vec::new();
-    let mut indexes = Vec::new();
-    for (name, entry) in names {
-        match name {
-            Name::Segment(base, Role::Log) => drop(folder.logs.insert(base, entry.len)),
-            Name::Segment(base, Role::Snapshot) => folder.snapshots.push(base),
-            Name::Segment(base, role) => indexes.push((base, role)),
-            // What compaction was still making is worthless, and so is what it had made of the same segments.
-            Name::Swap(base, _) if cleaned_from.is_some_and(|from| base >= from) => {
-                remove(disk, &folder.path.join(&entry.name)).await?;
-            }
-            Name::Swap(base, role) => swaps.push((base, role, entry.len)),
-            Name::Checkpoint | Name::Leftover | Name::Foreign => {}
-        }
-    }
-    complete_swaps(disk, &mut folder, &swaps, &mut indexes).await?;
-    for (base, role) in indexes {
-        if !folder.logs.contains_key(&base) {
-            let file = file_path(&folder.path, base, role);
-            tracing::warn!(file = %file.display(), "an index without its segment is removed");
-            remove(disk, &file).await?;
-        }
-    }
-    Ok(folder)
-}
-
-/// Puts compacted segments in the place of those they were made of.
-async fn complete_swaps<D: Disk>(
-    disk: &D,
-    folder: &mut Folder,
-    swaps: &[(Offset, Role, u64)],
-    indexes: &mut Vec<(Offset, Role)>,
-) -> Result<()> {
-    for &(base, role, len) in swaps {
-        if role != Role::Log {
-            continue;
-        }
-        let path = naming::swap_path(&folder.path, base, role);
-        let next = next_offset(disk, &path, base, len).await?;
-        let replaced: Vec<_> = folder
-            .logs
-            .range(base..next)
-            .map(|(base, _)| *base)
-            .collect();
-        for old in replaced {
-            folder.logs.remove(&old);
-            remove(disk, &file_path(&folder.path, old, Role::Log)).await?;
-        }
-        // Also where the data has gone already: an old index of aborted transactions would hide records of the new data.
-        let is_old = |index: &(Offset, Role)| index.0 == base || (base..next).contains(&index.0);
-        for (old, role) in indexes.extract_if(.., |index| is_old(index)) {
-            remove(disk, &file_path(&folder.path, old, role)).await?;
-        }
-    }
-    if !swaps.is_empty() {
-        // The new segment must not have its name while an old one of the same offsets may come back.
-        disk.sync_dir(&folder.path)
-            .await
-            .map_err(Error::io("sync", &folder.path))?;
-    }
-    let (data, others): (Vec<_>, Vec<_>) =
-        swaps.iter().partition(|(_, role, _)| *role == Role::Log);
-    for &(base, role, len) in others.into_iter().chain(data) {
-        let (from, to) = (
-            naming::swap_path(&folder.path, base, role),
-            file_path(&folder.path, base, role),
-        );
-        disk.rename(&from, &to)
-            .await
-            .map_err(Error::io("rename", &from))?;
-        match role {
-            Role::Log => drop(folder.logs.insert(base, len)),
-            Role::Snapshot => folder.snapshots.push(base),
-            role => indexes.push((base, role)),
-        }
-    }
-    if !swaps.is_empty() {
-        disk.sync_dir(&folder.path)
-            .await
-            .map_err(Error::io("sync", &folder.path))?;
-    }
-    Ok(())
-}
-
-/// The offset after the last batch of a data file, by its headers.
-async fn next_offset<D: Disk>(disk: &D, path: &Path, base: Offset, len: u64) -> Result<Offset> {
-    let file = disk
-        .open(path, Open::Read)
-        .await
-        .map_err(Error::io("open", path))?;
-    let mut scan = Scan::new(&file, 0, len, 64 << 10);
-    let mut expected = Expected {
-        offset: base,
-        gaps: true,
-        epoch: LeaderEpoch(i32::MIN),
-    };
-    while let Some(header) = scan.header().await.map_err(Error::io("read", path))? {
-        if expected.refuses(&header).is_some() {
-            break;
-        }
-        expected = expected.after(&header);
-        scan.skip(&header);
-    }
-    Ok(expected.offset)
 }
 
 /// Removes a file that may be gone already.

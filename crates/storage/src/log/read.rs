@@ -187,6 +187,9 @@ impl<P: Platform> Log<P> {
         let Some(segment) = self.segment_with(from) else {
             return Ok(Plan::Nothing);
         };
+        if let Some(error) = segment.offline() {
+            return Err(error);
+        }
         let cursor = self.readers.take(from, segment.base);
         let position = match (&cursor, segment.floor(from)) {
             (Some(cursor), _) => cursor.position,
@@ -218,6 +221,9 @@ impl<P: Platform> Log<P> {
     pub(super) async fn load(&self, segment: &Rc<Segment<P>>) -> Result<()> {
         if segment.loaded.borrow().is_some() {
             return Ok(());
+        }
+        if segment.absent.get() {
+            return Err(segment.offline().unwrap_or(Error::Closed));
         }
         let disk = self.store.disk();
         let options = self.index_options();
@@ -277,6 +283,7 @@ impl<P: Platform> Log<P> {
     ) -> Result<Found> {
         let generation = self.readers.generation.get();
         let file = segment.file(self.store.disk()).await?;
+        self.store.note_read(segment);
         let end = segment.written.get();
         let window = cursor.map_or(0, |cursor| cursor.window);
         let position = if cursor.is_some() {

@@ -7,6 +7,7 @@
 //! Producers are restored from the newest snapshot that is not past the trusted part, and the batches after it.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -18,7 +19,8 @@ use wire::types::{LeaderEpoch, Offset};
 use super::append::marker_of;
 use super::epoch_cache::EpochCache;
 use super::indexes::{IndexOptions, Indexes};
-use super::open::{Folder, remove};
+use super::open::folder::{DataFile, Folder};
+use super::open::remove;
 use super::producer_state::{ProducerStates, snapshot};
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
@@ -121,7 +123,7 @@ pub(super) async fn recover<P: Platform>(
 impl<P: Platform> Recovery<'_, P> {
     /// `None` when the log is not what a clean stop leaves.
     async fn run(mut self, trusted: Offset, how: OpenAs) -> Result<Option<Recovered<P>>> {
-        let bases: Vec<Offset> = self.folder.logs.keys().copied().collect();
+        let bases = self.folder.bases();
         let Some(&first) = bases.first() else {
             return Ok(Some(self.empty(how.log_start)));
         };
@@ -130,6 +132,7 @@ impl<P: Platform> Recovery<'_, P> {
         let opened = bases
             .partition_point(|base| *base < trusted)
             .saturating_sub(1);
+        self.refuse_absent(bases.get(opened..).unwrap_or_default())?;
         let mut segments = self.sealed(&bases, opened);
         let (last, indexes, start) = self.starting_point(&bases, opened, trusted).await?;
         // Without its indexes, a segment's aborted transactions are found again by replaying all of it.
@@ -223,18 +226,44 @@ impl<P: Platform> Recovery<'_, P> {
             aborted: TxnIndex::new(),
         };
         let path = Rc::clone(&self.folder.path);
-        let segment = Rc::new(Segment::fresh(path, base, loaded, self.now_ms));
+        let charge = self.store.charge(&path, 0);
+        let segment = Rc::new(Segment::fresh(path, base, loaded, self.now_ms).charged(charge));
         self.producers = ProducerStates::new(base);
         self.epochs.clear();
         self.finish(VecDeque::from([segment]), base, base, base)
     }
 
     fn stored(&self, base: Offset, next: Offset) -> Rc<Segment<P>> {
-        let size = self.folder.logs.get(&base).copied().unwrap_or(0);
-        let path = Rc::clone(&self.folder.path);
-        let segment = Segment::stored(path, base, next, size, None, self.now_ms);
+        let Some(DataFile { folder, len }) = self.folder.logs.get(&base).cloned() else {
+            return Rc::new(self.absent(base, next));
+        };
+        let charge = self.store.charge(&folder, len);
+        let segment = Segment::stored(folder, base, next, len, None, self.now_ms).charged(charge);
         segment.named.set(true);
         Rc::new(segment)
+    }
+
+    /// A segment on a path that is not there: it holds its place.
+    fn absent(&self, base: Offset, next: Offset) -> Segment<P> {
+        let dir = self.folder.absent.get(&base);
+        let dir = dir.map_or(Path::new(""), |dir| dir.as_path());
+        let name = self.folder.path.file_name().unwrap_or_default();
+        let segment = Segment::stored(dir.join(name).into(), base, next, 0, None, self.now_ms);
+        segment.named.set(true);
+        segment.absent.set(true);
+        segment.take_offline("its path is not there");
+        segment
+    }
+
+    /// Where the log ends cannot be known while a segment that may be its last is not there.
+    fn refuse_absent(&self, bases: &[Offset]) -> Result<()> {
+        let absent = bases
+            .iter()
+            .find(|base| self.folder.absent.contains_key(base));
+        match absent {
+            Some(&base) => Err(self.absent(base, base).offline().unwrap_or(Error::Closed)),
+            None => Ok(()),
+        }
     }
 
     /// The segments before the `opened`-th, trusted as they are.
@@ -341,13 +370,7 @@ impl<P: Platform> Recovery<'_, P> {
         snapshot_max: Offset,
     ) -> Result<()> {
         let disk = self.store.disk();
-        let first = self
-            .folder
-            .logs
-            .keys()
-            .next()
-            .copied()
-            .unwrap_or(Offset::ZERO);
+        let first = self.folder.bases().first().copied().unwrap_or(Offset::ZERO);
         let mut offsets = self.folder.snapshots.clone();
         offsets.retain(|offset| *offset <= snapshot_max);
         offsets.sort_unstable();
@@ -408,7 +431,7 @@ impl<P: Platform> Recovery<'_, P> {
         scan: &mut Scan<'_, File<P>>,
         header: &BatchHeader,
         loaded: Option<&mut Loaded>,
-        path: &std::path::Path,
+        path: &Path,
     ) -> Result<()> {
         let marker = if header.is_control() {
             marker_of(&scan.batch(header).await.map_err(Error::io("read", path))?)
@@ -504,8 +527,11 @@ impl<P: Platform> Recovery<'_, P> {
     /// Removes segments that cannot follow what was found.
     async fn discard(&self, bases: &[Offset]) -> Result<()> {
         let disk = self.store.disk();
+        self.refuse_absent(bases)?;
         for &base in bases.iter().rev() {
-            let file = file_path(&self.folder.path, base, Role::Log);
+            let folder = self.folder.logs.get(&base).map(|data| &data.folder);
+            let folder = folder.unwrap_or(&self.folder.path);
+            let file = file_path(folder, base, Role::Log);
             tracing::warn!(file = %file.display(), "a segment after the end of the log is removed");
             for role in [
                 Role::OffsetIndex,
@@ -513,7 +539,7 @@ impl<P: Platform> Recovery<'_, P> {
                 Role::TxnIndex,
                 Role::Log,
             ] {
-                remove(disk, &file_path(&self.folder.path, base, role)).await?;
+                remove(disk, &file_path(folder, base, role)).await?;
             }
         }
         Ok(())
@@ -523,9 +549,10 @@ impl<P: Platform> Recovery<'_, P> {
     async fn prepare_active(&self, segments: &VecDeque<Rc<Segment<P>>>) -> Result<()> {
         let disk = self.store.disk();
         if !self.clean {
-            disk.sync_dir(&self.folder.path)
-                .await
-                .map_err(Error::io("sync", &self.folder.path))?;
+            for folder in self.folder.folders() {
+                let synced = disk.sync_dir(&folder).await;
+                synced.map_err(Error::io("sync", &folder))?;
+            }
         }
         let Some(active) = segments.back() else {
             return Ok(());

@@ -3,7 +3,7 @@
 //! Only segments wholly below the high watermark go. A deleted segment's files are renamed at once and removed later, so
 //! that readers under way finish. The active segment goes like any other when all of it is too old, after a roll.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl<P: Platform> Log<P> {
         for segment in &segments {
             let next = segment.next.get();
             let is_active = count + 1 == segments.len();
-            if next > safe || segment.size.get() == 0 && is_active {
+            if segment.absent.get() || next > safe || segment.size.get() == 0 && is_active {
                 break;
             }
             let below_start = next <= self.start.get() && !is_active;
@@ -106,14 +106,14 @@ impl<P: Platform> Log<P> {
                 (Rc::clone(oldest), next.base)
             };
             self.advance_log_start(next);
-            let log_file = self.rename_deleted(oldest.base, Role::Log).await?;
-            self.flush.note_new_name();
+            let log_file = self.rename_deleted(&oldest, Role::Log).await?;
+            self.note_gone(&oldest).await?;
             self.sync_names().await?;
             self.segments.borrow_mut().pop_front();
             self.store.shared.metrics.segments.dec();
             let mut renamed = vec![log_file];
             for role in INDEXES {
-                match self.rename_deleted(oldest.base, role).await {
+                match self.rename_deleted(&oldest, role).await {
                     Ok(path) => renamed.push(path),
                     // The next start removes it.
                     Err(error) => tracing::warn!(%error, "an index of a deleted segment stays"),
@@ -127,11 +127,19 @@ impl<P: Platform> Log<P> {
     }
 
     /// Renames a file of a segment; `None` when there is no such file.
-    pub(super) async fn rename_deleted(&self, base: Offset, role: Role) -> Result<Option<PathBuf>> {
-        let from = file_path(&self.folder, base, role);
-        let to = self
-            .folder
-            .join(format!("{}{DELETED}", file_name(base, role)));
+    pub(super) async fn rename_deleted(
+        &self,
+        segment: &Segment<P>,
+        role: Role,
+    ) -> Result<Option<PathBuf>> {
+        let base = segment.base;
+        let folder: &Path = if role == Role::Snapshot {
+            &self.folder
+        } else {
+            &segment.folder
+        };
+        let from = file_path(folder, base, role);
+        let to = folder.join(format!("{}{DELETED}", file_name(base, role)));
         match self.store.disk().rename(&from, &to).await {
             Ok(()) => Ok(Some(to)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

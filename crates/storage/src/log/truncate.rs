@@ -72,6 +72,7 @@ impl<P: Platform> Log<P> {
     }
 
     async fn cut(&self, offset: Offset) -> Result<()> {
+        self.refuse_absent_from(offset)?;
         self.remove_snapshots_past(offset).await?;
         let Some(segment) = self.segment_with(offset) else {
             return Ok(());
@@ -96,6 +97,18 @@ impl<P: Platform> Log<P> {
         self.rebuild_producers(end).await
     }
 
+    /// What is on a path that is not there cannot be cut off, and would come back with it.
+    fn refuse_absent_from(&self, offset: Offset) -> Result<()> {
+        let segments = self.segments.borrow();
+        let absent = segments
+            .iter()
+            .find(|segment| segment.absent.get() && segment.next.get() > offset);
+        match absent.and_then(|segment| segment.offline()) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
     /// Removes the segments whose base is past `base`, the last first.
     async fn remove_segments_past(&self, base: Offset) -> Result<()> {
         loop {
@@ -113,8 +126,8 @@ impl<P: Platform> Log<P> {
             }
             self.segments.borrow_mut().pop_back();
             self.store.shared.metrics.segments.dec();
+            self.note_gone(&last).await?;
             // One after the other on the disk, too: no gap may be left by a crash.
-            self.flush.note_new_name();
             self.sync_names().await?;
         }
         Ok(())
@@ -138,6 +151,7 @@ impl<P: Platform> Log<P> {
     ) -> Result<Offset> {
         let disk = self.store.disk();
         let path = segment.path(Role::Log);
+        segment.cuts.set(segment.cuts.get() + 1);
         segment.sealed.set(false);
         segment.rolled.set(false);
         segment.close_file();
@@ -306,6 +320,7 @@ impl<P: Platform> Log<P> {
 
     async fn start_anew(&self, offset: Offset) -> Result<()> {
         let disk = self.store.disk();
+        self.refuse_absent_from(Offset(i64::MIN))?;
         for at in self.snapshots_on_disk().await? {
             remove(disk, &file_path(&self.folder, at, Role::Snapshot)).await?;
         }
@@ -319,18 +334,16 @@ impl<P: Platform> Log<P> {
             ] {
                 remove(disk, &segment.path(role)).await?;
             }
+            self.note_gone(segment).await?;
         }
         let loaded = Loaded {
             indexes: Indexes::new(offset, self.index_options()),
             aborted: TxnIndex::new(),
         };
         let now_ms = self.store.clock().wall_ms();
-        let fresh = Rc::new(Segment::fresh(
-            Rc::clone(&self.folder),
-            offset,
-            loaded,
-            now_ms,
-        ));
+        let folder = self.folder_for_new();
+        let charge = self.store.charge(&folder, 0);
+        let fresh = Rc::new(Segment::fresh(folder, offset, loaded, now_ms).charged(charge));
         self.name_segment(&fresh).await?;
         self.sync_names().await?;
         let mut segments = self.segments.borrow_mut();

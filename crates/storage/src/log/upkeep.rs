@@ -198,7 +198,11 @@ impl<P: Platform> Log<P> {
                 }
             }
             let half_full = active.size.get() * 2 > u64::from(options.segment_bytes);
-            if half_full && !self.upkeep.naming.get() && self.upkeep.prepared.borrow().is_none() {
+            if half_full
+                && self.is_home(&active.folder)
+                && !self.upkeep.naming.get()
+                && self.upkeep.prepared.borrow().is_none()
+            {
                 return Some(Job::Prepare);
             }
         }
@@ -231,6 +235,7 @@ impl<P: Platform> Log<P> {
                     .await
                     .map_err(Error::io("reserve room in", &path))?;
                 segment.allocated.set(segment.allocated.get().max(bytes));
+                segment.recharge();
                 Ok(())
             }
             Job::Prepare => self.prepare().await,
@@ -279,6 +284,7 @@ impl<P: Platform> Log<P> {
             self.write_snapshot(offset, &bytes).await?;
         }
         segment.sealed.set(true);
+        segment.sealed_ms.set(self.store.clock().wall_ms());
         self.store.note_loaded(segment);
         self.recovery_point.set(self.recovery_point.get().max(next));
         Ok(())
@@ -291,6 +297,7 @@ impl<P: Platform> Log<P> {
         let size = segment.size.get();
         file.set_len(size).await.map_err(Error::io("cut", &path))?;
         segment.allocated.set(size);
+        segment.recharge();
         if let Err(error) = file.sync().await {
             let error = Error::io("sync", &path)(error);
             self.fail(&error);

@@ -119,18 +119,9 @@ pub(crate) async fn save<P: Platform>(
     segment: &Segment<P>,
     saved: &Saved,
 ) -> Result<()> {
-    for (role, bytes) in [
-        (Role::OffsetIndex, &saved.offsets),
-        (Role::TimeIndex, &saved.times),
-    ] {
+    for (role, bytes) in saved.files() {
         let path = segment.path(role);
         disk.replace_file(&path, bytes)
-            .await
-            .map_err(Error::io("write", &path))?;
-    }
-    let path = segment.path(Role::TxnIndex);
-    if !saved.aborted.is_empty() {
-        disk.replace_file(&path, &saved.aborted)
             .await
             .map_err(Error::io("write", &path))?;
     }
@@ -147,6 +138,17 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
+    /// The files that there are, and what belongs into them.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (Role, &[u8])> {
+        let aborted = (!self.aborted.is_empty()).then_some((Role::TxnIndex, &*self.aborted));
+        [
+            (Role::OffsetIndex, &*self.offsets),
+            (Role::TimeIndex, &*self.times),
+        ]
+        .into_iter()
+        .chain(aborted)
+    }
+
     /// Takes them.
     pub(crate) fn of<P: Platform>(segment: &Segment<P>) -> Option<Self> {
         let loaded = segment.loaded.borrow();

@@ -1,7 +1,7 @@
 //! Names in a log directory, exactly Kafka's, as values: what a file or folder is by its name alone.
 //!
 //! A segment's files share its base offset as twenty digits. Suffixes say that a file is on its way out (`.deleted`), not yet
-//! in (`.cleaned`), or about to replace others (`.swap`). Nothing here touches a disk.
+//! in (`.cleaned`, `.moving`), or about to replace others (`.swap`). Nothing here touches a disk.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,10 @@ pub(crate) const DELETED: &str = ".deleted";
 pub(crate) const CLEANED: &str = ".cleaned";
 /// Ends the name of what a finished compaction was putting in place.
 pub(crate) const SWAP: &str = ".swap";
+/// Ends the name of a copy on its way from one tier to another, until all of it is there.
+pub(crate) const MOVING: &str = ".moving";
+/// Ends the name of the note that a segment is not at home.
+const AWAY: &str = ".away";
 /// Ends the name of a topic's folder that is only waiting to be removed.
 const DELETED_FOLDER: &str = "-delete";
 /// The file that will be the next segment. The suffix makes both Kafka and us remove it at start.
@@ -65,6 +69,8 @@ pub(crate) enum Name {
     Segment(Offset, Role),
     /// A file that a finished compaction was putting in place.
     Swap(Offset, Role),
+    /// A note at home that the segment is on another path.
+    Away(Offset),
     /// To be removed: deleted, unfinished or temporary.
     Leftover,
     /// One of the checkpoints.
@@ -75,8 +81,16 @@ pub(crate) enum Name {
 
 /// Says what `name` is in a partition's folder.
 pub(crate) fn classify(name: &str) -> Name {
-    if name == partition_metadata::FILE || name == leader_epochs::FILE || is_of_quorum(name) {
+    let checkpoints = [
+        partition_metadata::FILE,
+        leader_epochs::FILE,
+        partition_metadata::PART_FILE,
+    ];
+    if checkpoints.contains(&name) || is_of_quorum(name) {
         return Name::Checkpoint;
+    }
+    if let Some(digits) = name.strip_suffix(AWAY) {
+        return base_of(digits).map_or(Name::Foreign, Name::Away);
     }
     if name == PREPARED {
         return Name::Leftover;
@@ -84,11 +98,15 @@ pub(crate) fn classify(name: &str) -> Name {
     if let Some(target) = name.strip_suffix(SWAP) {
         return segment_file(target).map_or(Name::Foreign, |(base, role)| Name::Swap(base, role));
     }
-    for suffix in [DELETED, CLEANED, ".tmp"] {
+    for suffix in [DELETED, CLEANED, MOVING, ".tmp"] {
         if let Some(stem) = name.strip_suffix(suffix) {
             let known = matches!(
                 classify(stem),
-                Name::Segment(..) | Name::Checkpoint | Name::Swap(..) | Name::Leftover
+                Name::Segment(..)
+                    | Name::Checkpoint
+                    | Name::Swap(..)
+                    | Name::Away(_)
+                    | Name::Leftover
             );
             return if known { Name::Leftover } else { Name::Foreign };
         }
@@ -104,10 +122,14 @@ fn is_of_quorum(name: &str) -> bool {
 fn segment_file(name: &str) -> Option<(Offset, Role)> {
     let (digits, suffix) = name.split_once('.')?;
     let role = Role::ALL.into_iter().find(|role| role.suffix() == suffix)?;
+    base_of(digits).map(|base| (base, role))
+}
+
+fn base_of(digits: &str) -> Option<Offset> {
     if digits.len() != 20 || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    digits.parse().ok().map(|base| (Offset(base), role))
+    digits.parse().ok().map(Offset)
 }
 
 /// The name of a segment's file.
@@ -123,6 +145,16 @@ pub(crate) fn file_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
 /// The path of a file that a finished compaction was putting in place.
 pub(crate) fn swap_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
     folder.join(format!("{}{SWAP}", file_name(base, role)))
+}
+
+/// The path of a file of a copy that is not whole yet.
+pub(crate) fn moving_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
+    folder.join(format!("{}{MOVING}", file_name(base, role)))
+}
+
+/// The path of the note that a segment is not at home.
+pub(crate) fn away_path(home: &Path, base: Offset) -> PathBuf {
+    home.join(format!("{:020}{AWAY}", base.0))
 }
 
 /// The path of a file that a compaction is still making.
@@ -220,6 +252,12 @@ mod tests {
             ),
             ("00000000000000368769.log.swap", Name::Swap(base, Role::Log)),
             ("00000000000000368769.log.deleted", Name::Leftover),
+            ("00000000000000368769.log.moving", Name::Leftover),
+            ("00000000000000368769.index.moving.tmp", Name::Leftover),
+            ("00000000000000368769.away", Name::Away(base)),
+            ("00000000000000368769.away.tmp", Name::Leftover),
+            ("368769.away", Name::Foreign),
+            ("tier.metadata", Name::Checkpoint),
             ("00000000000000368769.index.cleaned", Name::Leftover),
             ("00000000000000368769.index.tmp", Name::Leftover),
             ("00000000000000368769.index.cleaned.tmp", Name::Leftover),

@@ -5,10 +5,11 @@
 //! It does not: decide anything, touch a disk, or know partitions.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::options::{PathOptions, TierOptions};
+use super::pace::Rate;
 
 /// A path of a table, by position: the paths of the first tier come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -19,6 +20,21 @@ pub struct PathId(pub u16);
 pub struct TierTable {
     tiers: Vec<TierOptions>,
     paths: Vec<Arc<TierPath>>,
+    /// Of all moves together.
+    pub(crate) rate: Rate,
+    /// Moves under way, of all shards.
+    pub(crate) moving: AtomicUsize,
+}
+
+/// What an operator lets be done with a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathUse {
+    /// Everything.
+    Open = 0,
+    /// Nothing new is put on it; what is there stays.
+    Cordoned = 1,
+    /// As cordoned, and what is there leaves.
+    Draining = 2,
 }
 
 /// One path of a tier and what is known of it just now.
@@ -37,11 +53,22 @@ pub struct TierPath {
     /// Bytes of segments on it.
     used: AtomicU64,
     segments: AtomicU64,
-    /// Bytes written to it, and the time that took.
+    /// Bytes of the moves to it and from it that are under way.
+    pub(crate) arriving: AtomicU64,
+    pub(crate) leaving: AtomicU64,
+    /// Bytes of appends that were written to it.
+    appended: AtomicU64,
+    /// Bytes that moves wrote to it, and the time that took.
     written_bytes: AtomicU64,
     written_micros: AtomicU64,
-    /// Nothing new is put on it, and what is there leaves.
-    cordoned: AtomicBool,
+    /// Segments and bytes that came from faster tiers, and from slower ones.
+    came_down: (AtomicU64, AtomicU64),
+    came_up: (AtomicU64, AtomicU64),
+    move_errors: AtomicU64,
+    /// Reads of it, and their bytes.
+    hits: AtomicU64,
+    /// A [`PathUse`].
+    using: AtomicU8,
     /// Why nothing is written to it any more.
     failed: OnceLock<Arc<str>>,
 }
@@ -56,7 +83,12 @@ impl TierTable {
                 paths.push(Arc::new(TierPath::new(id, tier, path.clone())));
             }
         }
-        Arc::new(Self { tiers, paths })
+        Arc::new(Self {
+            tiers,
+            paths,
+            rate: Rate::default(),
+            moving: AtomicUsize::new(0),
+        })
     }
 
     /// The tiers' settings.
@@ -110,9 +142,16 @@ impl TierPath {
             free: AtomicU64::new(0),
             used: AtomicU64::new(0),
             segments: AtomicU64::new(0),
+            arriving: AtomicU64::new(0),
+            leaving: AtomicU64::new(0),
+            appended: AtomicU64::new(0),
             written_bytes: AtomicU64::new(0),
             written_micros: AtomicU64::new(0),
-            cordoned: AtomicBool::new(false),
+            came_down: (AtomicU64::new(0), AtomicU64::new(0)),
+            came_up: (AtomicU64::new(0), AtomicU64::new(0)),
+            move_errors: AtomicU64::new(0),
+            hits: AtomicU64::new(0),
+            using: AtomicU8::new(PathUse::Open as u8),
             failed: OnceLock::new(),
         }
     }
@@ -162,14 +201,80 @@ impl TierPath {
         (bytes, self.written_micros.load(Ordering::Relaxed))
     }
 
-    /// True when nothing new is to be put on it and what is there is to leave.
-    pub fn is_cordoned(&self) -> bool {
-        self.cordoned.load(Ordering::Relaxed)
+    /// Bytes of appends that were written to it.
+    pub fn appended_bytes(&self) -> u64 {
+        self.appended.load(Ordering::Relaxed)
     }
 
-    /// Says whether it is to be emptied.
-    pub fn set_cordoned(&self, cordoned: bool) {
-        self.cordoned.store(cordoned, Ordering::Relaxed);
+    pub(crate) fn note_appended(&self, bytes: u64) {
+        self.appended.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A segment of `bytes` bytes has come from another tier.
+    pub(crate) fn note_arrival(&self, from_tier: usize, bytes: u64) {
+        let (segments, sum) = if from_tier <= self.tier {
+            &self.came_down
+        } else {
+            &self.came_up
+        };
+        segments.fetch_add(1, Ordering::Relaxed);
+        sum.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_move_error(&self) {
+        self.move_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Segments, and their bytes, that came from faster tiers or from another path of this one.
+    pub fn came_down(&self) -> (u64, u64) {
+        let (segments, bytes) = &self.came_down;
+        (
+            segments.load(Ordering::Relaxed),
+            bytes.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Segments, and their bytes, that came from slower tiers.
+    pub fn came_up(&self) -> (u64, u64) {
+        let (segments, bytes) = &self.came_up;
+        (
+            segments.load(Ordering::Relaxed),
+            bytes.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Moves to it that failed.
+    pub fn move_errors(&self) -> u64 {
+        self.move_errors.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of moves to it and from it that are under way.
+    pub fn under_way(&self) -> (u64, u64) {
+        let arriving = self.arriving.load(Ordering::Relaxed);
+        (arriving, self.leaving.load(Ordering::Relaxed))
+    }
+
+    /// Reads of segments on it that were not answered from memory.
+    pub fn hits(&self) -> u64 {
+        self.hits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_hit(&self) {
+        self.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What an operator lets be done with it.
+    pub fn using(&self) -> PathUse {
+        match self.using.load(Ordering::Relaxed) {
+            1 => PathUse::Cordoned,
+            2 => PathUse::Draining,
+            _ => PathUse::Open,
+        }
+    }
+
+    /// Says what is to be done with it.
+    pub fn set_using(&self, using: PathUse) {
+        self.using.store(using as u8, Ordering::Relaxed);
     }
 
     /// Why nothing is written to it any more, if so.
@@ -182,24 +287,19 @@ impl TierPath {
         self.failed.set(reason.into()).is_ok()
     }
 
-    /// True when segments may be put on it.
-    pub fn takes_segments(&self) -> bool {
-        !self.is_cordoned() && self.failed().is_none()
+    /// Nothing fits just now, whatever the numbers say.
+    pub(crate) fn note_full(&self) {
+        self.free.store(0, Ordering::Relaxed);
     }
 }
 
 /// A segment's bytes, counted as used on a path until this is dropped.
 #[derive(Debug)]
-#[allow(
-    dead_code,
-    reason = "segments are charged as soon as they know their path"
-)]
 pub(crate) struct Charge {
     path: Arc<TierPath>,
     bytes: std::cell::Cell<u64>,
 }
 
-#[allow(dead_code, reason = "as above")]
 impl Charge {
     pub(crate) fn new(path: &Arc<TierPath>, bytes: u64) -> Self {
         path.used.fetch_add(bytes, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! As long as all that was added is the front of an existing segment, nothing is written at all: a segment that
 //! loses nothing stays where it is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -24,6 +24,8 @@ use crate::segment::{File, Loaded, Segment};
 
 /// A segment in the making.
 pub(super) struct Output<P: Platform> {
+    /// That of the first segment it is made of.
+    folder: Rc<Path>,
     pub(super) base: Offset,
     indexes: Indexes,
     aborted: TxnIndex,
@@ -38,6 +40,7 @@ pub(super) struct Output<P: Platform> {
 
 /// What was made.
 pub(super) struct Made {
+    pub(super) folder: Rc<Path>,
     pub(super) base: Offset,
     pub(super) size: u64,
     pub(super) loaded: Loaded,
@@ -51,7 +54,9 @@ impl<P: Platform> Output<P> {
             [only] => Some(Rc::clone(only)),
             _ => None,
         };
+        let folder = segments.first().map_or(&log.folder, |first| &first.folder);
         Self {
+            folder: Rc::clone(folder),
             base,
             indexes: Indexes::new(base, log.index_options()),
             aborted: TxnIndex::new(),
@@ -145,11 +150,12 @@ impl<P: Platform> Output<P> {
             if role == Role::TxnIndex && bytes.is_empty() {
                 continue;
             }
-            let path = cleaned_path(&log.folder, self.base, role);
+            let path = cleaned_path(&self.folder, self.base, role);
             let written = log.store.disk().replace_file(&path, &bytes).await;
             written.map_err(Error::io("write", &path))?;
         }
         Ok(Some(Made {
+            folder: self.folder,
             base: self.base,
             size: self.size,
             loaded: Loaded {
@@ -163,7 +169,7 @@ impl<P: Platform> Output<P> {
         let writer = if let Some(writer) = &mut self.writer {
             writer
         } else {
-            let path = cleaned_path(&log.folder, self.base, Role::Log);
+            let path = cleaned_path(&self.folder, self.base, Role::Log);
             let writer = Writer::create(log.store.disk(), path, self.buffer_bytes).await?;
             self.writer.insert(writer)
         };

@@ -47,6 +47,10 @@ impl<P: Platform> Log<P> {
         self.sweep_unfinished().await?;
         let now_ms = self.store.clock().wall_ms();
         let segments: Vec<_> = self.segments.borrow().iter().cloned().collect();
+        if segments.iter().any(|segment| segment.offline().is_some()) {
+            // The newest record of a key may be in it.
+            return Ok(None);
+        }
         let facts = self.facts(&segments, policy).await?;
         let dirt = plan::dirt(&facts, self.first_dirty(), self.stable(), policy, now_ms);
         if dirt.dirty_bytes == 0 || dirt.first_dirty >= dirt.first_uncleanable {

@@ -49,7 +49,7 @@ impl<P: Platform> Log<P> {
             return Err(Error::Closed);
         };
         self.hold_open(old).await?;
-        if let Err(error) = self.name_swap(made.base).await {
+        if let Err(error) = self.name_swap(&made.folder, made.base).await {
             // After a failed sync nobody knows what is there; a start finds out.
             if !self.is_beyond_repair() && self.sweep_unfinished().await.is_err() {
                 self.fail(&error);
@@ -59,7 +59,7 @@ impl<P: Platform> Log<P> {
             }
             return Err(error);
         }
-        let removed = match self.change_names(old, made.base).await {
+        let removed = match self.change_names(old, &made.folder, made.base).await {
             Ok(removed) => removed,
             Err(error) => {
                 self.fail(&error);
@@ -103,36 +103,43 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    async fn name_swap(&self, base: Offset) -> Result<()> {
+    async fn name_swap(&self, folder: &Rc<Path>, base: Offset) -> Result<()> {
         for role in ROLES {
-            let from = cleaned_path(&self.folder, base, role);
-            self.rename_if_there(role, &from, &swap_path(&self.folder, base, role))
+            let from = cleaned_path(folder, base, role);
+            self.rename_if_there(role, &from, &swap_path(folder, base, role))
                 .await?;
         }
-        self.flush.note_new_name();
+        self.note_changed(folder);
         let synced = self.sync_names().await;
         synced.inspect_err(|error| self.fail(error))
     }
 
     /// Takes the names from the old segments and gives theirs to the new one; what is to be removed.
-    async fn change_names(&self, old: &[Rc<Segment<P>>], base: Offset) -> Result<Vec<PathBuf>> {
+    async fn change_names(
+        &self,
+        old: &[Rc<Segment<P>>],
+        folder: &Rc<Path>,
+        base: Offset,
+    ) -> Result<Vec<PathBuf>> {
         let mut removed = Vec::new();
         for segment in old {
             for role in ROLES {
-                removed.extend(self.rename_deleted(segment.base, role).await?);
+                removed.extend(self.rename_deleted(segment, role).await?);
             }
             if segment.base != base {
-                removed.extend(self.rename_deleted(segment.base, Role::Snapshot).await?);
+                removed.extend(self.rename_deleted(segment, Role::Snapshot).await?);
+                self.note_gone(segment).await?;
             }
+            self.note_changed(&segment.folder);
         }
         self.flush.note_new_name();
         self.sync_names().await?;
         for role in ROLES {
-            let to = file_path(&self.folder, base, role);
-            self.rename_if_there(role, &swap_path(&self.folder, base, role), &to)
+            let to = file_path(folder, base, role);
+            self.rename_if_there(role, &swap_path(folder, base, role), &to)
                 .await?;
         }
-        self.flush.note_new_name();
+        self.note_changed(folder);
         self.sync_names().await?;
         Ok(removed)
     }
@@ -154,10 +161,12 @@ impl<P: Platform> Log<P> {
         let (Some(first), Some(last)) = (old.first(), old.last()) else {
             return;
         };
-        let folder = Rc::clone(&self.folder);
+        let folder = made.folder;
         let next = last.next.get();
         let loaded = Some(made.loaded);
+        let charge = self.store.charge(&folder, made.size);
         let segment = Segment::stored(folder, made.base, next, made.size, loaded, last.born_ms);
+        let segment = segment.charged(charge);
         segment.named.set(true);
         segment.rolled.set(true);
         segment.sealed.set(true);
@@ -176,18 +185,20 @@ impl<P: Platform> Log<P> {
     /// Removes what rounds that came to nothing have left. Never of a log that failed: a `.swap` of it may be all that
     /// is left of the segments it was made of.
     pub(super) async fn sweep_unfinished(&self) -> Result<()> {
-        let listed = self.store.disk().list(&self.folder).await;
         let mut swept = false;
-        for entry in listed.map_err(Error::io("list", &self.folder))? {
-            let name = entry.name.trim_end_matches(".tmp");
-            let is_ours = classify(name) != Name::Foreign;
-            if is_ours && (name.ends_with(CLEANED) || name.ends_with(SWAP)) {
-                remove(self.store.disk(), &self.folder.join(&entry.name)).await?;
-                swept = true;
+        for folder in self.folders() {
+            let listed = self.store.disk().list(&folder).await;
+            for entry in listed.map_err(Error::io("list", &folder))? {
+                let name = entry.name.trim_end_matches(".tmp");
+                let is_ours = classify(name) != Name::Foreign;
+                if is_ours && (name.ends_with(CLEANED) || name.ends_with(SWAP)) {
+                    remove(self.store.disk(), &folder.join(&entry.name)).await?;
+                    self.note_changed(&folder);
+                    swept = true;
+                }
             }
         }
         if swept {
-            self.flush.note_new_name();
             self.sync_names().await?;
         }
         Ok(())

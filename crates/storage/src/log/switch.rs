@@ -1,0 +1,323 @@
+//! Moving one sealed segment to another path: copy, verify, sync, rename, switch, drain its readers, remove.
+//!
+//! The copy is made beside everything else; only giving names and the switch hold the gate, as compaction and retention
+//! do. Invariants: at every moment at least one complete, synced copy has the segment's name, and outside of the gate
+//! only one. Whatever happens to the segment meanwhile (cut, deleted, compacted, log closed) ends the move, and the
+//! copy goes; so does a restart. Whoever reads the old copy reads it to the end: its files lose their names at once, and
+//! are removed when the last reader has let go.
+//! A segment in which damage is found is taken offline: neither copied nor removed, and its reads are refused.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use platform::Platform;
+use platform::disk::Disk;
+use platform::task;
+use wire::types::Offset;
+
+use super::Log;
+use super::open::folder::write_note;
+use super::open::remove;
+use crate::error::{Error, Result};
+use crate::segment::Segment;
+use crate::segment::load::Saved;
+use crate::segment::naming::{Role, away_path, file_path, moving_path};
+use crate::tier::copy::{self, Original, Trouble, sync_error};
+use crate::tier::table::Charge;
+use crate::tier::{TierPath, TierTable};
+
+/// A segment's files, the data file last: with it the copy is whole.
+const ROLES: [Role; 4] = [
+    Role::OffsetIndex,
+    Role::TimeIndex,
+    Role::TxnIndex,
+    Role::Log,
+];
+/// How often the old copy's readers are looked for, and how often at most.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
+const DRAIN_LOOKS: usize = 3000;
+
+/// A move under way.
+struct Carried<P: Platform> {
+    segment: Rc<Segment<P>>,
+    /// How often it had been cut when the copy began.
+    cuts: u32,
+    to: Arc<TierPath>,
+    folder: Rc<Path>,
+}
+
+impl<P: Platform> Log<P> {
+    /// Moves the sealed segment that begins at `base` to a path; says how many bytes that were.
+    pub(crate) async fn move_segment(
+        &self,
+        base: Offset,
+        to: &Arc<TierPath>,
+    ) -> Result<u64, Trouble> {
+        let (Some(tiers), Some(segment)) = (self.store.tiers(), self.movable(base)) else {
+            return Err(Trouble::Overtaken);
+        };
+        let folder = self.folder_on(to);
+        if segment.folder == folder {
+            return Err(Trouble::Overtaken);
+        }
+        segment.moving.set(true);
+        let carried = Carried {
+            cuts: segment.cuts.get(),
+            segment: Rc::clone(&segment),
+            to: Arc::clone(to),
+            folder,
+        };
+        let size = segment.size.get();
+        let from = segment.charge.as_ref().map(Charge::path);
+        to.arriving.fetch_add(size, Ordering::Relaxed);
+        if let Some(from) = from {
+            from.leaving.fetch_add(size, Ordering::Relaxed);
+        }
+        let result = self.carry(tiers, &carried).await;
+        to.arriving.fetch_sub(size, Ordering::Relaxed);
+        if let Some(from) = from {
+            from.leaving.fetch_sub(size, Ordering::Relaxed);
+        }
+        segment.moving.set(false);
+        let Err(mut trouble) = result else {
+            return Ok(size);
+        };
+        if !self.goes_on(&carried) {
+            // What is being deleted cannot be read or written to, and that is nobody's fault.
+            trouble = Trouble::Overtaken;
+        }
+        self.remove_copy(&carried, moving_path).await;
+        self.note_trouble(&carried, &trouble);
+        Err(trouble)
+    }
+
+    /// The sealed segment that begins at `base`, if it may be moved now.
+    fn movable(&self, base: Offset) -> Option<Rc<Segment<P>>> {
+        let segments = self.segments.borrow();
+        let found = segments.iter().find(|segment| segment.base == base)?;
+        let sealed = found.sealed.get() && !found.replaced.get() && !found.moving.get();
+        let may = sealed && found.offline.borrow().is_none() && !self.is_closed();
+        may.then(|| Rc::clone(found))
+    }
+
+    /// True while the segment is what the copy was begun of.
+    fn goes_on(&self, carried: &Carried<P>) -> bool {
+        let Carried { segment, cuts, .. } = carried;
+        let same = segment.cuts.get() == *cuts && segment.sealed.get() && !segment.replaced.get();
+        let stopping = self.is_closed() || self.flush.is_held();
+        same && !stopping && carried.to.failed().is_none()
+    }
+
+    async fn carry(&self, tiers: &TierTable, carried: &Carried<P>) -> Result<(), Trouble> {
+        let Carried {
+            segment, folder, ..
+        } = carried;
+        let disk = self.store.disk();
+        if !self.is_home(folder) {
+            let ready = self.make_folder(folder).await;
+            ready.map_err(Trouble::Target)?;
+        }
+        self.load(segment).await.map_err(Trouble::Source)?;
+        let saved = Saved::of(segment).ok_or(Trouble::Overtaken)?;
+        let file = segment.file(disk).await.map_err(Trouble::Source)?;
+        let started = self.store.clock().now();
+        let data = Original {
+            file: &file,
+            path: &segment.path(Role::Log),
+            base: segment.base,
+            size: segment.size.get(),
+        };
+        let target = moving_path(folder, segment.base, Role::Log);
+        let size = data.size;
+        let goes_on = || self.goes_on(carried);
+        copy::data(&self.store, data, &target, &tiers.rate, goes_on).await?;
+        let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        carried.to.note_written(size, micros);
+        for (role, bytes) in saved.files() {
+            let path = moving_path(folder, segment.base, role);
+            let written = disk.replace_file(&path, bytes).await;
+            written.map_err(|error| Trouble::Target(Error::io("write", &path)(error)))?;
+        }
+        let gate = self.upkeep.gate.acquire().await;
+        let _gate = gate.map_err(|_| Trouble::Overtaken)?;
+        let at = self.place_of(segment).ok_or(Trouble::Overtaken)?;
+        if !self.goes_on(carried) {
+            return Err(Trouble::Overtaken);
+        }
+        segment.replaced.set(true);
+        let named = self.name_copy(carried).await;
+        if named.is_err() {
+            segment.replaced.set(false);
+            // With the gate held: no other segment of the log can have these names.
+            self.remove_copy(carried, file_path).await;
+        }
+        named?;
+        self.switch(carried, at);
+        self.unname_source(carried).await;
+        Ok(())
+    }
+
+    fn place_of(&self, segment: &Rc<Segment<P>>) -> Option<usize> {
+        let segments = self.segments.borrow();
+        segments.iter().position(|other| Rc::ptr_eq(other, segment))
+    }
+
+    /// Gives the copy its names, durably; home has a note of it before anything else can depend on it.
+    async fn name_copy(&self, carried: &Carried<P>) -> Result<(), Trouble> {
+        let Carried {
+            segment, folder, ..
+        } = carried;
+        let disk = self.store.disk();
+        let target = |error| Trouble::Target(error);
+        // Whoever reads the old copy keeps on with its file and indexes.
+        self.load(segment).await.map_err(Trouble::Source)?;
+        let held = segment.file(disk).await;
+        held.map_err(Trouble::Source)?;
+        for role in ROLES {
+            let to = file_path(folder, segment.base, role);
+            let from = moving_path(folder, segment.base, role);
+            match disk.rename(&from, &to).await {
+                Err(error)
+                    if role == Role::TxnIndex && error.kind() == std::io::ErrorKind::NotFound =>
+                {
+                    // Without aborted transactions there is none; an old one would hide records.
+                    remove(disk, &to).await.map_err(target)?;
+                }
+                renamed => renamed
+                    .map_err(Error::io("rename", &from))
+                    .map_err(target)?,
+            }
+        }
+        let synced = disk.sync_dir(folder).await;
+        synced.map_err(|error| target(sync_error(folder, error)))?;
+        if !self.is_home(folder) {
+            let noted = write_note(disk, &self.folder, segment.base, folder).await;
+            noted.map_err(Trouble::Source)?;
+        }
+        Ok(())
+    }
+
+    /// The same for those who read from now on.
+    fn switch(&self, carried: &Carried<P>, at: usize) {
+        let Carried {
+            segment: old,
+            folder,
+            ..
+        } = carried;
+        let (size, next) = (old.size.get(), old.next.get());
+        let loaded = old.loaded.borrow().clone();
+        let charge = self.store.charge(folder, size);
+        let born_ms = old.born_ms;
+        let mut new = Segment::stored(Rc::clone(folder), old.base, next, size, loaded, born_ms);
+        new.arrived_ms = self.store.clock().wall_ms();
+        let new = new.charged(charge);
+        for (to, from) in [
+            (&new.named, &old.named),
+            (&new.rolled, &old.rolled),
+            (&new.sealed, &old.sealed),
+        ] {
+            to.set(from.get());
+        }
+        new.largest.set(old.largest.get());
+        new.first_timestamp.set(old.first_timestamp.get());
+        new.sealed_ms.set(old.sealed_ms.get());
+        new.read_ms.set(old.read_ms.get());
+        let new = Rc::new(new);
+        if let Some(slot) = self.segments.borrow_mut().get_mut(at) {
+            *slot = Rc::clone(&new);
+        }
+        self.forget_asked(old.base);
+        old.blocks.borrow_mut().clear();
+        self.store.note_loaded(&new);
+    }
+
+    /// Takes the names from the old copy, durably, and removes it when nobody reads it any more. What fails here leaves
+    /// two copies, of which the next start keeps one; the old one's path is not trusted with more.
+    async fn unname_source(&self, carried: &Carried<P>) {
+        let old = &carried.segment;
+        let mut unnamed = Vec::new();
+        let result: Result<()> = async {
+            unnamed.extend(self.rename_deleted(old, Role::Log).await?);
+            for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
+                unnamed.extend(self.rename_deleted(old, role).await?);
+            }
+            let synced = self.store.disk().sync_dir(&old.folder).await;
+            synced.map_err(|error| sync_error(&old.folder, error))?;
+            if self.is_home(&carried.folder) {
+                remove(self.store.disk(), &away_path(&self.folder, old.base)).await?;
+            }
+            Ok(())
+        }
+        .await;
+        if let Err(error) = result {
+            tracing::error!(partition = %self.partition, %error, "a segment has moved, and its old copy stays");
+            self.fail_dir(&error);
+        }
+        self.remove_when_unread(Rc::clone(old), unnamed);
+    }
+
+    fn remove_when_unread(&self, old: Rc<Segment<P>>, paths: Vec<PathBuf>) {
+        let store = self.store.clone();
+        task::spawn(async move {
+            for _ in 0..DRAIN_LOOKS {
+                if Rc::strong_count(&old) == 1 {
+                    break;
+                }
+                store.clock().sleep(DRAIN_INTERVAL).await;
+            }
+            old.close_file();
+            for path in paths {
+                if let Err(error) = remove(store.disk(), &path).await {
+                    // The next start removes it.
+                    tracing::warn!(%error, "a file of a segment that has moved stays");
+                }
+            }
+            drop(old);
+            store.shared.room_made.notify_waiters();
+        });
+    }
+
+    /// Removes what there is of a copy that is not to be.
+    async fn remove_copy(
+        &self,
+        carried: &Carried<P>,
+        named: impl Fn(&Path, Offset, Role) -> PathBuf,
+    ) {
+        // The data file first: without it the rest is nothing.
+        for role in ROLES.into_iter().rev() {
+            let path = named(&carried.folder, carried.segment.base, role);
+            if let Err(error) = remove(self.store.disk(), &path).await {
+                tracing::warn!(%error, "an unfinished copy stays; the next start removes it");
+            }
+        }
+    }
+
+    fn note_trouble(&self, carried: &Carried<P>, trouble: &Trouble) {
+        let segment = &carried.segment;
+        let file = segment.path(Role::Log);
+        match trouble {
+            Trouble::Overtaken => {}
+            Trouble::Damaged(damage) => {
+                segment.take_offline(damage.reason);
+                self.store.shared.metrics.corruptions.inc();
+                tracing::error!(file = %file.display(), position = damage.position, reason = damage.reason,
+                    "a segment is damaged: it is left where it is, and not served");
+            }
+            Trouble::Source(error) => {
+                tracing::warn!(file = %file.display(), %error, "a segment cannot be read, and stays");
+            }
+            Trouble::Target(error) => {
+                let dir = carried.to.dir().display();
+                if matches!(error, Error::Full { .. }) {
+                    carried.to.note_full();
+                    tracing::warn!(%dir, "no room for a segment that was to be moved");
+                } else if carried.to.fail(&error.to_string()) {
+                    tracing::error!(%dir, %error, "a tier's path failed: nothing more is put on it");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! A log's segments away from home: which folders it has, what their paths' failures mean, and where its next segment goes.
+//!
+//! Invariant: a segment that is not at home has a note there (`.away`), durable before the segment's own name is, and
+//! before a copy at home goes. The note is of use only while the path is absent: then it keeps the log start and the
+//! log end from being taken for what they are not.
+//! Without tiers everything is at home and nothing is noted.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+use platform::Platform;
+use platform::disk::Disk;
+use wire::types::Offset;
+
+use super::Log;
+use super::open::folder::write_note;
+use super::open::remove;
+use crate::checkpoint::partition_metadata;
+use crate::error::{Error, Result};
+use crate::segment::Segment;
+use crate::segment::naming::away_path;
+use crate::tier::{PathId, TierPath};
+
+/// What a log knows of its folders on other paths.
+#[derive(Default)]
+pub(super) struct State {
+    /// Folders that are known to be there and to name the topic.
+    ready: RefCell<Vec<Rc<Path>>>,
+    /// The tiers that the topic may be on, fastest and slowest; `None`: all.
+    pins: Cell<Option<(usize, usize)>>,
+    /// Where an operator wants segments, by base offset.
+    asked: RefCell<BTreeMap<Offset, usize>>,
+}
+
+impl<P: Platform> Log<P> {
+    /// Says on which tiers the topic may be: none faster than the first, none slower than the second.
+    pub fn pin_to_tiers(&self, pins: Option<(usize, usize)>) {
+        self.tiers.pins.set(pins);
+    }
+
+    /// The tiers that the topic may be on, fastest and slowest.
+    pub fn tier_pins(&self) -> (usize, usize) {
+        self.tiers.pins.get().unwrap_or((0, usize::MAX))
+    }
+
+    /// Asks for the sealed segment that begins at `base` to be moved to a tier when there is room; false if there is none.
+    pub fn ask_for_tier(&self, base: Offset, tier: usize) -> bool {
+        let segments = self.segments.borrow();
+        let there = segments.iter().any(|segment| segment.base == base);
+        if there {
+            self.tiers.asked.borrow_mut().insert(base, tier);
+        }
+        there
+    }
+
+    /// Where an operator wants the segment that begins at `base`.
+    pub(crate) fn asked_tier(&self, base: Offset) -> Option<usize> {
+        self.tiers.asked.borrow().get(&base).copied()
+    }
+
+    /// The segment has been moved: what was asked for is done.
+    pub(super) fn forget_asked(&self, base: Offset) {
+        self.tiers.asked.borrow_mut().remove(&base);
+    }
+
+    /// Shows every segment, oldest first.
+    pub(crate) fn each_segment(&self, mut show: impl FnMut(&Segment<P>)) {
+        for segment in self.segments.borrow().iter() {
+            show(segment);
+        }
+    }
+
+    /// Bytes of the log on each path that has any, with tiers; what is on absent paths is not known.
+    pub fn bytes_by_path(&self) -> Vec<(PathId, u64)> {
+        let mut found: Vec<(PathId, u64)> = Vec::new();
+        for segment in self.segments.borrow().iter() {
+            let Some(charge) = &segment.charge else {
+                continue;
+            };
+            let id = charge.path().id;
+            let size = segment.size.get();
+            match found.iter_mut().find(|(path, _)| *path == id) {
+                Some((_, bytes)) => *bytes += size,
+                None => found.push((id, size)),
+            }
+        }
+        found
+    }
+
+    /// True for the folder in the log directory.
+    pub(crate) fn is_home(&self, folder: &Rc<Path>) -> bool {
+        Rc::ptr_eq(folder, &self.folder) || *folder == self.folder
+    }
+
+    /// Home, and the other folders that segments are in.
+    pub(super) fn folders(&self) -> Vec<Rc<Path>> {
+        let mut folders = vec![Rc::clone(&self.folder)];
+        for segment in self.segments.borrow().iter() {
+            if !segment.absent.get() && !folders.contains(&segment.folder) {
+                folders.push(Rc::clone(&segment.folder));
+            }
+        }
+        folders
+    }
+
+    /// Names in `folder` have changed: it is synced before what follows counts.
+    pub(crate) fn note_changed(&self, folder: &Rc<Path>) {
+        if self.is_home(folder) {
+            self.flush.note_new_name();
+        } else {
+            self.flush.note_new_name_in(folder);
+        }
+    }
+
+    /// The files of a segment have lost their names.
+    pub(super) async fn note_gone(&self, segment: &Segment<P>) -> Result<()> {
+        self.note_changed(&segment.folder);
+        if self.is_home(&segment.folder) {
+            return Ok(());
+        }
+        remove(self.store.disk(), &away_path(&self.folder, segment.base)).await
+    }
+
+    /// Sees to it that a folder on another path is there and that home has a note of the segment at `base` in it.
+    pub(crate) async fn prepare_folder(&self, folder: &Rc<Path>, base: Offset) -> Result<()> {
+        self.make_folder(folder).await?;
+        write_note(self.store.disk(), &self.folder, base, folder).await
+    }
+
+    /// Sees to it that a folder on another path is there and names the topic.
+    pub(super) async fn make_folder(&self, folder: &Rc<Path>) -> Result<()> {
+        let disk = self.store.disk();
+        let is_ready = self.tiers.ready.borrow().contains(folder);
+        if !is_ready {
+            let created = disk.create_dir(folder).await;
+            created.map_err(Error::io("create", folder))?;
+            let path = folder.join(partition_metadata::PART_FILE);
+            let bytes = partition_metadata::encode(self.topic_id);
+            let written = disk.replace_file(&path, &bytes).await;
+            written.map_err(Error::io("write", &path))?;
+            self.tiers.ready.borrow_mut().push(Rc::clone(folder));
+        }
+        Ok(())
+    }
+
+    /// The folder of this log on `path`.
+    pub(crate) fn folder_on(&self, path: &TierPath) -> Rc<Path> {
+        if self.dir == path.dir() {
+            return Rc::clone(&self.folder);
+        }
+        let name = self.folder.file_name().unwrap_or_default();
+        let folder = path.dir().join(name);
+        let ready = self.tiers.ready.borrow();
+        let known = ready.iter().find(|known| ***known == *folder);
+        known.map_or_else(|| folder.into(), Rc::clone)
+    }
+
+    /// Where the next segment goes.
+    pub(super) fn folder_for_new(&self) -> Rc<Path> {
+        let Some(tiers) = self.store.tiers() else {
+            return Rc::clone(&self.folder);
+        };
+        let home = tiers.holding(&self.folder).map(|path| path.id);
+        let placed = tiers.place(home, self.tier_pins());
+        // With no room anywhere it is at home that writes are refused until there is.
+        placed.map_or_else(|| Rc::clone(&self.folder), |path| self.folder_on(path))
+    }
+
+    /// Latches what a failure has made unusable: the log directory, or another path and whatever is being written there.
+    pub(super) fn fail_dir(&self, error: &Error) {
+        if let Some(path) = self.path_of(error)
+            && path.dir() != self.dir
+        {
+            path.fail(&error.to_string());
+            self.store.health(path.dir()).fail(error);
+            for log in self.store.logs() {
+                if log.writes_to(path.dir()) {
+                    log.fail(error);
+                }
+            }
+            return;
+        }
+        if self.health.fail(error) {
+            if let Some(home) = self
+                .store
+                .tiers()
+                .and_then(|tiers| tiers.holding(&self.dir))
+            {
+                home.fail(&error.to_string());
+            }
+            for log in self.store.logs() {
+                if log.dir == self.dir {
+                    log.tell();
+                }
+            }
+        }
+    }
+
+    fn path_of(&self, error: &Error) -> Option<&TierPath> {
+        let Error::Io { path, .. } = error else {
+            return None;
+        };
+        self.store.tiers()?.holding(path).map(|path| &**path)
+    }
+
+    /// True when bytes of the log are being written to `dir`.
+    fn writes_to(&self, dir: &Path) -> bool {
+        let segments = self.segments.borrow();
+        let mut unsealed = segments
+            .iter()
+            .rev()
+            .take_while(|segment| !segment.sealed.get());
+        unsealed.any(|segment| segment.folder.starts_with(dir))
+    }
+}

@@ -1,0 +1,125 @@
+//! Copying a segment's data from one folder to another, verified on the way.
+//!
+//! The copy is durable, exactly as long as the segment, and every batch of it was found good, when [`data`] returns; its
+//! name still says that it is not one. The source is only read.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use platform::Platform;
+use platform::buf::{BufPool, block_ceil};
+use platform::disk::{Disk, DiskFile, Open};
+use wire::types::Offset;
+
+use super::pace::Rate;
+use super::verify::{Damage, Verifier};
+use crate::error::{Error, Result};
+use crate::segment::File;
+use crate::store::Store;
+
+/// Bytes of one read and one write.
+const STEP_BYTES: usize = 1 << 20;
+
+/// Why a segment was not moved.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// It was cut, deleted, compacted or closed meanwhile.
+    Overtaken,
+    /// Its bytes are not what was written.
+    Damaged(Damage),
+    /// It cannot be read.
+    Source(Error),
+    /// The copy cannot be written.
+    Target(Error),
+}
+
+/// What is to be copied.
+pub(crate) struct Original<'a, P: Platform> {
+    pub(crate) file: &'a File<P>,
+    /// Its path, for errors.
+    pub(crate) path: &'a Path,
+    pub(crate) base: Offset,
+    pub(crate) size: u64,
+}
+
+/// Copies `data` to a new file at `target`; an unfinished one that is there goes.
+pub(crate) async fn data<P: Platform>(
+    store: &Store<P>,
+    data: Original<'_, P>,
+    target: &Path,
+    rate: &Rate,
+    goes_on: impl Fn() -> bool,
+) -> Result<(), Trouble> {
+    let Original {
+        file,
+        path,
+        base,
+        size,
+    } = data;
+    let copy = create(store.disk(), target).await?;
+    let pool = BufPool::new(2 * STEP_BYTES);
+    let mut verifier = Verifier::new(base, size);
+    let mut at = 0;
+    while at < size {
+        let len = usize::try_from(size - at).map_or(STEP_BYTES, |left| left.min(STEP_BYTES));
+        store.wait_to_copy(rate, len as u64, &goes_on).await;
+        if !goes_on() {
+            return Err(Trouble::Overtaken);
+        }
+        let buf = pool.take(block_ceil(len));
+        let read = file.read_into(at, buf).await;
+        let mut bytes = read.map_err(|error| Trouble::Source(Error::io("read", path)(error)))?;
+        bytes.truncate(len);
+        store.shared.metrics.read_bytes.inc_by(bytes.len() as u64);
+        if bytes.len() < len {
+            let position = at + bytes.len() as u64;
+            let reason = "the file is shorter than its batches";
+            return Err(Trouble::Damaged(Damage { position, reason }));
+        }
+        verifier.take(&bytes).map_err(Trouble::Damaged)?;
+        let block = padded(&pool, bytes);
+        let written = copy.write_at(at, vec![block]).await;
+        written.map_err(|error| Trouble::Target(Error::io("write", target)(error)))?;
+        at += len as u64;
+    }
+    verifier.finish().map_err(Trouble::Damaged)?;
+    let cut = copy.set_len(size).await;
+    cut.map_err(|error| Trouble::Target(Error::io("cut", target)(error)))?;
+    let synced = copy.sync().await;
+    synced.map_err(|error| Trouble::Target(sync_error(target, error)))
+}
+
+/// A whole number of blocks, zeros behind the bytes.
+fn padded(pool: &BufPool, bytes: platform::buf::AlignedBuf) -> Bytes {
+    let len = bytes.len();
+    if len == block_ceil(len) {
+        return bytes.freeze();
+    }
+    let mut block = pool.take(block_ceil(len));
+    block.fill(0);
+    if let Some(to) = block.get_mut(..len) {
+        to.copy_from_slice(&bytes);
+    }
+    block.freeze()
+}
+
+async fn create<D: Disk>(disk: &D, target: &Path) -> Result<D::File, Trouble> {
+    let made = match disk.open(target, Open::Create).await {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            let removed = disk.remove_file(target).await;
+            removed.map_err(|error| Trouble::Target(Error::io("remove", target)(error)))?;
+            disk.open(target, Open::Create).await
+        }
+        made => made,
+    };
+    made.map_err(|error| Trouble::Target(Error::io("create", target)(error)))
+}
+
+/// A failed sync is never "no room": what it should have made durable may be gone.
+pub(crate) fn sync_error(path: &Path, source: std::io::Error) -> Error {
+    Error::Io {
+        action: "sync",
+        path: path.to_path_buf(),
+        source: source.into(),
+    }
+}

@@ -1,0 +1,143 @@
+//! The policy's view, from the table and from the logs of a shard; and where a new segment goes.
+//!
+//! Numbers only: nothing here waits, and nothing is decided.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use platform::Platform;
+use wire::types::Offset;
+
+use super::policy::{
+    NewSegment, PathState, PathView, Place, SegmentId, SegmentView, TierView, View, place,
+};
+use super::table::{PathId, PathUse, TierPath, TierTable};
+use crate::log::Log;
+use crate::store::Store;
+
+/// Room that a new segment needs to begin with.
+const FIRST_BYTES: u64 = 1 << 20;
+
+/// A view, and which segment each number in it means.
+pub(crate) struct Gathered<P: Platform> {
+    pub(crate) view: View,
+    /// By the numbers in the view.
+    pub(crate) segments: Vec<(Rc<Log<P>>, Offset)>,
+}
+
+impl<P: Platform> Gathered<P> {
+    /// The segment that a number in the view means.
+    pub(crate) fn segment(&self, id: SegmentId) -> Option<&(Rc<Log<P>>, Offset)> {
+        self.segments.get(usize::try_from(id.0).ok()?)
+    }
+}
+
+impl TierTable {
+    /// Where a new segment of a log goes that is at home on `home`; `None`: nothing has room.
+    pub(crate) fn place(&self, home: Option<PathId>, pins: (usize, usize)) -> Option<&TierPath> {
+        let segment = NewSegment {
+            home: home.and_then(|home| self.place_of(home)),
+            first_bytes: FIRST_BYTES,
+            tier_min: pins.0,
+            tier_max: pins.1,
+        };
+        let placed = place(&self.views(|_| 0), &segment)?;
+        self.path_at(placed.place).map(|path| &**path)
+    }
+
+    /// The path at a place of the policy's.
+    pub(crate) fn path_at(&self, place: Place) -> Option<&std::sync::Arc<TierPath>> {
+        self.paths_of(place.tier).nth(place.path)
+    }
+
+    /// The policy's place of a path.
+    pub(crate) fn place_of(&self, id: PathId) -> Option<Place> {
+        let tier = self.path(id)?.tier;
+        let path = self.paths_of(tier).position(|path| path.id == id)?;
+        Some(Place { tier, path })
+    }
+
+    /// The tiers as the policy sees them; `incoming` says what appends bring to a tier in a second.
+    pub(crate) fn views(&self, incoming: impl Fn(usize) -> u64) -> Vec<TierView> {
+        let tiers = self.tiers().iter().enumerate();
+        tiers
+            .map(|(tier, options)| TierView {
+                paths: self
+                    .paths_of(tier)
+                    .map(|path| path_view(path, options.write_bytes_per_second))
+                    .collect(),
+                sealed_only: false,
+                incoming_bytes_per_second: incoming(tier),
+            })
+            .collect()
+    }
+}
+
+fn path_view(path: &TierPath, declared: Option<u64>) -> PathView {
+    let used_bytes = path.used_bytes();
+    let state = if path.failed().is_some() {
+        PathState::Failed
+    } else {
+        match path.using() {
+            PathUse::Open => PathState::Open,
+            PathUse::Cordoned => PathState::Cordoned,
+            PathUse::Draining => PathState::Draining,
+        }
+    };
+    let (bytes, micros) = path.written();
+    let measured = bytes.saturating_mul(1_000_000).checked_div(micros);
+    PathView {
+        capacity_bytes: used_bytes.saturating_add(path.free_bytes()),
+        used_bytes,
+        arriving_bytes: path.arriving.load(Ordering::Relaxed),
+        leaving_bytes: path.leaving.load(Ordering::Relaxed),
+        expected_bytes: 0,
+        bytes_per_second: measured.or(declared).unwrap_or(0),
+        state,
+    }
+}
+
+impl<P: Platform> Store<P> {
+    /// Everything the policy decides on for this shard.
+    pub(crate) fn gather(
+        &self,
+        tiers: &TierTable,
+        free_slots: usize,
+        incoming: impl Fn(usize) -> u64,
+    ) -> Gathered<P> {
+        let mut gathered = Gathered {
+            view: View {
+                now_ms: self.clock().wall_ms(),
+                tiers: tiers.views(incoming),
+                segments: Vec::new(),
+                free_slots,
+            },
+            segments: Vec::new(),
+        };
+        for log in self.logs() {
+            let (tier_min, tier_max) = log.tier_pins();
+            log.each_segment(|segment| {
+                let path = segment.charge.as_ref().map(|charge| charge.path().id);
+                let Some(place) = path.and_then(|path| tiers.place_of(path)) else {
+                    return;
+                };
+                let id = SegmentId(gathered.segments.len() as u64);
+                gathered.segments.push((Rc::clone(&log), segment.base));
+                gathered.view.segments.push(SegmentView {
+                    id,
+                    place,
+                    bytes: segment.size.get(),
+                    sealed_ms: segment.sealed.get().then(|| segment.sealed_ms.get()),
+                    arrived_ms: segment.arrived_ms,
+                    read_ms: segment.read_ms.get(),
+                    tier_min,
+                    tier_max,
+                    asked: log.asked_tier(segment.base),
+                    moving: segment.moving.get(),
+                    quarantined: segment.offline.borrow().is_some(),
+                });
+            });
+        }
+        gathered
+    }
+}

@@ -1,0 +1,126 @@
+//! The loop of a shard that asks the policy what belongs where and carries it out.
+//!
+//! A turn: see how much room the paths have, gather the view, decide, begin the moves, roll what had better be elsewhere.
+//! Moves run beside the loop, no more of all shards together than `threads`; each ends well or leaves no trace.
+//! Nothing here is needed for durability or for reads: when it stops, segments stay where they are.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use platform::Platform;
+use platform::disk::Disk;
+use platform::task::{self, JoinHandle};
+
+use super::copy::Trouble;
+use super::gather::Gathered;
+use super::policy::{Decision, Move, PolicySettings, Slope, decide};
+use super::table::TierTable;
+use crate::store::Store;
+
+/// How often the policy is asked.
+const TURN_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What a shard's loop keeps from one turn to the next.
+pub struct Mover {
+    tiers: Arc<TierTable>,
+    settings: PolicySettings,
+    /// Of appends to each tier.
+    slopes: Vec<Slope>,
+}
+
+impl Mover {
+    /// The mover of a shard; `None` where there is one tier only.
+    pub fn new<P: Platform>(store: &Store<P>, settings: PolicySettings) -> Option<Self> {
+        let tiers = Arc::clone(store.tiers()?);
+        Some(Self {
+            slopes: vec![Slope::default(); tiers.tiers().len()],
+            tiers,
+            settings,
+        })
+    }
+
+    /// One turn: what was begun goes on by itself and ends with the handles.
+    pub async fn turn<P: Platform>(&mut self, store: &Store<P>) -> Vec<JoinHandle<()>> {
+        self.look_for_room(store).await;
+        let now_ms = store.clock().wall_ms();
+        for (tier, slope) in self.slopes.iter_mut().enumerate() {
+            let appended = self.tiers.paths_of(tier).map(|path| path.appended_bytes());
+            slope.observe(now_ms, appended.sum());
+        }
+        let under_way = self.tiers.moving.load(Ordering::Relaxed);
+        let free_slots = self.settings.threads.saturating_sub(under_way);
+        let slopes = &self.slopes;
+        let incoming = |tier: usize| slopes.get(tier).map_or(0, Slope::bytes_per_second);
+        let gathered = store.gather(&self.tiers, free_slots, incoming);
+        let Decision {
+            moves,
+            rolls,
+            bytes_per_second,
+        } = decide(&gathered.view, &self.settings);
+        self.tiers.rate.set(bytes_per_second);
+        for (log, _) in rolls.iter().filter_map(|id| gathered.segment(*id)) {
+            let log = Rc::clone(log);
+            task::spawn(async move {
+                if let Err(error) = log.roll().await {
+                    tracing::debug!(partition = %log.topic_partition(), %error, "not rolled");
+                }
+            });
+        }
+        let moves = moves.iter();
+        moves
+            .filter_map(|order| self.begin(order, &gathered))
+            .collect()
+    }
+
+    /// Asks the file systems how much room there is.
+    async fn look_for_room<P: Platform>(&self, store: &Store<P>) {
+        for path in self.tiers.paths() {
+            match store.disk().space(path.dir()).await {
+                Ok(space) => path.note_space(space.free, space.total),
+                Err(error) => {
+                    tracing::debug!(dir = %path.dir().display(), %error, "no word of its room");
+                }
+            }
+        }
+    }
+
+    fn begin<P: Platform>(&self, order: &Move, gathered: &Gathered<P>) -> Option<JoinHandle<()>> {
+        let (log, base) = gathered.segment(order.segment)?;
+        let to = Arc::clone(self.tiers.path_at(order.to)?);
+        let (log, base) = (Rc::clone(log), *base);
+        let tiers = Arc::clone(&self.tiers);
+        let (reason, from_tier) = (order.reason, order.from.tier);
+        tiers.moving.fetch_add(1, Ordering::Relaxed);
+        Some(task::spawn(async move {
+            let moved = log.move_segment(base, &to).await;
+            tiers.moving.fetch_sub(1, Ordering::Relaxed);
+            match moved {
+                Ok(bytes) => {
+                    to.note_arrival(from_tier, bytes);
+                    tracing::info!(partition = %log.topic_partition(), base = base.0, bytes,
+                        to = %to.dir().display(), why = %reason, "moved a segment");
+                }
+                Err(Trouble::Overtaken) => {}
+                Err(_) => to.note_move_error(),
+            }
+        }))
+    }
+}
+
+impl<P: Platform> Store<P> {
+    /// Starts the loop that keeps this shard's segments where they belong; none where there is one tier only.
+    pub fn spawn_mover(&self, settings: PolicySettings) -> Option<JoinHandle<()>> {
+        let mut mover = Mover::new(self, settings)?;
+        let shared = Rc::downgrade(&self.shared);
+        let clock = self.clock().clone();
+        Some(task::spawn(async move {
+            while let Some(shared) = shared.upgrade() {
+                // What was begun ends by itself.
+                drop(mover.turn(&Store { shared }).await);
+                clock.sleep(TURN_INTERVAL).await;
+            }
+        }))
+    }
+}

@@ -29,6 +29,19 @@ pub enum Open {
     Create,
 }
 
+/// How the segment files of a directory are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// Read and written by calls: any file system.
+    File,
+    /// Mapped: written by storing to memory, durable without a sync, read without a copy.
+    Dax {
+        /// The mount is not a DAX one, so it is ordinary memory or a page cache, and nothing is
+        /// durable.
+        emulated: bool,
+    },
+}
+
 /// One name in a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -46,6 +59,8 @@ pub trait Disk: Clone + 'static {
     /// An open segment file.
     type File: DiskFile;
 
+    /// How the segment files under a directory are kept.
+    fn medium(&self, dir: &Path) -> Medium;
     /// Opens a segment file.
     fn open(&self, path: &Path, how: Open) -> impl Future<Output = io::Result<Self::File>>;
     /// Lists a directory, sorted by name.

@@ -23,6 +23,18 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A directory was declared to be on a DAX mount, and is not.
+    #[error(
+        "directory {} is not on a DAX mount ({reason}): mount its file system with -o dax=always, \
+         or declare the tier volatile, which maps ordinary memory, emulated and not durable",
+        dir.display()
+    )]
+    NotDax {
+        /// The directory.
+        dir: PathBuf,
+        /// What the kernel said.
+        reason: String,
+    },
     /// The disk engine that was asked for does not work here.
     #[error("disk engine {engine} does not work here: {reason}")]
     Engine {

@@ -2,8 +2,11 @@
 //!
 //! Segment files go through one of two engines that behave the same: `io_uring`, one ring
 //! per shard, or a pool of threads, where `io_uring` is forbidden. Trying decides, at the start.
+//! Those under a directory that was declared so ([`SystemDisk::use_dax`]) are mapped instead.
 //! Invariant: one [`System`] belongs to one shard and stays on its thread.
 
+mod called;
+mod dax;
 mod direct;
 mod disk;
 mod engine;

@@ -203,6 +203,8 @@ proptest! {
             runtime::run_shard(None, async {
                 let system = System::start(choice).unwrap();
                 run(system.disk(), &dir.path().join("0.log"), &ops).await;
+                system.disk().use_dax(dir.path(), true).await.unwrap();
+                run(system.disk(), &dir.path().join("mapped.log"), &ops).await;
             }).unwrap();
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use platform::buf::AlignedBuf;
-use platform::disk::{Disk, DiskFile, Entry, Open, Space};
+use platform::disk::{Disk, DiskFile, Entry, Medium, Open, Space};
 use platform::sim::{SimDisk, SimFile, SimPlatform};
 use platform::{Clock, Platform};
 
@@ -72,6 +72,10 @@ pub struct LyingFile(SimFile);
 
 impl Disk for LyingDisk {
     type File = LyingFile;
+
+    fn medium(&self, dir: &Path) -> Medium {
+        self.0.medium(dir)
+    }
 
     async fn open(&self, path: &Path, how: Open) -> io::Result<LyingFile> {
         self.0.open(path, how).await.map(LyingFile)

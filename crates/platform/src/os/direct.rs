@@ -24,7 +24,7 @@ pub(super) fn device(dir: &Path) -> io::Result<u64> {
 /// Writes and reads one block. False when the file system refuses; an error when nothing can be
 /// tried (no room, read-only, no such directory).
 pub(super) fn try_in(dir: &Path) -> io::Result<bool> {
-    let file = match trial_file(dir) {
+    let file = match trial_file(dir, OFlags::DIRECT) {
         Ok(file) => file,
         Err(error) if refused(&error) => return Ok(false),
         Err(error) => return Err(error),
@@ -39,8 +39,9 @@ pub(super) fn try_in(dir: &Path) -> io::Result<bool> {
     }
 }
 
-fn trial_file(dir: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
+/// A file in `dir`, opened with `flags`, that is gone when it is closed.
+pub(super) fn trial_file(dir: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | flags;
     let mode = Mode::RUSR | Mode::WUSR;
     if let Ok(file) = rustix::fs::open(dir, flags | OFlags::TMPFILE, mode) {
         return Ok(file);

@@ -12,12 +12,15 @@ use std::rc::Rc;
 
 use rustix::fs::{Mode, OFlags};
 
+use super::called::CalledFile;
+use super::dax::Dax;
 use super::engine::Engine;
 use super::file::SystemFile;
 use super::threads::run;
 use super::{direct, names};
 use crate::buf::BufPool;
-use crate::disk::{Disk, Entry, Open, Space};
+use crate::disk::{Disk, Entry, Medium, Open, Space};
+use crate::error::Error;
 
 /// Free read buffers that a shard keeps for reuse, in bytes.
 const READ_BUFFERS_KEPT_BYTES_MAX: usize = 32 << 20;
@@ -29,6 +32,7 @@ pub struct SystemDisk {
     buffers: BufPool,
     /// Whether direct I/O works, by device number.
     direct: Rc<RefCell<HashMap<u64, bool>>>,
+    dax: Rc<Dax>,
 }
 
 impl SystemDisk {
@@ -37,7 +41,14 @@ impl SystemDisk {
             engine,
             buffers: BufPool::new(READ_BUFFERS_KEPT_BYTES_MAX),
             direct: Rc::default(),
+            dax: Rc::default(),
         }
+    }
+
+    /// Has the segment files under `dir`, which exists, mapped from now on. Refuses when it is not on
+    /// a DAX mount, unless nobody expects it to keep anything (`volatile`): then it is emulated.
+    pub async fn use_dax(&self, dir: &Path, volatile: bool) -> Result<Medium, Error> {
+        self.dax.declare(dir, volatile).await
     }
 
     /// Whether segment files in `dir` bypass the page cache.
@@ -61,18 +72,23 @@ impl SystemDisk {
 impl Disk for SystemDisk {
     type File = SystemFile;
 
+    fn medium(&self, dir: &Path) -> Medium {
+        self.dax.medium(dir)
+    }
+
     async fn open(&self, path: &Path, how: Open) -> io::Result<SystemFile> {
+        if let Some(file) = self.dax.open(path, how, &self.buffers).await {
+            return file.map(SystemFile::from);
+        }
         // Where nothing can be tried (read-only, full), the file itself shows whether it works.
         let wanted = self.direct(&names::parent_of(path)).await.unwrap_or(true);
         let at = path.to_owned();
         let (file, direct) = run(move || open(&at, how, wanted)).await?;
         let buffers = self.buffers.clone();
-        Ok(SystemFile::new(
-            Rc::clone(&self.engine),
-            buffers,
-            file,
-            direct,
-        ))
+        let engine = Rc::clone(&self.engine);
+        Ok(SystemFile::from(CalledFile::new(
+            engine, buffers, file, direct,
+        )))
     }
 
     async fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {

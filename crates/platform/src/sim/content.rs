@@ -2,7 +2,8 @@
 //!
 //! Invariants: `durable` plus every change of `pending` in order gives `live`, unless a failed sync
 //! has dropped changes; a crash image consists of durable bytes, zeroes and bytes of pending writes
-//! at the places they were written to, sector by sector.
+//! at the places they were written to, sector by sector. Mapped files are durable with each write and
+//! reservation that ends, and what is under way tears at any cache line; a length needs its sync.
 
 use bytes::Bytes;
 
@@ -12,6 +13,9 @@ use crate::disk::BLOCK_BYTES;
 
 /// What a device writes atomically.
 pub(super) const SECTOR_BYTES: usize = 512;
+
+/// What a store to mapped memory writes atomically.
+const LINE_BYTES: usize = 64;
 
 /// How much of what was not synced survives a crash.
 #[derive(Clone, Copy)]
@@ -62,8 +66,8 @@ impl Change {
     }
 
     /// The parts of a write that a torn one may consist of: sectors of one block, most blocks
-    /// whole.
-    fn torn(&self, rng: &mut Rng, survival: Survival) -> Vec<Change> {
+    /// whole; or cache lines.
+    fn torn(&self, rng: &mut Rng, survival: Survival, mapped: bool) -> Vec<Change> {
         let Self::Write { position, bytes } = self else {
             return if survival.survives(rng) {
                 vec![self.clone()]
@@ -71,12 +75,18 @@ impl Change {
                 Vec::new()
             };
         };
+        // Lines leave the processor in any order; a device does most blocks whole.
+        let (atom, torn_percent) = if mapped {
+            (LINE_BYTES, 60)
+        } else {
+            (SECTOR_BYTES, 10)
+        };
         let mut kept = Vec::new();
         for start in (0..bytes.len()).step_by(BLOCK_BYTES) {
             let end = bytes.len().min(start + BLOCK_BYTES);
-            let block_torn = rng.chance(10);
+            let block_torn = rng.chance(torn_percent);
             let block_survives = survival.survives(rng);
-            for sector in (start..end).step_by(SECTOR_BYTES) {
+            for sector in (start..end).step_by(atom) {
                 let survives = if block_torn {
                     survival.survives(rng)
                 } else {
@@ -85,7 +95,7 @@ impl Change {
                 if survives {
                     kept.push(Self::Write {
                         position: position + sector as u64,
-                        bytes: bytes.slice(sector..end.min(sector + SECTOR_BYTES)),
+                        bytes: bytes.slice(sector..end.min(sector + atom)),
                     });
                 }
             }
@@ -104,6 +114,8 @@ pub(super) struct Content {
     settled: u64,
     /// Room reserved by `allocate`, in bytes.
     reserved: u64,
+    /// On the medium `dax`.
+    mapped: bool,
 }
 
 impl Content {
@@ -112,6 +124,11 @@ impl Content {
         content.live.write(0, bytes);
         content.durable = content.live.clone();
         content
+    }
+
+    /// Has it behave as on the medium `dax` from now on, or not.
+    pub(super) fn set_mapped(&mut self, mapped: bool) {
+        self.mapped = mapped;
     }
 
     pub(super) fn live(&self) -> &Sparse {
@@ -123,19 +140,29 @@ impl Content {
     }
 
     pub(super) fn apply(&mut self, change: Change) {
-        match change {
-            Change::Extend(len) => self.reserved = self.reserved.max(len),
-            Change::SetLen(len) => self.reserved = self.reserved.min(len),
-            Change::Write { .. } => {}
-        }
+        let durable = match change {
+            Change::Extend(len) => {
+                self.reserved = self.reserved.max(len);
+                true
+            }
+            Change::SetLen(len) => {
+                self.reserved = self.reserved.min(len);
+                false
+            }
+            Change::Write { .. } => true,
+        };
         change.apply(&mut self.live);
         self.pending.push(change);
+        if self.mapped && durable {
+            // Its call has synced the length, or there was nothing to sync.
+            self.sync(u64::MAX);
+        }
     }
 
     /// A change that did not complete: some of it happened.
     pub(super) fn apply_torn(&mut self, change: &Change, rng: &mut Rng) {
         let survival = Survival::draw(rng);
-        for part in change.torn(rng, survival) {
+        for part in change.torn(rng, survival, self.mapped) {
             self.apply(part);
         }
     }
@@ -164,7 +191,7 @@ impl Content {
     pub(super) fn sync_failed(&mut self, rng: &mut Rng) {
         let survival = Survival::draw(rng);
         for change in self.settle(u64::MAX) {
-            for part in change.torn(rng, survival) {
+            for part in change.torn(rng, survival, self.mapped) {
                 part.apply(&mut self.durable);
             }
         }
@@ -175,7 +202,7 @@ impl Content {
         let mut durable = self.durable.clone();
         let survival = Survival::draw(rng);
         for change in &self.pending {
-            for part in change.torn(rng, survival) {
+            for part in change.torn(rng, survival, self.mapped) {
                 part.apply(&mut durable);
             }
         }
@@ -185,6 +212,7 @@ impl Content {
             durable,
             pending: Vec::new(),
             settled: 0,
+            mapped: self.mapped,
         }
     }
 

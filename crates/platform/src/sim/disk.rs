@@ -16,7 +16,7 @@ use super::fault::{Effect, Fault, Faults, OpKind, power_off};
 use super::file::SimFile;
 use super::rng::Rng;
 use super::tree::{NodeId, Tree, components};
-use crate::disk::{Disk, Entry, Open, Space};
+use crate::disk::{Disk, Entry, Medium, Open, Space};
 
 /// A disk in memory; clones share it.
 #[derive(Clone)]
@@ -33,6 +33,8 @@ pub(super) struct State {
     capacity_bytes: Option<u64>,
     read_only: bool,
     latency: (Duration, Duration),
+    /// Segment files below are mapped.
+    dax: Vec<PathBuf>,
 }
 
 impl SimDisk {
@@ -51,6 +53,7 @@ impl SimDisk {
                 capacity_bytes: None,
                 read_only: false,
                 latency: (Duration::ZERO, Duration::ZERO),
+                dax: Vec::new(),
             })),
         }
     }
@@ -83,6 +86,12 @@ impl SimDisk {
     /// Bounds the room; `None` is endless. More than that is `StorageFull`.
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
         self.state.borrow_mut().capacity_bytes = capacity_bytes;
+    }
+
+    /// Has the segment files under `dir` on the medium `dax`: what is written is durable, and what was
+    /// being written is torn anywhere.
+    pub fn use_dax(&self, dir: &Path) {
+        self.state.borrow_mut().dax.push(dir.to_owned());
     }
 
     /// Turns the disk read-only, or back.
@@ -174,6 +183,7 @@ impl SimDisk {
         let mut after = next.state.borrow_mut();
         after.capacity_bytes = state.capacity_bytes;
         after.latency = state.latency;
+        after.dax.clone_from(&state.dax);
         drop(after);
         next
     }
@@ -282,6 +292,10 @@ impl SimDisk {
 }
 
 impl State {
+    fn is_mapped(&self, path: &Path) -> bool {
+        self.dax.iter().any(|dir| path.starts_with(dir))
+    }
+
     pub(super) fn with_rng(&mut self, act: impl FnOnce(&mut Tree, &mut Rng)) {
         act(&mut self.tree, &mut self.rng);
     }
@@ -301,16 +315,31 @@ impl State {
 impl Disk for SimDisk {
     type File = SimFile;
 
+    fn medium(&self, dir: &Path) -> Medium {
+        if self.with(|state| state.is_mapped(dir)) {
+            Medium::Dax { emulated: false }
+        } else {
+            Medium::File
+        }
+    }
+
     async fn open(&self, path: &Path, how: Open) -> io::Result<SimFile> {
         let kind = if how == Open::Create {
             OpKind::Create
         } else {
             OpKind::Open
         };
-        let whole = |state: &mut State| match how {
-            Open::Create => state.tree.create_file(path, Content::default()),
-            Open::Write if state.read_only => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
-            Open::Write | Open::Read => state.tree.file(path),
+        let whole = |state: &mut State| {
+            let node = match how {
+                Open::Create => state.tree.create_file(path, Content::default())?,
+                Open::Write if state.read_only => {
+                    return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+                }
+                Open::Write | Open::Read => state.tree.file(path)?,
+            };
+            let mapped = state.is_mapped(path);
+            state.tree.content_mut(node).set_mapped(mapped);
+            Ok(node)
         };
         let part = |state: &mut State| {
             if how == Open::Create && state.rng.chance(50) {

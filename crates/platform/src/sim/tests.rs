@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::buf::AlignedBuf;
-use crate::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
+use crate::disk::{BLOCK_BYTES, Disk, DiskFile, Medium, Open};
 use crate::runtime::run_simulated;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -251,4 +251,34 @@ fn a_write_under_way_is_torn_when_the_process_ends_and_whole_when_nobody_waits()
         });
     }
     assert!(whole > 0 && absent > 0, "whole {whole}, absent {absent}");
+}
+
+#[test]
+fn mapped_files_are_durable_with_each_write_and_what_is_under_way_tears_by_cache_lines() {
+    const LINE: usize = 64;
+    let mut torn = 0;
+    for seed in 0..40 {
+        simulate(async {
+            let disk = SimDisk::new(seed);
+            disk.use_dax(Path::new("/log"));
+            let file = dir_with_file(&disk).await;
+            assert_eq!(
+                disk.medium(Path::new("/log/t-0")),
+                Medium::Dax { emulated: false }
+            );
+            file.allocate(3 * BLOCK).await.unwrap();
+            file.write_at(0, vec![block(1)]).await.unwrap();
+            disk.inject(Fault::at(0, Effect::PowerOff));
+            assert!(file.write_at(BLOCK, vec![block(2)]).await.is_err());
+            let after = disk.crash(seed);
+            let bytes = after.contents(Path::new("/log/t-0/0.log")).unwrap();
+            assert_eq!(bytes.len(), 3 * BLOCK_BYTES);
+            assert!(bytes[..BLOCK_BYTES].iter().all(|byte| *byte == 1));
+            let (lines, _) = bytes[BLOCK_BYTES..2 * BLOCK_BYTES].as_chunks::<LINE>();
+            assert!(lines.iter().all(|line| line.iter().all(|b| *b == line[0])));
+            let there = lines.iter().filter(|line| line[0] == 2).count();
+            torn += usize::from(there % 8 != 0);
+        });
+    }
+    assert!(torn > 5, "{torn}");
 }

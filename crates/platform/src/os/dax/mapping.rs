@@ -1,0 +1,296 @@
+//! A file in memory: a shared mapping, the slices that readers have of it, and stores into it.
+//!
+//! Invariants: memory of a mapping is touched by the routines of [`super::guard`], and by whoever
+//! has a slice; a slice lies within what the file was long when it was made, and keeps the mapping.
+//! Bytes under a slice never change: who would change or cut them calls [`Mapping::detach`] first,
+//! which gives the readers a private copy at the same addresses. So a slice is `&[u8]` to bytes that
+//! are never written again, however the file goes on. The exception is the medium itself going bad
+//! under a reader, see [`super::guard`].
+#![allow(unsafe_code, reason = "mapped memory")]
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::ptr::{NonNull, null_mut};
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags};
+
+use super::guard;
+use super::table::{PAGE_BYTES, Registration};
+
+/// The first `len` bytes of a file, present or not.
+pub(super) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+    registration: Registration,
+    /// Slices that live.
+    slices: AtomicUsize,
+    /// No slice that lives ends behind this.
+    slices_end: AtomicU64,
+    /// From here on readers have a copy, and it is not the file any more.
+    detached_from: AtomicU64,
+}
+
+// SAFETY: the memory is the mapping's own until it drops; who may touch it when is said above, and
+// the counters are atomic.
+unsafe impl Send for Mapping {}
+// SAFETY: the same.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps a file. The part behind its end takes addresses only, and is there once the file is.
+    pub(super) fn new(file: &OwnedFd, len: usize, writable: bool, sync: bool) -> io::Result<Self> {
+        let len = len.max(1).next_multiple_of(PAGE_BYTES);
+        let flags = if sync {
+            MapFlags::SHARED_VALIDATE | MapFlags::SYNC
+        } else {
+            MapFlags::SHARED
+        };
+        let prot = if writable {
+            ProtFlags::READ | ProtFlags::WRITE
+        } else {
+            ProtFlags::READ
+        };
+        // SAFETY: a mapping at an address of the kernel's choice touches no memory of ours.
+        let start = unsafe { rustix::mm::mmap(null_mut(), len, prot, flags, file, 0)? };
+        let Some(start) = NonNull::new(start.cast::<u8>()) else {
+            return Err(io::Error::other("mapped at address zero"));
+        };
+        match Registration::of(start.as_ptr().expose_provenance(), len) {
+            Ok(registration) => Ok(Self {
+                start,
+                len,
+                registration,
+                slices: AtomicUsize::new(0),
+                slices_end: AtomicU64::new(0),
+                detached_from: AtomicU64::new(u64::MAX),
+            }),
+            Err(error) => {
+                // SAFETY: mapped above, and nobody knows of it.
+                let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) };
+                Err(error)
+            }
+        }
+    }
+
+    /// Bytes mapped.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether something in it could not be read and is zeros now: it is of no more use, except to
+    /// those who have slices.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.registration.is_damaged()
+    }
+
+    /// Stores `bytes`, whole cache lines, at `position`; durable when it returns, on the right
+    /// medium. The caller has seen to it that no slice is there (see [`Mapping::detach`]).
+    pub(super) fn store(&self, position: usize, bytes: &[u8]) -> io::Result<()> {
+        assert!(
+            position <= self.len && bytes.len() <= self.len - position,
+            "store beside"
+        );
+        debug_assert!(self.slices_end() <= position as u64, "store under a reader");
+        // SAFETY: within the mapping, which `&self` keeps; position and length are whole blocks
+        // (the file's callers); no slice is there, and nobody else has references.
+        unsafe {
+            let to = self.start.as_ptr().add(position);
+            guard::store(to, bytes.as_ptr(), bytes.len())?;
+        }
+        // A page that was replaced meanwhile has swallowed what was stored to it.
+        if self.is_damaged() {
+            return Err(guard::media_error());
+        }
+        Ok(())
+    }
+
+    /// Copies bytes out into `target`.
+    pub(super) fn load(&self, position: usize, target: &mut [u8]) -> io::Result<()> {
+        assert!(
+            position <= self.len && target.len() <= self.len - position,
+            "load beside"
+        );
+        // SAFETY: within the mapping, which `&self` keeps.
+        unsafe {
+            let from = self.start.as_ptr().add(position);
+            guard::load(target.as_mut_ptr(), from, target.len())?;
+        }
+        if self.is_damaged() {
+            return Err(guard::media_error());
+        }
+        Ok(())
+    }
+
+    /// A range without a copy, once every line of it was seen to be readable.
+    pub(super) fn slice(self: &Arc<Self>, range: Range<usize>) -> io::Result<Bytes> {
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "slice beside"
+        );
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        // Counted first: from here on nobody stores there.
+        let slice = Slice::of(self, range);
+        // SAFETY: within the mapping, which the slice keeps.
+        unsafe { guard::probe(slice.start(), slice.len)? };
+        if self.is_damaged() {
+            return Err(guard::media_error());
+        }
+        Ok(Bytes::from_owner(slice))
+    }
+
+    /// Up to where there may be slices of the file itself; 0 when there are none.
+    pub(super) fn slices_end(&self) -> u64 {
+        if self.slices.load(Ordering::Acquire) == 0 {
+            return 0;
+        }
+        let end = self.slices_end.load(Ordering::Relaxed);
+        end.min(self.detached_from.load(Ordering::Relaxed))
+    }
+
+    /// Gives the readers of what is behind `position` a copy of it, at the addresses they know, so
+    /// that the file can change there. What follows in this mapping is not the file any more.
+    pub(super) fn detach(&self, position: u64) -> io::Result<()> {
+        let end = usize::try_from(self.slices_end())
+            .unwrap_or(self.len)
+            .min(self.len);
+        let position = usize::try_from(position).unwrap_or(self.len);
+        let from = position - position % PAGE_BYTES;
+        let to = end.next_multiple_of(PAGE_BYTES);
+        // From the end, so that what is detached is always all that follows.
+        for at in (from..to).step_by(DETACH_BYTES).rev() {
+            self.detach_range(at, to.min(at + DETACH_BYTES))?;
+            self.detached_from.store(at as u64, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn detach_range(&self, from: usize, to: usize) -> io::Result<()> {
+        let len = to - from;
+        let copy = Anonymous::new(len)?;
+        for page in (0..len).step_by(PAGE_BYTES) {
+            // SAFETY: a page of the copy, which is ours alone, and one of the mapping.
+            let copied = unsafe {
+                let target = copy.start.as_ptr().add(page);
+                guard::load(target, self.start.as_ptr().add(from + page), PAGE_BYTES)
+            };
+            if copied.is_err() {
+                // As the handler would do it: readers find zeros, and the mapping is marked.
+                self.registration.set_damaged();
+            }
+        }
+        copy.replace(self.start.as_ptr().wrapping_add(from))
+    }
+
+    /// Has the pages of a range there before they are stored to. Only saves time, so a failure is
+    /// nobody's error.
+    pub(super) fn populate(&self, range: Range<usize>) {
+        let from = range.start - range.start % PAGE_BYTES;
+        let to = range.end.min(self.len);
+        if from < to {
+            let start = self.start.as_ptr().wrapping_add(from).cast();
+            // SAFETY: the range is within the mapping, and the advice changes no bytes.
+            let _ = unsafe { rustix::mm::madvise(start, to - from, Advice::LinuxPopulateWrite) };
+        }
+    }
+}
+
+/// Bytes that are detached at a time.
+const DETACH_BYTES: usize = 4 << 20;
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` at this length, detached pages included; every slice has kept
+        // the mapping, so there is none.
+        let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "cannot unmap a file");
+    }
+}
+
+/// A range that somebody reads.
+struct Slice {
+    mapping: Arc<Mapping>,
+    position: usize,
+    len: usize,
+}
+
+impl Slice {
+    fn of(mapping: &Arc<Mapping>, range: Range<usize>) -> Self {
+        // Made by the shard that owns the file, and only there; dropped anywhere.
+        let end = range.end as u64;
+        if mapping.slices.load(Ordering::Acquire) == 0 {
+            mapping.slices_end.store(end, Ordering::Relaxed);
+        } else {
+            mapping.slices_end.fetch_max(end, Ordering::Relaxed);
+        }
+        mapping.slices.fetch_add(1, Ordering::AcqRel);
+        Self {
+            mapping: Arc::clone(mapping),
+            position: range.start,
+            len: range.len(),
+        }
+    }
+
+    fn start(&self) -> *const u8 {
+        self.mapping.start.as_ptr().wrapping_add(self.position)
+    }
+}
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: within the mapping, which the slice keeps; every line of it could be read when
+        // the slice was made, and nobody writes there while it lives.
+        unsafe { slice::from_raw_parts(self.start(), self.len) }
+    }
+}
+
+impl Drop for Slice {
+    fn drop(&mut self) {
+        self.mapping.slices.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Private memory in whole pages.
+struct Anonymous {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Anonymous {
+    fn new(len: usize) -> io::Result<Self> {
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: memory at an address of the kernel's choice.
+        let start =
+            unsafe { rustix::mm::mmap_anonymous(null_mut(), len, prot, MapFlags::PRIVATE)? };
+        let start = NonNull::new(start.cast::<u8>());
+        let start = start.ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        Ok(Self { start, len })
+    }
+
+    /// Puts it in the place of as many pages of a mapping, in one step: who reads there finds the
+    /// old page or this one.
+    fn replace(self, at: *mut u8) -> io::Result<()> {
+        // SAFETY: the pages at `at` belong to the caller's mapping and hold the same bytes, so a
+        // reader of theirs notices nothing; this memory is nobody else's and goes there as it is.
+        unsafe {
+            let flags = MremapFlags::MAYMOVE;
+            let start = self.start.as_ptr().cast();
+            rustix::mm::mremap_fixed(start, self.len, self.len, flags, at.cast())?;
+        }
+        std::mem::forget(self);
+        Ok(())
+    }
+}
+
+impl Drop for Anonymous {
+    fn drop(&mut self) {
+        // SAFETY: ours, and not moved away.
+        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}

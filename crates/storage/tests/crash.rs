@@ -8,9 +8,11 @@ mod world;
 
 use std::cell::RefCell;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::rc::Rc;
 use std::task::Poll;
 
+use platform::Platform;
 use platform::sim::{Effect, Fault, SimPlatform};
 use storage::{Kind, LogOptions, Result, StoreOptions};
 use wire::types::Offset;
@@ -67,7 +69,7 @@ async fn acknowledge(log: &SimLog, known: &Known, count: i64, bytes: usize) -> R
 
 /// The owner's part: remembers the points as the checkpoint files would.
 fn checkpoint(world: &World, known: &Known) {
-    let points = world.store.points(std::path::Path::new(DIR));
+    let points = world.store.points(Path::new(DIR));
     if let Some(points) = points.first() {
         let mut known = known.borrow_mut();
         known.recovery_point = points.recovery_point.0;
@@ -198,16 +200,26 @@ async fn check(world: &World, known: &Ledger) {
     assert_holds(&log, start, end + 6).await;
 }
 
-fn fresh() -> (World, Known) {
-    (
-        World::on(SimPlatform::new(11), crash_store()),
-        Known::default(),
-    )
+/// How the segment files are kept: every test tries both.
+#[derive(Clone, Copy)]
+enum On {
+    Calls,
+    Mapped,
 }
 
-fn operations_of_a_life() -> u64 {
+const MEDIA: [On; 2] = [On::Calls, On::Mapped];
+
+fn fresh(on: On) -> (World, Known) {
+    let platform = SimPlatform::new(11);
+    if matches!(on, On::Mapped) {
+        platform.disk().use_dax(Path::new(DIR));
+    }
+    (World::on(platform, crash_store()), Known::default())
+}
+
+fn operations_of_a_life(on: On) -> u64 {
     simulate(async {
-        let (world, known) = fresh();
+        let (world, known) = fresh(on);
         live(&world, &known).await.unwrap();
         let operations = world.disk().operations();
         let next = world.successor_with(world.disk().crash(1), crash_store());
@@ -219,17 +231,36 @@ fn operations_of_a_life() -> u64 {
 
 #[test]
 fn after_a_loss_of_power_at_any_operation_what_was_acknowledged_is_there() {
-    let operations = operations_of_a_life();
-    assert!(operations > 200, "{operations}");
-    for k in 0..operations {
-        for seed in 0..2 {
+    for on in MEDIA {
+        let operations = operations_of_a_life(on);
+        assert!(operations > 200, "{operations}");
+        for k in 0..operations {
+            for seed in 0..2 {
+                simulate(async {
+                    let (world, known) = fresh(on);
+                    world.disk().inject(Fault::at(k, Effect::PowerOff));
+                    // Near the end the power may go when the life is over.
+                    let _ = live(&world, &known).await;
+                    let known = known.borrow().clone();
+                    let next =
+                        world.successor_with(world.disk().crash(seed * 1000 + k), crash_store());
+                    check(&next, &known).await;
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn after_a_kill_at_any_operation_what_was_acknowledged_is_there() {
+    for on in MEDIA {
+        let operations = operations_of_a_life(on);
+        for k in 0..operations {
             simulate(async {
-                let (world, known) = fresh();
-                world.disk().inject(Fault::at(k, Effect::PowerOff));
-                // Near the end the power may go when the life is over.
-                let _ = live(&world, &known).await;
+                let (world, known) = fresh(on);
+                live_until(&world, &known, k).await;
                 let known = known.borrow().clone();
-                let next = world.successor_with(world.disk().crash(seed * 1000 + k), crash_store());
+                let next = world.successor_with(world.disk().kill(k), crash_store());
                 check(&next, &known).await;
             });
         }
@@ -237,110 +268,104 @@ fn after_a_loss_of_power_at_any_operation_what_was_acknowledged_is_there() {
 }
 
 #[test]
-fn after_a_kill_at_any_operation_what_was_acknowledged_is_there() {
-    let operations = operations_of_a_life();
-    for k in 0..operations {
-        simulate(async {
-            let (world, known) = fresh();
-            live_until(&world, &known, k).await;
-            let known = known.borrow().clone();
-            let next = world.successor_with(world.disk().kill(k), crash_store());
-            check(&next, &known).await;
-        });
-    }
-}
-
-#[test]
 fn a_failure_of_any_operation_loses_nothing_that_was_acknowledged() {
-    let operations = operations_of_a_life();
-    for k in 0..operations {
-        simulate(async {
-            let (world, known) = fresh();
-            world
-                .disk()
-                .inject(Fault::at(k, Effect::Fail(ErrorKind::Other)));
-            let result = live(&world, &known).await;
-            let known = known.borrow().clone();
-            if let Some(log) = world.store.logs().first() {
-                // Reads go on whatever has failed, save for what was being cut or deleted.
-                let (start, end) = (log.log_start_offset().0, log.durable_offset().0);
-                if known.cut.is_none() {
-                    assert_holds(log, start, end).await;
-                }
-                assert!(result.is_err() || log.failed().is_none());
-            }
-            let next = world.successor_with(world.disk().crash(k), crash_store());
-            check(&next, &known).await;
-        });
-    }
-}
-
-#[test]
-fn a_full_disk_at_any_operation_loses_nothing_and_passes() {
-    let operations = operations_of_a_life();
-    for k in 0..operations {
-        simulate(async {
-            let (world, known) = fresh();
-            world
-                .disk()
-                .inject(Fault::at(k, Effect::Fail(ErrorKind::StorageFull)));
-            let result = live(&world, &known).await;
-            if let Err(error) = &result {
-                assert!(
-                    matches!(error.kind(), Kind::Full | Kind::Failed | Kind::Retry),
-                    "{error}"
-                );
-            }
-            let known = known.borrow().clone();
-            let next = world.successor_with(world.disk().crash(k), crash_store());
-            check(&next, &known).await;
-        });
-    }
-}
-
-#[test]
-fn a_second_loss_of_power_during_recovery_does_no_harm() {
-    let operations = operations_of_a_life();
-    for k in (3..operations).step_by(17) {
-        for j in 0..12 {
+    for on in MEDIA {
+        let operations = operations_of_a_life(on);
+        for k in 0..operations {
             simulate(async {
-                let (world, known) = fresh();
-                world.disk().inject(Fault::at(k, Effect::PowerOff));
-                let _ = live(&world, &known).await;
-                let book = known.borrow().clone();
-                let between = world.successor_with(world.disk().crash(k), crash_store());
-                between.disk().inject(Fault::at(j, Effect::PowerOff));
-                let (clean, point) = (book.clean, book.recovery_point);
-                let opened = between
-                    .try_open(crash_options(), clean, point, book.log_start)
-                    .await;
-                drop(opened);
-                let next = between.successor_with(between.disk().crash(k + j), crash_store());
-                check(&next, &book).await;
+                let (world, known) = fresh(on);
+                world
+                    .disk()
+                    .inject(Fault::at(k, Effect::Fail(ErrorKind::Other)));
+                let result = live(&world, &known).await;
+                let known = known.borrow().clone();
+                if let Some(log) = world.store.logs().first() {
+                    // Reads go on whatever has failed, save for what was being cut or deleted.
+                    let (start, end) = (log.log_start_offset().0, log.durable_offset().0);
+                    if known.cut.is_none() {
+                        assert_holds(log, start, end).await;
+                    }
+                    assert!(result.is_err() || log.failed().is_none());
+                }
+                let next = world.successor_with(world.disk().crash(k), crash_store());
+                check(&next, &known).await;
             });
         }
     }
 }
 
 #[test]
+fn a_full_disk_at_any_operation_loses_nothing_and_passes() {
+    for on in MEDIA {
+        let operations = operations_of_a_life(on);
+        for k in 0..operations {
+            simulate(async {
+                let (world, known) = fresh(on);
+                world
+                    .disk()
+                    .inject(Fault::at(k, Effect::Fail(ErrorKind::StorageFull)));
+                let result = live(&world, &known).await;
+                if let Err(error) = &result {
+                    assert!(
+                        matches!(error.kind(), Kind::Full | Kind::Failed | Kind::Retry),
+                        "{error}"
+                    );
+                }
+                let known = known.borrow().clone();
+                let next = world.successor_with(world.disk().crash(k), crash_store());
+                check(&next, &known).await;
+            });
+        }
+    }
+}
+
+#[test]
+fn a_second_loss_of_power_during_recovery_does_no_harm() {
+    for on in MEDIA {
+        let operations = operations_of_a_life(on);
+        for k in (3..operations).step_by(17) {
+            for j in 0..12 {
+                simulate(async {
+                    let (world, known) = fresh(on);
+                    world.disk().inject(Fault::at(k, Effect::PowerOff));
+                    let _ = live(&world, &known).await;
+                    let book = known.borrow().clone();
+                    let between = world.successor_with(world.disk().crash(k), crash_store());
+                    between.disk().inject(Fault::at(j, Effect::PowerOff));
+                    let (clean, point) = (book.clean, book.recovery_point);
+                    let opened = between
+                        .try_open(crash_options(), clean, point, book.log_start)
+                        .await;
+                    drop(opened);
+                    let next = between.successor_with(between.disk().crash(k + j), crash_store());
+                    check(&next, &book).await;
+                });
+            }
+        }
+    }
+}
+
+#[test]
 fn what_is_durable_after_a_kill_survives_a_loss_of_power_right_after_it() {
-    let operations = operations_of_a_life();
-    for k in (0..operations).step_by(3) {
-        simulate(async {
-            let (world, known) = fresh();
-            live_until(&world, &known, k).await;
-            let book = known.borrow().clone();
-            let between = world.successor_with(world.disk().kill(k), crash_store());
-            let (clean, point) = (book.clean, book.recovery_point);
-            let opened = between
-                .try_open(crash_options(), clean, point, book.log_start)
-                .await;
-            let durable = opened.unwrap().durable_offset();
-            let next = between.successor_with(between.disk().crash(k), crash_store());
-            let opened = next
-                .try_open(crash_options(), false, point, book.log_start)
-                .await;
-            assert!(opened.unwrap().log_end_offset() >= durable);
-        });
+    for on in MEDIA {
+        let operations = operations_of_a_life(on);
+        for k in (0..operations).step_by(3) {
+            simulate(async {
+                let (world, known) = fresh(on);
+                live_until(&world, &known, k).await;
+                let book = known.borrow().clone();
+                let between = world.successor_with(world.disk().kill(k), crash_store());
+                let (clean, point) = (book.clean, book.recovery_point);
+                let opened = between
+                    .try_open(crash_options(), clean, point, book.log_start)
+                    .await;
+                let durable = opened.unwrap().durable_offset();
+                let next = between.successor_with(between.disk().crash(k), crash_store());
+                let opened = next
+                    .try_open(crash_options(), false, point, book.log_start)
+                    .await;
+                assert!(opened.unwrap().log_end_offset() >= durable);
+            });
+        }
     }
 }

@@ -136,6 +136,9 @@ impl<P: Platform> Log<P> {
                 Ok(()) => self.leave_full(),
                 Err(error) if error.kind() == Kind::Full => {
                     metrics.flush_full.inc();
+                    if self.spill(&error).await.unwrap_or(false) {
+                        continue;
+                    }
                     self.enter_full();
                     let room = self.store().shared.room_made.notified();
                     // Both ways of waking are good: it is tried again.

@@ -34,6 +34,7 @@ pub mod producer_state;
 mod read;
 mod recover;
 mod retention;
+mod spill;
 mod switch;
 mod tiers;
 pub mod time_index;

@@ -185,6 +185,12 @@ impl<P: Platform> Segment<P> {
         }
     }
 
+    /// True when its path has nothing left: what comes next goes elsewhere.
+    pub(crate) fn is_out_of_room(&self) -> bool {
+        let charge = self.charge.as_ref();
+        charge.is_some_and(|charge| charge.path().free_bytes() == 0)
+    }
+
     /// Says that it is not to be read any more; the first reason stays.
     pub(crate) fn take_offline(&self, reason: &str) {
         let path = self.path(Role::Log);

@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::content::{Change, Content};
 use super::fault::{Effect, Fault, Faults, OpKind, power_off};
 use super::file::SimFile;
+use super::mounts::Mounts;
 use super::rng::Rng;
 use super::tree::{NodeId, Tree, components};
 use crate::disk::{Disk, Entry, Medium, Open, Space};
@@ -32,6 +33,7 @@ pub(super) struct State {
     pub(super) in_flight: BTreeMap<u64, (NodeId, Change)>,
     capacity_bytes: Option<u64>,
     read_only: bool,
+    mounts: Mounts,
     latency: (Duration, Duration),
     /// Segment files below are mapped.
     dax: Vec<PathBuf>,
@@ -52,6 +54,7 @@ impl SimDisk {
                 in_flight: BTreeMap::new(),
                 capacity_bytes: None,
                 read_only: false,
+                mounts: Mounts::default(),
                 latency: (Duration::ZERO, Duration::ZERO),
                 dax: Vec::new(),
             })),
@@ -92,6 +95,21 @@ impl SimDisk {
     /// being written is torn anywhere.
     pub fn use_dax(&self, dir: &Path) {
         self.state.borrow_mut().dax.push(dir.to_owned());
+    }
+
+    /// Makes `dir` a file system of its own, with so much room; `None` is endless.
+    pub fn set_capacity_of(&self, dir: &Path, capacity_bytes: Option<u64>) {
+        self.state.borrow_mut().mounts.at(dir).capacity_bytes = capacity_bytes;
+    }
+
+    /// Makes every operation below `dir` fail, or none any more.
+    pub fn set_broken(&self, dir: &Path, broken: Option<io::ErrorKind>) {
+        self.state.borrow_mut().mounts.at(dir).broken = broken;
+    }
+
+    /// Makes reads and writes of files below `dir` take the time that a device of that rate takes.
+    pub fn set_rate_of(&self, dir: &Path, bytes_per_second: Option<u64>) {
+        self.state.borrow_mut().mounts.at(dir).bytes_per_second = bytes_per_second;
     }
 
     /// Turns the disk read-only, or back.
@@ -184,6 +202,7 @@ impl SimDisk {
         after.capacity_bytes = state.capacity_bytes;
         after.latency = state.latency;
         after.dax.clone_from(&state.dax);
+        after.mounts = state.mounts.clone();
         drop(after);
         next
     }
@@ -212,7 +231,12 @@ impl SimDisk {
         if state.faults.off {
             return Err(power_off());
         }
+        let broken = state.mounts.holding(path).and_then(|mount| mount.broken);
         match state.faults.meet(kind, path) {
+            None if broken.is_some() => {
+                let kind = broken.unwrap_or(io::ErrorKind::Other);
+                Err(io::Error::new(kind, "simulated failure of a path"))
+            }
             None if state.read_only && kind.mutates() => {
                 Err(io::ErrorKind::ReadOnlyFilesystem.into())
             }
@@ -262,6 +286,14 @@ impl SimDisk {
         access(&mut self.state.borrow_mut())
     }
 
+    /// Takes the time that `bytes` take on a slow device.
+    pub(super) async fn take_time_for(&self, path: &Path, bytes: usize) {
+        let delay = self.with(|state| state.mounts.delay(path, bytes));
+        if delay > Duration::ZERO {
+            tokio::time::sleep(delay).await;
+        }
+    }
+
     async fn make_dir(&self, dir: &Path) -> io::Result<()> {
         let whole = |state: &mut State| state.tree.create_dir(dir).map(drop);
         let part = |state: &mut State| {
@@ -301,7 +333,16 @@ impl State {
     }
 
     /// Refuses when `growth` more bytes do not fit.
-    pub(super) fn check_room(&self, growth: u64) -> io::Result<()> {
+    pub(super) fn check_room(&self, path: &Path, growth: u64) -> io::Result<()> {
+        if let Some(mount) = self.mounts.holding(path) {
+            let used = self.tree.used_bytes_in(&mount.dir);
+            return match mount.capacity_bytes {
+                Some(capacity) if growth > 0 && used + growth > capacity => {
+                    Err(io::ErrorKind::StorageFull.into())
+                }
+                _ => Ok(()),
+            };
+        }
         let Some(capacity) = self.capacity_bytes else {
             return Ok(());
         };
@@ -434,8 +475,12 @@ impl Disk for SimDisk {
 
     async fn space(&self, dir: &Path) -> io::Result<Space> {
         let whole = |state: &mut State| {
-            let total = state.capacity_bytes.unwrap_or(1 << 60);
-            let free = total.saturating_sub(state.tree.used_bytes());
+            let (capacity, used) = match state.mounts.holding(dir) {
+                Some(mount) => (mount.capacity_bytes, state.tree.used_bytes_in(&mount.dir)),
+                None => (state.capacity_bytes, state.tree.used_bytes()),
+            };
+            let total = capacity.unwrap_or(1 << 60);
+            let free = total.saturating_sub(used);
             Ok(Space { free, total })
         };
         self.act(OpKind::Space, dir, whole, |_| ()).await

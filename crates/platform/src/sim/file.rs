@@ -75,6 +75,9 @@ impl SimFile {
         })?;
         let under_way = UnderWay::start(self, position, bytes)?;
         self.disk.take_time().await;
+        self.disk
+            .take_time_for(&self.path, usize::try_from(len).unwrap_or(0))
+            .await;
         self.disk.finish(|state| {
             state.faults.note(&position.to_le_bytes());
             state.faults.note(&len.to_le_bytes());
@@ -134,6 +137,7 @@ impl DiskFile for SimFile {
             Ok(bytes.into())
         };
         let disk = &self.disk;
+        disk.take_time_for(&self.path, len).await;
         disk.act(OpKind::Read, &self.path, whole, |_| ()).await
     }
 
@@ -144,6 +148,7 @@ impl DiskFile for SimFile {
             "unaligned read of {} bytes at {position}",
             buf.len()
         );
+        let len = buf.len();
         let whole = |state: &mut State| {
             let live = state.tree.content(self.node).live();
             let count = live.read(position, &mut buf);
@@ -151,6 +156,7 @@ impl DiskFile for SimFile {
             Ok(buf)
         };
         let disk = &self.disk;
+        disk.take_time_for(&self.path, len).await;
         disk.act(OpKind::Read, &self.path, whole, |_| ()).await
     }
 
@@ -161,7 +167,8 @@ impl DiskFile for SimFile {
     async fn allocate(&self, len: u64) -> io::Result<()> {
         self.check_writable()?;
         let whole = |state: &mut State| {
-            state.check_room(state.tree.content(self.node).growth_of_reservation(len))?;
+            let growth = state.tree.content(self.node).growth_of_reservation(len);
+            state.check_room(&self.path, growth)?;
             state.tree.content_mut(self.node).apply(Change::Extend(len));
             Ok(())
         };
@@ -206,7 +213,8 @@ impl<'a> UnderWay<'a> {
     fn start(file: &'a SimFile, position: u64, bytes: Bytes) -> io::Result<Self> {
         let ticket = file.disk.with(|state| {
             let content = state.tree.content(file.node);
-            state.check_room(content.growth_of_write(position, bytes.len() as u64))?;
+            let growth = content.growth_of_write(position, bytes.len() as u64);
+            state.check_room(&file.path, growth)?;
             state.faults.note(&bytes);
             let ticket = state.faults.operations();
             let change = Change::Write { position, bytes };

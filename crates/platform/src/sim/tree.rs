@@ -247,6 +247,13 @@ impl Tree {
         self.used_below(ROOT, &mut seen)
     }
 
+    /// The same, of the files below a directory.
+    pub(super) fn used_bytes_in(&self, dir: &Path) -> u64 {
+        let mut seen = BTreeSet::new();
+        self.resolve(dir)
+            .map_or(0, |dir| self.used_below(dir, &mut seen))
+    }
+
     fn used_below(&self, id: NodeId, seen: &mut BTreeSet<NodeId>) -> u64 {
         if !seen.insert(id) {
             return 0;

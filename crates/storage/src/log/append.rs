@@ -174,6 +174,10 @@ impl<P: Platform> Log<P> {
         }
         let active = self.active();
         let size = active.size.get();
+        let out_of_room = active.is_out_of_room();
+        if out_of_room && self.folder_with_room().is_none() {
+            return Err(self.full());
+        }
         if size == 0 {
             return Ok(active);
         }
@@ -196,7 +200,7 @@ impl<P: Platform> Log<P> {
             .is_some_and(|loaded| loaded.indexes.is_full());
         // An append is a few batches at most, each of which spans less than an i32 of offsets.
         let far = first.next_offset().since(active.base) > i64::from(i32::MAX);
-        if size + bytes > bytes_max || is_old || indexes_full || far {
+        if size + bytes > bytes_max || is_old || indexes_full || far || out_of_room {
             return Ok(self.roll_now(now_ms));
         }
         Ok(active)

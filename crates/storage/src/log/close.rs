@@ -1,5 +1,7 @@
 //! Stopping a log cleanly, saving it in between, rolling on demand, and deleting it.
 
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use platform::Platform;
@@ -100,17 +102,44 @@ impl<P: Platform> Log<P> {
         disk.sync_dir(&self.dir)
             .await
             .map_err(Error::io("sync", &self.dir))?;
+        let mut targets = vec![target];
+        targets.extend(self.unname_elsewhere(unique).await);
         let delay = Duration::from_millis(self.options().file_delete_delay_ms);
         let store = self.store.clone();
         task::spawn(async move {
             store.clock().sleep(delay).await;
-            if let Err(error) = store.disk().remove_dir(&target).await {
-                // The next start removes it.
-                tracing::warn!(folder = %target.display(), %error, "a deleted log's folder stays");
+            for target in targets {
+                if let Err(error) = store.disk().remove_dir(&target).await {
+                    // The next start removes it.
+                    tracing::warn!(folder = %target.display(), %error, "a deleted log's folder stays");
+                }
             }
             store.shared.room_made.notify_waiters();
         });
         Ok(())
+    }
+
+    /// The same of the log's folders on other paths; what cannot be renamed belongs to no topic, and stays.
+    async fn unname_elsewhere(&self, unique: Uuid) -> Vec<PathBuf> {
+        let disk = self.store.disk();
+        let mut targets = Vec::new();
+        for path in self.store.paths_away_from(&self.folder) {
+            let folder = self.folder_on(&path);
+            let name = naming::deleted_folder_name(&self.partition, unique);
+            let target = path.dir().join(name);
+            let renamed = async {
+                disk.rename(&folder, &target).await?;
+                disk.sync_dir(path.dir()).await
+            };
+            match renamed.await {
+                Ok(()) => targets.push(target),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::error!(folder = %folder.display(), %error, "a deleted log's folder stays");
+                }
+            }
+        }
+        targets
     }
 
     fn note_closed(&self) {

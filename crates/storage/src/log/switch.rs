@@ -257,6 +257,7 @@ impl<P: Platform> Log<P> {
             self.fail_dir(&error);
         }
         self.remove_when_unread(Rc::clone(old), unnamed);
+        self.write_due_notes().await;
     }
 
     fn remove_when_unread(&self, old: Rc<Segment<P>>, paths: Vec<PathBuf>) {

@@ -30,6 +30,8 @@ pub(super) struct State {
     ready: RefCell<Vec<Rc<Path>>>,
     /// The tiers that the topic may be on, fastest and slowest; `None`: all.
     pins: Cell<Option<(usize, usize)>>,
+    /// Segments that home has no note of yet, for want of room.
+    notes_due: RefCell<Vec<(Offset, Rc<Path>)>>,
     /// Where an operator wants segments, by base offset.
     asked: RefCell<BTreeMap<Offset, usize>>,
 }
@@ -126,7 +128,31 @@ impl<P: Platform> Log<P> {
     /// Sees to it that a folder on another path is there and that home has a note of the segment at `base` in it.
     pub(crate) async fn prepare_folder(&self, folder: &Rc<Path>, base: Offset) -> Result<()> {
         self.make_folder(folder).await?;
-        write_note(self.store.disk(), &self.folder, base, folder).await
+        match write_note(self.store.disk(), &self.folder, base, folder).await {
+            // Home is full, which is why the segment is elsewhere: it is noted as soon as there is room.
+            Err(Error::Full { .. }) => {
+                let note = (base, Rc::clone(folder));
+                self.tiers.notes_due.borrow_mut().push(note);
+                Ok(())
+            }
+            noted => noted,
+        }
+    }
+
+    /// Writes the notes for which there was no room.
+    pub(super) async fn write_due_notes(&self) {
+        let due = self.tiers.notes_due.take();
+        for (base, folder) in due {
+            let there = |segment: &Rc<Segment<P>>| segment.base == base && segment.folder == folder;
+            if !self.segments.borrow().iter().any(there) {
+                continue;
+            }
+            let noted = write_note(self.store.disk(), &self.folder, base, &folder).await;
+            if let Err(error) = noted {
+                tracing::debug!(partition = %self.partition, %error, "a note is still due");
+                self.tiers.notes_due.borrow_mut().push((base, folder));
+            }
+        }
     }
 
     /// Sees to it that a folder on another path is there and names the topic.
@@ -159,13 +185,19 @@ impl<P: Platform> Log<P> {
 
     /// Where the next segment goes.
     pub(super) fn folder_for_new(&self) -> Rc<Path> {
+        // With no room anywhere it is at home that writes are refused until there is.
+        self.folder_with_room()
+            .unwrap_or_else(|| Rc::clone(&self.folder))
+    }
+
+    /// Where the next segment goes; `None`: nothing has room.
+    pub(super) fn folder_with_room(&self) -> Option<Rc<Path>> {
         let Some(tiers) = self.store.tiers() else {
-            return Rc::clone(&self.folder);
+            return Some(Rc::clone(&self.folder));
         };
         let home = tiers.holding(&self.folder).map(|path| path.id);
-        let placed = tiers.place(home, self.tier_pins());
-        // With no room anywhere it is at home that writes are refused until there is.
-        placed.map_or_else(|| Rc::clone(&self.folder), |path| self.folder_on(path))
+        let placed = tiers.place(home, self.tier_pins())?;
+        Some(self.folder_on(placed))
     }
 
     /// Latches what a failure has made unusable: the log directory, or another path and whatever is being written there.

@@ -133,7 +133,7 @@ impl<P: Platform> Log<P> {
         self.upkeep.naming.set(false);
     }
 
-    fn start_upkeep(&self) {
+    pub(super) fn start_upkeep(&self) {
         if self.upkeep.running.get() {
             return;
         }

@@ -16,7 +16,7 @@ use crate::log::Log;
 use crate::store::Store;
 
 /// Room that a new segment needs to begin with.
-const FIRST_BYTES: u64 = 1 << 20;
+const FIRST_BYTES: u64 = 64 << 10;
 
 /// A view, and which segment each number in it means.
 pub(crate) struct Gathered<P: Platform> {

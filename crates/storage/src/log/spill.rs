@@ -1,0 +1,173 @@
+//! A path that has no room for bytes that are in memory: they become a segment of their own on another path.
+//!
+//! What was written stays where it is; the segment ends there. Nothing that was acknowledged moves, and nothing that waits
+//! is lost: its bytes are in memory until they are written elsewhere. Where no path has room the log is full, as on one
+//! disk.
+//! Invariant: a file whose bytes have all gone elsewhere is removed, durably, before the new one counts, so that a start
+//! never has two to choose from.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use platform::Platform;
+use wire::types::Offset;
+
+use super::Log;
+use super::indexes::Indexes;
+use super::open::remove;
+use super::txn_index::TxnIndex;
+use crate::error::{Error, Result};
+use crate::segment::naming::Role;
+use crate::segment::tail::Tail;
+use crate::segment::{Loaded, Segment};
+
+impl<P: Platform> Log<P> {
+    /// After a write that found no room: puts what is unwritten on paths that have some; true when something changed.
+    pub(crate) async fn spill(&self, error: &Error) -> Result<bool> {
+        let (Some(tiers), Error::Full { path }) = (self.store.tiers(), error) else {
+            return Ok(false);
+        };
+        let Some(full) = tiers.holding(path) else {
+            return Ok(false);
+        };
+        full.note_full();
+        let _permit = self.may_write().await?;
+        let mut spilled = false;
+        for segment in self.unsealed_segments() {
+            if !segment.is_unwritten() || !segment.folder.starts_with(full.dir()) {
+                continue;
+            }
+            let Some(folder) = self.folder_with_room() else {
+                break;
+            };
+            let was_named = segment.named.get();
+            if folder.starts_with(full.dir()) || !self.split(&segment, folder) {
+                break;
+            }
+            spilled = true;
+            if let Err(error) = self.leave_behind(&segment, was_named).await {
+                self.fail(&error);
+                return Err(error);
+            }
+        }
+        if spilled {
+            tracing::warn!(partition = %self.partition, full = %full.dir().display(),
+                "no room: what was not written yet goes to another tier");
+            self.start_upkeep();
+        }
+        Ok(spilled)
+    }
+
+    /// What the failed write may have left of the bytes that go elsewhere goes, durably, before they count there: a start
+    /// would take them for the log, and what follows them for something else.
+    async fn leave_behind(&self, segment: &Segment<P>, was_named: bool) -> Result<()> {
+        if segment.written.get() > 0 {
+            return self.cut_to_length(segment).await;
+        }
+        if was_named {
+            segment.close_file();
+            remove(self.store.disk(), &segment.path(Role::Log)).await?;
+            self.note_gone(segment).await?;
+            self.sync_names().await?;
+        }
+        Ok(())
+    }
+
+    /// Ends a segment where it is written, and makes one in `folder` of what is not; false when memory is short.
+    fn split(&self, old: &Rc<Segment<P>>, folder: Rc<Path>) -> bool {
+        let (written, size, next) = (old.written.get(), old.size.get(), old.next.get());
+        let boundary = old.resident_header(written);
+        let parts = old.tail.borrow().slices(written..size);
+        let (Some(boundary), Some(parts)) = (boundary, parts) else {
+            return false;
+        };
+        let boundary = boundary.base_offset;
+        let charge = self.store.charge(&folder, 0);
+        let now_ms = self.store.clock().wall_ms();
+        let loaded = Loaded {
+            indexes: Indexes::new(boundary, self.index_options()),
+            aborted: TxnIndex::new(),
+        };
+        let new = Rc::new(Segment::fresh(folder, boundary, loaded, now_ms).charged(charge));
+        if !self.fill(&new, &parts) {
+            return false;
+        }
+        move_aborted(old, &new, boundary);
+        if old.rolled.get() {
+            new.roll(next);
+        }
+        end_at(old, boundary, written);
+        let mut segments = self.segments.borrow_mut();
+        let at = segments.iter().position(|other| Rc::ptr_eq(other, old));
+        let Some(at) = at else { return false };
+        if written > 0 {
+            segments.insert(at + 1, new);
+            self.store.shared.metrics.segments.inc();
+        } else if let Some(slot) = segments.get_mut(at) {
+            *slot = new;
+        }
+        true
+    }
+
+    /// Puts batches into an empty segment.
+    fn fill(&self, segment: &Rc<Segment<P>>, parts: &[Bytes]) -> bool {
+        let len = parts.iter().map(Bytes::len).sum();
+        let Some(chunks) = self.store.shared.memory.take(segment, len) else {
+            return false;
+        };
+        let mut chunks = chunks.into_iter();
+        for part in parts {
+            segment.tail.borrow_mut().append(part, &mut chunks);
+        }
+        let mut position = 0;
+        while let Some(header) = segment.resident_header(position) {
+            segment.note(&header, position);
+            position += header.size_bytes as u64;
+        }
+        true
+    }
+}
+
+/// Aborted transactions whose marker is past `boundary` belong to the new segment.
+fn move_aborted<P: Platform>(old: &Segment<P>, new: &Segment<P>, boundary: Offset) {
+    let (mut from, mut to) = (old.loaded.borrow_mut(), new.loaded.borrow_mut());
+    let (Some(from), Some(to)) = (from.as_mut(), to.as_mut()) else {
+        return;
+    };
+    for txn in from.aborted.entries() {
+        if txn.last_offset >= boundary {
+            to.aborted.append(*txn);
+        }
+    }
+    from.aborted.truncate_to(boundary);
+}
+
+/// The segment ends at `position`, where the batch at `boundary` would begin.
+fn end_at<P: Platform>(segment: &Segment<P>, boundary: Offset, position: u64) {
+    let observe_from = {
+        let mut loaded = segment.loaded.borrow_mut();
+        loaded.as_mut().map(|loaded| {
+            loaded.indexes.truncate_to(boundary);
+            u64::from(loaded.indexes.observe_from())
+        })
+    };
+    // The time index must know the batches after its last entry; they were written just now and are resident.
+    let mut at = observe_from.unwrap_or(position);
+    while at < position
+        && let Some(header) = segment.resident_header(at)
+    {
+        if let Some(loaded) = segment.loaded.borrow_mut().as_mut() {
+            loaded.indexes.observe(&header);
+        }
+        at += header.size_bytes as u64;
+    }
+    if let Some(loaded) = segment.loaded.borrow().as_ref() {
+        segment
+            .largest
+            .set(loaded.indexes.largest_timestamp().into());
+    }
+    segment.size.set(position);
+    *segment.tail.borrow_mut() = Tail::absent(position);
+    segment.roll(boundary);
+}

@@ -1,0 +1,19 @@
+//! What a user of a log on several tiers can notice: that segments move, that nothing else changes, and that no crash,
+//! full path, absent path or damaged byte loses a record or serves a wrong one.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod world;
+
+#[path = "tiers/absent.rs"]
+mod absent;
+#[path = "tiers/crash.rs"]
+mod crash;
+#[path = "tiers/moves.rs"]
+mod moves;
+#[path = "tiers/restart_states.rs"]
+mod restart_states;
+#[path = "tiers/room.rs"]
+mod room;
+#[path = "tiers/scene.rs"]
+mod scene;

@@ -1,0 +1,108 @@
+//! Paths that are not there when a log is opened: nothing is concluded from what is not found.
+
+use std::path::Path;
+
+use storage::{Error, Kind, LogOptions};
+use wire::types::Offset;
+
+use super::scene::*;
+use crate::world::*;
+
+const GB: u64 = 1 << 30;
+
+async fn moved() -> (Scene, i64) {
+    let scene = Scene::new(GB, GB);
+    let log = scene.open(options()).await;
+    fill(&log, 4).await;
+    scene.settle(eager()).await;
+    let end = log.log_end_offset().0;
+    log.close().await.unwrap();
+    (scene, end)
+}
+
+#[test]
+fn offsets_of_an_absent_path_are_refused_and_the_start_of_the_log_does_not_move() {
+    simulate(async {
+        let (scene, end) = moved().await;
+        let next = scene.successor(scene.disk().crash(1), store_options());
+        next.path(1).fail("it is not mounted");
+        let log = next.try_open(options(), true, end, 0).await.unwrap();
+        assert_eq!((log.log_start_offset().0, log.log_end_offset().0), (0, end));
+        let at_home = next.bases_on(FOLDER)[0];
+        for offset in [0, 7, at_home - 1] {
+            let refused = log.read(Offset(offset), Offset(end), 1000, true).await;
+            assert!(matches!(refused, Err(Error::Offline { .. })), "{refused:?}");
+        }
+        assert_holds(&log, at_home, end).await;
+        // Nothing is deleted, whatever retention says.
+        log.set_options(LogOptions {
+            retention_bytes: Some(1),
+            ..options()
+        });
+        log.set_high_watermark(log.durable_offset());
+        assert_eq!(log.retain(NOW_MS).await.unwrap(), 0);
+        assert_eq!(log.log_start_offset().0, 0);
+        assert!(log.truncate_fully_and_start_at(Offset(9)).await.is_err());
+        // With the path, everything is back.
+        let again = next.successor(next.disk().crash(2), store_options());
+        let log = again.try_open(options(), false, end, 0).await.unwrap();
+        assert_holds(&log, 0, end).await;
+    });
+}
+
+#[test]
+fn a_gap_in_the_middle_is_refused_and_not_skipped() {
+    simulate(async {
+        let (scene, end) = moved().await;
+        let middle = scene.bases_on(BULK_FOLDER)[2];
+        let next = scene.successor(scene.disk().crash(1), store_options());
+        let log = next.try_open(options(), true, end, 0).await.unwrap();
+        // The oldest two come home again, so that a gap is left when the slow tier goes.
+        for base in &next.bases_on(BULK_FOLDER)[..2] {
+            log.ask_for_tier(Offset(*base), 0);
+        }
+        next.settle(still()).await;
+        log.close().await.unwrap();
+        let next = next.successor(next.disk().crash(3), store_options());
+        next.path(1).fail("it is not mounted");
+        let log = next.try_open(options(), true, end, 0).await.unwrap();
+        assert_holds(&log, 0, middle).await;
+        let refused = log.read(Offset(middle), Offset(end), 1000, true).await;
+        assert_eq!(refused.unwrap_err().kind(), Kind::Retry);
+    });
+}
+
+#[test]
+fn a_log_whose_end_is_on_an_absent_path_is_not_opened_short() {
+    simulate(async {
+        let scene = Scene::new(100 << 10, GB);
+        let log = scene.open(options()).await;
+        fill(&log, 3).await;
+        let end = log.log_end_offset().0;
+        assert!(scene.bases_on(BULK_FOLDER).last() > scene.bases_on(FOLDER).last());
+        let next = scene.successor(scene.disk().crash(1), store_options());
+        next.path(1).fail("it is not mounted");
+        let refused = next.try_open(options(), false, 0, 0).await;
+        let Err(error) = refused else {
+            panic!("it was opened")
+        };
+        assert!(matches!(error, Error::Offline { .. }), "{error}");
+        let next = next.successor(next.disk().crash(2), store_options());
+        let log = next.try_open(options(), false, 0, 0).await.unwrap();
+        assert_eq!(log.log_end_offset().0, end);
+        assert_holds(&log, 0, end).await;
+    });
+}
+
+#[test]
+fn files_that_nobody_here_has_made_are_left_alone() {
+    simulate(async {
+        let (scene, end) = moved().await;
+        let foreign = Path::new(BULK_FOLDER).join("notes.txt");
+        scene.disk().put(&foreign, b"mine").unwrap();
+        let next = scene.successor(scene.disk().crash(1), store_options());
+        let log = next.try_open(options(), true, end, 0).await.unwrap();
+        assert_holds(&log, 0, end).await;
+        assert_eq!(next.disk().contents(&foreign).unwrap(), b"mine");
+    });
+}

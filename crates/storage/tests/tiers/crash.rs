@@ -1,0 +1,261 @@
+//! For every k: the k-th disk operation fails, finds no room, or is the last one before the power goes, while segments
+//! move all the time. Afterwards the log must hold every acknowledged record at its offset, and go on working.
+
+use std::cell::RefCell;
+use std::io::ErrorKind;
+use std::rc::Rc;
+use std::task::Poll;
+
+use platform::sim::{Effect, Fault, SimPlatform};
+use storage::tier::Mover;
+use storage::{LogOptions, Result, StoreOptions};
+use wire::types::Offset;
+
+use super::scene::*;
+use crate::world::*;
+
+/// What is known of the log from outside.
+#[derive(Clone, Debug, Default)]
+struct Ledger {
+    acknowledged: i64,
+    appended: i64,
+    /// Records below may be gone by retention.
+    retained_from: i64,
+    /// Acknowledged records from here on may have been cut off.
+    cut: Option<i64>,
+    recovery_point: i64,
+    log_start: i64,
+    clean: bool,
+}
+
+type Known = Rc<RefCell<Ledger>>;
+
+fn crash_options() -> LogOptions {
+    LogOptions {
+        segment_bytes: 8 << 10,
+        file_delete_delay_ms: 1,
+        ..options()
+    }
+}
+
+fn crash_store() -> StoreOptions {
+    StoreOptions {
+        cache_bytes_max: 16 << 10,
+        chunk_bytes: 8 << 10,
+        allocate_step_bytes: 8 << 10,
+        save_interval_bytes: 10 << 10,
+        ..store_options()
+    }
+}
+
+fn fresh() -> (Scene, Known) {
+    // Little room, so that some segments are spilled.
+    let scene = Scene::on(SimPlatform::new(11), crash_store(), 80 << 10, 1 << 30);
+    (scene, Known::default())
+}
+
+fn checkpoint(scene: &Scene, known: &Known) {
+    let points = scene.world.store.points(std::path::Path::new(DIR));
+    if let Some(points) = points.first() {
+        let mut known = known.borrow_mut();
+        known.recovery_point = points.recovery_point.0;
+        known.log_start = points.log_start.0;
+    }
+}
+
+async fn acknowledge(log: &SimLog, known: &Known, count: i64, bytes: usize) -> Result<()> {
+    let first = log.log_end_offset().0;
+    let appended = log.append(&batch(first, count, bytes), EPOCH, NOW_MS)?;
+    known.borrow_mut().appended = appended.last_offset.0 + 1;
+    log.flush().await?;
+    known.borrow_mut().acknowledged = appended.last_offset.0 + 1;
+    log.set_high_watermark(log.durable_offset());
+    Ok(())
+}
+
+/// One turn of the mover and the moves that it begins.
+async fn turn(scene: &Scene) {
+    let mut mover = Mover::new(&scene.world.store, eager()).unwrap();
+    for moved in mover.turn(&scene.world.store).await {
+        moved.await.unwrap();
+    }
+}
+
+async fn ask_up(scene: &Scene, log: &SimLog) {
+    for base in scene.bases_on(BULK_FOLDER).into_iter().take(2) {
+        log.ask_for_tier(Offset(base), 0);
+    }
+    for _ in 0..2 {
+        let mut mover = Mover::new(&scene.world.store, still()).unwrap();
+        for moved in mover.turn(&scene.world.store).await {
+            moved.await.unwrap();
+        }
+    }
+}
+
+/// The life of a log: appends with rolls, moves down and up, retention, truncation, a clean stop.
+async fn live(scene: &Scene, known: &Known) -> Result<()> {
+    let log = scene.try_open(crash_options(), false, 0, 0).await?;
+    for round in 0..9 {
+        acknowledge(&log, known, 1 + round % 3, 2000).await?;
+        checkpoint(scene, known);
+        if round % 2 == 1 {
+            log.save().await?;
+            turn(scene).await;
+        }
+    }
+    log.roll().await?;
+    log.save().await?;
+    checkpoint(scene, known);
+    turn(scene).await;
+    ask_up(scene, &log).await;
+    acknowledge(&log, known, 2, 700).await?;
+    log.set_options(LogOptions {
+        retention_bytes: Some(24 << 10),
+        ..crash_options()
+    });
+    known.borrow_mut().retained_from = log.log_end_offset().0 - 1;
+    log.retain(NOW_MS).await?;
+    known.borrow_mut().retained_from = log.log_start_offset().0;
+    checkpoint(scene, known);
+    let cut = log.log_end_offset().0 - 5;
+    known.borrow_mut().cut = Some(cut);
+    log.truncate_to(Offset(cut)).await?;
+    let end = log.log_end_offset().0;
+    {
+        let mut known = known.borrow_mut();
+        (known.acknowledged, known.appended, known.cut) = (end, end, None);
+        known.recovery_point = known.recovery_point.min(end);
+    }
+    acknowledge(&log, known, 2, 3000).await?;
+    turn(scene).await;
+    checkpoint(scene, known);
+    log.close().await?;
+    let mut known = known.borrow_mut();
+    known.recovery_point = log.log_end_offset().0;
+    known.clean = true;
+    Ok(())
+}
+
+/// The same up to the `k`-th disk operation, where nobody goes on with it.
+async fn live_until(scene: &Scene, known: &Known, k: u64) {
+    let mut life = Box::pin(live(scene, known));
+    std::future::poll_fn(|context| {
+        // Other tasks take their turns between two looks at the count.
+        context.waker().wake_by_ref();
+        let over = life.as_mut().poll(context).is_ready();
+        if over || scene.disk().operations() >= k {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+/// Opens the log after the crash and holds it against the ledger; then appends, moves, stops and opens once more.
+async fn check(scene: &Scene, known: &Ledger) {
+    let (clean, point, start) = (known.clean, known.recovery_point, known.log_start);
+    let opened = scene.try_open(crash_options(), clean, point, start).await;
+    let log = opened.unwrap();
+    let (start, end) = (log.log_start_offset().0, log.log_end_offset().0);
+    let cut = known.cut.map_or(i64::MAX, |cut| cut - 3);
+    let safe = known.acknowledged.min(cut);
+    assert!(end >= safe, "acknowledged below {safe}, there below {end}");
+    assert!(end <= known.appended, "{end} {known:?}");
+    let retained = known.retained_from.max(known.log_start);
+    assert!(start <= retained, "{start} {known:?}");
+    assert_holds(&log, start, end).await;
+    for _ in 0..3 {
+        produce(&log, 2, 1000).await;
+    }
+    log.roll().await.unwrap();
+    log.save().await.unwrap();
+    scene.settle(eager()).await;
+    assert_holds(&log, start, end + 6).await;
+    for base in scene.bases_on(BULK_FOLDER) {
+        assert!(
+            !scene.bases_on(FOLDER).contains(&base),
+            "two copies of {base}"
+        );
+    }
+    log.close().await.unwrap();
+    let next = scene.successor(scene.disk().crash(5), crash_store());
+    let opened = next.try_open(crash_options(), true, end + 6, start).await;
+    let log = opened.unwrap();
+    assert_eq!(log.log_end_offset(), Offset(end + 6));
+    assert_holds(&log, start, end + 6).await;
+}
+
+fn operations_of_a_life() -> u64 {
+    simulate(async {
+        let (scene, known) = fresh();
+        live(&scene, &known).await.unwrap();
+        let (downs, ups) = (scene.path(1).came_down().0, scene.path(0).came_up().0);
+        assert!(downs > 4 && ups > 0, "{downs} moves down, {ups} up");
+        scene.disk().operations()
+    })
+}
+
+#[test]
+fn after_a_loss_of_power_at_any_operation_what_was_acknowledged_is_there() {
+    for k in 0..operations_of_a_life() {
+        simulate(async {
+            let (scene, known) = fresh();
+            scene.disk().inject(Fault::at(k, Effect::PowerOff));
+            let _ = live(&scene, &known).await;
+            let known = known.borrow().clone();
+            let next = scene.successor(scene.disk().crash(k), crash_store());
+            check(&next, &known).await;
+        });
+    }
+}
+
+#[test]
+fn after_a_kill_at_any_operation_what_was_acknowledged_is_there() {
+    for k in (0..operations_of_a_life()).step_by(3) {
+        simulate(async {
+            let (scene, known) = fresh();
+            live_until(&scene, &known, k).await;
+            let known = known.borrow().clone();
+            let next = scene.successor(scene.disk().kill(k), crash_store());
+            check(&next, &known).await;
+        });
+    }
+}
+
+#[test]
+fn a_failure_of_any_operation_loses_nothing_that_was_acknowledged() {
+    for k in 0..operations_of_a_life() {
+        let kind = [ErrorKind::Other, ErrorKind::StorageFull][usize::from(k % 3 == 0)];
+        simulate(async {
+            let (scene, known) = fresh();
+            scene.disk().inject(Fault::at(k, Effect::Fail(kind)));
+            let _ = live(&scene, &known).await;
+            let known = known.borrow().clone();
+            let next = scene.successor(scene.disk().crash(k), crash_store());
+            check(&next, &known).await;
+        });
+    }
+}
+
+#[test]
+fn a_second_loss_of_power_while_a_start_cleans_up_does_no_harm() {
+    for k in (1..operations_of_a_life()).step_by(23) {
+        for j in (0..16).step_by(3) {
+            simulate(async {
+                let (scene, known) = fresh();
+                scene.disk().inject(Fault::at(k, Effect::PowerOff));
+                let _ = live(&scene, &known).await;
+                let book = known.borrow().clone();
+                let between = scene.successor(scene.disk().crash(k), crash_store());
+                between.disk().inject(Fault::at(j, Effect::PowerOff));
+                let (clean, point, start) = (book.clean, book.recovery_point, book.log_start);
+                let opened = between.try_open(crash_options(), clean, point, start).await;
+                drop(opened);
+                let next = between.successor(between.disk().crash(k + j), crash_store());
+                check(&next, &book).await;
+            });
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Paths that fill up, fail or are slow: each takes down only what is on it.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use storage::{Kind, LogOptions, OpenAs, StoreOptions};
+use wire::types::{Offset, TopicPartition};
+
+use super::scene::*;
+use crate::world::*;
+
+const GB: u64 = 1 << 30;
+
+fn small() -> LogOptions {
+    LogOptions {
+        preallocate: false,
+        file_delete_delay_ms: 1,
+        ..options()
+    }
+}
+
+#[test]
+fn a_first_tier_that_is_full_spills_and_nothing_is_refused() {
+    simulate(async {
+        let scene = Scene::new(200 << 10, GB);
+        let log = scene.open(small()).await;
+        fill(&log, 8).await;
+        assert!(!scene.bases_on(BULK_FOLDER).is_empty());
+        assert!(scene.path(0).used_bytes() < 280 << 10);
+        let end = log.log_end_offset().0;
+        assert_holds(&log, 0, end).await;
+        let next = scene.successor(scene.disk().crash(2), store_options());
+        let log = next.try_open(small(), false, 0, 0).await.unwrap();
+        assert_eq!(log.log_end_offset().0, end);
+        assert_holds(&log, 0, end).await;
+    });
+}
+
+#[test]
+fn no_room_in_the_middle_of_a_segment_moves_what_is_unwritten_elsewhere() {
+    for room in [30_u64, 45, 60, 75, 90, 110] {
+        simulate(async {
+            let scene = Scene::new(GB, GB);
+            scene
+                .disk()
+                .set_capacity_of(Path::new(DIR), Some(room << 10));
+            let log = scene.open(small()).await;
+            for round in 0..60 {
+                append(&log, 2, 1500);
+                if round % 3 == 0 {
+                    log.flush().await.unwrap();
+                }
+            }
+            log.flush().await.unwrap();
+            let end = log.log_end_offset().0;
+            assert_eq!(end, 120);
+            assert_holds(&log, 0, end).await;
+            assert!(!scene.bases_on(BULK_FOLDER).is_empty());
+            scene.disk().set_capacity_of(Path::new(DIR), None);
+            let next = scene.successor(scene.disk().crash(room), store_options());
+            let log = next.try_open(small(), false, 0, 0).await.unwrap();
+            assert_eq!(log.log_end_offset().0, end, "with {room} KB");
+            assert_holds(&log, 0, end).await;
+            produce(&log, 2, 2000).await;
+            assert_holds(&log, 0, end + 2).await;
+        });
+    }
+}
+
+#[test]
+fn with_all_tiers_full_appends_are_refused_until_there_is_room_again() {
+    simulate(async {
+        let scene = Scene::new(150 << 10, 150 << 10);
+        let log = scene.open(small()).await;
+        let refused = loop {
+            let first = log.log_end_offset().0;
+            match log.append(&batch(first, 3, 3000), EPOCH, NOW_MS) {
+                Ok(_) => log.flush().await.unwrap(),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.kind(), Kind::Full);
+        let end = log.log_end_offset().0;
+        log.set_high_watermark(log.durable_offset());
+        log.save().await.unwrap();
+        assert_holds(&log, 0, end).await;
+        log.set_options(LogOptions {
+            retention_bytes: Some(100 << 10),
+            ..small()
+        });
+        assert!(log.retain(NOW_MS).await.unwrap() > 0);
+        produce(&log, 3, 3000).await;
+        assert_holds(&log, log.log_start_offset().0, end + 3).await;
+    });
+}
+
+#[test]
+fn no_room_for_a_copy_leaves_the_segment_where_it_is() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(small()).await;
+        fill(&log, 3).await;
+        scene
+            .disk()
+            .set_capacity_of(Path::new(BULK), Some(100 << 10));
+        scene.settle(eager()).await;
+        assert_eq!(scene.bases_on(BULK_FOLDER).len(), 1);
+        assert!(!scene.has(
+            BULK_FOLDER,
+            &format!("{:020}.log.moving", scene.bases_on(FOLDER)[0])
+        ));
+        assert_holds(&log, 0, log.log_end_offset().0).await;
+        scene.disk().set_capacity_of(Path::new(BULK), None);
+        scene.settle(eager()).await;
+        assert_eq!(scene.bases_on(BULK_FOLDER).len(), 3);
+    });
+}
+
+#[test]
+fn a_path_that_fails_takes_down_only_what_is_on_it() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(small()).await;
+        fill(&log, 3).await;
+        scene.settle(eager()).await;
+        let bases = scene.bases_on(BULK_FOLDER);
+        scene
+            .disk()
+            .set_broken(Path::new(BULK), Some(ErrorKind::Other));
+        let end = log.log_end_offset().0;
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        let log = next.try_open(small(), false, end, 0).await.unwrap();
+        let refused = log
+            .read(Offset(0), Offset(end), 1000, true)
+            .await
+            .unwrap_err();
+        assert_eq!(refused.kind(), Kind::Retry, "{refused}");
+        assert_eq!(log.log_start_offset().0, 0);
+        let first_at_home = next.bases_on(FOLDER)[0];
+        assert!(first_at_home > bases[2]);
+        assert_holds(&log, first_at_home, end).await;
+        fill(&log, 6).await;
+        assert_holds(&log, first_at_home, log.log_end_offset().0).await;
+        assert_eq!(next.settle(eager()).await, 0, "nothing is put on it");
+    });
+}
+
+#[test]
+fn a_failed_write_to_a_slower_tier_fails_the_logs_that_write_there_and_no_others() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(small()).await;
+        log.pin_to_tiers(Some((1, 1)));
+        produce(&log, 1, 10).await;
+        log.roll().await.unwrap();
+        produce(&log, 3, 3000).await;
+        assert_eq!(scene.bases_on(BULK_FOLDER).len(), 1, "the second segment");
+        let other = TopicPartition {
+            topic: "orders".into(),
+            partition: 1,
+        };
+        let how = OpenAs {
+            clean: false,
+            recovery_point: Offset(0),
+            log_start: Offset(0),
+            compacted: None,
+        };
+        let store = &scene.world.store;
+        let opened = store.open_log(Path::new(DIR), other, topic_id(), small(), how);
+        let at_home = opened.await.unwrap();
+        scene
+            .disk()
+            .set_broken(Path::new(BULK), Some(ErrorKind::Other));
+        append(&log, 1, 100);
+        assert!(log.flush().await.is_err());
+        assert_eq!(log.failed().unwrap().kind(), Kind::Failed);
+        assert!(!store.dir_failed(Path::new(DIR)));
+        produce(&at_home, 5, 1000).await;
+        assert_holds(&at_home, 0, 5).await;
+    });
+}
+
+#[test]
+fn a_slow_tier_does_not_slow_produce() {
+    let seconds = |rate: Option<u64>| {
+        simulate(async move {
+            let scene = Scene::new(GB, GB);
+            scene.disk().set_rate_of(Path::new(BULK), rate);
+            let log = scene.open(small()).await;
+            let mover = scene.world.store.spawn_mover(eager()).unwrap();
+            let clock = scene.clock();
+            let mut worst = Duration::ZERO;
+            for _ in 0..200 {
+                clock.sleep(Duration::from_millis(20)).await;
+                let started = clock.now();
+                produce(&log, 3, 3000).await;
+                worst = worst.max(started.elapsed());
+            }
+            mover.abort();
+            worst
+        })
+    };
+    let (fast, slow) = (seconds(None), seconds(Some(1 << 20)));
+    assert!(slow <= fast + Duration::from_millis(5), "{fast:?} {slow:?}");
+}
+
+#[test]
+fn the_rate_of_moves_is_kept() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(small()).await;
+        fill(&log, 8).await;
+        let bytes = log.size_bytes();
+        let clock = scene.clock();
+        let started = clock.now();
+        let mut settings = eager();
+        settings.bytes_per_second = Some(100 << 10);
+        scene.settle(settings).await;
+        let least = Duration::from_millis((bytes - (128 << 10)) * 1000 / (100 << 10));
+        assert!(
+            started.elapsed() >= least,
+            "{:?} {least:?}",
+            started.elapsed()
+        );
+    });
+}
+
+#[test]
+fn a_store_without_memory_to_spare_still_spills() {
+    simulate(async {
+        let tight = StoreOptions {
+            cache_bytes_max: 64 << 10,
+            unwritten_bytes_max: 256 << 10,
+            ..store_options()
+        };
+        let scene = Scene::on(platform::sim::SimPlatform::new(5), tight, GB, GB);
+        scene.disk().set_capacity_of(Path::new(DIR), Some(50 << 10));
+        let log = scene.open(small()).await;
+        for _ in 0..30 {
+            produce(&log, 2, 2000).await;
+        }
+        assert_holds(&log, 0, 60).await;
+    });
+}

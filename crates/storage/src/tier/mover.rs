@@ -4,6 +4,7 @@
 //! Moves run beside the loop, no more of all shards together than `threads`; each ends well or leaves no trace.
 //! Nothing here is needed for durability or for reads: when it stops, segments stay where they are.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +17,7 @@ use platform::task::{self, JoinHandle};
 use super::copy::Trouble;
 use super::gather::Gathered;
 use super::policy::{Decision, Move, PolicySettings, Slope, decide};
-use super::table::TierTable;
+use super::table::{PathUse, TierPath, TierTable};
 use crate::store::Store;
 
 /// How often the policy is asked.
@@ -86,10 +87,26 @@ impl Mover {
         }
     }
 
+    /// Where a segment goes. On the first tier that is its log's home and no other path.
+    fn target(&self, order: &Move, home: &Path) -> Option<Arc<TierPath>> {
+        let is_open =
+            |path: &&Arc<TierPath>| path.failed().is_none() && path.using() == PathUse::Open;
+        let path = match (order.from.tier, order.to.tier) {
+            (0, 0) => {
+                let lower = self.tiers.paths().iter().filter(|path| path.tier > 0);
+                let open = lower.filter(is_open);
+                open.max_by_key(|path| path.free_bytes())
+            }
+            (_, 0) => self.tiers.holding(home).filter(is_open),
+            _ => self.tiers.path_at(order.to),
+        };
+        path.map(Arc::clone)
+    }
+
     fn begin<P: Platform>(&self, order: &Move, gathered: &Gathered<P>) -> Option<JoinHandle<()>> {
         let (log, base) = gathered.segment(order.segment)?;
-        let to = Arc::clone(self.tiers.path_at(order.to)?);
         let (log, base) = (Rc::clone(log), *base);
+        let to = self.target(order, log.dir())?;
         let tiers = Arc::clone(&self.tiers);
         let (reason, from_tier) = (order.reason, order.from.tier);
         tiers.moving.fetch_add(1, Ordering::Relaxed);

@@ -40,7 +40,7 @@ pub(crate) async fn open<P: Platform>(
         .await
         .map_err(Error::io("create", &path))?;
     check_owner(disk, &path, topic_id).await?;
-    let mut folder = folder::gather(store, path, topic_id).await?;
+    let mut folder = folder::gather(store, path, &partition, topic_id).await?;
     let epochs = read_epochs(disk, &folder.path).await?;
     let recovered = recover::recover(store, &folder, &options, how, epochs).await?;
     let bases: Vec<_> = recovered

@@ -15,9 +15,8 @@ use platform::disk::Disk;
 use wire::types::Offset;
 
 use super::Log;
-use super::open::folder::write_note;
+use super::open::folder::{claim, write_note};
 use super::open::remove;
-use crate::checkpoint::partition_metadata;
 use crate::error::{Error, Result};
 use crate::segment::Segment;
 use crate::segment::naming::away_path;
@@ -160,12 +159,13 @@ impl<P: Platform> Log<P> {
         let disk = self.store.disk();
         let is_ready = self.tiers.ready.borrow().contains(folder);
         if !is_ready {
-            let created = disk.create_dir(folder).await;
-            created.map_err(Error::io("create", folder))?;
-            let path = folder.join(partition_metadata::PART_FILE);
-            let bytes = partition_metadata::encode(self.topic_id);
-            let written = disk.replace_file(&path, &bytes).await;
-            written.map_err(Error::io("write", &path))?;
+            loop {
+                let created = disk.create_dir(folder).await;
+                created.map_err(Error::io("create", folder))?;
+                if claim(&self.store, folder, &self.partition, self.topic_id).await? {
+                    break;
+                }
+            }
             self.tiers.ready.borrow_mut().push(Rc::clone(folder));
         }
         Ok(())

@@ -24,6 +24,8 @@ pub(crate) const MOVING: &str = ".moving";
 const AWAY: &str = ".away";
 /// Ends the name of a topic's folder that is only waiting to be removed.
 const DELETED_FOLDER: &str = "-delete";
+/// Ends the name of a folder that belongs to no topic.
+const STRAY_FOLDER: &str = "-stray";
 /// The file that will be the next segment. The suffix makes both Kafka and us remove it at start.
 pub(crate) const PREPARED: &str = "next.log.deleted";
 
@@ -191,11 +193,16 @@ pub fn parse_folder_name(name: &str) -> Option<TopicPartition> {
 
 /// The name under which a partition's folder waits to be removed; the topic's name is cut where it must be.
 pub(crate) fn deleted_folder_name(partition: &TopicPartition, unique: Uuid) -> String {
-    let suffix = format!(
-        "-{}.{}{DELETED_FOLDER}",
-        partition.partition,
-        unique.simple()
-    );
+    marked_folder_name(partition, unique, DELETED_FOLDER)
+}
+
+/// The name under which a folder that belongs to no topic is kept.
+pub(crate) fn stray_folder_name(partition: &TopicPartition, unique: Uuid) -> String {
+    marked_folder_name(partition, unique, STRAY_FOLDER)
+}
+
+fn marked_folder_name(partition: &TopicPartition, unique: Uuid, mark: &str) -> String {
+    let suffix = format!("-{}.{}{mark}", partition.partition, unique.simple());
     let mut topic: &str = &partition.topic;
     while topic.len() + suffix.len() > NAME_BYTES_MAX {
         let Some((end, _)) = topic.char_indices().next_back() else {

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use platform::Platform;
 use platform::disk::{Disk, Open};
-use wire::types::{LeaderEpoch, Offset, TopicId};
+use wire::types::{LeaderEpoch, Offset, TopicId, TopicPartition, Uuid};
 
 use super::{malformed, remove};
 use crate::checkpoint::partition_metadata;
@@ -87,6 +87,7 @@ struct Part {
 pub(super) async fn gather<P: Platform>(
     store: &Store<P>,
     home: Rc<Path>,
+    partition: &TopicPartition,
     topic_id: TopicId,
 ) -> Result<Folder> {
     let disk = store.disk();
@@ -101,8 +102,9 @@ pub(super) async fn gather<P: Platform>(
         }
         match disk.list(&folder).await {
             Ok(entries) => {
-                check_part(disk, &folder, topic_id).await?;
-                parts.push(Part::tidy(disk, folder, entries).await?);
+                if claim(store, &folder, partition, topic_id).await? {
+                    parts.push(Part::tidy(disk, folder, entries).await?);
+                }
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
@@ -142,28 +144,52 @@ fn merged(home: Rc<Path>, parts: Vec<Part>, absent: BTreeMap<Offset, PathBuf>) -
     whole
 }
 
-/// Sees to it that a folder on another path belongs to the topic; one without a name on it does from now on.
-async fn check_part<D: Disk>(disk: &D, folder: &Path, expected: TopicId) -> Result<()> {
+/// Sees to it that a folder on another path names the topic, from now on if it names none; false if it was another
+/// topic's of the same name, and is out of the way now.
+pub(in crate::log) async fn claim<P: Platform>(
+    store: &Store<P>,
+    folder: &Path,
+    partition: &TopicPartition,
+    topic_id: TopicId,
+) -> Result<bool> {
+    let disk = store.disk();
     let path = folder.join(partition_metadata::PART_FILE);
     match disk.read_file(&path).await {
         Ok(bytes) => {
             let found = partition_metadata::parse(&path, &bytes).map_err(malformed)?;
-            if found == expected {
-                return Ok(());
+            if found == topic_id {
+                return Ok(true);
             }
-            Err(Error::OtherTopic {
-                path: folder.to_path_buf(),
-                found,
-                expected,
-            })
+            let aside = set_aside(store, folder, partition).await?;
+            tracing::warn!(folder = %folder.display(), topic_id = %found, aside = %aside.display(),
+                "segments of a topic that is no more have been set aside");
+            Ok(false)
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let bytes = partition_metadata::encode(expected);
+            let bytes = partition_metadata::encode(topic_id);
             let written = disk.replace_file(&path, &bytes).await;
-            written.map_err(Error::io("write", &path))
+            written.map_err(Error::io("write", &path))?;
+            Ok(true)
         }
         Err(error) => Err(Error::io("read", &path)(error)),
     }
+}
+
+/// Renames a folder that is in the way, as Kafka names strays. Nothing of it is lost.
+async fn set_aside<P: Platform>(
+    store: &Store<P>,
+    folder: &Path,
+    partition: &TopicPartition,
+) -> Result<PathBuf> {
+    let platform = &store.shared.platform;
+    let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
+    let dir = folder.parent().unwrap_or(folder);
+    let aside = dir.join(naming::stray_folder_name(partition, unique));
+    let renamed = store.disk().rename(folder, &aside).await;
+    renamed.map_err(Error::io("rename", folder))?;
+    let synced = store.disk().sync_dir(dir).await;
+    synced.map_err(Error::io("sync", dir))?;
+    Ok(aside)
 }
 
 impl Part {

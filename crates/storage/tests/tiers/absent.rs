@@ -106,3 +106,20 @@ fn files_that_nobody_here_has_made_are_left_alone() {
         assert_eq!(next.disk().contents(&foreign).unwrap(), b"mine");
     });
 }
+
+#[test]
+fn a_path_that_is_empty_because_it_is_not_mounted_is_offline_and_not_a_new_one() {
+    simulate(async {
+        let (scene, end) = moved().await;
+        let next = scene.successor(scene.disk().crash(1), store_options());
+        let unmounted = platform::Disk::remove_dir(next.disk(), Path::new(BULK_FOLDER)).await;
+        unmounted.unwrap();
+        let log = next.try_open(options(), true, end, 0).await.unwrap();
+        assert_eq!((log.log_start_offset().0, log.log_end_offset().0), (0, end));
+        let refused = log.read(Offset(0), Offset(end), 1000, true).await;
+        assert!(matches!(refused, Err(Error::Offline { .. })), "{refused:?}");
+        assert!(next.path(1).failed().is_some());
+        fill(&log, 6).await;
+        assert_eq!(next.settle(eager()).await, 0, "nothing is put there");
+    });
+}

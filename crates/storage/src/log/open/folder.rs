@@ -106,7 +106,16 @@ pub(super) async fn gather<P: Platform>(
                     parts.push(Part::tidy(disk, folder, entries).await?);
                 }
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let away = parts.first().map(|part| part.away.clone());
+                if is_noted(disk, &home, &away.unwrap_or_default(), path.dir()).await? {
+                    if path.fail("segments should be there, and not even their folder is") {
+                        tracing::error!(dir = %path.dir().display(), missing = %folder.display(),
+                            "a tier's path has lost its folders: is its file system mounted?");
+                    }
+                    absent_dirs.push(path.dir().to_path_buf());
+                }
+            }
             Err(error) => {
                 if path.fail(&error.to_string()) {
                     tracing::error!(dir = %path.dir().display(), %error,
@@ -455,6 +464,20 @@ async fn settle_notes<D: Disk>(
         }
     }
     Ok(absent)
+}
+
+/// True when home has a note of a segment on `dir`. Folders outlive their last segment, so one that is not there means
+/// that the path is not what it was.
+async fn is_noted<D: Disk>(disk: &D, home: &Path, away: &[Offset], dir: &Path) -> Result<bool> {
+    for &base in away {
+        let note = away_path(home, base);
+        let bytes = disk.read_file(&note).await;
+        let bytes = bytes.map_err(Error::io("read", &note))?;
+        if Path::new(String::from_utf8_lossy(&bytes).trim_end()) == dir {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Notes at home that the segment at `base` is in `folder`; durable when it returns.

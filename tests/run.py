@@ -11,6 +11,7 @@
     ./test fire            exactly-once chains while their links and the broker are killed: --minutes 10
     ./test suites          other people's suites against the release binary, in full: about 20 minutes
     ./test kgo             one of them: kgo, kgo-chaos, rdkafka, kafka-python, java-tools, streams, connect, mirror
+    ./test dax             mapped files on persistent memory, in a machine in software (Debian's kernel, QEMU)
 
     --rounds N, --seed N   for kill9 and powercut
     --minutes N, --seed N  for fire
@@ -37,7 +38,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
-SUITES = ["check", "guard", "rust", "report", "clients", "kill9", "powercut", "fire", "suites"]
+SUITES = ["check", "guard", "rust", "report", "clients", "kill9", "powercut", "fire", "dax", "suites"]
 FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror"]
 BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "kill9"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
@@ -293,7 +294,7 @@ def main():
     signal.signal(signal.SIGTERM, run.end)
 
     theirs = FOREIGN if "suites" in suites else [name for name in FOREIGN if name in suites]
-    outside = [suite for suite in ("clients", "kill9", "powercut", "fire") if suite in suites] + ["suites"] * bool(theirs)
+    outside = [suite for suite in ("clients", "kill9", "powercut", "fire", "dax") if suite in suites] + ["suites"] * bool(theirs)
     lanes = []
     if outside:
         lanes.append(run.lane(lambda: install(run)))
@@ -308,6 +309,7 @@ def main():
         "powercut": [*crash, "crash/test_powercut.py"],
         "fire": ["--seed", options.seed, "--minutes", options.minutes, "-s", "--timeout", int(options.minutes * 60) + 900,
                  "crash/test_fire.py"],
+        "dax": [*crash, "--timeout", 7200, "dax/test_dax.py"],
     }
     behind = list(lanes)
     for suite in outside:

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use wire::types::NodeId;
@@ -72,6 +73,10 @@ pub struct BrokerOptions {
     pub endpoints: Vec<Endpoint>,
     /// Log directories.
     pub log_dirs: Vec<PathBuf>,
+    /// Names of the tiers, fastest first; empty: there is one only, the log directories.
+    pub tiers: Vec<Arc<str>>,
+    /// Directories on which no new partition is placed.
+    pub cordoned_log_dirs: Vec<PathBuf>,
     /// Create a topic when a client asks for the metadata of one that is missing.
     pub auto_create_topics: bool,
     /// Allow `DeleteTopics`.

@@ -12,6 +12,7 @@ mod broker_settings;
 mod check;
 mod sources;
 mod table;
+mod tiers;
 
 use std::sync::Arc;
 
@@ -48,6 +49,9 @@ pub struct TopicConfig {
     pub durability: Durability,
     /// How its logs are compacted, if they are.
     pub compaction: CompactPolicy,
+    /// `storage.tier.min`, `storage.tier.max`, `channel.type`: the fastest and the slowest tier of its segments, by
+    /// position; `None`: any.
+    pub tier_pins: Option<(usize, usize)>,
     log: LogOptions,
 }
 
@@ -135,6 +139,12 @@ impl TopicConfig {
             min_insync_replicas: i32::try_from(number("min.insync.replicas")).unwrap_or(i32::MAX),
             durability,
             compaction,
+            tier_pins: tiers::pins(
+                &options.tiers,
+                &text("channel.type"),
+                &text("storage.tier.min"),
+                &text("storage.tier.max"),
+            ),
             log,
         }
     }

@@ -40,6 +40,8 @@ fn options() -> BrokerOptions {
             port: 9092,
         }],
         log_dirs: vec!["/d".into()],
+        tiers: Vec::new(),
+        cordoned_log_dirs: Vec::new(),
         auto_create_topics: true,
         delete_topics: true,
         num_partitions: 1,

@@ -17,4 +17,4 @@ mod values;
 pub use address::Address;
 pub use problem::{Problem, Warning};
 pub use raw::{Origin, Raw};
-pub use resolved::{DiskEngine, NetworkSettings, Resolved, Settings};
+pub use resolved::{DiskEngine, NetworkSettings, Resolved, Settings, TierSettings};

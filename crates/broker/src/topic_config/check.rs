@@ -6,6 +6,7 @@ use crate::options::ConfigKind;
 
 use super::broker_settings::BrokerSettings;
 use super::table::{Check, DEFINITIONS, Definition, definition};
+use super::tiers;
 
 /// Why a setting is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -28,6 +29,7 @@ pub fn validate(
             definition.check(text)?;
         }
     }
+    tiers::check(settings, &options.tiers)?;
     let broker = BrokerSettings { image, options };
     let number = |name: &str| -> i64 {
         let of_broker = || definition(name).map(|definition| definition.of_broker(&broker));
@@ -101,7 +103,7 @@ fn parts(list: &str) -> impl Iterator<Item = &str> {
         .filter(move |_| !list.is_empty())
 }
 
-fn invalid(name: &str, text: &str, message: &str) -> InvalidSetting {
+pub(super) fn invalid(name: &str, text: &str, message: &str) -> InvalidSetting {
     InvalidSetting(format!(
         "Invalid value {text} for configuration {name}: {message}"
     ))
@@ -130,7 +132,8 @@ impl Definition {
                 }
                 Ok(())
             }
-            Check::Any | Check::AtLeast(_) => Ok(()),
+            // Which tiers there are is checked where the options are known.
+            Check::Any | Check::AtLeast(_) | Check::Tier => Ok(()),
             Check::OneOf(allowed) if allowed.contains(&text.trim()) => Ok(()),
             Check::OneOf(allowed) => {
                 refuse(format!("String must be one of: {}", allowed.join(", ")))

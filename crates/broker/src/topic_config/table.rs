@@ -17,6 +17,8 @@ pub(crate) enum Check {
     OneOf(&'static [&'static str]),
     /// Some of these words, each once.
     ListOf(&'static [&'static str]),
+    /// The name of a tier, or empty.
+    Tier,
     /// `*` or pairs of partition and broker.
     ThrottledReplicas,
 }
@@ -166,4 +168,14 @@ definitions! {
     "durability" String = "synced", from ["durability"], Check::OneOf(&["synced", "replicated"]),
         "When acks=all is answered: \"synced\" after the records survive a loss of power on this \
          broker, \"replicated\" after they are written on every in-sync replica.";
+    "channel.type" String = "tiered", from ["log.channel.type"],
+        Check::OneOf(&["file", "pmem", "tiered", "mix"]),
+        "Tiers of the topic, in Pafka's words: \"pmem\" the first only, \"file\" the last only, \
+         \"tiered\" or \"mix\" all. storage.tier.min and storage.tier.max say it more finely.";
+    "storage.tier.min" String = "", from [], Check::Tier,
+        "Fastest tier that segments of the topic may be on, by its name in storage.tiers; empty: \
+         as channel.type says.";
+    "storage.tier.max" String = "", from [], Check::Tier,
+        "Slowest tier that segments of the topic may be on; when none up to it has room, new \
+         segments still go further down. Empty: as channel.type says.";
 }

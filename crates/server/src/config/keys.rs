@@ -1,5 +1,5 @@
 //! The table of settings: each key once, with type, default, allowed values, when it may change,
-//! and what it does.
+//! and what it does. A name with `<name>` in it stands for a family of keys.
 //!
 //! Invariants: names are unique; defaults satisfy their own rule (tested). A key that Kafka has and
 //! that means nothing here is either in the table with a note (its value is still checked and
@@ -12,6 +12,7 @@ mod network;
 mod node;
 mod process;
 mod replication;
+mod tiers;
 mod transactions;
 
 use std::sync::LazyLock;
@@ -68,6 +69,13 @@ pub enum Changes {
 }
 
 impl Key {
+    /// The member that `name` names, when this is a family and `name` is one of it.
+    fn member<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let (before, after) = self.name.split_once(MEMBER)?;
+        let member = name.strip_prefix(before)?.strip_suffix(after)?;
+        (!member.is_empty() && !member.contains(['.', '<'])).then_some(member)
+    }
+
     const fn of(name: &'static str, kind: ConfigKind, default: &'static str) -> Self {
         Self {
             name,
@@ -166,6 +174,7 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("Node and topics", node::KEYS),
     ("Listeners, connections, requests", network::KEYS),
     ("Logs", log::KEYS),
+    ("Tiers", tiers::KEYS),
     ("Groups and offsets", groups::KEYS),
     ("Producers and transactions", transactions::KEYS),
     ("Replication and metadata", replication::KEYS),
@@ -177,9 +186,19 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
     SECTIONS.iter().flat_map(|(_, keys)| keys.iter())
 }
 
-/// The key of that name.
+/// What stands in the name of a family of keys for the name of a member.
+const MEMBER: &str = "<name>";
+
+/// The key of that name, or the family that it is one of.
 pub fn find(name: &str) -> Option<&'static Key> {
-    all().find(|key| key.name == name)
+    all()
+        .find(|key| key.name == name)
+        .or_else(|| all().find(|key| key.member(name).is_some()))
+}
+
+/// Which member of its family a key is for, for example the tier's name.
+pub fn member_of(name: &str) -> Option<&str> {
+    all().find_map(|key| key.member(name))
 }
 
 /// The key whose name is nearest to `name`, if any is near enough to be meant.
@@ -194,7 +213,10 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 
 /// The table as the broker shows it to `DescribeConfigs`.
 pub fn for_broker() -> &'static [ConfigKey] {
-    static ROWS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| all().map(row).collect());
+    static ROWS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
+        let single = all().filter(|key| !key.name.contains(MEMBER));
+        single.map(row).collect()
+    });
     &ROWS
 }
 

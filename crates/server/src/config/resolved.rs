@@ -7,8 +7,10 @@
 mod groups;
 mod listeners;
 mod network;
+mod tiers;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use broker::options::{BrokerOptions, Endpoint, TransactionOptions};
@@ -21,6 +23,7 @@ use super::raw::Raw;
 use super::values::Values;
 use crate::machine::Machine;
 pub use network::NetworkSettings;
+pub use tiers::TierSettings;
 
 /// Settings, and what was noticed on the way.
 #[derive(Debug)]
@@ -40,6 +43,10 @@ pub struct Settings {
     pub cluster_id: Option<String>,
     /// Data directories, at least one.
     pub log_dirs: Vec<PathBuf>,
+    /// Tiers, when there are any; `log_dirs` are the paths of the first.
+    pub tiers: Option<TierSettings>,
+    /// Directories on which nothing new is placed.
+    pub cordoned_log_dirs: Vec<PathBuf>,
     /// Where to listen, at least one.
     pub listeners: Vec<Address>,
     /// What clients are told, in the same order; port 0 stands for the port that was bound.
@@ -97,10 +104,14 @@ impl Settings {
         check_order(&values, &mut problems);
         groups::check(&values, &mut problems);
         let (listeners, advertised) = listeners::resolve(&values, machine, &mut problems);
+        let tiers = tiers::resolve(&values, &mut problems);
+        let log_dirs = log_dirs(&values, tiers.as_ref());
         let settings = Self {
             node_id: node_id(&values, &mut problems),
             cluster_id: values.text("cluster.id").map(str::to_owned),
-            log_dirs: log_dirs(&values),
+            cordoned_log_dirs: cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems),
+            log_dirs,
+            tiers,
             listeners,
             advertised,
             network: NetworkSettings::resolve(&values, machine, &mut problems),
@@ -131,6 +142,12 @@ impl Settings {
         }
     }
 
+    /// Names of the tiers, fastest first; empty when there is one only.
+    fn tier_names(&self) -> Vec<Arc<str>> {
+        let tiers = self.tiers.iter().flat_map(|tiers| &tiers.tiers);
+        tiers.map(|tier| Arc::clone(&tier.name)).collect()
+    }
+
     /// What the broker is told, once the node id is known and the listeners are bound to `ports`.
     pub fn broker_options(&self, node_id: NodeId, ports: &[u16]) -> BrokerOptions {
         let endpoint = |(address, port): (&Address, &u16)| Endpoint {
@@ -146,6 +163,9 @@ impl Settings {
         BrokerOptions {
             node_id,
             endpoints,
+            log_dirs: self.log_dirs.clone(),
+            tiers: self.tier_names(),
+            cordoned_log_dirs: self.cordoned_log_dirs.clone(),
             ..self.broker.clone()
         }
     }
@@ -173,7 +193,10 @@ fn node_id(values: &Values, problems: &mut Vec<Problem>) -> Option<i32> {
     node.or(broker).and_then(|id| i32::try_from(id).ok())
 }
 
-fn log_dirs(values: &Values) -> Vec<PathBuf> {
+fn log_dirs(values: &Values, tiers: Option<&TierSettings>) -> Vec<PathBuf> {
+    if let Some(first) = tiers.and_then(|tiers| tiers.tiers.first()) {
+        return first.paths.iter().map(|path| path.dir.clone()).collect();
+    }
     let key = if values.is_given("log.dirs") {
         "log.dirs"
     } else {
@@ -186,6 +209,30 @@ fn log_dirs(values: &Values) -> Vec<PathBuf> {
         }
     }
     dirs
+}
+
+/// The directories that are cordoned, each one of those there are.
+fn cordoned(
+    values: &Values,
+    log_dirs: &[PathBuf],
+    tiers: Option<&TierSettings>,
+    problems: &mut Vec<Problem>,
+) -> Vec<PathBuf> {
+    let tiers = tiers.iter().flat_map(|tiers| &tiers.tiers);
+    let paths = tiers.flat_map(|tier| tier.paths.iter().map(|path| path.dir.clone()));
+    let mut all: Vec<PathBuf> = paths.chain(log_dirs.iter().cloned()).collect();
+    all.sort();
+    all.dedup();
+    let key = "cordoned.log.dirs";
+    let listed: Vec<PathBuf> = values.list(key).into_iter().map(PathBuf::from).collect();
+    if listed == [PathBuf::from("*")] {
+        return all;
+    }
+    if !listed.iter().all(|dir| all.contains(dir)) {
+        let names: Vec<_> = all.iter().map(|dir| dir.display().to_string()).collect();
+        problems.push(values.problem(key, format!("must be *, or some of {}", names.join(", "))));
+    }
+    listed
 }
 
 /// A node under separate controllers would need a quorum client; refusing is better than forming a
@@ -236,7 +283,7 @@ fn admin_listener(values: &Values, problems: &mut Vec<Problem>) -> Option<(Strin
     parsed
 }
 
-/// All but what is known only later: node id and endpoints.
+/// All but what is known only later: node id, endpoints and directories.
 fn broker_options(values: &Values) -> BrokerOptions {
     let narrow = |name| i32::try_from(values.int(name)).unwrap_or(i32::MAX);
     BrokerOptions {
@@ -246,7 +293,9 @@ fn broker_options(values: &Values) -> BrokerOptions {
             .filter(|rack| !rack.is_empty())
             .map(str::to_owned),
         endpoints: Vec::new(),
-        log_dirs: log_dirs(values),
+        log_dirs: Vec::new(),
+        tiers: Vec::new(),
+        cordoned_log_dirs: Vec::new(),
         auto_create_topics: values.is("auto.create.topics.enable"),
         delete_topics: values.is("delete.topic.enable"),
         num_partitions: narrow("num.partitions"),
@@ -287,3 +336,5 @@ fn transaction_options(values: &Values) -> TransactionOptions {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tiers_tests;

@@ -14,7 +14,7 @@ use super::raw::{Entry, Origin, Raw};
 
 /// Effective values of known keys.
 pub(super) struct Values {
-    given: BTreeMap<&'static str, Entry>,
+    given: BTreeMap<String, Entry>,
 }
 
 impl Values {
@@ -33,7 +33,7 @@ impl Values {
             if let Some(why) = key.without_effect {
                 warnings.push(warning(entry, format!("has no effect: {why}")));
             }
-            let replaced = given.insert(key.name, entry.clone());
+            let replaced = given.insert(entry.key.clone(), entry.clone());
             if let Some(same_file) = replaced.filter(|old| both_in_file(old, entry)) {
                 warnings.push(warning(
                     &same_file,
@@ -108,10 +108,10 @@ impl Values {
     }
 
     /// Keys that were given, with their texts.
-    pub(super) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub(super) fn given(&self) -> impl Iterator<Item = (&str, &str)> {
         self.given
             .iter()
-            .map(|(name, entry)| (*name, entry.value.as_str()))
+            .map(|(name, entry)| (name.as_str(), entry.value.as_str()))
     }
 }
 
@@ -158,7 +158,7 @@ fn wrong(key: &Key, entry: &Entry, allowed: String) -> Problem {
         entry.value.clone()
     };
     Problem {
-        key: key.name.to_owned(),
+        key: entry.key.clone(),
         value,
         allowed,
         origin: entry.origin.clone(),

@@ -147,7 +147,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
     (
         "it tunes a mechanism that works otherwise here",
-        "cordoned.log.dirs delete.records.purgatory.purge.interval.requests \
+        "delete.records.purgatory.purge.interval.requests \
          fetch.purgatory.purge.interval.requests \
          group.coordinator.cached.buffer.max.bytes log.dir.failure.timeout.ms \
          log.initial.task.delay.ms producer.id.expiration.check.interval.ms \

@@ -12,7 +12,7 @@ fn names_are_unique_and_lower_case() {
         assert!(seen.insert(key.name), "{} is there twice", key.name);
         let sound = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.';
         assert!(
-            key.name.chars().all(sound),
+            key.name.replace(MEMBER, "x").chars().all(sound),
             "{}: environment variables could not name it",
             key.name
         );

@@ -14,27 +14,27 @@ fn machine() -> Machine {
     }
 }
 
-fn resolve(text: &str) -> Result<Resolved, Vec<Problem>> {
+pub(super) fn resolve(text: &str) -> Result<Resolved, Vec<Problem>> {
     let mut raw = Raw::default();
     raw.add_bytes(Path::new("server.properties"), text.as_bytes())
         .unwrap();
     Settings::resolve(&raw, &machine())
 }
 
-fn settings(text: &str) -> Settings {
+pub(super) fn settings(text: &str) -> Settings {
     resolve(text)
         .unwrap_or_else(|problems| panic!("{text}: {problems:?}"))
         .settings
 }
 
 /// The text of the one problem that `text` has.
-fn check_refused(text: &str, expect: &str) {
+pub(super) fn check_refused(text: &str, expect: &str) {
     let problems = resolve(text).expect_err(text);
     let said: Vec<_> = problems.iter().map(ToString::to_string).collect();
     assert_eq!(said, [expect], "{text}");
 }
 
-fn check_warned(text: &str, expect: &[&str]) {
+pub(super) fn check_warned(text: &str, expect: &[&str]) {
     let said: Vec<_> = resolve(text)
         .unwrap()
         .warnings

@@ -14,6 +14,7 @@ use storage::checkpoint::meta_properties::MetaProperties;
 use storage::checkpoint::{
     Malformed, clean_shutdown, meta_properties, offsets, partition_metadata,
 };
+use storage::tier::TierTable;
 use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64};
 
 /// The id of a node that nobody gave one.
@@ -145,6 +146,37 @@ impl LogDirs {
         Ok(dirs)
     }
 
+    /// Reads the paths of lower tiers, creating and formatting those that are missing or empty: they are this node's or
+    /// the start is refused. One that cannot be used is marked as failed and its segments are offline; the rest goes on.
+    pub async fn open_lower_tiers<P: Platform>(
+        &self,
+        platform: &P,
+        tiers: &TierTable,
+    ) -> Result<(), LogDirsError> {
+        for path in tiers.paths().iter().filter(|path| path.tier > 0) {
+            match self.open_lower(platform, path.dir()).await {
+                Err(LogDirsError::Io {
+                    action,
+                    path: at,
+                    source,
+                }) => {
+                    let reason = format!("cannot {action} {}: {source}", at.display());
+                    tracing::error!(dir = %path.dir().display(), reason, "a path of a tier is offline");
+                    path.fail(&reason);
+                }
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn open_lower<P: Platform>(&self, platform: &P, path: &Path) -> Result<(), LogDirsError> {
+        let created = platform.disk().create_dir(path).await;
+        created.map_err(failed("create", path))?;
+        let identity = read_identity(platform, path).await?;
+        self.identify(platform, path, identity).await.map(|_| ())
+    }
+
     /// How to open the log of a topic in `dir`: what the checkpoints say is of use only for the log that was found, not
     /// for one of the same name that comes after it.
     pub fn open_as(&self, dir: &LogDir, topic_id: TopicId, name: &TopicPartition) -> OpenAs {
@@ -182,12 +214,14 @@ impl LogDirs {
     }
 
     /// The directory of a partition: the one where its log lies, or for a new one the one with the most room.
-    /// Directories with about the same room (one file system, often) share new partitions by number.
+    /// Directories with about the same room (one file system, often) share new partitions by number. A directory that
+    /// is closed to new ones is taken only where all are.
     pub async fn place<P: Platform>(
         &self,
         platform: &P,
         topic_id: TopicId,
         name: &TopicPartition,
+        is_closed: impl Fn(&Path) -> bool,
     ) -> &LogDir {
         let here = |(index, id): &(usize, Option<TopicId>)| {
             id.is_none_or(|id| id == topic_id)
@@ -205,6 +239,9 @@ impl LogDirs {
                 .await
                 .map_or(0, |space| space.free);
             roomy.push((free, dir));
+        }
+        if !self.dirs.iter().all(|dir| is_closed(&dir.path)) {
+            roomy.retain(|(_, dir)| !is_closed(&dir.path));
         }
         let most = roomy.iter().map(|(free, _)| *free).max().unwrap_or(0);
         roomy.retain(|(free, _)| *free >= most - most / 8);

@@ -4,10 +4,12 @@
 //! of a deleted topic are gone from the names of the directory before the image counts as applied. A log that cannot
 //! be opened makes its partition offline (`KAFKA_STORAGE_ERROR`), not the broker.
 
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
+use storage::tier::{PathUse, TierTable};
 use wire::StrBytes;
 use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
 
@@ -192,7 +194,11 @@ impl<P: Platform> Broker<P> {
         name: &TopicPartition,
         config: &TopicConfig,
     ) -> storage::Result<Rc<storage::Log<P>>> {
-        let dir = self.log_dirs.place(&self.platform, topic_id, name).await;
+        let is_closed = |dir: &Path| self.is_closed_to_new(dir);
+        let dir = self
+            .log_dirs
+            .place(&self.platform, topic_id, name, is_closed)
+            .await;
         let open = |how| {
             let options = config.log_options();
             let name = name.clone();
@@ -209,6 +215,17 @@ impl<P: Platform> Broker<P> {
             }
             opened => opened,
         }
+    }
+
+    /// True for a directory that an operator keeps new partitions from, by setting or by draining it.
+    fn is_closed_to_new(&self, dir: &Path) -> bool {
+        let cordoned = &self.options.cordoned_log_dirs;
+        let of_tier = |tiers: &TierTable| {
+            let path = tiers.paths().iter().find(|path| path.dir() == dir);
+            path.is_some_and(|path| path.using() != PathUse::Open || path.failed().is_some())
+        };
+        cordoned.iter().any(|cordoned| cordoned == dir)
+            || self.store.tiers().is_some_and(|tiers| of_tier(tiers))
     }
 
     fn count_partitions(&self) {

@@ -1,10 +1,11 @@
 //! The admin endpoint: metrics and health over HTTP, on a runtime apart from the shards.
 //!
 //! `/metrics` (text), `/livez` (200 while the process runs), `/readyz` (200 while requests are
-//! served, else 503; says how far recovery has come). It is for operators: it changes nothing, and
-//! answers one address, `admin.listener`.
+//! served, else 503; says how far recovery has come), `/tiers` (what tiers hold, and orders to them).
+//! It is for operators, and answers one address, `admin.listener`.
 
 mod page;
+mod tiers;
 
 use std::convert::Infallible;
 use std::net::TcpListener as StdListener;
@@ -20,6 +21,7 @@ use tokio::sync::Semaphore;
 
 use crate::metrics::Metrics;
 use crate::shards::ShardsView;
+use crate::tiers::watch::Watch;
 use page::RequestMemory;
 
 /// Connections at a time; more wait.
@@ -38,6 +40,7 @@ pub struct Shown {
     /// Logs opened so far and logs in all.
     recovery: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
     request_memory: RequestMemory,
+    tiers: Option<Watch>,
 }
 
 impl Shown {
@@ -46,6 +49,7 @@ impl Shown {
         metrics: Metrics,
         shards: ShardsView,
         recovery: impl Fn() -> (u64, u64) + Send + Sync + 'static,
+        tiers: Option<Watch>,
     ) -> Self {
         let request_memory = metrics.register(RequestMemory::register);
         Self {
@@ -53,6 +57,7 @@ impl Shown {
             shards,
             recovery: Box::new(recovery),
             request_memory,
+            tiers,
         }
     }
 }

@@ -18,6 +18,8 @@ use broker::shards::{Seat, seats};
 use broker::{Broker, CONTROLLER_SHARD, Shared, housekeeping};
 use bytes::Bytes;
 use platform::os::{EngineChoice, System};
+use platform::{Disk as _, Platform as _};
+use storage::tier::{PathUse, TierTable};
 use storage::{Store, StoreOptions};
 use tokio::sync::watch;
 use wire::types::NodeId;
@@ -26,7 +28,11 @@ use crate::config::{DiskEngine, Settings};
 use crate::connection::{Called, Reply, RequestContext, Service};
 use crate::metrics::{LogMetrics, LogRow};
 use crate::serve::Prepared;
-use crate::shards::Assembly;
+use crate::shards::{Answering, Assembly};
+use crate::tiers;
+use crate::tiers::ask::Ask;
+use crate::tiers::metrics::TierMetrics;
+use crate::tiers::watch::Watch;
 
 /// Bytes of a chunk of a busy log's tail.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -51,6 +57,9 @@ pub struct BrokerAssembly {
     log_metrics: LogMetrics,
     recovery: Recovery,
     compacting: broker::compaction::Turns,
+    /// The tiers, if there are any; the table is that of all shards.
+    tiers: Option<Arc<TierTable>>,
+    watch: Option<Watch>,
     /// What the first shard found; the others wait for it.
     shared: watch::Sender<Option<Shared>>,
 }
@@ -59,9 +68,20 @@ impl BrokerAssembly {
     /// Registers metrics and connects the shards.
     pub fn new(prepared: &Prepared) -> Self {
         let settings = prepared.settings.clone();
+        let tiers = tier_table(&settings);
+        let policy = settings.tiers.as_ref().map(|tiers| tiers.policy);
+        let watch = tiers
+            .clone()
+            .zip(policy)
+            .map(|(tiers, policy)| Watch::new(tiers, policy));
+        if let Some(watch) = &watch {
+            let metrics = Box::new(TierMetrics(watch.clone()));
+            prepared
+                .metrics
+                .register(|registry| registry.register_collector(metrics));
+        }
         Self {
             seats: Mutex::new(seats(settings.shards).into_iter().map(Some).collect()),
-            settings,
             ports: prepared.ports.clone(),
             metrics: prepared
                 .metrics
@@ -70,6 +90,9 @@ impl BrokerAssembly {
             log_metrics: prepared.metrics.register(LogMetrics::register),
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
+            tiers,
+            watch,
+            settings,
             shared: watch::Sender::new(None),
         }
     }
@@ -82,6 +105,10 @@ impl BrokerAssembly {
         let log_dirs = LogDirs::open(platform, &settings.log_dirs, node_id, cluster_id).await?;
         for dir in &settings.log_dirs {
             say_how_files_are_written(platform, dir).await?;
+        }
+        if let Some(tiers) = &self.tiers {
+            log_dirs.open_lower_tiers(platform, tiers).await?;
+            say_what_tiers_there_are(platform, tiers).await;
         }
         Ok(Shared {
             options: Arc::new(settings.broker_options(log_dirs.node_id, &self.ports)),
@@ -131,24 +158,28 @@ impl Assembly for BrokerAssembly {
             let shared = found.wait_for(Option::is_some).await?.clone();
             shared.context("the first shard has not started")?
         };
-        let store = Store::new(
+        let store = Store::with_tiers(
             platform.clone(),
             self.store_options(),
             self.storage_metrics.clone(),
+            self.tiers.clone(),
         );
         store.spawn_flusher();
-        let (broker, inbox) = Broker::seated(platform, self.seat(shard)?, store, shared);
+        let (broker, inbox) = Broker::seated(platform, self.seat(shard)?, store.clone(), shared);
         tokio::task::spawn_local(inbox.serve(Rc::clone(&broker)));
         if shard == CONTROLLER_SHARD {
             broker.start().await.context("starting the broker")?;
         }
+        if let Some(tiers) = &self.settings.tiers {
+            store.spawn_mover(tiers.policy);
+        }
         housekeeping::start(&broker);
-        Ok(Rc::new(BrokerService(broker)))
+        Ok(Rc::new(BrokerService { broker, store }))
     }
 
     async fn close(&self, shard: usize, service: Rc<BrokerService>) -> anyhow::Result<()> {
         if shard == CONTROLLER_SHARD {
-            service.0.stop().await.context("stopping the broker")?;
+            service.broker.stop().await.context("stopping the broker")?;
         }
         Ok(())
     }
@@ -161,8 +192,18 @@ impl Assembly for BrokerAssembly {
             end_offset: partition.log.log_end_offset().0,
             segments: partition.log.segment_count() as u64,
         };
-        let rows = service.0.led_partitions().iter().map(row).collect();
+        let rows = service.broker.led_partitions().iter().map(row).collect();
         self.log_metrics.replace(shard, rows);
+    }
+
+    fn ask(&self, _shard: usize, service: &Rc<BrokerService>, ask: Ask) -> Answering {
+        let store = service.store.clone();
+        let policy = self.settings.tiers.as_ref().map(|tiers| tiers.policy);
+        Box::pin(async move { Some(tiers::ask::answer(&store, &policy?, ask).await) })
+    }
+
+    fn tiers(&self) -> Option<Watch> {
+        self.watch.clone()
     }
 
     fn recovery(&self) -> (u64, u64) {
@@ -178,9 +219,41 @@ fn engine(setting: DiskEngine) -> EngineChoice {
     }
 }
 
+/// The table of the tiers, with what is cordoned by settings.
+fn tier_table(settings: &Settings) -> Option<Arc<TierTable>> {
+    let tiers = TierTable::new(settings.tiers.as_ref()?.tiers.clone());
+    for path in tiers.paths() {
+        if settings
+            .cordoned_log_dirs
+            .iter()
+            .any(|dir| dir == path.dir())
+        {
+            path.set_using(PathUse::Cordoned);
+        }
+    }
+    Some(tiers)
+}
+
+/// Notes how much room each path has before the first log is opened: new segments go where there is some.
+async fn say_what_tiers_there_are(platform: &System, tiers: &TierTable) {
+    for path in tiers.paths() {
+        let dir = path.dir().display();
+        let tier = &tiers.tiers()[path.tier];
+        match platform.disk().space(path.dir()).await {
+            Ok(space) => {
+                path.note_space(space.free, space.total);
+                let (capacity_bytes, free_bytes) = (path.capacity_bytes(), space.free);
+                let (tier, medium) = (&tier.name, tier.medium.name());
+                tracing::info!(%tier, %dir, medium, capacity_bytes, free_bytes, "path of a tier");
+            }
+            Err(error) => tracing::warn!(tier = %tier.name, %dir, %error, "no word of its room"),
+        }
+    }
+}
+
 async fn say_how_files_are_written(platform: &System, dir: &Path) -> anyhow::Result<()> {
     let engine = platform.engine_name();
-    let direct = platform::Platform::disk(platform).direct(dir).await?;
+    let direct = platform.disk().direct(dir).await?;
     if let Some(reason) = platform.engine_fallback_reason() {
         tracing::warn!(
             reason,
@@ -192,7 +265,10 @@ async fn say_how_files_are_written(platform: &System, dir: &Path) -> anyhow::Res
 }
 
 /// A shard's broker as connections see it.
-pub struct BrokerService(Rc<Broker<System>>);
+pub struct BrokerService {
+    broker: Rc<Broker<System>>,
+    store: Store<System>,
+}
 
 impl Service for BrokerService {
     fn call(&self, from: &RequestContext, frame: Bytes) -> Called<impl Future<Output = Reply>> {
@@ -202,7 +278,7 @@ impl Service for BrokerService {
             peer,
             client_id: wire::StrBytes::default(),
         };
-        let called = dispatch::call(&self.0, context, &frame);
+        let called = dispatch::call(&self.broker, context, &frame);
         let future = async move {
             match called.reply.await {
                 Answer::Send(response) => Reply::Send(response.into_segments()),

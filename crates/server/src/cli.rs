@@ -1,5 +1,8 @@
 //! The command line.
 
+mod http;
+mod tier;
+
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,6 +36,8 @@ enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Shows the tiers of a running broker, and gives orders to them.
+    Tier(tier::TierArgs),
     /// Measures a broker, this one or any other Kafka, over the wire.
     Bench(bench::cli::BenchArgs),
 }
@@ -59,6 +64,7 @@ impl Cli {
             Command::Config {
                 command: ConfigCommand::Reference,
             } => print(&reference::page()),
+            Command::Tier(tier) => return exit(tier.run()),
             Command::Bench(bench) => return exit(bench.run()),
         };
         exit(done.map(|()| ExitCode::SUCCESS))

@@ -15,3 +15,4 @@ pub mod machine;
 pub mod metrics;
 pub mod serve;
 pub mod shards;
+pub mod tiers;

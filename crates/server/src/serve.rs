@@ -40,7 +40,7 @@ pub fn run<A: Assembly>(
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     raise_open_files();
-    let _locks = lock_dirs(&settings.log_dirs)?;
+    let _locks = lock_dirs(&settings)?;
     let bind = |address| Bound::bind(address, settings.shards, &settings.network);
     let listeners: Vec<Bound> = settings
         .listeners
@@ -90,7 +90,12 @@ async fn control<A: Assembly>(
         connections: metrics.register(ConnectionMetrics::register),
     };
     let mut shards = Shards::start(options, listeners, &assembly)?;
-    let shown = Shown::new(metrics, shards.view(), move || assembly.recovery());
+    let tiers = assembly.tiers();
+    if let Some(watch) = tiers.clone() {
+        tokio::spawn(watch.run());
+    }
+    let recovery = move || assembly.recovery();
+    let shown = Shown::new(metrics, shards.view(), recovery, tiers);
     let admin_at = admin
         .as_ref()
         .and_then(|listener| listener.local_addr().ok());
@@ -157,14 +162,28 @@ impl Signals {
     }
 }
 
-/// Locks each directory, made if it is not there, against every other process.
-fn lock_dirs(dirs: &[PathBuf]) -> anyhow::Result<Vec<DirLock>> {
-    let lock = |dir: &PathBuf| -> anyhow::Result<DirLock> {
+/// Locks each directory, made if it is not there, against every other process. A path of a lower tier that cannot be
+/// locked because it is broken takes only itself offline; one that somebody else holds refuses the start.
+fn lock_dirs(settings: &Settings) -> anyhow::Result<Vec<DirLock>> {
+    let lock = |dir: &Path| -> anyhow::Result<DirLock> {
         std::fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
         Ok(DirLock::acquire(dir)?)
     };
-    let locks = dirs.iter().map(lock).collect::<anyhow::Result<Vec<_>>>()?;
-    for dir in dirs {
+    let home = settings.log_dirs.iter().map(|dir| lock(dir));
+    let mut locks = home.collect::<anyhow::Result<Vec<_>>>()?;
+    for dir in settings.lower_dirs() {
+        if let Err(error) = std::fs::create_dir_all(dir) {
+            tracing::error!(dir = %dir.display(), %error, "a path of a tier cannot be made");
+            continue;
+        }
+        locks.push(lock(dir)?);
+    }
+    for dir in settings
+        .log_dirs
+        .iter()
+        .map(PathBuf::as_path)
+        .chain(settings.lower_dirs())
+    {
         let dir: &Path = &std::path::absolute(dir)?;
         tracing::info!(dir = %dir.display(), "data directory");
     }

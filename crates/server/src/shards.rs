@@ -12,6 +12,7 @@ mod spread;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -25,6 +26,8 @@ use crate::config::NetworkSettings;
 use crate::connection::{Budget, Limits, Service};
 use crate::listener::{Bound, Listening};
 use crate::metrics::{ConnectionMetrics, RequestMetrics};
+use crate::tiers::ask::{Answer, Ask};
+use crate::tiers::watch::Watch;
 use spread::Spread;
 
 /// Requests of one connection that may be under way together.
@@ -52,9 +55,22 @@ pub trait Assembly: Send + Sync + 'static {
     /// Logs opened so far and logs in all, from any thread.
     fn recovery(&self) -> (u64, u64);
 
+    /// Answers an operator's question about tiers.
+    fn ask(&self, _shard: usize, _service: &Rc<Self::Service>, _ask: Ask) -> Answering {
+        Box::pin(std::future::ready(None))
+    }
+
+    /// The tiers, where there are any.
+    fn tiers(&self) -> Option<Watch> {
+        None
+    }
+
     /// Brings gauges up to date, before somebody reads them.
     fn before_scrape(&self, _shard: usize, _service: &Rc<Self::Service>) {}
 }
+
+/// An answer under way; it outlives the call that began it.
+pub type Answering = Pin<Box<dyn Future<Output = Option<Answer>>>>;
 
 /// What the shards are told.
 #[derive(Debug)]
@@ -91,8 +107,13 @@ pub enum Phase {
 /// A shard has finished a phase.
 type Report = anyhow::Result<()>;
 
-/// Somebody reads metrics: bring them up to date and say so.
-type Scrape = oneshot::Sender<()>;
+/// What the admin endpoint wants of a shard.
+enum Call {
+    /// Somebody reads metrics: bring them up to date and say so.
+    Scrape(oneshot::Sender<()>),
+    /// An operator asks about tiers.
+    Tiers(Ask, oneshot::Sender<Option<Answer>>),
+}
 
 /// What every shard shares with the others.
 #[derive(Clone)]
@@ -113,7 +134,7 @@ pub struct Shards {
     count: usize,
     phase: watch::Sender<Phase>,
     reports: mpsc::UnboundedReceiver<Report>,
-    scrapes: Vec<mpsc::UnboundedSender<Scrape>>,
+    calls: Vec<mpsc::UnboundedSender<Call>>,
     threads: Vec<JoinHandle<()>>,
     budget: Budget,
 }
@@ -148,16 +169,16 @@ impl Shards {
             connections: options.connections,
         };
         let mut sockets = per_shard(listeners, count);
-        let (mut scrapes, mut threads) = (Vec::new(), Vec::new());
+        let (mut calls, mut threads) = (Vec::new(), Vec::new());
         for (index, handed) in handed.into_iter().enumerate() {
-            let (scrape, scraped) = mpsc::unbounded_channel();
+            let (call, called) = mpsc::unbounded_channel();
             let (assembly, shared) = (Arc::clone(assembly), shared.clone());
             let sockets = sockets.pop().unwrap_or_default();
             let run = move || {
                 let ends = shard::Ends {
                     sockets,
                     handed,
-                    scraped,
+                    called,
                 };
                 let shard = shard::run(index, &*assembly, &shared, ends);
                 if let Err(error) = platform::runtime::run_shard(pinned.then_some(index), shard) {
@@ -168,13 +189,13 @@ impl Shards {
             };
             let thread = Builder::new().name(format!("shard-{index}"));
             threads.push(thread.spawn(run).context("starting a thread")?);
-            scrapes.push(scrape);
+            calls.push(call);
         }
         Ok(Self {
             count,
             phase,
             reports: reported,
-            scrapes,
+            calls,
             threads,
             budget,
         })
@@ -225,7 +246,7 @@ impl Shards {
     pub fn view(&self) -> ShardsView {
         ShardsView {
             phase: self.phase.subscribe(),
-            scrapes: self.scrapes.clone(),
+            calls: self.calls.clone(),
             budget: self.budget.clone(),
         }
     }
@@ -242,7 +263,7 @@ impl Shards {
 #[derive(Clone)]
 pub struct ShardsView {
     phase: watch::Receiver<Phase>,
-    scrapes: Vec<mpsc::UnboundedSender<Scrape>>,
+    calls: Vec<mpsc::UnboundedSender<Call>>,
     budget: Budget,
 }
 
@@ -259,15 +280,30 @@ impl ShardsView {
 
     /// Lets every shard bring its metrics up to date.
     pub async fn before_scrape(&self) {
-        let ask = |shard: &mpsc::UnboundedSender<Scrape>| {
+        let ask = |shard: &mpsc::UnboundedSender<Call>| {
             let (done, answer) = oneshot::channel();
-            shard.send(done).ok().map(|()| answer)
+            shard.send(Call::Scrape(done)).ok().map(|()| answer)
         };
-        let answers: Vec<_> = self.scrapes.iter().filter_map(ask).collect();
+        let answers: Vec<_> = self.calls.iter().filter_map(ask).collect();
         for answer in answers {
             // A shard that is ending has nothing to add.
             let _ = answer.await;
         }
+    }
+
+    /// Asks every shard about its tiers; those that are ending say nothing.
+    pub async fn ask(&self, ask: &Ask) -> Vec<Answer> {
+        let send = |shard: &mpsc::UnboundedSender<Call>| {
+            let (answer, answered) = oneshot::channel();
+            let call = Call::Tiers(ask.clone(), answer);
+            shard.send(call).ok().map(|()| answered)
+        };
+        let asked: Vec<_> = self.calls.iter().filter_map(send).collect();
+        let mut answers = Vec::new();
+        for answered in asked {
+            answers.extend(answered.await.ok().flatten());
+        }
+        answers
     }
 }
 

@@ -81,7 +81,7 @@ pub struct Log<P: Platform> {
     health: Rc<DirHealth>,
     options: RefCell<Rc<LogOptions>>,
     /// By base offset; never empty; the last one is active.
-    segments: RefCell<VecDeque<Rc<Segment<P>>>>,
+    pub(crate) segments: RefCell<VecDeque<Rc<Segment<P>>>>,
     start: Cell<Offset>,
     end: Cell<Offset>,
     written: Cell<Offset>,

@@ -12,9 +12,11 @@ mod mover;
 pub mod options;
 pub(crate) mod pace;
 pub mod policy;
+mod report;
 pub mod table;
 pub(crate) mod verify;
 
 pub use mover::Mover;
 pub use options::{Capacity, Medium, PathOptions, Safety, TierOptions};
+pub use report::{SegmentReport, Verified};
 pub use table::{PathId, PathUse, TierPath, TierTable};

@@ -2,9 +2,11 @@
 //!
 //! Sizes are bytes of records, indexes not counted. Version 4 brought total and usable bytes; unknown ones are -1.
 //! A directory that a write or sync failed in carries `KAFKA_STORAGE_ERROR`, as in Kafka; what lies in it is still listed,
-//! because it is still read from.
+//! because it is still read from. With tiers, every path of every tier is a directory, and a partition is listed in each
+//! that has segments of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use platform::{Disk, Platform};
@@ -18,7 +20,7 @@ use wire::types::ErrorCode;
 use crate::Broker;
 
 /// Size of a log, by directory, topic and partition.
-type Sizes = Vec<(usize, (String, i32), u64)>;
+type Sizes = Vec<(PathBuf, (String, i32), u64)>;
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
@@ -29,8 +31,8 @@ pub(crate) async fn handle<P: Platform>(
         .call_all(|broker| async move { (sizes(&broker), failed_dirs(&broker)) })
         .await;
     let (sizes, failed): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
-    let failed: BTreeSet<usize> = failed.into_iter().flatten().collect();
-    let mut by_dir: BTreeMap<usize, BTreeMap<String, Vec<(i32, u64)>>> = BTreeMap::new();
+    let failed: BTreeSet<PathBuf> = failed.into_iter().flatten().collect();
+    let mut by_dir: BTreeMap<PathBuf, BTreeMap<String, Vec<(i32, u64)>>> = BTreeMap::new();
     for (dir, (topic, partition), bytes) in sizes.into_iter().flatten() {
         if wanted(&request, &topic, partition) {
             by_dir
@@ -42,16 +44,16 @@ pub(crate) async fn handle<P: Platform>(
         }
     }
     let mut results = Vec::new();
-    for (index, dir) in broker.log_dirs.dirs.iter().enumerate() {
-        let topics = by_dir.remove(&index).unwrap_or_default();
-        let path = StrBytes::from_string(dir.path.display().to_string());
+    for dir in dirs(broker) {
+        let topics = by_dir.remove(&dir).unwrap_or_default();
+        let path = StrBytes::from_string(dir.display().to_string());
         let result = DescribeLogDirsResult::default()
             .with_log_dir(path)
             .with_topics(topics.into_iter().map(topic_sizes).collect());
-        let space = broker.platform.disk().space(&dir.path).await;
+        let space = broker.platform.disk().space(&dir).await;
         results.push(match space {
             Ok(space) => result
-                .with_error_code(if failed.contains(&index) {
+                .with_error_code(if failed.contains(&dir) {
                     ErrorCode::KafkaStorageError.code()
                 } else {
                     0
@@ -59,7 +61,7 @@ pub(crate) async fn handle<P: Platform>(
                 .with_total_bytes(i64::try_from(space.total).unwrap_or(i64::MAX))
                 .with_usable_bytes(i64::try_from(space.free).unwrap_or(i64::MAX)),
             Err(error) => {
-                tracing::warn!(dir = %dir.path.display(), %error, "cannot ask for free room");
+                tracing::warn!(dir = %dir.display(), %error, "cannot ask for free room");
                 result
                     .with_error_code(ErrorCode::KafkaStorageError.code())
                     .with_total_bytes(-1)
@@ -70,25 +72,49 @@ pub(crate) async fn handle<P: Platform>(
     DescribeLogDirsResponse::default().with_results(results)
 }
 
+/// The log directories, and the paths of the tiers below them.
+fn dirs<P: Platform>(broker: &Broker<P>) -> Vec<PathBuf> {
+    let home = broker.log_dirs.dirs.iter().map(|dir| dir.path.clone());
+    let lower = broker
+        .store
+        .tiers()
+        .into_iter()
+        .flat_map(|tiers| tiers.lower_dirs());
+    home.chain(lower.cloned()).collect()
+}
+
 fn sizes<P: Platform>(broker: &Broker<P>) -> Sizes {
     let partitions = broker.partitions.borrow();
     let led = partitions.values().filter_map(|slot| slot.as_ref().ok());
-    led.map(|partition| {
+    led.flat_map(|partition| {
         let name = (partition.name.topic.to_string(), partition.name.partition);
-        (
-            broker.log_dirs.index_of(partition.log.dir()),
-            name,
-            partition.log.size_bytes(),
-        )
+        let log = &partition.log;
+        let Some(tiers) = broker.store.tiers() else {
+            return vec![(log.dir().to_path_buf(), name, log.size_bytes())];
+        };
+        let by_path = log.bytes_by_path().into_iter();
+        by_path
+            .filter_map(|(id, bytes)| {
+                let dir = tiers.path(id)?.dir().to_path_buf();
+                Some((dir, name.clone(), bytes))
+            })
+            .collect()
     })
     .collect()
 }
 
 /// The directories that a shard can no longer write to.
-fn failed_dirs<P: Platform>(broker: &Broker<P>) -> Vec<usize> {
-    let dirs = broker.log_dirs.dirs.iter().enumerate();
-    dirs.filter(|(_, dir)| broker.store.dir_failed(&dir.path))
-        .map(|(index, _)| index)
+fn failed_dirs<P: Platform>(broker: &Broker<P>) -> Vec<PathBuf> {
+    let paths = broker
+        .store
+        .tiers()
+        .into_iter()
+        .flat_map(|tiers| tiers.paths());
+    let of_tiers = paths.filter(|path| path.failed().is_some());
+    let of_tiers = of_tiers.map(|path| path.dir().to_path_buf());
+    let dirs = dirs(broker).into_iter();
+    dirs.filter(|dir| broker.store.dir_failed(dir))
+        .chain(of_tiers)
         .collect()
 }
 

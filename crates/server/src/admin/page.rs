@@ -12,7 +12,7 @@ use super::Shown;
 use crate::shards::Phase;
 
 const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Gauges of the memory that requests hold.
@@ -48,6 +48,10 @@ struct Readiness {
 
 /// Answers one request.
 pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<Full<Bytes>> {
+    let path = request.uri().path();
+    if path == "/tiers" || path.starts_with("/tiers/") {
+        return super::tiers::answer(request, shown).await;
+    }
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         let mut refused = response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET\n".into());
         refused
@@ -55,7 +59,7 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
             .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refused;
     }
-    match request.uri().path() {
+    match path {
         "/metrics" => {
             shown.shards.before_scrape().await;
             shown.request_memory.show(shown.shards.request_memory());
@@ -64,7 +68,7 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
         "/livez" => response(StatusCode::OK, TEXT, "alive\n".into()),
         "/readyz" => readiness(shown),
         _ => {
-            let text = "there are /metrics, /livez and /readyz\n";
+            let text = "there are /metrics, /livez, /readyz and /tiers\n";
             response(StatusCode::NOT_FOUND, TEXT, text.into())
         }
     }
@@ -90,7 +94,11 @@ fn readiness(shown: &Shown) -> Response<Full<Bytes>> {
     response(code, JSON, text)
 }
 
-fn response(code: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+pub(super) fn response(
+    code: StatusCode,
+    kind: &'static str,
+    text: String,
+) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = code;
     response

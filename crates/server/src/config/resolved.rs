@@ -9,7 +9,7 @@ mod listeners;
 mod network;
 mod tiers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,6 +146,15 @@ impl Settings {
     fn tier_names(&self) -> Vec<Arc<str>> {
         let tiers = self.tiers.iter().flat_map(|tiers| &tiers.tiers);
         tiers.map(|tier| Arc::clone(&tier.name)).collect()
+    }
+
+    /// The directories of the tiers below the first.
+    pub fn lower_dirs(&self) -> impl Iterator<Item = &Path> {
+        let tiers = self
+            .tiers
+            .iter()
+            .flat_map(|tiers| tiers.tiers.iter().skip(1));
+        tiers.flat_map(|tier| tier.paths.iter().map(|path| path.dir.as_path()))
     }
 
     /// What the broker is told, once the node id is known and the listeners are bound to `ports`.

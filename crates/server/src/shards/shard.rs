@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::{Accepted, Assembly, Phase, Scrape, Shared, accept};
+use super::{Accepted, Assembly, Call, Phase, Shared, accept};
 use crate::connection::{self, Buffers, Environment, RequestContext};
 use crate::listener::Listening;
 use crate::metrics::RequestMeter;
@@ -23,7 +23,7 @@ static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 pub(super) struct Ends {
     pub(super) sockets: Vec<Listening>,
     pub(super) handed: mpsc::UnboundedReceiver<Accepted>,
-    pub(super) scraped: mpsc::UnboundedReceiver<Scrape>,
+    pub(super) called: mpsc::UnboundedReceiver<Call>,
 }
 
 /// Runs a shard, on its own executor.
@@ -31,7 +31,7 @@ pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &Shared, e
     let Ends {
         sockets,
         handed,
-        mut scraped,
+        mut called,
     } = ends;
     let mut phase = shared.phase.clone();
     // Nobody listens to reports when the process is ending.
@@ -45,9 +45,20 @@ pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &Shared, e
     if *phase.borrow() == Phase::Serving {
         let serving = serve::<A>(me, shared, sockets, handed, &service);
         let scraping = async {
-            while let Some(done) = scraped.recv().await {
-                assembly.before_scrape(me, &service);
-                let _ = done.send(());
+            // Whoever asked may be gone.
+            while let Some(call) = called.recv().await {
+                match call {
+                    Call::Scrape(done) => {
+                        assembly.before_scrape(me, &service);
+                        let _ = done.send(());
+                    }
+                    Call::Tiers(ask, answer) => {
+                        let answering = assembly.ask(me, &service, ask);
+                        tokio::task::spawn_local(async move {
+                            let _ = answer.send(answering.await);
+                        });
+                    }
+                }
             }
         };
         tokio::select! {

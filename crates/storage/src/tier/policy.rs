@@ -1,7 +1,7 @@
 //! Which segment belongs on which tier: a pure function of what is there, how fast it fills, and the settings.
 //!
 //! A [`View`] goes in, a [`Decision`] comes out: moves with their reason, active segments that had better be rolled, and
-//! how fast to move. [`place()`] says where a new segment goes; [`stay()`] says why a segment stays where it is.
+//! how fast to move. [`place()`] says where a new segment goes; [`stays()`] says why segments stay where they are.
 //! Invariants:
 //! * Active segments are never moved; sealed ones only to a path that is open and keeps its reserve.
 //! * A segment leaves a tier for its fill only while the tier is above its level, and comes up only while the tier is
@@ -29,7 +29,7 @@ pub use place::{NewSegment, Placement, place};
 pub use reason::{MoveReason, PlaceReason};
 pub use settings::PolicySettings;
 pub use slope::Slope;
-pub use stay::{Stay, stay};
+pub use stay::{Stay, stays};
 pub use view::{PathState, PathView, Place, SegmentId, SegmentView, TierView, View};
 
 /// What is to be done now.

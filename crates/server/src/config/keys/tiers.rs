@@ -62,7 +62,7 @@ pub(super) const KEYS: &[Key] = &[
         "Most bytes that all moves together copy in a second; -1 is without bound.",
     ),
     Key::long("storage.migrate.residency.ms", "60000").min(0).ours().doc(
-        "How long a segment stays at least on a tier that it came to.",
+        "How long a segment stays at least on a tier that it was moved to.",
     ),
     Key::long("storage.migrate.heat.ms", "60000").min(0).ours().doc(
         "A segment that was read from its disk within this time does not move down.",

@@ -3,7 +3,7 @@
 use storage::tier::policy::PolicySettings;
 use storage::tier::{Capacity, Medium, Safety};
 
-use super::tests::{check_refused, check_warned, resolve, settings};
+use super::tests::{check_refused, check_warned, settings};
 use super::*;
 
 const TWO: &str =

@@ -3,12 +3,14 @@
 //! Each move that is decided counts at once as leaving and arriving, so that the next is decided on what will be. There
 //! are never more than free slots: what does not get one is decided anew when one is free.
 
+use std::collections::BTreeSet;
+
 use super::levels::Levels;
 use super::paths::{choose_for_sealed, choose_path};
 use super::place::{NewSegment, place};
 use super::reason::MoveReason;
 use super::settings::PolicySettings;
-use super::view::{PathState, Place, SegmentView, TierView, View};
+use super::view::{PathState, Place, SegmentId, SegmentView, TierView, View};
 use super::{Decision, Move};
 
 /// Decides for one shard.
@@ -64,10 +66,12 @@ impl<'v> Plan<'v> {
 
     /// The segments that may be moved and satisfy `wanted`, sealed longest first.
     fn oldest(&self, wanted: impl Fn(&SegmentView) -> bool) -> Vec<&'v SegmentView> {
-        let taken = |segment: &SegmentView| self.moves.iter().any(|m| m.segment == segment.id);
+        let taken: BTreeSet<SegmentId> = self.moves.iter().map(|m| m.segment).collect();
         let segments = self.view.segments.iter();
         let mut found: Vec<_> = segments
-            .filter(|segment| segment.is_movable() && !taken(segment) && wanted(segment))
+            .filter(|segment| {
+                segment.is_movable() && !taken.contains(&segment.id) && wanted(segment)
+            })
             .filter(|segment| self.is_readable(segment.place))
             .collect();
         found.sort_by_key(|segment| (segment.sealed_ms, segment.id));
@@ -228,7 +232,7 @@ impl<'v> Plan<'v> {
     }
 
     /// Active segments that had better go on elsewhere.
-    fn rolls(&self) -> Vec<super::SegmentId> {
+    fn rolls(&self) -> Vec<SegmentId> {
         let actives = self.view.segments.iter();
         let active = actives.filter(|segment| segment.sealed_ms.is_none() && !segment.moving);
         active

@@ -13,7 +13,7 @@ pub struct PolicySettings {
     pub threads: usize,
     /// `bytes.per.second`: bound of all moves together; `None` is without.
     pub bytes_per_second: Option<u64>,
-    /// `residency.ms`: a segment stays at least this long on a tier it came to.
+    /// `residency.ms`: a segment stays at least this long on a tier it was moved to.
     pub residency_ms: u64,
     /// `heat.ms`: a segment read within this time does not move down.
     pub heat_ms: u64,

@@ -5,6 +5,9 @@
 /// Time in which what was measured loses most of its weight when the rate falls.
 const MEMORY_MS: f64 = 5_000.0;
 
+/// Shorter than this nothing is measured: writes come in lumps.
+const MEASURE_MS: i64 = 1_000;
+
 /// A rate in bytes a second.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Slope {
@@ -21,7 +24,7 @@ impl Slope {
             return 0;
         };
         let elapsed_ms = now_ms.saturating_sub(then_ms);
-        if elapsed_ms <= 0 {
+        if elapsed_ms < MEASURE_MS {
             return self.bytes_per_second();
         }
         self.last = Some((now_ms, bytes));

@@ -3,6 +3,7 @@
 //! The first rule that keeps it, in the order in which `decide` would ask. A segment that the next decision moves is
 //! [`Stay::Next`].
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::decide::decide;
@@ -31,7 +32,7 @@ pub enum Stay {
     NoRoomBelow,
     /// Its topic may be on this tier only.
     Pinned,
-    /// It came to this tier a short time ago; until then (wall clock, milliseconds).
+    /// It was moved to this tier a short time ago; until then (wall clock, milliseconds).
     Resident(i64),
     /// It was read a short time ago; until then (wall clock, milliseconds).
     Hot(i64),
@@ -41,13 +42,27 @@ pub enum Stay {
     OthersFirst,
 }
 
-/// Why that segment stays; `None` when the view does not have it.
-pub fn stay(view: &View, settings: &PolicySettings, id: SegmentId) -> Option<Stay> {
-    let segment = view.segments.iter().find(|segment| segment.id == id)?;
-    Some(of_segment(view, settings, segment))
+/// Why each segment of the view stays, in the view's order.
+pub fn stays(view: &View, settings: &PolicySettings) -> Vec<Stay> {
+    // With slots without end, what has to wait for a slot only is not kept by a rule.
+    let unhurried = View {
+        free_slots: usize::MAX,
+        ..view.clone()
+    };
+    let decided = decide(&unhurried, settings);
+    let next: BTreeSet<SegmentId> = decided.moves.iter().map(|m| m.segment).collect();
+    let segments = view.segments.iter();
+    segments
+        .map(|segment| of_segment(view, settings, &next, segment))
+        .collect()
 }
 
-fn of_segment(view: &View, settings: &PolicySettings, segment: &SegmentView) -> Stay {
+fn of_segment(
+    view: &View,
+    settings: &PolicySettings,
+    next: &BTreeSet<SegmentId>,
+    segment: &SegmentView,
+) -> Stay {
     if segment.moving {
         return Stay::Moving;
     }
@@ -63,13 +78,7 @@ fn of_segment(view: &View, settings: &PolicySettings, segment: &SegmentView) -> 
     {
         return Stay::PathFailed;
     }
-    // With slots without end, what has to wait for a slot only is not kept by a rule.
-    let unhurried = View {
-        free_slots: usize::MAX,
-        ..view.clone()
-    };
-    let decided = decide(&unhurried, settings);
-    if decided.moves.iter().any(|m| m.segment == segment.id) {
+    if next.contains(&segment.id) {
         return Stay::Next;
     }
     let Some(tier) = view.tiers.get(segment.place.tier) else {
@@ -164,7 +173,7 @@ impl fmt::Display for Stay {
             Self::NoRoomAbove => "faster tiers have no room for it below their lower level",
             Self::NoRoomBelow => "no slower tier that its topic may be on has room",
             Self::Pinned => "storage.tier.min and storage.tier.max of its topic keep it here",
-            Self::Resident(_) => "it came here less than storage.migrate.residency.ms ago",
+            Self::Resident(_) => "it was moved here less than storage.migrate.residency.ms ago",
             Self::Hot(_) => "it was read less than storage.migrate.heat.ms ago",
             Self::BelowThreshold => "its tier is not above storage.migrate.threshold",
             Self::OthersFirst => "segments that were sealed before it go first",

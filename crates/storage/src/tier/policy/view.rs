@@ -143,9 +143,13 @@ impl SegmentView {
         (self.tier_min..=self.tier_max).contains(&tier)
     }
 
-    /// When it has been on its tier long enough.
+    /// When it has been long enough on a tier that it was moved to; what was written there may leave at any time.
     pub(super) fn resident_until_ms(&self, residency_ms: u64) -> i64 {
+        let was_moved = self
+            .sealed_ms
+            .is_some_and(|sealed_ms| self.arrived_ms > sealed_ms);
         let residency_ms = i64::try_from(residency_ms).unwrap_or(i64::MAX);
+        let residency_ms = if was_moved { residency_ms } else { 0 };
         self.arrived_ms.saturating_add(residency_ms)
     }
 

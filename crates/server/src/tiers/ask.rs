@@ -1,0 +1,134 @@
+//! What the admin endpoint asks of each shard, and how a shard answers.
+
+use platform::os::System;
+use storage::Store;
+use storage::tier::policy::PolicySettings;
+use storage::tier::{SegmentReport, TierTable, Verified};
+
+use super::{Outcome, SegmentStatus};
+
+/// Segments of some partitions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Which {
+    /// Their topic; `None`: all.
+    pub topic: Option<String>,
+    /// The partition; `None`: all.
+    pub partition: Option<i32>,
+    /// The segment that begins at this offset; `None`: all.
+    pub base: Option<i64>,
+}
+
+/// A question to a shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ask {
+    /// Where its segments are, and why.
+    Segments(Which),
+    /// Move sealed segments to the tier at this position when there is room.
+    Move(Which, usize),
+    /// Read sealed segments and check them.
+    Verify(Which),
+}
+
+/// What a shard says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// Its segments.
+    Segments(Vec<SegmentStatus>),
+    /// What it did.
+    Outcome(Outcome),
+}
+
+impl Which {
+    fn has(&self, topic: &str, partition: i32) -> bool {
+        self.topic.as_deref().is_none_or(|wanted| wanted == topic)
+            && self.partition.is_none_or(|wanted| wanted == partition)
+    }
+
+    fn has_base(&self, base: i64) -> bool {
+        self.base.is_none_or(|wanted| wanted == base)
+    }
+}
+
+/// Answers for the shard that owns `store`.
+pub async fn answer(store: &Store<System>, settings: &PolicySettings, ask: Ask) -> Answer {
+    match ask {
+        Ask::Segments(which) => Answer::Segments(segments(store, settings, &which)),
+        Ask::Move(which, tier) => Answer::Outcome(ask_to_move(store, &which, tier)),
+        Ask::Verify(which) => Answer::Outcome(verify(store, &which).await),
+    }
+}
+
+fn segments(store: &Store<System>, settings: &PolicySettings, which: &Which) -> Vec<SegmentStatus> {
+    let Some(tiers) = store.tiers() else {
+        return Vec::new();
+    };
+    let reports = store.tier_segments(settings).into_iter();
+    reports
+        .filter(|report| which.has(&report.partition.topic, report.partition.partition))
+        .filter(|report| which.has_base(report.base.0))
+        .map(|report| status(tiers, report))
+        .collect()
+}
+
+fn status(tiers: &TierTable, report: SegmentReport) -> SegmentStatus {
+    let tier = tiers.tiers().get(report.tier);
+    let path = tiers.path(report.path);
+    SegmentStatus {
+        topic: report.partition.topic.to_string(),
+        partition: report.partition.partition,
+        base_offset: report.base.0,
+        next_offset: report.next.0,
+        bytes: report.bytes,
+        tier: tier.map_or_else(String::new, |tier| tier.name.to_string()),
+        path: path.map_or_else(String::new, |path| path.dir().display().to_string()),
+        sealed_ms: report.sealed_ms,
+        arrived_ms: report.arrived_ms,
+        read_ms: report.read_ms,
+        rule: report.stay.name().to_owned(),
+        why: report.stay.to_string(),
+        until_ms: report.stay.until_ms(),
+        offline: report.offline,
+    }
+}
+
+fn ask_to_move(store: &Store<System>, which: &Which, tier: usize) -> Outcome {
+    let mut outcome = Outcome::default();
+    for log in store.logs() {
+        let name = log.topic_partition();
+        if !which.has(&name.topic, name.partition) {
+            continue;
+        }
+        let bases = log.sealed_segments().into_iter();
+        for base in bases.filter(|base| which.has_base(base.0)) {
+            outcome.segments += u64::from(log.ask_for_tier(base, tier));
+        }
+    }
+    outcome
+}
+
+async fn verify(store: &Store<System>, which: &Which) -> Outcome {
+    let mut outcome = Outcome::default();
+    for log in store.logs() {
+        let name = log.topic_partition();
+        if !which.has(&name.topic, name.partition) {
+            continue;
+        }
+        let bases = log.sealed_segments().into_iter();
+        for base in bases.filter(|base| which.has_base(base.0)) {
+            let problem = match log.verify_segment(base).await {
+                // It was deleted meanwhile.
+                None => continue,
+                Some(Verified::Good(bytes)) => {
+                    outcome.bytes += bytes;
+                    None
+                }
+                Some(Verified::Damaged(reason, at)) => Some(format!("{reason}, at byte {at}")),
+                Some(Verified::Unread(error)) => Some(error),
+            };
+            outcome.segments += 1;
+            let named = problem.map(|problem| format!("{name} at {}: {problem}", base.0));
+            outcome.problems.extend(named);
+        }
+    }
+    outcome
+}

@@ -1,0 +1,195 @@
+//! The tiers over time: how fast each fills or empties, and the status that is made of it.
+//!
+//! A task of the control runtime looks once a second; whoever asks gets what is so at that moment.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use storage::tier::policy::{Levels, PolicySettings};
+use storage::tier::{PathUse, TierPath, TierTable};
+
+use super::{PathStatus, Status, TierStatus};
+
+/// How often it looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Weight of the newest second in a slope.
+const NEWEST: f64 = 0.2;
+
+/// Watches the tiers; clones share it.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    tiers: Arc<TierTable>,
+    settings: PolicySettings,
+    trends: Arc<Mutex<Vec<Trend>>>,
+}
+
+/// Growth of what is used of a tier.
+#[derive(Clone, Copy, Default, Debug)]
+struct Trend {
+    last_bytes: Option<u64>,
+    bytes_per_second: f64,
+}
+
+impl Trend {
+    #[expect(clippy::cast_precision_loss, reason = "a slope is an estimate")]
+    fn look(&mut self, bytes: u64) {
+        if let Some(before) = self.last_bytes.replace(bytes) {
+            let grown = bytes as f64 - before as f64;
+            self.bytes_per_second += NEWEST * (grown - self.bytes_per_second);
+        }
+    }
+
+    /// Seconds in which it grows (or, negative, shrinks) by that much; `None`: it does not, not in a year.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate, and not negative"
+    )]
+    fn seconds_for(self, bytes: u64, sign: f64) -> Option<u64> {
+        const YEAR: f64 = 31_536_000.0;
+        let rate = self.bytes_per_second * sign;
+        let seconds = bytes as f64 / rate;
+        (rate >= 1.0 && seconds <= YEAR).then_some(seconds as u64)
+    }
+}
+
+impl Watch {
+    /// Watches these tiers.
+    pub fn new(tiers: Arc<TierTable>, settings: PolicySettings) -> Self {
+        let trends = vec![Trend::default(); tiers.tiers().len()];
+        Self {
+            tiers,
+            settings,
+            trends: Arc::new(Mutex::new(trends)),
+        }
+    }
+
+    /// The tiers themselves.
+    pub fn tiers(&self) -> &TierTable {
+        &self.tiers
+    }
+
+    /// Looks for ever.
+    pub async fn run(self) {
+        loop {
+            self.look();
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    fn look(&self) {
+        let mut trends = self.trends.lock().unwrap_or_else(PoisonError::into_inner);
+        for (tier, trend) in trends.iter_mut().enumerate() {
+            trend.look(self.used_bytes(tier));
+        }
+    }
+
+    fn used_bytes(&self, tier: usize) -> u64 {
+        self.tiers
+            .paths_of(tier)
+            .map(|path| path.used_bytes())
+            .sum()
+    }
+
+    /// What is so now.
+    pub fn status(&self) -> Status {
+        let levels = self.tiers.levels(&self.settings);
+        let trends = self
+            .trends
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let each = levels.into_iter().zip(trends).enumerate();
+        Status {
+            threshold: self.settings.threshold,
+            hysteresis: self.settings.hysteresis,
+            reserve: self.settings.reserve,
+            bytes_per_second: self.settings.bytes_per_second,
+            tiers: each
+                .map(|(tier, (levels, trend))| self.tier(tier, &levels, trend))
+                .collect(),
+        }
+    }
+
+    fn tier(&self, tier: usize, levels: &Levels, trend: Trend) -> TierStatus {
+        let options = &self.tiers.tiers()[tier];
+        let is_last = tier + 1 == self.tiers.tiers().len();
+        // Nothing leaves the slowest tier for its fill.
+        let backlog_bytes = if is_last { 0 } else { levels.excess_bytes() };
+        let free_bytes = levels.capacity_bytes.saturating_sub(levels.settled_bytes);
+        #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
+        let fill_bytes_per_second = trend.bytes_per_second as i64;
+        TierStatus {
+            name: options.name.to_string(),
+            medium: options.medium.name().to_owned(),
+            durability: options.safety.name().to_owned(),
+            capacity_bytes: levels.capacity_bytes,
+            used_bytes: self.used_bytes(tier),
+            reserve_bytes: levels.capacity_bytes - levels.hard_bytes,
+            backlog_bytes,
+            segments: self.tiers.paths_of(tier).map(|path| path.segments()).sum(),
+            fill_bytes_per_second,
+            seconds_to_full: trend.seconds_for(free_bytes, 1.0),
+            seconds_to_drain: (backlog_bytes > 0)
+                .then(|| trend.seconds_for(backlog_bytes, -1.0))
+                .flatten(),
+            paths: self
+                .tiers
+                .paths_of(tier)
+                .map(|path| path_status(path))
+                .collect(),
+        }
+    }
+}
+
+fn path_status(path: &TierPath) -> PathStatus {
+    let (down, up) = (path.came_down(), path.came_up());
+    let (arriving_bytes, leaving_bytes) = path.under_way();
+    let state = match (path.failed(), path.using()) {
+        (Some(_), _) => "failed",
+        (None, PathUse::Open) => "open",
+        (None, PathUse::Cordoned) => "cordoned",
+        (None, PathUse::Draining) => "draining",
+    };
+    PathStatus {
+        path: path.dir().display().to_string(),
+        state: state.to_owned(),
+        failed: path.failed().map(ToString::to_string),
+        capacity_bytes: path.capacity_bytes(),
+        used_bytes: path.used_bytes(),
+        free_bytes: path.free_bytes(),
+        segments: path.segments(),
+        reads: path.hits(),
+        appended_bytes: path.appended_bytes(),
+        moved_down_segments: down.0,
+        moved_down_bytes: down.1,
+        moved_up_segments: up.0,
+        moved_up_bytes: up.1,
+        move_errors: path.move_errors(),
+        arriving_bytes,
+        leaving_bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trend_says_when_it_is_full_or_empty() {
+        let mut trend = Trend::default();
+        for second in 0..100 {
+            trend.look(1000 * second);
+        }
+        assert_eq!(trend.seconds_for(10_000, 1.0), Some(10));
+        assert_eq!(trend.seconds_for(10_000, -1.0), None);
+        for second in (0..100).rev() {
+            trend.look(1000 * second);
+        }
+        assert_eq!(trend.seconds_for(5_000, -1.0), Some(5));
+        trend.bytes_per_second = 0.0;
+        assert_eq!(trend.seconds_for(0, 1.0), None);
+    }
+}

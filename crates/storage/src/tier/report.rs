@@ -1,0 +1,174 @@
+//! What an operator is told of tiers and of the segments on them, and what he can ask for.
+//!
+//! Values only, taken at one moment; nothing is changed by looking.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use platform::buf::{BufPool, block_ceil};
+use platform::disk::DiskFile;
+use wire::types::{Offset, TopicPartition};
+
+use super::policy::{Levels, PolicySettings, Stay, stays};
+use super::table::{PathId, TierTable};
+use super::verify::Verifier;
+use crate::error::{Error, Result};
+use crate::log::Log;
+use crate::segment::Segment;
+use crate::segment::naming::Role;
+use crate::store::Store;
+
+/// Bytes of one read when a segment is verified.
+const STEP_BYTES: usize = 1 << 20;
+
+/// One segment, where it is, and why.
+#[derive(Clone, Debug)]
+pub struct SegmentReport {
+    /// Its log.
+    pub partition: TopicPartition,
+    /// Its first offset.
+    pub base: Offset,
+    /// The offset after its last record.
+    pub next: Offset,
+    /// Bytes of its records.
+    pub bytes: u64,
+    /// Position of its tier.
+    pub tier: usize,
+    /// Its path.
+    pub path: PathId,
+    /// When it was sealed (wall clock, milliseconds); `None`: it is being written.
+    pub sealed_ms: Option<i64>,
+    /// When it came to its tier, as far as this process knows.
+    pub arrived_ms: i64,
+    /// When it was last read from its disk by this process.
+    pub read_ms: Option<i64>,
+    /// Why it stays there.
+    pub stay: Stay,
+    /// Why it is not served, if so.
+    pub offline: Option<String>,
+}
+
+/// What came of verifying one segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verified {
+    /// Every batch is what was written; so many bytes.
+    Good(u64),
+    /// It is not; why, and where in the file. It has been taken offline.
+    Damaged(&'static str, u64),
+    /// It could not be read.
+    Unread(String),
+}
+
+impl TierTable {
+    /// The levels of each tier, without regard to how fast it fills.
+    pub fn levels(&self, settings: &PolicySettings) -> Vec<Levels> {
+        let views = self.views(|_| 0);
+        views
+            .iter()
+            .map(|view| Levels::of(view, settings))
+            .collect()
+    }
+}
+
+impl<P: Platform> Store<P> {
+    /// All segments of this shard's logs that are on tiers.
+    pub fn tier_segments(&self, settings: &PolicySettings) -> Vec<SegmentReport> {
+        let Some(tiers) = self.tiers() else {
+            return Vec::new();
+        };
+        let gathered = self.gather(tiers, usize::MAX, |_| 0);
+        let stays = stays(&gathered.view, settings);
+        let seen = gathered.view.segments.iter().zip(&gathered.segments);
+        let reports = seen.zip(stays).filter_map(|((view, (log, base)), stay)| {
+            let path = tiers.path_at(view.place)?.id;
+            let segment = log.segment_at(*base)?;
+            Some(SegmentReport {
+                partition: log.topic_partition().clone(),
+                base: *base,
+                next: segment.next.get(),
+                bytes: view.bytes,
+                tier: view.place.tier,
+                path,
+                sealed_ms: view.sealed_ms,
+                arrived_ms: view.arrived_ms,
+                read_ms: view.read_ms,
+                stay,
+                offline: segment.offline().map(|error| error.to_string()),
+            })
+        });
+        reports.collect()
+    }
+}
+
+impl<P: Platform> Log<P> {
+    /// The sealed segments, by their first offsets.
+    pub fn sealed_segments(&self) -> Vec<Offset> {
+        let mut bases = Vec::new();
+        self.each_segment(|segment| {
+            if segment.sealed.get() {
+                bases.push(segment.base);
+            }
+        });
+        bases
+    }
+
+    /// Reads a sealed segment from its disk and checks every batch; one that is damaged is not served any more. `None`
+    /// when there is no such segment, or it is cut or deleted meanwhile.
+    pub async fn verify_segment(&self, base: Offset) -> Option<Verified> {
+        let segment = self
+            .segment_at(base)
+            .filter(|segment| segment.sealed.get())?;
+        let cuts = segment.cuts.get();
+        let verified = self.read_all(&segment).await;
+        let is_same = |now: Rc<Segment<P>>| Rc::ptr_eq(&now, &segment) && now.cuts.get() == cuts;
+        if !self.segment_at(base).is_some_and(is_same) {
+            return None;
+        }
+        let verified = verified.unwrap_or_else(|error| Verified::Unread(error.to_string()));
+        if let Verified::Damaged(reason, position) = verified {
+            segment.take_offline(reason);
+            self.store().shared.metrics.corruptions.inc();
+            tracing::error!(file = %segment.path(Role::Log).display(), position, reason,
+                "a segment is damaged: it is left where it is, and not served");
+        }
+        Some(verified)
+    }
+
+    async fn read_all(&self, segment: &Segment<P>) -> Result<Verified> {
+        let path = segment.path(Role::Log);
+        let size = segment.size.get();
+        let file = segment.file(self.store().disk()).await?;
+        let pool = BufPool::new(2 * STEP_BYTES);
+        let mut verifier = Verifier::new(segment.base, size);
+        let mut at = 0;
+        while at < size {
+            let len = usize::try_from(size - at).map_or(STEP_BYTES, |left| left.min(STEP_BYTES));
+            let read = file.read_into(at, pool.take(block_ceil(len))).await;
+            let mut bytes = read.map_err(Error::io("read", &path))?;
+            bytes.truncate(len);
+            if bytes.len() < len {
+                let at = at + bytes.len() as u64;
+                return Ok(Verified::Damaged(
+                    "the file is shorter than its batches",
+                    at,
+                ));
+            }
+            if let Err(damage) = verifier.take(&bytes) {
+                return Ok(Verified::Damaged(damage.reason, damage.position));
+            }
+            at += len as u64;
+        }
+        Ok(match verifier.finish() {
+            Ok(_) => Verified::Good(size),
+            Err(damage) => Verified::Damaged(damage.reason, damage.position),
+        })
+    }
+
+    fn segment_at(&self, base: Offset) -> Option<Rc<Segment<P>>> {
+        let segments = self.segments.borrow();
+        segments
+            .iter()
+            .find(|segment| segment.base == base)
+            .cloned()
+    }
+}

@@ -19,7 +19,7 @@ use broker::{Broker, CONTROLLER_SHARD, Shared, housekeeping};
 use bytes::Bytes;
 use platform::os::{EngineChoice, System};
 use platform::{Disk as _, Platform as _};
-use storage::tier::{PathUse, TierTable};
+use storage::tier::{Medium, PathUse, Safety, TierTable};
 use storage::{Store, StoreOptions};
 use tokio::sync::watch;
 use wire::types::NodeId;
@@ -119,6 +119,18 @@ impl BrokerAssembly {
         })
     }
 
+    /// Has the files of tiers on persistent memory mapped; each shard maps its own.
+    async fn declare_media(&self, platform: &System) -> anyhow::Result<()> {
+        let tiers = self.settings.tiers.iter().flat_map(|tiers| &tiers.tiers);
+        for tier in tiers.filter(|tier| tier.medium == Medium::Dax) {
+            let volatile = tier.safety == Safety::Volatile;
+            for path in &tier.paths {
+                platform.disk().use_dax(&path.dir, volatile).await?;
+            }
+        }
+        Ok(())
+    }
+
     fn store_options(&self) -> StoreOptions {
         let shards = self.settings.shards.max(1);
         let share = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / shards;
@@ -149,6 +161,7 @@ impl Assembly for BrokerAssembly {
 
     async fn start(&self, shard: usize) -> anyhow::Result<Rc<BrokerService>> {
         let platform = System::start(engine(self.settings.disk_engine))?;
+        self.declare_media(&platform).await?;
         let shared = if shard == CONTROLLER_SHARD {
             let shared = self.found(&platform).await?;
             self.shared.send_replace(Some(shared.clone()));

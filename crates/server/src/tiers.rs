@@ -33,6 +33,10 @@ pub struct TierStatus {
     pub medium: String,
     /// `durable` or `volatile`.
     pub durability: String,
+    /// Declared rate of reads of each path.
+    pub read_bytes_per_second: Option<u64>,
+    /// Declared rate of writes of each path.
+    pub write_bytes_per_second: Option<u64>,
     /// What its open paths may hold.
     pub capacity_bytes: u64,
     /// What segments take on all its paths.
@@ -119,6 +123,12 @@ pub struct SegmentStatus {
     pub why: String,
     /// When that rule ends by itself, in milliseconds of the wall clock.
     pub until_ms: Option<i64>,
+    /// Why retention keeps it, in one word; empty when that cannot be told.
+    pub kept: String,
+    /// The same in a sentence.
+    pub why_kept: String,
+    /// When `retention.ms` has passed, in milliseconds of the wall clock.
+    pub kept_until_ms: Option<i64>,
     /// Why it is not served, if so.
     pub offline: Option<String>,
 }

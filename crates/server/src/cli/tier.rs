@@ -11,7 +11,7 @@ use crate::tiers::{Outcome, SegmentStatus, Status, TierStatus, parse_which};
 
 /// Arguments of `forebay tier`.
 #[derive(Debug, Args)]
-pub struct TierArgs {
+pub(super) struct TierArgs {
     /// Admin endpoint of the broker.
     #[arg(
         long,
@@ -77,7 +77,7 @@ enum TierCommand {
 
 impl TierArgs {
     /// Asks the broker and shows what it says.
-    pub fn run(&self) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let (path, order) = self.command.request();
         let body = ask(&self.admin, &path, order)?;
         let is_text = self.format == Format::Text;
@@ -263,6 +263,9 @@ fn why(segments: &[SegmentStatus]) -> String {
             "{topic}-{partition} {base_offset}..{last} ({}) on {tier}, {path}\n  {why}",
             size(segment.bytes)
         );
+        if !segment.why_kept.is_empty() {
+            let _ = writeln!(text, "  {}", segment.why_kept);
+        }
         if let Some(reason) = &segment.offline {
             let _ = writeln!(text, "  not served: {reason}");
         }

@@ -2,8 +2,11 @@
 
 use platform::os::System;
 use storage::Store;
+use storage::log::Kept;
 use storage::tier::policy::PolicySettings;
 use storage::tier::{SegmentReport, TierTable, Verified};
+
+use wire::types::TopicPartition;
 
 use super::{Outcome, SegmentStatus};
 
@@ -52,19 +55,23 @@ impl Which {
 /// Answers for the shard that owns `store`.
 pub async fn answer(store: &Store<System>, settings: &PolicySettings, ask: Ask) -> Answer {
     match ask {
-        Ask::Segments(which) => Answer::Segments(segments(store, settings, &which)),
+        Ask::Segments(which) => Answer::Segments(segments(store, settings, &which).await),
         Ask::Move(which, tier) => Answer::Outcome(ask_to_move(store, &which, tier)),
         Ask::Verify(which) => Answer::Outcome(verify(store, &which).await),
     }
 }
 
-fn segments(store: &Store<System>, settings: &PolicySettings, which: &Which) -> Vec<SegmentStatus> {
+async fn segments(
+    store: &Store<System>,
+    settings: &PolicySettings,
+    which: &Which,
+) -> Vec<SegmentStatus> {
     let Some(tiers) = store.tiers() else {
         return Vec::new();
     };
-    let reports = store.tier_segments(settings).into_iter();
+    let wanted = |name: &TopicPartition| which.has(&name.topic, name.partition);
+    let reports = store.tier_segments(settings, wanted).await.into_iter();
     reports
-        .filter(|report| which.has(&report.partition.topic, report.partition.partition))
         .filter(|report| which.has_base(report.base.0))
         .map(|report| status(tiers, report))
         .collect()
@@ -87,6 +94,16 @@ fn status(tiers: &TierTable, report: SegmentReport) -> SegmentStatus {
         rule: report.stay.name().to_owned(),
         why: report.stay.to_string(),
         until_ms: report.stay.until_ms(),
+        kept: report
+            .kept
+            .map_or_else(String::new, |kept| kept.name().to_owned()),
+        why_kept: report
+            .kept
+            .map_or_else(String::new, |kept| kept.to_string()),
+        kept_until_ms: match report.kept {
+            Some(Kept::Within(until_ms)) => until_ms,
+            _ => None,
+        },
         offline: report.offline,
     }
 }

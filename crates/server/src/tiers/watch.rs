@@ -125,6 +125,8 @@ impl Watch {
             name: options.name.to_string(),
             medium: options.medium.name().to_owned(),
             durability: options.safety.name().to_owned(),
+            read_bytes_per_second: options.read_bytes_per_second,
+            write_bytes_per_second: options.write_bytes_per_second,
             capacity_bytes: levels.capacity_bytes,
             used_bytes: self.used_bytes(tier),
             reserve_bytes: levels.capacity_bytes - levels.hard_bytes,

@@ -2,6 +2,7 @@
 //!
 //! Values only, taken at one moment; nothing is changed by looking.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -13,7 +14,7 @@ use super::policy::{Levels, PolicySettings, Stay, stays};
 use super::table::{PathId, TierTable};
 use super::verify::Verifier;
 use crate::error::{Error, Result};
-use crate::log::Log;
+use crate::log::{Kept, Log};
 use crate::segment::Segment;
 use crate::segment::naming::Role;
 use crate::store::Store;
@@ -44,6 +45,8 @@ pub struct SegmentReport {
     pub read_ms: Option<i64>,
     /// Why it stays there.
     pub stay: Stay,
+    /// Why retention keeps it, as far as that can be told.
+    pub kept: Option<Kept>,
     /// Why it is not served, if so.
     pub offline: Option<String>,
 }
@@ -71,19 +74,36 @@ impl TierTable {
 }
 
 impl<P: Platform> Store<P> {
-    /// All segments of this shard's logs that are on tiers.
-    pub fn tier_segments(&self, settings: &PolicySettings) -> Vec<SegmentReport> {
+    /// The segments of this shard's logs that are on tiers; `wanted` says of which logs.
+    pub async fn tier_segments(
+        &self,
+        settings: &PolicySettings,
+        wanted: impl Fn(&TopicPartition) -> bool,
+    ) -> Vec<SegmentReport> {
         let Some(tiers) = self.tiers() else {
             return Vec::new();
         };
+        let mut kept = BTreeMap::new();
+        for log in self.logs() {
+            if wanted(log.topic_partition()) {
+                let name = log.topic_partition();
+                // What cannot be read is told of without it.
+                let each = log.kept().await.unwrap_or_default().into_iter();
+                kept.extend(each.map(|(base, why)| ((name.clone(), base), why)));
+            }
+        }
         let gathered = self.gather(tiers, usize::MAX, |_| 0);
         let stays = stays(&gathered.view, settings);
         let seen = gathered.view.segments.iter().zip(&gathered.segments);
         let reports = seen.zip(stays).filter_map(|((view, (log, base)), stay)| {
+            let name = log.topic_partition();
+            if !wanted(name) {
+                return None;
+            }
             let path = tiers.path_at(view.place)?.id;
             let segment = log.segment_at(*base)?;
             Some(SegmentReport {
-                partition: log.topic_partition().clone(),
+                partition: name.clone(),
                 base: *base,
                 next: segment.next.get(),
                 bytes: view.bytes,
@@ -93,6 +113,7 @@ impl<P: Platform> Store<P> {
                 arrived_ms: view.arrived_ms,
                 read_ms: view.read_ms,
                 stay,
+                kept: kept.get(&(name.clone(), *base)).copied(),
                 offline: segment.offline().map(|error| error.to_string()),
             })
         });

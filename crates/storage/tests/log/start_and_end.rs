@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::world::*;
 use platform::disk::Disk;
+use storage::log::Kept;
 use storage::{Kind, LogOptions};
 use wire::types::{LeaderEpoch, Offset, TimestampMs};
 
@@ -69,9 +70,16 @@ fn retention_by_size_keeps_the_newest_segments() {
             0,
             "nothing above the high watermark goes"
         );
+        let kept = log.kept().await.unwrap();
+        assert!(kept.iter().all(|(_, why)| *why == Kept::Unsettled));
         log.set_high_watermark(log.log_end_offset());
+        let kept = log.kept().await.unwrap();
         let deleted = log.retain(NOW_MS).await.unwrap();
         assert!(deleted > 0);
+        // It was said before.
+        assert!(kept[..deleted].iter().all(|(_, why)| *why == Kept::Due));
+        let within = |why: &Kept| matches!(why, Kept::Within(_));
+        assert!(kept[deleted..].iter().all(|(_, why)| within(why)));
         assert!(log.size_bytes() >= 150 << 10 && log.size_bytes() < 220 << 10);
         let start = log.log_start_offset();
         assert!(start > Offset(0));

@@ -2,6 +2,13 @@
 //!
 //! Steps of a tenth of a second. What must hold at every step is checked here; see `tier_policy.rs`.
 
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "bytes and seconds of a simulation"
+)]
+
 use std::collections::BTreeMap;
 
 use storage::tier::policy::{
@@ -9,21 +16,21 @@ use storage::tier::policy::{
     SegmentId, SegmentView, Slope, TierView, View, place,
 };
 
-pub const MB: u64 = 1_000_000;
+pub(crate) const MB: u64 = 1_000_000;
 const STEP_MS: i64 = 100;
 const LOGS: usize = 4;
 const SEGMENT_BYTES: u64 = 100 * MB;
 const FIRST_BYTES: u64 = MB;
 
 /// What is simulated.
-pub type Policy = fn(&View, &PolicySettings) -> Decision;
+pub(crate) type Policy = fn(&View, &PolicySettings) -> Decision;
 
 /// Numbers by chance.
-pub struct Rng(pub u64);
+pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
     /// One below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -45,7 +52,7 @@ struct UnderWay {
     reason: MoveReason,
 }
 
-pub struct World {
+pub(crate) struct World {
     settings: PolicySettings,
     capacities: Vec<u64>,
     policy: Policy,
@@ -64,13 +71,13 @@ pub struct World {
     down: u64,
     up: u64,
     /// Every segment is read at every step.
-    pub read_everything: bool,
+    pub(crate) read_everything: bool,
     /// Bytes kept in all; the oldest go.
-    pub retention_mb: u64,
+    pub(crate) retention_mb: u64,
 }
 
 impl World {
-    pub fn new(settings: PolicySettings, capacities: &[u64], policy: Policy) -> Self {
+    pub(crate) fn new(settings: PolicySettings, capacities: &[u64], policy: Policy) -> Self {
         Self {
             settings,
             capacities: capacities.to_vec(),
@@ -94,7 +101,7 @@ impl World {
     }
 
     /// Segments sealed long ago on the first tier.
-    pub fn fill_with_sealed(&mut self, megabytes: u64) {
+    pub(crate) fn fill_with_sealed(&mut self, megabytes: u64) {
         for _ in 0..megabytes * MB / SEGMENT_BYTES {
             let id = self.add(0);
             let (sealed_ms, segment) = (self.now_ms - 900_000, self.segments.get_mut(&id).unwrap());
@@ -105,7 +112,7 @@ impl World {
     }
 
     /// Produces `rate` MB/s for some seconds.
-    pub fn run_for(&mut self, seconds: f64, rate: f64) -> Result<(), String> {
+    pub(crate) fn run_for(&mut self, seconds: f64, rate: f64) -> Result<(), String> {
         let steps = (seconds * 1000.0 / STEP_MS as f64).round() as u64;
         for _ in 0..steps {
             self.now_ms += STEP_MS;
@@ -114,7 +121,9 @@ impl World {
             self.retain();
             if self.read_everything {
                 let now_ms = self.now_ms;
-                self.segments.values_mut().for_each(|s| s.read_ms = Some(now_ms));
+                self.segments
+                    .values_mut()
+                    .for_each(|s| s.read_ms = Some(now_ms));
             }
             self.decide()?;
             self.check()?;
@@ -122,31 +131,39 @@ impl World {
         Ok(())
     }
 
-    pub fn used_mb(&self, tier: usize) -> f64 {
+    pub(crate) fn used_mb(&self, tier: usize) -> f64 {
         self.used(tier) as f64 / MB as f64
     }
 
     /// Bytes that producers wrote to lower tiers.
-    pub fn spilled_mb(&self) -> f64 {
+    pub(crate) fn spilled_mb(&self) -> f64 {
         self.spilled as f64 / MB as f64
     }
 
     /// Bytes that went down and up.
-    pub fn moved_mb(&self) -> (f64, f64) {
+    pub(crate) fn moved_mb(&self) -> (f64, f64) {
         (self.down as f64 / MB as f64, self.up as f64 / MB as f64)
     }
 
     /// The segment that was sealed last of those on a tier.
-    pub fn newest_on(&self, tier: usize) -> Option<i64> {
-        let here = self.segments.values().filter(|segment| segment.tier == tier);
+    pub(crate) fn newest_on(&self, tier: usize) -> Option<i64> {
+        let here = self
+            .segments
+            .values()
+            .filter(|segment| segment.tier == tier);
         here.filter_map(|segment| segment.sealed_ms).max()
     }
 
     /// Deletes the oldest segments of a tier, as when a topic goes.
-    pub fn delete_on(&mut self, tier: usize, megabytes: u64) {
+    pub(crate) fn delete_on(&mut self, tier: usize, megabytes: u64) {
         let mut left = megabytes * MB / SEGMENT_BYTES;
         let sealed = |segment: &Segment| segment.tier == tier && segment.sealed_ms.is_some();
-        let ids: Vec<u64> = self.segments.iter().filter(|(_, s)| sealed(s)).map(|(id, _)| *id).collect();
+        let ids: Vec<u64> = self
+            .segments
+            .iter()
+            .filter(|(_, s)| sealed(s))
+            .map(|(id, _)| *id)
+            .collect();
         for id in ids {
             if left == 0 {
                 break;
@@ -178,7 +195,10 @@ impl World {
     }
 
     fn used(&self, tier: usize) -> u64 {
-        let here = self.segments.values().filter(|segment| segment.tier == tier);
+        let here = self
+            .segments
+            .values()
+            .filter(|segment| segment.tier == tier);
         here.map(|segment| segment.bytes).sum()
     }
 
@@ -237,14 +257,14 @@ impl World {
 
     fn place_next(&mut self, log: usize) -> Result<Option<u64>, String> {
         self.seal(log);
-        let view = self.view();
+        let tiers = self.tiers();
         let fresh = NewSegment {
             home: Some(Place { tier: 0, path: 0 }),
             first_bytes: FIRST_BYTES,
             tier_min: 0,
             tier_max: usize::MAX,
         };
-        let Some(placed) = place(&view.tiers, &fresh) else {
+        let Some(placed) = place(&tiers, &fresh) else {
             return Ok(None);
         };
         let tier = placed.place.tier;
@@ -262,7 +282,12 @@ impl World {
         let rate = self.rate.map_or(f64::MAX, |rate| rate as f64);
         let each = rate * STEP_MS as f64 / 1000.0 / threads;
         self.moves.values_mut().for_each(|m| m.left -= each);
-        let done: Vec<u64> = self.moves.iter().filter(|(_, m)| m.left <= 0.0).map(|(id, _)| *id).collect();
+        let done: Vec<u64> = self
+            .moves
+            .iter()
+            .filter(|(_, m)| m.left <= 0.0)
+            .map(|(id, _)| *id)
+            .collect();
         for id in done {
             let to = self.moves.remove(&id).unwrap().to;
             let segment = self.segments.get_mut(&id).unwrap();
@@ -292,6 +317,9 @@ impl World {
     fn decide(&mut self) -> Result<(), String> {
         for (slope, appended) in self.slopes.iter_mut().zip(&self.appended) {
             slope.observe(self.now_ms, *appended);
+        }
+        if self.moves.len() == self.settings.threads {
+            return Ok(());
         }
         let view = self.view();
         let decided = (self.policy)(&view, &self.settings);
@@ -329,12 +357,16 @@ impl World {
             at_ms.is_some_and(|at_ms| at_ms + i64::try_from(ms).unwrap() > self.now_ms)
         };
         let is_hot = recent(segment.read_ms, self.settings.heat_ms);
-        let moved = segment.sealed_ms.is_some_and(|sealed_ms| segment.arrived_ms > sealed_ms);
+        let moved = segment
+            .sealed_ms
+            .is_some_and(|sealed_ms| segment.arrived_ms > sealed_ms);
         let is_young = moved && recent(Some(segment.arrived_ms), self.settings.residency_ms);
         let settled = self.used(from) + self.arriving(from) - self.leaving(from);
-        let hard = Levels::of(&self.view().tiers[from], &self.settings).hard_bytes;
+        let hard = Levels::of(&self.tier(from), &self.settings).hard_bytes;
         if to > from && (is_hot || is_young) && settled <= hard {
-            return Err(format!("heat: segment {id} goes down (hot {is_hot}, young {is_young})"));
+            return Err(format!(
+                "heat: segment {id} goes down (hot {is_hot}, young {is_young})"
+            ));
         }
         Ok(())
     }
@@ -345,7 +377,7 @@ impl World {
                 return Err(format!("room: tier {tier} holds more than its capacity"));
             }
         }
-        let levels = Levels::of(&self.view().tiers[0], &self.settings);
+        let levels = Levels::of(&self.tier(0), &self.settings);
         let coming: u64 = self.arriving_up();
         if self.up + coming > self.deleted_above + levels.low_bytes + SEGMENT_BYTES {
             return Err(format!(
@@ -363,12 +395,21 @@ impl World {
     }
 
     fn arriving_up(&self) -> u64 {
-        let promoted = self.moves.iter().filter(|(_, m)| m.reason == MoveReason::Promoted);
+        let promoted = self
+            .moves
+            .iter()
+            .filter(|(_, m)| m.reason == MoveReason::Promoted);
         promoted.map(|(id, _)| self.segments[id].bytes).sum()
     }
 
-    fn view(&self) -> View {
-        let tier = |tier: usize| TierView {
+    fn tiers(&self) -> Vec<TierView> {
+        (0..self.capacities.len())
+            .map(|tier| self.tier(tier))
+            .collect()
+    }
+
+    fn tier(&self, tier: usize) -> TierView {
+        TierView {
             paths: vec![PathView {
                 capacity_bytes: self.capacities[tier],
                 used_bytes: self.used(tier),
@@ -380,7 +421,10 @@ impl World {
             }],
             sealed_only: false,
             incoming_bytes_per_second: self.slopes[tier].bytes_per_second(),
-        };
+        }
+    }
+
+    fn view(&self) -> View {
         let segment = |(id, segment): (&u64, &Segment)| SegmentView {
             id: SegmentId(*id),
             place: Place {
@@ -399,7 +443,7 @@ impl World {
         };
         View {
             now_ms: self.now_ms,
-            tiers: (0..self.capacities.len()).map(tier).collect(),
+            tiers: self.tiers(),
             segments: self.segments.iter().map(segment).collect(),
             free_slots: self.settings.threads - self.moves.len().min(self.settings.threads),
         }

@@ -15,7 +15,7 @@ pub(super) const KEYS: &[Key] = &[
         .ours()
         .doc("Bind each shard to one core."),
     Key::string("admin.listener", "127.0.0.1:9644").ours().doc(
-        "Where /metrics, /livez and /readyz are answered over HTTP, as host:port. \
+        "Where /metrics, /livez, /readyz and /tiers are answered over HTTP, as host:port. \
              Empty: nowhere.",
     ),
     Key::string("log.format", "text")

@@ -36,8 +36,8 @@ pub(super) const KEYS: &[Key] = &[
              looks like a disk (tmpfs): acknowledged records that are only there are lost with it.",
         ),
     Key::long("storage.tier.<name>.read.bytes.per.second", "").unset().min(1).ours().doc(
-        "Rate at which each path of a tier reads, where it is known. It is shown and planned with; \
-         nothing is slowed down to it.",
+        "Rate at which each path of a tier reads, where it is known. `forebay tier status \
+         --format json` tells it; nothing is slowed down to it.",
     ),
     Key::long("storage.tier.<name>.write.bytes.per.second", "").unset().min(1).ours().doc(
         "Rate at which each path of a tier writes, where it is known. Used to choose between \

@@ -132,6 +132,9 @@ impl<'v> Plan<'v> {
 
     /// Above its level a tier gives up what was sealed longest, but what is read and what has just come.
     fn lower(&mut self, tier: usize) {
+        if self.levels(tier).excess_bytes() == 0 {
+            return;
+        }
         for segment in self.oldest(|segment| self.is_open_on(segment, tier)) {
             let levels = self.levels(tier);
             if !self.has_slot() || levels.excess_bytes() == 0 {
@@ -154,6 +157,10 @@ impl<'v> Plan<'v> {
 
     /// Below its lower level a tier takes what was sealed last on the slower ones, while it is not filling up.
     fn raise(&mut self, tier: usize) {
+        let levels = self.levels(tier);
+        if levels.settled_bytes >= levels.low_bytes || levels.pressure > 0.0 {
+            return;
+        }
         let wanted = |segment: &SegmentView| segment.place.tier > tier && segment.may_be_on(tier);
         for segment in self.oldest(wanted).into_iter().rev() {
             let levels = self.levels(tier);

@@ -1,0 +1,95 @@
+//! Why retention keeps a segment: the same rules as `retention`, told instead of followed.
+
+use std::fmt;
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::types::Offset;
+
+use super::Log;
+use crate::error::Result;
+
+/// Why a segment is not deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// It has records at or above the high watermark, or that are not on disk yet.
+    Unsettled,
+    /// `cleanup.policy` has no `delete`.
+    NoDelete,
+    /// The log is not larger than `retention.bytes`, and `retention.ms` has not passed since its newest record; when that
+    /// has, in milliseconds of the wall clock.
+    Within(Option<i64>),
+    /// Nothing keeps it but older segments, which go first.
+    OlderFirst,
+    /// Nothing: the next look of retention deletes it.
+    Due,
+}
+
+impl Kept {
+    /// One word, for JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unsettled => "unsettled",
+            Self::NoDelete => "no-delete",
+            Self::Within(_) => "retention",
+            Self::OlderFirst => "older-first",
+            Self::Due => "due",
+        }
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unsettled => "kept: not all of it is below the high watermark and on disk",
+            Self::NoDelete => "kept: cleanup.policy of its topic has no delete",
+            Self::Within(Some(_)) => "kept: neither retention.ms nor retention.bytes is exceeded",
+            Self::Within(None) => {
+                "kept: retention.bytes is not exceeded, and there is no retention.ms"
+            }
+            Self::OlderFirst => "kept only as long as older segments are",
+            Self::Due => "deleted when retention looks next",
+        })
+    }
+}
+
+impl<P: Platform> Log<P> {
+    /// Why each segment is kept, oldest first.
+    pub async fn kept(&self) -> Result<Vec<(Offset, Kept)>> {
+        let now_ms = self.store().clock().wall_ms();
+        let options = self.options();
+        let segments: Vec<_> = self.segments.borrow().iter().map(Rc::clone).collect();
+        let safe = self.high_watermark.get().min(self.durable_offset());
+        let mut excess = match options.retention_bytes {
+            Some(bytes) if options.delete => self.size_bytes().checked_sub(bytes),
+            _ => None,
+        };
+        let mut kept = Vec::with_capacity(segments.len());
+        for segment in &segments {
+            let next = segment.next.get();
+            let too_much = excess.is_some_and(|excess| excess >= segment.size.get());
+            excess = excess.map(|excess| excess.saturating_sub(segment.size.get()));
+            let largest = self.largest_timestamp(segment).await?;
+            let newest_ms = largest.map_or(segment.born_ms, |(timestamp, _)| timestamp.0);
+            let until_ms = options
+                .retention_ms
+                .map(|retention_ms| newest_ms.saturating_add(retention_ms));
+            let expired = until_ms.is_some_and(|until_ms| now_ms > until_ms);
+            let below_start = next <= self.start.get();
+            let has_older = kept.iter().any(|(_, kept)| *kept != Kept::Due);
+            let why = if next > safe {
+                Kept::Unsettled
+            } else if !options.delete && !below_start {
+                Kept::NoDelete
+            } else if !(below_start || too_much || expired) {
+                Kept::Within(until_ms)
+            } else if has_older {
+                Kept::OlderFirst
+            } else {
+                Kept::Due
+            };
+            kept.push((segment.base, why));
+        }
+        Ok(kept)
+    }
+}

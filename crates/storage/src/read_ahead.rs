@@ -28,7 +28,7 @@ mod block;
 mod blocks;
 
 pub(crate) use block::Block;
-pub(crate) use blocks::{Blocks, Limits, Progress, Run, Taken};
+pub(crate) use blocks::{Blocks, Limits, Run, Taken};
 
 /// The part of the cache that blocks may take: one in so many bytes.
 const BUDGET_PART: usize = 4;
@@ -280,9 +280,6 @@ impl<P: Platform> Store<P> {
             block.settle(loaded);
             let mut loaded = ahead.loaded.borrow_mut();
             loaded.push_back((Rc::downgrade(&segment), Rc::downgrade(&block)));
-            drop(loaded);
-            let batch_max = ahead.batch_bytes_max();
-            segment.blocks.borrow_mut().check_on(batch_max);
         }
         self.start_reads();
     }

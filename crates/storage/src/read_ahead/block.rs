@@ -188,16 +188,6 @@ impl Block {
         !checked.is_empty()
     }
 
-    /// The undamaged batch that begins at `position`.
-    pub(super) fn checked_at(&self, position: u64) -> Option<Checked> {
-        let checked = self.checked.borrow();
-        let at = checked.partition_point(|batch| batch.position < position);
-        checked
-            .get(at)
-            .filter(|batch| batch.position == position)
-            .copied()
-    }
-
     /// The first of the undamaged batches from `position` on that ends past `offset`.
     pub(super) fn checked_past(&self, position: u64, offset: Offset) -> Option<Checked> {
         let checked = self.checked.borrow();

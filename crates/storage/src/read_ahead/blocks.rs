@@ -1,12 +1,13 @@
-//! The blocks of one segment: checking batches as blocks arrive, and taking runs of them for readers.
+//! The blocks of one segment: taking runs of batches for readers, and checking each batch before it is taken first.
 //!
-//! Checking follows the file's order, from where a reader said that a batch begins (a *front*), so a batch that lies across
-//! blocks is checked when the last of them is there. Each batch is checked once, however many readers take it.
+//! A batch is checked when a reader takes it, not when its block arrives: the check brings its bytes into the processor's
+//! cache, and the copy into the socket, which follows at once, finds them there. Each batch is checked once, however many
+//! readers take it.
 //! Invariant: what is taken is whole batches that were found undamaged.
 //! It does not: load, decide what is loaded, or say what is wrong with damaged bytes: the reader who needs them reads them
 //! himself, and gets the error with file and position.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -18,32 +19,17 @@ use wire::types::Offset;
 use super::block::{Block, Checked};
 use crate::segment::scan::MAGIC;
 
-/// Places at which checking will go on; the oldest is forgotten first.
-const FRONTS_MAX: usize = 16;
-
 /// The blocks of one segment.
 #[derive(Default)]
 pub(crate) struct Blocks {
     by_start: BTreeMap<u64, Rc<Block>>,
-    fronts: VecDeque<Front>,
 }
 
-/// Where checking goes on, and the offset before which nothing may follow there.
+/// Where a batch begins, and the offset past which it must end.
 #[derive(Clone, Copy)]
 struct Front {
     position: u64,
     expected: Offset,
-}
-
-/// What checking from a position has come to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Progress {
-    /// The first batch there is undamaged.
-    Checked,
-    /// The bytes at this position are needed first.
-    Lacks(u64),
-    /// These bytes will not be served from here.
-    Refused,
 }
 
 /// What a reader takes.
@@ -52,6 +38,8 @@ pub(crate) struct Limits {
     pub(crate) below: Offset,
     pub(crate) bytes_max: usize,
     pub(crate) at_least_one: bool,
+    /// No batch is longer.
+    pub(crate) batch_max: u64,
 }
 
 /// A run of batches.
@@ -68,8 +56,10 @@ pub(crate) enum Taken {
     Run(Run),
     /// The first batch is not wanted: it is too large, or not to be seen yet.
     Nothing,
-    /// The first batch was not checked.
-    Unchecked,
+    /// The bytes at this position are needed first.
+    Lacks(u64),
+    /// These bytes will not be served from here.
+    Refused,
 }
 
 impl Blocks {
@@ -113,7 +103,6 @@ impl Blocks {
     /// Forgets everything: positions have lost their meaning. Loads under way end without effect.
     pub(crate) fn clear(&mut self) {
         self.by_start.clear();
-        self.fronts.clear();
     }
 
     /// The block that holds `position`.
@@ -132,86 +121,20 @@ impl Blocks {
         (base <= offset).then_some(found.position)
     }
 
-    /// Checks from `position` on, where a batch begins that ends past `expected`, as far as there are bytes; remembers to go
-    /// on from there.
-    pub(crate) fn check_from(
-        &mut self,
-        position: u64,
-        expected: Offset,
-        batch_max: u64,
-    ) -> Progress {
-        let front = Front { position, expected };
-        let (after, outcome) = self.checked_on(front, batch_max);
-        if !matches!(outcome, Progress::Refused) {
-            self.keep(after);
-        }
-        if after.position > position {
-            Progress::Checked
-        } else {
-            outcome
-        }
-    }
-
-    /// Goes on checking with what has been loaded meanwhile.
-    pub(super) fn check_on(&mut self, batch_max: u64) {
-        for front in std::mem::take(&mut self.fronts) {
-            let (after, outcome) = self.checked_on(front, batch_max);
-            if !matches!(outcome, Progress::Refused) {
-                self.keep(after);
-            }
-        }
-    }
-
-    fn keep(&mut self, front: Front) {
-        if self
-            .fronts
-            .iter()
-            .any(|other| other.position == front.position)
-        {
-            return;
-        }
-        if self.fronts.len() >= FRONTS_MAX {
-            self.fronts.pop_front();
-        }
-        self.fronts.push_back(front);
-    }
-
-    fn checked_on(&self, mut front: Front, batch_max: u64) -> (Front, Progress) {
-        loop {
-            let Some(block) = self.around(front.position) else {
-                return (front, Progress::Lacks(front.position));
-            };
-            let batch = match block.checked_at(front.position) {
-                Some(batch) => batch,
-                None => match self.judge(front, batch_max) {
-                    Ok(batch) => {
-                        block.add_checked(batch);
-                        batch
-                    }
-                    Err(outcome) => return (front, outcome),
-                },
-            };
-            front = Front {
-                position: batch.end(),
-                expected: batch.next,
-            };
-        }
-    }
-
     /// Looks at one batch.
-    fn judge(&self, front: Front, batch_max: u64) -> Result<Checked, Progress> {
+    fn judge(&self, front: Front, batch_max: u64) -> Result<Checked, Taken> {
         let Front { position, expected } = front;
         let mut fixed = [0; HEADER_BYTES];
         if !self.copy_at(position, &mut fixed) {
             return Err(self.lacking(position, HEADER_BYTES as u64));
         }
-        let header = BatchHeader::parse(&fixed).ok_or(Progress::Refused)?;
+        let header = BatchHeader::parse(&fixed).ok_or(Taken::Refused)?;
         let sound = header.magic == MAGIC
             && header.last_offset_delta >= 0
             && header.next_offset() > expected
             && header.size_bytes as u64 <= batch_max;
         if !sound {
-            return Err(Progress::Refused);
+            return Err(Taken::Refused);
         }
         let end = position + header.size_bytes as u64;
         let mut crc = 0;
@@ -233,11 +156,11 @@ impl Blocks {
             at += bytes.len() as u64;
         }
         if crc != header.crc {
-            return Err(Progress::Refused);
+            return Err(Taken::Refused);
         }
         Ok(Checked {
             position,
-            bytes: u32::try_from(header.size_bytes).map_err(|_| Progress::Refused)?,
+            bytes: u32::try_from(header.size_bytes).map_err(|_| Taken::Refused)?,
             next: header.next_offset(),
         })
     }
@@ -254,15 +177,15 @@ impl Blocks {
     }
 
     /// The first position from `position` on, up to `len` bytes, that is not loaded.
-    fn lacking(&self, position: u64, len: u64) -> Progress {
+    fn lacking(&self, position: u64, len: u64) -> Taken {
         let mut at = position;
         while at < position + len {
             match self.around(at) {
                 Some(block) => at = block.start + block.len() as u64,
-                None => return Progress::Lacks(at),
+                None => return Taken::Lacks(at),
             }
         }
-        Progress::Refused
+        Taken::Refused
     }
 
     fn copy_at(&self, position: u64, target: &mut [u8]) -> bool {
@@ -285,37 +208,57 @@ impl Blocks {
         true
     }
 
-    /// Takes undamaged batches from `position` on, as many as are wanted and here.
-    pub(crate) fn take(&self, position: u64, limits: Limits, now: Instant) -> Taken {
-        let mut end = position;
-        let mut next = Offset::ZERO;
+    /// Takes undamaged batches from `position` on, where one begins that ends past `expected`: as many as are wanted and
+    /// here. Those that nobody has taken before are checked now.
+    pub(crate) fn take(
+        &self,
+        position: u64,
+        expected: Offset,
+        limits: Limits,
+        now: Instant,
+    ) -> Taken {
+        let mut front = Front { position, expected };
+        let outcome = loop {
+            if self.follow(&mut front, position, limits) {
+                break Taken::Nothing;
+            }
+            match self.judge(front, limits.batch_max) {
+                Ok(batch) => match self.around(front.position) {
+                    Some(block) => block.add_checked(batch),
+                    None => break Taken::Lacks(front.position),
+                },
+                Err(outcome) => break outcome,
+            }
+        };
+        if front.position == position {
+            return outcome;
+        }
+        Taken::Run(Run {
+            slices: self.slices(position, front.position, now),
+            end: front.position,
+            next: front.expected,
+        })
+    }
+
+    /// Goes on over batches that have been checked, as far as they are wanted; true when the next one is not.
+    fn follow(&self, front: &mut Front, position: u64, limits: Limits) -> bool {
         let mut enough = false;
-        while let (Some(block), false) = (self.around(end), enough) {
-            let before = end;
-            block.follow(end, |batch| {
+        while let (Some(block), false) = (self.around(front.position), enough) {
+            let before = front.position;
+            block.follow(before, |batch| {
                 let too_much = batch.end() - position > limits.bytes_max as u64;
-                let excused = end == position && limits.at_least_one;
+                let excused = batch.position == position && limits.at_least_one;
                 enough = batch.next > limits.below || (too_much && !excused);
                 if !enough {
-                    (end, next) = (batch.end(), batch.next);
+                    (front.position, front.expected) = (batch.end(), batch.next);
                 }
                 !enough
             });
-            if end == before {
+            if front.position == before {
                 break;
             }
         }
-        if end == position && enough {
-            return Taken::Nothing;
-        }
-        if end == position {
-            return Taken::Unchecked;
-        }
-        Taken::Run(Run {
-            slices: self.slices(position, end, now),
-            end,
-            next,
-        })
+        enough
     }
 
     fn slices(&self, position: u64, end: u64, now: Instant) -> Vec<Bytes> {

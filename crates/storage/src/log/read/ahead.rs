@@ -13,7 +13,7 @@ use wire::types::Offset;
 use super::cursor::Cursor;
 use super::resident::Wanted;
 use crate::log::Log;
-use crate::read_ahead::{Limits, Progress, Run, Taken};
+use crate::read_ahead::{Limits, Run, Taken};
 use crate::segment::Segment;
 
 /// How often a reader waits for blocks before it reads for itself; blocks may be let go while it waits.
@@ -58,12 +58,15 @@ impl<P: Platform> Log<P> {
             below: wanted.below,
             bytes_max: wanted.bytes_max,
             at_least_one: wanted.at_least_one,
+            batch_max: ahead.batch_bytes_max(),
         };
         let mut waited = 0;
         loop {
             let now = store.clock().now();
-            let taken = segment.blocks.borrow().take(position, limits, now);
-            match taken {
+            let blocks = segment.blocks.borrow();
+            let taken = blocks.take(position, wanted.from, limits, now);
+            drop(blocks);
+            let lacks = match taken {
                 Taken::Run(run) => {
                     let metrics = &store.shared.metrics;
                     if waited == 0 {
@@ -74,17 +77,8 @@ impl<P: Platform> Log<P> {
                     return Some(self.note_run(run, reader, position));
                 }
                 Taken::Nothing => return Some(Vec::new()),
-                Taken::Unchecked => {}
-            }
-            let batch_max = ahead.batch_bytes_max();
-            let progress = {
-                let mut blocks = segment.blocks.borrow_mut();
-                blocks.check_from(position, wanted.from, batch_max)
-            };
-            let lacks = match progress {
-                Progress::Checked => continue,
-                Progress::Refused => return None,
-                Progress::Lacks(lacks) => lacks,
+                Taken::Refused => return None,
+                Taken::Lacks(lacks) => lacks,
             };
             waited += 1;
             if waited > WAITS_MAX {

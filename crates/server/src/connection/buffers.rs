@@ -69,13 +69,15 @@ impl Kept {
     fn take(&mut self, len: usize) -> Option<Vec<u8>> {
         let most = len.saturating_mul(4).max(4 * STEP_BYTES);
         let fits = |(_, free): &(usize, &Vec<u8>)| (len..=most).contains(&free.capacity());
+        // Of equal ones that which came back last: the processor's cache still knows it.
         let (at, _) = self
             .free
             .iter()
             .enumerate()
+            .rev()
             .filter(fits)
             .min_by_key(|(_, b)| b.capacity())?;
-        let bytes = self.free.swap_remove(at);
+        let bytes = self.free.remove(at);
         self.bytes -= bytes.capacity();
         Some(bytes)
     }

@@ -53,6 +53,7 @@ fn setup() -> Setup {
     setup.options.fetch_bytes_max = 64 * MIB;
     setup.store = StoreOptions {
         cache_bytes_max: 64 * MIB,
+        cache_bytes_start: 64 * MIB,
         unwritten_bytes_max: 64 * MIB,
         chunk_bytes: MIB,
         reserve_chunks: 0,

@@ -82,6 +82,7 @@ fn options() -> BrokerOptions {
 fn store(platform: &SimPlatform) -> Store<SimPlatform> {
     let options = StoreOptions {
         cache_bytes_max: 1 << 20,
+        cache_bytes_start: 1 << 20,
         unwritten_bytes_max: 8 << 20,
         chunk_bytes: 64 << 10,
         reserve_chunks: 0,

@@ -36,6 +36,8 @@ use crate::tiers::watch::Watch;
 
 /// Bytes of a chunk of a busy log's tail.
 const CHUNK_BYTES: usize = 1 << 20;
+/// What a shard's cache takes before readers have come for more.
+const CACHE_BYTES_START: usize = 16 << 20;
 /// Chunks kept ready, per shard.
 const RESERVE_CHUNKS: usize = 2;
 /// Room is reserved ahead of the appends in steps of this.
@@ -136,6 +138,7 @@ impl BrokerAssembly {
         let share = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX) / shards;
         StoreOptions {
             cache_bytes_max: share(self.settings.log_cache_bytes).max(4 * CHUNK_BYTES),
+            cache_bytes_start: CACHE_BYTES_START,
             // Any shard may own all the logs that are written to.
             unwritten_bytes_max: self.settings.network.queued_bytes_max.saturating_mul(2),
             chunk_bytes: CHUNK_BYTES,

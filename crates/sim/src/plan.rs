@@ -228,8 +228,10 @@ impl Trouble {
 }
 
 fn store_options(rng: &mut Rng) -> StoreOptions {
+    let cache_bytes_max = one_of(rng, &[0, 256 << 10, 4 << 20]);
     StoreOptions {
-        cache_bytes_max: one_of(rng, &[0, 256 << 10, 4 << 20]),
+        cache_bytes_max,
+        cache_bytes_start: cache_bytes_max / 4,
         unwritten_bytes_max: one_of(rng, &[512 << 10, 4 << 20]),
         chunk_bytes: one_of(rng, &[16 << 10, 64 << 10]),
         // No thread may have a say in what happens.

@@ -150,6 +150,7 @@ async fn records_of(log: &Log<System>) -> u64 {
 fn store_options() -> StoreOptions {
     StoreOptions {
         cache_bytes_max: 16 << 20,
+        cache_bytes_start: 16 << 20,
         unwritten_bytes_max: 32 << 20,
         chunk_bytes: 1 << 20,
         reserve_chunks: 0,

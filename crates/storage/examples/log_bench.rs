@@ -212,6 +212,7 @@ fn log_options(durability: Durability) -> LogOptions {
 fn store_options() -> StoreOptions {
     StoreOptions {
         cache_bytes_max: 512 << 20,
+        cache_bytes_start: 512 << 20,
         unwritten_bytes_max: 256 << 20,
         chunk_bytes: 1 << 20,
         reserve_chunks: 128,

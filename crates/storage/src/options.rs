@@ -68,6 +68,8 @@ pub struct OpenAs {
 pub struct StoreOptions {
     /// `log.cache.bytes`, this shard's part: memory for bytes that are on disk already and may be read again.
     pub cache_bytes_max: usize,
+    /// The part of it that is used from the beginning; the rest when readers come for what is no longer in memory.
+    pub cache_bytes_start: usize,
     /// Memory for bytes that are not written yet, beside the cache. The sum bounds the shard's chunk memory.
     pub unwritten_bytes_max: usize,
     /// Bytes of a chunk of a busy log's tail; a multiple of the block size.

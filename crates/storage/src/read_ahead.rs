@@ -34,6 +34,8 @@ pub(crate) use blocks::{Blocks, Limits, Run, Taken};
 const BUDGET_PART: usize = 4;
 /// With fewer blocks than this there is no reading ahead.
 const BLOCKS_MIN: usize = 2;
+/// With so many blocks or more, those that readers have had make room for others.
+const BLOCKS_SHARED: usize = 32;
 /// Reads under way for a shard when nothing is flushed.
 const READS_MAX: usize = 8;
 /// The same while something is flushed.
@@ -227,6 +229,12 @@ impl<P: Platform> Store<P> {
         let ahead = &self.shared.read_ahead;
         if !ahead.make_room(self) {
             return None;
+        }
+        // What readers have had is used again before new memory is, save for a little that others may come for.
+        let enough =
+            || ahead.taken_bytes.load(Ordering::Relaxed) < BLOCKS_SHARED * ahead.block_bytes;
+        if !enough() {
+            ahead.let_go(self, Block::is_used_up, enough);
         }
         let buf = self.shared.memory.take_block(wanted)?;
         ahead

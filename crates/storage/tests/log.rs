@@ -10,6 +10,8 @@ mod world;
 
 #[path = "log/append_and_read.rs"]
 mod append_and_read;
+#[path = "log/cache.rs"]
+mod cache;
 #[path = "log/read_ahead.rs"]
 mod read_ahead;
 #[path = "log/restart.rs"]

@@ -9,6 +9,9 @@ use std::thread;
 
 use super::pool::Shared;
 
+/// The "nice" value of who can wait longest.
+const LOWEST_PRIORITY: i32 = 19;
+
 static HELPER: OnceLock<Option<Sender<Weak<Shared>>>> = OnceLock::new();
 
 /// Asks for the pool's reserve to be filled. False when there is no helper: chunks are then touched
@@ -22,6 +25,9 @@ pub(super) fn ask(pool: Weak<Shared>) -> bool {
         let started = thread::Builder::new()
             .name("prefault".to_owned())
             .spawn(move || {
+                // Whoever serves requests goes first. For this thread only; a refusal costs order,
+                // not work.
+                let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
                 while let Ok(pool) = requests.recv() {
                     if let Some(pool) = pool.upgrade() {
                         pool.fill_reserve();

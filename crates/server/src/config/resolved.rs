@@ -122,7 +122,7 @@ impl Settings {
                 "threads" => DiskEngine::Threads,
                 _ => DiskEngine::Auto,
             },
-            log_cache_bytes: values.int("log.cache.bytes").unsigned_abs(),
+            log_cache_bytes: log_cache_bytes(&values, machine),
             admin_listener: admin_listener(&values, &mut problems),
             log_json: values.string("log.format") == "json",
             log_level: values.string("log.level"),
@@ -186,6 +186,16 @@ fn size(number: i64) -> usize {
 
 fn milliseconds(number: i64) -> Duration {
     Duration::from_millis(u64::try_from(number).unwrap_or(0))
+}
+
+/// Bytes of the cache that even a small machine has.
+const CACHE_BYTES_LEAST: usize = 256 << 20;
+
+fn log_cache_bytes(values: &Values, machine: &Machine) -> u64 {
+    match values.int("log.cache.bytes") {
+        -1 => (machine.memory_bytes / 4).max(CACHE_BYTES_LEAST) as u64,
+        bytes => bytes.unsigned_abs(),
+    }
 }
 
 fn node_id(values: &Values, problems: &mut Vec<Problem>) -> Option<i32> {

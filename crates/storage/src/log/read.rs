@@ -113,7 +113,10 @@ impl<P: Platform> Log<P> {
                     }
                     match read.map_err(|error| self.unless_gone(from, error))? {
                         Found::Batches(bytes) if bytes.is_empty() => return Ok(Vec::new()),
-                        Found::Batches(bytes) => return Ok(vec![bytes]),
+                        Found::Batches(bytes) => {
+                            self.note_missed(&segment, position, bytes.len() as u64);
+                            return Ok(vec![bytes]);
+                        }
                         Found::EndOfFile(end) if end < segment.size.get() => {
                             // What follows was not written yet when the read began.
                             match segment.slice_resident(end, wanted) {

@@ -3,8 +3,12 @@
 //! A log that is written to now and then gets small chunks, a busy one large ones, so that many idle partitions cost
 //! little and a busy one does not change chunks often. What is evicted: the front of the log that took a chunk longest
 //! ago. Invariant: chunks whose bytes are not written yet are never given up.
+//!
+//! Touching memory for the first time is an order of magnitude slower than using it again, so the cache is no larger than
+//! it has to be: it begins small, and grows towards its bound when readers come for what it has just let go of. It grows
+//! with memory that was touched in the background; while there is none, an old chunk goes instead.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
@@ -17,12 +21,20 @@ use crate::segment::Segment;
 
 /// Bytes of the chunks of a log that is seldom written to.
 const SMALL_CHUNK_BYTES: usize = 64 << 10;
+/// Bytes that readers miss before the cache grows by one: touching a new one costs about as much as so many misses.
+const MISSES_PER_BYTE: usize = 8;
+/// Chunks given up in the hope for one that can be used again, before new memory is touched.
+const REUSE_TRIES: usize = 4;
 
 /// The chunk memory of a store.
 pub(crate) struct Memory<P: Platform> {
     large: ChunkPool,
     small: ChunkPool,
     cache_bytes_max: usize,
+    /// Below this, new memory is touched at once.
+    cache_bytes_start: usize,
+    /// What the cache may take by now.
+    cache_bytes: Cell<usize>,
     /// One entry for each chunk taken, in that order; the front chunk of the segment named is the one meant.
     taken: RefCell<VecDeque<Weak<Segment<P>>>>,
 }
@@ -47,6 +59,8 @@ impl<P: Platform> Memory<P> {
                 options.reserve_chunks,
             ),
             cache_bytes_max: options.cache_bytes_max,
+            cache_bytes_start: options.cache_bytes_start.min(options.cache_bytes_max),
+            cache_bytes: Cell::new(options.cache_bytes_start.min(options.cache_bytes_max)),
             taken: RefCell::default(),
         }
     }
@@ -73,8 +87,26 @@ impl<P: Platform> Memory<P> {
         Some(chunks)
     }
 
-    /// Memory of a large chunk's size to read into; only such that was touched before, unless it is `wanted` now.
+    /// A reader had to be given `bytes` from the disk that a larger cache would still have had.
+    pub(crate) fn note_missed(&self, bytes: usize) {
+        let grown = self
+            .cache_bytes
+            .get()
+            .saturating_add(bytes / MISSES_PER_BYTE);
+        self.cache_bytes.set(grown.min(self.cache_bytes_max));
+    }
+
+    /// The bound of the cache, up to which it may grow.
+    pub(crate) fn cache_bytes_max(&self) -> usize {
+        self.cache_bytes_max
+    }
+
+    /// Memory of a large chunk's size to read into; only such that was touched before, unless it is `wanted` now. What is
+    /// read takes nothing from the logs' ends before the cache has grown to its bound.
     pub(crate) fn take_block(&self, wanted: bool) -> Option<AlignedBuf> {
+        let needed = self.used_bytes() + self.large.chunk_bytes();
+        let grown = needed.min(self.cache_bytes_max).max(self.cache_bytes.get());
+        self.cache_bytes.set(grown);
         self.make_room(self.large.chunk_bytes());
         let ready = self.large.take_ready_buf();
         ready.or_else(|| wanted.then(|| self.large.take_buf()).flatten())
@@ -83,6 +115,14 @@ impl<P: Platform> Memory<P> {
     fn take_one(&self, small: bool) -> Option<Chunk> {
         let wanted = if small { &self.small } else { &self.large };
         self.make_room(wanted.chunk_bytes());
+        if self.used_bytes() + wanted.chunk_bytes() > self.cache_bytes_start {
+            for _ in 0..REUSE_TRIES {
+                if let Some(chunk) = wanted.take_ready() {
+                    return Some(chunk);
+                }
+                self.evict_one();
+            }
+        }
         if let Some(chunk) = wanted.take() {
             return Some(chunk);
         }
@@ -98,10 +138,10 @@ impl<P: Platform> Memory<P> {
         other.take()
     }
 
-    /// Evicts until `more` bytes fit into the cache's bound, or nothing can be evicted.
+    /// Evicts until `more` bytes fit into what the cache may take by now, or nothing can be evicted.
     fn make_room(&self, more: usize) {
         let mut tries = self.taken.borrow().len();
-        while tries > 0 && self.used_bytes() + more > self.cache_bytes_max {
+        while tries > 0 && self.used_bytes() + more > self.cache_bytes.get() {
             self.evict_one();
             tries -= 1;
         }

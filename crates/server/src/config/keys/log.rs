@@ -23,13 +23,15 @@ pub(super) const KEYS: &[Key] = &[
             "What acks=all waits for: synced (on disk, survives power loss) or replicated \
              (written, as Kafka does). Default of the topic setting.",
         ),
-    Key::long("log.cache.bytes", "268435456")
-        .min(1_048_576)
+    Key::long("log.cache.bytes", "-1")
+        .min(-1)
         .ours()
         .doc(
-            "Memory for the newest bytes of the logs, which readers at the end get \
-             without touching the disk. Up to a quarter of it is used to read ahead \
-             of sequential readers of old records.",
+            "Bound on the memory for the newest bytes of the logs, which readers at the end \
+             get without touching the disk. It is taken as readers show that they need \
+             it, not at the start. Up to a quarter of it is used to read ahead of \
+             sequential readers of old records. -1: a quarter of the memory of the \
+             machine (or of the container), at least 256 MiB.",
         ),
     Key::string("disk.engine", "auto")
         .one_of(&["auto", "io_uring", "threads"])

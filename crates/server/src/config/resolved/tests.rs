@@ -56,6 +56,7 @@ fn nothing_given_is_the_embedded_defaults() {
     assert_eq!(settings.node_id, None);
     assert_eq!(settings.shards, 2);
     assert_eq!(settings.network.queued_bytes_max, 2 << 30);
+    assert_eq!(settings.log_cache_bytes, 2 << 30);
     assert_eq!(settings.admin_listener, Some(("127.0.0.1".into(), 9644)));
     let broker = settings.broker_options(NodeId(7), &[9092]);
     assert_eq!((broker.node_id, broker.endpoints.len()), (NodeId(7), 1));

@@ -116,6 +116,7 @@ impl<P: Platform> Log<P> {
         });
         let end = run.end + window;
         store.read_ahead(segment, run.end..end, false);
+        self.note_missed(segment, position, given);
         let size = segment.size.get();
         if end > size
             && (segment.rolled.get() || segment.sealed.get())
@@ -125,6 +126,23 @@ impl<P: Platform> Log<P> {
             store.read_ahead(&next, 0..end - size, false);
         }
         run.slices
+    }
+
+    /// A reader was given `bytes` at `position` from the disk. If they are so near to the log's end that a larger cache
+    /// would have had them, it grows.
+    pub(super) fn note_missed(&self, segment: &Segment<P>, position: u64, bytes: u64) {
+        let memory = &self.store.shared.memory;
+        let most = memory.cache_bytes_max() as u64;
+        let segments = self.segments.borrow();
+        let first = segments.partition_point(|other| other.base < segment.base);
+        let mut behind = 0_u64;
+        for later in segments.range(first..) {
+            behind += later.size.get();
+            if behind.saturating_sub(position) > most {
+                return;
+            }
+        }
+        memory.note_missed(usize::try_from(bytes).unwrap_or(0));
     }
 
     /// Forgets readers and what was read ahead of them: positions have lost their meaning.

@@ -7,11 +7,15 @@ use std::sync::LazyLock;
 
 const BITS: usize = 32;
 
-/// For each k what appending 2^k zero bytes does to each bit of a sum.
-static POWERS: LazyLock<Vec<[u32; BITS]>> = LazyLock::new(|| {
-    (0..BITS)
-        .map(|power| std::array::from_fn(|bit| crc32c::crc32c_combine(1 << bit, 0, 1 << power)))
-        .collect()
+/// For each k what appending 2^k zero bytes does to each bit of a sum: that of one byte, squared again and
+/// again.
+static POWERS: LazyLock<[[u32; BITS]; BITS]> = LazyLock::new(|| {
+    let mut matrix = std::array::from_fn(|bit| crc32c::crc32c_combine(1 << bit, 0, 1));
+    std::array::from_fn(|_power| {
+        let this = matrix;
+        matrix = this.map(|column| times(&this, column));
+        this
+    })
 });
 
 /// The sum of two runs of bytes, one after the other, from the sum of each.

@@ -7,11 +7,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
+use std::task::Poll;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use wire::batch::HEADER_BYTES;
 
 use super::alarm::Alarm;
@@ -27,6 +31,10 @@ const FRAMES_AT_ONCE: usize = 16;
 const AHEAD_BYTES: usize = 1 << 20;
 /// Answers are small.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Read of them at once.
+const READ_BYTES: usize = 4096;
+/// Within which it is noticed that a sibling stops, or that time is up.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Frames after which others get their turn.
 const FRAMES_PER_TURN: u32 = 64;
 /// How long answers may take once nothing more is sent.
@@ -59,10 +67,13 @@ pub(super) struct Lane {
     unsent: usize,
     unsent_bytes: usize,
     written: usize,
+    /// What is read and not understood yet: the first bytes of the buffer.
     answers: Vec<u8>,
+    answers_bytes: usize,
     next_id: i32,
     heads: Vec<Vec<u8>>,
     alarm: Alarm,
+    look: Interval,
     /// Something is to be sent again: nothing new is.
     stopping: bool,
     /// When it gives up waiting for answers.
@@ -79,6 +90,8 @@ impl Lane {
             .produce
             .as_ref()
             .context("nothing is to be written")?;
+        let mut look = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
             socket: client.into_socket(),
             version,
@@ -90,10 +103,12 @@ impl Lane {
             unsent: 0,
             unsent_bytes: 0,
             written: 0,
-            answers: Vec::new(),
+            answers: vec![0; READ_BYTES],
+            answers_bytes: 0,
             next_id: 0,
             heads: Vec::new(),
             alarm: Alarm::new()?,
+            look,
             stopping: false,
             drain_until: f64::INFINITY,
         })
@@ -219,9 +234,16 @@ impl Lane {
             }
             let mut left = &mut slices[..used];
             IoSlice::advance_slices(&mut left, self.written);
+            let wanted: usize = left.iter().map(|slice| slice.len()).sum();
             match self.socket.try_write_vectored(left) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(bytes) => self.advance(bytes),
+                Ok(bytes) => {
+                    self.advance(bytes);
+                    if bytes < wanted {
+                        self.is_blocked(Interest::WRITABLE);
+                        return Ok(false);
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
@@ -258,17 +280,28 @@ impl Lane {
         producer: &mut Producer,
         worker: &Worker,
     ) -> anyhow::Result<()> {
-        let mut chunk = [0; 4096];
         loop {
-            match self.socket.try_read(&mut chunk) {
+            if self.answers.len() - self.answers_bytes < READ_BYTES {
+                self.answers.resize(self.answers_bytes + READ_BYTES, 0);
+            }
+            let room = &mut self.answers[self.answers_bytes..];
+            let room_bytes = room.len();
+            match self.socket.try_read(room) {
                 Ok(0) => bail!("the broker closed the connection"),
-                Ok(bytes) => self.answers.extend_from_slice(&chunk[..bytes]),
+                Ok(bytes) => {
+                    self.answers_bytes += bytes;
+                    if bytes < room_bytes {
+                        self.is_blocked(Interest::READABLE);
+                        break;
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error.into()),
             }
         }
         let mut done = 0;
-        while let Some((prefix, rest)) = self.answers[done..].split_first_chunk() {
+        while let Some((prefix, rest)) = self.answers[done..self.answers_bytes].split_first_chunk()
+        {
             let length = u32::from_be_bytes(*prefix) as usize;
             if length > ANSWER_BYTES_MAX {
                 bail!("an answer of {length} bytes");
@@ -289,20 +322,40 @@ impl Lane {
                 producer.answered(now, frame.pending, answer.error, base_offset, worker);
             self.heads.push(frame.head);
         }
-        self.answers.drain(..done);
+        if done > 0 {
+            self.answers.copy_within(done..self.answers_bytes, 0);
+            self.answers_bytes -= done;
+        }
         Ok(())
     }
 
-    async fn wait(&self, wake: Option<f64>, worker: &Worker) -> io::Result<()> {
-        let mut interest = Interest::READABLE;
-        if self.unsent > 0 {
-            interest |= Interest::WRITABLE;
-        }
-        // A sibling that stops is noticed within this time.
-        let latest = worker.now() + 0.1;
-        let wake = wake.map_or(latest, |wake| wake.min(latest));
+    /// The kernel took or gave less than it was asked for, so that it will say when there is more: what it was
+    /// known to be ready for is over, without asking it once more to hear that.
+    fn is_blocked(&self, interest: Interest) {
+        // Says that it would block, which is the point.
+        let _ = self
+            .socket
+            .try_io(interest, || Err::<(), _>(ErrorKind::WouldBlock.into()));
+    }
+
+    /// Waits until the socket is ready for what is to be done, until `wake`, or for a moment.
+    async fn wait(&mut self, wake: Option<f64>, worker: &Worker) -> io::Result<()> {
+        let (socket, look, writes) = (&self.socket, &mut self.look, self.unsent > 0);
+        let ready = poll_fn(|context| {
+            if let Poll::Ready(ready) = socket.poll_read_ready(context) {
+                return Poll::Ready(ready);
+            }
+            if writes && let Poll::Ready(ready) = socket.poll_write_ready(context) {
+                return Poll::Ready(ready);
+            }
+            look.poll_tick(context).map(|_| Ok(()))
+        });
+        let Some(wake) = wake else {
+            return ready.await;
+        };
         tokio::select! {
-            ready = self.socket.ready(interest) => ready.map(drop),
+            biased;
+            ready = ready => ready,
             woken = self.alarm.wait(worker.clock.get().until(wake)) => woken,
         }
     }

@@ -3,11 +3,7 @@
 //! One batch per request. The batch itself is never copied into the frame: [`put_head`] writes what is
 //! before it and says what follows it.
 
-use anyhow::{Context as _, ensure};
-use bytes::{Buf as _, Bytes};
-use wire::Decodable as _;
-use wire::messages::{ProduceResponse, ResponseHeader};
-use wire::protocol::HeaderVersion as _;
+use anyhow::Context as _;
 
 use super::client::CLIENT_ID;
 
@@ -91,20 +87,60 @@ pub(super) struct Answer {
     pub(super) base_offset: i64,
 }
 
-/// Reads a response frame without its length.
+/// Reads a response frame without its length, as far as it matters here: there was one batch, and what is
+/// said of it comes first.
 pub(super) fn read_answer(frame: &[u8], version: i16) -> anyhow::Result<Answer> {
-    let mut rest = Bytes::copy_from_slice(frame);
-    let header = ResponseHeader::decode(&mut rest, ProduceResponse::header_version(version))?;
-    let response = ProduceResponse::decode(&mut rest, version)?;
-    ensure!(!rest.has_remaining(), "bytes behind an answer");
-    let topic = response.responses.first();
-    let partition = topic.and_then(|topic| topic.partition_responses.first());
-    let partition = partition.context("an answer for no partition")?;
-    Ok(Answer {
-        correlation_id: header.correlation_id,
-        error: partition.error_code,
-        base_offset: partition.base_offset,
+    let mut rest = frame;
+    let read = fields(&mut rest, version >= FLEXIBLE_FROM);
+    read.context("an answer that is cut off, or for no partition")
+}
+
+fn fields(rest: &mut &[u8], flexible: bool) -> Option<Answer> {
+    let correlation_id = i32::from_be_bytes(*part(rest)?);
+    let (topics, name_bytes) = if flexible {
+        // Of the header.
+        for _ in 0..uvarint(rest)? {
+            uvarint(rest)?;
+            let bytes = uvarint(rest)?;
+            rest.split_off(..bytes)?;
+        }
+        (uvarint(rest)?.checked_sub(1)?, uvarint(rest)?.checked_sub(1)?)
+    } else {
+        let topics = u32::from_be_bytes(*part(rest)?) as usize;
+        (topics, usize::from(u16::from_be_bytes(*part(rest)?)))
+    };
+    rest.split_off(..name_bytes)?;
+    let partitions = if flexible {
+        uvarint(rest)?.checked_sub(1)?
+    } else {
+        u32::from_be_bytes(*part(rest)?) as usize
+    };
+    let _index: &[u8; 4] = part(rest)?;
+    let error = i16::from_be_bytes(*part(rest)?);
+    let base_offset = i64::from_be_bytes(*part(rest)?);
+    (topics == 1 && partitions == 1).then_some(Answer {
+        correlation_id,
+        error,
+        base_offset,
     })
+}
+
+fn part<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (part, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(part)
+}
+
+fn uvarint(rest: &mut &[u8]) -> Option<usize> {
+    let mut value = 0u64;
+    for shift in (0..35).step_by(7) {
+        let [byte] = *part(rest)?;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return usize::try_from(value).ok();
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -171,6 +207,9 @@ mod tests {
                     base_offset: 41,
                 };
                 assert_eq!(read_answer(&frame[4..], version).unwrap(), expected);
+                for cut in 0..30 {
+                    assert!(read_answer(&frame[4..4 + cut], version).is_err());
+                }
             }
         }
     }

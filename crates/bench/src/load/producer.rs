@@ -124,7 +124,9 @@ impl Producer {
         *turn += 1;
         let number = self.number(place);
         let batch = self.encoder.batch(&take, place, number)?;
-        self.numbers.insert(place, number + u64::from(take.count));
+        if self.encoder.numbering.is_some() {
+            self.numbers.insert(place, number + u64::from(take.count));
+        }
         let identity = self.identity.unwrap_or(Identity::NONE);
         let sequence = if self.idempotent {
             let next = self.sequences.entry(place).or_insert(0);
@@ -145,11 +147,11 @@ impl Producer {
     }
 
     fn number(&mut self, place: Place) -> u64 {
-        if let Some(number) = self.numbers.get(&place) {
-            return *number;
-        }
-        let numbering = self.encoder.numbering.as_mut();
-        numbering.map_or(0, |numbering| numbering.first_number(place))
+        let Some(numbering) = &mut self.encoder.numbering else {
+            return 0;
+        };
+        let known = self.numbers.get(&place);
+        known.map_or_else(|| numbering.first_number(place), |number| *number)
     }
 
     /// Judges an answer. True: the lane is to stop, and to begin anew.

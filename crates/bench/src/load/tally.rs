@@ -1,7 +1,7 @@
 //! What is counted while a load runs: by each thread for itself, put together at the end.
 //!
 //! Invariants: what happens before the warm-up is over reaches the curve only; latencies are histograms
-//! until the very end. Times are seconds since the load began.
+//! until the very end, each recorded once: those of the whole are those of its intervals. Times are seconds since the load began.
 
 use std::collections::BTreeMap;
 
@@ -179,9 +179,22 @@ impl Tally {
         while self.window.index < index {
             let next = Window::new(self.window.index + 1);
             let done = std::mem::replace(&mut self.window, next);
-            // Without a reader nobody wants to know.
-            let _ = self.windows.send(done);
+            self.finish(done);
         }
+    }
+
+    /// An interval is over.
+    fn finish(&mut self, window: Window) {
+        if window.index >= 0 {
+            self.totals.produce.latency += &window.latency;
+        }
+        // Without a reader nobody wants to know.
+        let _ = self.windows.send(window);
+    }
+
+    /// True once the warm-up is over.
+    fn counts(&self) -> bool {
+        self.window.index >= 0
     }
 
     /// A batch was acknowledged, or sent where nothing is: its records were due evenly between two times.
@@ -189,12 +202,11 @@ impl Tally {
         self.advance(now);
         self.window.produced += arrived.bytes;
         record(&mut self.window.latency, count, (now - due.0, now - due.1));
-        if now >= self.warmup {
+        if self.counts() {
             self.totals.last_event = now;
             let side = &mut self.totals.produce;
             add(side, arrived);
             side.requests += 1;
-            record(&mut side.latency, count, (now - due.0, now - due.1));
         }
     }
 
@@ -207,7 +219,7 @@ impl Tally {
             wire_bytes: 0,
         };
         self.acknowledged(now, 1, arrived, (due, due));
-        if now >= self.warmup {
+        if self.counts() {
             self.totals.produce.requests -= 1;
         }
     }
@@ -216,7 +228,7 @@ impl Tally {
     pub(super) fn read(&mut self, now: f64, arrived: Arrived, age: f64) {
         self.advance(now);
         self.window.consumed += arrived.bytes;
-        if now >= self.warmup {
+        if self.counts() {
             self.totals.last_event = now;
             let side = &mut self.totals.consume;
             add(side, arrived);
@@ -243,8 +255,10 @@ impl Tally {
     }
 
     /// Ends counting: the rest of the curve, and everything else.
-    pub(super) fn end(self) -> Totals {
-        let _ = self.windows.send(self.window);
+    pub(super) fn end(mut self) -> Totals {
+        let last = Window::new(self.window.index + 1);
+        let last = std::mem::replace(&mut self.window, last);
+        self.finish(last);
         self.totals
     }
 }
@@ -257,6 +271,10 @@ fn add(side: &mut SideTally, arrived: Arrived) {
 
 /// Records the latencies of `count` records, evenly from one to another.
 fn record(latency: &mut Histogram<u64>, count: u32, (first, last): (f64, f64)) {
+    if count == 1 || (first - last).abs() < 1e-6 {
+        latency.saturating_record_n(micros(first), count.into());
+        return;
+    }
     let steps = count.clamp(1, STEPS_MAX);
     for step in 0..steps {
         let here = u64::from(count / steps) + u64::from(step < count % steps);

@@ -24,6 +24,10 @@ pub fn facts(root: &Path) -> Vec<(String, String)> {
     add("operating system", os(root));
     add("virtualisation", Some(virtualisation(root, &cpuinfo)));
     add(
+        "congestion control",
+        text(root, "proc/sys/net/ipv4/tcp_congestion_control").map(|name| congestion(&name)),
+    );
+    add(
         "transparent huge pages",
         chosen(root, "sys/kernel/mm/transparent_hugepage/enabled"),
     );
@@ -32,6 +36,16 @@ pub fn facts(root: &Path) -> Vec<(String, String)> {
         text(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     );
     facts
+}
+
+/// What the kernel's default of TCP means for what is measured within the machine.
+fn congestion(name: &str) -> String {
+    match name.trim() {
+        "bbr" => "bbr (the generator's own connections within this machine use cubic, because bbr sends at the \
+                  pace of a timer there; brokers answer by the default)"
+            .to_owned(),
+        name => name.to_owned(),
+    }
 }
 
 /// Disk and file system of a directory: device, file system, options.

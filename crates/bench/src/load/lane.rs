@@ -25,8 +25,9 @@ use super::produce_wire::{self, Heading, put_head, read_answer};
 use super::producer::{Pending, Producer, Step};
 use super::worker::Worker;
 
-/// Frames handed to the kernel at once.
+/// Frames handed to the kernel at once, unless fewer are so many bytes already.
 const FRAMES_AT_ONCE: usize = 16;
+const BYTES_AT_ONCE: usize = 512 << 10;
 /// Bytes made ahead of the socket, so that it never runs dry.
 const AHEAD_BYTES: usize = 1 << 20;
 /// Answers are small.
@@ -179,8 +180,7 @@ impl Lane {
         producer: &mut Producer,
         worker: &Worker,
     ) -> anyhow::Result<Option<f64>> {
-        if worker.is_produced() || now >= worker.end() {
-            producer.end();
+        if producer.ends_by(now, worker) {
             self.drain_until = self.drain_until.min(now + DRAIN_SECONDS);
         }
         while !self.stopping
@@ -225,8 +225,12 @@ impl Lane {
         while self.unsent > 0 {
             let first = self.in_flight.len() - self.unsent;
             let mut slices = [IoSlice::new(&[]); 3 * FRAMES_AT_ONCE];
-            let mut used = 0;
+            let (mut used, mut bytes) = (0, 0);
             for frame in self.in_flight.range(first..).take(FRAMES_AT_ONCE) {
+                if bytes >= BYTES_AT_ONCE {
+                    break;
+                }
+                bytes += frame.len();
                 for part in [&frame.head, frame.pending.batch.body.bytes(), frame.tail] {
                     slices[used] = IoSlice::new(part);
                     used += 1;
@@ -234,7 +238,7 @@ impl Lane {
             }
             let mut left = &mut slices[..used];
             IoSlice::advance_slices(&mut left, self.written);
-            let wanted: usize = left.iter().map(|slice| slice.len()).sum();
+            let wanted = bytes - self.written;
             match self.socket.try_write_vectored(left) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(bytes) => {

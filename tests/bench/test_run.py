@@ -250,3 +250,26 @@ def test_a_slow_disk_is_made_held_to_its_rate_and_removed(bench):
     assert removed.returncode == 0, removed.stderr
     assert bench.leftovers() == []
     assert not at.exists() and not at.with_suffix(".image").exists()
+
+
+def test_hosts_share_every_measurement(bench, tmp_path):
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\nshift\nexec "$@"\n')
+    ssh.chmod(0o755)
+    hosts = ("--hosts", "north,south", "--ssh", ssh, "--remote-forebay", forebay_binary())
+    refused = bench.run(*hosts)
+    assert refused.returncode != 0 and "--broker-host" in refused.stderr, refused.stderr
+    only = ("--repetitions", 1, "--only", "/record=1000")
+    done = bench.run(*only, *hosts, "--broker-host", "127.0.0.1")
+    assert done.returncode == 0, done.stderr
+    run = bench.results()
+    assert "north (clock" in dict(run["machine"])["hosts"]
+    assert [(cell["phase"], cell["target"]) for cell in run["cells"]] == [
+        ("produce", "forebay"), ("produce", "unsynced"), ("consume", "forebay"), ("consume", "unsynced")]
+    for cell in run["cells"]:
+        outcome = cell["outcome"]
+        assert outcome["errors"] == {} and outcome["aborted"] is None, cell
+        assert [host["name"] for host in outcome["hosts"]] == ["north", "south"]
+        side = outcome["produce" if cell["phase"] == "produce" else "consume"]
+        assert side["bytes"] > 0 and side["latency"], cell
+    assert bench.leftovers() == []

@@ -118,8 +118,8 @@ def test_many_hosts_share_a_load_and_every_record_is_checked(bench, tmp_path, dr
     outcome = bench.outcome(process)
     assert [host["name"] for host in outcome["hosts"]] == ["north", "south"]
     assert outcome["aborted"] is None and outcome["errors"] == {}
-    # 2 s of 1 MB in records of 500 bytes, give or take the last that were due when it ended.
-    assert 3000 <= outcome["produce"]["records"] <= 4010
+    # 2 s of 1 MB in records of 500 bytes, however late, give or take the first of each producer.
+    assert 3990 <= outcome["produce"]["records"] <= 4010
     assert_sound(outcome["verified"])
     assert outcome["verified"]["acknowledged"] == outcome["verified"]["read"] == outcome["produce"]["records"]
 

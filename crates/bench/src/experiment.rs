@@ -10,7 +10,7 @@ pub mod need;
 pub mod plan;
 pub mod sweep;
 
-pub use file::{Device, DeviceKind, Experiment, Phase, Target, TargetKind};
+pub use file::{Device, DeviceKind, Experiment, FirstTier, Phase, Target, TargetKind};
 
 use std::path::Path;
 

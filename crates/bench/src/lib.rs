@@ -33,5 +33,6 @@ pub mod runner;
 pub mod sink;
 pub mod spec;
 pub mod target;
+pub mod tiers;
 pub mod usage;
 pub mod verify;

@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 
 mod alarm;
 mod batch;
+mod by_key;
 mod check;
 mod checksum;
 mod client;
@@ -25,6 +26,8 @@ pub mod hook;
 mod lane;
 #[cfg(feature = "librdkafka")]
 mod librdkafka;
+pub mod log_dirs;
+mod murmur;
 mod native;
 mod pace;
 mod payload;

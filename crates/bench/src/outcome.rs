@@ -185,8 +185,28 @@ pub struct Cell {
     pub parameters: BTreeMap<String, String>,
     /// 0-based. Cells that differ in nothing but the target are a pair.
     pub repetition: u32,
+    /// The bursts it was put under, where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surge: Option<Surge>,
     /// What came of it.
     pub outcome: Outcome,
+}
+
+/// Bursts, and what takes them. Rates are bytes a second, times seconds, from where counting began.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Surge {
+    /// Between bursts.
+    pub base: f64,
+    /// During one.
+    pub peak: f64,
+    /// How long one takes.
+    pub length: f64,
+    /// From the start of one to the start of the next.
+    pub interval: f64,
+    /// Bytes of the broker's first tier, where it has two.
+    pub first_tier: Option<f64>,
+    /// What the device behind takes, where it is held to a rate.
+    pub drain: Option<f64>,
 }
 
 /// A limit of the machine.

@@ -21,6 +21,7 @@ mod pairs;
 mod percentile;
 mod scale;
 mod study;
+mod surge;
 mod svg;
 mod sweep;
 mod timeline;

@@ -7,6 +7,7 @@
 //! the report is written of what there is. Only a second signal ends it at once; what then stays behind, the
 //! next run removes.
 
+mod hosts;
 mod progress;
 mod record;
 mod signals;
@@ -18,11 +19,13 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::Args;
 
+use crate::agent::HostsArguments;
 use crate::experiment::choice::{self, Only};
 use crate::experiment::need::{self, Available};
 use crate::experiment::plan::{self, Action};
-use crate::experiment::{self, Experiment};
+use crate::experiment::{self, DeviceKind, Experiment};
 use crate::{device, machine, target};
+use hosts::Generators;
 use progress::Progress;
 use record::Record;
 use signals::Signals;
@@ -57,6 +60,11 @@ pub struct RunArgs {
     /// Says what would be done, what it needs and how long it takes, and does nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Address of this machine at which brokers listen; with --hosts one that those reach. By default 127.0.0.1.
+    #[arg(long, value_name = "ADDRESS")]
+    broker_host: Option<String>,
+    #[command(flatten, next_help_heading = "Many hosts")]
+    hosts: HostsArguments,
 }
 
 /// An experiment as the command line wants it.
@@ -78,6 +86,9 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<ExitCode> {
         eprintln!("removed device {left}, left by a run that is gone");
     }
     fits(&chosen, &disk)?;
+    let broker_host = arguments.broker_host.as_deref();
+    hosts::reachable(&chosen.experiment, &arguments.hosts.hosts, broker_host)?;
+    let broker_host = hosts::checked(broker_host.unwrap_or("127.0.0.1"))?;
     if arguments.dry_run {
         describe(&chosen);
         return Ok(ExitCode::SUCCESS);
@@ -93,17 +104,41 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<ExitCode> {
             target::prepare(name, wanted).with_context(|| format!("target {name}"))?;
         }
     }
+    let generators = Generators::reach(&arguments.hosts)?;
     std::fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
-    carry_out(&chosen, &out, &disk)
+    let whereabouts = Whereabouts {
+        out: &out,
+        disk: &disk,
+        broker_host,
+    };
+    carry_out(&chosen, &whereabouts, generators)
 }
 
-fn carry_out(chosen: &Chosen, out: &Path, disk: &Path) -> anyhow::Result<ExitCode> {
+/// Where things are.
+struct Whereabouts<'a> {
+    /// Results.
+    out: &'a Path,
+    /// Devices on disk.
+    disk: &'a Path,
+    /// Where brokers listen.
+    broker_host: String,
+}
+
+fn carry_out(
+    chosen: &Chosen,
+    whereabouts: &Whereabouts<'_>,
+    generators: Generators,
+) -> anyhow::Result<ExitCode> {
+    let out = whereabouts.out;
     let experiment = &chosen.experiment;
     let signals = Signals::listen()?;
     let mut record = Record::begin(experiment, out)?;
+    if let Some(fact) = generators.fact() {
+        record.fact("hosts", &fact);
+    }
     let mut progress = Progress::begin(&chosen.actions, experiment);
     let sockets = plan::without_broker(&chosen.actions);
-    let mut steps = Steps::begin(experiment, out, disk, signals.stop(), sockets)?;
+    let mut steps = Steps::begin(experiment, whereabouts, generators, signals.stop(), sockets)?;
     let mut failed = None;
     for action in &chosen.actions {
         if signals.name().is_some() {
@@ -187,6 +222,19 @@ fn fits(chosen: &Chosen, disk: &Path) -> anyhow::Result<()> {
         available
             .disk
             .insert(wanted.name.clone(), device::free_bytes(dir)?);
+    }
+    for name in &experiment.targets {
+        let target = experiment.target.get(name);
+        if let Some(first) = target.and_then(|target| target.first_tier.as_ref()) {
+            let wanted = first.device(name);
+            if let Some(why) = device::obstacle(&wanted) {
+                bail!("the first tier of {name} cannot be made here: {why}");
+            }
+            if wanted.kind == DeviceKind::Disk {
+                let dir = wanted.path.as_deref().unwrap_or(disk);
+                available.disk.insert(wanted.name, device::free_bytes(dir)?);
+            }
+        }
     }
     need::refusal(experiment, actions, &available).map_or(Ok(()), |why| bail!("{why}"))
 }

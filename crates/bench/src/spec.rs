@@ -214,6 +214,11 @@ pub enum Rate {
         /// The file.
         file: String,
     },
+    /// The same without a file, for hosts that do not have it.
+    Recorded {
+        /// (seconds, rate).
+        points: Vec<(f64, f64)>,
+    },
 }
 
 /// The reading side.
@@ -237,6 +242,10 @@ pub struct Consume {
     pub max_bytes: u32,
     /// Most bytes of one partition in an answer.
     pub partition_max_bytes: u32,
+    /// Leaves records in the kernel, which throws them away, instead of copying them to memory as every client
+    /// that wants them does: shows what a broker can send at most, and flatters one that sends files.
+    #[serde(default)]
+    pub discard: bool,
 }
 
 fn groups_default() -> u32 {

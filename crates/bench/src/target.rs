@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use crate::experiment::{Target, TargetKind};
+use crate::experiment::{DeviceKind, Target, TargetKind};
 use crate::load::topics;
 use crate::outcome::TargetFacts;
 use crate::spec::Topics;
@@ -37,6 +37,10 @@ pub struct Place<'a> {
     pub notes: &'a Path,
     /// What it must join to be held to the device's rate.
     pub join: Option<&'a Path>,
+    /// The address that it listens at.
+    pub host: &'a str,
+    /// The directory of its first tier, where it has one; `dir` is then the second one's.
+    pub first_tier: Option<&'a Path>,
 }
 
 /// A broker that serves.
@@ -48,8 +52,8 @@ pub struct Running {
     pub bootstrap: String,
     /// What it is.
     pub facts: TargetFacts,
-    /// Its data.
-    home: Option<PathBuf>,
+    /// Its data, by tier.
+    homes: Vec<PathBuf>,
     process: Option<Process>,
 }
 
@@ -87,7 +91,7 @@ pub fn start(
                 command: "started by somebody else".to_owned(),
                 durability: "not known".to_owned(),
             },
-            home: None,
+            homes: Vec::new(),
             process: None,
         },
     };
@@ -98,16 +102,35 @@ pub fn start(
 fn start_forebay(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Result<Running> {
     let binary = binary(target)?;
     let home = empty(place.dir, name)?;
-    let bootstrap = format!("127.0.0.1:{}", free_port()?);
+    let bootstrap = format!("{}:{}", place.host, free_port(place.host)?);
     let mut argv = vec![binary.display().to_string(), "serve".to_owned()];
-    let own = [
+    let mut own = vec![
         ("node.id", "1".to_owned()),
         ("listeners", format!("PLAINTEXT://{bootstrap}")),
-        ("log.dirs", home.join("data").display().to_string()),
         ("admin.listener", String::new()),
         ("log.level", "warn".to_owned()),
         (DELETE_DELAY.0, DELETE_DELAY.1.to_owned()),
     ];
+    let data = home.join("data").display().to_string();
+    let mut homes = vec![home];
+    if let (Some(tier), Some(dir)) = (&target.first_tier, place.first_tier) {
+        let first = empty(dir, name)?;
+        let safety = match tier.kind {
+            DeviceKind::Memory => "volatile",
+            DeviceKind::Disk | DeviceKind::Limited => "durable",
+        };
+        let fast = first.join("data").display().to_string();
+        own.extend([
+            ("storage.tiers", "fast,bulk".to_owned()),
+            ("storage.tier.fast.paths", fast),
+            ("storage.tier.fast.capacity", tier.capacity.to_string()),
+            ("storage.tier.fast.durability", safety.to_owned()),
+            ("storage.tier.bulk.paths", data),
+        ]);
+        homes.insert(0, first);
+    } else {
+        own.push(("log.dirs", data));
+    }
     let theirs = target
         .settings
         .iter()
@@ -135,15 +158,16 @@ fn start_forebay(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Resu
         },
         process: Some(Process::start(&argv, &log(place, name), place.join)?),
         bootstrap,
-        home: Some(home),
+        homes,
     })
 }
 
 fn start_kafka(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Result<Running> {
     let home = empty(place.dir, name)?;
-    let (port, controller) = (free_port()?, free_port()?);
+    let bootstrap = format!("{}:{}", place.host, free_port(place.host)?);
+    let controller = free_port("127.0.0.1")?;
     let config = place.notes.join(format!("{name}.properties"));
-    let settings = kafka::settings(&home.join("data"), port, controller, &target.settings);
+    let settings = kafka::settings(&home.join("data"), &bootstrap, controller, &target.settings);
     let pairs: Vec<_> = settings
         .iter()
         .map(|(key, value)| format!("{key}={value}"))
@@ -154,14 +178,14 @@ fn start_kafka(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Result
     let argv = kafka::command(&config)?;
     Ok(Running {
         name: name.to_owned(),
-        bootstrap: format!("127.0.0.1:{port}"),
+        bootstrap,
         facts: TargetFacts {
             version: format!("Apache Kafka {}", jars::VERSION),
             command: format!("{} with {}", argv.join(" "), pairs.join(" ")),
             durability: kafka::durability(&target.settings),
         },
         process: Some(Process::start(&argv, &log(place, name), place.join)?),
-        home: Some(home),
+        homes: vec![home],
     })
 }
 
@@ -229,41 +253,49 @@ impl Running {
             .enable_all()
             .build()?;
         runtime.block_on(topics::delete(&self.bootstrap, topics))?;
-        let Some(data) = self.home.as_ref().map(|home| home.join("data")) else {
-            return Ok(());
-        };
         let begun = Instant::now();
-        while holds(&data, &topics.prefix) {
-            if begun.elapsed() > Duration::from_secs(20) {
-                bail!(
-                    "{} still keeps files of deleted topics in {}",
-                    self.name,
-                    data.display()
-                );
+        for data in self.homes.iter().map(|home| home.join("data")) {
+            while holds(&data, &topics.prefix) {
+                if begun.elapsed() > Duration::from_secs(20) {
+                    bail!(
+                        "{} still keeps files of deleted topics in {}",
+                        self.name,
+                        data.display()
+                    );
+                }
+                std::thread::sleep(Duration::from_millis(20));
             }
-            std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
+    }
+
+    /// The directory of each of its tiers, fastest first; empty where it has but one.
+    pub fn tiers(&self) -> &[PathBuf] {
+        if self.homes.len() > 1 {
+            &self.homes
+        } else {
+            &[]
+        }
     }
 
     /// Ends it and removes its directory. It is killed: what it has on disk is removed anyway.
     pub fn stop(mut self) -> anyhow::Result<()> {
         drop(self.process.take());
-        match self.home.take() {
-            None => Ok(()),
-            Some(home) => std::fs::remove_dir_all(&home)
-                .with_context(|| format!("removing {}", home.display())),
+        for home in std::mem::take(&mut self.homes) {
+            std::fs::remove_dir_all(&home)
+                .with_context(|| format!("removing {}", home.display()))?;
         }
+        Ok(())
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         drop(self.process.take());
-        if let Some(home) = self.home.take()
-            && let Err(error) = std::fs::remove_dir_all(&home)
-        {
-            eprintln!("forebay: removing {}: {error}", home.display());
+        for home in std::mem::take(&mut self.homes) {
+            if let Err(error) = std::fs::remove_dir_all(&home) {
+                eprintln!("forebay: removing {}: {error}", home.display());
+            }
         }
     }
 }
@@ -310,8 +342,8 @@ fn version_of(binary: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// A port on the loopback that was free a moment ago.
-fn free_port() -> anyhow::Result<u16> {
-    let probe = TcpListener::bind("127.0.0.1:0").context("finding a free port")?;
+/// A port that was free a moment ago.
+fn free_port(host: &str) -> anyhow::Result<u16> {
+    let probe = TcpListener::bind((host, 0)).context("finding a free port")?;
     Ok(probe.local_addr()?.port())
 }

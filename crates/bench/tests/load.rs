@@ -82,14 +82,15 @@ fn a_rate_is_kept_by_count() {
     load.interval_seconds = 0.1;
     let outcome = run(&load);
     let produce = outcome.produce.unwrap();
-    // The integral, give or take the first record of each of four producers.
+    // The integral, whatever else this machine does: what is late is sent late. Of the four producers each begins
+    // a quarter of a record behind the one before.
     assert!(
-        (1996..=2004).contains(&produce.records),
+        (1999..=2001).contains(&produce.records),
         "{}",
         produce.records
     );
     assert!(outcome.errors.is_empty(), "{:?}", outcome.errors);
-    assert!((1.0..2.0).contains(&outcome.seconds), "{}", outcome.seconds);
+    assert!(outcome.seconds >= 1.0, "{}", outcome.seconds);
 }
 
 #[test]

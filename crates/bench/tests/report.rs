@@ -115,6 +115,26 @@ fn tiers_are_drawn_under_the_curve() {
 }
 
 #[test]
+fn bursts_stand_beside_the_rule() {
+    let (quiet, _) = page(&samples::quick());
+    assert!(!quiet.contains("id=\"bursts\""));
+    let (page, _) = page(&samples::bursts());
+    let section = page.split("id=\"bursts\"").nth(1).unwrap();
+    let rows: Vec<&str> = section.split("<tr>").skip(2).take(4).collect();
+    let [first, _, slow, _] = rows.as_slice() else {
+        panic!("two bursts on two targets");
+    };
+    // 20 GB free, 1.1 GB/s more than drains: 18 s, and here the tier has no end.
+    assert!(
+        first.contains(">forebay<") && first.contains("more than 60 s"),
+        "{first}"
+    );
+    assert!(slow.contains(">kafka<"), "{slow}");
+    // What was not in time from its first point on was taken in for no time, or one point.
+    assert!(!slow.contains("more than 60"), "{slow}");
+}
+
+#[test]
 fn a_large_run_is_not_a_large_page() {
     let (page, _) = page(&samples::cars());
     assert!(page.len() < 1_500_000, "{} bytes", page.len());

@@ -13,6 +13,7 @@ use super::connection::Agent;
 use super::message::{Done, Request, Start};
 use crate::load::Control;
 use crate::load::control::Progress;
+use crate::load::schedule::portable;
 use crate::outcome::{Host, Interval, Outcome};
 use crate::spec::Load;
 use crate::verify::ledger::Acknowledged;
@@ -56,6 +57,10 @@ impl Hosts {
         control: &Control,
         numbering: Option<(u64, u64)>,
     ) -> anyhow::Result<(Outcome, Vec<Acknowledged>)> {
+        let mut load = load.clone();
+        if let Some(produce) = &mut load.produce {
+            produce.rate = portable(&produce.rate)?;
+        }
         let mut lost = Lost::default();
         let mut agents = Vec::new();
         for mut agent in self.agents.drain(..) {

@@ -137,6 +137,10 @@ struct ConsumeArgs {
     /// Most bytes of one partition in an answer.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = quantity::small)]
     partition_max_bytes: u32,
+    /// Readers leave records in the kernel instead of copying them to memory, as no real client can: what a
+    /// broker can send at most.
+    #[arg(long)]
+    discard: bool,
 }
 
 #[derive(Debug, Args)]
@@ -284,6 +288,7 @@ impl ConsumeArgs {
             max_wait_ms: self.max_wait,
             max_bytes: self.max_bytes,
             partition_max_bytes: self.partition_max_bytes,
+            discard: self.discard,
         }
     }
 }
@@ -336,7 +341,7 @@ mod tests {
     fn a_load_described_by_flags_is_the_same_from_a_file() {
         let lines = [
             "",
-            "--record 240KB --producers 30 --rate burst:1MB,9MB/2,10 --acks 1 --consumers 2 --verify",
+            "--record 240KB --producers 30 --rate burst:1MB,9MB/2,10 --acks 1 --consumers 2 --discard",
             "--producers 0 --consumers 3 --existing --topic t --bytes 2GB --config a.b=c",
             "--record 100..10KB --keys random:7 --compression zstd --idempotent --rate 5MB \
              --driver librdkafka",

@@ -62,9 +62,39 @@ pub struct Target {
     /// Of kind address: where a broker runs that somebody else started.
     #[serde(default)]
     pub address: Option<String>,
+    /// Of kind forebay: a first tier in front of the device, which then is the second one.
+    #[serde(default)]
+    pub first_tier: Option<FirstTier>,
     /// Settings beyond those it needs to run here.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
+}
+
+/// The first of two tiers.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FirstTier {
+    /// Memory, or the disk as it is.
+    pub kind: DeviceKind,
+    /// Bytes of it that the broker may use.
+    pub capacity: u64,
+    /// Of kind disk: a directory on the disk in question; without it the run's own.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
+}
+
+impl FirstTier {
+    /// The device that it is on, by the name of its target. A file system needs some room of its own.
+    pub fn device(&self, target: &str) -> Device {
+        let in_memory = self.kind == DeviceKind::Memory;
+        Device {
+            name: format!("{target}-first-tier"),
+            kind: self.kind,
+            size: in_memory.then_some(self.capacity / 20 * 21 + (64 << 20)),
+            rate: None,
+            path: self.path.clone(),
+        }
+    }
 }
 
 /// What a broker is.
@@ -181,6 +211,7 @@ fn known_targets(experiment: &mut Experiment) {
             kind,
             binary: None,
             address: None,
+            first_tier: None,
             settings,
         };
         let wanted = experiment.targets.iter().any(|target| target == name);
@@ -255,6 +286,20 @@ fn unique<'a>(table: &str, names: impl Iterator<Item = &'a String>) -> Result<()
 
 fn check_target(name: &str, target: &Target) -> Result<(), Wrong> {
     let near = format!("[target.{name}]");
+    if let Some(first) = &target.first_tier {
+        if target.kind != TargetKind::Forebay {
+            let why = format!("target.{name}: `first_tier` is for kind forebay only");
+            return wrong(&[&near, "first_tier"], why);
+        }
+        if first.kind == DeviceKind::Limited {
+            let why = format!("target.{name}: first_tier: kind is memory or disk");
+            return wrong(&[&near, "first_tier"], why);
+        }
+        first
+            .device(name)
+            .check()
+            .or_else(|why| wrong(&[&near, "first_tier"], why))?;
+    }
     match (target.kind, &target.address, &target.binary) {
         (TargetKind::Address, None, _) => wrong(
             &[&near],

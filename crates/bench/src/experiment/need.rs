@@ -70,6 +70,7 @@ fn bytes_written(load: &Load) -> u64 {
     let seconds = load.warmup_seconds + load.seconds;
     let rate = match &produce.rate {
         Rate::Unlimited | Rate::Replay { .. } => UNLIMITED_RATE,
+        Rate::Recorded { points } => points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max),
         Rate::Constant { rate } => *rate,
         Rate::Step { rates, .. } => rates.iter().copied().fold(0.0, f64::max),
         Rate::Ramp { from, to, .. } => from.max(*to),
@@ -103,6 +104,20 @@ pub fn refusal(
     for device in &experiment.device {
         if let Some(&needed) = needs.get(&device.name) {
             problems.extend(device_problem(device, needed, brokers, available));
+        }
+    }
+    for name in &experiment.targets {
+        let target = experiment.target.get(name);
+        let Some(first) = target.and_then(|target| target.first_tier.as_ref()) else {
+            continue;
+        };
+        let free = available.disk.get(&first.device(name).name);
+        if let Some(free) = free.filter(|free| **free < first.capacity) {
+            problems.push(format!(
+                "first tier of {name}: {} of disk are needed, {} are free",
+                shown(first.capacity),
+                shown(*free)
+            ));
         }
     }
     if problems.is_empty() && available.memory < brokers + CLIENT_MEMORY {
@@ -169,10 +184,16 @@ fn device_problem(
 
 /// Memory of the brokers that run at the same time, at most.
 fn brokers_memory(experiment: &Experiment, actions: &[Action]) -> u64 {
-    let of = |name: &String| match experiment.target.get(name).map(|target| target.kind) {
-        Some(TargetKind::Kafka) => 1400 << 20,
-        Some(TargetKind::Forebay) => 600 << 20,
-        Some(TargetKind::Address) | None => 0,
+    let of = |name: &String| {
+        let target = experiment.target.get(name);
+        let first = target.and_then(|target| target.first_tier.as_ref());
+        let in_memory = first.filter(|tier| tier.kind == DeviceKind::Memory);
+        let broker = match target.map(|target| target.kind) {
+            Some(TargetKind::Kafka) => 1400 << 20,
+            Some(TargetKind::Forebay) => 600 << 20,
+            Some(TargetKind::Address) | None => 0,
+        };
+        broker + in_memory.map_or(0, |tier| tier.capacity)
     };
     let (mut now, mut most) = (0_u64, 0);
     for action in actions {

@@ -2,7 +2,7 @@
 
 use anyhow::{bail, ensure};
 
-use crate::spec::{Consume, From, Load, Produce, Sizes};
+use crate::spec::{Consume, Driver, From, Load, Produce, Sizes};
 
 /// The largest value that fits a record.
 const VALUE_BYTES_MAX: u32 = 1 << 30;
@@ -26,6 +26,13 @@ pub(super) fn check(load: &Load, value_bytes_min: usize) -> anyhow::Result<()> {
     );
     if let Some(produce) = &load.produce {
         check_produce(produce, value_bytes_min)?;
+    }
+    if load.driver == Driver::Librdkafka {
+        let discard = load.consume.as_ref().is_some_and(|it| it.discard);
+        ensure!(
+            !discard,
+            "librdkafka's readers cannot discard what they read"
+        );
     }
     match &load.consume {
         Some(consume) => check_consume(load, consume),
@@ -110,6 +117,10 @@ fn check_consume(load: &Load, consume: &Consume) -> anyhow::Result<()> {
         "to read without writing takes topics that exist"
     );
     if load.verify {
+        ensure!(
+            !consume.discard,
+            "records that are discarded in the kernel cannot be checked: leave discard away"
+        );
         ensure!(
             consume.from == From::Earliest,
             "to check every record, readers must start at the earliest"

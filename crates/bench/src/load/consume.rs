@@ -29,7 +29,7 @@ type Positions = Vec<(Place, i64)>;
 
 /// Runs a consumer of these places, from these positions on.
 pub(super) async fn run(worker: Rc<Worker>, checking: MakeChecking, positions: Positions) {
-    let first = connect(&worker.cluster, &positions).await;
+    let first = connect(&worker, &worker.cluster, &positions).await;
     let (ready, first) = match first {
         Ok(connected) => (Ok(()), Some(connected)),
         Err(error) => (Err(error), None),
@@ -107,10 +107,20 @@ async fn begin_anew(worker: &Worker, positions: &mut Positions) -> anyhow::Resul
             .get(place)
             .map_or(*position, |start| (*start).max(*position));
     }
-    connect(&cluster, positions).await
+    connect(worker, &cluster, positions).await
 }
 
-async fn connect(cluster: &Cluster, positions: &Positions) -> anyhow::Result<Vec<Lane>> {
+async fn connect(
+    worker: &Worker,
+    cluster: &Cluster,
+    positions: &Positions,
+) -> anyhow::Result<Vec<Lane>> {
+    let consume = worker.load.consume.as_ref();
+    let skipping = if consume.is_some_and(|consume| consume.discard) {
+        Skipping::Discard
+    } else {
+        Skipping::Copy
+    };
     let mut by_leader: BTreeMap<&str, Positions> = BTreeMap::new();
     for (place, position) in positions {
         let address = cluster.address_of(*place)?;
@@ -125,7 +135,7 @@ async fn connect(cluster: &Cluster, positions: &Positions) -> anyhow::Result<Vec
         let (oldest, newest) = fetch_wire::VERSIONS;
         lanes.push(Lane {
             version: client.version_of(fetch_wire::KEY, oldest, newest)?,
-            stream: Stream::new(client.into_socket(), Skipping::Discard),
+            stream: Stream::new(client.into_socket(), skipping),
             positions,
         });
     }

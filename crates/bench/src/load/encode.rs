@@ -160,8 +160,6 @@ pub(super) struct Encoder {
     pub(super) codec: Compression,
     /// Contents of values.
     pub(super) payload: Payload,
-    /// Keys.
-    pub(super) keys: KeyMaker,
     /// Numbers of records.
     pub(super) numbering: Option<Box<dyn Numbering>>,
     /// Buffers to be used again.
@@ -187,8 +185,7 @@ impl Encoder {
                 .get(delta as usize)
                 .copied()
                 .unwrap_or(self.fixed);
-            let key = self.keys.next();
-            let key = key.as_ref().map(String::as_bytes);
+            let key = take.keys.get(delta as usize).map(String::as_bytes);
             let value = put_record(&mut records, delta, key, size, |out| {
                 self.payload.append(size as usize, out);
             });
@@ -280,13 +277,14 @@ mod tests {
                 fixed: 0,
                 codec,
                 payload: Payload::new(4.0, 1 << 16, 1),
-                keys: KeyMaker::new(Keys::Cycle(3), 1),
                 numbering: Some(Box::new(Counting)),
                 spare: Vec::new(),
             };
             let sizes = vec![8, 100, 3000, 9];
+            let mut keys = KeyMaker::new(Keys::Cycle(3), 1);
             let take = Take {
                 sizes: sizes.clone(),
+                keys: (0..4).filter_map(|_| keys.next()).collect(),
                 ..take(4)
             };
             let place = Place {

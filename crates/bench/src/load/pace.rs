@@ -3,7 +3,8 @@
 //! Open loop: record k is due when the schedule has reached the bytes before it. A batch holds all records
 //! that are due, as far as they fit; it is ready when it is full or its first record has waited for the
 //! linger time. Whoever comes late finds more records due, each with the time it was meant for: that is how
-//! waiting for a slow broker is counted. Closed loop: full batches, due when they are asked for.
+//! waiting for a slow broker is counted; the end ends what is due, not what may be taken. Closed loop: full
+//! batches, due when they are asked for.
 //! Pure: the time is told. Times are seconds since the load began.
 
 use std::collections::VecDeque;
@@ -92,6 +93,8 @@ pub(super) struct Take {
     pub(super) count: u32,
     /// Sizes of their values; empty when all have the same.
     pub(super) sizes: Vec<u32>,
+    /// Their keys, where they have any and these are known.
+    pub(super) keys: Vec<String>,
     /// Bytes of keys and values.
     pub(super) payload_bytes: u64,
     /// When the first one was due.
@@ -161,11 +164,39 @@ impl Pace {
         self.fixed.map(|(_, count)| count)
     }
 
+    /// True when records are due at times, and not whenever they are asked for.
+    pub(super) fn is_open(&self) -> bool {
+        self.schedule.is_some()
+    }
+
+    /// Records that were due by `now` and have not been taken; they never will be.
+    pub(super) fn overdue(&mut self, now: f64) -> u64 {
+        let Some((schedule, part)) = &self.schedule else {
+            return 0;
+        };
+        let due = schedule.bytes_by(now.min(self.end)) * part;
+        if let Some((each, _)) = self.fixed {
+            return ((due - self.sent) / each).ceil().max(0.0) as u64;
+        }
+        let keys = self.cut.key_bytes.unwrap_or(0);
+        let mut records = 0;
+        while self.sent < due {
+            let size = self.ahead.pop_front();
+            let size = size.unwrap_or_else(|| self.sizes.draw());
+            // Records of no bytes would be due for ever.
+            self.sent += f64::from(size + keys).max(1.0);
+            records += 1;
+        }
+        records
+    }
+
     /// What is to be sent at `now`.
     pub(super) fn next(&mut self, now: f64) -> Next {
-        if now >= self.end {
+        if now >= self.end && self.schedule.is_none() {
             return Next::Never;
         }
+        // Behind the end nothing more becomes due, and nothing lingers.
+        let now = now.min(self.end);
         match self.fixed {
             Some((each, full)) => self.next_fixed(now, each, full),
             None => self.next_drawn(now),
@@ -178,6 +209,7 @@ impl Pace {
             Next::Now(Take {
                 count,
                 sizes: Vec::new(),
+                keys: Vec::new(),
                 payload_bytes: key_and_value * u64::from(count),
                 first_due,
                 last_due,
@@ -187,17 +219,23 @@ impl Pace {
             return take(full, now, now);
         };
         let due = |bytes: f64| schedule.time_of(bytes / part, self.end);
-        let Some(first_due) = due(self.sent) else {
+        let Some(first_due) = due(self.sent).filter(|due| *due < self.end) else {
             return Next::Never;
         };
         let full_at = due(self.sent + each * f64::from(full - 1)).unwrap_or(f64::INFINITY);
-        let ready = full_at.min(first_due + self.cut.linger);
+        let ready = full_at.min(first_due + self.cut.linger).min(self.end);
         if now < ready {
             return Next::At(ready);
         }
         let due_bytes = schedule.bytes_by(now) * part - self.sent;
+        let due_records = if now < self.end {
+            (due_bytes / each).floor() + 1.0
+        } else {
+            // What would be due at the very end is not.
+            (due_bytes / each).ceil()
+        };
         let count = if each > 0.0 {
-            ((due_bytes / each).floor().max(0.0) as u64 + 1).min(u64::from(full)) as u32
+            (due_records.max(1.0) as u64).min(u64::from(full)) as u32
         } else {
             1
         };
@@ -216,7 +254,7 @@ impl Pace {
         };
         if let Some((schedule, part)) = &self.schedule {
             let due = |bytes: f64| schedule.time_of(bytes / part, self.end);
-            let Some(first_due) = due(self.sent) else {
+            let Some(first_due) = due(self.sent).filter(|due| *due < self.end) else {
                 return Next::Never;
             };
             let last = self
@@ -226,6 +264,7 @@ impl Pace {
             let full_at = due(self.sent + last.sum::<f64>());
             let linger_end = first_due + self.cut.linger;
             let ready = full_at.map_or(linger_end, |full| full.min(linger_end));
+            let ready = ready.min(self.end);
             if now < ready {
                 return Next::At(ready);
             }
@@ -233,7 +272,8 @@ impl Pace {
             let due_by_now = schedule.bytes_by(now) * part;
             let mut before = self.sent;
             for size in self.ahead.range(..count) {
-                if take.count > 0 && before > due_by_now {
+                let at_the_end = now >= self.end && before >= due_by_now;
+                if take.count > 0 && (before > due_by_now || at_the_end) {
                     break;
                 }
                 take.count += 1;

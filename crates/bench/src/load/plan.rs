@@ -2,7 +2,7 @@
 //!
 //! Invariants: indexes of producers and consumers count over all hosts; every partition is read by exactly
 //! one consumer of each group; producers are spread evenly, each over partitions of its own where there are
-//! enough.
+//! enough, or over topics of its own where keys choose the partition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use wire::batch::Compression;
 
 use super::batch::compression;
+use super::by_key::ByKey;
 use super::control::HostShare;
 use super::encode::{Encoder, KeyMaker, Template};
 #[cfg(feature = "librdkafka")]
@@ -36,8 +37,25 @@ pub(super) struct ProducerPlan {
     payload: Payload,
     codec: Compression,
     fixed: u32,
-    keys: Keys,
+    by_key: Option<KeyPlan>,
     idempotent: bool,
+}
+
+/// What records with keys are gathered by.
+#[derive(Clone, Copy, Debug)]
+struct KeyPlan {
+    keys: Keys,
+    batch_bytes: u32,
+    /// Where records are due at times.
+    linger: Option<f64>,
+}
+
+impl KeyPlan {
+    fn by_key(self, index: u32, places: &[Place]) -> ByKey {
+        // Far apart in a cycle that is longer than what is written in a while.
+        let keys = KeyMaker::new(self.keys, u64::from(index) * 0x9e37_79b9);
+        ByKey::new(keys, places, self.batch_bytes, self.linger)
+    }
 }
 
 impl ProducerPlan {
@@ -48,19 +66,22 @@ impl ProducerPlan {
             fixed: self.fixed,
             codec: self.codec,
             payload: self.payload,
-            // Far apart in a cycle that is longer than what is written in a while.
-            keys: KeyMaker::new(self.keys, u64::from(self.index) * 0x9e37_79b9),
             numbering: verification.map(|verification| verification.numbering(self.index)),
             spare: Vec::new(),
         };
-        Producer::new(self.pace, encoder, self.idempotent)
+        let by_key = self
+            .by_key
+            .map(|plan| plan.by_key(self.index, &self.places));
+        Producer::new(self.pace, encoder, by_key, self.idempotent)
     }
 
     /// The same for a client that makes its records one by one.
     #[cfg(feature = "librdkafka")]
     pub(super) fn by_hand(self, verification: Option<&dyn Verification>) -> ByHand {
         ByHand {
-            keys: KeyMaker::new(self.keys, u64::from(self.index) * 0x9e37_79b9),
+            by_key: self
+                .by_key
+                .map(|plan| plan.by_key(self.index, &self.places)),
             numbering: verification.map(|verification| verification.numbering(self.index)),
             payload: self.payload,
             fixed: self.fixed,
@@ -76,7 +97,7 @@ pub(super) struct ByHand {
     pub(super) places: Vec<Place>,
     pub(super) pace: Pace,
     pub(super) payload: Payload,
-    pub(super) keys: KeyMaker,
+    pub(super) by_key: Option<ByKey>,
     /// Size of values that are all the same.
     pub(super) fixed: u32,
     pub(super) numbering: Option<Box<dyn Numbering>>,
@@ -125,15 +146,23 @@ pub(super) fn producers(
     let template = full
         .filter(|_| alike)
         .map(|count| Arc::new(Template::new(fixed, count, codec, &mut payload)));
+    let by_key = (produce.keys != Keys::None).then(|| KeyPlan {
+        keys: produce.keys,
+        batch_bytes: produce.batch_bytes,
+        linger: schedule.is_some().then_some(produce.linger_ms / 1e3),
+    });
     let plans = host.mine(all).map(|index| ProducerPlan {
         index,
-        places: places_of(index, all, places),
+        places: match by_key {
+            Some(_) => places_of_topics(index, all, places),
+            None => places_of(index, all, places),
+        },
         pace: pace(index),
         template: template.clone(),
         payload: payload.clone().starting_at(u64::from(index)),
         codec,
         fixed,
-        keys: produce.keys,
+        by_key,
         idempotent: produce.idempotent,
     });
     Ok(plans.collect())
@@ -171,6 +200,15 @@ fn places_of(index: u32, all: u32, places: &[Place]) -> Vec<Place> {
         .step_by(all as usize)
         .copied()
         .collect()
+}
+
+/// Keys choose among all partitions of a topic: those of whole topics, shared out as places are.
+fn places_of_topics(index: u32, all: u32, places: &[Place]) -> Vec<Place> {
+    let first = |place: &&Place| place.partition == 0;
+    let topics: Vec<Place> = places.iter().filter(first).copied().collect();
+    let mine = places_of(index, all, &topics);
+    let of_mine = |place: &&Place| mine.iter().any(|topic| topic.topic == place.topic);
+    places.iter().filter(of_mine).copied().collect()
 }
 
 fn largest(sizes: &spec::Sizes) -> u32 {
@@ -214,6 +252,24 @@ mod tests {
     }
 
     #[test]
+    fn with_keys_a_producer_writes_to_every_partition_of_its_topics() {
+        for (producers, topics) in [(1, 1), (4, 1), (2, 4), (3, 2)] {
+            let places = places(3 * topics);
+            let mut written = vec![0; topics as usize];
+            for index in 0..producers {
+                let mine = places_of_topics(index, producers, &places);
+                let topics: std::collections::BTreeSet<u32> =
+                    mine.iter().map(|place| place.topic).collect();
+                assert_eq!(mine.len(), 3 * topics.len());
+                for topic in topics {
+                    written[topic as usize] += 1;
+                }
+            }
+            assert!(written.iter().all(|times| *times > 0), "{written:?}");
+        }
+    }
+
+    #[test]
     fn every_group_reads_every_partition_once_on_all_hosts() {
         let consume = Consume {
             consumers: 4,
@@ -223,6 +279,7 @@ mod tests {
             max_wait_ms: 500,
             max_bytes: 1,
             partition_max_bytes: 1,
+            discard: false,
         };
         for count in [1, 3, 10] {
             let positions: BTreeMap<_, _> = places(count).into_iter().zip(0..).collect();

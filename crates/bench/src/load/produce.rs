@@ -74,8 +74,7 @@ async fn go_on(
                 .error(format!("produce: {error:#}")),
         }
         let now = worker.now();
-        if worker.is_produced() || now >= worker.end() {
-            producer.borrow_mut().end();
+        if producer.borrow_mut().ends_by(now, worker) {
             deadline.get_or_insert(now + GIVE_UP_SECONDS);
         }
         let late = deadline.is_some_and(|deadline| now >= deadline);

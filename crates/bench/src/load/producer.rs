@@ -10,10 +10,16 @@ use wire::batch::HEADER_BYTES;
 use wire::types::ErrorCode;
 
 use super::batch::{Batch, Identity};
+use super::by_key::ByKey;
 use super::encode::Encoder;
 use super::hook::Place;
-use super::pace::{Next, Pace};
+use super::pace::{Next, Pace, Take};
 use super::worker::{Shared, Worker};
+
+/// How long after the end records are still sent that were due before it.
+pub(super) const LATE_SECONDS: f64 = 10.0;
+/// How long to wait where as much is gathered as may be, for partitions that another lane sends to.
+const FULL_SECONDS: f64 = 0.01;
 
 /// A batch on its way.
 #[derive(Debug)]
@@ -59,12 +65,21 @@ pub(super) struct Producer {
     sequences: HashMap<Place, i32>,
     numbers: HashMap<Place, u64>,
     again: VecDeque<Pending>,
+    /// Where records have keys.
+    by_key: Option<ByKey>,
+    /// Nothing more is due.
+    exhausted: bool,
     /// Nothing is left to be sent but what is sent again.
     ended: bool,
 }
 
 impl Producer {
-    pub(super) fn new(pace: Pace, encoder: Encoder, idempotent: bool) -> Self {
+    pub(super) fn new(
+        pace: Pace,
+        encoder: Encoder,
+        by_key: Option<ByKey>,
+        idempotent: bool,
+    ) -> Self {
         Self {
             pace,
             encoder,
@@ -73,6 +88,8 @@ impl Producer {
             sequences: HashMap::new(),
             numbers: HashMap::new(),
             again: VecDeque::new(),
+            by_key,
+            exhausted: false,
             ended: false,
         }
     }
@@ -87,9 +104,22 @@ impl Producer {
         self.ended && self.again.is_empty()
     }
 
-    /// Nothing new is sent any more.
-    pub(super) fn end(&mut self) {
-        self.ended = true;
+    /// Lets time pass: where it is over, nothing new is sent any more, and what was due and not sent is counted.
+    /// True once that is so.
+    pub(super) fn ends_by(&mut self, now: f64, worker: &Worker) -> bool {
+        let late = if self.pace.is_open() {
+            LATE_SECONDS
+        } else {
+            0.0
+        };
+        if worker.is_produced() {
+            // Somebody wants it to end here.
+            self.ended = true;
+        } else if !self.ended && now >= worker.end() + late {
+            self.ended = true;
+            say_overdue(self.overdue(now), worker);
+        }
+        self.ended
     }
 
     /// What one lane sends next: `places` are those whose leader it talks to, `turn` counts its batches.
@@ -108,7 +138,10 @@ impl Producer {
         if self.ended {
             return Ok(Step::End);
         }
-        let mut take = match self.pace.next(now) {
+        if self.by_key.is_some() {
+            return self.step_by_key(now, places, worker);
+        }
+        let take = match self.take(now, worker) {
             Next::Now(take) => take,
             Next::At(time) => return Ok(Step::Wait(time)),
             Next::Never => {
@@ -116,14 +149,61 @@ impl Producer {
                 return Ok(Step::End);
             }
         };
-        if !claim(&worker.shared, &mut take) {
-            self.ended = true;
-            return Ok(Step::End);
-        }
         let place = places[*turn % places.len()];
         *turn += 1;
+        self.pending(place, &take, worker)
+    }
+
+    /// Records that are due, and for which there is a budget.
+    fn take(&mut self, now: f64, worker: &Worker) -> Next {
+        match self.pace.next(now) {
+            Next::Now(mut take) => {
+                if claim(&worker.shared, &mut take) {
+                    Next::Now(take)
+                } else {
+                    Next::Never
+                }
+            }
+            other => other,
+        }
+    }
+
+    /// The same for records with keys: those that are due are gathered by partition, until a batch is ready.
+    fn step_by_key(&mut self, now: f64, places: &[Place], worker: &Worker) -> anyhow::Result<Step> {
+        loop {
+            let Some(by_key) = &mut self.by_key else {
+                return Ok(Step::End);
+            };
+            if let Some((place, take)) = by_key.ready(now, places, self.exhausted) {
+                return self.pending(place, &take, worker);
+            }
+            if self.exhausted {
+                self.ended = by_key.is_empty();
+                return Ok(Step::End);
+            }
+            if by_key.is_full() {
+                return Ok(Step::Wait(now + FULL_SECONDS));
+            }
+            let next_ready = by_key.next_ready(places);
+            match self.take(now, worker) {
+                Next::Now(take) => {
+                    if let Some(by_key) = &mut self.by_key {
+                        by_key.gather(&take, self.encoder.fixed);
+                    }
+                }
+                Next::At(time) => {
+                    let ready = next_ready.unwrap_or(f64::INFINITY);
+                    return Ok(Step::Wait(time.min(ready)));
+                }
+                Next::Never => self.exhausted = true,
+            }
+        }
+    }
+
+    /// A batch of these records, ready to be sent.
+    fn pending(&mut self, place: Place, take: &Take, worker: &Worker) -> anyhow::Result<Step> {
         let number = self.number(place);
-        let batch = self.encoder.batch(&take, place, number)?;
+        let batch = self.encoder.batch(take, place, number)?;
         if self.encoder.numbering.is_some() {
             self.numbers.insert(place, number + u64::from(take.count));
         }
@@ -144,6 +224,17 @@ impl Producer {
             number,
             due: (take.first_due, take.last_due),
         })))
+    }
+
+    /// Records that were due and will not be sent.
+    fn overdue(&mut self, now: f64) -> u64 {
+        let gathered = self.by_key.as_mut().map_or(0, ByKey::give_up);
+        let to_come = if self.exhausted {
+            0
+        } else {
+            self.pace.overdue(now)
+        };
+        gathered + to_come
     }
 
     fn number(&mut self, place: Place) -> u64 {
@@ -259,8 +350,16 @@ impl Producer {
     }
 }
 
+/// Counts records that were due and never sent: the latencies know nothing of them.
+pub(super) fn say_overdue(records: u64, worker: &Worker) {
+    if records > 0 {
+        let mut tally = worker.tally.borrow_mut();
+        tally.errors("produce: records due and not sent", records);
+    }
+}
+
 /// Takes the records from the budget of all producers, fewer where it ends; false: there is none left.
-pub(super) fn claim(shared: &Shared, take: &mut super::pace::Take) -> bool {
+pub(super) fn claim(shared: &Shared, take: &mut Take) -> bool {
     if take.sizes.is_empty() {
         let each = take.payload_bytes / u64::from(take.count);
         take.count = shared.claim(take.count, each);

@@ -65,8 +65,9 @@ impl Schedule {
                 ensure!(*over > 0.0, "a ramp needs a length above 0");
                 lines(&[(0.0, *from, (to - from) / over), (*over, *to, 0.0)])?
             }
-            Rate::Replay { file } => lines(&recorded(Path::new(file))?)
+            Rate::Replay { file } => level_lines(&recorded(Path::new(file))?)
                 .with_context(|| format!("rates recorded in {file}"))?,
+            Rate::Recorded { points } => level_lines(points)?,
             &Rate::Burst {
                 base,
                 peak,
@@ -254,8 +255,24 @@ fn check(rate: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A rate that can be carried to a host which does not have this one's files.
+pub(crate) fn portable(rate: &Rate) -> anyhow::Result<Rate> {
+    Ok(match rate {
+        Rate::Replay { file } => Rate::Recorded {
+            points: recorded(Path::new(file))?,
+        },
+        other => other.clone(),
+    })
+}
+
+/// Rates that hold until the next one.
+fn level_lines(points: &[(f64, f64)]) -> anyhow::Result<Shape> {
+    let pieces: Vec<_> = points.iter().map(|(at, rate)| (*at, *rate, 0.0)).collect();
+    lines(&pieces)
+}
+
 /// Reads lines `SECONDS,RATE`; empty ones and those that start with # are passed over.
-fn recorded(file: &Path) -> anyhow::Result<Vec<(f64, f64, f64)>> {
+fn recorded(file: &Path) -> anyhow::Result<Vec<(f64, f64)>> {
     let text =
         std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let mut pieces = Vec::new();
@@ -263,9 +280,9 @@ fn recorded(file: &Path) -> anyhow::Result<Vec<(f64, f64, f64)>> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let fields = line.split_once(',').and_then(|(time, rate)| {
-            Some((time.trim().parse().ok()?, rate.trim().parse().ok()?, 0.0))
-        });
+        let fields = line
+            .split_once(',')
+            .and_then(|(time, rate)| Some((time.trim().parse().ok()?, rate.trim().parse().ok()?)));
         let Some(piece) = fields else {
             bail!("{}:{number}: not SECONDS,RATE: {line}", file.display());
         };

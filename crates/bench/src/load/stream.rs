@@ -1,7 +1,8 @@
-//! Reads a connection as far as somebody wants to see it, and throws the rest away.
+//! Reads a connection as far as somebody wants to see it, and passes over the rest.
 //!
-//! Bytes that nobody looks at are never copied out of the kernel (`MSG_TRUNC`): counting what a broker sends
-//! costs little more than receiving it. Invariant: memory is one buffer of fixed size, whatever comes.
+//! What is passed over is copied to memory, always the same and warm, as everybody must who wants to have it; or,
+//! where that is asked for, it never leaves the kernel (`MSG_TRUNC`). Invariant: memory is two buffers of fixed
+//! size, whatever comes.
 
 use std::io::{self, ErrorKind};
 

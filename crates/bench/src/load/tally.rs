@@ -1,7 +1,8 @@
 //! What is counted while a load runs: by each thread for itself, put together at the end.
 //!
 //! Invariants: what happens before the warm-up is over reaches the curve only; latencies are histograms
-//! until the very end, each recorded once: those of the whole are those of its intervals. Times are seconds since the load began.
+//! until the very end, each recorded once: those of the whole are those of its intervals. Times are seconds
+//! since the load began.
 
 use std::collections::BTreeMap;
 

@@ -94,8 +94,6 @@ struct Slot {
     end: f64,
     produced: f64,
     consumed: f64,
-    p50_us: u64,
-    p99_us: u64,
     latencies: Vec<Latency>,
     tier_bytes: Vec<u64>,
 }
@@ -121,8 +119,9 @@ fn merge_intervals(parts: &[Outcome], started_ms: i64) -> anyhow::Result<Vec<Int
             at: slot.end * length,
             produced: produced.next(slot.produced),
             consumed: consumed.next(slot.consumed),
-            p50_us: slot.p50_us,
-            p99_us: slot.p99_us,
+            // Percentiles of hosts say nothing of those of all: without histograms there are none.
+            p50_us: 0,
+            p99_us: 0,
             latency: Latency::merge(&slot.latencies)?,
             tier_bytes: slot.tier_bytes,
         };
@@ -163,9 +162,6 @@ fn spread(one: &Interval, begin: f64, end: f64, slots: &mut BTreeMap<i64, Slot>)
         }
     }
     let slot = slots.entry(home).or_default();
-    // Without histograms nothing better is known than that no host saw more than this.
-    slot.p50_us = slot.p50_us.max(one.p50_us);
-    slot.p99_us = slot.p99_us.max(one.p99_us);
     if !one.latency.is_empty() {
         slot.latencies.push(one.latency.clone());
     }

@@ -8,7 +8,7 @@ use super::chart::TARGET_COLOURS;
 use super::escape::html;
 use super::number::Quantity;
 use super::study::Study;
-use super::{cost, facts, headline, heat, limits, percentile, sweep, timeline};
+use super::{cost, facts, headline, heat, limits, percentile, surge, sweep, timeline};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -21,6 +21,7 @@ pub(super) fn of(run: &Run) -> anyhow::Result<String> {
         sweep::section(&study),
         heat::section(&study),
         percentile::section(&study)?,
+        surge::section(run),
         timeline::section(&study),
         cost::section(&study),
         limits::section(run),
@@ -41,13 +42,13 @@ pub(super) fn of(run: &Run) -> anyhow::Result<String> {
     } else {
         page.push_str(&targets(&study));
         let empty = |section: &&String| section.is_empty();
-        sections[..7]
+        sections[..8]
             .iter()
             .filter(|section| !empty(section))
             .for_each(|section| page.push_str(section));
     }
-    page.push_str(&sections[7]);
     page.push_str(&sections[8]);
+    page.push_str(&sections[9]);
     let _ = writeln!(
         page,
         "<footer>Drawn by forebay bench {} from run.json.</footer>\n<script>\n{SCRIPT}</script>\n</body>\n</html>",

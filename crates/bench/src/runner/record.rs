@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use crate::device::Device;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Phase};
 use crate::limit;
 use crate::machine;
 use crate::outcome::{Cell, Limit, Run, TargetFacts};
@@ -30,6 +30,9 @@ impl Record {
             order: experiment.targets.clone(),
             ..Run::default()
         };
+        if let Some(readers) = readers(experiment) {
+            run.machine.push(("readers".to_owned(), readers));
+        }
         if experiment.limits
             && let Some(missing) = limit::fio_missing()
         {
@@ -94,6 +97,24 @@ impl Record {
             .and_then(|()| std::fs::rename(&beside, &self.file))
             .with_context(|| format!("writing {}", self.file.display()))
     }
+}
+
+/// What the experiment's readers do with what they read; none when there are none.
+fn readers(experiment: &Experiment) -> Option<String> {
+    let reading = |phase: &&Phase| phase.load.consume.is_some();
+    let discarding = |phase: &&Phase| phase.load.consume.as_ref().is_some_and(|it| it.discard);
+    experiment.phase.iter().find(reading)?;
+    let names = experiment.phase.iter().filter(discarding);
+    let names: Vec<_> = names.map(|phase| phase.name.as_str()).collect();
+    Some(if names.is_empty() {
+        "copy every byte to memory, as clients do".to_owned()
+    } else {
+        format!(
+            "leave records in the kernel, which throws them away (discard), in {}: no client can do that, and it \
+             flatters brokers that send files",
+            names.join(", ")
+        )
+    })
 }
 
 /// The command as it was typed, without the directory of the program.

@@ -1,22 +1,24 @@
 //! Carrying out one action of the plan after the other: what is attached and running now.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 
+use super::Whereabouts;
+use super::hosts::Generators;
 use super::progress::{Progress, name_of};
 use super::record::Record;
-use crate::conduct;
 use crate::device::{self, Device};
 use crate::experiment::plan::{Action, Planned};
 use crate::experiment::{Device as Wanted, Experiment};
 use crate::limit;
 use crate::load::{self, Control, Stop};
-use crate::outcome::{Cell, Outcome};
-use crate::spec::Load;
+use crate::outcome::{Cell, Outcome, Surge};
+use crate::spec::{Load, Rate};
 use crate::target::{self, Place, Running};
+use crate::tiers;
 use crate::usage::{self, Sampler, now_ms};
 
 /// What is attached and running.
@@ -26,9 +28,14 @@ pub(super) struct Steps<'a> {
     work: PathBuf,
     /// Where brokers leave their logs.
     notes: PathBuf,
+    /// Where brokers listen.
+    broker_host: String,
+    generators: Generators,
     stop: Stop,
     device: Option<(Device, Wanted)>,
     running: BTreeMap<String, Running>,
+    /// The devices of first tiers, by target.
+    first_tiers: BTreeMap<String, Device>,
     /// What is to be sent to a receiver that throws it away.
     sockets: Vec<Planned>,
     /// What each target has written and not yet deleted, by its counted bytes.
@@ -38,8 +45,8 @@ pub(super) struct Steps<'a> {
 impl<'a> Steps<'a> {
     pub(super) fn begin(
         experiment: &'a Experiment,
-        out: &Path,
-        disk: &Path,
+        whereabouts: &Whereabouts<'_>,
+        generators: Generators,
         stop: Stop,
         sockets: Vec<Planned>,
     ) -> anyhow::Result<Self> {
@@ -49,11 +56,18 @@ impl<'a> Steps<'a> {
         };
         Ok(Self {
             experiment,
-            work: make(disk.join(format!("data-{}", std::process::id())))?,
-            notes: make(out.join("brokers"))?,
+            work: make(
+                whereabouts
+                    .disk
+                    .join(format!("data-{}", std::process::id())),
+            )?,
+            notes: make(whereabouts.out.join("brokers"))?,
+            broker_host: whereabouts.broker_host.clone(),
+            generators,
             stop,
             device: None,
             running: BTreeMap::new(),
+            first_tiers: BTreeMap::new(),
             sockets,
             written: BTreeMap::new(),
         })
@@ -81,7 +95,11 @@ impl<'a> Steps<'a> {
                     .delete(topics)
                     .with_context(|| format!("deleting topics on {target}"))
             }
-            Action::Stop { target } => self.running.remove(target).map_or(Ok(()), Running::stop),
+            Action::Stop { target } => {
+                let stopped = self.running.remove(target).map_or(Ok(()), Running::stop);
+                let tier = self.first_tiers.remove(target);
+                stopped.and(tier.map_or(Ok(()), Device::detach))
+            }
             Action::Detach => self
                 .device
                 .take()
@@ -94,6 +112,9 @@ impl<'a> Steps<'a> {
         let mut ended = Vec::new();
         for (_, running) in std::mem::take(&mut self.running) {
             ended.push(running.stop());
+        }
+        for (_, tier) in std::mem::take(&mut self.first_tiers) {
+            ended.push(tier.detach());
         }
         if let Some((device, _)) = self.device.take() {
             ended.push(device.detach());
@@ -132,6 +153,7 @@ impl<'a> Steps<'a> {
     }
 
     fn start(&mut self, name: &str, cold: bool, record: &mut Record) -> anyhow::Result<()> {
+        self.first_tier(name, record)?;
         let (device, _) = self.device.as_ref().context("no device is attached")?;
         if cold {
             device.settle()?;
@@ -150,12 +172,33 @@ impl<'a> Steps<'a> {
             dir: &device.dir,
             notes: &self.notes,
             join: device.join.as_deref(),
+            host: &self.broker_host,
+            first_tier: self.first_tiers.get(name).map(|tier| tier.dir.as_path()),
         };
         let started =
             target::start(name, wanted, &place).with_context(|| format!("starting {name}"));
         let (running, _) = started?;
         record.target(name, &running.facts);
         self.running.insert(name.to_owned(), running);
+        Ok(())
+    }
+
+    /// Makes the device of a target's first tier, where it has one.
+    fn first_tier(&mut self, name: &str, record: &mut Record) -> anyhow::Result<()> {
+        let wanted = self.experiment.target.get(name);
+        let Some(first) = wanted.and_then(|target| target.first_tier.as_ref()) else {
+            return Ok(());
+        };
+        let wanted = first.device(name);
+        let pid = std::process::id();
+        let dir = match &wanted.path {
+            Some(path) => path.join(format!("data-{pid}-{}", wanted.name)),
+            None => self.work.join(&wanted.name),
+        };
+        let device = device::attach(&wanted, &dir, Some(pid))
+            .with_context(|| format!("making the first tier of {name}"))?;
+        record.device(&device)?;
+        self.first_tiers.insert(name.to_owned(), device);
         Ok(())
     }
 
@@ -172,10 +215,12 @@ impl<'a> Steps<'a> {
             ..Control::default()
         };
         // A load that could not begin may find the broker ready the next time.
-        let outcome = put_on(&bootstrap, load, &control)
+        let generators = &mut self.generators;
+        let outcome = generators
+            .put_on(&bootstrap, load, &control)
             .or_else(|error| {
                 progress.say(&format!("warming {name} up, once more: {error:#}"));
-                put_on(&bootstrap, load, &control)
+                generators.put_on(&bootstrap, load, &control)
             })
             .with_context(|| format!("warming {name} up"))?;
         for (error, count) in &outcome.errors {
@@ -220,12 +265,40 @@ impl<'a> Steps<'a> {
             cold: planned.cold,
             parameters: planned.parameters.clone(),
             repetition: planned.repetition,
+            surge: self.surge(planned),
             outcome,
         })
     }
 
-    fn outcome(&self, planned: &Planned, progress: &Progress) -> anyhow::Result<Outcome> {
+    /// The bursts of a load, and what takes them.
+    fn surge(&self, planned: &Planned) -> Option<Surge> {
+        let produce = planned.load.produce.as_ref()?;
+        let &Rate::Burst {
+            base,
+            peak,
+            length,
+            interval,
+        } = &produce.rate
+        else {
+            return None;
+        };
+        let target = self.experiment.target.get(&planned.target);
+        let first = target.and_then(|target| target.first_tier.as_ref());
+        let device = self.device.as_ref().and_then(|(_, wanted)| wanted.rate);
+        Some(Surge {
+            base,
+            peak,
+            length,
+            interval,
+            first_tier: first.map(|tier| tier.capacity as f64),
+            drain: device.map(|rate| rate as f64),
+        })
+    }
+
+    fn outcome(&mut self, planned: &Planned, progress: &Progress) -> anyhow::Result<Outcome> {
         let running = self.running(&planned.target)?;
+        let (bootstrap, pid) = (running.bootstrap.clone(), running.pid());
+        let tiers = running.tiers().to_vec();
         let mut load = planned.load.clone();
         if planned.reads {
             let there = self.written.get(&planned.target).copied().unwrap_or(0);
@@ -241,12 +314,24 @@ impl<'a> Steps<'a> {
             progress: Some(shown(planned, progress, load.interval_seconds)),
             ..Control::default()
         };
-        let broker = running.pid().map(Sampler::start).transpose()?;
+        let fill = (!tiers.is_empty())
+            .then(|| tiers::Sampler::start(bootstrap.clone(), tiers))
+            .transpose()?;
+        let broker = pid.map(Sampler::start).transpose()?;
         let client = Sampler::start(std::process::id())?;
-        let outcome = put_on(&running.bootstrap, &load, &control);
+        let outcome = self.generators.put_on(&bootstrap, &load, &control);
         let (broker, client) = (broker.map(Sampler::finish), client.finish());
+        let fill = fill.map(tiers::Sampler::finish);
         let mut outcome = outcome?;
         let from = outcome.started_ms;
+        match fill {
+            Some(Ok(samples)) => tiers::put(&samples, from, &mut outcome.intervals),
+            Some(Err(error)) => {
+                let why = format!("what is on the tiers is not known: {error:#}");
+                outcome.errors.insert(why, 1);
+            }
+            None => {}
+        }
         let to = from + (outcome.seconds * 1000.0) as i64;
         outcome.broker = broker.and_then(|samples| usage::between(&samples, from, to));
         if outcome.client.is_none() {
@@ -254,14 +339,6 @@ impl<'a> Steps<'a> {
         }
         Ok(outcome)
     }
-}
-
-/// Puts a load on from this host, checked where it asks for that.
-fn put_on(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(conduct::run(bootstrap, load, control, None, None))
 }
 
 /// Shows the rate of every interval.

@@ -30,7 +30,7 @@ const FLUSH: &str = "log.flush.interval.messages";
 /// What a single node needs to run here, then what the experiment says.
 pub(super) fn settings(
     data: &Path,
-    port: u16,
+    bootstrap: &str,
     controller: u16,
     more: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
@@ -48,12 +48,9 @@ pub(super) fn settings(
         ),
         (
             "listeners",
-            format!("PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}"),
+            format!("PLAINTEXT://{bootstrap},CONTROLLER://127.0.0.1:{controller}"),
         ),
-        (
-            "advertised.listeners",
-            format!("PLAINTEXT://127.0.0.1:{port}"),
-        ),
+        ("advertised.listeners", format!("PLAINTEXT://{bootstrap}")),
         ("controller.listener.names", "CONTROLLER".to_owned()),
         (
             "listener.security.protocol.map",

@@ -82,6 +82,7 @@ fn reading(topics: &Topics) -> Load {
             max_wait_ms: 500,
             max_bytes: 16 << 20,
             partition_max_bytes: 4 << 20,
+            discard: false,
         }),
         driver: Driver::Native,
         warmup_seconds: 0.0,

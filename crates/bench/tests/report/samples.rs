@@ -4,7 +4,7 @@
 
 use bench::latency::histogram;
 use bench::outcome::{
-    Cell, Interval, Latency, Limit, Outcome, Run, Side, TargetFacts, Usage, Verified,
+    Cell, Interval, Latency, Limit, Outcome, Run, Side, Surge, TargetFacts, Usage, Verified,
 };
 
 /// All of them, by name.
@@ -84,7 +84,7 @@ pub fn bursts() -> Run {
         cell.outcome.intervals = (-20..1800)
             .map(|second_of_run| {
                 let at = f64::from(second_of_run);
-                let bursting = (at - 600.0).abs() < 30.0 || (at - 1300.0).abs() < 30.0;
+                let bursting = (640.0..700.0).contains(&at) || (1340.0..1400.0).contains(&at);
                 let wanted = if bursting { 1.4e9 } else { 0.2e9 };
                 let rate = if target == "kafka" {
                     f64::min(wanted, 0.45e9)
@@ -110,6 +110,14 @@ pub fn bursts() -> Run {
                 }
             })
             .collect();
+        cell.surge = Some(Surge {
+            base: 0.2e9,
+            peak: 1.4e9,
+            length: 60.0,
+            interval: 700.0,
+            first_tier: (target == "forebay").then_some(40e9),
+            drain: Some(drain),
+        });
         run.cells.push(cell);
     }
     run.emulated = vec![

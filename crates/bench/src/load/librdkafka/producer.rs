@@ -8,10 +8,11 @@ use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _,
 use rdkafka::{ClientConfig, ClientContext, Message as _};
 
 use super::{CONNECT_WITHIN, LOOK_EVERY, begin, settings};
+use crate::load::by_key::ByKey;
 use crate::load::hook::Place;
 use crate::load::pace::{Next, Take};
 use crate::load::plan::ByHand;
-use crate::load::producer::claim;
+use crate::load::producer::{LATE_SECONDS, claim, say_overdue};
 use crate::load::tally::Totals;
 use crate::load::worker::{Event, Worker};
 use crate::spec::{Codec, Produce, Sizes};
@@ -150,8 +151,15 @@ struct Producer<'a> {
 
 impl Producer<'_> {
     fn produce(&mut self) {
-        while !self.worker.is_produced() {
+        loop {
             let now = self.worker.now();
+            if self.worker.is_produced() {
+                return;
+            }
+            if now >= self.worker.end() + LATE_SECONDS {
+                say_overdue(self.hand.pace.overdue(now), self.worker);
+                return;
+            }
             match self.hand.pace.next(now) {
                 Next::Never => return,
                 Next::At(time) => {
@@ -165,6 +173,9 @@ impl Producer<'_> {
                     for index in 0..take.count {
                         self.send(&take, index);
                     }
+                    if let Some(by_key) = &mut self.hand.by_key {
+                        by_key.turn();
+                    }
                     self.poll(Duration::ZERO);
                 }
             }
@@ -175,7 +186,11 @@ impl Producer<'_> {
     fn send(&mut self, take: &Take, index: u32) {
         let part = f64::from(index) / f64::from(take.count.max(2) - 1);
         let due = take.first_due + (take.last_due - take.first_due) * part;
-        let place = self.place();
+        let drawn = self.hand.by_key.as_mut().and_then(ByKey::draw);
+        let (key, place) = match drawn {
+            Some((key, place)) => (Some(key), place),
+            None => (None, self.place()),
+        };
         let size = take
             .sizes
             .get(index as usize)
@@ -193,7 +208,6 @@ impl Producer<'_> {
             *next += 1;
             numbering.number(place, number, &mut self.value);
         }
-        let key = self.hand.keys.next();
         let bytes = (self.value.len() + key.as_ref().map_or(0, String::len)) as u64;
         self.turn_bytes += bytes;
         let mut sent = Box::new(Sent {

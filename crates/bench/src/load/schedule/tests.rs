@@ -91,7 +91,10 @@ fn a_recorded_file_is_replayed() {
     let rate = Rate::Replay {
         file: file.path().display().to_string(),
     };
-    let schedule = schedule(&rate, 0.0);
+    let carried = super::portable(&rate).unwrap();
+    drop(file);
+    assert!(Schedule::new(&rate, 0.0).is_err());
+    let schedule = schedule(&carried, 0.0);
     assert!((schedule.bytes_by(5.0) - (250.0 + 1000.0)).abs() < 1e-9);
     assert_eq!(schedule.rate_at(3.0), 0.0);
 }

@@ -1,0 +1,286 @@
+//! Records with keys on their way into batches: each key has its partition, so that a producer gathers one batch
+//! for every partition it writes to, as Kafka's does.
+//!
+//! A batch is ready when it is full, when its first record has waited for the linger time (open loop), or when
+//! nothing more comes. Pure: the time is told. Invariant: records of one key leave in the order in which they
+//! came; no record is gathered twice or lost.
+
+use std::collections::BTreeMap;
+
+use wire::batch::HEADER_BYTES;
+
+use super::batch::record_bytes;
+use super::encode::KeyMaker;
+use super::hook::Place;
+use super::murmur::partition_of;
+use super::pace::Take;
+
+/// More than this is not gathered for partitions that cannot be sent to: what Kafka's producer keeps by default.
+const BYTES_MAX: u64 = 32 << 20;
+
+/// What one producer gathers.
+#[derive(Debug)]
+pub(super) struct ByKey {
+    keys: KeyMaker,
+    /// The partitions of each topic it writes to, in their order.
+    topics: Vec<Vec<Place>>,
+    /// Topics take turns, a take each.
+    turn: usize,
+    batch_bytes: u64,
+    /// Seconds that the first record of a batch may wait; none where records are due when they are asked for.
+    linger: Option<f64>,
+    gathered: BTreeMap<Place, Gathered>,
+    bytes: u64,
+}
+
+/// One batch to be.
+#[derive(Debug, Default)]
+struct Gathered {
+    take: Take,
+    wire_bytes: u64,
+}
+
+impl ByKey {
+    /// Keys of a producer that writes to all these places.
+    pub(super) fn new(
+        keys: KeyMaker,
+        places: &[Place],
+        batch_bytes: u32,
+        linger: Option<f64>,
+    ) -> Self {
+        let mut topics: BTreeMap<u32, Vec<Place>> = BTreeMap::new();
+        for place in places {
+            topics.entry(place.topic).or_default().push(*place);
+        }
+        Self {
+            keys,
+            topics: topics.into_values().collect(),
+            turn: 0,
+            batch_bytes: batch_bytes.into(),
+            linger,
+            gathered: BTreeMap::new(),
+            bytes: 0,
+        }
+    }
+
+    /// The next key, and where its record goes among the partitions of this turn's topic.
+    pub(super) fn draw(&mut self) -> Option<(String, Place)> {
+        let key = self.keys.next()?;
+        let places = &self.topics[self.turn % self.topics.len()];
+        let at = partition_of(key.as_bytes(), places.len() as u32);
+        Some((key, places[at as usize]))
+    }
+
+    /// The next topic's turn.
+    pub(super) fn turn(&mut self) {
+        self.turn += 1;
+    }
+
+    /// Gathers records that are due; without sizes of their own all values have `fixed` bytes.
+    pub(super) fn gather(&mut self, take: &Take, fixed: u32) {
+        for index in 0..take.count {
+            let Some((key, place)) = self.draw() else {
+                return;
+            };
+            let size = take.sizes.get(index as usize).copied().unwrap_or(fixed);
+            let part = f64::from(index) / f64::from(take.count.max(2) - 1);
+            let due = take.first_due + (take.last_due - take.first_due) * part;
+            let key_bytes = key.len() as u32;
+            let gathered = self.gathered.entry(place).or_default();
+            let batch = &mut gathered.take;
+            gathered.wire_bytes += u64::from(record_bytes(batch.count, Some(key_bytes), size));
+            if batch.count == 0 {
+                batch.first_due = due;
+            }
+            batch.last_due = due;
+            batch.count += 1;
+            batch.sizes.push(size);
+            batch.keys.push(key);
+            batch.payload_bytes += u64::from(size) + u64::from(key_bytes);
+            self.bytes += u64::from(size) + u64::from(key_bytes);
+        }
+        self.turn();
+    }
+
+    /// A batch for one of these places that is ready; with `all`, any.
+    pub(super) fn ready(&mut self, now: f64, places: &[Place], all: bool) -> Option<(Place, Take)> {
+        let limit = self.batch_bytes.saturating_sub(HEADER_BYTES as u64);
+        let linger = self.linger;
+        let (place, _) = self.gathered.iter().find(|(place, gathered)| {
+            let waited = linger.is_some_and(|linger| now >= gathered.take.first_due + linger);
+            places.contains(place) && (all || waited || gathered.wire_bytes >= limit)
+        })?;
+        let place = *place;
+        let gathered = self.gathered.remove(&place)?;
+        let mut take = self.cut(place, gathered, limit);
+        if linger.is_none() {
+            (take.first_due, take.last_due) = (now, now);
+        }
+        self.bytes -= take.payload_bytes;
+        Some((place, take))
+    }
+
+    /// As many records as a batch holds; the others stay.
+    fn cut(&mut self, place: Place, gathered: Gathered, limit: u64) -> Take {
+        let mut take = gathered.take;
+        let (mut wire, mut fits) = (0, 0);
+        for (key, size) in take.keys.iter().zip(&take.sizes) {
+            wire += u64::from(record_bytes(fits, Some(key.len() as u32), *size));
+            if fits > 0 && wire > limit {
+                break;
+            }
+            fits += 1;
+        }
+        if fits == take.count {
+            return take;
+        }
+        let span = take.last_due - take.first_due;
+        let due = |index: u32| {
+            let part = f64::from(index) / f64::from(take.count.max(2) - 1);
+            take.first_due + span * part
+        };
+        let (sizes, keys) = (
+            take.sizes.split_off(fits as usize),
+            take.keys.split_off(fits as usize),
+        );
+        let bytes = |keys: &[String], sizes: &[u32]| {
+            let each = keys.iter().zip(sizes);
+            each.map(|(key, size)| key.len() as u64 + u64::from(*size))
+                .sum()
+        };
+        let deltas = (0..).zip(keys.iter().zip(&sizes));
+        let rest = Gathered {
+            wire_bytes: deltas
+                .map(|(delta, (key, size))| {
+                    u64::from(record_bytes(delta, Some(key.len() as u32), *size))
+                })
+                .sum(),
+            take: Take {
+                count: take.count - fits,
+                payload_bytes: bytes(&keys, &sizes),
+                first_due: due(fits),
+                last_due: take.last_due,
+                sizes,
+                keys,
+            },
+        };
+        (take.last_due, take.count) = (due(fits - 1), fits);
+        take.payload_bytes = bytes(&take.keys, &take.sizes);
+        self.gathered.insert(place, rest);
+        take
+    }
+
+    /// When a batch for one of these places will have waited long enough.
+    pub(super) fn next_ready(&self, places: &[Place]) -> Option<f64> {
+        let linger = self.linger?;
+        let mine = self
+            .gathered
+            .iter()
+            .filter(|(place, _)| places.contains(place));
+        let dues = mine.map(|(_, gathered)| gathered.take.first_due + linger);
+        dues.min_by(f64::total_cmp)
+    }
+
+    /// True when nothing is gathered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.gathered.is_empty()
+    }
+
+    /// True when no more is to be gathered before something is sent.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= BYTES_MAX
+    }
+
+    /// Forgets what is gathered: how many records.
+    pub(super) fn give_up(&mut self) -> u64 {
+        self.bytes = 0;
+        let gathered = std::mem::take(&mut self.gathered);
+        let counts = gathered
+            .values()
+            .map(|gathered| u64::from(gathered.take.count));
+        counts.sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::spec::Keys;
+
+    fn places(topics: u32, partitions: u32) -> Vec<Place> {
+        let of = |topic| (0..partitions).map(move |partition| Place { topic, partition });
+        (0..topics).flat_map(of).collect()
+    }
+
+    fn take(count: u32, due: f64) -> Take {
+        Take {
+            count,
+            first_due: due,
+            last_due: due + 0.001,
+            ..Take::default()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_record_leaves_once_in_order_in_the_partition_of_its_key(
+            counts in prop::collection::vec(1u32..60, 1..20), batch_bytes in 100u32..3000, topics in 1u32..3,
+        ) {
+            let places = places(topics, 5);
+            let maker = KeyMaker::new(Keys::Cycle(1000), 0);
+            let mut expected = KeyMaker::new(Keys::Cycle(1000), 0);
+            let mut by_key = ByKey::new(maker, &places, batch_bytes, Some(0.01));
+            let mut left: BTreeMap<Place, Vec<String>> = BTreeMap::new();
+            let mut now = 0.0;
+            let mut all = 0;
+            for count in &counts {
+                by_key.gather(&take(*count, now), 40);
+                all += count;
+                now += 0.004;
+                while let Some((place, take)) = by_key.ready(now, &places, false) {
+                    let bytes: u32 = (0..).zip(&take.keys)
+                        .map(|(delta, key)| record_bytes(delta, Some(key.len() as u32), 40)).sum();
+                    prop_assert!(take.count == 1 || bytes + HEADER_BYTES as u32 <= batch_bytes);
+                    prop_assert!(take.first_due <= take.last_due && take.last_due <= now);
+                    prop_assert_eq!(take.payload_bytes, u64::from(take.count) * 48);
+                    left.entry(place).or_default().extend(take.keys);
+                }
+                prop_assert!(by_key.next_ready(&places).is_none_or(|time| time > now));
+            }
+            while let Some((place, take)) = by_key.ready(now, &places, true) {
+                left.entry(place).or_default().extend(take.keys);
+            }
+            prop_assert!(by_key.is_empty() && by_key.bytes == 0);
+            let mut wanted: BTreeMap<Place, Vec<String>> = BTreeMap::new();
+            for (turn, count) in (0..).zip(&counts) {
+                for _ in 0..*count {
+                    let key = expected.next().unwrap();
+                    let place = Place { topic: turn % topics, partition: partition_of(key.as_bytes(), 5) };
+                    wanted.entry(place).or_default().push(key);
+                }
+            }
+            prop_assert_eq!(left.values().map(Vec::len).sum::<usize>(), all as usize);
+            prop_assert_eq!(left, wanted);
+        }
+    }
+
+    #[test]
+    fn without_times_batches_leave_full_and_count_from_then() {
+        let places = places(1, 3);
+        let maker = KeyMaker::new(Keys::Cycle(1000), 0);
+        let mut by_key = ByKey::new(maker, &places, 1000, None);
+        let mut now = 0.0;
+        let (_, taken) = loop {
+            now += 1.0;
+            by_key.gather(&take(5, now), 40);
+            if let Some(ready) = by_key.ready(now, &places, false) {
+                break ready;
+            }
+        };
+        assert!(taken.count > 10, "{}", taken.count);
+        assert_eq!((taken.first_due, taken.last_due), (now, now));
+        assert_eq!(by_key.next_ready(&places), None);
+    }
+}

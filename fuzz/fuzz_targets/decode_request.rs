@@ -73,6 +73,8 @@ fn decode(api: Api, version: i16, body: &Bytes) {
         DeleteGroups: DeleteGroupsRequest,
         IncrementalAlterConfigs: IncrementalAlterConfigsRequest,
         OffsetDelete: OffsetDeleteRequest,
+        DescribeClientQuotas: DescribeClientQuotasRequest,
+        AlterClientQuotas: AlterClientQuotasRequest,
         DescribeCluster: DescribeClusterRequest,
         DescribeProducers: DescribeProducersRequest,
         ConsumerGroupHeartbeat: ConsumerGroupHeartbeatRequest,

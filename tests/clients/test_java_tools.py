@@ -173,3 +173,27 @@ def test_verifiable_producer_and_consumer(broker, tool, own_topic, name, tmp_pat
     wait_until(lambda: len(read()) >= 1000 or not consumer.alive(), "1000 records")
     consumer.stop()
     assert read() == sent
+
+
+def test_client_quotas(broker, tool, own_topic, name):
+    """Set, shown, felt by a producer and by a consumer, and removed."""
+    entity = ("--entity-type", "clients", "--entity-name", name)
+    tool("configs", *entity, "--alter", "--add-config", "producer_byte_rate=50000,consumer_byte_rate=60000")
+    described = tool("configs", *entity, "--describe")
+    assert f"Quota configs for client-id '{name}' are" in described
+    assert "producer_byte_rate=50000.0" in described and "consumer_byte_rate=60000.0" in described
+
+    def throttled():
+        # Ten seconds' worth may come at once; these are eleven.
+        output = kafka.run(
+            "producer-perf", "--topic", own_topic, "--num-records", 110, "--record-size", 5000, "--throughput", -1,
+            "--print-metrics", "--producer-props", f"bootstrap.servers={broker.address}", f"client.id={name}", "batch.size=5000")
+        longest = re.search(r"produce-throttle-time-max:\{client-id=.*\}\s*:\s*([\d.]+)", output)
+        return float(longest.group(1)) > 0
+
+    assert throttled()
+    refused = tool("configs", *entity, "--alter", "--add-config", "producer_byte_rate=-1", check=False)
+    assert "must be greater than 0" in refused
+    tool("configs", *entity, "--alter", "--delete-config", "producer_byte_rate,consumer_byte_rate")
+    assert "producer_byte_rate" not in tool("configs", *entity, "--describe")
+    assert not throttled()

@@ -24,6 +24,7 @@ use crate::offsets_log::PartitionOffsetsLog;
 use crate::options::BrokerOptions;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
+use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
 use crate::transaction::TransactionCoordinator;
@@ -76,6 +77,7 @@ pub struct Broker<P: Platform> {
     pub(crate) sessions: RefCell<FetchSessions>,
     pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
     pub(crate) producer_ids: ProducerIds,
+    pub(crate) quotas: Quotas,
     /// Held while checkpoint files are written.
     pub(crate) checkpoint_turn: Semaphore,
     /// Held while an image is applied.
@@ -116,6 +118,7 @@ impl<P: Platform> Broker<P> {
             transactions: TransactionCoordinator::new(me.clone()),
             partitions: RefCell::default(),
             producer_ids: ProducerIds::default(),
+            quotas: Quotas::new(),
             checkpoint_turn: Semaphore::new(1),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
@@ -140,6 +143,7 @@ impl<P: Platform> Broker<P> {
     }
 
     pub(crate) fn publish(&self, image: Arc<Image>) {
+        self.quotas.learn(&image);
         *self.image.borrow_mut() = image;
     }
 

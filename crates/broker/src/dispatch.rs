@@ -4,11 +4,14 @@
 //! that has to keep the order of the connection it does in its first poll. Every other call runs alone.
 
 mod groups;
+mod pace;
+mod records;
 mod transactions;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
@@ -19,9 +22,10 @@ use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::broker::CONTROLLER_SHARD;
+use crate::controller::mutations::Caller;
 use crate::controller::{Controller, Rules};
-use crate::handler::produce::Outcome;
 use crate::handler::{self, Context};
+use crate::quota::{Busy, Kind, timed};
 
 /// Most memory that a request without records may take once it is decoded.
 const DECODED_BYTES_MAX: usize = 64 << 20;
@@ -31,6 +35,9 @@ const DECODED_BYTES_MAX: usize = 64 << 20;
 pub enum Reply {
     /// An answer.
     Send(Response),
+    /// An answer, if the client wants one; and nothing more is taken from the connection for so
+    /// long, because a quota is used up.
+    Pause(Option<Response>, Duration),
     /// The client wants no answer.
     Nothing,
     /// The bytes were no request that we can answer, or our answer has no bytes: the connection must end.
@@ -89,17 +96,22 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
             };
         }
     };
-    let api = request.header.api;
+    let (api, version) = (request.header.api, request.header.version);
     let context = Context {
         client_id: request.header.client_id.clone(),
+        frame_bytes: frame.len(),
         ..context
     };
     let overlaps = api == Api::Produce && !kafka::produce::names_transaction(&request);
     let broker = Rc::clone(broker);
     let reply = Box::pin(async move {
-        answer(broker, context, request)
-            .await
-            .unwrap_or_else(Reply::Close)
+        let busy = match broker.limits_time() {
+            true => Busy::with(broker.platform.clock().clone()),
+            false => Busy::default(),
+        };
+        let answered = timed(busy.clone(), answer(&broker, &context, &busy, request)).await;
+        let reply = answered.unwrap_or_else(Reply::Close);
+        pace::paced(&broker, &context, &busy, (api, version), reply).await
     });
     Called {
         overlaps,
@@ -109,33 +121,16 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
 }
 
 async fn answer<P: Platform>(
-    broker: Rc<Broker<P>>,
-    context: Context,
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    busy: &Busy,
     request: Request,
 ) -> Result<Reply, CloseReason> {
-    let b = &broker;
-    let c = &context;
     let v = request.header.version;
     let id = request.header.correlation_id;
     match request.header.api {
-        Api::Produce => {
-            let asked = kafka::produce::ProduceRequest::decode(&request.body, v);
-            let asked = asked.map_err(|source| malformed(&request.header, source))?;
-            // The frame's memory is free for the next request once the records are in the log's.
-            drop(request);
-            match handler::produce::handle(b, asked, v).await {
-                Outcome::Answer(response) => Ok(Reply::Send(response.encode(v, id)?)),
-                Outcome::Silence => Ok(Reply::Nothing),
-                Outcome::Hangup(code) => Err(CloseReason::Unanswered(code)),
-            }
-        }
-        Api::Fetch => {
-            let asked = kafka::fetch::FetchRequest::decode(&request.body, v);
-            let asked = asked.map_err(|source| malformed(&request.header, source))?;
-            Ok(Reply::Send(
-                handler::fetch::handle(b, asked, v).await.encode(v, id)?,
-            ))
-        }
+        Api::Produce => records::produce(b, c, busy, request).await,
+        Api::Fetch => records::fetch(b, c, busy, request).await,
         Api::ApiVersions if request.is_unknown_api_versions() => {
             let response = handler::api_versions::unsupported();
             Ok(Reply::Send(kafka::encode_response(
@@ -182,33 +177,87 @@ async fn answer<P: Platform>(
         | Api::DeleteTopics
         | Api::CreatePartitions
         | Api::AlterConfigs
-        | Api::IncrementalAlterConfigs => change(b, request).await,
+        | Api::AlterClientQuotas
+        | Api::IncrementalAlterConfigs => change(b, c, request).await,
         Api::Metadata
         | Api::DescribeCluster
         | Api::DescribeTopicPartitions
+        | Api::DescribeClientQuotas
         | Api::DescribeConfigs => describe(b, c, request).await,
         _ => groups::answer(b, c, request).await,
     }
 }
 
 /// Requests that change metadata: decided by the controller.
-async fn change<P: Platform>(b: &Rc<Broker<P>>, request: Request) -> Result<Reply, CloseReason> {
+async fn change<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    request: Request,
+) -> Result<Reply, CloseReason> {
     let v = request.header.version;
+    // From this version on, clients know that their quota of changes can be used up.
+    let strict_since = match request.header.api {
+        Api::CreateTopics => 6,
+        Api::DeleteTopics => 5,
+        _ => 3,
+    };
+    let caller = Caller {
+        client_id: c.client_id.clone(),
+        strict: v >= strict_since,
+    };
     match request.header.api {
-        Api::CreateTopics => controlled(b, request, async |c, r| c.create_topics(&r).await).await,
+        Api::CreateTopics => {
+            gated(b, request, async move |c, r| {
+                c.create_topics(&r, &caller).await
+            })
+            .await
+        }
         Api::DeleteTopics => {
-            controlled(b, request, async move |c, r| c.delete_topics(&r, v).await).await
+            gated(b, request, async move |c, r| {
+                c.delete_topics(&r, v, &caller).await
+            })
+            .await
         }
         Api::CreatePartitions => {
-            controlled(b, request, async |c, r| c.create_partitions(&r).await).await
+            gated(b, request, async move |c, r| {
+                c.create_partitions(&r, &caller).await
+            })
+            .await
         }
         Api::AlterConfigs => controlled(b, request, async |c, r| c.alter_configs(&r).await).await,
+        Api::AlterClientQuotas => {
+            controlled(b, request, async |c, r| c.alter_client_quotas(&r).await).await
+        }
         _ => {
             controlled(b, request, async |c, r| {
                 c.incremental_alter_configs(&r).await
             })
             .await
         }
+    }
+}
+
+/// As [`controlled`], for what a quota of changes holds back.
+async fn gated<P, T, R, F>(
+    broker: &Rc<Broker<P>>,
+    request: Request,
+    work: F,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+    R: Encodable + Send + 'static,
+    F: AsyncFnOnce(Rc<Controller<P>>, T) -> (R, Duration) + Send + 'static,
+{
+    let (header, asked) = decoded(request)?;
+    let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
+        Some(work(broker.controller().ok()?, asked).await)
+    });
+    let (response, pause) = decided.await.flatten().ok_or(CloseReason::Stopping)?;
+    broker.metrics.quotas.throttled(Kind::Mutation, pause);
+    match encoded(&header, &response)? {
+        Reply::Send(response) if !pause.is_zero() => Ok(Reply::Pause(Some(response), pause)),
+        reply => Ok(reply),
     }
 }
 
@@ -270,6 +319,12 @@ async fn describe<P: Platform>(
                     handler::describe_topic_partitions::handle(&b.image(), &c.listener, &r);
                 described
                     .unwrap_or_else(|code| handler::describe_topic_partitions::refuse(&r, code))
+            })
+            .await
+        }
+        Api::DescribeClientQuotas => {
+            run(request, async |r| {
+                handler::describe_client_quotas::handle(&b.image(), &r)
             })
             .await
         }

@@ -215,6 +215,16 @@ impl FetchSessions {
         mentioned
     }
 
+    /// Nothing is told this time: what was there to tell stays, and a session that would have begun
+    /// does not. Gives the session id of the answer.
+    pub fn withhold(&mut self, resolved: &Resolved) -> i32 {
+        if resolved.incremental {
+            return resolved.id;
+        }
+        self.sessions.remove(&resolved.id);
+        0
+    }
+
     fn create(&mut self, by_id: bool, named: &[(Key, Wanted)], now: Instant, random: u64) -> i32 {
         if !self.make_room(now) {
             return 0;

@@ -19,10 +19,13 @@ pub struct Context {
     pub peer: IpAddr,
     /// What the client calls itself.
     pub client_id: StrBytes,
+    /// Bytes of the request.
+    pub frame_bytes: usize,
 }
 
 pub(crate) mod add_offsets_to_txn;
 pub(crate) mod add_partitions_to_txn;
+pub(crate) mod alter_client_quotas;
 pub(crate) mod alter_configs;
 pub(crate) mod api_versions;
 pub(crate) mod consumer_group_describe;
@@ -32,6 +35,7 @@ pub(crate) mod create_topics;
 pub(crate) mod delete_groups;
 pub(crate) mod delete_records;
 pub(crate) mod delete_topics;
+pub(crate) mod describe_client_quotas;
 pub(crate) mod describe_cluster;
 pub(crate) mod describe_configs;
 pub(crate) mod describe_groups;

@@ -9,6 +9,7 @@
 
 mod availability;
 mod cluster;
+mod quotas;
 mod replay;
 mod resource;
 mod snapshot;
@@ -21,6 +22,8 @@ use wire::records::metadata::{MetadataVersion, OpaqueRecord};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, Uuid};
 
 pub use cluster::{BrokerRegistration, ControllerRegistration};
+pub(crate) use quotas::entity_entries;
+pub use quotas::{QuotaEntity, QuotaTable};
 pub use replay::ReplayError;
 pub use resource::{ResourceSettings, ResourceType};
 pub use transaction::Replayer;
@@ -61,6 +64,7 @@ pub struct Image {
     brokers: Arc<BTreeMap<i32, Arc<BrokerRegistration>>>,
     controllers: Arc<BTreeMap<i32, Arc<ControllerRegistration>>>,
     features: Arc<BTreeMap<String, i16>>,
+    quotas: Arc<QuotaTable>,
     opaque: Arc<Vec<OpaqueRecord>>,
     next_producer_id: i64,
     applied: Applied,
@@ -125,6 +129,7 @@ impl Image {
             brokers: Arc::default(),
             controllers: Arc::default(),
             features: Arc::default(),
+            quotas: Arc::default(),
             opaque: Arc::default(),
             next_producer_id: 0,
             applied: Applied {
@@ -199,12 +204,17 @@ impl Image {
         }
     }
 
+    /// Quotas of clients.
+    pub fn quotas(&self) -> &Arc<QuotaTable> {
+        &self.quotas
+    }
+
     /// First producer id that was never handed out.
     pub fn next_producer_id(&self) -> i64 {
         self.next_producer_id
     }
 
-    /// Records that are kept without being understood: ACLs, SCRAM credentials, quotas, tokens.
+    /// Records that are kept without being understood: ACLs, SCRAM credentials, tokens.
     pub fn opaque_records(&self) -> &[OpaqueRecord] {
         &self.opaque
     }

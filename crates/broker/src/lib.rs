@@ -29,6 +29,7 @@ pub mod partition;
 mod partitions;
 mod producer_ids;
 mod purgatory;
+pub mod quota;
 pub mod recovery;
 mod replayed;
 mod route;

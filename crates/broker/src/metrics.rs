@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 
 use crate::compaction;
 use crate::image::Image;
+use crate::quota;
 
 /// Label of the series by topic; empty for all topics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -52,6 +53,8 @@ pub struct Metrics {
     pub controllers: Gauge,
     /// Compaction.
     pub compaction: compaction::Metrics,
+    /// Quotas.
+    pub(crate) quotas: quota::Metrics,
 }
 
 /// The series of one topic and of all topics, looked up once.
@@ -91,6 +94,7 @@ impl Metrics {
     /// Makes the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let compaction = compaction::Metrics::register(registry);
+        let quotas = quota::Metrics::register(registry);
         let mut by_topic = |name: &str, help: &str| {
             let family = ByTopic::default();
             registry.register(
@@ -156,6 +160,7 @@ impl Metrics {
                 "1 while this node is the controller",
             ),
             compaction,
+            quotas,
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use wire::types::NodeId;
 
 use crate::group::consumer::ConsumerOptions;
+use crate::quota::Windows;
 
 /// One row of the configuration table, as far as `DescribeConfigs` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,12 +98,37 @@ pub struct BrokerOptions {
     pub group: GroupOptions,
     /// Transaction coordinator and its topic.
     pub transaction: TransactionOptions,
+    /// Quotas of clients: how usage is measured.
+    pub quota: QuotaOptions,
     /// Metadata records between two snapshots, in bytes.
     pub metadata_snapshot_bytes: u64,
     /// Every static setting by Kafka's name, as text (only those that were set).
     pub static_settings: BTreeMap<String, String>,
     /// The configuration table.
     pub config_keys: &'static [ConfigKey],
+}
+
+/// How usage is measured against quotas.
+#[derive(Clone, Copy, Debug)]
+pub struct QuotaOptions {
+    /// Bytes and time.
+    pub rates: Windows,
+    /// Changes to the metadata.
+    pub mutations: Windows,
+}
+
+impl QuotaOptions {
+    /// Kafka's defaults: eleven samples of a second.
+    pub const fn kafka() -> Self {
+        let windows = Windows {
+            samples: 11,
+            window: Duration::from_secs(1),
+        };
+        Self {
+            rates: windows,
+            mutations: windows,
+        }
+    }
 }
 
 /// Limits and behaviour of the group coordinator.

@@ -5,6 +5,8 @@
 #[path = "harness/cluster.rs"]
 mod harness;
 
+#[path = "served/admin_questions.rs"]
+mod admin_questions;
 #[path = "served/directories.rs"]
 mod directories;
 #[path = "served/disk_failures.rs"]
@@ -23,6 +25,8 @@ mod pipelining;
 mod produce;
 #[path = "served/questions.rs"]
 mod questions;
+#[path = "served/quotas.rs"]
+mod quotas;
 #[path = "served/restart.rs"]
 mod restart;
 #[path = "served/sessions.rs"]

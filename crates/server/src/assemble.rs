@@ -293,11 +293,16 @@ impl Service for BrokerService {
             listener: Arc::clone(&from.listener),
             peer,
             client_id: wire::StrBytes::default(),
+            frame_bytes: frame.len(),
         };
         let called = dispatch::call(&self.broker, context, &frame);
         let future = async move {
             match called.reply.await {
                 Answer::Send(response) => Reply::Send(response.into_segments()),
+                Answer::Pause(response, pause) => {
+                    let parts = response.map(|response| response.into_segments());
+                    Reply::Pause(parts.unwrap_or_default(), pause)
+                }
                 Answer::Nothing => Reply::Nothing,
                 Answer::Close(reason) => Reply::Close(reason.to_string()),
             }

@@ -10,6 +10,7 @@ pub mod frame;
 pub mod produce;
 mod reader;
 pub mod shape;
+mod throttle;
 mod writer;
 
 pub use api::Api;

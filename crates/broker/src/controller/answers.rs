@@ -3,8 +3,8 @@
 //! What was refused stays refused; what was granted becomes an error.
 
 use wire::messages::{
-    AlterConfigsResponse, CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse,
-    IncrementalAlterConfigsResponse,
+    AlterClientQuotasResponse, AlterConfigsResponse, CreatePartitionsResponse,
+    CreateTopicsResponse, DeleteTopicsResponse, IncrementalAlterConfigsResponse,
 };
 use wire::types::{ErrorCode, Uuid};
 
@@ -39,6 +39,7 @@ macro_rules! answers {
 }
 answers! {
     DeleteTopicsResponse.responses;
+    AlterClientQuotasResponse.entries;
     CreatePartitionsResponse.results;
     AlterConfigsResponse.responses;
     IncrementalAlterConfigsResponse.responses;

@@ -6,19 +6,21 @@
 //! `KAFKA_STORAGE_ERROR` and changes nothing. Invariant: whoever was told that a topic exists can
 //! produce to it at once on every shard.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use platform::Platform;
 use platform::sync::Semaphore;
 use storage::Store;
 use wire::messages::{
-    AlterConfigsRequest, AlterConfigsResponse, CreatePartitionsRequest, CreatePartitionsResponse,
-    CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
-    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+    AlterClientQuotasRequest, AlterClientQuotasResponse, AlterConfigsRequest, AlterConfigsResponse,
+    CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
+    DeleteTopicsRequest, DeleteTopicsResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 };
 use wire::records::metadata::{AbortTransactionRecord, MetadataRecord, MetadataVersion};
 use wire::types::ErrorCode;
@@ -29,6 +31,7 @@ use crate::options::BrokerOptions;
 
 use super::answers::Answer;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
+use super::mutations::{Caller, Gate, Mutations};
 use super::{Outcome, Rules, allocate_producer_ids, startup, topics, uuid_v4};
 
 /// Records of a start that go into one batch.
@@ -43,6 +46,7 @@ pub struct Controller<P: Platform> {
     options: Arc<BrokerOptions>,
     log: MetadataLog<P>,
     replayer: RefCell<Replayer>,
+    mutations: Mutations,
     /// Held during a turn.
     turn: Semaphore,
     publish: Publish,
@@ -66,6 +70,7 @@ impl<P: Platform> Controller<P> {
             options,
             log,
             replayer: RefCell::new(replayer),
+            mutations: Mutations::default(),
             turn: Semaphore::new(1),
             publish,
         };
@@ -135,28 +140,49 @@ impl<P: Platform> Controller<P> {
         .await
     }
 
-    /// `CreateTopics`.
-    pub async fn create_topics(&self, request: &CreateTopicsRequest) -> CreateTopicsResponse {
-        self.answer(|rules, random| handler::create_topics::handle(rules, request, random))
-            .await
+    /// `CreateTopics`, and how long the client has to wait.
+    pub(crate) async fn create_topics(
+        &self,
+        request: &CreateTopicsRequest,
+        caller: &Caller,
+    ) -> (CreateTopicsResponse, Duration) {
+        self.gated(caller, |rules, random, gate| {
+            handler::create_topics::handle(rules, request, random, gate)
+        })
+        .await
     }
 
-    /// `DeleteTopics`.
-    pub async fn delete_topics(
+    /// `DeleteTopics`, and how long the client has to wait.
+    pub(crate) async fn delete_topics(
         &self,
         request: &DeleteTopicsRequest,
         version: i16,
-    ) -> DeleteTopicsResponse {
-        self.answer(|rules, _| handler::delete_topics::handle(rules, request, version))
-            .await
+        caller: &Caller,
+    ) -> (DeleteTopicsResponse, Duration) {
+        self.gated(caller, |rules, _, gate| {
+            handler::delete_topics::handle(rules, request, version, gate)
+        })
+        .await
     }
 
-    /// `CreatePartitions`.
-    pub async fn create_partitions(
+    /// `CreatePartitions`, and how long the client has to wait.
+    pub(crate) async fn create_partitions(
         &self,
         request: &CreatePartitionsRequest,
-    ) -> CreatePartitionsResponse {
-        self.answer(|rules, _| handler::create_partitions::handle(rules, request))
+        caller: &Caller,
+    ) -> (CreatePartitionsResponse, Duration) {
+        self.gated(caller, |rules, _, gate| {
+            handler::create_partitions::handle(rules, request, gate)
+        })
+        .await
+    }
+
+    /// `AlterClientQuotas`.
+    pub async fn alter_client_quotas(
+        &self,
+        request: &AlterClientQuotasRequest,
+    ) -> AlterClientQuotasResponse {
+        self.answer(|rules, _| handler::alter_client_quotas::handle(rules, request))
             .await
     }
 
@@ -205,6 +231,23 @@ impl<P: Platform> Controller<P> {
             }
         })
         .await
+    }
+
+    /// An answer that a quota of changes may hold back.
+    async fn gated<R: Answer + Clone>(
+        &self,
+        caller: &Caller,
+        decide: impl FnOnce(Rules<'_>, &mut dyn FnMut() -> u64, &Gate<'_>) -> Outcome<R>,
+    ) -> (R, Duration) {
+        let pause = Cell::new(Duration::ZERO);
+        let response = self.answer(|rules, random| {
+            let now = self.platform.clock().now();
+            let gate = self.mutations.gate(rules, caller, now);
+            let outcome = decide(rules, random, &gate);
+            pause.set(gate.pause());
+            outcome
+        });
+        (response.await, pause.get())
     }
 
     async fn answer<R: Answer + Clone>(

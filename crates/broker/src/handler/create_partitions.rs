@@ -7,12 +7,14 @@ use wire::messages::create_partitions_response::CreatePartitionsTopicResult;
 use wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 use wire::types::ErrorCode;
 
+use crate::controller::mutations::Gate;
 use crate::controller::{Outcome, RECORDS_PER_REQUEST_MAX, Refusal, Rules};
 
 /// Decides on a request.
 pub(crate) fn handle(
     rules: Rules<'_>,
     request: &CreatePartitionsRequest,
+    gate: &Gate<'_>,
 ) -> Outcome<CreatePartitionsResponse> {
     let mut named = BTreeMap::<&str, usize>::new();
     for topic in &request.topics {
@@ -47,6 +49,7 @@ pub(crate) fn handle(
             brokers.map(|ids| ids.map(|id| id.0).collect()).collect()
         });
         let grown = rules.grow_topic(name, topic.count, assignment);
+        let grown = grown.and_then(|added| gate.pass(added.len()).map(|()| added));
         let outcome = grown.map(|added| records.extend(added.into_iter().map(Into::into)));
         results.push(result(name, outcome));
     }

@@ -12,6 +12,7 @@ use wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTop
 use wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
 use wire::types::ErrorCode;
 
+use crate::controller::mutations::Gate;
 use crate::controller::topics::{Created, NewTopic};
 use crate::controller::{Outcome, Refusal, Rules};
 use crate::topic_config::{BrokerSettings, DEFINITIONS, Source};
@@ -24,6 +25,7 @@ pub(crate) fn handle(
     rules: Rules<'_>,
     request: &CreateTopicsRequest,
     random: &mut dyn FnMut() -> u64,
+    gate: &Gate<'_>,
 ) -> Outcome<CreateTopicsResponse> {
     let mut named = BTreeMap::<&str, usize>::new();
     for topic in &request.topics {
@@ -39,7 +41,11 @@ pub(crate) fn handle(
             let message = "Excessively large number of partitions per request.";
             Err(Refusal::new(ErrorCode::PolicyViolation, message))
         } else {
-            rules.create_topic(&new_topic(topic), random)
+            let created = rules.create_topic(&new_topic(topic), random);
+            created.and_then(|created| {
+                gate.pass(usize::try_from(created.partitions).unwrap_or(0))?;
+                Ok(created)
+            })
         };
         results.push(result(rules, topic.name.as_str(), &created));
         records.extend(created.into_iter().flat_map(|created| created.records));

@@ -10,6 +10,7 @@ use wire::messages::delete_topics_response::DeletableTopicResult;
 use wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
+use crate::controller::mutations::Gate;
 use crate::controller::{Outcome, Refusal, Rules};
 
 /// Decides on a request.
@@ -17,6 +18,7 @@ pub(crate) fn handle(
     rules: Rules<'_>,
     request: &DeleteTopicsRequest,
     version: i16,
+    gate: &Gate<'_>,
 ) -> Outcome<DeleteTopicsResponse> {
     if !rules.options.delete_topics {
         return disabled(request, version);
@@ -44,7 +46,17 @@ pub(crate) fn handle(
             (None, false) => wanted.add_id(id),
         }
     }
-    let topics = wanted.resolve(rules);
+    let mut topics = wanted.resolve(rules);
+    topics.retain(|id, name| {
+        let partitions = rules.image.topic_by_id(*id);
+        match gate.pass(partitions.map_or(0, |topic| topic.partitions.len())) {
+            Ok(()) => true,
+            Err(refusal) => {
+                wanted.refuse(Some(name), *id, refusal);
+                false
+            }
+        }
+    });
     let records = topics
         .keys()
         .map(|id| Rules::delete_topic(*id).into())

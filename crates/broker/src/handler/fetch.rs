@@ -20,12 +20,16 @@ use crate::fetch_session::{Key, Resolved, SessionClaim, Told, TopicKey, Wanted};
 use crate::fetching::{FetchLimits, Fetched, fetch_all};
 use crate::partition::Isolation;
 
+/// `bytes_max` is what the client's quota leaves at most; `may_send` is asked once the size of the
+/// answer is known.
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: FetchRequest,
     version: i16,
+    bytes_max: usize,
+    may_send: impl AsyncFnOnce(usize) -> bool,
 ) -> FetchResponse {
-    let limits = limits(broker, &request);
+    let limits = limits(broker, &request, bytes_max);
     let from_follower = request.replica_id >= NodeId(0);
     let resolved = match resolve(broker, request, version) {
         Ok(resolved) => resolved,
@@ -48,6 +52,15 @@ pub(crate) async fn handle<P: Platform>(
             (target, *wanted)
         });
     let fetched = fetch_all(broker, items.collect(), limits).await;
+    let size = fetched.iter().flatten().map(size_bytes).sum();
+    if !may_send(size).await {
+        // The client asks again, and is told then what it would have been told now.
+        let session_id = broker.sessions.borrow_mut().withhold(&resolved);
+        return FetchResponse {
+            session_id,
+            ..FetchResponse::default()
+        };
+    }
     let told: Vec<Told> = fetched.iter().map(told).collect();
     let mentioned = broker.sessions.borrow_mut().answer(&resolved, &told);
     broker
@@ -65,9 +78,21 @@ pub(crate) async fn handle<P: Platform>(
     }
 }
 
-fn limits<P: Platform>(broker: &Broker<P>, request: &FetchRequest) -> FetchLimits {
+/// Bytes of an answer's part, as far as they differ from one to the other.
+fn size_bytes(fetched: &Fetched) -> usize {
+    const FIELDS_BYTES: usize = 50;
+    FIELDS_BYTES + fetched.records.iter().map(bytes::Bytes::len).sum::<usize>()
+}
+
+fn limits<P: Platform>(
+    broker: &Broker<P>,
+    request: &FetchRequest,
+    bytes_max: usize,
+) -> FetchLimits {
     let bytes = |value: i32| usize::try_from(value).unwrap_or(0);
-    let bytes_max = bytes(request.max_bytes).min(broker.options.fetch_bytes_max);
+    let bytes_max = bytes(request.max_bytes)
+        .min(broker.options.fetch_bytes_max)
+        .min(bytes_max);
     let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
     FetchLimits {
         isolation: Isolation::from_wire(request.isolation_level),

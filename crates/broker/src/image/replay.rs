@@ -74,6 +74,7 @@ impl Image {
                 let id = controller.0.controller_id;
                 Arc::make_mut(&mut self.controllers).insert(id, controller);
             }
+            MetadataRecord::ClientQuota(record) => self.set_quota(record),
             MetadataRecord::ProducerIds(record) => self.next_producer_id = record.next_producer_id,
             MetadataRecord::Opaque(record) => Arc::make_mut(&mut self.opaque).push(record),
             MetadataRecord::NoOp(_)

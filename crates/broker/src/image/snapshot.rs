@@ -22,6 +22,7 @@ impl Image {
             topic_records(topic, &mut records);
         }
         self.setting_records(&mut records);
+        self.quota_records(&mut records);
         if self.next_producer_id != 0 {
             records.push(
                 ProducerIdsRecord {

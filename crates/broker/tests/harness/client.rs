@@ -42,8 +42,9 @@ pub(crate) fn header(key: i16, version: i16) -> BytesMut {
 /// Decodes the answer to a request of this version; it must be answered, and by nothing more than the answer.
 pub(crate) fn decode<R: Request>(version: i16, reply: Reply) -> R::Response {
     let api = Api::from_key(R::KEY).expect("a served API");
-    let Reply::Send(response) = reply else {
-        panic!("{} {version} is not answered: {reply:?}", api.name());
+    let response = match reply {
+        Reply::Send(response) | Reply::Pause(Some(response), _) => response,
+        other => panic!("{} {version} is not answered: {other:?}", api.name()),
     };
     let mut bytes = response.to_bytes();
     let length = bytes.split_to(4);
@@ -65,6 +66,7 @@ fn context() -> Context {
         listener: Arc::from("PLAINTEXT"),
         peer: [127, 0, 0, 1].into(),
         client_id: StrBytes::default(),
+        frame_bytes: 0,
     }
 }
 

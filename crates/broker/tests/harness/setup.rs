@@ -90,6 +90,7 @@ fn options() -> BrokerOptions {
             expiration_check: Duration::from_hours(1),
             verify_partitions: true,
         },
+        quota: broker::options::QuotaOptions::kafka(),
         metadata_snapshot_bytes: 1 << 20,
         static_settings: BTreeMap::new(),
         config_keys: &[],

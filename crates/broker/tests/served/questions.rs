@@ -28,6 +28,7 @@ use wire::messages::{
 };
 use wire::protocol::Request;
 
+use crate::admin_questions;
 use crate::harness::Cluster;
 use crate::harness::asks::{fetch, list_offsets, produce, text, topic_name};
 use crate::harness::batches::batch;
@@ -47,7 +48,7 @@ pub(crate) struct Question {
     clippy::needless_pass_by_value,
     reason = "every caller makes one for it"
 )]
-fn ask<R>(version: i16, request: R) -> Question
+pub(crate) fn ask<R>(version: i16, request: R) -> Question
 where
     R: Request<Response: std::fmt::Debug> + 'static,
 {
@@ -74,6 +75,8 @@ pub(crate) fn refused(api: Api, version: i16, cluster: &Cluster, topic: &str) ->
         && matches!(
             api,
             Api::Metadata
+                | Api::DescribeClientQuotas
+                | Api::AlterClientQuotas
                 | Api::DeleteTopics
                 | Api::DescribeConfigs
                 | Api::AlterConfigs
@@ -101,6 +104,9 @@ pub(crate) fn refused(api: Api, version: i16, cluster: &Cluster, topic: &str) ->
 }
 
 fn question(api: Api, v: i16, cluster: &Cluster, topic: &str, partition: i32) -> Question {
+    if let Some(question) = admin_questions::question(api, v, topic == TOPIC) {
+        return question;
+    }
     match api {
         Api::Produce | Api::Fetch => records(api, v, cluster, topic, partition),
         Api::ListOffsets

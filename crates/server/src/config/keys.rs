@@ -11,6 +11,7 @@ mod log;
 mod network;
 mod node;
 mod process;
+mod quotas;
 mod replication;
 mod tiers;
 mod transactions;
@@ -177,6 +178,7 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("Tiers", tiers::KEYS),
     ("Groups and offsets", groups::KEYS),
     ("Producers and transactions", transactions::KEYS),
+    ("Quotas of clients", quotas::KEYS),
     ("Replication and metadata", replication::KEYS),
     ("Process", process::KEYS),
 ];

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::options::{BrokerOptions, Endpoint, TransactionOptions};
+use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
+use broker::quota::Windows;
 use wire::types::NodeId;
 
 use super::address::{self, Address};
@@ -328,6 +329,14 @@ fn broker_options(values: &Values) -> BrokerOptions {
         ),
         group: groups::options(values),
         transaction: transaction_options(values),
+        quota: QuotaOptions {
+            rates: windows(values, "quota.window.num", "quota.window.size.seconds"),
+            mutations: windows(
+                values,
+                "controller.quota.window.num",
+                "controller.quota.window.size.seconds",
+            ),
+        },
         metadata_snapshot_bytes: values
             .int("metadata.log.max.record.bytes.between.snapshots")
             .unsigned_abs(),
@@ -336,6 +345,13 @@ fn broker_options(values: &Values) -> BrokerOptions {
             .map(|(name, text)| (name.to_owned(), text.to_owned()))
             .collect(),
         config_keys: keys::for_broker(),
+    }
+}
+
+fn windows(values: &Values, samples: &str, seconds: &str) -> Windows {
+    Windows {
+        samples: u32::try_from(values.int(samples)).unwrap_or(1),
+        window: Duration::from_secs(values.int(seconds).unsigned_abs()),
     }
 }
 

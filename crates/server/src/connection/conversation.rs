@@ -2,16 +2,19 @@
 //!
 //! Requests are worked on one after the other, as Kafka does, save that those which overlap may
 //! begin while earlier ones of the same sort wait. One more request is read ahead, so that a peer
-//! that has gone is noticed. Invariants: a request that does not overlap begins only when
+//! that has gone is noticed. A client whose quota is used up is left alone for a while: nothing of
+//! it is read or begun, what was begun is finished. Invariants: a request that does not overlap begins only when
 //! everything before it is answered and written; a future that was polled is polled until it is
 //! ready, peer or no peer (bounded by `abandoned_max`).
 
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 use super::frames::{Frame, FrameReader, ReadError};
 use super::inflight::{Answered, Inflight, Request};
@@ -46,6 +49,7 @@ pub(super) async fn hold<S: Service>(
         held: None,
         frames: 0,
         end: None,
+        pause: None,
         watch: Watch::new(limits),
     };
     let mut stopping = std::pin::pin!(stopped(&mut stop));
@@ -98,6 +102,8 @@ struct Conversation<'a, F> {
     frames: u64,
     /// Why nothing more is read; what was begun is still answered.
     end: Option<End>,
+    /// Nothing is read or begun before this.
+    pause: Option<Pin<Box<Sleep>>>,
     watch: Watch,
 }
 
@@ -114,7 +120,8 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
             if let Poll::Ready(Err(error)) = self.writer.poll_write(cx, socket) {
                 return Poll::Ready(End::Broken(error));
             }
-            if self.end.is_none() && self.held.is_none() {
+            let paused = self.end.is_none() && self.is_paused(cx);
+            if self.end.is_none() && self.held.is_none() && !paused {
                 match self.reader.poll_frame(cx, socket) {
                     Poll::Ready(Ok(Some(frame))) => {
                         self.frames += 1;
@@ -127,6 +134,9 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
                     Poll::Ready(Err(error)) => self.end = Some(End::BadFrame(error)),
                     Poll::Pending => {}
                 }
+            }
+            if paused {
+                break;
             }
             match self
                 .held
@@ -162,6 +172,10 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
             match reply {
                 _ if matches!(self.end, Some(End::Service(_))) => {}
                 Reply::Send(parts) => self.writer.push(parts),
+                Reply::Pause(parts, pause) => {
+                    self.writer.push(parts);
+                    self.pause_for(pause);
+                }
                 Reply::Nothing => {}
                 Reply::Close(reason) => {
                     self.held = None;
@@ -169,6 +183,28 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
                 }
             }
         }
+    }
+
+    /// A quota is used up; the longer of two pauses holds.
+    fn pause_for(&mut self, pause: Duration) {
+        let until = Instant::now() + pause;
+        if self
+            .pause
+            .as_ref()
+            .is_none_or(|before| before.deadline() < until)
+        {
+            self.pause = Some(Box::pin(tokio::time::sleep_until(until)));
+        }
+    }
+
+    fn is_paused(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(pause) = &mut self.pause else {
+            return false;
+        };
+        if pause.as_mut().poll(cx).is_ready() {
+            self.pause = None;
+        }
+        self.pause.is_some()
     }
 
     /// Nothing is under way and nothing waits to be written.
@@ -181,10 +217,10 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         let (reader, written_bytes) = (&self.reader, self.writer.written_bytes);
         let completed = self.frames * PROGRESS_BYTES_MIN;
         let moved = || reader.come_bytes(socket) + written_bytes + completed;
-        let reading = self.held.is_none() && self.reader.is_within_frame();
+        let reading = self.held.is_none() && self.pause.is_none() && self.reader.is_within_frame();
         let state = if reading || self.writer.pending_bytes() > 0 {
             Doing::Transfer
-        } else if self.inflight.is_empty() && self.held.is_none() {
+        } else if self.inflight.is_empty() && (self.held.is_none() || self.pause.is_some()) {
             Doing::Nothing
         } else {
             Doing::Work

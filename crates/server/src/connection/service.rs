@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -33,6 +34,8 @@ pub struct Called<F> {
 pub enum Reply {
     /// A whole response frame, its length included, one part after the other.
     Send(Vec<Bytes>),
+    /// The same, possibly nothing; and no further request is begun or read for so long.
+    Pause(Vec<Bytes>, Duration),
     /// No answer at all (Produce with acks=0).
     Nothing,
     /// The connection is closed, for this reason.

@@ -11,12 +11,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::LocalSet;
+use tokio::time::Instant;
 
 use super::*;
 use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
 
 /// Answers a frame with itself. The first byte says how: `p` overlaps and waits to be released, `o`
-/// waits alone, `n` has no answer, `c` closes, `b` answers with many parts; anything else is
+/// waits alone, `n` has no answer, `c` closes, `b` answers with many parts,
+/// `q` pauses the connection for 300 ms, `Q` for an hour and without an answer; anything else is
 /// answered at once.
 #[derive(Default)]
 struct Echo {
@@ -39,6 +41,8 @@ impl Service for Echo {
             match how {
                 b'n' => Reply::Nothing,
                 b'c' => Reply::Close("the frame said so".into()),
+                b'q' => Reply::Pause(vec![prefixed(&frame)], Duration::from_millis(300)),
+                b'Q' => Reply::Pause(Vec::new(), Duration::from_hours(1)),
                 b'b' => Reply::Send(split(&prefixed(&frame), 7)),
                 _ => Reply::Send(vec![prefixed(&frame)]),
             }
@@ -186,6 +190,49 @@ fn run_with_budget<F: Future>(limits: Limits, bytes: usize, scenario: impl FnOnc
         tokio::time::timeout(Duration::from_secs(20), scenario)
             .await
             .expect("it hangs");
+    });
+}
+
+#[test]
+fn a_pause_holds_back_what_was_sent_already() {
+    run(limits(), |mut world| async move {
+        let sent = Instant::now();
+        world.send(b"q").await;
+        world.send(b"next").await;
+        assert_eq!(world.receive().await, b"q");
+        assert_eq!(world.receive().await, b"next");
+        assert!(sent.elapsed() >= Duration::from_millis(300));
+        world.send(b"p").await;
+        world.send(b"Q").await;
+        world.service.until(|echo| echo.begun() == 3).await;
+        world.service.release();
+        assert_eq!(world.receive().await, b"p");
+        world.service.until(|echo| echo.begun() == 4).await;
+        world.send(b"never").await;
+        world.stop.send(true).unwrap();
+        let service = Rc::clone(&world.service);
+        let (rest, end) = world.end().await;
+        assert!(rest.is_empty() && matches!(end, End::Stopping), "{end:?}");
+        assert_eq!(
+            service.begun(),
+            4,
+            "nobody waits for the end of a pause to stop"
+        );
+    });
+}
+
+#[test]
+fn a_connection_that_is_paused_for_long_is_idle() {
+    let limits = Limits {
+        idle_max: Some(Duration::from_millis(100)),
+        ..limits()
+    };
+    run(limits, |mut world| async move {
+        world.send(b"Q").await;
+        world.service.until(|echo| echo.begun() == 1).await;
+        world.send(b"never").await;
+        let (rest, end) = world.end().await;
+        assert!(rest.is_empty() && matches!(end, End::Idle), "{end:?}");
     });
 }
 

@@ -117,6 +117,10 @@ apis! {
     IncrementalAlterConfigs = 44, 0..=1, advertised 0, flexible 1;
     /// Forgets positions of a group.
     OffsetDelete = 47, 0..=0, advertised 0, flexible 32767;
+    /// Quotas of clients.
+    DescribeClientQuotas = 48, 0..=1, advertised 0, flexible 1;
+    /// Sets and removes quotas of clients.
+    AlterClientQuotas = 49, 0..=1, advertised 0, flexible 1;
     /// The cluster's id, brokers and controller.
     DescribeCluster = 60, 0..=2, advertised 0, flexible 0;
     /// Idempotent producers of partitions.

@@ -2,7 +2,7 @@
 //!
 //! Framing: `uvarint 1 | uvarint key | uvarint version | body`, the body always in the compact
 //! form; nothing may follow. Which version is written follows from the cluster's `metadata.version`
-//! ([`MetadataVersion`]). Records whose function is not served (ACLs, SCRAM, quotas, tokens) are
+//! ([`MetadataVersion`]). Records whose function is not served (ACLs, SCRAM, tokens) are
 //! [`MetadataRecord::Opaque`]: known by their key, kept as bytes, so that the log of a Kafka
 //! cluster survives being taken over. Any other key is an error: a log that says more than we
 //! understand must not be continued.
@@ -18,7 +18,7 @@ use super::{DecodeError, Field, Form, Reader, write_unsigned_varint};
 const FRAME_VERSION: u32 = 1;
 /// Keys of the records that are kept without being understood, with their highest known version (0
 /// for all).
-const OPAQUE: [i16; 8] = [10, 11, 14, 18, 19, 21, 22, 26];
+const OPAQUE: [i16; 7] = [10, 11, 18, 19, 21, 22, 26];
 
 /// The level of the feature `metadata.version`: which records, and which versions of them, a
 /// cluster writes.
@@ -129,6 +129,8 @@ records! {
     RemoveTopic(RemoveTopicRecord) = 9, written |_| 0;
     /// A feature's level was finalized.
     FeatureLevel(FeatureLevelRecord) = 12, written |_| 0;
+    /// A quota of clients was set or removed.
+    ClientQuota(ClientQuotaRecord) = 14, written |_| 0;
     /// A block of producer ids was handed out.
     ProducerIds(ProducerIdsRecord) = 15, written |_| 0;
     /// Something of a broker's registration changed.

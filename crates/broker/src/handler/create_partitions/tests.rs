@@ -30,6 +30,7 @@ fn decide(image: &Image, topics: Vec<CreatePartitionsTopic>) -> Outcome<CreatePa
             options: &options,
         },
         &request,
+        &Gate::open(),
     )
 }
 

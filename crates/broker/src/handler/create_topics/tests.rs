@@ -25,6 +25,7 @@ fn decide(image: &Image, topics: Vec<CreatableTopic>) -> Outcome<CreateTopicsRes
         rules,
         &CreateTopicsRequest::default().with_topics(topics),
         &mut random(),
+        &Gate::open(),
     )
 }
 
@@ -89,7 +90,7 @@ fn validate_only_answers_and_writes_nothing() {
     let request = CreateTopicsRequest::default()
         .with_validate_only(true)
         .with_topics(vec![topic("a", 3, 1)]);
-    let outcome = handle(rules, &request, &mut random());
+    let outcome = handle(rules, &request, &mut random(), &Gate::open());
     assert!(outcome.records.is_empty());
     assert_eq!(outcome.response.topics[0].num_partitions, 3);
 }

@@ -30,6 +30,7 @@ fn decide(image: &Image, topics: Vec<DeleteTopicState>) -> Outcome<DeleteTopicsR
         },
         &request,
         6,
+        &Gate::open(),
     )
 }
 
@@ -98,6 +99,7 @@ fn deletion_can_be_forbidden() {
         },
         &request,
         6,
+        &Gate::open(),
     );
     assert!(outcome.records.is_empty());
     let code = ErrorCode::TopicDeletionDisabled.code();

@@ -112,7 +112,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
          controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes \
          controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms \
          controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms \
-         controller.quota.window.num controller.quota.window.size.seconds \
          controller.socket.timeout.ms early.start.listeners \
          initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis \
          internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes \
@@ -128,10 +127,9 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms",
     ),
     (
-        "there are no quotas yet",
+        "there is no replication yet",
         "alter.log.dirs.replication.quota.window.num \
-         alter.log.dirs.replication.quota.window.size.seconds client.quota.callback.class \
-         quota.window.num quota.window.size.seconds replication.quota.window.num \
+         alter.log.dirs.replication.quota.window.size.seconds replication.quota.window.num \
          replication.quota.window.size.seconds",
     ),
     (
@@ -142,7 +140,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
     (
         "classes of the Java virtual machine cannot be loaded",
-        "alter.config.policy.class.name config.providers create.topic.policy.class.name \
+        "alter.config.policy.class.name client.quota.callback.class config.providers create.topic.policy.class.name \
          replica.selector.class",
     ),
     (

@@ -23,6 +23,7 @@ pub(super) const I8: Kind = Kind::Fixed(1);
 pub(super) const I16: Kind = Kind::Fixed(2);
 pub(super) const I32: Kind = Kind::Fixed(4);
 pub(super) const I64: Kind = Kind::Fixed(8);
+pub(super) const F64: Kind = Kind::Fixed(8);
 pub(super) const ID: Kind = Kind::Fixed(16);
 pub(super) const TEXT: Kind = Kind::Text;
 pub(super) const BLOB: Kind = Kind::Blob;

@@ -6,7 +6,9 @@
 //! versions served. Fields of versions that are not served are there because the decoded structures
 //! have room for them.
 
-use super::schema::{BLOB, BOOL, Field, I8, I16, I32, I64, ID, TEXT, each, field, list, optional};
+use super::schema::{
+    BLOB, BOOL, F64, Field, I8, I16, I32, I64, ID, TEXT, each, field, list, optional,
+};
 use crate::kafka::api::Api;
 
 /// The shape of a request, `None` for Produce and Fetch.
@@ -42,6 +44,8 @@ pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
         Api::DeleteGroups => DELETE_GROUPS,
         Api::IncrementalAlterConfigs => INCREMENTAL_ALTER_CONFIGS,
         Api::OffsetDelete => OFFSET_DELETE,
+        Api::DescribeClientQuotas => DESCRIBE_CLIENT_QUOTAS,
+        Api::AlterClientQuotas => ALTER_CLIENT_QUOTAS,
         Api::DescribeCluster => DESCRIBE_CLUSTER,
         Api::DescribeProducers => DESCRIBE_PRODUCERS,
         Api::DescribeTransactions => DESCRIBE_TRANSACTIONS,
@@ -427,6 +431,39 @@ const OFFSET_DELETE: &[Field] = &[
             list("partitions", &[field("partition_index", I32)]),
         ],
     ),
+];
+
+const DESCRIBE_CLIENT_QUOTAS: &[Field] = &[
+    list(
+        "components",
+        &[
+            field("entity_type", TEXT),
+            field("match_type", I8),
+            field("match", TEXT),
+        ],
+    ),
+    field("strict", BOOL),
+];
+
+const ALTER_CLIENT_QUOTAS: &[Field] = &[
+    list(
+        "entries",
+        &[
+            list(
+                "entity",
+                &[field("entity_type", TEXT), field("entity_name", TEXT)],
+            ),
+            list(
+                "ops",
+                &[
+                    field("key", TEXT),
+                    field("value", F64),
+                    field("remove", BOOL),
+                ],
+            ),
+        ],
+    ),
+    field("validate_only", BOOL),
 ];
 
 const DESCRIBE_CLUSTER: &[Field] = &[

@@ -41,6 +41,8 @@ macro_rules! dispatch {
             DescribeLogDirs: DescribeLogDirsRequest, CreatePartitions: CreatePartitionsRequest,
             DeleteGroups: DeleteGroupsRequest,
             IncrementalAlterConfigs: IncrementalAlterConfigsRequest,
+            DescribeClientQuotas: DescribeClientQuotasRequest,
+            AlterClientQuotas: AlterClientQuotasRequest,
             OffsetDelete: OffsetDeleteRequest, DescribeCluster: DescribeClusterRequest,
             DescribeProducers: DescribeProducersRequest,
             ConsumerGroupHeartbeat: ConsumerGroupHeartbeatRequest,

@@ -168,6 +168,26 @@ schema! {
         feature_level: i16 = 0, in 0..=0;
     }
 
+    /// A quota of clients was set or removed.
+    ClientQuotaRecord, versions 0..=0, flexible 0.. {
+        /// Whose it is: one entry for each kind of name.
+        entity: Vec<QuotaEntityEntry> = Vec::new(), in 0..=0;
+        /// Which quota.
+        key: String = String::new(), in 0..=0;
+        /// Its value, unless it is removed.
+        value: f64 = 0.0, in 0..=0;
+        /// True: there is no such quota any more.
+        remove: bool = false, in 0..=0;
+    }
+
+    /// One kind of name of those that a quota is for.
+    QuotaEntityEntry, versions 0..=0, flexible 0.. {
+        /// `user`, `client-id` or `ip`.
+        entity_type: String = String::new(), in 0..=0;
+        /// The name; null for all that have no quota of their own.
+        entity_name: Option<String> = None, in 0..=0;
+    }
+
     /// A block of producer ids was handed out.
     ProducerIdsRecord, versions 0..=0, flexible 0.. {
         /// To which broker.

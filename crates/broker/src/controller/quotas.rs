@@ -1,0 +1,130 @@
+//! Quotas of clients set and removed: which are good ones, and for whom.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use wire::records::metadata::{ClientQuotaRecord, MetadataRecord};
+use wire::types::ErrorCode;
+
+use super::{Refusal, Rules};
+use crate::image::{QuotaEntity, entity_entries};
+
+pub(crate) const USER: &str = "user";
+pub(crate) const CLIENT_ID: &str = "client-id";
+pub(crate) const IP: &str = "ip";
+
+/// Kinds of numbers that a quota can be.
+#[derive(Clone, Copy)]
+enum Number {
+    Long,
+    Int,
+    Double,
+}
+
+const OF_CLIENTS: [(&str, Number); 4] = [
+    ("producer_byte_rate", Number::Long),
+    ("consumer_byte_rate", Number::Long),
+    ("request_percentage", Number::Double),
+    ("controller_mutation_rate", Number::Double),
+];
+const OF_ADDRESSES: [(&str, Number); 1] = [("connection_creation_rate", Number::Int)];
+
+impl Rules<'_> {
+    /// Decides on new values of an entity's quotas; `None` removes one.
+    pub(crate) fn alter_quotas(
+        &self,
+        entity: &QuotaEntity,
+        values: &BTreeMap<&str, Option<f64>>,
+    ) -> Result<Vec<MetadataRecord>, Refusal> {
+        check_names(entity)?;
+        let allowed = allowed(entity)?;
+        let current = self.image.quotas().get(entity);
+        let current = |key: &str| current.and_then(|quotas| quotas.get(key)).copied();
+        let mut records = Vec::new();
+        for (key, value) in values {
+            if let Some(value) = value {
+                check_value(allowed, key, *value)?;
+            }
+            let same = match (current(key), value) {
+                (None, None) => true,
+                (Some(old), Some(new)) => old.to_bits() == new.to_bits(),
+                _ => false,
+            };
+            if !same {
+                let record = ClientQuotaRecord {
+                    entity: entity_entries(entity),
+                    key: (*key).to_owned(),
+                    value: value.unwrap_or_default(),
+                    remove: value.is_none(),
+                };
+                records.push(record.into());
+            }
+        }
+        Ok(records)
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Refusal {
+    Refusal::new(ErrorCode::InvalidRequest, message)
+}
+
+fn check_names(entity: &QuotaEntity) -> Result<(), Refusal> {
+    if entity.is_empty() {
+        return Err(invalid("Invalid empty client quota entity"));
+    }
+    for (kind, name) in entity {
+        if ![USER, CLIENT_ID, IP].contains(&kind.as_str()) {
+            return Err(invalid(format!(
+                "Unhandled client quota entity type: {kind}"
+            )));
+        }
+        if name.as_ref().is_some_and(String::is_empty) {
+            return Err(invalid(format!("Empty {kind} not supported")));
+        }
+    }
+    Ok(())
+}
+
+/// The quotas that an entity can have.
+fn allowed(entity: &QuotaEntity) -> Result<&'static [(&'static str, Number)], Refusal> {
+    let Some(address) = entity.get(IP) else {
+        return Ok(&OF_CLIENTS);
+    };
+    if entity.len() > 1 {
+        return Err(invalid(
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or \
+             ClientId",
+        ));
+    }
+    // Names of hosts are not looked up.
+    match address {
+        Some(text) if text.parse::<IpAddr>().is_err() => Err(invalid(format!(
+            "{text} is not a valid IP or resolvable host."
+        ))),
+        _ => Ok(&OF_ADDRESSES),
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "as Kafka compares them")]
+fn check_value(allowed: &[(&str, Number)], key: &str, value: f64) -> Result<(), Refusal> {
+    let Some((_, number)) = allowed.iter().find(|(name, _)| *name == key) else {
+        return Err(invalid(format!("Invalid configuration key {key}")));
+    };
+    if value <= 0.0 {
+        return Err(invalid(format!("Quota {key} must be greater than 0")));
+    }
+    let (most, name) = match number {
+        Number::Double => return Ok(()),
+        Number::Int => (f64::from(i32::MAX), "an INT"),
+        Number::Long => (i64::MAX as f64, "a LONG"),
+    };
+    if value > most {
+        return Err(invalid(format!(
+            "Proposed value for {key} is too large for {name}."
+        )));
+    }
+    if (value % 1.0).abs() > 1e-6 {
+        return Err(invalid(format!("{key} cannot be a fractional value.")));
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! What the time of a request costs its client, once it is answered.
+//!
+//! Produce and Fetch charge for themselves, because the answer depends on it. What brokers ask of
+//! each other is free.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::kafka::Api;
+
+use super::Reply;
+use crate::Broker;
+use crate::handler::Context;
+use crate::quota::{Busy, Charge, Kind, wire_ms};
+
+/// The reply, and the pause that comes with it.
+pub(super) async fn paced<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    context: &Context,
+    busy: &Busy,
+    (api, version): (Api, i16),
+    reply: Reply,
+) -> Reply {
+    if matches!(api, Api::Produce | Api::Fetch | Api::WriteTxnMarkers) {
+        return reply;
+    }
+    let (response, before) = match reply {
+        Reply::Send(response) => (response, std::time::Duration::ZERO),
+        Reply::Pause(Some(response), before) => (response, before),
+        other => return other,
+    };
+    let client = context.client_id.as_str();
+    let spent = busy.percent();
+    let charged = broker.charge(Kind::Request, client, spent, Charge::Used);
+    let pause = charged.await.max(before);
+    if pause.is_zero() {
+        return Reply::Send(response);
+    }
+    let response = response.throttled(api, version, wire_ms(pause));
+    Reply::Pause(Some(response), pause)
+}

@@ -1,0 +1,88 @@
+//! Produce and Fetch: requests with codecs of their own, and quotas of bytes.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::Platform;
+use wire::kafka::{self, Request};
+
+use super::{CloseReason, Reply, malformed};
+use crate::Broker;
+use crate::handler::produce::Outcome;
+use crate::handler::{self, Context};
+use crate::quota::{Busy, Charge, Kind, wire_ms};
+
+/// Appends, and charges the producer for the bytes of its request; without an answer (`acks=0`)
+/// its time is free, as in Kafka.
+pub(super) async fn produce<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    busy: &Busy,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let (v, id) = (request.header.version, request.header.correlation_id);
+    let asked = kafka::produce::ProduceRequest::decode(&request.body, v);
+    let asked = asked.map_err(|source| malformed(&request.header, source))?;
+    // The frame's memory is free for the next request once the records are in the log's.
+    drop(request);
+    let outcome = handler::produce::handle(b, asked, v).await;
+    let client = c.client_id.as_str();
+    #[allow(clippy::cast_precision_loss, reason = "frames are far smaller")]
+    let bytes = c.frame_bytes as f64;
+    let mut pause = b.charge(Kind::Produce, client, bytes, Charge::Used).await;
+    match outcome {
+        Outcome::Answer(mut response) => {
+            let time = b.charge(Kind::Request, client, busy.percent(), Charge::Used);
+            pause = pause.max(time.await);
+            response.throttle_time_ms = wire_ms(pause);
+            let response = response.encode(v, id)?;
+            Ok(if pause.is_zero() {
+                Reply::Send(response)
+            } else {
+                Reply::Pause(Some(response), pause)
+            })
+        }
+        Outcome::Silence if pause.is_zero() => Ok(Reply::Nothing),
+        Outcome::Silence => Ok(Reply::Pause(None, pause)),
+        Outcome::Hangup(code) => Err(CloseReason::Unanswered(code)),
+    }
+}
+
+/// Reads, and charges the consumer for the bytes of the answer; one that has to wait is sent
+/// nothing but how long.
+pub(super) async fn fetch<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    busy: &Busy,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let (v, id) = (request.header.version, request.header.correlation_id);
+    let asked = kafka::fetch::FetchRequest::decode(&request.body, v);
+    let asked = asked.map_err(|source| malformed(&request.header, source))?;
+    let client = c.client_id.as_str();
+    let mut time = Duration::ZERO;
+    let mut bytes_pause = Duration::ZERO;
+    let response = handler::fetch::handle(b, asked, v, b.fetch_bytes_max(client), async |size| {
+        time = b
+            .charge(Kind::Request, client, busy.percent(), Charge::Used)
+            .await;
+        let charge = if time.is_zero() {
+            Charge::IfAllowed
+        } else {
+            Charge::Never
+        };
+        #[allow(clippy::cast_precision_loss, reason = "answers are far smaller")]
+        let bytes = size as f64;
+        bytes_pause = b.charge(Kind::Fetch, client, bytes, charge).await;
+        time.is_zero() && bytes_pause.is_zero()
+    });
+    let mut response = response.await;
+    let pause = time.max(bytes_pause);
+    response.throttle_time_ms = wire_ms(pause);
+    let response = response.encode(v, id)?;
+    Ok(if pause.is_zero() {
+        Reply::Send(response)
+    } else {
+        Reply::Pause(Some(response), pause)
+    })
+}

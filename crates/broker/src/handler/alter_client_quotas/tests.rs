@@ -1,0 +1,245 @@
+//! What `AlterClientQuotas` answers and writes, and what `DescribeClientQuotas` then shows.
+
+use wire::messages::DescribeClientQuotasRequest;
+use wire::messages::alter_client_quotas_request::EntityData;
+use wire::messages::describe_client_quotas_request::ComponentData;
+
+use super::*;
+use crate::controller::tests::{apply, options, started};
+use crate::handler::describe_client_quotas;
+use crate::image::Image;
+
+fn text(text: &str) -> StrBytes {
+    StrBytes::from_string(text.to_owned())
+}
+
+/// `*` stands for all who have none of their own.
+fn entry(names: &[(&str, &str)], ops: &[(&str, Option<f64>)]) -> EntryData {
+    let name = |(kind, name): &(&str, &str)| {
+        EntityData::default()
+            .with_entity_type(text(kind))
+            .with_entity_name((*name != "*").then(|| text(name)))
+    };
+    let op = |(key, value): &(&str, Option<f64>)| {
+        OpData::default()
+            .with_key(text(key))
+            .with_value(value.unwrap_or_default())
+            .with_remove(value.is_none())
+    };
+    EntryData::default()
+        .with_entity(names.iter().map(name).collect())
+        .with_ops(ops.iter().map(op).collect())
+}
+
+fn decide(image: &Image, entries: Vec<EntryData>) -> Outcome<AlterClientQuotasResponse> {
+    let options = options();
+    let rules = Rules {
+        image,
+        options: &options,
+    };
+    handle(
+        rules,
+        &AlterClientQuotasRequest::default().with_entries(entries),
+    )
+}
+
+fn set(image: &mut Image, names: &[(&str, &str)], ops: &[(&str, Option<f64>)]) {
+    let outcome = decide(image, vec![entry(names, ops)]);
+    assert_eq!(outcome.response.entries[0].error_code, 0);
+    apply(image, outcome.records);
+}
+
+/// Entities and quotas that pass a filter of kinds, matches and names.
+fn described(image: &Image, components: &[(&str, i8, Option<&str>)], strict: bool) -> Vec<String> {
+    let component = |(kind, how, name): &(&str, i8, Option<&str>)| {
+        ComponentData::default()
+            .with_entity_type(text(kind))
+            .with_match_type(*how)
+            .with_match(name.map(text))
+    };
+    let request = DescribeClientQuotasRequest::default()
+        .with_components(components.iter().map(component).collect())
+        .with_strict(strict);
+    let response = describe_client_quotas::handle(image, &request);
+    if response.error_code != 0 {
+        return vec![format!(
+            "{} {}",
+            response.error_code,
+            response.error_message.unwrap()
+        )];
+    }
+    let shown = |entry: wire::messages::describe_client_quotas_response::EntryData| {
+        let name = |of: &wire::messages::describe_client_quotas_response::EntityData| {
+            format!(
+                "{}={}",
+                of.entity_type,
+                of.entity_name.as_deref().unwrap_or("*")
+            )
+        };
+        let names: Vec<_> = entry.entity.iter().map(name).collect();
+        let values = entry
+            .values
+            .iter()
+            .map(|value| format!("{}={}", value.key, value.value));
+        let values: Vec<_> = values.collect();
+        format!("{}: {}", names.join(","), values.join(","))
+    };
+    response.entries.unwrap().into_iter().map(shown).collect()
+}
+
+#[test]
+fn quotas_are_set_changed_removed_and_survive_a_snapshot() {
+    let mut image = started();
+    let client = [("client-id", "c")];
+    set(
+        &mut image,
+        &client,
+        &[
+            ("producer_byte_rate", Some(1000.0)),
+            ("request_percentage", Some(12.5)),
+        ],
+    );
+    set(
+        &mut image,
+        &[("user", "u"), ("client-id", "*")],
+        &[("consumer_byte_rate", Some(5.0))],
+    );
+    let outcome = decide(
+        &image,
+        vec![entry(&client, &[("producer_byte_rate", Some(1000.0))])],
+    );
+    assert!(outcome.records.is_empty(), "nothing changes");
+    set(
+        &mut image,
+        &client,
+        &[("producer_byte_rate", None), ("no_such_quota", None)],
+    );
+    let expected = [
+        "client-id=*,user=u: consumer_byte_rate=5",
+        "client-id=c: request_percentage=12.5",
+    ];
+    assert_eq!(described(&image, &[], false), expected);
+    let mut again = Image::empty();
+    apply(&mut again, image.records());
+    assert_eq!(again.quotas(), image.quotas());
+    set(&mut image, &client, &[("request_percentage", None)]);
+    assert_eq!(described(&image, &[], false), &expected[..1]);
+}
+
+#[test]
+fn what_is_no_quota_is_refused_in_words() {
+    let user = [("user", "u")];
+    for (names, ops, says) in [
+        (&[][..], &[][..], "Invalid empty client quota entity"),
+        (
+            &[("group", "g")],
+            &[],
+            "Unhandled client quota entity type: group",
+        ),
+        (&[("user", "")], &[], "Empty user not supported"),
+        (
+            &[("user", "u"), ("ip", "1.1.1.1")],
+            &[],
+            "Invalid quota entity combination",
+        ),
+        (
+            &[("ip", "nowhere")],
+            &[],
+            "nowhere is not a valid IP or resolvable host.",
+        ),
+        (
+            &user,
+            &[("speed", Some(1.0))],
+            "Invalid configuration key speed",
+        ),
+        (
+            &user,
+            &[("connection_creation_rate", Some(1.0))],
+            "Invalid configuration key",
+        ),
+        (
+            &user,
+            &[("producer_byte_rate", Some(0.0))],
+            "Quota producer_byte_rate must be greater than 0",
+        ),
+        (
+            &user,
+            &[("producer_byte_rate", Some(1.5))],
+            "producer_byte_rate cannot be a fractional value.",
+        ),
+        (
+            &user,
+            &[("producer_byte_rate", Some(1e19))],
+            "too large for a LONG.",
+        ),
+        (
+            &[("ip", "::1")],
+            &[("connection_creation_rate", Some(1e10))],
+            "too large for an INT.",
+        ),
+        (
+            &user,
+            &[
+                ("producer_byte_rate", Some(1.0)),
+                ("producer_byte_rate", None),
+            ],
+            "Duplicate quota key producer_byte_rate not updating quota for this entity \
+             ClientQuotaEntity(entries={user=u})",
+        ),
+    ] {
+        let outcome = decide(&started(), vec![entry(names, ops)]);
+        let result = &outcome.response.entries[0];
+        assert_eq!(result.error_code, ErrorCode::InvalidRequest.code());
+        let message = result.error_message.as_deref().unwrap();
+        assert!(message.contains(says), "{message}");
+        assert!(outcome.records.is_empty());
+    }
+}
+
+#[test]
+fn filters_find_what_they_name() {
+    let mut image = started();
+    let rate = [("producer_byte_rate", Some(1.0))];
+    for names in [
+        &[("user", "u")][..],
+        &[("user", "*")],
+        &[("user", "u"), ("client-id", "c")],
+        &[("client-id", "c")],
+    ] {
+        set(&mut image, names, &rate);
+    }
+    set(
+        &mut image,
+        &[("ip", "*")],
+        &[("connection_creation_rate", Some(3.0))],
+    );
+    let count = |components: &[(&str, i8, Option<&str>)], strict| {
+        described(&image, components, strict).len()
+    };
+    assert_eq!(count(&[], false), 5);
+    assert_eq!(count(&[("user", 0, Some("u"))], false), 2);
+    assert_eq!(count(&[("user", 0, Some("u"))], true), 1);
+    assert_eq!(count(&[("user", 1, None)], false), 1);
+    assert_eq!(count(&[("user", 2, None)], false), 3);
+    assert_eq!(count(&[("user", 2, None), ("client-id", 2, None)], true), 1);
+    assert_eq!(count(&[("ip", 2, None)], true), 1);
+    for (components, says) in [
+        (
+            &[("user", 0, None)][..],
+            "42 Request specified MATCH_TYPE_EXACT",
+        ),
+        (&[("user", 9, None)], "42 Unknown match type 9"),
+        (&[("group", 2, None)], "35 Unsupported entity type group"),
+        (
+            &[("ip", 2, None), ("user", 2, None)],
+            "42 Invalid entity filter component",
+        ),
+        (
+            &[("user", 2, None), ("user", 1, None)],
+            "42 Entity type user cannot appear",
+        ),
+    ] {
+        let shown = described(&image, components, false);
+        assert!(shown[0].starts_with(says), "{shown:?}");
+    }
+}

@@ -1,0 +1,63 @@
+//! The time a request takes of the thread that serves its connection.
+//!
+//! Counted is every poll of the request, as far as it has come; waiting is free. The work that
+//! other shards do for it is not in it.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::clock::{Clock, Instant};
+
+/// The time one request has taken, if it is taken at all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Busy(Option<Rc<Taken>>);
+
+#[derive(Debug)]
+struct Taken {
+    clock: Clock,
+    spent: Cell<Duration>,
+    since: Cell<Option<Instant>>,
+}
+
+impl Busy {
+    /// Takes time from now on.
+    pub(crate) fn with(clock: Clock) -> Self {
+        Self(Some(Rc::new(Taken {
+            clock,
+            spent: Cell::default(),
+            since: Cell::default(),
+        })))
+    }
+
+    /// Hundredths of a second of one thread.
+    pub(crate) fn percent(&self) -> f64 {
+        let Some(taken) = &self.0 else {
+            return 0.0;
+        };
+        let running = taken.since.get().map_or(Duration::ZERO, |since| {
+            taken.clock.now().saturating_duration_since(since)
+        });
+        (taken.spent.get() + running).as_secs_f64() * 100.0
+    }
+}
+
+/// The same future, with its time counted.
+pub(crate) async fn timed<F: Future>(busy: Busy, future: F) -> F::Output {
+    let Some(taken) = busy.0 else {
+        return future.await;
+    };
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let since = taken.clock.now();
+        taken.since.set(Some(since));
+        let polled = future.as_mut().poll(context);
+        taken.since.set(None);
+        let spent = taken.clock.now().saturating_duration_since(since);
+        taken.spent.set(taken.spent.get() + spent);
+        polled
+    })
+    .await
+}

@@ -1,0 +1,54 @@
+//! How often and for how long clients are held back, by quota.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+
+use super::Kind;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QuotaLabel {
+    quota: &'static str,
+}
+
+/// Counters, shared by all shards.
+#[derive(Clone, Debug)]
+pub(crate) struct Metrics {
+    requests: Family<QuotaLabel, Counter>,
+    ms: Family<QuotaLabel, Counter>,
+}
+
+impl Metrics {
+    /// Makes and registers them.
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let mut family = |name: &str, help: &str| {
+            let family = Family::default();
+            registry.register(name, help, family.clone());
+            family
+        };
+        Self {
+            requests: family(
+                "kafka_server_clientquota_throttledrequests",
+                "Requests whose client was held back by a quota",
+            ),
+            ms: family(
+                "kafka_server_clientquota_throttletime_ms",
+                "Milliseconds for which clients were held back by a quota",
+            ),
+        }
+    }
+
+    /// Counts a pause, unless there is none.
+    pub(crate) fn throttled(&self, kind: Kind, pause: Duration) {
+        if pause.is_zero() {
+            return;
+        }
+        let label = QuotaLabel { quota: kind.key() };
+        self.requests.get_or_create(&label).inc();
+        let ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        self.ms.get_or_create(&label).inc_by(ms);
+    }
+}

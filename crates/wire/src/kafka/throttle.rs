@@ -1,0 +1,142 @@
+//! The throttle time of an answer that is encoded already: quotas are charged when the size and the
+//! cost of an answer are known.
+//!
+//! Almost every response has it as the first field, since some version. Not here: Produce, whose
+//! codec is ours and has it at its end, and ApiVersions, where it follows the table.
+
+use bytes::Bytes;
+
+use super::{Api, Response};
+
+/// Length prefix and correlation id.
+const FRONT_BYTES: usize = 8;
+
+/// Where the body of a response has its throttle time, if it does at a fixed place.
+const fn position(api: Api, version: i16) -> Option<usize> {
+    let since = match api {
+        Api::Produce | Api::ApiVersions | Api::WriteTxnMarkers => return None,
+        // The code of the whole comes first.
+        Api::OffsetDelete => return Some(2),
+        Api::Metadata | Api::OffsetCommit | Api::OffsetFetch => 3,
+        Api::ListOffsets | Api::JoinGroup | Api::CreateTopics | Api::OffsetForLeaderEpoch => 2,
+        Api::Fetch
+        | Api::FindCoordinator
+        | Api::Heartbeat
+        | Api::LeaveGroup
+        | Api::SyncGroup
+        | Api::DescribeGroups
+        | Api::ListGroups
+        | Api::DeleteTopics => 1,
+        _ => 0,
+    };
+    if version >= since { Some(0) } else { None }
+}
+
+impl Response {
+    /// The same answer with at least this throttle time, where its version can say so.
+    #[must_use]
+    pub fn throttled(self, api: Api, version: i16, throttle_ms: i32) -> Self {
+        let Some(position) = position(api, version) else {
+            return self;
+        };
+        let tags = usize::from(api.response_header_version(version) == 1);
+        let at = FRONT_BYTES + tags + position;
+        let mut segments = self.into_segments();
+        let Some(head) = segments.first_mut() else {
+            return Self::new(segments);
+        };
+        let mut bytes = head.to_vec();
+        let Some(field) = bytes.get_mut(at..at + 4) else {
+            return Self::new(segments);
+        };
+        let mut before = [0; 4];
+        before.copy_from_slice(field);
+        let longest = throttle_ms.max(i32::from_be_bytes(before));
+        field.copy_from_slice(&longest.to_be_bytes());
+        *head = Bytes::from(bytes);
+        Self::new(segments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::{self, *};
+
+    use super::*;
+    use crate::kafka::encode_response;
+
+    /// The patched bytes are those of the same response with the field set.
+    macro_rules! check {
+        ($($name:ident: $response:ident),* $(,)?) => {
+            for &api in Api::ALL {
+                for version in api.versions() {
+                    match api {
+                        $(Api::$name => {
+                            let plain = messages::$response::default();
+                            let late = plain.clone().with_throttle_time_ms(77);
+                            let encode = |body: &messages::$response| encode_response(api, version, 5, body).unwrap();
+                            assert_eq!(
+                                encode(&plain).throttled(api, version, 77).to_bytes(),
+                                encode(&late).to_bytes(),
+                                "{api:?} {version}"
+                            );
+                            assert_eq!(
+                                encode(&late).throttled(api, version, 76).to_bytes(),
+                                encode(&late).to_bytes(),
+                                "the longer time holds: {api:?} {version}"
+                            );
+                        })*
+                        Api::Produce | Api::Fetch | Api::ApiVersions | Api::WriteTxnMarkers => {}
+                    }
+                }
+            }
+        };
+    }
+
+    #[test]
+    fn every_response_says_how_long_its_client_is_held_back() {
+        check!(
+            ListOffsets: ListOffsetsResponse, Metadata: MetadataResponse,
+            OffsetCommit: OffsetCommitResponse, OffsetFetch: OffsetFetchResponse,
+            FindCoordinator: FindCoordinatorResponse, JoinGroup: JoinGroupResponse,
+            Heartbeat: HeartbeatResponse, LeaveGroup: LeaveGroupResponse,
+            SyncGroup: SyncGroupResponse, DescribeGroups: DescribeGroupsResponse,
+            ListGroups: ListGroupsResponse, CreateTopics: CreateTopicsResponse,
+            DeleteTopics: DeleteTopicsResponse, DeleteRecords: DeleteRecordsResponse,
+            InitProducerId: InitProducerIdResponse,
+            OffsetForLeaderEpoch: OffsetForLeaderEpochResponse,
+            AddPartitionsToTxn: AddPartitionsToTxnResponse,
+            AddOffsetsToTxn: AddOffsetsToTxnResponse, EndTxn: EndTxnResponse,
+            TxnOffsetCommit: TxnOffsetCommitResponse, DescribeConfigs: DescribeConfigsResponse,
+            AlterConfigs: AlterConfigsResponse, DescribeLogDirs: DescribeLogDirsResponse,
+            CreatePartitions: CreatePartitionsResponse, DeleteGroups: DeleteGroupsResponse,
+            IncrementalAlterConfigs: IncrementalAlterConfigsResponse,
+            OffsetDelete: OffsetDeleteResponse,
+            DescribeClientQuotas: DescribeClientQuotasResponse,
+            AlterClientQuotas: AlterClientQuotasResponse,
+            DescribeCluster: DescribeClusterResponse,
+            DescribeProducers: DescribeProducersResponse,
+            DescribeTransactions: DescribeTransactionsResponse,
+            ListTransactions: ListTransactionsResponse,
+            ConsumerGroupHeartbeat: ConsumerGroupHeartbeatResponse,
+            ConsumerGroupDescribe: ConsumerGroupDescribeResponse,
+            DescribeTopicPartitions: DescribeTopicPartitionsResponse,
+        );
+    }
+
+    #[test]
+    fn a_fetch_says_so_too() {
+        let plain = crate::kafka::fetch::FetchResponse::default();
+        for version in Api::Fetch.versions() {
+            let late = crate::kafka::fetch::FetchResponse {
+                throttle_time_ms: 9,
+                ..plain.clone()
+            };
+            let throttled = plain.clone().encode(version, 5).unwrap();
+            assert_eq!(
+                throttled.throttled(Api::Fetch, version, 9).to_bytes(),
+                late.encode(version, 5).unwrap().to_bytes()
+            );
+        }
+    }
+}

@@ -197,3 +197,53 @@ def test_client_quotas(broker, tool, own_topic, name):
     tool("configs", *entity, "--alter", "--delete-config", "producer_byte_rate,consumer_byte_rate")
     assert "producer_byte_rate" not in tool("configs", *entity, "--describe")
     assert not throttled()
+
+
+def test_features_and_quorum(tool):
+    described = tool("features", "describe")
+    assert re.search(r"Feature: transaction.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2\s+FinalizedVersionLevel: 2", described)
+    assert "group.version" in described
+    refused = tool("features", "upgrade", "--feature", "transaction.version=9", check=False)
+    assert "Could not upgrade transaction.version to 9." in refused and "only supports versions 0-2" in refused
+    tool("features", "upgrade", "--feature", "group.version=1", "--dry-run")
+    status = tool("metadata-quorum", "describe", "--status")
+    assert re.search(r"LeaderId:\s+1\b", status)
+    highest = int(re.search(r"HighWatermark:\s+(\d+)", status).group(1))
+    replicas = tool("metadata-quorum", "describe", "--replication")
+    (row,) = [line.split() for line in replicas.splitlines() if "Leader" in line and "LogEndOffset" not in line]
+    assert row[0] == "1" and int(row[2]) >= highest > 0
+
+
+def test_elections_and_reassignments(tool, own_topic, tmp_path):
+    """On one node there is nothing to elect and nowhere to go; the tools say so instead of failing."""
+    partitions = [{"topic": own_topic, "partition": 0}]
+    chosen = tmp_path / "election.json"
+    chosen.write_text(json.dumps({"partitions": partitions}))
+    output = tool("leader-election", "--election-type", "preferred", "--path-to-json-file", chosen)
+    assert f"Valid replica already elected for partitions {own_topic}-0" in output
+    plan = tmp_path / "plan.json"
+
+    def reassign(replicas, step, **options):
+        plan.write_text(json.dumps({"version": 1, "partitions": [{**partitions[0], "replicas": replicas}]}))
+        return tool("reassign-partitions", "--reassignment-json-file", plan, step, **options)
+
+    assert f"Successfully started partition reassignment for {own_topic}-0" in reassign([1], "--execute")
+    assert f"Reassignment of partition {own_topic}-0 is completed." in reassign([1], "--verify")
+    assert "No partition reassignments found." in tool("reassign-partitions", "--list")
+    assert "no such broker is registered" in reassign([77], "--execute", check=False) or "Unknown broker" in reassign([77], "--execute", check=False)
+
+
+def test_client_metrics_and_users(tool, name):
+    tool("client-metrics", "--alter", "--name", name, "--metrics", "org.apache.kafka.consumer.", "--interval", 10_000,
+         "--match", "client_id=a.*")
+    described = tool("client-metrics", "--describe", "--name", name)
+    assert "interval.ms=10000" in described and "match=client_id=a.*" in described
+    assert name in tool("client-metrics", "--list").split()
+    refused = tool("client-metrics", "--alter", "--name", name, "--match", "client_age=3", check=False)
+    assert "Illegal client matching pattern: client_age=3" in refused
+    tool("client-metrics", "--delete", "--name", name)
+    assert name not in tool("client-metrics", "--list").split()
+    entity = ("--entity-type", "users", "--entity-name", name)
+    tool("configs", *entity, "--alter", "--add-config", "request_percentage=200")
+    assert "request_percentage=200.0" in tool("configs", *entity, "--describe")
+    tool("configs", *entity, "--alter", "--delete-config", "request_percentage")

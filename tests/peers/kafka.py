@@ -43,6 +43,11 @@ TOOLS = {
             "api-versions": "BrokerApiVersionsCommand",
             "dump-log": "DumpLogSegments",
             "transactions": "TransactionsCommand",
+            "features": "FeatureCommand",
+            "metadata-quorum": "MetadataQuorumCommand",
+            "leader-election": "LeaderElectionCommand",
+            "reassign-partitions": "reassign.ReassignPartitionsCommand",
+            "client-metrics": "ClientMetricsCommand",
             "txn-copier": "TransactionalMessageCopier",
         }.items()
     },

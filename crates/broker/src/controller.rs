@@ -22,6 +22,7 @@ pub(crate) mod topics;
 
 pub use batches::BadBatch;
 pub use metadata_log::{Home, METADATA_TOPIC, MetadataLogError};
+pub use mutations::Caller;
 pub use service::{Controller, Publish};
 
 use wire::StrBytes;

@@ -3,6 +3,7 @@
 //! Order: a [`Called`] that overlaps may be polled while earlier ones of its connection still wait; everything it does
 //! that has to keep the order of the connection it does in its first poll. Every other call runs alone.
 
+mod administration;
 mod groups;
 mod pace;
 mod records;
@@ -22,8 +23,7 @@ use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::broker::CONTROLLER_SHARD;
-use crate::controller::mutations::Caller;
-use crate::controller::{Controller, Rules};
+use crate::controller::{Caller, Controller, Rules};
 use crate::handler::{self, Context};
 use crate::quota::{Busy, Kind, timed};
 
@@ -178,12 +178,19 @@ async fn answer<P: Platform>(
         | Api::CreatePartitions
         | Api::AlterConfigs
         | Api::AlterClientQuotas
+        | Api::AlterPartitionReassignments
+        | Api::UpdateFeatures
+        | Api::DescribeQuorum
         | Api::IncrementalAlterConfigs => change(b, c, request).await,
         Api::Metadata
         | Api::DescribeCluster
         | Api::DescribeTopicPartitions
-        | Api::DescribeClientQuotas
         | Api::DescribeConfigs => describe(b, c, request).await,
+        Api::DescribeClientQuotas
+        | Api::DescribeUserScramCredentials
+        | Api::ElectLeaders
+        | Api::ListPartitionReassignments
+        | Api::ListConfigResources => administration::answer(b, request).await,
         _ => groups::answer(b, c, request).await,
     }
 }
@@ -225,6 +232,21 @@ async fn change<P: Platform>(
             .await
         }
         Api::AlterConfigs => controlled(b, request, async |c, r| c.alter_configs(&r).await).await,
+        Api::AlterPartitionReassignments => {
+            controlled(b, request, async |c, r| {
+                c.alter_partition_reassignments(&r).await
+            })
+            .await
+        }
+        Api::UpdateFeatures => {
+            controlled(b, request, async move |c, r| c.update_features(&r, v).await).await
+        }
+        Api::DescribeQuorum => {
+            controlled(b, request, async |c, r| {
+                handler::describe_quorum::handle(c.quorum(), &r)
+            })
+            .await
+        }
         Api::AlterClientQuotas => {
             controlled(b, request, async |c, r| c.alter_client_quotas(&r).await).await
         }
@@ -319,12 +341,6 @@ async fn describe<P: Platform>(
                     handler::describe_topic_partitions::handle(&b.image(), &c.listener, &r);
                 described
                     .unwrap_or_else(|code| handler::describe_topic_partitions::refuse(&r, code))
-            })
-            .await
-        }
-        Api::DescribeClientQuotas => {
-            run(request, async |r| {
-                handler::describe_client_quotas::handle(&b.image(), &r)
             })
             .await
         }

@@ -30,6 +30,7 @@ mod versioned;
 use platform::clock::Instant;
 use wire::protocol::StrBytes;
 
+pub(crate) use consumer::Pattern;
 pub use coordinator::{GroupCoordinator, OffsetsLog};
 pub use java_hash::partition_for;
 pub use offsets::Topics;

@@ -18,7 +18,7 @@ mod transaction;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use wire::records::metadata::{MetadataVersion, OpaqueRecord};
+use wire::records::metadata::{MetadataVersion, OpaqueRecord, UserScramCredentialRecord};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, Uuid};
 
 pub use cluster::{BrokerRegistration, ControllerRegistration};
@@ -55,6 +55,9 @@ pub fn is_internal(topic: &str) -> bool {
     INTERNAL_TOPICS.contains(&topic)
 }
 
+/// SCRAM credentials by user and mechanism.
+pub type ScramTable = BTreeMap<(String, i8), UserScramCredentialRecord>;
+
 /// What the metadata log says up to an offset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
@@ -65,6 +68,7 @@ pub struct Image {
     controllers: Arc<BTreeMap<i32, Arc<ControllerRegistration>>>,
     features: Arc<BTreeMap<String, i16>>,
     quotas: Arc<QuotaTable>,
+    scram: Arc<ScramTable>,
     opaque: Arc<Vec<OpaqueRecord>>,
     next_producer_id: i64,
     applied: Applied,
@@ -130,6 +134,7 @@ impl Image {
             controllers: Arc::default(),
             features: Arc::default(),
             quotas: Arc::default(),
+            scram: Arc::default(),
             opaque: Arc::default(),
             next_producer_id: 0,
             applied: Applied {
@@ -164,6 +169,12 @@ impl Image {
     /// The settings of a resource that the log knows; no defaults.
     pub fn settings(&self, kind: ResourceType, name: &str) -> Option<&BTreeMap<String, String>> {
         self.settings.get(&kind)?.get(name).map(AsRef::as_ref)
+    }
+
+    /// The resources of a kind that have settings of their own.
+    pub fn configured(&self, kind: ResourceType) -> impl Iterator<Item = &str> {
+        let resources = self.settings.get(&kind).into_iter();
+        resources.flat_map(|resources| resources.keys().map(String::as_str))
     }
 
     /// Value of one setting of a resource.
@@ -209,12 +220,22 @@ impl Image {
         &self.quotas
     }
 
+    /// SCRAM credentials. Nothing is done with them while nobody is asked who he is.
+    pub fn scram(&self) -> &ScramTable {
+        &self.scram
+    }
+
+    /// The agreed levels of all features, also of those that this broker does not do.
+    pub fn features(&self) -> &BTreeMap<String, i16> {
+        &self.features
+    }
+
     /// First producer id that was never handed out.
     pub fn next_producer_id(&self) -> i64 {
         self.next_producer_id
     }
 
-    /// Records that are kept without being understood: ACLs, SCRAM credentials, tokens.
+    /// Records that are kept without being understood: ACLs, tokens.
     pub fn opaque_records(&self) -> &[OpaqueRecord] {
         &self.opaque
     }

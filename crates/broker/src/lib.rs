@@ -8,6 +8,7 @@
 
 mod broker;
 mod checkpoints;
+mod client_metrics;
 pub mod compaction;
 pub mod controller;
 pub mod dispatch;

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::controller::{Controller, Home};
+use broker::controller::{Caller, Controller, Home};
 use broker::image::{Image, ResourceType};
 use broker::options::{BrokerOptions, Endpoint, GroupOptions, TransactionOptions};
 use platform::runtime::run_simulated;
@@ -28,6 +28,13 @@ use wire::types::{ErrorCode, LeaderEpoch, NodeId, Offset, Uuid};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/kafka-4.3");
 const NODE: NodeId = NodeId(1);
+
+fn caller() -> Caller {
+    Caller {
+        client_id: StrBytes::default(),
+        strict: true,
+    }
+}
 
 fn options() -> BrokerOptions {
     let second = Duration::from_secs(1);
@@ -193,11 +200,14 @@ fn a_new_log_says_what_this_broker_can_do_and_that_it_serves() {
 fn what_was_answered_is_there_after_a_restart_in_a_higher_epoch() {
     run(async |platform| {
         let controller = start(&platform, 1 << 20).await;
-        let response = controller.create_topics(&topics(&["a", "b"])).await;
+        let response = controller
+            .create_topics(&topics(&["a", "b"]), &caller())
+            .await
+            .0;
         assert!(response.topics.iter().all(|topic| topic.error_code == 0));
         let deleted = DeleteTopicsRequest::default()
             .with_topic_names(vec![StrBytes::from_static_str("b").into()]);
-        controller.delete_topics(&deleted, 3).await;
+        controller.delete_topics(&deleted, 3, &caller()).await;
         assert_eq!(controller.allocate_producer_ids().await, Ok((0, 1000)));
         let before = controller.image();
         controller.stop().await.unwrap();
@@ -259,7 +269,10 @@ fn snapshots_replace_the_log_below_them() {
     run(async |platform| {
         let controller = start(&platform, 2000).await;
         for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
-            controller.create_topics(&topics(&[name])).await;
+            controller
+                .create_topics(&topics(&[name]), &caller())
+                .await
+                .0;
         }
         let before = controller.image();
         controller.stop().await.unwrap();
@@ -279,7 +292,7 @@ fn snapshots_replace_the_log_below_them() {
         let controller = start(&platform, 2000).await;
         assert_eq!(names(&controller.image()), names(&before));
         assert_eq!(controller.image().feature("metadata.version"), 30);
-        controller.create_topics(&topics(&["i"])).await;
+        controller.create_topics(&topics(&["i"]), &caller()).await.0;
         controller.stop().await.unwrap();
         assert_eq!(names(&start(&platform, 2000).await.image()).len(), 9);
     });
@@ -340,7 +353,12 @@ fn a_log_of_kafka_is_continued() {
         );
 
         assert_eq!(
-            controller.create_topics(&topics(&["new"])).await.topics[0].error_code,
+            controller
+                .create_topics(&topics(&["new"]), &caller())
+                .await
+                .0
+                .topics[0]
+                .error_code,
             0
         );
         controller.stop().await.unwrap();
@@ -353,7 +371,7 @@ fn a_controller_that_cannot_write_says_so_and_changes_nothing() {
     run(async |platform| {
         let controller = start(&platform, 1 << 20).await;
         platform.disk().set_read_only(true);
-        let response = controller.create_topics(&topics(&["a"])).await;
+        let response = controller.create_topics(&topics(&["a"]), &caller()).await.0;
         assert_eq!(
             response.topics[0].error_code,
             ErrorCode::KafkaStorageError.code()
@@ -375,7 +393,10 @@ fn what_was_answered_survives_a_crash_at_any_operation() {
             platform.disk().inject(Fault::at(at, Effect::PowerOff));
             if let Some(controller) = try_start(&platform, 1000).await {
                 for name in ["a", "b", "c", "d"] {
-                    let response = controller.create_topics(&topics(&[name])).await;
+                    let response = controller
+                        .create_topics(&topics(&[name]), &caller())
+                        .await
+                        .0;
                     if response.topics[0].error_code == 0 {
                         answered.push(name.to_owned());
                     }

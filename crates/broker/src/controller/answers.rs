@@ -3,8 +3,9 @@
 //! What was refused stays refused; what was granted becomes an error.
 
 use wire::messages::{
-    AlterClientQuotasResponse, AlterConfigsResponse, CreatePartitionsResponse,
-    CreateTopicsResponse, DeleteTopicsResponse, IncrementalAlterConfigsResponse,
+    AlterClientQuotasResponse, AlterConfigsResponse, AlterPartitionReassignmentsResponse,
+    CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse,
+    IncrementalAlterConfigsResponse, UpdateFeaturesResponse,
 };
 use wire::types::{ErrorCode, Uuid};
 
@@ -22,6 +23,27 @@ impl Answer for CreateTopicsResponse {
             topic.num_partitions = -1;
             topic.replication_factor = -1;
             topic.configs = Some(Vec::new());
+        }
+    }
+}
+
+impl Answer for AlterPartitionReassignmentsResponse {
+    fn fail(&mut self, code: ErrorCode) {
+        let partitions = self
+            .responses
+            .iter_mut()
+            .flat_map(|topic| &mut topic.partitions);
+        for partition in partitions.filter(|partition| partition.error_code == 0) {
+            partition.error_code = code.code();
+        }
+    }
+}
+
+impl Answer for UpdateFeaturesResponse {
+    fn fail(&mut self, code: ErrorCode) {
+        if self.error_code == 0 {
+            self.error_code = code.code();
+            self.results.clear();
         }
     }
 }

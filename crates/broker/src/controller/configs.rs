@@ -1,10 +1,11 @@
-//! Changing settings of topics, brokers and groups.
+//! Changing settings of topics, brokers, groups and subscriptions to client metrics.
 
 use std::collections::BTreeMap;
 
 use wire::records::metadata::{ClearElrRecord, ConfigRecord, MetadataRecord};
 use wire::types::{ErrorCode, NodeId};
 
+use crate::client_metrics;
 use crate::group_config;
 use crate::image::{Image, ResourceType};
 use crate::options::ConfigKind;
@@ -164,7 +165,7 @@ impl Rules<'_> {
         match kind {
             ResourceType::BROKER if resource.is_empty() => Ok(()),
             ResourceType::BROKER => self.check_is_this_node(resource),
-            ResourceType::TOPIC | ResourceType::GROUP => Ok(()),
+            ResourceType::TOPIC | ResourceType::GROUP | ResourceType::CLIENT_METRICS => Ok(()),
             other => refuse(format!("Unknown resource type {}", other.0)),
         }
     }
@@ -238,6 +239,7 @@ impl Rules<'_> {
         let found = match kind {
             ResourceType::TOPIC => definition(name).map(|definition| definition.kind),
             ResourceType::GROUP => None,
+            ResourceType::CLIENT_METRICS => client_metrics::kind_of(name),
             _ => broker.key(name).map(|key| key.kind),
         };
         found == Some(ConfigKind::List)
@@ -281,6 +283,9 @@ impl Rules<'_> {
                     settings.insert(change.name.clone(), value.clone());
                 }
             }
+        }
+        if kind == ResourceType::CLIENT_METRICS {
+            return client_metrics::validate(resource, &settings);
         }
         if kind == ResourceType::GROUP {
             return self.judge_group(resource, &settings);

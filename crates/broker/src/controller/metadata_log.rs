@@ -257,6 +257,20 @@ impl<P: Platform> MetadataLog<P> {
         self.log.log_end_offset()
     }
 
+    /// The directory under which the log names this node as a voter; none when it names no
+    /// directories.
+    pub(crate) fn voter_directory(&self) -> Uuid {
+        let quorum = self.quorum.borrow();
+        let voters = quorum
+            .voters
+            .as_ref()
+            .map_or(&[][..], |voters| &voters.voters);
+        let me = voters
+            .iter()
+            .find(|voter| voter.voter_id == self.home.node.0);
+        me.map_or(Uuid::nil(), |voter| voter.voter_directory_id)
+    }
+
     /// The epoch of this run.
     pub(crate) fn epoch(&self) -> LeaderEpoch {
         self.epoch

@@ -20,11 +20,11 @@ const CLIENTS_MAX: usize = 1024;
 
 /// Who asks for a change.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller {
+pub struct Caller {
     /// What the client calls itself.
-    pub(crate) client_id: StrBytes,
+    pub client_id: StrBytes,
     /// It understands that its quota is used up.
-    pub(crate) strict: bool,
+    pub strict: bool,
 }
 
 /// The tokens of every client, as far as they are not all there.

@@ -7,7 +7,7 @@
 use wire::records::metadata::PartitionRecord;
 use wire::types::{ErrorCode, Uuid};
 
-use crate::image::Image;
+use crate::image::{Image, PartitionImage};
 
 use super::Refusal;
 
@@ -120,13 +120,7 @@ pub(crate) fn new_partition(
     replicas: Vec<i32>,
     isr: Vec<i32>,
 ) -> PartitionRecord {
-    let directory = |id: &i32| {
-        let broker = image.broker(wire::types::NodeId(*id));
-        match broker.map(|broker| broker.directories.as_slice()) {
-            Some([only]) => *only,
-            _ => UNASSIGNED,
-        }
-    };
+    let directory = |id: &i32| only_directory(image, *id);
     PartitionRecord {
         partition_id: index,
         topic_id: topic,
@@ -138,4 +132,27 @@ pub(crate) fn new_partition(
         isr,
         ..PartitionRecord::default()
     }
+}
+
+/// The directory that a broker will use, if it has no choice.
+fn only_directory(image: &Image, broker: i32) -> Uuid {
+    let broker = image.broker(wire::types::NodeId(broker));
+    match broker.map(|broker| broker.directories.as_slice()) {
+        Some([only]) => *only,
+        _ => UNASSIGNED,
+    }
+}
+
+/// The directories of replicas, as they are for those that the partition has already.
+pub(crate) fn directories_of(
+    image: &Image,
+    partition: &PartitionImage,
+    replicas: &[i32],
+) -> Vec<Uuid> {
+    let directory = |id: &i32| {
+        let known = partition.replicas.iter().position(|known| known == id);
+        let known = known.and_then(|at| partition.directories.get(at));
+        known.copied().unwrap_or_else(|| only_directory(image, *id))
+    };
+    replicas.iter().map(directory).collect()
 }

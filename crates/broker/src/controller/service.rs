@@ -18,14 +18,16 @@ use platform::sync::Semaphore;
 use storage::Store;
 use wire::messages::{
     AlterClientQuotasRequest, AlterClientQuotasResponse, AlterConfigsRequest, AlterConfigsResponse,
+    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
     CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
     DeleteTopicsRequest, DeleteTopicsResponse, IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
+    IncrementalAlterConfigsResponse, UpdateFeaturesRequest, UpdateFeaturesResponse,
 };
 use wire::records::metadata::{AbortTransactionRecord, MetadataRecord, MetadataVersion};
-use wire::types::ErrorCode;
+use wire::types::{ErrorCode, Offset};
 
 use crate::handler;
+use crate::handler::describe_quorum::Quorum;
 use crate::image::{Image, Replayer};
 use crate::options::BrokerOptions;
 
@@ -141,7 +143,7 @@ impl<P: Platform> Controller<P> {
     }
 
     /// `CreateTopics`, and how long the client has to wait.
-    pub(crate) async fn create_topics(
+    pub async fn create_topics(
         &self,
         request: &CreateTopicsRequest,
         caller: &Caller,
@@ -153,7 +155,7 @@ impl<P: Platform> Controller<P> {
     }
 
     /// `DeleteTopics`, and how long the client has to wait.
-    pub(crate) async fn delete_topics(
+    pub async fn delete_topics(
         &self,
         request: &DeleteTopicsRequest,
         version: i16,
@@ -166,7 +168,7 @@ impl<P: Platform> Controller<P> {
     }
 
     /// `CreatePartitions`, and how long the client has to wait.
-    pub(crate) async fn create_partitions(
+    pub async fn create_partitions(
         &self,
         request: &CreatePartitionsRequest,
         caller: &Caller,
@@ -175,6 +177,38 @@ impl<P: Platform> Controller<P> {
             handler::create_partitions::handle(rules, request, gate)
         })
         .await
+    }
+
+    /// `AlterPartitionReassignments`.
+    pub async fn alter_partition_reassignments(
+        &self,
+        request: &AlterPartitionReassignmentsRequest,
+    ) -> AlterPartitionReassignmentsResponse {
+        self.answer(|rules, _| handler::alter_partition_reassignments::handle(rules, request))
+            .await
+    }
+
+    /// `UpdateFeatures`.
+    pub async fn update_features(
+        &self,
+        request: &UpdateFeaturesRequest,
+        version: i16,
+    ) -> UpdateFeaturesResponse {
+        self.answer(|rules, _| handler::update_features::handle(rules, request, version))
+            .await
+    }
+
+    /// The quorum of the metadata log: this node.
+    pub(crate) fn quorum(&self) -> Quorum {
+        let end = Offset(self.image().last_applied_offset().0 + 1);
+        Quorum {
+            node: self.options.node_id,
+            directory: self.log.voter_directory(),
+            epoch: self.log.epoch(),
+            high_watermark: end,
+            end,
+            now_ms: self.platform.clock().wall_ms(),
+        }
     }
 
     /// `AlterClientQuotas`.

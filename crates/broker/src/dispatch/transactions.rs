@@ -4,6 +4,7 @@
 //! While there is no such topic, no id has a home; the question is then put here, and the coordinator says so.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use platform::Platform;
 use wire::kafka::{Api, Request};
@@ -187,9 +188,18 @@ async fn list<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: ListTransactionsRequest,
 ) -> ListTransactionsResponse {
+    let pattern = match handler::list_transactions::pattern(&request) {
+        Ok(pattern) => Arc::new(pattern),
+        Err(code) => {
+            return ListTransactionsResponse::default().with_error_code(code.code());
+        }
+    };
     let states = request.state_filters.clone();
     let answers = broker.shards.call_all(move |broker| {
-        std::future::ready(handler::list_transactions::handle(&broker, &request))
+        let pattern = (*pattern).as_ref();
+        std::future::ready(handler::list_transactions::handle(
+            &broker, &request, pattern,
+        ))
     });
     handler::list_transactions::gather(&states, answers.await)
 }

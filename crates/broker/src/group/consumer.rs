@@ -27,6 +27,8 @@ mod subscribe;
 mod target;
 mod timers;
 
+pub(crate) use pattern::Pattern;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::protocol::StrBytes;

@@ -1,5 +1,5 @@
-//! `DescribeConfigs` (key 32), versions 1-4: settings of topics, brokers and groups, with where
-//! each comes from.
+//! `DescribeConfigs` (key 32), versions 1-4: settings of topics, brokers, groups and subscriptions
+//! to client metrics, with where each comes from.
 //!
 //! Version 1 brought synonyms (every place that has a value, the strongest first), version 3 kinds
 //! and documentation. Values of sensitive settings are never shown. This broker has no loggers that
@@ -13,6 +13,7 @@ use wire::messages::describe_configs_response::{
 use wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use wire::types::ErrorCode;
 
+use crate::client_metrics::{self, SUBSCRIPTION_SETTINGS, SubscriptionSetting};
 use crate::controller::{Refusal, Rules, topic_name};
 use crate::group_config::{self, GROUP_SETTINGS, GroupSetting};
 use crate::image::ResourceType;
@@ -91,6 +92,15 @@ fn describe(
             let rows = GROUP_SETTINGS.iter();
             Ok(rows.map(|row| group_setting(broker, name, row)).collect())
         }
+        ResourceType::CLIENT_METRICS if name.is_empty() => {
+            refuse("Client metrics subscription name must not be empty".into())
+        }
+        ResourceType::CLIENT_METRICS => {
+            let rows = SUBSCRIPTION_SETTINGS.iter();
+            Ok(rows
+                .map(|row| subscription_setting(broker, name, row))
+                .collect())
+        }
         ResourceType::BROKER if name.is_empty() => Ok(cluster_settings(broker)),
         ResourceType::BROKER => {
             check_broker(broker, name, "expected {} or empty string, but received")?;
@@ -139,6 +149,23 @@ fn group_setting(broker: BrokerSettings<'_>, group: &str, row: &GroupSetting) ->
         name: row.name.to_owned(),
         value: sources.first().map(|first| first.value.clone()),
         kind: Some(ConfigKind::Int),
+        sources,
+        doc: Some(row.doc),
+        read_only: false,
+        sensitive: false,
+    }
+}
+
+fn subscription_setting(
+    broker: BrokerSettings<'_>,
+    name: &str,
+    row: &SubscriptionSetting,
+) -> Setting {
+    let sources = client_metrics::sources(broker.image, name, row);
+    Setting {
+        name: row.name.to_owned(),
+        value: sources.first().map(|first| first.value.clone()),
+        kind: Some(row.kind),
         sources,
         doc: Some(row.doc),
         read_only: false,

@@ -1,6 +1,7 @@
-//! `ListTransactions` (key 66), versions 0-1: all transactional ids, of some states, producers or ages.
+//! `ListTransactions` (key 66), versions 0-2: all transactional ids, of some states, producers or ages.
 //!
-//! Version 1 brought the filter by how long a transaction has been running.
+//! Version 1 brought the filter by how long a transaction has been running, version 2 the expression (RE2) that
+//! ids have to match.
 
 use std::rc::Rc;
 
@@ -11,12 +12,14 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use crate::Broker;
+use crate::group::Pattern;
 use crate::transaction::state::State;
 
 /// The ids of one shard.
 pub(crate) fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: &ListTransactionsRequest,
+    pattern: Option<&Pattern>,
 ) -> Result<Vec<TransactionState>, ErrorCode> {
     let now_ms = broker.platform.clock().wall_ms();
     let states = &request.state_filters;
@@ -26,6 +29,7 @@ pub(crate) fn handle<P: Platform>(
         let state = entry.state.name();
         let wanted = (states.is_empty() || states.iter().any(|it| it.as_str() == state))
             && (producers.is_empty() || producers.iter().any(|it| it.0 == entry.producer_id.0))
+            && pattern.is_none_or(|pattern| pattern.matches(id))
             && (longer_than < 0 || now_ms.saturating_sub(entry.start_ms) > longer_than);
         wanted.then(|| {
             TransactionState::default()
@@ -34,6 +38,16 @@ pub(crate) fn handle<P: Platform>(
                 .with_transaction_state(StrBytes::from_static_str(state))
         })
     })
+}
+
+/// The expression of a request; none is the empty one.
+pub(crate) fn pattern(request: &ListTransactionsRequest) -> Result<Option<Pattern>, ErrorCode> {
+    let text = request.transactional_id_pattern.as_ref();
+    let text = text.filter(|text| !text.is_empty());
+    let compiled = text.map(|text| Pattern::compile(text.as_str()));
+    compiled
+        .transpose()
+        .map_err(|_| ErrorCode::InvalidRegularExpression)
 }
 
 /// The ids of all shards; names of states that do not exist are given back.

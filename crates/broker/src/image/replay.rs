@@ -74,6 +74,14 @@ impl Image {
                 let id = controller.0.controller_id;
                 Arc::make_mut(&mut self.controllers).insert(id, controller);
             }
+            MetadataRecord::UserScramCredential(record) => {
+                let key = (record.name.clone(), record.mechanism);
+                Arc::make_mut(&mut self.scram).insert(key, record);
+            }
+            MetadataRecord::RemoveUserScramCredential(record) => {
+                let key = (record.name, record.mechanism);
+                Arc::make_mut(&mut self.scram).remove(&key);
+            }
             MetadataRecord::ClientQuota(record) => self.set_quota(record),
             MetadataRecord::ProducerIds(record) => self.next_producer_id = record.next_producer_id,
             MetadataRecord::Opaque(record) => Arc::make_mut(&mut self.opaque).push(record),

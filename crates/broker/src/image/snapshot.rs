@@ -23,6 +23,8 @@ impl Image {
         }
         self.setting_records(&mut records);
         self.quota_records(&mut records);
+        let scram = self.scram.values().cloned();
+        records.extend(scram.map(MetadataRecord::UserScramCredential));
         if self.next_producer_id != 0 {
             records.push(
                 ProducerIdsRecord {

@@ -49,7 +49,7 @@ impl<'a> BrokerSettings<'a> {
             Source::DynamicDefault => self.image.setting(ResourceType::BROKER, "", name),
             Source::StaticBroker => self.options.static_settings.get(name).map(String::as_str),
             Source::Default => self.key(name)?.default,
-            Source::Topic | Source::Group => None,
+            Source::Topic | Source::ClientMetrics | Source::Group => None,
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) enum Source {
     StaticBroker = 4,
     /// Nowhere.
     Default = 5,
+    /// Set on the subscription to client metrics.
+    ClientMetrics = 7,
     /// Set on the group.
     Group = 8,
 }

@@ -2,11 +2,17 @@
 //! be.
 
 use wire::kafka::Api;
-use wire::messages::alter_client_quotas_request as alter;
-use wire::messages::describe_client_quotas_request as describe;
-use wire::messages::{AlterClientQuotasRequest, DescribeClientQuotasRequest};
+use wire::messages::{
+    AlterClientQuotasRequest, AlterPartitionReassignmentsRequest, DescribeClientQuotasRequest,
+    DescribeQuorumRequest, DescribeUserScramCredentialsRequest, ElectLeadersRequest,
+    ListConfigResourcesRequest, ListPartitionReassignmentsRequest, UpdateFeaturesRequest,
+    alter_client_quotas_request as alter, alter_partition_reassignments_request as reassign,
+    describe_client_quotas_request as describe, describe_quorum_request as quorum,
+    describe_user_scram_credentials_request as scram, elect_leaders_request as elect,
+    update_features_request as features,
+};
 
-use crate::harness::asks::text;
+use crate::harness::asks::{text, topic_name};
 use crate::questions::{Question, ask};
 
 /// `None` for what other requests are about.
@@ -39,6 +45,48 @@ pub(crate) fn question(api: Api, v: i16, granted: bool) -> Option<Question> {
             let request = AlterClientQuotasRequest::default();
             ask(v, request.with_entries(vec![entry]))
         }
+        Api::DescribeUserScramCredentials => {
+            let user = scram::UserName::default().with_name(text("nobody"));
+            let request = DescribeUserScramCredentialsRequest::default();
+            ask(v, request.with_users((!granted).then(|| vec![user])))
+        }
+        Api::ElectLeaders => {
+            let topic = elect::TopicPartitions::default()
+                .with_topic(topic_name("missing"))
+                .with_partitions(vec![0]);
+            let request = ElectLeadersRequest::default();
+            ask(
+                v,
+                request.with_topic_partitions((!granted).then(|| vec![topic])),
+            )
+        }
+        Api::AlterPartitionReassignments => {
+            let partition = reassign::ReassignablePartition::default()
+                .with_replicas(Some(vec![if granted { 1 } else { 9 }.into()]));
+            let topic = reassign::ReassignableTopic::default()
+                .with_name(topic_name("t"))
+                .with_partitions(vec![partition]);
+            let request = AlterPartitionReassignmentsRequest::default();
+            ask(v, request.with_topics(vec![topic]))
+        }
+        Api::ListPartitionReassignments => ask(
+            v,
+            ListPartitionReassignmentsRequest::default().with_topics(None),
+        ),
+        Api::DescribeQuorum => {
+            let topic = quorum::TopicData::default()
+                .with_topic_name(topic_name(if granted { "__cluster_metadata" } else { "t" }))
+                .with_partitions(vec![quorum::PartitionData::default()]);
+            ask(v, DescribeQuorumRequest::default().with_topics(vec![topic]))
+        }
+        Api::UpdateFeatures => {
+            let update = features::FeatureUpdateKey::default()
+                .with_feature(text("group.version"))
+                .with_max_version_level(if granted { 1 } else { 99 });
+            let request = UpdateFeaturesRequest::default();
+            ask(v, request.with_feature_updates(vec![update]))
+        }
+        Api::ListConfigResources => ask(v, ListConfigResourcesRequest::default()),
         _ => return None,
     })
 }

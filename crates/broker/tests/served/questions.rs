@@ -76,6 +76,11 @@ pub(crate) fn refused(api: Api, version: i16, cluster: &Cluster, topic: &str) ->
             api,
             Api::Metadata
                 | Api::DescribeClientQuotas
+                | Api::DescribeUserScramCredentials
+                | Api::ElectLeaders
+                | Api::AlterPartitionReassignments
+                | Api::DescribeQuorum
+                | Api::UpdateFeatures
                 | Api::AlterClientQuotas
                 | Api::DeleteTopics
                 | Api::DescribeConfigs
@@ -99,6 +104,8 @@ pub(crate) fn refused(api: Api, version: i16, cluster: &Cluster, topic: &str) ->
             | Api::DescribeCluster
             | Api::JoinGroup
             | Api::ListTransactions
+            | Api::ListPartitionReassignments
+            | Api::ListConfigResources
     );
     (!cannot && !whole_topic).then(|| question(api, version, cluster, topic, partition))
 }

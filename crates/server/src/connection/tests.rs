@@ -198,9 +198,9 @@ fn a_pause_holds_back_what_was_sent_already() {
     run(limits(), |mut world| async move {
         let sent = Instant::now();
         world.send(b"q").await;
-        world.send(b"next").await;
+        world.send(b"after").await;
         assert_eq!(world.receive().await, b"q");
-        assert_eq!(world.receive().await, b"next");
+        assert_eq!(world.receive().await, b"after");
         assert!(sent.elapsed() >= Duration::from_millis(300));
         world.send(b"p").await;
         world.send(b"Q").await;
@@ -208,7 +208,7 @@ fn a_pause_holds_back_what_was_sent_already() {
         world.service.release();
         assert_eq!(world.receive().await, b"p");
         world.service.until(|echo| echo.begun() == 4).await;
-        world.send(b"never").await;
+        world.send(b"unread").await;
         world.stop.send(true).unwrap();
         let service = Rc::clone(&world.service);
         let (rest, end) = world.end().await;
@@ -230,7 +230,7 @@ fn a_connection_that_is_paused_for_long_is_idle() {
     run(limits, |mut world| async move {
         world.send(b"Q").await;
         world.service.until(|echo| echo.begun() == 1).await;
-        world.send(b"never").await;
+        world.send(b"unread").await;
         let (rest, end) = world.end().await;
         assert!(rest.is_empty() && matches!(end, End::Idle), "{end:?}");
     });
@@ -414,7 +414,7 @@ fn the_service_may_close_after_what_was_answered_before() {
     run(limits(), |mut world| async move {
         world.send(b"first").await;
         world.send(b"close").await;
-        world.send(b"never").await;
+        world.send(b"unread").await;
         let service = Rc::clone(&world.service);
         let (answers, end) = world.end().await;
         assert_eq!(answers, prefixed(b"first"));

@@ -113,14 +113,26 @@ apis! {
     CreatePartitions = 37, 0..=3, advertised 0, flexible 2;
     /// Deletes groups.
     DeleteGroups = 42, 0..=2, advertised 0, flexible 2;
+    /// Elects leaders of partitions.
+    ElectLeaders = 43, 0..=2, advertised 0, flexible 2;
     /// Changes the configuration of topics and brokers key by key.
     IncrementalAlterConfigs = 44, 0..=1, advertised 0, flexible 1;
+    /// Gives partitions other replicas.
+    AlterPartitionReassignments = 45, 0..=1, advertised 0, flexible 0;
+    /// Reassignments that are under way.
+    ListPartitionReassignments = 46, 0..=0, advertised 0, flexible 0;
     /// Forgets positions of a group.
     OffsetDelete = 47, 0..=0, advertised 0, flexible 32767;
     /// Quotas of clients.
     DescribeClientQuotas = 48, 0..=1, advertised 0, flexible 1;
     /// Sets and removes quotas of clients.
     AlterClientQuotas = 49, 0..=1, advertised 0, flexible 1;
+    /// Which users have SCRAM credentials.
+    DescribeUserScramCredentials = 50, 0..=0, advertised 0, flexible 0;
+    /// Who holds the metadata log.
+    DescribeQuorum = 55, 0..=2, advertised 0, flexible 0;
+    /// Raises and lowers the levels of features.
+    UpdateFeatures = 57, 0..=2, advertised 0, flexible 0;
     /// The cluster's id, brokers and controller.
     DescribeCluster = 60, 0..=2, advertised 0, flexible 0;
     /// Idempotent producers of partitions.
@@ -128,11 +140,13 @@ apis! {
     /// State of transactional ids.
     DescribeTransactions = 65, 0..=0, advertised 0, flexible 0;
     /// All transactional ids.
-    ListTransactions = 66, 0..=1, advertised 0, flexible 0;
+    ListTransactions = 66, 0..=2, advertised 0, flexible 0;
     /// Keeps a member of a consumer group alive, and tells it what it has.
     ConsumerGroupHeartbeat = 68, 0..=1, advertised 0, flexible 0;
     /// State of consumer groups.
     ConsumerGroupDescribe = 69, 0..=1, advertised 0, flexible 0;
+    /// Resources that have settings, or can.
+    ListConfigResources = 74, 0..=1, advertised 0, flexible 0;
     /// Partitions of topics, page by page.
     DescribeTopicPartitions = 75, 0..=0, advertised 0, flexible 0;
 }

@@ -14,7 +14,9 @@ const FRONT_BYTES: usize = 8;
 /// Where the body of a response has its throttle time, if it does at a fixed place.
 const fn position(api: Api, version: i16) -> Option<usize> {
     let since = match api {
-        Api::Produce | Api::ApiVersions | Api::WriteTxnMarkers => return None,
+        Api::Produce | Api::ApiVersions | Api::WriteTxnMarkers | Api::DescribeQuorum => {
+            return None;
+        }
         // The code of the whole comes first.
         Api::OffsetDelete => return Some(2),
         Api::Metadata | Api::OffsetCommit | Api::OffsetFetch => 3,
@@ -60,7 +62,7 @@ impl Response {
 
 #[cfg(test)]
 mod tests {
-    use kafka_protocol::messages::{self, *};
+    use kafka_protocol::messages;
 
     use super::*;
     use crate::kafka::encode_response;
@@ -86,7 +88,11 @@ mod tests {
                                 "the longer time holds: {api:?} {version}"
                             );
                         })*
-                        Api::Produce | Api::Fetch | Api::ApiVersions | Api::WriteTxnMarkers => {}
+                        Api::Produce
+                        | Api::Fetch
+                        | Api::ApiVersions
+                        | Api::WriteTxnMarkers
+                        | Api::DescribeQuorum => {}
                     }
                 }
             }
@@ -112,6 +118,12 @@ mod tests {
             CreatePartitions: CreatePartitionsResponse, DeleteGroups: DeleteGroupsResponse,
             IncrementalAlterConfigs: IncrementalAlterConfigsResponse,
             OffsetDelete: OffsetDeleteResponse,
+            ElectLeaders: ElectLeadersResponse,
+            AlterPartitionReassignments: AlterPartitionReassignmentsResponse,
+            ListPartitionReassignments: ListPartitionReassignmentsResponse,
+            DescribeUserScramCredentials: DescribeUserScramCredentialsResponse,
+            UpdateFeatures: UpdateFeaturesResponse,
+            ListConfigResources: ListConfigResourcesResponse,
             DescribeClientQuotas: DescribeClientQuotasResponse,
             AlterClientQuotas: AlterClientQuotasResponse,
             DescribeCluster: DescribeClusterResponse,

@@ -2,7 +2,7 @@
 //!
 //! Framing: `uvarint 1 | uvarint key | uvarint version | body`, the body always in the compact
 //! form; nothing may follow. Which version is written follows from the cluster's `metadata.version`
-//! ([`MetadataVersion`]). Records whose function is not served (ACLs, SCRAM, tokens) are
+//! ([`MetadataVersion`]). Records whose function is not served (ACLs, tokens) are
 //! [`MetadataRecord::Opaque`]: known by their key, kept as bytes, so that the log of a Kafka
 //! cluster survives being taken over. Any other key is an error: a log that says more than we
 //! understand must not be continued.
@@ -18,7 +18,7 @@ use super::{DecodeError, Field, Form, Reader, write_unsigned_varint};
 const FRAME_VERSION: u32 = 1;
 /// Keys of the records that are kept without being understood, with their highest known version (0
 /// for all).
-const OPAQUE: [i16; 7] = [10, 11, 18, 19, 21, 22, 26];
+const OPAQUE: [i16; 5] = [10, 18, 19, 21, 26];
 
 /// The level of the feature `metadata.version`: which records, and which versions of them, a
 /// cluster writes.
@@ -127,6 +127,8 @@ records! {
     UnfenceBroker(UnfenceBrokerRecord) = 8, written |_| 0;
     /// A topic was deleted.
     RemoveTopic(RemoveTopicRecord) = 9, written |_| 0;
+    /// A user's SCRAM credential was set.
+    UserScramCredential(UserScramCredentialRecord) = 11, written |_| 0;
     /// A feature's level was finalized.
     FeatureLevel(FeatureLevelRecord) = 12, written |_| 0;
     /// A quota of clients was set or removed.
@@ -137,6 +139,8 @@ records! {
     BrokerRegistrationChange(BrokerRegistrationChangeRecord) = 17, written change_version;
     /// Nothing; controllers write it to keep the log moving.
     NoOp(NoOpRecord) = 20, written |_| 0;
+    /// A user's SCRAM credential was removed.
+    RemoveUserScramCredential(RemoveUserScramCredentialRecord) = 22, written |_| 0;
     /// A metadata transaction begins.
     BeginTransaction(BeginTransactionRecord) = 23, written |_| 0;
     /// A metadata transaction takes effect.

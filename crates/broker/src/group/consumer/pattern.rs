@@ -11,11 +11,11 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 /// A compiled expression.
 #[derive(Debug)]
-pub(super) struct Pattern(Regex);
+pub(crate) struct Pattern(Regex);
 
 impl Pattern {
     /// Compiles `text`; the error says what is wrong with it.
-    pub(super) fn compile(text: &str) -> Result<Self, String> {
+    pub(crate) fn compile(text: &str) -> Result<Self, String> {
         let unquoted = unquote(text);
         // By itself first: "a)(b" is no expression, and within parentheses it would be one.
         build(&unquoted).map_err(|error| describe(&error))?;
@@ -23,7 +23,7 @@ impl Pattern {
         build(&whole).map(Self).map_err(|error| describe(&error))
     }
 
-    pub(super) fn matches(&self, name: &str) -> bool {
+    pub(crate) fn matches(&self, name: &str) -> bool {
         self.0.is_match(name)
     }
 }

@@ -44,6 +44,13 @@ pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
         Api::DeleteGroups => DELETE_GROUPS,
         Api::IncrementalAlterConfigs => INCREMENTAL_ALTER_CONFIGS,
         Api::OffsetDelete => OFFSET_DELETE,
+        Api::ElectLeaders => ELECT_LEADERS,
+        Api::AlterPartitionReassignments => ALTER_PARTITION_REASSIGNMENTS,
+        Api::ListPartitionReassignments => LIST_PARTITION_REASSIGNMENTS,
+        Api::DescribeUserScramCredentials => DESCRIBE_USER_SCRAM_CREDENTIALS,
+        Api::DescribeQuorum => DESCRIBE_QUORUM,
+        Api::UpdateFeatures => UPDATE_FEATURES,
+        Api::ListConfigResources => LIST_CONFIG_RESOURCES,
         Api::DescribeClientQuotas => DESCRIBE_CLIENT_QUOTAS,
         Api::AlterClientQuotas => ALTER_CLIENT_QUOTAS,
         Api::DescribeCluster => DESCRIBE_CLUSTER,
@@ -432,6 +439,64 @@ const OFFSET_DELETE: &[Field] = &[
         ],
     ),
 ];
+
+const ELECT_LEADERS: &[Field] = &[
+    field("election_type", I8).since(1),
+    list(
+        "topic_partitions",
+        &[field("topic", TEXT), each("partitions", &I32)],
+    ),
+    field("timeout_ms", I32),
+];
+
+const ALTER_PARTITION_REASSIGNMENTS: &[Field] = &[
+    field("timeout_ms", I32),
+    field("allow_replication_factor_change", BOOL).since(1),
+    list(
+        "topics",
+        &[
+            field("name", TEXT),
+            list(
+                "partitions",
+                &[field("partition_index", I32), each("replicas", &I32)],
+            ),
+        ],
+    ),
+];
+
+const LIST_PARTITION_REASSIGNMENTS: &[Field] = &[
+    field("timeout_ms", I32),
+    list(
+        "topics",
+        &[field("name", TEXT), each("partition_indexes", &I32)],
+    ),
+];
+
+const DESCRIBE_USER_SCRAM_CREDENTIALS: &[Field] = &[list("users", &[field("name", TEXT)])];
+
+const DESCRIBE_QUORUM: &[Field] = &[list(
+    "topics",
+    &[
+        field("topic_name", TEXT),
+        list("partitions", &[field("partition_index", I32)]),
+    ],
+)];
+
+const UPDATE_FEATURES: &[Field] = &[
+    field("timeout_ms", I32),
+    list(
+        "feature_updates",
+        &[
+            field("feature", TEXT),
+            field("max_version_level", I16),
+            field("allow_downgrade", BOOL).until(0),
+            field("upgrade_type", I8).since(1),
+        ],
+    ),
+    field("validate_only", BOOL).since(1),
+];
+
+const LIST_CONFIG_RESOURCES: &[Field] = &[each("resource_types", &I8).since(1)];
 
 const DESCRIBE_CLIENT_QUOTAS: &[Field] = &[
     list(

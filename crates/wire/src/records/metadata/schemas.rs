@@ -1,6 +1,7 @@
 //! The schemas of the metadata records, as in Kafka 4.3 (`metadata.version` 30). Every version is
 //! compact.
 
+use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::records::schema::schema;
@@ -158,6 +159,30 @@ schema! {
     RemoveTopicRecord, versions 0..=0, flexible 0.. {
         /// The topic.
         topic_id: Uuid = Uuid::nil(), in 0..=0;
+    }
+
+    /// A user's SCRAM credential was set.
+    UserScramCredentialRecord, versions 0..=0, flexible 0.. {
+        /// The user.
+        name: String = String::new(), in 0..=0;
+        /// 1 is SCRAM-SHA-256, 2 SCRAM-SHA-512.
+        mechanism: i8 = 0, in 0..=0;
+        /// Random bytes of the client's choice.
+        salt: Bytes = Bytes::new(), in 0..=0;
+        /// What the client's proof is checked against.
+        stored_key: Bytes = Bytes::new(), in 0..=0;
+        /// What the server proves itself with.
+        server_key: Bytes = Bytes::new(), in 0..=0;
+        /// Rounds of hashing.
+        iterations: i32 = 0, in 0..=0;
+    }
+
+    /// A user's SCRAM credential was removed.
+    RemoveUserScramCredentialRecord, versions 0..=0, flexible 0.. {
+        /// The user.
+        name: String = String::new(), in 0..=0;
+        /// Of which mechanism.
+        mechanism: i8 = 0, in 0..=0;
     }
 
     /// A feature's level was finalized; level 0 removes it.

@@ -162,10 +162,10 @@ fn topics_are_those_of_kafka() {
 
 #[test]
 fn what_is_not_understood_is_kept_or_refused() {
-    // A user's SCRAM credential, shortened: the bytes survive.
-    let hex = "010b000575736572010203";
+    // A delegation token, shortened: the bytes survive.
+    let hex = "010a000575736572010203";
     let record = MetadataRecord::decode(&bytes(hex)).unwrap();
-    assert!(matches!(&record, MetadataRecord::Opaque(opaque) if opaque.key == 11));
+    assert!(matches!(&record, MetadataRecord::Opaque(opaque) if opaque.key == 10));
     assert_eq!(record.encode(MetadataVersion::V3_3), bytes(hex));
 
     assert_eq!(

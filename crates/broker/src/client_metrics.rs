@@ -1,0 +1,189 @@
+//! Subscriptions to client metrics (KIP-714): their settings, and what is allowed.
+//!
+//! A subscription says which metrics clients are to send, how often, and which clients. Not here:
+//! asking clients for them; this broker does not yet, so no client sends any.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use wire::types::ErrorCode;
+
+use crate::controller::Refusal;
+use crate::image::{Image, ResourceType};
+use crate::options::ConfigKind;
+use crate::topic_config::{Source, Sourced, canonical, parse_kind};
+
+const INTERVAL: &str = "interval.ms";
+const MATCH: &str = "match";
+const INTERVAL_MS_MIN: i64 = 100;
+const INTERVAL_MS_MAX: i64 = 3_600_000;
+
+/// What clients can be told apart by.
+const SELECTORS: [&str; 6] = [
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+];
+
+/// One setting of subscriptions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SubscriptionSetting {
+    /// Kafka's name.
+    pub(crate) name: &'static str,
+    /// Kind of value.
+    pub(crate) kind: ConfigKind,
+    default: &'static str,
+    /// What it does.
+    pub(crate) doc: &'static str,
+}
+
+/// All settings of subscriptions.
+pub(crate) const SUBSCRIPTION_SETTINGS: [SubscriptionSetting; 3] = [
+    SubscriptionSetting {
+        name: INTERVAL,
+        kind: ConfigKind::Int,
+        default: "300000",
+        doc: "How often clients are to send.",
+    },
+    SubscriptionSetting {
+        name: MATCH,
+        kind: ConfigKind::List,
+        default: "",
+        doc: "Which clients: a list of name=expression, all of which have to match.",
+    },
+    SubscriptionSetting {
+        name: "metrics",
+        kind: ConfigKind::List,
+        default: "",
+        doc: "Beginnings of the names of the metrics that are wanted; * for all.",
+    },
+];
+
+/// Kind of a setting of subscriptions.
+pub(crate) fn kind_of(name: &str) -> Option<ConfigKind> {
+    let mut rows = SUBSCRIPTION_SETTINGS.iter();
+    rows.find(|row| row.name == name).map(|row| row.kind)
+}
+
+/// Judges all settings that a subscription would have.
+pub(crate) fn validate(name: &str, settings: &BTreeMap<String, String>) -> Result<(), Refusal> {
+    let invalid = |message: String| Err(Refusal::new(ErrorCode::InvalidRequest, message));
+    if name.is_empty() {
+        return invalid("Subscription name can't be empty".into());
+    }
+    if let Some(unknown) = settings.keys().find(|key| kind_of(key).is_none()) {
+        return invalid(format!("Unknown client metrics configuration: {unknown}"));
+    }
+    let config = |message: String| Refusal::new(ErrorCode::InvalidConfig, message);
+    if let Some(text) = settings.get(INTERVAL) {
+        parse_kind(INTERVAL, ConfigKind::Int, text).map_err(|error| config(error.0))?;
+        let interval: i64 = text.trim().parse().unwrap_or(0);
+        if !(INTERVAL_MS_MIN..=INTERVAL_MS_MAX).contains(&interval) {
+            return invalid(format!(
+                "Invalid value {interval} for {INTERVAL}, interval must be between 100 and \
+                 3600000 (1 hour)"
+            ));
+        }
+    }
+    let patterns = settings.get(MATCH).map_or("", String::as_str);
+    for pattern in patterns
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+    {
+        if !is_pattern(pattern) {
+            return Err(config(format!(
+                "Illegal client matching pattern: {pattern}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn is_pattern(pattern: &str) -> bool {
+    let mut parts = pattern.split('=');
+    let (Some(name), Some(expression), None) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    SELECTORS.contains(&name.trim()) && Regex::new(expression.trim()).is_ok()
+}
+
+/// Every place that has a value for a setting of a subscription, the strongest first.
+pub(crate) fn sources(image: &Image, name: &str, row: &SubscriptionSetting) -> Vec<Sourced> {
+    let own = image.setting(ResourceType::CLIENT_METRICS, name, row.name);
+    let own = own.and_then(|text| canonical(row.kind, text));
+    let sourced = |value: String, source| Sourced {
+        name: row.name.to_owned(),
+        value,
+        source,
+    };
+    let own = own.map(|value| sourced(value, Source::ClientMetrics));
+    let default = sourced(row.default.to_owned(), Source::Default);
+    own.into_iter().chain([default]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(settings: &[(&str, &str)]) -> Result<(), (ErrorCode, String)> {
+        let settings = settings.iter();
+        let settings = settings.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let judged = validate("s", &settings.collect());
+        judged.map_err(|refusal| (refusal.code, refusal.message.unwrap_or_default()))
+    }
+
+    #[test]
+    fn what_no_client_could_follow_is_refused() {
+        assert_eq!(
+            check(&[
+                (INTERVAL, "100"),
+                ("metrics", "*"),
+                (MATCH, "client_id=a.*, client_software_name = java")
+            ]),
+            Ok(())
+        );
+        assert_eq!(check(&[(MATCH, "")]), Ok(()));
+        for (name, value, code, says) in [
+            (
+                "speed",
+                "1",
+                ErrorCode::InvalidRequest,
+                "Unknown client metrics configuration: speed",
+            ),
+            (
+                INTERVAL,
+                "99",
+                ErrorCode::InvalidRequest,
+                "interval must be between 100 and 3600000",
+            ),
+            (INTERVAL, "soon", ErrorCode::InvalidConfig, "soon"),
+            (
+                MATCH,
+                "client_id",
+                ErrorCode::InvalidConfig,
+                "Illegal client matching pattern: client_id",
+            ),
+            (
+                MATCH,
+                "client_age=3",
+                ErrorCode::InvalidConfig,
+                "Illegal client matching pattern",
+            ),
+            (
+                MATCH,
+                "client_id=(",
+                ErrorCode::InvalidConfig,
+                "Illegal client matching pattern",
+            ),
+        ] {
+            let (found, message) = check(&[(name, value)]).unwrap_err();
+            assert_eq!(found, code, "{message}");
+            assert!(message.contains(says), "{message}");
+        }
+        assert!(validate("", &BTreeMap::new()).is_err());
+    }
+}

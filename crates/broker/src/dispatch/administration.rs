@@ -1,0 +1,50 @@
+//! Questions of administrators that the image answers.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::kafka::{Api, Request};
+
+use super::{CloseReason, Reply, run};
+use crate::Broker;
+use crate::handler;
+
+pub(super) async fn answer<P: Platform>(
+    b: &Rc<Broker<P>>,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let v = request.header.version;
+    let image = b.image();
+    match request.header.api {
+        Api::DescribeClientQuotas => {
+            run(request, async |r| {
+                handler::describe_client_quotas::handle(&image, &r)
+            })
+            .await
+        }
+        Api::DescribeUserScramCredentials => {
+            run(request, async |r| {
+                handler::describe_user_scram_credentials::handle(&image, &r)
+            })
+            .await
+        }
+        Api::ElectLeaders => {
+            run(request, async |r| {
+                handler::elect_leaders::handle(&image, &r)
+            })
+            .await
+        }
+        Api::ListPartitionReassignments => {
+            run(request, async |r| {
+                handler::list_partition_reassignments::handle(&image, &r)
+            })
+            .await
+        }
+        _ => {
+            run(request, async |r| {
+                handler::list_config_resources::handle(&image, &r, v)
+            })
+            .await
+        }
+    }
+}

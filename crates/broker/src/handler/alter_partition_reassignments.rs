@@ -1,0 +1,154 @@
+//! `AlterPartitionReassignments` (key 45), versions 0-1: gives partitions other replicas, or calls
+//! off what is under way.
+//!
+//! On one node the only replica that can be is this one. A partition of a directory that was a
+//! cluster's may still name others: it can be reduced to this node, at once, since this node has
+//! all there is. Version 1 brought the flag that forbids another number of replicas.
+
+use wire::messages::alter_partition_reassignments_request::ReassignablePartition;
+use wire::messages::alter_partition_reassignments_response::{
+    ReassignablePartitionResponse, ReassignableTopicResponse,
+};
+use wire::messages::{AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse};
+use wire::records::metadata::{MetadataRecord, PartitionChangeRecord};
+use wire::types::ErrorCode;
+
+use crate::controller::placement::{check_manual, directories_of};
+use crate::controller::{Outcome, Refusal, Rules};
+use crate::image::PartitionImage;
+
+/// Decides on a request.
+pub(crate) fn handle(
+    rules: Rules<'_>,
+    request: &AlterPartitionReassignmentsRequest,
+) -> Outcome<AlterPartitionReassignmentsResponse> {
+    let mut records = Vec::new();
+    let mut responses = Vec::new();
+    let keeps_factor = !request.allow_replication_factor_change;
+    for topic in &request.topics {
+        let partitions = topic.partitions.iter().map(|partition| {
+            let decided = rules.reassign(topic.name.as_str(), partition, keeps_factor);
+            let (code, message) = Refusal::parts(decided.map(|more| records.extend(more)));
+            ReassignablePartitionResponse::default()
+                .with_partition_index(partition.partition_index)
+                .with_error_code(code)
+                .with_error_message(message)
+        });
+        let partitions = partitions.collect();
+        responses.push(
+            ReassignableTopicResponse::default()
+                .with_name(topic.name.clone())
+                .with_partitions(partitions),
+        );
+    }
+    let response = AlterPartitionReassignmentsResponse::default()
+        .with_allow_replication_factor_change(request.allow_replication_factor_change)
+        .with_error_message(None)
+        .with_responses(responses);
+    Outcome { records, response }
+}
+
+impl Rules<'_> {
+    fn reassign(
+        &self,
+        name: &str,
+        wanted: &ReassignablePartition,
+        keeps_factor: bool,
+    ) -> Result<Option<MetadataRecord>, Refusal> {
+        let unknown = |message: String| Refusal::new(ErrorCode::UnknownTopicOrPartition, message);
+        let topic = self.image.topic_by_name(name);
+        let topic =
+            topic.ok_or_else(|| unknown(format!("Unable to find a topic named {name}.")))?;
+        let index = wanted.partition_index;
+        let partition = topic.partitions.get(&index);
+        let partition = partition
+            .ok_or_else(|| unknown(format!("Unable to find partition {name}:{index}.")))?;
+        let change = match &wanted.replicas {
+            None => self.call_off(partition)?,
+            Some(replicas) => {
+                let replicas: Vec<i32> = replicas.iter().map(|id| id.0).collect();
+                self.move_to(partition, replicas, keeps_factor)?
+            }
+        };
+        Ok(change.map(|change| {
+            PartitionChangeRecord {
+                partition_id: index,
+                topic_id: topic.id.0,
+                ..change
+            }
+            .into()
+        }))
+    }
+
+    /// Back to the replicas from before.
+    fn call_off(
+        &self,
+        partition: &PartitionImage,
+    ) -> Result<Option<PartitionChangeRecord>, Refusal> {
+        if partition.adding.is_empty() && partition.removing.is_empty() {
+            let message = "No partition reassignment is in progress.";
+            return Err(Refusal::new(ErrorCode::NoReassignmentInProgress, message));
+        }
+        let before = partition.replicas.iter().copied();
+        let before: Vec<i32> = before.filter(|id| !partition.adding.contains(id)).collect();
+        if !partition.isr.iter().any(|id| before.contains(id)) {
+            return Err(Refusal::new(
+                ErrorCode::InvalidReplicaAssignment,
+                "Unable to revert the assignment: none of the replicas from before is in sync.",
+            ));
+        }
+        Ok(Some(self.settled(partition, before)))
+    }
+
+    fn move_to(
+        &self,
+        partition: &PartitionImage,
+        replicas: Vec<i32>,
+        keeps_factor: bool,
+    ) -> Result<Option<PartitionChangeRecord>, Refusal> {
+        check_manual(self.image, &replicas, None)?;
+        let before = partition.replicas.iter();
+        let before = before.filter(|id| !partition.adding.contains(id)).count();
+        if keeps_factor && before != replicas.len() {
+            return Err(Refusal::new(
+                ErrorCode::InvalidReplicationFactor,
+                format!(
+                    "The replication factor is changed from {before} to {}",
+                    replicas.len()
+                ),
+            ));
+        }
+        // Nobody would ever copy what a further broker lacks.
+        if let Some(other) = replicas.iter().find(|id| !partition.isr.contains(id)) {
+            return Err(Refusal::new(
+                ErrorCode::InvalidReplicaAssignment,
+                format!(
+                    "Broker {other} is not in sync, and there is no replication that could bring \
+                     it there."
+                ),
+            ));
+        }
+        let settled = partition.adding.is_empty() && partition.removing.is_empty();
+        if settled && partition.replicas == replicas {
+            return Ok(None);
+        }
+        Ok(Some(self.settled(partition, replicas)))
+    }
+
+    /// These replicas, and no move any more.
+    fn settled(&self, partition: &PartitionImage, replicas: Vec<i32>) -> PartitionChangeRecord {
+        let isr = partition.isr.iter().copied();
+        let isr: Vec<i32> = isr.filter(|id| replicas.contains(id)).collect();
+        PartitionChangeRecord {
+            directories: Some(directories_of(self.image, partition, &replicas)),
+            isr: (isr != partition.isr).then_some(isr),
+            removing_replicas: (!partition.removing.is_empty()).then(Vec::new),
+            adding_replicas: (!partition.adding.is_empty()).then(Vec::new),
+            replicas: Some(replicas),
+            ..PartitionChangeRecord::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! `DescribeQuorum` (key 55), versions 0-2: who holds the metadata log, and how far.
+//!
+//! This node is the only voter and the leader. Version 1 brought the times, version 2 directories
+//! and endpoints of controllers: ours has none, because nothing but the broker talks to it.
+
+use wire::StrBytes;
+use wire::messages::describe_quorum_response::{Node, PartitionData, ReplicaState, TopicData};
+use wire::messages::{BrokerId, DescribeQuorumRequest, DescribeQuorumResponse};
+use wire::types::{ErrorCode, LeaderEpoch, NodeId, Offset, Uuid};
+
+use crate::controller::METADATA_TOPIC;
+
+/// The quorum as its only member sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quorum {
+    /// That member.
+    pub(crate) node: NodeId,
+    /// Its log directory, as far as the log names it.
+    pub(crate) directory: Uuid,
+    /// The epoch in which it leads.
+    pub(crate) epoch: LeaderEpoch,
+    /// What is committed: all below.
+    pub(crate) high_watermark: Offset,
+    /// The end of its log.
+    pub(crate) end: Offset,
+    /// The time of day.
+    pub(crate) now_ms: i64,
+}
+
+/// Answers for the metadata log; anything else has no quorum.
+pub(crate) fn handle(quorum: Quorum, request: &DescribeQuorumRequest) -> DescribeQuorumResponse {
+    let asked = match request.topics.as_slice() {
+        [topic] if topic.topic_name.as_str() == METADATA_TOPIC => topic.partitions.as_slice(),
+        _ => &[],
+    };
+    if !matches!(asked, [partition] if partition.partition_index == 0) {
+        return refused(request);
+    }
+    let me = ReplicaState::default()
+        .with_replica_id(BrokerId(quorum.node.0))
+        .with_replica_directory_id(quorum.directory)
+        .with_log_end_offset(quorum.end.0)
+        .with_last_fetch_timestamp(quorum.now_ms)
+        .with_last_caught_up_timestamp(quorum.now_ms);
+    let partition = PartitionData::default()
+        .with_error_message(None)
+        .with_leader_id(BrokerId(quorum.node.0))
+        .with_leader_epoch(quorum.epoch.0)
+        .with_high_watermark(quorum.high_watermark.0)
+        .with_current_voters(vec![me]);
+    let topic = TopicData::default()
+        .with_topic_name(StrBytes::from_static_str(METADATA_TOPIC).into())
+        .with_partitions(vec![partition]);
+    DescribeQuorumResponse::default()
+        .with_error_message(None)
+        .with_topics(vec![topic])
+        .with_nodes(vec![Node::default().with_node_id(BrokerId(quorum.node.0))])
+}
+
+fn refused(request: &DescribeQuorumRequest) -> DescribeQuorumResponse {
+    let code = ErrorCode::UnknownTopicOrPartition;
+    let topics = request.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|partition| {
+            PartitionData::default()
+                .with_partition_index(partition.partition_index)
+                .with_error_code(code.code())
+                .with_error_message(Some(StrBytes::from_static_str(
+                    "This server does not host this topic-partition.",
+                )))
+        });
+        TopicData::default()
+            .with_topic_name(topic.topic_name.clone())
+            .with_partitions(partitions.collect())
+    });
+    DescribeQuorumResponse::default()
+        .with_error_message(None)
+        .with_topics(topics.collect())
+}

@@ -40,6 +40,19 @@ impl<P: Platform> Broker<P> {
         for dir in &self.log_dirs.dirs {
             self.store.remove_leftovers(&dir.path).await?;
         }
+        for path in self
+            .store
+            .tiers()
+            .into_iter()
+            .flat_map(|tiers| tiers.paths())
+        {
+            if path.tier > 0
+                && path.failed().is_none()
+                && let Err(error) = self.store.remove_leftovers(path.dir()).await
+            {
+                tracing::warn!(dir = %path.dir().display(), %error, "what deleted topics left there stays");
+            }
+        }
         let me = Rc::downgrade(self);
         let publish: Publish = Rc::new(move |image: Arc<Image>| {
             let me = me.clone();

@@ -14,8 +14,9 @@ use storage::checkpoint::meta_properties::MetaProperties;
 use storage::checkpoint::{
     Malformed, clean_shutdown, meta_properties, offsets, partition_metadata,
 };
-use storage::tier::TierTable;
 use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64};
+
+mod lower;
 
 /// The id of a node that nobody gave one.
 const DEFAULT_NODE_ID: NodeId = NodeId(1);
@@ -144,37 +145,6 @@ impl LogDirs {
             dirs.dirs.push(dir);
         }
         Ok(dirs)
-    }
-
-    /// Reads the paths of lower tiers, creating and formatting those that are missing or empty: they are this node's or
-    /// the start is refused. One that cannot be used is marked as failed and its segments are offline; the rest goes on.
-    pub async fn open_lower_tiers<P: Platform>(
-        &self,
-        platform: &P,
-        tiers: &TierTable,
-    ) -> Result<(), LogDirsError> {
-        for path in tiers.paths().iter().filter(|path| path.tier > 0) {
-            match self.open_lower(platform, path.dir()).await {
-                Err(LogDirsError::Io {
-                    action,
-                    path: at,
-                    source,
-                }) => {
-                    let reason = format!("cannot {action} {}: {source}", at.display());
-                    tracing::error!(dir = %path.dir().display(), reason, "a path of a tier is offline");
-                    path.fail(&reason);
-                }
-                other => other?,
-            }
-        }
-        Ok(())
-    }
-
-    async fn open_lower<P: Platform>(&self, platform: &P, path: &Path) -> Result<(), LogDirsError> {
-        let created = platform.disk().create_dir(path).await;
-        created.map_err(failed("create", path))?;
-        let identity = read_identity(platform, path).await?;
-        self.identify(platform, path, identity).await.map(|_| ())
     }
 
     /// How to open the log of a topic in `dir`: what the checkpoints say is of use only for the log that was found, not
@@ -322,6 +292,9 @@ impl LogDirs {
                 tracing::info!(dir = %full.display(), "the deletion of a log will be finished");
             } else if let Some(name) = partition_of(&entry.name) {
                 let id = read_topic_id(platform, &full).await?;
+                if id.is_none() && is_part(platform, &full).await? {
+                    continue;
+                }
                 if let Some((other, _)) = self.found.insert(name, (index, id)) {
                     tracing::error!(dir = %full.display(), other, "a log lies in two directories");
                 }
@@ -375,6 +348,12 @@ pub(crate) async fn set_aside<P: Platform>(
     Ok(to)
 }
 
+/// True for a folder with segments of a log that is at home elsewhere.
+async fn is_part<P: Platform>(platform: &P, dir: &Path) -> Result<bool, LogDirsError> {
+    let part = optional(platform, &dir.join(partition_metadata::PART_FILE)).await?;
+    Ok(part.is_some())
+}
+
 fn is_ours(name: &str) -> bool {
     let names = [
         meta_properties::FILE,
@@ -384,6 +363,7 @@ fn is_ours(name: &str) -> bool {
         offsets::HIGH_WATERMARKS,
         "cleaner-offset-checkpoint",
         "bootstrap.checkpoint",
+        lower::FILE,
         ".lock",
     ];
     let name = name.strip_suffix(".tmp").unwrap_or(name);

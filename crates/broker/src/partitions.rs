@@ -205,15 +205,18 @@ impl<P: Platform> Broker<P> {
             self.store.open_log(&dir.path, name, topic_id, options, how)
         };
         let how = self.log_dirs.open_as(dir, topic_id, name);
-        match open(how).await {
-            // A crash left the log of a deleted topic, or somebody put it there: out of the way, and kept.
-            Err(storage::Error::OtherTopic { path, found, .. }) => {
-                let aside = log_dirs::set_aside(&self.platform, &dir.path, name).await?;
-                tracing::warn!(log = %path.display(), topic_id = %found, aside = %aside.display(),
-                    "a log of a topic that is no more has been set aside");
-                open(how).await
+        loop {
+            match open(how).await {
+                // A crash left the log of a deleted topic, or somebody put it there: out of the way, and kept. With
+                // tiers there can be one on every path.
+                Err(storage::Error::OtherTopic { path, found, .. }) => {
+                    let at = path.parent().unwrap_or(&dir.path);
+                    let aside = log_dirs::set_aside(&self.platform, at, name).await?;
+                    tracing::warn!(log = %path.display(), topic_id = %found, aside = %aside.display(),
+                        "a log of a topic that is no more has been set aside");
+                }
+                opened => return opened,
             }
-            opened => opened,
         }
     }
 

@@ -122,6 +122,8 @@ impl<P: Platform> MetadataLog<P> {
                 home.open_as,
             )
             .await?;
+        // Without it nothing is known: no slower tier's failure may take it away.
+        log.pin_to_tiers(Some((0, 0)));
         let (image, quorum) = newest_snapshot(&platform, &folder).await?;
         let from = SnapshotId::of(&image);
         let mut this = Self {

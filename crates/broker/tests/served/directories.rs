@@ -1,8 +1,12 @@
 //! Several log directories: where logs are put, found again, and what one directory's failure means to the others.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use platform::sim::{Effect, Fault, OpKind, SimDisk};
+use broker::log_dirs::{LogDirs, LogDirsError};
+use platform::sim::{Effect, Fault, OpKind, SimDisk, SimPlatform};
+use platform::{Disk, Platform};
+use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions, TierTable};
 use wire::messages::DescribeLogDirsRequest;
 use wire::types::ErrorCode;
 
@@ -89,4 +93,65 @@ fn a_failed_directory_leaves_the_other_alone() {
             );
         }
     });
+}
+
+/// A fast tier at `/a` and a slow one at `/b`.
+fn two_tiers() -> Arc<TierTable> {
+    let tier = |name: &str, dir: &str| TierOptions {
+        name: name.into(),
+        paths: vec![PathOptions {
+            dir: dir.into(),
+            capacity: Capacity::Whole,
+        }],
+        medium: Medium::File,
+        safety: Safety::Durable,
+        read_bytes_per_second: None,
+        write_bytes_per_second: None,
+    };
+    TierTable::new(vec![tier("fast", "/a"), tier("bulk", "/b")])
+}
+
+async fn start(platform: &SimPlatform) -> Result<Arc<TierTable>, LogDirsError> {
+    let tiers = two_tiers();
+    let dirs = LogDirs::open(platform, &["/a".into()], None, None).await?;
+    dirs.open_lower_tiers(platform, &tiers).await?;
+    Ok(tiers)
+}
+
+#[test]
+fn a_slower_path_that_is_suddenly_empty_is_offline_and_not_a_new_one() {
+    platform::runtime::run_simulated(async {
+        let platform = SimPlatform::new(1);
+        let disk = platform.disk().clone();
+        let tiers = start(&platform).await.unwrap();
+        assert!(tiers.paths().iter().all(|path| path.failed().is_none()));
+        let of = |dir: &str| disk.contents(&Path::new(dir).join("meta.properties"));
+        assert_ne!(of("/a").unwrap(), of("/b").unwrap(), "ids of their own");
+        let identity = of("/b").unwrap();
+        disk.remove_file(Path::new("/b/meta.properties"))
+            .await
+            .unwrap();
+        let tiers = start(&platform).await.unwrap();
+        let reason = tiers.paths()[1].failed().unwrap();
+        assert!(reason.contains("mounted"), "{reason}");
+        assert!(of("/b").is_err(), "nothing is written there");
+        disk.put(Path::new("/b/meta.properties"), &identity)
+            .unwrap();
+        let tiers = start(&platform).await.unwrap();
+        assert!(tiers.paths()[1].failed().is_none());
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_slower_path_of_another_cluster_refuses_the_start() {
+    platform::runtime::run_simulated(async {
+        let platform = SimPlatform::new(1);
+        let other = "version=1\nnode.id=1\ncluster.id=5L6g3nShT-eMCtK--X86sw\n";
+        let path = Path::new("/b/meta.properties");
+        platform.disk().put(path, other.as_bytes()).unwrap();
+        let refused = start(&platform).await;
+        assert!(matches!(refused, Err(LogDirsError::OtherCluster { .. })));
+    })
+    .unwrap();
 }

@@ -59,6 +59,8 @@ fn options() -> BrokerOptions {
             port: 9092,
         }],
         log_dirs: vec![DIR.into()],
+        tiers: Vec::new(),
+        cordoned_log_dirs: Vec::new(),
         auto_create_topics: false,
         delete_topics: true,
         num_partitions: 1,

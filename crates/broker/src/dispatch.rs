@@ -105,9 +105,10 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     let overlaps = api == Api::Produce && !kafka::produce::names_transaction(&request);
     let broker = Rc::clone(broker);
     let reply = Box::pin(async move {
-        let busy = match broker.limits_time() {
-            true => Busy::with(broker.platform.clock().clone()),
-            false => Busy::default(),
+        let busy = if broker.limits_time() {
+            Busy::with(broker.platform.clock().clone())
+        } else {
+            Busy::default()
         };
         let answered = timed(busy.clone(), answer(&broker, &context, &busy, request)).await;
         let reply = answered.unwrap_or_else(Reply::Close);

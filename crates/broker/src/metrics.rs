@@ -94,7 +94,6 @@ impl Metrics {
     /// Makes the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let compaction = compaction::Metrics::register(registry);
-        let quotas = quota::Metrics::register(registry);
         let mut by_topic = |name: &str, help: &str| {
             let family = ByTopic::default();
             registry.register(
@@ -160,7 +159,7 @@ impl Metrics {
                 "1 while this node is the controller",
             ),
             compaction,
-            quotas,
+            quotas: quota::Metrics::register(registry),
         }
     }
 

@@ -269,10 +269,7 @@ fn snapshots_replace_the_log_below_them() {
     run(async |platform| {
         let controller = start(&platform, 2000).await;
         for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
-            controller
-                .create_topics(&topics(&[name]), &caller())
-                .await
-                .0;
+            controller.create_topics(&topics(&[name]), &caller()).await;
         }
         let before = controller.image();
         controller.stop().await.unwrap();
@@ -292,7 +289,7 @@ fn snapshots_replace_the_log_below_them() {
         let controller = start(&platform, 2000).await;
         assert_eq!(names(&controller.image()), names(&before));
         assert_eq!(controller.image().feature("metadata.version"), 30);
-        controller.create_topics(&topics(&["i"]), &caller()).await.0;
+        controller.create_topics(&topics(&["i"]), &caller()).await;
         controller.stop().await.unwrap();
         assert_eq!(names(&start(&platform, 2000).await.image()).len(), 9);
     });

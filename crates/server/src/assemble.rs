@@ -300,7 +300,7 @@ impl Service for BrokerService {
             match called.reply.await {
                 Answer::Send(response) => Reply::Send(response.into_segments()),
                 Answer::Pause(response, pause) => {
-                    let parts = response.map(|response| response.into_segments());
+                    let parts = response.map(wire::kafka::Response::into_segments);
                     Reply::Pause(parts.unwrap_or_default(), pause)
                 }
                 Answer::Nothing => Reply::Nothing,

@@ -11,6 +11,8 @@
 //! And of single loads: the threshold is reached and held; a load that the lower tier keeps up with never spills; a burst
 //! takes reserved / (peak - drain) seconds, the gap after it used / (drain - base).
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 #[path = "tier_policy/world.rs"]
 mod world;
 

@@ -68,10 +68,9 @@ impl<P: Platform> Log<P> {
         bytes_max: usize,
         at_least_one: bool,
     ) -> Result<Vec<Bytes>> {
-        let below = below.min(self.end.get());
         let mut wanted = Wanted {
             from,
-            below,
+            below: below.min(self.end.get()),
             bytes_max,
             at_least_one,
         };

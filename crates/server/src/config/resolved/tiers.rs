@@ -187,9 +187,9 @@ fn paths(
                        465GiB; at least 1";
         problems.push(values.problem(key, allowed));
     } else if capacities.len() == 1 {
-        paths
-            .iter_mut()
-            .for_each(|path| path.capacity = capacities[0]);
+        for path in &mut paths {
+            path.capacity = capacities[0];
+        }
     } else if capacities.len() == dirs.len() {
         let each = paths.iter_mut().zip(capacities);
         each.for_each(|(path, capacity)| path.capacity = capacity);

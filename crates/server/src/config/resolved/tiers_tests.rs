@@ -23,7 +23,10 @@ fn check_refused_of_two(text: &str, expect: &str) {
 }
 
 /// Name, medium, and paths with their capacities.
-fn described(settings: &TierSettings) -> Vec<(String, Medium, Vec<(PathBuf, Capacity)>)> {
+/// Name, medium and paths of a tier.
+type Described = (String, Medium, Vec<(PathBuf, Capacity)>);
+
+fn described(settings: &TierSettings) -> Vec<Described> {
     let tiers = settings.tiers.iter();
     tiers
         .map(|tier| {

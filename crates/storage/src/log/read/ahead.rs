@@ -63,9 +63,10 @@ impl<P: Platform> Log<P> {
         let mut waited = 0;
         loop {
             let now = store.clock().now();
-            let blocks = segment.blocks.borrow();
-            let taken = blocks.take(position, wanted.from, limits, now);
-            drop(blocks);
+            let taken = {
+                let blocks = segment.blocks.borrow();
+                blocks.take(position, wanted.from, limits, now)
+            };
             let lacks = match taken {
                 Taken::Run(run) => {
                     let metrics = &store.shared.metrics;

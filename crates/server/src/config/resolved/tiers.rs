@@ -291,7 +291,7 @@ fn policy(values: &Values, problems: &mut Vec<Problem>) -> PolicySettings {
         problems.push(values.problem(key, "must be -1 or a number from 0 to 1"));
     }
     let hysteresis = ratio(values, "storage.migrate.hysteresis");
-    if !off && hysteresis > threshold.max(0.0) {
+    if threshold >= 0.0 && hysteresis > threshold {
         let allowed = format!("must be at most {key}={threshold}");
         problems.push(values.problem("storage.migrate.hysteresis", allowed));
     }

@@ -105,7 +105,6 @@ impl<P: Platform> Partition<P> {
         metrics: &Metrics,
     ) -> Rc<Self> {
         log.start_epoch(epoch);
-        log.pin_to_tiers(config.tier_pins);
         let partition = Rc::new(Self {
             topic_id,
             metrics: metrics.topic(&name.topic),
@@ -161,7 +160,6 @@ impl<P: Platform> Partition<P> {
     /// Puts changed settings into force.
     pub fn reconfigure(&self, config: Arc<TopicConfig>) {
         self.log.set_options(config.log_options());
-        self.log.pin_to_tiers(config.tier_pins);
         *self.config.borrow_mut() = config;
         self.progressed();
     }

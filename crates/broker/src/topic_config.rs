@@ -49,9 +49,6 @@ pub struct TopicConfig {
     pub durability: Durability,
     /// How its logs are compacted, if they are.
     pub compaction: CompactPolicy,
-    /// `storage.tier.min`, `storage.tier.max`, `channel.type`: the fastest and the slowest tier of its segments, by
-    /// position; `None`: any.
-    pub tier_pins: Option<(usize, usize)>,
     log: LogOptions,
 }
 
@@ -128,6 +125,12 @@ impl TopicConfig {
                 .value("producer.id.expiration.ms")
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(86_400_000),
+            tier_pins: tiers::pins(
+                &options.tiers,
+                &text("channel.type"),
+                &text("storage.tier.min"),
+                &text("storage.tier.max"),
+            ),
         };
         Self {
             max_message_bytes: log.max_batch_bytes,
@@ -139,12 +142,6 @@ impl TopicConfig {
             min_insync_replicas: i32::try_from(number("min.insync.replicas")).unwrap_or(i32::MAX),
             durability,
             compaction,
-            tier_pins: tiers::pins(
-                &options.tiers,
-                &text("channel.type"),
-                &text("storage.tier.min"),
-                &text("storage.tier.max"),
-            ),
             log,
         }
     }

@@ -147,6 +147,7 @@ impl LogPlan {
             preallocate: rng.chance(70),
             file_delete_delay_ms: one_of(rng, &[0, 100, 60_000]),
             producer_id_expiration_ms: 7 * 86_400_000,
+            tier_pins: None,
         };
         Self {
             options,

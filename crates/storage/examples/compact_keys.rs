@@ -179,5 +179,6 @@ fn log_options() -> LogOptions {
         preallocate: false,
         file_delete_delay_ms: 0,
         producer_id_expiration_ms: 86_400_000,
+        tier_pins: None,
     }
 }

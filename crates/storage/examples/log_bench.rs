@@ -206,6 +206,7 @@ fn log_options(durability: Durability) -> LogOptions {
         preallocate: true,
         file_delete_delay_ms: 1000,
         producer_id_expiration_ms: 86_400_000,
+        tier_pins: None,
     }
 }
 

@@ -48,6 +48,9 @@ pub struct LogOptions {
     pub file_delete_delay_ms: u64,
     /// `producer.id.expiration.ms`: idle time after which a producer's sequence is forgotten.
     pub producer_id_expiration_ms: i64,
+    /// `storage.tier.min` and `storage.tier.max`: positions of the fastest and the slowest tier that segments may be
+    /// on; `None`: all.
+    pub tier_pins: Option<(usize, usize)>,
 }
 
 /// What the owner knows about a log directory before it is opened.

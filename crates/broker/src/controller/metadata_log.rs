@@ -122,8 +122,6 @@ impl<P: Platform> MetadataLog<P> {
                 home.open_as,
             )
             .await?;
-        // Without it nothing is known: no slower tier's failure may take it away.
-        log.pin_to_tiers(Some((0, 0)));
         let (image, quorum) = newest_snapshot(&platform, &folder).await?;
         let from = SnapshotId::of(&image);
         let mut this = Self {
@@ -440,5 +438,7 @@ fn log_options() -> LogOptions {
         preallocate: false,
         file_delete_delay_ms: 60_000,
         producer_id_expiration_ms: i64::MAX,
+        // Without it nothing is known: no slower tier's failure may take it away.
+        tier_pins: Some((0, 0)),
     }
 }

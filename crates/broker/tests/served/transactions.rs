@@ -66,6 +66,7 @@ fn options() -> LogOptions {
         preallocate: true,
         file_delete_delay_ms: 60_000,
         producer_id_expiration_ms: 86_400_000,
+        tier_pins: None,
     }
 }
 

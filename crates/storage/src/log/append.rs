@@ -9,12 +9,10 @@ use platform::Platform;
 use wire::batch::{self, BatchHeader, HEADER_BYTES};
 use wire::types::{LeaderEpoch, Offset};
 
-use super::indexes::Indexes;
 use super::producer_state::EndMarker;
-use super::txn_index::TxnIndex;
 use super::{Appended, Condition, Log, Stamp};
 use crate::error::{Error, Result};
-use crate::segment::{Loaded, Segment};
+use crate::segment::Segment;
 
 /// No segment grows beyond what a position in an index can say.
 const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
@@ -211,13 +209,7 @@ impl<P: Platform> Log<P> {
         let base = self.end.get();
         let old = self.active();
         old.roll(base);
-        let loaded = Loaded {
-            indexes: Indexes::new(base, self.index_options()),
-            aborted: TxnIndex::new(),
-        };
-        let folder = self.folder_for_new();
-        let charge = self.store.charge(&folder, 0);
-        let new = Rc::new(Segment::fresh(folder, base, loaded, now_ms).charged(charge));
+        let new = self.new_segment(base, now_ms);
         self.segments.borrow_mut().push_back(Rc::clone(&new));
         self.store.shared.metrics.segments.inc();
         self.upkeep_after_roll(base);

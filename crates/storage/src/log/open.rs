@@ -166,11 +166,16 @@ pub(super) async fn remove<D: Disk>(disk: &D, path: &Path) -> Result<()> {
 }
 
 impl<P: Platform> Log<P> {
-    /// A new log gets its first file at once, so that its name says where it begins.
+    /// A new log gets its first file at once, so that its name says where it begins; with tiers it is where new segments
+    /// go.
     async fn name_first_segment(&self) -> Result<()> {
-        let active = self.active();
+        let mut active = self.active();
         if active.named.get() {
             return Ok(());
+        }
+        if self.store.tiers().is_some() {
+            active = self.new_segment(active.base, self.store.clock().wall_ms());
+            *self.segments.borrow_mut() = [Rc::clone(&active)].into();
         }
         self.name_segment(&active).await?;
         self.sync_names().await

@@ -5,7 +5,7 @@
 //! log end from being taken for what they are not.
 //! Without tiers everything is at home and nothing is noted.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -15,11 +15,13 @@ use platform::disk::Disk;
 use wire::types::Offset;
 
 use super::Log;
+use super::indexes::Indexes;
 use super::open::folder::{claim, write_note};
 use super::open::remove;
+use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
-use crate::segment::Segment;
 use crate::segment::naming::away_path;
+use crate::segment::{Loaded, Segment};
 use crate::tier::{PathId, TierPath};
 
 /// What a log knows of its folders on other paths.
@@ -27,8 +29,6 @@ use crate::tier::{PathId, TierPath};
 pub(super) struct State {
     /// Folders that are known to be there and to name the topic.
     ready: RefCell<Vec<Rc<Path>>>,
-    /// The tiers that the topic may be on, fastest and slowest; `None`: all.
-    pins: Cell<Option<(usize, usize)>>,
     /// Segments that home has no note of yet, for want of room.
     notes_due: RefCell<Vec<(Offset, Rc<Path>)>>,
     /// Where an operator wants segments, by base offset.
@@ -36,14 +36,9 @@ pub(super) struct State {
 }
 
 impl<P: Platform> Log<P> {
-    /// Says on which tiers the topic may be: none faster than the first, none slower than the second.
-    pub fn pin_to_tiers(&self, pins: Option<(usize, usize)>) {
-        self.tiers.pins.set(pins);
-    }
-
     /// The tiers that the topic may be on, fastest and slowest.
     pub fn tier_pins(&self) -> (usize, usize) {
-        self.tiers.pins.get().unwrap_or((0, usize::MAX))
+        self.options().tier_pins.unwrap_or((0, usize::MAX))
     }
 
     /// Asks for the sealed segment that begins at `base` to be moved to a tier when there is room; false if there is none.
@@ -183,8 +178,19 @@ impl<P: Platform> Log<P> {
         known.map_or_else(|| folder.into(), Rc::clone)
     }
 
+    /// An empty segment that begins at `base`, where new ones go. Its file follows.
+    pub(super) fn new_segment(&self, base: Offset, now_ms: i64) -> Rc<Segment<P>> {
+        let loaded = Loaded {
+            indexes: Indexes::new(base, self.index_options()),
+            aborted: TxnIndex::new(),
+        };
+        let folder = self.folder_for_new();
+        let charge = self.store.charge(&folder, 0);
+        Rc::new(Segment::fresh(folder, base, loaded, now_ms).charged(charge))
+    }
+
     /// Where the next segment goes.
-    pub(super) fn folder_for_new(&self) -> Rc<Path> {
+    fn folder_for_new(&self) -> Rc<Path> {
         // With no room anywhere it is at home that writes are refused until there is.
         self.folder_with_room()
             .unwrap_or_else(|| Rc::clone(&self.folder))

@@ -336,14 +336,7 @@ impl<P: Platform> Log<P> {
             }
             self.note_gone(segment).await?;
         }
-        let loaded = Loaded {
-            indexes: Indexes::new(offset, self.index_options()),
-            aborted: TxnIndex::new(),
-        };
-        let now_ms = self.store.clock().wall_ms();
-        let folder = self.folder_for_new();
-        let charge = self.store.charge(&folder, 0);
-        let fresh = Rc::new(Segment::fresh(folder, offset, loaded, now_ms).charged(charge));
+        let fresh = self.new_segment(offset, self.store.clock().wall_ms());
         self.name_segment(&fresh).await?;
         self.sync_names().await?;
         let mut segments = self.segments.borrow_mut();

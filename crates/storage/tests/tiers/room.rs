@@ -150,12 +150,20 @@ fn a_path_that_fails_takes_down_only_what_is_on_it() {
 fn a_failed_write_to_a_slower_tier_fails_the_logs_that_write_there_and_no_others() {
     simulate(async {
         let scene = Scene::new(GB, GB);
-        let log = scene.open(small()).await;
-        log.pin_to_tiers(Some((1, 1)));
+        let pinned = LogOptions {
+            tier_pins: Some((1, 1)),
+            ..small()
+        };
+        let log = scene.open(pinned).await;
         produce(&log, 1, 10).await;
         log.roll().await.unwrap();
         produce(&log, 3, 3000).await;
-        assert_eq!(scene.bases_on(BULK_FOLDER).len(), 1, "the second segment");
+        assert_eq!(
+            scene.bases_on(BULK_FOLDER),
+            [0, 1],
+            "from the first segment on"
+        );
+        assert!(scene.bases_on(FOLDER).is_empty());
         let other = TopicPartition {
             topic: "orders".into(),
             partition: 1,

@@ -26,6 +26,8 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ),
     ("catch-up", include_str!("../experiments/catch-up.toml")),
     ("latency", include_str!("../experiments/latency.toml")),
+    ("burst", include_str!("../experiments/burst.toml")),
+    ("steady", include_str!("../experiments/steady.toml")),
 ];
 
 /// The experiment of a file, or the shipped one of that name.

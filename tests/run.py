@@ -6,7 +6,7 @@
     ./test rust            unit, property, crash-point and simulation tests (cargo test)
     ./test report          reports of forebay bench in a headless browser: layout, colours, names, no scripts needed
     ./test clients         real clients and Kafka's tools against the release binary, and the oracle
-    ./test kill9           50 rounds of kill -9 under load
+    ./test kill9           50 rounds of kill -9 under load, and 8 while segments move between tiers
     ./test powercut        20 rounds of power cuts on a scratch ext4 (root and loop devices)
     ./test fire            exactly-once chains while their links and the broker are killed: --minutes 10
     ./test suites          other people's suites against the release binary, in full: about 20 minutes

@@ -243,8 +243,8 @@ async fn change<P: Platform>(
             controlled(b, request, async move |c, r| c.update_features(&r, v).await).await
         }
         Api::DescribeQuorum => {
-            controlled(b, request, async |c, r| {
-                handler::describe_quorum::handle(c.quorum(), &r)
+            controlled(b, request, async move |c, r| {
+                handler::describe_quorum::handle(c.quorum(), &r, v)
             })
             .await
         }

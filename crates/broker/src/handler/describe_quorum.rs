@@ -28,7 +28,12 @@ pub(crate) struct Quorum {
 }
 
 /// Answers for the metadata log; anything else has no quorum.
-pub(crate) fn handle(quorum: Quorum, request: &DescribeQuorumRequest) -> DescribeQuorumResponse {
+pub(crate) fn handle(
+    quorum: Quorum,
+    request: &DescribeQuorumRequest,
+    version: i16,
+) -> DescribeQuorumResponse {
+    let names_directories = version >= 2;
     let asked = match request.topics.as_slice() {
         [topic] if topic.topic_name.as_str() == METADATA_TOPIC => topic.partitions.as_slice(),
         _ => &[],
@@ -36,12 +41,16 @@ pub(crate) fn handle(quorum: Quorum, request: &DescribeQuorumRequest) -> Describ
     if !matches!(asked, [partition] if partition.partition_index == 0) {
         return refused(request);
     }
-    let me = ReplicaState::default()
+    let mut me = ReplicaState::default()
         .with_replica_id(BrokerId(quorum.node.0))
-        .with_replica_directory_id(quorum.directory)
         .with_log_end_offset(quorum.end.0)
         .with_last_fetch_timestamp(quorum.now_ms)
         .with_last_caught_up_timestamp(quorum.now_ms);
+    let mut nodes = Vec::new();
+    if names_directories {
+        me = me.with_replica_directory_id(quorum.directory);
+        nodes.push(Node::default().with_node_id(BrokerId(quorum.node.0)));
+    }
     let partition = PartitionData::default()
         .with_error_message(None)
         .with_leader_id(BrokerId(quorum.node.0))
@@ -54,7 +63,7 @@ pub(crate) fn handle(quorum: Quorum, request: &DescribeQuorumRequest) -> Describ
     DescribeQuorumResponse::default()
         .with_error_message(None)
         .with_topics(vec![topic])
-        .with_nodes(vec![Node::default().with_node_id(BrokerId(quorum.node.0))])
+        .with_nodes(nodes)
 }
 
 fn refused(request: &DescribeQuorumRequest) -> DescribeQuorumResponse {

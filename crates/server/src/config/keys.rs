@@ -16,6 +16,7 @@ mod replication;
 mod tiers;
 mod transactions;
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use broker::options::{ConfigKey, ConfigKind};
@@ -75,6 +76,15 @@ impl Key {
         let (before, after) = self.name.split_once(MEMBER)?;
         let member = name.strip_prefix(before)?.strip_suffix(after)?;
         (!member.is_empty() && !member.contains(['.', '<'])).then_some(member)
+    }
+
+    /// `name` with what would be the member in it blanked as this family's own name has it; any other as it is.
+    fn blanked<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        let rest = self.name.split_once(MEMBER).and_then(|(before, _)| {
+            let (member, rest) = name.strip_prefix(before)?.split_once('.')?;
+            (!member.is_empty()).then(|| format!("{before}{MEMBER}.{rest}"))
+        });
+        rest.map_or(Cow::Borrowed(name), Cow::Owned)
     }
 
     const fn of(name: &'static str, kind: ConfigKind, default: &'static str) -> Self {
@@ -206,7 +216,7 @@ pub fn member_of(name: &str) -> Option<&str> {
 /// The key whose name is nearest to `name`, if any is near enough to be meant.
 pub fn nearest(name: &str) -> Option<&'static str> {
     let scored = all().map(|key| {
-        let distance = strsim::damerau_levenshtein(name, key.name);
+        let distance = strsim::damerau_levenshtein(&key.blanked(name), key.name);
         (distance, name.len().abs_diff(key.name.len()), key.name)
     });
     let (distance, _, nearest) = scored.min()?;

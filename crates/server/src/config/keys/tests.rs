@@ -58,4 +58,9 @@ fn the_nearest_key_is_the_one_that_was_meant() {
     assert_eq!(nearest("log.retention.hour"), Some("log.retention.hours"));
     assert_eq!(nearest("message.max.byte"), Some("message.max.bytes"));
     assert_eq!(nearest("xyzzy.plugh"), None);
+    let capacity = Some("storage.tier.<name>.capacity");
+    assert_eq!(
+        nearest("storage.tier.a-rather-long-name.capacitie"),
+        capacity
+    );
 }

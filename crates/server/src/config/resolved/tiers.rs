@@ -44,7 +44,7 @@ pub(super) fn resolve(values: &Values, problems: &mut Vec<Problem>) -> Option<Ti
 
 fn ours(values: &Values, names: &[&str], problems: &mut Vec<Problem>) -> Vec<TierOptions> {
     let sound = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let odd = |name: &&str| !name.chars().all(sound);
+    let odd = |name: &&str| !name.chars().all(sound) || name.is_empty();
     let twice = |(at, name): (usize, &&str)| names[..at].contains(name);
     if names.iter().any(odd) || names.iter().enumerate().any(twice) {
         let allowed = "must be different names of lower-case letters, digits and -";
@@ -58,6 +58,7 @@ fn ours(values: &Values, names: &[&str], problems: &mut Vec<Problem>) -> Vec<Tie
     }
     let tiers: Vec<_> = names
         .iter()
+        .filter(|name| !odd(name))
         .map(|name| our_tier(values, name, problems))
         .collect();
     for key in ["log.dirs", "log.dir"] {

@@ -152,6 +152,10 @@ fn what_a_tier_cannot_be_is_refused() {
         "server.properties:1: storage.tiers=Fast: \
          must be different names of lower-case letters, digits and -",
     );
+    check_refused(
+        "storage.tiers=.",
+        "server.properties:1: storage.tiers=.: must be different names of lower-case letters, digits and -",
+    );
     check_warned(
         "storage.tier.fast.path=/a",
         &[

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use super::file::{Device, DeviceKind, Experiment, TargetKind};
 use super::plan::Action;
+use crate::load::schedule::Schedule;
 use crate::spec::{Load, Rate};
 
 /// A load as fast as answers come, without `bytes_max`, is taken to write this many bytes a second.
@@ -68,18 +69,13 @@ fn bytes_written(load: &Load) -> u64 {
         return 0;
     };
     let seconds = load.warmup_seconds + load.seconds;
-    let rate = match &produce.rate {
-        Rate::Unlimited | Rate::Replay { .. } => UNLIMITED_RATE,
-        Rate::Recorded { points } => points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max),
-        Rate::Constant { rate } => *rate,
-        Rate::Step { rates, .. } => rates.iter().copied().fold(0.0, f64::max),
-        Rate::Ramp { from, to, .. } => from.max(*to),
-        Rate::Burst { base, peak, .. } => base.max(*peak),
-        Rate::Sine {
-            mean, amplitude, ..
-        } => mean + amplitude,
+    let due = match &produce.rate {
+        // What is in the file is not known here.
+        Rate::Unlimited | Rate::Replay { .. } => None,
+        rate => Schedule::new(rate, load.warmup_seconds).ok().flatten(),
     };
-    let by_time = bytes(rate * seconds);
+    let due = due.map_or(UNLIMITED_RATE * seconds, |due| due.bytes_by(seconds));
+    let by_time = bytes(due);
     load.bytes_max.map_or(by_time, |max| max.min(by_time))
 }
 

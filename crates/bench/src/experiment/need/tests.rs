@@ -8,11 +8,15 @@ use crate::experiment::plan::plan;
 const GB: u64 = 1_000_000_000;
 
 fn experiment(device: &str, load: &str) -> Experiment {
+    experiment_at("{ shape = \"unlimited\" }", device, load)
+}
+
+fn experiment_at(rate: &str, device: &str, load: &str) -> Experiment {
     let text = format!(
         "name = \"t\"\nabout = \"\"\nlimits = false\ntargets = [\"forebay\", \"kafka\"]\n\
          [[device]]\nname = \"d\"\n{device}\n[[phase]]\nname = \"produce\"\n[phase.load]\n{load}\n\
          topics = {{ count = 1, partitions = 1 }}\n\
-         produce = {{ producers = 1, record = 1, batch_bytes = 1, acks = 1, in_flight_max = 1 }}\n"
+         produce = {{ producers = 1, record = 1, batch_bytes = 1, acks = 1, in_flight_max = 1, rate = {rate} }}\n"
     );
     parse(&text, "t").unwrap()
 }
@@ -42,6 +46,15 @@ fn a_load_without_a_bound_is_taken_at_a_rate_that_a_machine_might_reach() {
     let experiment = experiment("kind = \"disk\"", "seconds = 10");
     assert!(refused(&experiment, 50 * GB, 20 * GB).is_some());
     assert_eq!(refused(&experiment, 70 * GB, 20 * GB), None);
+}
+
+#[test]
+fn of_bursts_what_is_due_counts() {
+    let rate = "{ shape = \"burst\", base = 1e8, peak = 1e9, length = 1, interval = 10 }";
+    let experiment = experiment_at(rate, "kind = \"disk\"", "seconds = 20");
+    let actions = plan(&experiment, &Only::default()).unwrap();
+    let of_each = 18 * GB / 10 + 2 * GB;
+    assert_eq!(bytes_by_device(&actions)["d"], 2 * (of_each + BROKER_BYTES));
 }
 
 #[test]

@@ -38,6 +38,16 @@ enum Command {
     },
     /// Shows the tiers of a running broker, and gives orders to them.
     Tier(tier::TierArgs),
+    /// Topics, and the records in them. This and the next four are clients of any Kafka.
+    Topic(cli::TopicArgs),
+    /// Consumer groups.
+    Group(cli::GroupArgs),
+    /// The brokers and their settings.
+    Cluster(cli::ClusterArgs),
+    /// Transactions.
+    Txn(cli::TxnArgs),
+    /// Names for clusters, one of them in use.
+    Profile(cli::ProfileArgs),
     /// Measures a broker, this one or any other Kafka, over the wire.
     Bench(bench::cli::BenchArgs),
 }
@@ -65,6 +75,11 @@ impl Cli {
                 command: ConfigCommand::Reference,
             } => print(&reference::page()),
             Command::Tier(tier) => return exit(tier.run()),
+            Command::Topic(topic) => return exit(topic.run()),
+            Command::Group(group) => return exit(group.run()),
+            Command::Cluster(cluster) => return exit(cluster.run()),
+            Command::Txn(txn) => return exit(txn.run()),
+            Command::Profile(profile) => return exit(profile.run()),
             Command::Bench(bench) => return exit(bench.run()),
         };
         exit(done.map(|()| ExitCode::SUCCESS))

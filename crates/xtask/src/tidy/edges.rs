@@ -17,11 +17,12 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "server",
         &[
-            "wire", "platform", "storage", "broker", "keyed", "host", "bench",
+            "wire", "platform", "storage", "broker", "keyed", "host", "bench", "cli",
         ],
     ),
     ("host", &[]),
     ("bench", &["wire", "host", "platform"]),
+    ("cli", &["wire"]),
     (
         "sim",
         &["platform", "storage", "broker", "keyed", "wire", "server"],

@@ -1,0 +1,130 @@
+//! What a broker says when it does not do what it was asked for, and waiting for what passes.
+
+use std::fmt::{self, Display, Formatter};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use wire::StrBytes;
+use wire::types::ErrorCode;
+
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// An error code of the protocol, with what the broker said to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) error: ErrorCode,
+    message: Option<String>,
+}
+
+impl Refusal {
+    /// True for what is over in a moment: a coordinator that loads, a leader that is being made.
+    fn passes(&self) -> bool {
+        matches!(
+            self.error,
+            ErrorCode::CoordinatorLoadInProgress
+                | ErrorCode::CoordinatorNotAvailable
+                | ErrorCode::NotCoordinator
+                | ErrorCode::LeaderNotAvailable
+                | ErrorCode::NotLeaderOrFollower
+        )
+    }
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(error: ErrorCode) -> Self {
+        Self {
+            error,
+            message: None,
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Display for Refusal {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&protocol_name(self.error))?;
+        match &self.message {
+            Some(message) if !message.is_empty() => write!(formatter, ": {message}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The error code as the protocol's documentation writes it.
+fn protocol_name(error: ErrorCode) -> String {
+    if let ErrorCode::Unknown(code) = error {
+        return format!("error code {code}");
+    }
+    let mut name = String::new();
+    for letter in format!("{error:?}").chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
+
+/// An answer's error code as a result.
+pub(crate) fn check(code: i16, message: Option<&StrBytes>) -> Result<(), Refusal> {
+    match ErrorCode::try_from_code(code) {
+        None => Ok(()),
+        Some(error) => Err(Refusal {
+            error,
+            message: message.map(|message| message.as_str().to_owned()),
+        }),
+    }
+}
+
+/// Tries until it works, fails for good, or the time is over.
+pub(crate) fn patiently<T>(
+    within: Duration,
+    mut attempt: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let deadline = Instant::now() + within;
+    loop {
+        let tried = attempt();
+        let passes = tried.as_ref().is_err_and(|error| {
+            let refusal = error.downcast_ref::<Refusal>();
+            refusal.is_some_and(Refusal::passes)
+        });
+        if !passes || Instant::now() >= deadline {
+            return tried;
+        }
+        thread::sleep(ASK_AGAIN_AFTER);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn errors_are_named_as_the_protocol_names_them() {
+        let refusal = check(36, Some(&StrBytes::from_static_str("there"))).unwrap_err();
+        assert_eq!(refusal.to_string(), "TOPIC_ALREADY_EXISTS: there");
+        let bare = check(16, None).unwrap_err();
+        assert_eq!(bare.to_string(), "NOT_COORDINATOR");
+        assert_eq!(
+            check(9999, None).unwrap_err().to_string(),
+            "error code 9999"
+        );
+    }
+
+    #[test]
+    fn only_what_passes_is_tried_again() {
+        let mut times = 0;
+        let done = patiently(Duration::from_mins(1), || {
+            times += 1;
+            let code = if times < 3 { 14 } else { 0 };
+            check(code, None).context("group g")?;
+            Ok(times)
+        });
+        assert_eq!(done.unwrap(), 3);
+        let refused = patiently(Duration::from_mins(1), || Ok(check(36, None)?));
+        assert!(refused.is_err());
+    }
+}

@@ -1,0 +1,38 @@
+//! `forebay cluster ...`: the brokers and their settings.
+
+mod overview;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::target::Target;
+
+/// Arguments of `forebay cluster`.
+#[derive(Debug, Args)]
+pub struct ClusterArgs {
+    #[command(flatten)]
+    target: Target,
+    #[command(subcommand)]
+    command: ClusterCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ClusterCommand {
+    /// Shows the cluster's id, its brokers, the controller, and the features in effect.
+    Info,
+    /// Shows the settings of a broker, or changes them while it runs.
+    Config(settings::Config),
+}
+
+impl ClusterArgs {
+    /// Does what was asked.
+    pub fn run(&self) -> anyhow::Result<ExitCode> {
+        let target = self.target.choose()?;
+        match &self.command {
+            ClusterCommand::Info => overview::run(&target),
+            ClusterCommand::Config(config) => config.run(&target),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Settings of topics and brokers: read with where they come from, changed one by one.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use wire::messages::describe_configs_request::DescribeConfigsResource;
+use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use wire::messages::{DescribeConfigsRequest, IncrementalAlterConfigsRequest};
+
+use crate::ask::{Connection, Refusal, check, text};
+use crate::property::Property;
+use crate::show::Table;
+
+/// What has settings, as the protocol numbers it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Resource {
+    Topic = 2,
+    Broker = 4,
+}
+
+/// A setting as it is in effect.
+#[derive(Debug, Serialize)]
+pub(crate) struct Setting {
+    pub(crate) name: String,
+    /// None: it is a secret, or has none.
+    pub(crate) value: Option<String>,
+    pub(crate) source: &'static str,
+    pub(crate) read_only: bool,
+}
+
+impl Setting {
+    /// True unless it is what everybody has who says nothing.
+    pub(crate) fn is_set(&self) -> bool {
+        self.source != "default"
+    }
+}
+
+/// The settings of a topic or broker, sorted by name.
+pub(crate) fn settings(
+    broker: &mut Connection,
+    resource: Resource,
+    name: &str,
+    keys: Option<&[String]>,
+) -> anyhow::Result<Vec<Setting>> {
+    let keys = keys.map(|keys| keys.iter().map(|key| text(key)).collect());
+    let wanted = DescribeConfigsResource::default()
+        .with_resource_type(resource as i8)
+        .with_resource_name(text(name))
+        .with_configuration_keys(keys);
+    let request = DescribeConfigsRequest::default().with_resources(vec![wanted]);
+    let results = broker.ask_newest(&request)?.results;
+    let result = results.into_iter().next().context("an empty answer")?;
+    check(result.error_code, result.error_message.as_ref())
+        .with_context(|| format!("settings of {name:?}"))?;
+    let mut settings: Vec<_> = result
+        .configs
+        .into_iter()
+        .map(|config| Setting {
+            name: config.name.to_string(),
+            value: config.value.map(|value| value.to_string()),
+            source: source(config.config_source),
+            read_only: config.read_only,
+        })
+        .collect();
+    settings.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(settings)
+}
+
+/// Where a value comes from.
+fn source(code: i8) -> &'static str {
+    match code {
+        1 => "topic",
+        2 => "broker, dynamic",
+        3 => "all brokers, dynamic",
+        4 => "broker, at its start",
+        5 => "default",
+        6 => "logger",
+        7 => "client metrics",
+        8 => "group",
+        _ => "unknown",
+    }
+}
+
+/// Settings as a table.
+pub(crate) fn table(settings: &[Setting]) -> String {
+    let mut table = Table::headed(&["KEY", "VALUE", "SOURCE"]);
+    for setting in settings {
+        let value = setting.value.as_deref().unwrap_or("(not shown)");
+        let source = setting.source.to_owned();
+        table.row([setting.name.clone(), value.to_owned(), source]);
+    }
+    table.render()
+}
+
+/// Changes of settings, as a command line says them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Changes {
+    /// Sets a setting; can be given many times.
+    #[arg(short = 's', long, value_name = "KEY=VALUE")]
+    set: Vec<Property>,
+    /// Removes a setting, which then has its default; can be given many times.
+    #[arg(long, value_name = "KEY")]
+    unset: Vec<String>,
+    /// Adds to a setting that is a list.
+    #[arg(long, value_name = "KEY=VALUE")]
+    append: Vec<Property>,
+    /// Takes from a setting that is a list.
+    #[arg(long, value_name = "KEY=VALUE")]
+    subtract: Vec<Property>,
+}
+
+impl Changes {
+    /// True when nothing is to be changed.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self {
+            set,
+            unset,
+            append,
+            subtract,
+        } = self;
+        set.is_empty() && unset.is_empty() && append.is_empty() && subtract.is_empty()
+    }
+
+    /// Makes the changes, all of them or none.
+    pub(crate) fn make(
+        &self,
+        broker: &mut Connection,
+        resource: Resource,
+        name: &str,
+        dry_run: bool,
+    ) -> anyhow::Result<Result<(), Refusal>> {
+        let change = |operation: i8, key: &str, value: Option<&str>| {
+            AlterableConfig::default()
+                .with_name(text(key))
+                .with_config_operation(operation)
+                .with_value(value.map(text))
+        };
+        let pairs = |operation: i8, properties: &[Property]| -> Vec<_> {
+            let changes = properties
+                .iter()
+                .map(|property| change(operation, &property.key, Some(&property.value)));
+            changes.collect()
+        };
+        let mut configs = pairs(0, &self.set);
+        configs.extend(self.unset.iter().map(|key| change(1, key, None)));
+        configs.extend(pairs(2, &self.append));
+        configs.extend(pairs(3, &self.subtract));
+        let wanted = AlterConfigsResource::default()
+            .with_resource_type(resource as i8)
+            .with_resource_name(text(name))
+            .with_configs(configs);
+        let request = IncrementalAlterConfigsRequest::default()
+            .with_resources(vec![wanted])
+            .with_validate_only(dry_run);
+        let responses = broker.ask_newest(&request)?.responses;
+        let response = responses.first().context("an empty answer")?;
+        Ok(check(response.error_code, response.error_message.as_ref()))
+    }
+}

@@ -1,0 +1,46 @@
+//! `forebay group delete`.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use wire::messages::{DeleteGroupsRequest, GroupId};
+
+use crate::ask::{Cluster, Coordinates, Refusal, check, patiently, text};
+use crate::outcome::{self, Outcome};
+use crate::target::Chosen;
+
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    /// Names of the groups.
+    #[arg(required = true)]
+    names: Vec<String>,
+}
+
+impl Delete {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        let mut cluster = target.cluster()?;
+        let mut outcomes = Vec::new();
+        for name in &self.names {
+            let result = match delete(&mut cluster, name) {
+                Ok(()) => Ok(()),
+                // A refusal is about this group, anything else about all that follow.
+                Err(error) => Err(error.downcast::<Refusal>()?),
+            };
+            outcomes.push(Outcome::of(name, result, "deleted"));
+        }
+        outcome::show(target.format, "GROUP", &outcomes)
+    }
+}
+
+fn delete(cluster: &mut Cluster, name: &str) -> anyhow::Result<()> {
+    let id = cluster.coordinator(Coordinates::Group, name)?;
+    let within = cluster.within();
+    let broker = cluster.broker(id)?;
+    let request = DeleteGroupsRequest::default().with_groups_names(vec![GroupId(text(name))]);
+    patiently(within, || {
+        let results = broker.ask_newest(&request)?.results;
+        let result = results.first().context("an empty answer")?;
+        Ok(check(result.error_code, None)?)
+    })
+}

@@ -1,0 +1,162 @@
+//! `forebay group describe`.
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+use serde::Serialize;
+
+use super::members::{self, Group};
+use super::positions;
+use crate::ask::{Cluster, EARLIEST, LATEST, Offsets, Place};
+use crate::show::{Table, or_dash};
+use crate::target::Chosen;
+
+#[derive(Debug, Args)]
+pub(super) struct Describe {
+    /// Names of the groups.
+    #[arg(required = true)]
+    names: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Described {
+    #[serde(flatten)]
+    group: Group,
+    /// The sum over all partitions with a position.
+    lag: i64,
+    partitions: Vec<Partition>,
+}
+
+#[derive(Serialize)]
+struct Partition {
+    topic: String,
+    #[serde(rename = "partition")]
+    index: i32,
+    position: Option<i64>,
+    start_offset: Option<i64>,
+    end_offset: Option<i64>,
+    lag: Option<i64>,
+    member: Option<String>,
+}
+
+impl Describe {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        let mut cluster = target.cluster()?;
+        let described = self.names.iter().map(|name| describe(&mut cluster, name));
+        let described = described.collect::<anyhow::Result<Vec<_>>>()?;
+        target.format.show(&described, || {
+            let texts: Vec<_> = described.iter().map(|one| one.text(&cluster)).collect();
+            texts.join("\n")
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn describe(cluster: &mut Cluster, name: &str) -> anyhow::Result<Described> {
+    let Some(group) = members::ask(cluster, name)? else {
+        bail!("group {name} does not exist");
+    };
+    let positions = positions::read(cluster, name)?;
+    let assigned = group.members.iter().flat_map(|member| &member.partitions);
+    let places: BTreeSet<&Place> = positions.keys().chain(assigned).collect();
+    let names: BTreeSet<_> = places.iter().map(|place| place.0.clone()).collect();
+    let names: Vec<_> = names.into_iter().collect();
+    // A topic that is gone has positions still, and no offsets.
+    let topics = if names.is_empty() {
+        Vec::new()
+    } else {
+        cluster.look(Some(&names), false)?.topics
+    };
+    let starts = cluster.offsets(&topics, EARLIEST, 0)?;
+    let ends = cluster.offsets(&topics, LATEST, 0)?;
+    let found = |offsets: &Offsets, place: &Place| offsets.get(place)?.as_ref().ok().copied();
+    let partitions = places.into_iter().map(|place| {
+        let (position, end) = (positions.get(place).copied(), found(&ends, place));
+        let owner = group.owner(place);
+        Partition {
+            topic: place.0.clone(),
+            index: place.1,
+            position,
+            start_offset: found(&starts, place),
+            end_offset: end,
+            lag: position
+                .zip(end)
+                .map(|(position, end)| (end - position).max(0)),
+            member: owner.map(|member| member.id.clone()),
+        }
+    });
+    let partitions: Vec<_> = partitions.collect();
+    let lag = partitions
+        .iter()
+        .filter_map(|partition| partition.lag)
+        .sum();
+    Ok(Described {
+        group,
+        lag,
+        partitions,
+    })
+}
+
+impl Described {
+    fn text(&self, cluster: &Cluster) -> String {
+        let group = &self.group;
+        let mut head = Table::plain();
+        let mut fact = |name: &str, value: String| head.row([name.to_owned(), value]);
+        let assignor = Some(&group.assignor).filter(|name| !name.is_empty());
+        let address = cluster.address(group.coordinator);
+        fact("GROUP", group.name.clone());
+        fact("TYPE", group.kind.to_owned());
+        fact("STATE", group.state.clone());
+        fact("ASSIGNOR", or_dash(assignor));
+        fact("COORDINATOR", format!("{} ({address})", group.coordinator));
+        fact("MEMBERS", group.members.len().to_string());
+        fact("TOTAL-LAG", self.lag.to_string());
+        let mut table = Table::headed(&[
+            "TOPIC",
+            "PARTITION",
+            "CURRENT-OFFSET",
+            "LOG-START-OFFSET",
+            "LOG-END-OFFSET",
+            "LAG",
+            "MEMBER-ID",
+            "CLIENT-ID",
+            "HOST",
+        ]);
+        for one in &self.partitions {
+            let owner = group.owner(&(one.topic.clone(), one.index));
+            table.row([
+                one.topic.clone(),
+                one.index.to_string(),
+                or_dash(one.position),
+                or_dash(one.start_offset),
+                or_dash(one.end_offset),
+                or_dash(one.lag),
+                or_dash(one.member.as_ref()),
+                or_dash(owner.map(|member| &member.client)),
+                or_dash(owner.map(|member| &member.host)),
+            ]);
+        }
+        // Members that have nothing are members.
+        for member in group
+            .members
+            .iter()
+            .filter(|member| member.partitions.is_empty())
+        {
+            let dash = || "-".to_owned();
+            table.row([
+                dash(),
+                dash(),
+                dash(),
+                dash(),
+                dash(),
+                dash(),
+                member.id.clone(),
+                member.client.clone(),
+                member.host.clone(),
+            ]);
+        }
+        format!("{}\n{}", head.render(), table.render())
+    }
+}

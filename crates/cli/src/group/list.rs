@@ -1,0 +1,89 @@
+//! `forebay group list`: every broker is asked, as each knows the groups that it coordinates.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+use wire::messages::ListGroupsRequest;
+
+use crate::ask::{check, patiently};
+use crate::show::Table;
+use crate::target::Chosen;
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Only groups in these states (stable, empty, ..).
+    #[arg(long, value_delimiter = ',', value_name = "STATE")]
+    state: Vec<String>,
+    /// Only groups of these types (classic, consumer, ..).
+    #[arg(long = "type", value_delimiter = ',', value_name = "TYPE")]
+    types: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    protocol: String,
+    state: String,
+    coordinator: i32,
+}
+
+impl List {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        let mut cluster = target.cluster()?;
+        let within = cluster.within();
+        let mut listed = Vec::new();
+        for id in cluster.brokers()? {
+            let broker = cluster.broker(id)?;
+            let answer = patiently(within, || {
+                let answer = broker.ask_newest(&ListGroupsRequest::default())?;
+                check(answer.error_code, None)?;
+                Ok(answer)
+            });
+            let groups = answer
+                .with_context(|| format!("groups of broker {id}"))?
+                .groups;
+            listed.extend(groups.into_iter().map(|group| Listed {
+                name: group.group_id.0.to_string(),
+                kind: group.group_type.to_string(),
+                protocol: group.protocol_type.to_string(),
+                state: group.group_state.to_string(),
+                coordinator: id,
+            }));
+        }
+        // Filtered here: brokers differ in from which version on they can, and in which words.
+        listed.retain(|group| {
+            let is_one = |wanted: &[String], is: &str| {
+                wanted.is_empty() || wanted.iter().any(|one| one.eq_ignore_ascii_case(is))
+            };
+            is_one(&self.state, &group.state) && is_one(&self.types, &group.kind)
+        });
+        listed.sort_by(|one, other| one.name.cmp(&other.name));
+        target.format.show(&listed, || {
+            let mut table = Table::headed(&["GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR"]);
+            for Listed {
+                name,
+                kind,
+                protocol,
+                state,
+                coordinator,
+            } in &listed
+            {
+                let cells = [name, kind, protocol, state].map(|cell| {
+                    if cell.is_empty() {
+                        "-".to_owned()
+                    } else {
+                        cell.clone()
+                    }
+                });
+                let [name, kind, protocol, state] = cells;
+                table.row([name, kind, protocol, state, coordinator.to_string()]);
+            }
+            table.render()
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

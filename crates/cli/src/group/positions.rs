@@ -1,0 +1,103 @@
+//! The positions of a group: read, stored.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use wire::messages::offset_commit_request::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
+use wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use wire::messages::{GroupId, OffsetCommitRequest, OffsetFetchRequest, TopicName};
+
+use crate::ask::{Cluster, Coordinates, Place, check, patiently, text};
+
+/// Newer versions name topics by id.
+const FETCH_BY_NAME: i16 = 9;
+const COMMIT_BY_NAME: i16 = 9;
+
+/// All positions of a group.
+pub(super) fn read(cluster: &mut Cluster, group: &str) -> anyhow::Result<BTreeMap<Place, i64>> {
+    let id = cluster.coordinator(Coordinates::Group, group)?;
+    let within = cluster.within();
+    let broker = cluster.broker(id)?;
+    let version = broker.version::<OffsetFetchRequest>()?.min(FETCH_BY_NAME);
+    let name = GroupId(text(group));
+    let request = if version >= 8 {
+        let all = OffsetFetchRequestGroup::default()
+            .with_group_id(name)
+            .with_member_epoch(-1)
+            .with_topics(None);
+        OffsetFetchRequest::default().with_groups(vec![all])
+    } else {
+        OffsetFetchRequest::default()
+            .with_group_id(name)
+            .with_topics(None)
+    };
+    let answer = patiently(within, || {
+        let answer = broker.ask(version, &request)?;
+        let code = answer
+            .groups
+            .first()
+            .map_or(answer.error_code, |group| group.error_code);
+        check(code, None)?;
+        Ok(answer)
+    });
+    let answer = answer.with_context(|| format!("positions of group {group}"))?;
+    let mut positions = BTreeMap::new();
+    let mut put = |topic: &TopicName, partition: i32, offset: i64| {
+        if offset >= 0 {
+            positions.insert((topic.0.to_string(), partition), offset);
+        }
+    };
+    for topic in answer.groups.iter().flat_map(|group| &group.topics) {
+        for one in &topic.partitions {
+            put(&topic.name, one.partition_index, one.committed_offset);
+        }
+    }
+    for topic in &answer.topics {
+        for one in &topic.partitions {
+            put(&topic.name, one.partition_index, one.committed_offset);
+        }
+    }
+    Ok(positions)
+}
+
+/// Stores positions of a group without members; all or an error.
+pub(super) fn store(
+    cluster: &mut Cluster,
+    group: &str,
+    positions: &BTreeMap<Place, i64>,
+) -> anyhow::Result<()> {
+    let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
+    for ((topic, partition), &offset) in positions {
+        let position = OffsetCommitRequestPartition::default()
+            .with_partition_index(*partition)
+            .with_committed_offset(offset)
+            .with_committed_leader_epoch(-1)
+            .with_committed_metadata(Some(text("")));
+        topics.entry(topic).or_default().push(position);
+    }
+    let topics = topics.into_iter().map(|(name, partitions)| {
+        OffsetCommitRequestTopic::default()
+            .with_name(TopicName(text(name)))
+            .with_partitions(partitions)
+    });
+    let request = OffsetCommitRequest::default()
+        .with_group_id(GroupId(text(group)))
+        .with_generation_id_or_member_epoch(-1)
+        .with_topics(topics.collect());
+    let id = cluster.coordinator(Coordinates::Group, group)?;
+    let within = cluster.within();
+    let broker = cluster.broker(id)?;
+    let version = broker.version::<OffsetCommitRequest>()?.min(COMMIT_BY_NAME);
+    patiently(within, || {
+        for topic in broker.ask(version, &request)?.topics {
+            for one in topic.partitions {
+                check(one.error_code, None).with_context(|| {
+                    format!("position of {}-{}", topic.name.0, one.partition_index)
+                })?;
+            }
+        }
+        Ok(())
+    })
+}

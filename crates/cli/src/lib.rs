@@ -1,0 +1,31 @@
+//! `forebay topic|group|cluster|txn|profile ...`: what is done to a cluster from a terminal or a script.
+//!
+//! It is a client and no more: it knows brokers by the protocol, so it works with any Kafka. Questions and orders are
+//! requests of the protocol over plain connections ([`ask`]); records go through librdkafka, which batches, compresses
+//! and takes part in groups (docs/adr/0018).
+//!
+//! Invariant: standard output holds the answer alone, as text or as JSON; what is to be said besides goes to standard
+//! error. Exit codes: 0 done, 1 not done (or not all of it), 2 called wrongly.
+//!
+//! Not here: running a broker, its settings' file, tiers, measuring (`forebay serve|config|tier|bench`); TLS and SASL.
+
+mod ask;
+mod cluster;
+mod configs;
+mod group;
+mod moment;
+mod outcome;
+mod position;
+mod profile;
+mod property;
+mod show;
+mod stop;
+mod target;
+mod topic;
+mod txn;
+
+pub use cluster::ClusterArgs;
+pub use group::GroupArgs;
+pub use profile::ProfileArgs;
+pub use topic::TopicArgs;
+pub use txn::TxnArgs;

@@ -1,0 +1,136 @@
+//! Where in a partition: a word, an offset, so many records before the end, a time.
+
+use std::collections::BTreeMap;
+
+use wire::messages::metadata_response::MetadataResponseTopic;
+
+use crate::ask::{Cluster, EARLIEST, LATEST, Place};
+use crate::moment;
+
+/// Where in a partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Position {
+    /// The oldest record that is there.
+    Start,
+    /// After the newest.
+    End,
+    /// This offset.
+    Offset(i64),
+    /// So many offsets before the end.
+    Last(i64),
+    /// The first record as young as this, in milliseconds since 1970.
+    At(i64),
+}
+
+impl std::str::FromStr for Position {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is none of start, end, OFFSET, -COUNT, @TIME");
+        match text {
+            "start" | "earliest" | "beginning" => Ok(Self::Start),
+            "end" | "latest" => Ok(Self::End),
+            _ => {
+                if let Some(time) = text.strip_prefix('@') {
+                    return moment::parse(time).map(Self::At);
+                }
+                let number: i64 = text.parse().map_err(|_| wrong())?;
+                match number.checked_neg() {
+                    Some(count) if count > 0 || text.starts_with('-') => Ok(Self::Last(count)),
+                    Some(_) => Ok(Self::Offset(number)),
+                    None => Err(wrong()),
+                }
+            }
+        }
+    }
+}
+
+/// The bounds of a partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) start: i64,
+    pub(crate) end: i64,
+}
+
+impl Bounds {
+    /// The closest offset there is.
+    pub(crate) fn clip(self, offset: i64) -> i64 {
+        offset.max(self.start).min(self.end)
+    }
+}
+
+/// The bounds of every partition of these topics, for a reader of this isolation level.
+pub(crate) fn bounds(
+    cluster: &mut Cluster,
+    topics: &[MetadataResponseTopic],
+    isolation: i8,
+) -> anyhow::Result<BTreeMap<Place, Bounds>> {
+    let starts = cluster.offsets_of_all(topics, EARLIEST, isolation)?;
+    let ends = cluster.offsets_of_all(topics, LATEST, isolation)?;
+    let both = starts.into_iter().filter_map(|(place, start)| {
+        let end = *ends.get(&place)?;
+        Some((place, Bounds { start, end }))
+    });
+    Ok(both.collect())
+}
+
+impl Position {
+    /// The offset in every partition of these topics; within what is there.
+    pub(crate) fn find(
+        self,
+        cluster: &mut Cluster,
+        topics: &[MetadataResponseTopic],
+        bounds: &BTreeMap<Place, Bounds>,
+    ) -> anyhow::Result<BTreeMap<Place, i64>> {
+        let by_time = match self {
+            Self::At(time) => cluster.offsets_of_all(topics, time, 0)?,
+            _ => BTreeMap::new(),
+        };
+        let found = bounds.iter().map(|(place, bounds)| {
+            let offset = match self {
+                Self::Start => bounds.start,
+                Self::End => bounds.end,
+                Self::Offset(offset) => offset,
+                Self::Last(count) => bounds.end.saturating_sub(count),
+                // Nothing is as young: what comes next will be.
+                Self::At(_) => match by_time.get(place) {
+                    Some(&offset) if offset >= 0 => offset,
+                    _ => bounds.end,
+                },
+            };
+            (place.clone(), bounds.clip(offset))
+        });
+        Ok(found.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_to_say_where() {
+        for (text, position) in [
+            ("start", Position::Start),
+            ("beginning", Position::Start),
+            ("end", Position::End),
+            ("0", Position::Offset(0)),
+            ("17", Position::Offset(17)),
+            ("-10", Position::Last(10)),
+            ("-0", Position::Last(0)),
+            ("@1700000000000", Position::At(1_700_000_000_000)),
+            ("@2000-02-29", Position::At(951_782_400_000)),
+        ] {
+            assert_eq!(text.parse(), Ok(position), "{text}");
+        }
+        for text in ["", "middle", "1.5", "@", "@noon", "-9223372036854775808"] {
+            assert!(text.parse::<Position>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_outside_is_moved_to_the_closest_offset() {
+        let bounds = Bounds { start: 5, end: 9 };
+        assert_eq!([0, 5, 7, 9, 99].map(|at| bounds.clip(at)), [5, 5, 7, 9, 9]);
+    }
+}

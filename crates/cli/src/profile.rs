@@ -1,0 +1,147 @@
+//! `forebay profile ...` and the file behind it: names for clusters, one of them in use.
+//!
+//! The file is `forebay/profiles.toml` below `XDG_CONFIG_HOME` (else `~/.config`). It holds no secrets.
+
+mod file;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::property::Property;
+use crate::show::{Format, Table, or_dash};
+pub(crate) use file::Profile;
+use file::Profiles;
+
+/// Arguments of `forebay profile`.
+#[derive(Debug, Args)]
+pub struct ProfileArgs {
+    /// How to show the answer.
+    #[arg(long, value_enum, default_value_t = Format::Text, global = true)]
+    format: Format,
+    #[command(subcommand)]
+    command: ProfileCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ProfileCommand {
+    /// Lists profiles; the one in use has a star.
+    List,
+    /// Uses a profile from now on.
+    Use {
+        /// Its name.
+        name: String,
+    },
+    /// Sets what is in a profile, making it if it is not there; an empty value removes.
+    Set {
+        /// Its name.
+        name: String,
+        /// brokers=HOST:PORT,.. and format=text|json.
+        #[arg(value_name = "KEY=VALUE", required = true)]
+        properties: Vec<Property>,
+    },
+    /// Removes a profile.
+    Delete {
+        /// Its name.
+        name: String,
+    },
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    name: &'a str,
+    in_use: bool,
+    #[serde(flatten)]
+    profile: &'a Profile,
+}
+
+impl ProfileArgs {
+    /// Does what was asked.
+    pub fn run(&self) -> anyhow::Result<ExitCode> {
+        let mut profiles = Profiles::read()?;
+        match &self.command {
+            ProfileCommand::List => self.list(&profiles)?,
+            ProfileCommand::Use { name } => {
+                profiles.named(name)?;
+                profiles.current = Some(name.clone());
+                profiles.write()?;
+            }
+            ProfileCommand::Set { name, properties } => {
+                let profile = profiles.profile.entry(name.clone()).or_default();
+                for property in properties {
+                    set(profile, property)?;
+                }
+                // The first one is the one that is meant.
+                profiles.current.get_or_insert_with(|| name.clone());
+                profiles.write()?;
+            }
+            ProfileCommand::Delete { name } => {
+                profiles.named(name)?;
+                profiles.profile.remove(name);
+                if profiles.current.as_ref() == Some(name) {
+                    profiles.current = None;
+                }
+                profiles.write()?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn list(&self, profiles: &Profiles) -> anyhow::Result<()> {
+        let shown = profiles.profile.iter().map(|(name, profile)| Shown {
+            name,
+            in_use: profiles.current.as_ref() == Some(name),
+            profile,
+        });
+        let shown: Vec<_> = shown.collect();
+        self.format.show(&shown, || {
+            let mut table = Table::headed(&["NAME", "BROKERS", "FORMAT"]);
+            for Shown {
+                name,
+                in_use,
+                profile,
+            } in &shown
+            {
+                let star = if *in_use { "*" } else { "" };
+                let format = profile.format.map(|format| match format {
+                    Format::Text => "text",
+                    Format::Json => "json",
+                });
+                let brokers = profile.brokers.as_ref();
+                table.row([format!("{name}{star}"), or_dash(brokers), or_dash(format)]);
+            }
+            table.render()
+        })
+    }
+}
+
+fn set(profile: &mut Profile, Property { key, value }: &Property) -> anyhow::Result<()> {
+    let value = (!value.is_empty()).then_some(value.as_str());
+    match key.as_str() {
+        "brokers" => profile.brokers = value.map(str::to_owned),
+        "format" => {
+            profile.format = match value {
+                None => None,
+                Some("text") => Some(Format::Text),
+                Some("json") => Some(Format::Json),
+                Some(other) => bail!("format={other}: must be text or json"),
+            }
+        }
+        _ => bail!("{key}: a profile has brokers and format"),
+    }
+    Ok(())
+}
+
+/// The profile with this name, else the one in use, else an empty one.
+pub(crate) fn selected(name: Option<&str>) -> anyhow::Result<Profile> {
+    let profiles = Profiles::read()?;
+    match name.or(profiles.current.as_deref()) {
+        None => Ok(Profile::default()),
+        Some(name) => profiles
+            .named(name)
+            .cloned()
+            .context("forebay profile list shows those there are"),
+    }
+}

@@ -1,0 +1,77 @@
+//! The file of profiles: read whole, written whole, replaced by a rename.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::{env, fs, io, process};
+
+use anyhow::{Context as _, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::show::Format;
+
+/// One cluster.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profile {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) brokers: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) format: Option<Format>,
+}
+
+/// All of them.
+#[derive(Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Profiles {
+    /// The one in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) current: Option<String>,
+    #[serde(default)]
+    pub(super) profile: BTreeMap<String, Profile>,
+}
+
+impl Profiles {
+    /// What the file says; nothing where there is no file.
+    pub(super) fn read() -> anyhow::Result<Self> {
+        let Some(path) = path() else {
+            return Ok(Self::default());
+        };
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        toml::from_str(&text).with_context(|| path.display().to_string())
+    }
+
+    /// Replaces the file.
+    pub(super) fn write(&self) -> anyhow::Result<()> {
+        let Some(path) = path() else {
+            bail!("neither XDG_CONFIG_HOME nor HOME says where profiles are kept");
+        };
+        let beside = path.with_extension(format!("toml.{}", process::id()));
+        let written = || -> anyhow::Result<()> {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            fs::write(&beside, toml::to_string_pretty(self)?)?;
+            Ok(fs::rename(&beside, &path)?)
+        };
+        written().with_context(|| path.display().to_string())
+    }
+
+    /// A profile that must be there.
+    pub(super) fn named(&self, name: &str) -> anyhow::Result<&Profile> {
+        let found = self.profile.get(name);
+        found.with_context(|| format!("there is no profile {name:?}"))
+    }
+}
+
+fn path() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty());
+    let config = match set("XDG_CONFIG_HOME") {
+        Some(config) => PathBuf::from(config),
+        None => PathBuf::from(set("HOME")?).join(".config"),
+    };
+    Some(config.join("forebay").join("profiles.toml"))
+}

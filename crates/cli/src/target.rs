@@ -1,0 +1,68 @@
+//! Which cluster a command is about and how it answers: options over the profile over the defaults.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::ask::Cluster;
+use crate::profile::{self, Profile};
+use crate::show::Format;
+
+/// Where a cluster is when nobody says.
+pub(crate) const DEFAULT_BROKERS: &str = "127.0.0.1:9092";
+
+/// Options that every noun has.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// Brokers to begin with [default: the profile's, else 127.0.0.1:9092].
+    #[arg(
+        short,
+        long,
+        value_name = "HOST:PORT,..",
+        alias = "bootstrap-server",
+        global = true
+    )]
+    brokers: Option<String>,
+    /// Profile to take brokers and format from, instead of the one in use.
+    #[arg(long, value_name = "NAME", global = true)]
+    profile: Option<String>,
+    /// How to show the answer [default: the profile's, else text].
+    #[arg(long, value_enum, global = true)]
+    format: Option<Format>,
+    /// How long one step may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, global = true,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+}
+
+/// A target with everything decided.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub(crate) brokers: String,
+    pub(crate) format: Format,
+    pub(crate) within: Duration,
+}
+
+impl Target {
+    /// Decides, reading the profiles where the options leave something open.
+    pub(crate) fn choose(&self) -> anyhow::Result<Chosen> {
+        let profile = match (&self.brokers, self.format, &self.profile) {
+            // A file that is wrong must not stop who does not need it.
+            (Some(_), Some(_), None) => Profile::default(),
+            _ => profile::selected(self.profile.as_deref())?,
+        };
+        let brokers = self.brokers.clone().or(profile.brokers);
+        Ok(Chosen {
+            brokers: brokers.unwrap_or_else(|| DEFAULT_BROKERS.to_owned()),
+            format: self.format.or(profile.format).unwrap_or_default(),
+            within: Duration::from_secs(self.timeout),
+        })
+    }
+}
+
+impl Chosen {
+    /// Connects.
+    pub(crate) fn cluster(&self) -> anyhow::Result<Cluster> {
+        Cluster::reach(&self.brokers, self.within)
+    }
+}

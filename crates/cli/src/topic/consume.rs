@@ -1,0 +1,117 @@
+//! `forebay topic consume`: records of a topic, from where one wants, until one wants.
+//!
+//! Without a group, partitions are read from offsets that are looked up first. With a group, the group's positions
+//! count and are stored.
+
+mod form;
+mod reader;
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use rdkafka::{Offset, TopicPartitionList};
+
+use crate::ask::{Place, read_committed};
+use crate::position::{Bounds, Position, bounds};
+use crate::property::Property;
+use crate::target::Chosen;
+use form::Form;
+
+#[derive(Debug, Args)]
+pub(super) struct Consume {
+    /// The topic.
+    topic: String,
+    /// Where to begin: start, end, OFFSET, -COUNT (so many before the end), @TIME (milliseconds since 1970 or a date).
+    /// With a group: start or end, where the group has no position.
+    #[arg(short, long, default_value = "start", allow_hyphen_values = true)]
+    offset: Position,
+    /// Only these partitions.
+    #[arg(short, long, value_delimiter = ',', conflicts_with = "group")]
+    partitions: Vec<i32>,
+    /// Ends after so many records.
+    #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
+    num: Option<u64>,
+    /// Ends when everything that is there was read.
+    #[arg(short, long)]
+    exit: bool,
+    /// Reads as a member of this group, and stores its position.
+    #[arg(short, long)]
+    group: Option<String>,
+    /// The group's protocol.
+    #[arg(long, value_enum, default_value_t = Protocol::Classic, requires = "group")]
+    group_protocol: Protocol,
+    /// Also records of transactions that are not committed.
+    #[arg(long)]
+    read_uncommitted: bool,
+    /// How a record is written, as in kcat: %t topic, %p partition, %o offset, %k key, %s value, %T timestamp, %h headers,
+    /// %K and %S their lengths, \n, \t, \0, %%.
+    #[arg(short = 'f', long, value_name = "TEMPLATE")]
+    template: Option<String>,
+    /// A property of librdkafka; it wins. Can be given many times.
+    #[arg(short = 'X', long = "property", value_name = "KEY=VALUE")]
+    properties: Vec<Property>,
+}
+
+/// How a member speaks to its group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Protocol {
+    /// Members rebalance together.
+    Classic,
+    /// The broker assigns (KIP-848).
+    Consumer,
+}
+
+impl Consume {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        let form = Form::of(target.format, self.template.as_deref())?;
+        let mut cluster = target.cluster()?;
+        let mut topics = cluster.topics(std::slice::from_ref(&self.topic))?;
+        if self.group.is_some() {
+            if !matches!(self.offset, Position::Start | Position::End) {
+                bail!("--offset with --group is start or end: `forebay group reset` moves a group");
+            }
+            reader::Reader::subscribed(self, target)?.read(&form)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let topic = topics.first_mut().context("an empty answer")?;
+        if !self.partitions.is_empty() {
+            let there = &topic.partitions;
+            let missing = self.partitions.iter().find(|&&wanted| {
+                there
+                    .iter()
+                    .all(|partition| partition.partition_index != wanted)
+            });
+            if let Some(missing) = missing {
+                bail!("topic {} has no partition {missing}", self.topic);
+            }
+            topic
+                .partitions
+                .retain(|one| self.partitions.contains(&one.partition_index));
+        }
+        let bounds = bounds(
+            &mut cluster,
+            &topics,
+            read_committed(!self.read_uncommitted),
+        )?;
+        let offsets = self.offset.find(&mut cluster, &topics, &bounds)?;
+        if self.exit
+            && offsets
+                .iter()
+                .all(|(place, offset)| nothing_after(&bounds, place, *offset))
+        {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut positions = TopicPartitionList::new();
+        for ((topic, partition), offset) in offsets {
+            positions.add_partition_offset(&topic, partition, Offset::Offset(offset))?;
+        }
+        reader::Reader::assigned(self, target, &positions)?.read(&form)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn nothing_after(bounds: &BTreeMap<Place, Bounds>, place: &Place, offset: i64) -> bool {
+    bounds.get(place).is_none_or(|bounds| offset >= bounds.end)
+}

@@ -1,0 +1,163 @@
+//! How a record is written out: its value on a line, a line of JSON, or after a template.
+
+use anyhow::bail;
+use rdkafka::Message;
+use rdkafka::message::{BorrowedMessage, Headers as _};
+
+use crate::show::Format;
+use crate::topic::line::Line;
+
+/// How a record is written out.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// A line of JSON each.
+    Json,
+    /// Pieces of a template.
+    Pieces(Vec<Piece>),
+}
+
+/// A piece of a template.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Piece {
+    Literal(u8),
+    Topic,
+    Partition,
+    Offset,
+    Key,
+    Value,
+    Timestamp,
+    Headers,
+    KeyLength,
+    ValueLength,
+}
+
+impl Form {
+    /// A template wins over the format.
+    pub(super) fn of(format: Format, template: Option<&str>) -> anyhow::Result<Self> {
+        Ok(match (template, format) {
+            (Some(template), _) => Self::Pieces(pieces(template)?),
+            (None, Format::Json) => Self::Json,
+            (None, Format::Text) => Self::Pieces(vec![Piece::Value, Piece::Literal(b'\n')]),
+        })
+    }
+
+    /// Appends a record.
+    pub(super) fn write(
+        &self,
+        record: &BorrowedMessage<'_>,
+        out: &mut Vec<u8>,
+    ) -> anyhow::Result<()> {
+        match self {
+            Self::Json => {
+                serde_json::to_writer(&mut *out, &line(record))?;
+                out.push(b'\n');
+            }
+            Self::Pieces(pieces) => pieces.iter().for_each(|piece| piece.write(record, out)),
+        }
+        Ok(())
+    }
+}
+
+fn line(record: &BorrowedMessage<'_>) -> Line {
+    let mut line = Line::default()
+        .with_key(record.key())
+        .with_value(record.payload());
+    line.topic = Some(record.topic().to_owned());
+    line.partition = Some(record.partition());
+    line.offset = Some(record.offset());
+    line.timestamp = record.timestamp().to_millis();
+    for header in record.headers().iter().flat_map(|headers| headers.iter()) {
+        line.add_header(header.key, header.value);
+    }
+    line
+}
+
+fn pieces(template: &str) -> anyhow::Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut bytes = template.bytes();
+    while let Some(byte) = bytes.next() {
+        pieces.push(match byte {
+            b'%' => match bytes.next() {
+                Some(b't') => Piece::Topic,
+                Some(b'p') => Piece::Partition,
+                Some(b'o') => Piece::Offset,
+                Some(b'k') => Piece::Key,
+                Some(b's' | b'v') => Piece::Value,
+                Some(b'T') => Piece::Timestamp,
+                Some(b'h') => Piece::Headers,
+                Some(b'K') => Piece::KeyLength,
+                Some(b'S' | b'V') => Piece::ValueLength,
+                Some(b'%') => Piece::Literal(b'%'),
+                Some(other) => bail!("template: %{} means nothing", char::from(other)),
+                None => bail!("template: a % at the end"),
+            },
+            b'\\' => Piece::Literal(match bytes.next() {
+                Some(b'n') => b'\n',
+                Some(b't') => b'\t',
+                Some(b'r') => b'\r',
+                Some(b'0') => 0,
+                Some(b'\\') => b'\\',
+                Some(other) => bail!("template: \\{} means nothing", char::from(other)),
+                None => bail!("template: a \\ at the end"),
+            }),
+            other => Piece::Literal(other),
+        });
+    }
+    Ok(pieces)
+}
+
+impl Piece {
+    fn write(&self, record: &BorrowedMessage<'_>, out: &mut Vec<u8>) {
+        let number = |number: i64, out: &mut Vec<u8>| out.extend(number.to_string().into_bytes());
+        // As kcat: a null has length -1 and is written as nothing.
+        let length =
+            |bytes: Option<&[u8]>| bytes.map_or(-1, |bytes| bytes.len().cast_signed() as i64);
+        match self {
+            Self::Literal(byte) => out.push(*byte),
+            Self::Topic => out.extend(record.topic().as_bytes()),
+            Self::Partition => number(record.partition().into(), out),
+            Self::Offset => number(record.offset(), out),
+            Self::Key => out.extend(record.key().unwrap_or_default()),
+            Self::Value => out.extend(record.payload().unwrap_or_default()),
+            Self::Timestamp => number(record.timestamp().to_millis().unwrap_or(-1), out),
+            Self::KeyLength => number(length(record.key()), out),
+            Self::ValueLength => number(length(record.payload()), out),
+            Self::Headers => {
+                let headers = record.headers();
+                for (index, header) in headers.iter().flat_map(|all| all.iter()).enumerate() {
+                    if index > 0 {
+                        out.push(b',');
+                    }
+                    out.extend(header.key.as_bytes());
+                    out.push(b'=');
+                    out.extend(header.value.unwrap_or(b"NULL"));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_read_or_what_is_wrong_is_said() {
+        let wanted = [
+            Piece::Key,
+            Piece::Literal(b'\t'),
+            Piece::Value,
+            Piece::Literal(b'%'),
+        ];
+        assert_eq!(pieces("%k\\t%s%%").unwrap(), wanted);
+        for (template, why) in [
+            ("%q", "%q"),
+            ("100%", "end"),
+            ("\\x", "\\x"),
+            ("a\\", "end"),
+        ] {
+            let said = pieces(template).unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}

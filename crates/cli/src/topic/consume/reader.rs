@@ -1,0 +1,204 @@
+//! The reading itself: a consumer of librdkafka, polled until there is enough.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, Write as _};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::{ClientConfig, Message as _, TopicPartitionList};
+
+use super::{Consume, Form, Protocol};
+use crate::ask::CLIENT_ID;
+use crate::position::Position;
+use crate::stop::Stop;
+use crate::target::Chosen;
+
+/// How long to wait for a record before looking at what else there is.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// What is written out at once, at most.
+const OUT_BYTES: usize = 64 << 10;
+
+/// A consumer with what it was asked to do.
+pub(super) struct Reader<'a> {
+    client: BaseConsumer,
+    asked: &'a Consume,
+    stop: Stop,
+    left: Option<u64>,
+    /// Partitions that were read to their end, until more comes.
+    ended: HashSet<i32>,
+    /// Records that are not written out yet, and the newest of them in each partition.
+    out: Vec<u8>,
+    unwritten: HashMap<i32, i64>,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads partitions from given positions.
+    pub(super) fn assigned(
+        asked: &'a Consume,
+        target: &Chosen,
+        positions: &TopicPartitionList,
+    ) -> anyhow::Result<Self> {
+        let mut settings = settings(asked, target);
+        // librdkafka wants a name even where nothing is stored under it.
+        settings
+            .set("group.id", CLIENT_ID)
+            .set("enable.auto.commit", "false");
+        let reader = Self::open(&settings, asked)?;
+        reader.client.assign(positions)?;
+        Ok(reader)
+    }
+
+    /// Reads as a member of a group.
+    pub(super) fn subscribed(asked: &'a Consume, target: &Chosen) -> anyhow::Result<Self> {
+        let mut settings = settings(asked, target);
+        settings.set("group.id", asked.group.as_deref().unwrap_or_default());
+        match asked.group_protocol {
+            Protocol::Classic => settings.set("partition.assignment.strategy", "range"),
+            Protocol::Consumer => settings.set("group.protocol", "consumer"),
+        };
+        let reader = Self::open(&settings, asked)?;
+        reader.client.subscribe(&[&asked.topic])?;
+        Ok(reader)
+    }
+
+    fn open(settings: &ClientConfig, asked: &'a Consume) -> anyhow::Result<Self> {
+        let mut settings = settings.clone();
+        for property in &asked.properties {
+            settings.set(&property.key, &property.value);
+        }
+        Ok(Self {
+            client: settings.create().context("settings of the consumer")?,
+            asked,
+            stop: Stop::on_signal()?,
+            left: asked.num,
+            ended: HashSet::new(),
+            out: Vec::new(),
+            unwritten: HashMap::new(),
+        })
+    }
+
+    /// Reads until there is enough, and writes it out; then stores the group's position and leaves it.
+    pub(super) fn read(mut self, form: &Form) -> anyhow::Result<()> {
+        let read = self.read_all(form);
+        if self.asked.group.is_some() {
+            let stored = match self.client.commit_consumer_state(CommitMode::Sync) {
+                // Nothing was read since the last time.
+                Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => Ok(()),
+                stored => stored.context("storing the position"),
+            };
+            return read.and(stored);
+        }
+        read
+    }
+
+    fn read_all(&mut self, form: &Form) -> anyhow::Result<()> {
+        while self.left != Some(0) && !self.stop.is_set() {
+            // What is at hand is written out together, and at the latest when nothing more is at hand.
+            let wait = if self.out.is_empty() {
+                LOOK_EVERY
+            } else {
+                Duration::ZERO
+            };
+            match self.client.poll(wait) {
+                Some(Ok(record)) => {
+                    self.ended.remove(&record.partition());
+                    self.unwritten.insert(record.partition(), record.offset());
+                    self.left = self.left.map(|left| left - 1);
+                    form.write(&record, &mut self.out)?;
+                }
+                Some(Err(KafkaError::PartitionEOF(partition))) => {
+                    self.ended.insert(partition);
+                    if self.asked.exit && self.is_at_end()? {
+                        break;
+                    }
+                }
+                Some(Err(error)) => fail(error)?,
+                None if self.out.is_empty() => {}
+                None => {
+                    if !self.write()? {
+                        return Ok(());
+                    }
+                }
+            }
+            if self.out.len() >= OUT_BYTES && !self.write()? {
+                return Ok(());
+            }
+        }
+        self.write()?;
+        Ok(())
+    }
+
+    /// Writes out; false: nobody reads any more. Only what was written out counts as read by the group.
+    fn write(&mut self) -> anyhow::Result<bool> {
+        let mut to = io::stdout().lock();
+        let written = to.write_all(&self.out).and_then(|()| to.flush());
+        self.out.clear();
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(false),
+            written => written?,
+        }
+        for (partition, offset) in self.unwritten.drain() {
+            if self.asked.group.is_some() {
+                // A partition that went to another member meanwhile is that one's.
+                let _ = self
+                    .client
+                    .store_offset(&self.asked.topic, partition, offset);
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_at_end(&self) -> anyhow::Result<bool> {
+        let assigned = self.client.assignment()?;
+        let all = assigned
+            .elements()
+            .iter()
+            .all(|one| self.ended.contains(&one.partition()));
+        Ok(all && assigned.count() > 0)
+    }
+}
+
+/// What the client gets over by itself is said; anything else ends the command.
+fn fail(error: KafkaError) -> anyhow::Result<()> {
+    match error.rdkafka_error_code() {
+        Some(
+            code @ (RDKafkaErrorCode::BrokerTransportFailure
+            | RDKafkaErrorCode::AllBrokersDown
+            | RDKafkaErrorCode::OperationTimedOut),
+        ) => {
+            eprintln!("forebay: {code}; trying on");
+            Ok(())
+        }
+        Some(code) => bail!("{code}"),
+        None => Err(error.into()),
+    }
+}
+
+fn settings(asked: &Consume, target: &Chosen) -> ClientConfig {
+    let isolation = if asked.read_uncommitted {
+        "read_uncommitted"
+    } else {
+        "read_committed"
+    };
+    let reset = match asked.offset {
+        Position::End => "latest",
+        _ => "earliest",
+    };
+    // Who ends at the end wants to be told at once that this is it.
+    let wait_ms = if asked.exit { "20" } else { "500" };
+    let mut settings = ClientConfig::new();
+    settings
+        .set("bootstrap.servers", &target.brokers)
+        .set("client.id", CLIENT_ID)
+        .set("isolation.level", isolation)
+        .set("auto.offset.reset", reset)
+        .set("enable.partition.eof", "true")
+        .set("enable.auto.offset.store", "false")
+        .set("fetch.wait.max.ms", wait_ms)
+        .set("fetch.max.bytes", "100000000")
+        .set("receive.message.max.bytes", "200000000")
+        .set("allow.auto.create.topics", "false");
+    settings
+}

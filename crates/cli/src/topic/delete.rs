@@ -1,0 +1,51 @@
+//! `forebay topic delete`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use wire::messages::delete_topics_request::DeleteTopicState;
+use wire::messages::{DeleteTopicsRequest, TopicName};
+use wire::types::ErrorCode;
+
+use crate::ask::{check, text};
+use crate::outcome::{self, Outcome};
+use crate::target::Chosen;
+
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    /// Names of the topics.
+    #[arg(required = true)]
+    names: Vec<String>,
+    /// A topic that is not there is no error.
+    #[arg(long)]
+    if_exists: bool,
+}
+
+impl Delete {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        let mut cluster = target.cluster()?;
+        let request = DeleteTopicsRequest::default().with_timeout_ms(cluster.within_ms());
+        let controller = cluster.controller()?;
+        let version = controller.version::<DeleteTopicsRequest>()?;
+        let names = self.names.iter().map(|name| TopicName(text(name)));
+        let request = if version >= 6 {
+            let states = names.map(|name| DeleteTopicState::default().with_name(Some(name)));
+            request.with_topics(states.collect())
+        } else {
+            request.with_topic_names(names.collect())
+        };
+        let answer = controller.ask(version, &request)?;
+        let outcomes = answer.responses.iter().map(|gone| {
+            let name = gone.name.as_ref().map_or("", |name| name.0.as_str());
+            match check(gone.error_code, gone.error_message.as_ref()) {
+                Err(refusal)
+                    if self.if_exists && refusal.error == ErrorCode::UnknownTopicOrPartition =>
+                {
+                    Outcome::of(name, Ok(()), "not there")
+                }
+                result => Outcome::of(name, result, "deleted"),
+            }
+        });
+        outcome::show(target.format, "TOPIC", &outcomes.collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,62 @@
+//! `forebay topic list`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::show::Table;
+use crate::target::Chosen;
+
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Also the topics that brokers keep for themselves.
+    #[arg(short, long)]
+    internal: bool,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    partitions: usize,
+    replicas: usize,
+    internal: bool,
+}
+
+impl List {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        let topics = target.cluster()?.look(None, false)?.topics;
+        let mut listed: Vec<_> = topics
+            .iter()
+            .filter(|topic| self.internal || !topic.is_internal)
+            .map(|topic| Listed {
+                name: topic
+                    .name
+                    .as_ref()
+                    .map_or("", |name| name.0.as_str())
+                    .to_owned(),
+                partitions: topic.partitions.len(),
+                replicas: topic
+                    .partitions
+                    .iter()
+                    .map(|one| one.replica_nodes.len())
+                    .max()
+                    .unwrap_or(0),
+                internal: topic.is_internal,
+            })
+            .collect();
+        listed.sort_by(|one, other| one.name.cmp(&other.name));
+        target.format.show(&listed, || {
+            let mut table = Table::headed(&["NAME", "PARTITIONS", "REPLICAS"]);
+            for topic in &listed {
+                table.row([
+                    topic.name.clone(),
+                    topic.partitions.to_string(),
+                    topic.replicas.to_string(),
+                ]);
+            }
+            table.render()
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

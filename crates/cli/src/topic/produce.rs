@@ -1,0 +1,179 @@
+//! `forebay topic produce`: records from the command line or standard input.
+//!
+//! Invariant: success means that every record was acknowledged as `--acks` asks; one that was not is said, and the
+//! command fails.
+
+mod input;
+mod sender;
+
+use std::io;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+
+use crate::ask::{Cluster, check, patiently};
+use crate::property::Property;
+use crate::target::Chosen;
+use input::{Input, Record};
+use sender::Sender;
+
+#[derive(Debug, Args)]
+pub(super) struct Produce {
+    /// The topic.
+    topic: String,
+    /// Values, one record each; without any, records are read from standard input.
+    values: Vec<String>,
+    /// How standard input is read.
+    #[arg(long, value_enum, default_value_t = Input::Lines)]
+    input: Input,
+    /// The key of all records.
+    #[arg(short, long, conflicts_with = "key_delimiter")]
+    key: Option<String>,
+    /// What stands between key and value of each record (a line without it has no key).
+    #[arg(short = 'K', long, value_name = "TEXT")]
+    key_delimiter: Option<String>,
+    /// A header of all records; can be given many times.
+    #[arg(short = 'H', long = "header", value_name = "KEY=VALUE")]
+    headers: Vec<Property>,
+    /// The partition; by key, or spread, when it is not said.
+    #[arg(short, long, value_parser = clap::value_parser!(i32).range(0..))]
+    partition: Option<i32>,
+    /// The timestamp of all records: milliseconds since 1970, or a date.
+    #[arg(short, long, value_parser = crate::moment::parse, allow_hyphen_values = true)]
+    timestamp: Option<i64>,
+    /// Empty values become null: tombstones on a compacted topic.
+    #[arg(short = 'Z', long)]
+    tombstone: bool,
+    /// Who must have a record before it counts.
+    #[arg(long, value_enum, default_value_t = Acks::All)]
+    acks: Acks,
+    /// How batches are compressed.
+    #[arg(short = 'z', long, value_enum, default_value_t = Compression::None)]
+    compression: Compression,
+    /// A topic that is not there is made, if the brokers allow it.
+    #[arg(long)]
+    allow_auto_topic_creation: bool,
+    /// Says nothing of records that were written.
+    #[arg(short, long)]
+    quiet: bool,
+    /// A property of librdkafka; it wins. Can be given many times.
+    #[arg(short = 'X', long = "property", value_name = "KEY=VALUE")]
+    properties: Vec<Property>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Acks {
+    /// Nobody: it is gone when it is sent.
+    #[value(name = "0")]
+    None,
+    /// The leader.
+    #[value(name = "1")]
+    Leader,
+    /// All replicas in sync.
+    #[value(alias = "-1")]
+    All,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Compression {
+    None,
+    Gzip,
+    Snappy,
+    Lz4,
+    Zstd,
+}
+
+impl Produce {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        let mut cluster = target.cluster()?;
+        let partitions = self.partitions(&mut cluster)?;
+        if let Some(partition) = self.partition.filter(|&one| one >= partitions) {
+            bail!(
+                "topic {} has {partitions} partitions, there is no {partition}",
+                self.topic
+            );
+        }
+        let mut sender = Sender::open(self, target)?;
+        if self.values.is_empty() {
+            let delimiter = self.key_delimiter.as_deref();
+            input::read(io::stdin().lock(), self.input, delimiter, |record| {
+                sender.send(&self.fill(record))
+            })?;
+        } else {
+            for value in &self.values {
+                let record = input::line(value.as_bytes(), self.key_delimiter.as_deref());
+                sender.send(&self.fill(record))?;
+            }
+        }
+        sender.finish()
+    }
+
+    /// What a record does not say of itself is as the options say.
+    fn fill(&self, mut record: Record) -> Record {
+        record.key = record
+            .key
+            .or_else(|| self.key.clone().map(String::into_bytes));
+        record.partition = record.partition.or(self.partition);
+        record.timestamp = record.timestamp.or(self.timestamp);
+        let headers = self.headers.iter().map(|header| {
+            let value = header.value.clone().into_bytes();
+            (header.key.clone(), Some(value))
+        });
+        record.headers.extend(headers);
+        if self.tombstone && record.value.as_ref().is_some_and(Vec::is_empty) {
+            record.value = None;
+        }
+        record
+    }
+
+    /// How many partitions the topic has; waits for one that is being made.
+    fn partitions(&self, cluster: &mut Cluster) -> anyhow::Result<i32> {
+        let names = [self.topic.clone()];
+        let create = self.allow_auto_topic_creation;
+        let within = cluster.within();
+        let found = patiently(within, || {
+            let topics = cluster.look(Some(&names), create)?.topics;
+            let topic = topics.into_iter().next().context("an empty answer")?;
+            check(topic.error_code, None)?;
+            Ok(topic.partitions.len())
+        });
+        let found = found.with_context(|| format!("topic {}", self.topic))?;
+        Ok(i32::try_from(found)?)
+    }
+
+    /// Properties of librdkafka.
+    fn settings(&self, target: &Chosen) -> Vec<(String, String)> {
+        let acks = match self.acks {
+            Acks::None => "0",
+            Acks::Leader => "1",
+            Acks::All => "all",
+        };
+        let compression = match self.compression {
+            Compression::None => "none",
+            Compression::Gzip => "gzip",
+            Compression::Snappy => "snappy",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        };
+        let ours = [
+            ("acks", acks.to_owned()),
+            ("compression.type", compression.to_owned()),
+            // Nothing twice and nothing out of order, where the broker can say so.
+            ("enable.idempotence", (self.acks == Acks::All).to_string()),
+            // As the Java client does it: the same key goes to the same partition, whoever writes.
+            ("partitioner", "murmur2_random".to_owned()),
+            ("message.timeout.ms", target.within.as_millis().to_string()),
+            (
+                "allow.auto.create.topics",
+                self.allow_auto_topic_creation.to_string(),
+            ),
+            // What is too large the broker refuses, and says why.
+            ("message.max.bytes", "1000000000".to_owned()),
+        ];
+        let ours = ours.map(|(key, value)| (key.to_owned(), value)).into_iter();
+        let theirs = self.properties.iter();
+        ours.chain(theirs.map(|one| (one.key.clone(), one.value.clone())))
+            .collect()
+    }
+}

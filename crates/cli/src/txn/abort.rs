@@ -1,0 +1,104 @@
+//! `forebay txn abort`: an abort marker into one partition, as `kafka-transactions.sh abort` writes it.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+use wire::messages::{ProducerId, TopicName, WriteTxnMarkersRequest};
+
+use super::producers;
+use crate::ask::{Cluster, check, text};
+use crate::outcome::{self, Outcome};
+use crate::target::Chosen;
+
+#[derive(Debug, Args)]
+pub(super) struct Abort {
+    /// The topic.
+    #[arg(long)]
+    topic: String,
+    /// The partition.
+    #[arg(long)]
+    partition: i32,
+    /// Where the transaction begins; `forebay txn producers` shows it.
+    #[arg(long, value_name = "OFFSET", required_unless_present = "producer_id")]
+    start_offset: Option<i64>,
+    /// The producer, for brokers before 3.0, which cannot find it by the offset.
+    #[arg(long, value_name = "ID", conflicts_with = "start_offset",
+          requires_all = ["producer_epoch", "coordinator_epoch"])]
+    producer_id: Option<i64>,
+    /// Its epoch.
+    #[arg(long, value_name = "EPOCH", requires = "producer_id")]
+    producer_epoch: Option<i16>,
+    /// The epoch of the coordinator; below 0 when there was none.
+    #[arg(
+        long,
+        value_name = "EPOCH",
+        requires = "producer_id",
+        allow_hyphen_values = true
+    )]
+    coordinator_epoch: Option<i32>,
+}
+
+/// Whose transaction ends.
+struct Whose {
+    producer_id: i64,
+    producer_epoch: i16,
+    coordinator_epoch: i32,
+}
+
+impl Abort {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        let mut cluster = target.cluster()?;
+        let leader = producers::leader(&mut cluster, &self.topic, self.partition)?;
+        let whose = self.whose(&mut cluster, leader)?;
+        let topic = WritableTxnMarkerTopic::default()
+            .with_name(TopicName(text(&self.topic)))
+            .with_partition_indexes(vec![self.partition]);
+        let marker = WritableTxnMarker::default()
+            .with_producer_id(ProducerId(whose.producer_id))
+            .with_producer_epoch(whose.producer_epoch)
+            .with_transaction_result(false)
+            // A transaction that no coordinator has seen gets an epoch that none is older than.
+            .with_coordinator_epoch(whose.coordinator_epoch.max(0))
+            .with_topics(vec![topic]);
+        let request = WriteTxnMarkersRequest::default().with_markers(vec![marker]);
+        let markers = cluster.broker(leader)?.ask_newest(&request)?.markers;
+        let topics = markers.iter().flat_map(|marker| &marker.topics);
+        let mut partitions = topics.flat_map(|topic| &topic.partitions);
+        let code = partitions.next().context("an empty answer")?.error_code;
+        let name = format!("{}-{}", self.topic, self.partition);
+        let done = format!("transaction of producer {} aborted", whose.producer_id);
+        let outcome = Outcome::of(&name, check(code, None), &done);
+        outcome::show(target.format, "PARTITION", &[outcome])
+    }
+
+    fn whose(&self, cluster: &mut Cluster, leader: i32) -> anyhow::Result<Whose> {
+        if let (Some(producer_id), Some(producer_epoch), Some(coordinator_epoch)) = (
+            self.producer_id,
+            self.producer_epoch,
+            self.coordinator_epoch,
+        ) {
+            return Ok(Whose {
+                producer_id,
+                producer_epoch,
+                coordinator_epoch,
+            });
+        }
+        let producers = producers::ask(cluster, leader, &self.topic, self.partition)?;
+        let start = self.start_offset.unwrap_or(-1);
+        let mut all = producers.iter();
+        match all.find(|producer| producer.transaction_start_offset == Some(start)) {
+            Some(found) => Ok(Whose {
+                producer_id: found.id,
+                producer_epoch: found.epoch,
+                coordinator_epoch: found.coordinator_epoch,
+            }),
+            None => bail!(
+                "no open transaction begins at offset {start} of {}-{}",
+                self.topic,
+                self.partition
+            ),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! `forebay txn producers`: who writes to a partition, and where a transaction of theirs begins.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde::Serialize;
+use wire::messages::describe_producers_request::TopicRequest;
+use wire::messages::{DescribeProducersRequest, TopicName};
+
+use crate::ask::{Cluster, check, text};
+use crate::moment;
+use crate::show::{Table, or_dash};
+use crate::target::Chosen;
+
+#[derive(Debug, Args)]
+pub(super) struct Producers {
+    /// The topic.
+    topic: String,
+    /// The partition.
+    #[arg(short, long, default_value_t = 0)]
+    partition: i32,
+}
+
+/// A producer, as the partition's leader remembers it.
+#[derive(Debug, Serialize)]
+pub(super) struct Producer {
+    #[serde(rename = "producer_id")]
+    pub(super) id: i64,
+    #[serde(rename = "producer_epoch")]
+    pub(super) epoch: i16,
+    pub(super) coordinator_epoch: i32,
+    last_sequence: i32,
+    last_timestamp: i64,
+    pub(super) transaction_start_offset: Option<i64>,
+}
+
+impl Producers {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        let mut cluster = target.cluster()?;
+        let leader = leader(&mut cluster, &self.topic, self.partition)?;
+        let mut producers = ask(&mut cluster, leader, &self.topic, self.partition)?;
+        producers.sort_by_key(|producer| producer.id);
+        target.format.show(&producers, || {
+            let mut table = Table::headed(&[
+                "PRODUCER-ID",
+                "EPOCH",
+                "COORDINATOR-EPOCH",
+                "LAST-SEQUENCE",
+                "LAST-TIME",
+                "TRANSACTION-START",
+            ]);
+            for one in &producers {
+                let last = (one.last_timestamp >= 0).then(|| moment::utc(one.last_timestamp));
+                table.row([
+                    one.id.to_string(),
+                    one.epoch.to_string(),
+                    one.coordinator_epoch.to_string(),
+                    one.last_sequence.to_string(),
+                    or_dash(last),
+                    or_dash(one.transaction_start_offset),
+                ]);
+            }
+            table.render()
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The leader of a partition.
+pub(super) fn leader(cluster: &mut Cluster, topic: &str, partition: i32) -> anyhow::Result<i32> {
+    let topics = cluster.topics(&[topic.to_owned()])?;
+    let mut partitions = topics.iter().flat_map(|topic| &topic.partitions);
+    match partitions.find(|one| one.partition_index == partition) {
+        None => bail!("topic {topic} has no partition {partition}"),
+        Some(found) if found.leader_id.0 < 0 => {
+            bail!("partition {topic}-{partition} has no leader")
+        }
+        Some(found) => Ok(found.leader_id.0),
+    }
+}
+
+/// The producers of a partition.
+pub(super) fn ask(
+    cluster: &mut Cluster,
+    leader: i32,
+    topic: &str,
+    partition: i32,
+) -> anyhow::Result<Vec<Producer>> {
+    let wanted = TopicRequest::default()
+        .with_name(TopicName(text(topic)))
+        .with_partition_indexes(vec![partition]);
+    let request = DescribeProducersRequest::default().with_topics(vec![wanted]);
+    let topics = cluster.broker(leader)?.ask_newest(&request)?.topics;
+    let mut partitions = topics.into_iter().flat_map(|topic| topic.partitions);
+    let found = partitions.next().context("an empty answer")?;
+    check(found.error_code, found.error_message.as_ref())
+        .with_context(|| format!("producers of {topic}-{partition}"))?;
+    let producers = found.active_producers.into_iter().map(|producer| {
+        let start = producer.current_txn_start_offset;
+        Ok(Producer {
+            id: producer.producer_id.0,
+            epoch: i16::try_from(producer.producer_epoch)?,
+            coordinator_epoch: producer.coordinator_epoch,
+            last_sequence: producer.last_sequence,
+            last_timestamp: producer.last_timestamp,
+            transaction_start_offset: (start >= 0).then_some(start),
+        })
+    });
+    producers.collect()
+}

@@ -1,0 +1,352 @@
+"""The client half of our command line (topic, group, cluster, txn, profile), against whatever broker is the target."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from peers.broker import forebay_binary
+from peers.process import die_with_parent, free_port, wait_until
+
+
+class Cli:
+    """Runs `forebay NOUN VERB ..`; each with an empty directory of profiles."""
+
+    def __init__(self, address, config):
+        self.address = address
+        self.config = config
+
+    def run(self, *arguments, stdin=None, brokers=True):
+        """What became of it, whatever that is."""
+        target = ["--brokers", self.address] if brokers else []
+        return subprocess.run(
+            [forebay_binary(), *map(str, arguments), *target], input=stdin, capture_output=True, text=True, timeout=120,
+            env={**os.environ, "XDG_CONFIG_HOME": str(self.config)}, preexec_fn=die_with_parent, check=False)
+
+    def __call__(self, *arguments, **options):
+        """What it printed; it must have succeeded."""
+        done = self.run(*arguments, **options)
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def json(self, *arguments, **options):
+        return json.loads(self(*arguments, "--format", "json", **options))
+
+    def lines(self, *arguments, **options):
+        return [json.loads(line) for line in self(*arguments, "--format", "json", **options).splitlines()]
+
+    def refusal(self, *arguments, **options):
+        """What it said, on both streams; it must have failed."""
+        done = self.run(*arguments, **options)
+        assert done.returncode == 1, f"{arguments}: {done.returncode} {done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+
+@pytest.fixture
+def cli(broker, tmp_path):
+    return Cli(broker.address, tmp_path)
+
+
+@pytest.fixture
+def own_topic(cli, name):
+    """A topic of three partitions that keeps old timestamps."""
+    cli("topic", "create", name, "--partitions", 3, "--set", "retention.ms=-1")
+    wait_until(lambda: all(p["end_offset"] == 0 for p in cli.json("topic", "describe", name)[0]["partitions"]), "leaders")
+    yield name
+    cli("topic", "delete", name, "--if-exists")
+
+
+def rows(text):
+    """A table by the words of its head."""
+    head, *lines = [line.split() for line in text.strip().splitlines()]
+    return [dict(zip(head, line, strict=False)) for line in lines]
+
+
+def test_topics_from_their_making_to_their_end(cli, name):
+    assert "would be created" in cli("topic", "create", name, "--dry-run")
+    assert name not in [topic["name"] for topic in cli.json("topic", "list")]
+    made = cli.json("topic", "create", name, "-p", 2, "-r", 1, "-s", "segment.bytes=1048576")
+    assert made == [{"name": name, "done": True}]
+    wait_until(lambda: name in [topic["name"] for topic in cli.json("topic", "list")], "the topic")
+    assert {"NAME": name, "PARTITIONS": "2", "REPLICAS": "1"} in rows(cli("topic", "list"))
+
+    assert "TOPIC_ALREADY_EXISTS" in cli.refusal("topic", "create", name)
+    assert "there already" in cli("topic", "create", name, "--if-not-exists")
+    assert "INVALID_REPLICATION_FACTOR" in cli.refusal("topic", "create", f"{name}-2", "-r", 30)
+
+    cli("topic", "alter", name, "-p", 3, "-s", "cleanup.policy=compact", "--unset", "segment.bytes")
+    cli("topic", "alter", name, "--append", "cleanup.policy=delete")
+    wait_until(lambda: len(cli.json("topic", "describe", name)[0]["partitions"]) == 3, "the third partition")
+    (described,) = cli.json("topic", "describe", name)
+    settings = {one["name"]: (one["value"], one["source"]) for one in described["settings"]}
+    assert settings["cleanup.policy"] == ("compact,delete", "topic")
+    assert "segment.bytes" not in settings
+    first = described["partitions"][0]
+    assert [p["partition"] for p in described["partitions"]] == [0, 1, 2]
+    assert len(described["id"]) == 22
+    assert first["replicas"] == first["isr"] == [first["leader"]] and first["offline"] == []
+    assert "INVALID_CONFIG" in cli.refusal("topic", "alter", name, "-s", "segment.bytes=none")
+    assert "INVALID_PARTITIONS" in cli.refusal("topic", "alter", name, "-p", 1)
+    assert "nothing to change" in cli.refusal("topic", "alter", name)
+
+    assert "deleted" in cli("topic", "delete", name)
+    wait_until(lambda: name not in cli("topic", "list"), "the topic to be gone")
+    gone = cli.refusal("topic", "describe", name)
+    assert f"topic {name}" in gone and "UNKNOWN_TOPIC_OR_PARTITION" in gone
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in cli.refusal("topic", "delete", name)
+    assert "not there" in cli("topic", "delete", name, "--if-exists")
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_come_back_as_they_were_written(cli, own_topic, codec):
+    written = cli.lines("topic", "produce", own_topic, "-p", 1, "-z", codec, "-H", "a=1", "-H", "b=", "-t", 1_700_000_000_000,
+                        "-K", ":", stdin="k1:v1\nno key\nk3:v:3\n")
+    assert written == [{"topic": own_topic, "partition": 1, "offset": offset} for offset in range(3)]
+    read = cli.lines("topic", "consume", own_topic, "-e")
+    headers = [{"key": "a", "value": "1"}, {"key": "b", "value": ""}]
+    assert read == [
+        {"topic": own_topic, "partition": 1, "offset": offset, "timestamp": 1_700_000_000_000, "key": key, "value": value,
+         "headers": headers}
+        for offset, (key, value) in enumerate([("k1", "v1"), (None, "no key"), ("k3", "v:3")])
+    ]
+    # What consume writes, produce reads: bytes that are no text, tombstones, everything.
+    odd = {"partition": 2, "key": "gone", "value": None, "timestamp": 1_600_000_000_000,
+           "headers": [{"key": "h", "value_base64": "/wA="}]}
+    bytes_ = {"partition": 2, "key_base64": "gA==", "value": "x"}
+    lines = "".join(json.dumps(line) + "\n" for line in [*read, odd, bytes_])
+    cli("topic", "produce", own_topic, "--input", "json", "-q", stdin=lines)
+    again = cli.lines("topic", "consume", own_topic, "-e", "-p", "1", "-o", 3)
+    assert [{**line, "offset": line["offset"] - 3} for line in again] == read
+    two = cli.lines("topic", "consume", own_topic, "-e", "-p", "2")
+    assert [(line["key"], line["value"]) for line in two] == [("gone", None), (None, "x")]
+    assert two[0]["headers"] == [{"key": "h", "value": None, "value_base64": "/wA="}] and two[1]["key_base64"] == "gA=="
+
+
+def test_values_as_arguments_and_templates(cli, own_topic):
+    said = cli("topic", "produce", own_topic, "one", "", "-k", "key", "-Z", "--acks", "1", "-p", 0)
+    assert said == "partition 0, offset 0\npartition 0, offset 1\n"
+    cli("topic", "produce", own_topic, "-p", 0, "--input", "whole", "-q", stdin="two\nlines\n")
+    assert cli("topic", "consume", own_topic, "-p", 0, "-e") == "one\n\ntwo\nlines\n\n"
+    template = "%t/%p/%o %k=%s (%K,%S)%%\\n"
+    assert cli("topic", "consume", own_topic, "-p", 0, "-n", 2, "-f", template) == (
+        f"{own_topic}/0/0 key=one (3,3)%\n{own_topic}/0/1 key= (3,-1)%\n")
+    assert cli("topic", "produce", own_topic, "lost?", "--acks", "0", "-p", 1) == "partition 1\n"
+    wait_until(lambda: cli("topic", "consume", own_topic, "-p", 1, "-e") == "lost?\n", "what nobody acknowledged")
+
+
+def test_the_same_key_goes_where_other_clients_send_it(cli, own_topic, clients):
+    keys = [f"key-{number}" for number in range(30)]
+    cli("topic", "produce", own_topic, "-K", "=", "-q", stdin="".join(f"{key}=\n" for key in keys))
+    ours = {line["key"]: line["partition"] for line in cli.lines("topic", "consume", own_topic, "-e")}
+    # kafka-python's partitioner is the Java client's.
+    from kafka.partitioner.default import murmur2
+
+    assert ours == {key: (murmur2(key.encode()) & 0x7FFFFFFF) % 3 for key in keys}
+
+
+def test_where_reading_begins_and_ends(cli, own_topic):
+    records = [{"partition": 0, "timestamp": 1_700_000_000_000 + number * 1000, "value": str(number)} for number in range(10)]
+    cli("topic", "produce", own_topic, "--input", "json", "-q", stdin="\n".join(map(json.dumps, records)))
+
+    def read(*arguments):
+        return cli("topic", "consume", own_topic, "-e", *arguments).split()
+
+    assert read() == [str(number) for number in range(10)]
+    assert read("-o", "end") == []
+    assert read("-o", "-3") == ["7", "8", "9"]
+    assert read("-o", "-300") == read()
+    assert read("-o", 4, "-n", 2) == ["4", "5"]
+    assert read("-o", 400) == []
+    assert read("-o", "@1700000006500") == ["7", "8", "9"]
+    assert read("-o", "@2023-11-14T22:13:28Z") == ["8", "9"]
+    assert read("-o", "@2033-01-01") == []
+    assert "has no partition 9" in cli.refusal("topic", "consume", own_topic, "-p", 9)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in cli.refusal("topic", "consume", f"{own_topic}-not", "-e")
+    wrong = cli.run("topic", "consume", own_topic, "-o", "middle")
+    assert wrong.returncode == 2 and "middle" in wrong.stderr
+
+
+def test_what_cannot_be_written_is_said(cli, own_topic):
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in cli.refusal("topic", "produce", f"{own_topic}-not", "x", "--timeout", 2)
+    assert "there is no 3" in cli.refusal("topic", "produce", own_topic, "x", "-p", 3)
+    cli("topic", "alter", own_topic, "-s", "max.message.bytes=1000")
+    large = cli.refusal("topic", "produce", own_topic, "x" * 5000)
+    assert "1 records were not written" in large and "large" in large.lower()
+    assert "line 2" in cli.refusal("topic", "produce", own_topic, "--input", "json", stdin='{"value":"x"}\nx\n')
+    wrong = cli.refusal("topic", "produce", own_topic, "x", "-X", "no.such=1")
+    assert "no.such" in wrong
+
+
+def group_of(cli, group):
+    (described,) = cli.json("group", "describe", group)
+    return described
+
+
+def test_groups(cli, own_topic, name):
+    group = f"group-{name}"
+    cli("topic", "produce", own_topic, "-p", 0, "-q", *map(str, range(10)))
+    assert "does not exist" in cli.refusal("group", "describe", group)
+    read = cli("topic", "consume", own_topic, "-g", group, "-n", 4).split()
+    assert read == ["0", "1", "2", "3"]
+    # It went on where it had stopped, and left: nobody is in the group.
+    assert cli("topic", "consume", own_topic, "-g", group, "-n", 2).split() == ["4", "5"]
+    wait_until(lambda: group_of(cli, group)["state"] == "Empty", "the group to be empty")
+
+    listed = {one["name"]: one for one in cli.json("group", "list")}
+    assert listed[group]["type"].lower() == "classic" and listed[group]["state"] == "Empty"
+    assert group not in [one["name"] for one in cli.json("group", "list", "--state", "stable")]
+    described = group_of(cli, group)
+    assert described["lag"] == 4 and described["members"] == []
+    positions = {one["partition"]: (one["position"], one["end_offset"], one["lag"]) for one in described["partitions"]}
+    assert positions[0] == (6, 10, 4)
+    assert "TOTAL-LAG    4\n" in cli("group", "describe", group)
+
+    dry = cli.run("group", "reset", group, "--to", "start")
+    assert dry.returncode == 0 and "--execute" in dry.stderr
+    zero = [row for row in rows(dry.stdout) if row["PARTITION"] == "0"]
+    assert zero == [{"TOPIC": own_topic, "PARTITION": "0", "PRIOR-OFFSET": "6", "NEW-OFFSET": "0"}]
+    assert group_of(cli, group)["lag"] == 4
+
+    for where, position in [(["--to", "start"], 0), (["--shift-by", "7"], 7), (["--shift-by", "-2"], 5), (["--to", "-1"], 9),
+                            (["--to", "99"], 10), (["--to", "2"], 2)]:
+        moved = cli.json("group", "reset", group, *where, "-t", f"{own_topic}:0", "--execute")
+        assert [(one["partition"], one["to"], one["executed"]) for one in moved] == [(0, position, True)]
+        assert {one["partition"]: one["position"] for one in group_of(cli, group)["partitions"]}[0] == position
+    assert cli("topic", "consume", own_topic, "-g", group, "-n", 1).split() == ["2"]
+    assert "does not exist" in cli.refusal("group", "reset", f"{group}-not", "--to", "start")
+    assert "has no partition 8" in cli.refusal("group", "reset", group, "--to", "start", "-t", f"{own_topic}:8")
+
+    wait_until(lambda: group_of(cli, group)["state"] == "Empty", "the group to be empty")
+    assert "deleted" in cli("group", "delete", group)
+    assert "does not exist" in cli.refusal("group", "describe", group)
+    assert "GROUP_ID_NOT_FOUND" in cli.refusal("group", "delete", group)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members(cli, broker, own_topic, name, protocol):
+    group = f"group-{name}"
+    cli("topic", "produce", own_topic, "-p", 1, "-q", "a", "b")
+    settings = {"bootstrap.servers": broker.address, "group.id": group, "group.protocol": protocol,
+                "auto.offset.reset": "earliest", "client.id": "someone"}
+    member = Consumer(settings)
+    try:
+        member.subscribe([own_topic])
+        read = []
+
+        def more():
+            message = member.poll(0.1)
+            if message is not None and not message.error():
+                read.append(message.value())
+            return len(read) == 2
+
+        wait_until(more, "two records")
+        member.commit(asynchronous=False)
+        described = group_of(cli, group)
+        assert described["type"] == protocol and described["state"] == "Stable" and described["lag"] == 0
+        assert [(one["client"], len(one["partitions"])) for one in described["members"]] == [("someone", 3)]
+        assert {one["member"] for one in described["partitions"]} == {described["members"][0]["id"]}
+        refused = cli.refusal("group", "reset", group, "--to", "start", "--execute")
+        assert "is Stable with 1 members" in refused
+        assert "NON_EMPTY_GROUP" in cli.refusal("group", "delete", group)
+    finally:
+        member.close()
+    wait_until(lambda: group_of(cli, group)["state"] == "Empty", "the group to be empty")
+    cli("group", "reset", group, "--to", "start", "--execute")
+    assert group_of(cli, group)["lag"] == 2
+    read = cli("topic", "consume", own_topic, "-g", group, "--group-protocol", protocol, "-n", 2).split()
+    assert read == ["a", "b"]
+    wait_until(lambda: group_of(cli, group)["state"] == "Empty", "the group to be empty")
+    cli("group", "delete", group)
+
+
+def test_the_cluster_and_its_settings(cli, broker):
+    overview = cli.json("cluster", "info")
+    assert [f"{one['host']}:{one['port']}" for one in overview["brokers"]] == [broker.address]
+    broker_id = overview["brokers"][0]["id"]
+    assert len(overview["id"]) == 22 and overview["controller"] == broker_id
+    assert overview["features"]["metadata.version"] > 0
+    assert f"{broker_id}*" in cli("cluster", "info")
+
+    own = {one["name"]: one for one in cli.json("cluster", "config")}
+    assert own["message.max.bytes"]["value"] == "33554432" and own["message.max.bytes"]["source"] == "broker, at its start"
+    everything = {one["name"] for one in cli.json("cluster", "config", "--all")}
+    assert everything > set(own)
+    (one,) = cli.json("cluster", "config", "log.retention.ms", "--broker", broker_id)
+    before = one["value"]
+    cli("cluster", "config", "--set", "log.retention.ms=123456789")
+
+    def now():
+        (one,) = cli.json("cluster", "config", "log.retention.ms")
+        return one["value"], one["source"]
+
+    wait_until(lambda: now() == ("123456789", "all brokers, dynamic"), "the setting")
+    cli("cluster", "config", "--unset", "log.retention.ms")
+    wait_until(lambda: now()[0] == before, "the setting to be gone")
+    assert cli.refusal("cluster", "config", "--set", "log.retention.ms=soon")
+    assert "no broker 77" in cli.refusal("cluster", "config", "--broker", 77)
+
+
+def test_transactions_that_are_under_way_and_the_end_of_one(cli, broker, own_topic, name):
+    id_ = f"id-{name}"
+    producer = Producer({"bootstrap.servers": broker.address, "transactional.id": id_, "transaction.timeout.ms": 600_000})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(own_topic, b"open", partition=2)
+    producer.flush(60)
+    listed = {one["transactional_id"]: one for one in cli.json("txn", "list", "--state", "Ongoing")}
+    assert listed[id_]["state"] == "Ongoing"
+    assert id_ not in cli("txn", "list", "--state", "Empty")
+    assert "no state" in cli.refusal("txn", "list", "--state", "Bogus")
+    (described,) = cli.json("txn", "describe", id_)
+    assert described["producer_id"] == listed[id_]["producer_id"] and described["timeout_ms"] == 600_000
+    assert described["topics"] == [{"topic": own_topic, "partitions": [2]}] and described["running_ms"] >= 0
+    assert "TRANSACTIONAL_ID_NOT_FOUND" in cli.refusal("txn", "describe", f"{id_}-not")
+    (writer,) = cli.json("txn", "producers", own_topic, "-p", 2)
+    assert writer["producer_id"] == described["producer_id"] and writer["transaction_start_offset"] == 0
+    # Readers wait behind it, those who ask for it see it.
+    cli("topic", "produce", own_topic, "-p", 2, "-q", "after")
+    assert cli("topic", "consume", own_topic, "-p", 2, "-e") == ""
+    assert cli("topic", "consume", own_topic, "-p", 2, "-e", "--read-uncommitted") == "open\nafter\n"
+
+    where = ["txn", "abort", "--topic", own_topic, "--partition", 2]
+    assert "begins at offset 1" in cli.refusal(*where, "--start-offset", 1)
+    assert f"transaction of producer {described['producer_id']} aborted" in cli(*where, "--start-offset", 0)
+    assert cli("topic", "consume", own_topic, "-p", 2, "-e") == "after\n"
+    (writer,) = [one for one in cli.json("txn", "producers", own_topic, "-p", 2) if one["producer_id"] == described["producer_id"]]
+    assert writer["transaction_start_offset"] is None
+    del producer
+
+
+def test_profiles(tmp_path):
+    cli = Cli("", tmp_path)
+
+    def profile(*arguments):
+        return cli("profile", *arguments, brokers=False)
+
+    assert profile("list") == "NAME  BROKERS  FORMAT\n"
+    one, two = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    profile("set", "one", f"brokers={one}")
+    profile("set", "two", f"brokers={two}", "format=json")
+    assert f"one*  {one}" in profile("list")
+    assert f"broker {one} could not be reached" in cli.refusal("topic", "list", brokers=False)
+    assert f"broker {two} could not be reached" in cli.refusal("topic", "list", "--profile", "two", brokers=False)
+    profile("use", "two")
+    assert f"broker {two} could not be reached" in cli.refusal("group", "list", brokers=False)
+    assert [one["in_use"] for one in json.loads(profile("list", "--format", "json"))] == [False, True]
+    assert "no profile" in cli.refusal("profile", "use", "three", brokers=False)
+    assert "no profile" in cli.refusal("topic", "list", "--profile", "three", brokers=False)
+    assert "brokers and format" in cli.refusal("profile", "set", "one", "colour=red", brokers=False)
+    profile("delete", "two")
+    assert "two" not in profile("list")
+    (tmp_path / "forebay/profiles.toml").write_text("current = 1\n")
+    assert "profiles.toml" in cli.refusal("topic", "list", brokers=False)
+
+
+def test_who_cannot_be_reached_is_named_and_the_next_is_tried(cli, broker):
+    dead = f"127.0.0.1:{free_port()}"
+    for command in (["topic", "list"], ["group", "list"], ["cluster", "info"], ["txn", "list"], ["topic", "consume", "x"]):
+        said = cli.refusal(*command, "-b", dead, brokers=False)
+        assert said.startswith(f"forebay: broker {dead} could not be reached: "), said
+    assert cli.json("cluster", "info", "-b", f"{dead},{broker.address}", brokers=False)["brokers"]

@@ -198,6 +198,34 @@ fn rot_is_told_to_those_who_read_it_and_to_nobody_else() {
 }
 
 #[test]
+fn a_bad_block_of_mapped_memory_takes_down_the_reads_of_its_segment_only() {
+    let (disk, setup) = (SimDisk::new(1), Setup::shards(1));
+    disk.use_dax(Path::new("/logs"));
+    life(&disk, &setup, async |cluster| {
+        cluster
+            .create_with("t", 1, &[("segment.bytes", "1048576")])
+            .await;
+        for _ in 0..4 {
+            cluster.try_produce("t", 0, large(600_000)).await.unwrap();
+        }
+        cluster.stop().await;
+    });
+    life(&disk, &setup.next(), async |cluster| {
+        let bad = "/t-0/00000000000000000001.log";
+        for again in 0..2 {
+            cluster.disk().inject(fails(OpKind::Read, bad));
+            let read = cluster.try_fetch("t", 0, 1).await;
+            assert_eq!(read, Err(ErrorCode::KafkaStorageError), "{again}");
+        }
+        assert_eq!(cluster.try_fetch("t", 0, 0).await.unwrap()[0].0, 0);
+        assert_eq!(cluster.try_fetch("t", 0, 2).await.unwrap()[0].0, 2);
+        assert_eq!(cluster.try_produce("t", 0, batch(&["c"])).await, Ok(4));
+        // The log goes on; so does the segment, where the medium does.
+        assert_eq!(cluster.try_fetch("t", 0, 1).await.unwrap()[0].0, 1);
+    });
+}
+
+#[test]
 fn the_log_says_once_what_failed_and_where() {
     let lines = lines_of(|| {
         on(1, async |cluster| {

@@ -127,6 +127,17 @@ fn a_sequential_reader_finds_its_bytes_in_memory() {
 }
 
 #[test]
+fn mapped_files_are_read_where_they_lie() {
+    simulate(async {
+        let cold = Cold::start(BATCHES, 5000, one_segment()).await;
+        cold.world.disk().use_dax(Path::new(DIR));
+        cold.read_on(0, BATCHES, 10_000).await;
+        cold.settle().await;
+        assert_eq!(cold.metrics.read_ahead_bytes.get(), 0, "a copy was made");
+    });
+}
+
+#[test]
 fn readers_of_the_same_bytes_share_what_was_read() {
     simulate(async {
         let cold = Cold::start(BATCHES, 5000, one_segment()).await;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use platform::Platform;
+use platform::disk::{Disk, Medium};
 use wire::types::Offset;
 
 use super::cursor::Cursor;
@@ -52,6 +53,10 @@ impl<P: Platform> Log<P> {
             return None;
         }
         let segment = reader.segment;
+        if store.disk().medium(&segment.folder) != Medium::File {
+            // It is memory already, and read without a copy.
+            return None;
+        }
         let position = reader.batch_position(wanted.from)?;
         let generation = self.readers.generation.get();
         let limits = Limits {

@@ -136,6 +136,9 @@ impl<P: Platform> Log<P> {
                 Ok(()) => self.leave_full(),
                 Err(error) if error.kind() == Kind::Full => {
                     metrics.flush_full.inc();
+                    if self.store().give_up_pooled(&error).await {
+                        continue;
+                    }
                     if self.spill(&error).await.unwrap_or(false) {
                         continue;
                     }

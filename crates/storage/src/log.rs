@@ -41,7 +41,7 @@ mod tiers;
 pub mod time_index;
 mod truncate;
 pub mod txn_index;
-mod upkeep;
+pub(crate) mod upkeep;
 
 pub use kept::Kept;
 

@@ -63,6 +63,8 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) flushing: Cell<usize>,
     /// The tiers, if there are any.
     pub(crate) tiers: Option<Arc<TierTable>>,
+    /// The same table, also of a single tier, where paths of it have pools of segment files.
+    pub(crate) pools: Option<Arc<TierTable>>,
 }
 
 /// Whether a log directory still takes writes.
@@ -128,6 +130,7 @@ impl<P: Platform> Store<P> {
             dirs: RefCell::default(),
             loaded: RefCell::default(),
             flushing: Cell::new(0),
+            pools: tiers.clone().filter(|tiers| tiers.has_pools()),
             tiers: tiers.filter(|tiers| tiers.is_tiered()),
         };
         Self {

@@ -12,11 +12,13 @@ mod mover;
 pub mod options;
 pub(crate) mod pace;
 pub mod policy;
+pub mod pool;
 mod report;
 pub mod table;
 pub(crate) mod verify;
 
 pub use mover::Mover;
 pub use options::{Capacity, Medium, PathOptions, Safety, TierOptions};
+pub use pool::PoolOptions;
 pub use report::{SegmentReport, Verified};
 pub use table::{PathId, PathUse, TierPath, TierTable};

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use platform::Platform;
 use platform::clock::Instant;
-use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
+use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Medium, Open};
 use platform::sync::Semaphore;
 use platform::task;
 use wire::types::Offset;
@@ -162,6 +162,9 @@ impl<P: Platform> Log<P> {
                 break;
             }
             if let Err(error) = self.perform(job).await {
+                if self.store.give_up_pooled(&error).await {
+                    continue;
+                }
                 if !matches!(error.kind(), Kind::Full | Kind::Closed | Kind::Failed) {
                     tracing::warn!(partition = %self.partition, %error, "upkeep of a log failed and will be tried again");
                 }
@@ -181,7 +184,7 @@ impl<P: Platform> Log<P> {
         }
         let options = self.options();
         let active = self.active();
-        if options.preallocate {
+        if options.preallocate || self.is_mapped(&active) {
             if let Some(file) = active.open_file() {
                 let wanted = room_wanted(
                     active.size.get(),
@@ -211,6 +214,11 @@ impl<P: Platform> Log<P> {
         }
         let unsaved_bytes = self.upkeep.unsaved_bytes.get();
         (unsaved_bytes >= self.store.shared.options.save_interval_bytes).then_some(Job::Save)
+    }
+
+    /// True when appends are stores to memory, which need their room to be there before them.
+    fn is_mapped(&self, segment: &Segment<P>) -> bool {
+        self.store.disk().medium(&segment.folder) != Medium::File
     }
 
     pub(super) fn oldest_rolled(&self) -> Option<Rc<Segment<P>>> {
@@ -246,9 +254,15 @@ impl<P: Platform> Log<P> {
 
     async fn prepare(&self) -> Result<()> {
         let options = &self.store.shared.options;
-        let bytes = u64::from(self.options().segment_bytes).min(options.allocate_step_bytes);
+        let segment_bytes = u64::from(self.options().segment_bytes);
+        let bytes = segment_bytes.min(options.allocate_step_bytes);
         let path = self.folder.join(PREPARED);
         let disk = self.store.disk();
+        let pooled = self.store.take_pooled(&self.folder, &path, segment_bytes);
+        if let Some(pooled) = pooled.await? {
+            *self.upkeep.prepared.borrow_mut() = Some(pooled);
+            return Ok(());
+        }
         let file = match disk.open(&path, Open::Create).await {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 disk.remove_file(&path)

@@ -29,6 +29,11 @@ const STRAY_FOLDER: &str = "-stray";
 /// The file that will be the next segment. The suffix makes both Kafka and us remove it at start.
 pub(crate) const PREPARED: &str = "next.log.deleted";
 
+/// Ends the name of a file that is made in advance, in the log directory itself. Kafka looks at folders only.
+const POOLED: &str = ".pooled";
+/// Ends the name of one that is being made.
+const POOLED_PART: &str = ".pooled.part";
+
 /// What a file of a segment holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Role {
@@ -169,6 +174,34 @@ pub(crate) fn cleaned_base(name: &str) -> Option<Offset> {
     segment_file(name.strip_suffix(CLEANED)?).map(|(base, _)| base)
 }
 
+/// The path of the `number`-th file made in advance in a log directory.
+pub(crate) fn pooled_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:020}{POOLED}"))
+}
+
+/// The path of that file while it is being made.
+pub(crate) fn pooled_part_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:020}{POOLED_PART}"))
+}
+
+/// A file made in advance, by its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pooled {
+    /// The one of this number, whole.
+    Whole(u64),
+    /// One that was being made.
+    Part,
+}
+
+/// What a name in a log directory says of a file made in advance; `None` for any other.
+pub(crate) fn pooled(name: &str) -> Option<Pooled> {
+    if let Some(digits) = name.strip_suffix(POOLED_PART) {
+        return base_of(digits).map(|_| Pooled::Part);
+    }
+    let number = base_of(name.strip_suffix(POOLED)?)?;
+    u64::try_from(number.0).ok().map(Pooled::Whole)
+}
+
 /// The folder of a partition.
 pub fn folder_name(partition: &TopicPartition) -> String {
     partition.to_string()
@@ -290,6 +323,22 @@ mod tests {
             file_name(base, Role::TimeIndex),
             "00000000000000368769.timeindex"
         );
+    }
+
+    #[test]
+    fn files_made_in_advance_are_known_by_their_number() {
+        let dir = Path::new("/d");
+        let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(pooled(&name(pooled_path(dir, 7))), Some(Pooled::Whole(7)));
+        assert_eq!(pooled(&name(pooled_part_path(dir, 7))), Some(Pooled::Part));
+        for foreign in [
+            "7.pooled",
+            "mine.pooled",
+            "00000000000000000007.log",
+            ".pooled",
+        ] {
+            assert_eq!(pooled(foreign), None, "{foreign}");
+        }
     }
 
     #[test]

@@ -5,11 +5,12 @@
 //! It does not: decide anything, touch a disk, or know partitions.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::options::{PathOptions, TierOptions};
+use super::options::{Medium, PathOptions, TierOptions};
 use super::pace::Rate;
+use super::pool::{Pool, PoolOptions};
 
 /// A path of a table, by position: the paths of the first tier come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -67,6 +68,10 @@ pub struct TierPath {
     move_errors: AtomicU64,
     /// Reads of it, and their bytes.
     hits: AtomicU64,
+    /// Segment files made in advance, on the first tier if it is persistent memory.
+    pool: Option<Pool>,
+    /// It was declared to be persistent memory and is ordinary memory.
+    emulated: AtomicBool,
     /// A [`PathUse`].
     using: AtomicU8,
     /// Why nothing is written to it any more.
@@ -76,11 +81,24 @@ pub struct TierPath {
 impl TierTable {
     /// A table of `tiers`, of which nothing is known yet.
     pub fn new(tiers: Vec<TierOptions>) -> Arc<Self> {
+        Self::pooled(tiers, None)
+    }
+
+    /// The same, with pools of segment files on the paths of the first tier, where that is persistent memory.
+    pub fn with_pools(tiers: Vec<TierOptions>, options: PoolOptions) -> Arc<Self> {
+        Self::pooled(tiers, Some(options))
+    }
+
+    fn pooled(tiers: Vec<TierOptions>, pools: Option<PoolOptions>) -> Arc<Self> {
         let mut paths = Vec::new();
         for (tier, options) in tiers.iter().enumerate() {
             for path in &options.paths {
                 let id = PathId(u16::try_from(paths.len()).unwrap_or(u16::MAX));
-                paths.push(Arc::new(TierPath::new(id, tier, path.clone())));
+                let mut path = TierPath::new(id, tier, path.clone());
+                let takes_new_segments = tier == 0 && options.medium == Medium::Dax;
+                let wanted = pools.filter(|_| takes_new_segments);
+                path.pool = wanted.and_then(Pool::new);
+                paths.push(Arc::new(path));
             }
         }
         Arc::new(Self {
@@ -126,6 +144,11 @@ impl TierTable {
         lower.map(|path| &path.options.dir)
     }
 
+    /// True when some path has a pool of segment files.
+    pub(crate) fn has_pools(&self) -> bool {
+        self.paths.iter().any(|path| path.pool.is_some())
+    }
+
     /// True when there is more than one tier: segments have somewhere to go.
     pub fn is_tiered(&self) -> bool {
         self.tiers.len() > 1
@@ -151,6 +174,8 @@ impl TierPath {
             came_up: (AtomicU64::new(0), AtomicU64::new(0)),
             move_errors: AtomicU64::new(0),
             hits: AtomicU64::new(0),
+            pool: None,
+            emulated: AtomicBool::new(false),
             using: AtomicU8::new(PathUse::Open as u8),
             failed: OnceLock::new(),
         }
@@ -176,10 +201,32 @@ impl TierPath {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may still be put on it: what the settings and the file system both allow.
+    /// Bytes that may still be put on it: what the settings and the file system both allow. Files made in advance make
+    /// way for whatever comes.
     pub fn free_bytes(&self) -> u64 {
         let by_settings = self.capacity_bytes().saturating_sub(self.used_bytes());
-        by_settings.min(self.free.load(Ordering::Relaxed))
+        let free = self.free.load(Ordering::Relaxed);
+        by_settings.min(free.saturating_add(self.pooled_bytes()))
+    }
+
+    /// Bytes of segment files made in advance, which are not used yet.
+    pub fn pooled_bytes(&self) -> u64 {
+        self.pool.as_ref().map_or(0, Pool::bytes)
+    }
+
+    /// Its segment files made in advance.
+    pub(crate) fn pool(&self) -> Option<&Pool> {
+        self.pool.as_ref()
+    }
+
+    /// Whether it was declared to be persistent memory and is ordinary memory.
+    pub fn is_emulated(&self) -> bool {
+        self.emulated.load(Ordering::Relaxed)
+    }
+
+    /// Says so.
+    pub fn set_emulated(&self, emulated: bool) {
+        self.emulated.store(emulated, Ordering::Relaxed);
     }
 
     /// Takes note of what the file system says.

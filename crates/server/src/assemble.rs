@@ -4,7 +4,7 @@
 //! stops, the first shard closes the logs of all.
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,15 +17,16 @@ use broker::recovery::Recovery;
 use broker::shards::{Seat, seats};
 use broker::{Broker, CONTROLLER_SHARD, Shared, housekeeping};
 use bytes::Bytes;
+use platform::Platform as _;
 use platform::os::{EngineChoice, System};
-use platform::{Disk as _, Platform as _};
-use storage::tier::{Medium, PathUse, Safety, TierTable};
+use storage::tier::TierTable;
 use storage::{Store, StoreOptions};
 use tokio::sync::watch;
 use wire::types::NodeId;
 
 use crate::config::{DiskEngine, Settings};
 use crate::connection::{Called, Reply, RequestContext, Service};
+use crate::media;
 use crate::metrics::{LogMetrics, LogRow};
 use crate::serve::Prepared;
 use crate::shards::{Answering, Assembly};
@@ -70,7 +71,7 @@ impl BrokerAssembly {
     /// Registers metrics and connects the shards.
     pub fn new(prepared: &Prepared) -> Self {
         let settings = prepared.settings.clone();
-        let tiers = tier_table(&settings);
+        let tiers = media::tier_table(&settings);
         let policy = settings.tiers.as_ref().map(|tiers| tiers.policy);
         let watch = tiers
             .clone()
@@ -110,7 +111,7 @@ impl BrokerAssembly {
         }
         if let Some(tiers) = &self.tiers {
             log_dirs.open_lower_tiers(platform, tiers).await?;
-            say_what_tiers_there_are(platform, tiers).await;
+            media::say(platform, tiers).await;
         }
         Ok(Shared {
             options: Arc::new(settings.broker_options(log_dirs.node_id, &self.ports)),
@@ -119,18 +120,6 @@ impl BrokerAssembly {
             recovery: self.recovery.clone(),
             compacting: self.compacting.clone(),
         })
-    }
-
-    /// Has the files of tiers on persistent memory mapped; each shard maps its own.
-    async fn declare_media(&self, platform: &System) -> anyhow::Result<()> {
-        let tiers = self.settings.tiers.iter().flat_map(|tiers| &tiers.tiers);
-        for tier in tiers.filter(|tier| tier.medium == Medium::Dax) {
-            let volatile = tier.safety == Safety::Volatile;
-            for path in &tier.paths {
-                platform.disk().use_dax(&path.dir, volatile).await?;
-            }
-        }
-        Ok(())
     }
 
     fn store_options(&self) -> StoreOptions {
@@ -164,7 +153,9 @@ impl Assembly for BrokerAssembly {
 
     async fn start(&self, shard: usize) -> anyhow::Result<Rc<BrokerService>> {
         let platform = System::start(engine(self.settings.disk_engine))?;
-        self.declare_media(&platform).await?;
+        if let Some(tiers) = &self.tiers {
+            media::declare(&platform, tiers).await?;
+        }
         let shared = if shard == CONTROLLER_SHARD {
             let shared = self.found(&platform).await?;
             self.shared.send_replace(Some(shared.clone()));
@@ -185,6 +176,8 @@ impl Assembly for BrokerAssembly {
         tokio::task::spawn_local(inbox.serve(Rc::clone(&broker)));
         if shard == CONTROLLER_SHARD {
             broker.start().await.context("starting the broker")?;
+            let home = self.settings.log_dirs.iter().map(PathBuf::as_path);
+            store.spawn_pools(home.chain(self.settings.lower_dirs()));
         }
         if let Some(tiers) = &self.settings.tiers {
             store.spawn_mover(tiers.policy);
@@ -232,38 +225,6 @@ fn engine(setting: DiskEngine) -> EngineChoice {
         DiskEngine::Auto => EngineChoice::Auto,
         DiskEngine::IoUring => EngineChoice::IoUring,
         DiskEngine::Threads => EngineChoice::Threads,
-    }
-}
-
-/// The table of the tiers, with what is cordoned by settings.
-fn tier_table(settings: &Settings) -> Option<Arc<TierTable>> {
-    let tiers = TierTable::new(settings.tiers.as_ref()?.tiers.clone());
-    for path in tiers.paths() {
-        if settings
-            .cordoned_log_dirs
-            .iter()
-            .any(|dir| dir == path.dir())
-        {
-            path.set_using(PathUse::Cordoned);
-        }
-    }
-    Some(tiers)
-}
-
-/// Notes how much room each path has before the first log is opened: new segments go where there is some.
-async fn say_what_tiers_there_are(platform: &System, tiers: &TierTable) {
-    for path in tiers.paths() {
-        let dir = path.dir().display();
-        let tier = &tiers.tiers()[path.tier];
-        match platform.disk().space(path.dir()).await {
-            Ok(space) => {
-                path.note_space(space.free, space.total);
-                let (capacity_bytes, free_bytes) = (path.capacity_bytes(), space.free);
-                let (tier, medium) = (&tier.name, tier.medium.name());
-                tracing::info!(%tier, %dir, medium, capacity_bytes, free_bytes, "path of a tier");
-            }
-            Err(error) => tracing::warn!(tier = %tier.name, %dir, %error, "no word of its room"),
-        }
     }
 }
 

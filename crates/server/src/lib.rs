@@ -12,6 +12,7 @@ pub mod connection;
 pub mod listener;
 pub mod logging;
 pub mod machine;
+mod media;
 pub mod metrics;
 pub mod serve;
 pub mod shards;

@@ -31,6 +31,8 @@ pub struct TierStatus {
     pub name: String,
     /// `file` or `dax`.
     pub medium: String,
+    /// True when a path of it was declared to be persistent memory and is ordinary memory.
+    pub emulated: bool,
     /// `durable` or `volatile`.
     pub durability: String,
     /// Declared rate of reads of each path.
@@ -41,6 +43,8 @@ pub struct TierStatus {
     pub capacity_bytes: u64,
     /// What segments take on all its paths.
     pub used_bytes: u64,
+    /// What segment files that were made in advance take on them.
+    pub pooled_bytes: u64,
     /// What sealed segments leave to those being written.
     pub reserve_bytes: u64,
     /// Bytes above the threshold: what is to move down.
@@ -62,6 +66,8 @@ pub struct TierStatus {
 pub struct PathStatus {
     /// The directory.
     pub path: String,
+    /// True when it was declared to be persistent memory and is ordinary memory: nothing on it is durable.
+    pub emulated: bool,
     /// `open`, `cordoned`, `draining` or `failed`.
     pub state: String,
     /// Why it failed, if so.
@@ -70,7 +76,9 @@ pub struct PathStatus {
     pub capacity_bytes: u64,
     /// What segments take.
     pub used_bytes: u64,
-    /// What the setting and the file system leave.
+    /// What segment files that were made in advance take; they make way.
+    pub pooled_bytes: u64,
+    /// What the setting and the file system leave, those files included.
     pub free_bytes: u64,
     /// Segments on it.
     pub segments: u64,

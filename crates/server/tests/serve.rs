@@ -285,6 +285,119 @@ fn an_idle_connection_is_closed() {
     assert_eq!(socket.read(&mut [0; 1]).unwrap(), 0);
 }
 
+/// Two tiers, the first declared to be persistent memory, which the tests' directory is not.
+fn mapped(fast: &Path, bulk: &Path, durability: &str) -> Vec<String> {
+    vec![
+        "storage.tiers=fast,bulk".to_owned(),
+        format!("storage.tier.fast.paths={}", fast.display()),
+        format!("storage.tier.fast.durability={durability}"),
+        "storage.tier.fast.medium=dax".to_owned(),
+        "storage.tier.fast.capacity=16MiB".to_owned(),
+        format!("storage.tier.bulk.paths={}", bulk.display()),
+        "log.pmem.pool.ratio=0.25".to_owned(),
+        "log.segment.bytes=1048576".to_owned(),
+    ]
+}
+
+#[test]
+fn a_durable_tier_on_a_mount_that_is_not_dax_refuses_the_start_and_says_so() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (fast, bulk) = (dir.path().join("fast"), dir.path().join("bulk"));
+    let settings = mapped(&fast, &bulk, "durable");
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let refused = command(&fast, &settings).output().unwrap();
+    assert!(!refused.status.success());
+    let said = String::from_utf8(refused.stderr).unwrap();
+    let path = fast.to_str().unwrap();
+    for what in [
+        "storage.tier.fast.medium=dax",
+        path,
+        "not on a DAX mount",
+        "dax=always",
+    ] {
+        assert!(said.contains(what), "{what} is not in\n{said}");
+    }
+}
+
+#[test]
+fn a_volatile_tier_on_such_a_mount_is_emulated_and_every_report_says_so() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (fast, bulk) = (dir.path().join("fast"), dir.path().join("bulk"));
+    let settings = mapped(&fast, &bulk, "volatile");
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let mut process = command(&fast, &settings).spawn().unwrap();
+    let mut log = BufReader::new(process.stderr.take().unwrap());
+    let emulated = "not a DAX mount: the medium dax is EMULATED, nothing on it is durable";
+    let said = line(&mut log, emulated);
+    assert_eq!(
+        (&said["tier"], &said["dir"]),
+        (&"fast".into(), &fast.to_str().into())
+    );
+    let listening = line(&mut log, "listening");
+    let ready = line(&mut log, "ready");
+    let broker = Broker {
+        process,
+        log,
+        address: (
+            [127, 0, 0, 1],
+            u16::try_from(listening["port"].as_u64().unwrap()).unwrap(),
+        )
+            .into(),
+        admin: ready["admin"].as_str().unwrap().parse().unwrap(),
+    };
+    // A quarter of 16 MiB, but for what the metadata log takes, is made in the background in files of a segment's length.
+    let status = wait_for_status(&broker, |status| {
+        status["tiers"][0]["pooled_bytes"] == 3 << 20
+    });
+    let [fast_tier, bulk_tier] = [&status["tiers"][0], &status["tiers"][1]];
+    assert_eq!(
+        (&fast_tier["medium"], &fast_tier["emulated"]),
+        (&"dax".into(), &true.into())
+    );
+    assert_eq!(fast_tier["paths"][0]["emulated"], true);
+    let used = fast_tier["used_bytes"].as_u64().unwrap();
+    assert!(used < 1 << 20, "the pool is not data: {used}");
+    assert_eq!(
+        (&bulk_tier["emulated"], &bulk_tier["pooled_bytes"]),
+        (&false.into(), &0.into())
+    );
+    let entries = std::fs::read_dir(&fast).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| name.ends_with(".pooled")).count(), 3);
+    let metrics = broker.ask("GET", "/metrics").1;
+    assert!(
+        metrics.contains("forebay_tier_emulated{tier=\"fast\"} 1"),
+        "{metrics}"
+    );
+    let admin = broker.admin.to_string();
+    let shown = Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(["tier", "--admin", &admin, "status"])
+        .output()
+        .unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("fast (dax EMULATED, volatile)"), "{shown}");
+    assert!(
+        shown.contains("3.0 MiB of that in files made in advance"),
+        "{shown}"
+    );
+}
+
+/// What `/tiers` answers, as soon as it is so.
+fn wait_for_status(broker: &Broker, is_so: impl Fn(&Value) -> bool) -> Value {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let status: Value = serde_json::from_str(&broker.ask("GET", "/tiers").1).unwrap();
+        if is_so(&status) {
+            return status;
+        }
+        assert!(
+            std::time::Instant::now() < deadline,
+            "not in time: {status}"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn settings_come_from_file_environment_and_arguments() {
     let dir = tempfile::tempdir().unwrap();

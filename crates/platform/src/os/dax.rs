@@ -69,10 +69,6 @@ impl Dax {
             Ok(Some(refusal)) => return Err(not_dax(refusal)),
             Err(error) => return Err(not_dax(error.to_string())),
         };
-        if emulated {
-            let dir = dir.display();
-            tracing::warn!(%dir, "not a DAX mount: the medium dax is EMULATED, nothing is durable");
-        }
         let mut dirs = self.dirs.borrow_mut();
         dirs.retain(|(known, _)| known != dir);
         dirs.push((dir.to_owned(), Emulated(emulated)));

@@ -190,7 +190,8 @@ fn show_tier(text: &mut String, tier: &TierStatus) {
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(
         text,
-        "\n{name} ({medium}, {durability}): {} of {} used, {segments} segments, {} to move down",
+        "\n{name} ({medium}{}, {durability}): {} of {} used, {segments} segments, {} to move down",
+        if tier.emulated { " EMULATED" } else { "" },
         size(tier.used_bytes),
         size(tier.capacity_bytes),
         size(tier.backlog_bytes)
@@ -218,6 +219,13 @@ fn show_tier(text: &mut String, tier: &TierStatus) {
             path.reads,
             path.move_errors
         );
+        if path.pooled_bytes > 0 {
+            let pooled = size(path.pooled_bytes);
+            let _ = writeln!(text, "    {pooled} of that in files made in advance");
+        }
+        if path.emulated {
+            text.push_str("    EMULATED: not persistent memory, nothing on it is durable\n");
+        }
         if let Some(reason) = &path.failed {
             let _ = writeln!(text, "    failed: {reason}");
         }

@@ -24,7 +24,7 @@ struct Labels {
 type Gauge = (&'static str, &'static str, fn(&TierStatus) -> Option<i64>);
 type Counter = (&'static str, &'static str, fn(&PathStatus) -> u64);
 
-const GAUGES: [Gauge; 7] = [
+const GAUGES: [Gauge; 9] = [
     (
         "forebay_tier_used_bytes",
         "Bytes that segments take",
@@ -34,6 +34,16 @@ const GAUGES: [Gauge; 7] = [
         "forebay_tier_capacity_bytes",
         "Bytes that may be used",
         |tier| signed(tier.capacity_bytes),
+    ),
+    (
+        "forebay_tier_pooled_bytes",
+        "Bytes of segment files that were made in advance",
+        |tier| signed(tier.pooled_bytes),
+    ),
+    (
+        "forebay_tier_emulated",
+        "1: declared to be persistent memory, and is ordinary memory",
+        |tier| Some(i64::from(tier.emulated)),
     ),
     (
         "forebay_tier_reserve_bytes",

@@ -124,11 +124,17 @@ impl Watch {
         TierStatus {
             name: options.name.to_string(),
             medium: options.medium.name().to_owned(),
+            emulated: self.tiers.paths_of(tier).any(|path| path.is_emulated()),
             durability: options.safety.name().to_owned(),
             read_bytes_per_second: options.read_bytes_per_second,
             write_bytes_per_second: options.write_bytes_per_second,
             capacity_bytes: levels.capacity_bytes,
             used_bytes: self.used_bytes(tier),
+            pooled_bytes: self
+                .tiers
+                .paths_of(tier)
+                .map(|path| path.pooled_bytes())
+                .sum(),
             reserve_bytes: levels.capacity_bytes - levels.hard_bytes,
             backlog_bytes,
             segments: self.tiers.paths_of(tier).map(|path| path.segments()).sum(),
@@ -157,10 +163,12 @@ fn path_status(path: &TierPath) -> PathStatus {
     };
     PathStatus {
         path: path.dir().display().to_string(),
+        emulated: path.is_emulated(),
         state: state.to_owned(),
         failed: path.failed().map(ToString::to_string),
         capacity_bytes: path.capacity_bytes(),
         used_bytes: path.used_bytes(),
+        pooled_bytes: path.pooled_bytes(),
         free_bytes: path.free_bytes(),
         segments: path.segments(),
         reads: path.hits(),

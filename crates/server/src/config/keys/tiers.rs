@@ -72,7 +72,10 @@ pub(super) const KEYS: &[Key] = &[
          and faster, the nearer that is.",
     ),
     Key::of("log.pmem.pool.ratio", ConfigKind::Double, "0.8").range(0, 1).doc(
-        "Share of a tier on medium dax that is preallocated as segments. Pafka's name.",
+        "Where the first tier is on medium dax: share of each of its paths that segments, and \
+         files made in advance for the next ones, take together. The files are as long as \
+         log.segment.bytes, are made in the background, and make way when room is short; 0 makes \
+         none. Pafka's name.",
     ),
     Key::string("log.channel.type", "")
         .unset()

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use storage::tier::policy::PolicySettings;
-use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions};
+use storage::tier::{Capacity, Medium, PathOptions, PoolOptions, Safety, TierOptions};
 
 use super::super::keys;
 use super::super::problem::Problem;
@@ -20,8 +20,8 @@ pub struct TierSettings {
     pub tiers: Vec<TierOptions>,
     /// When segments move.
     pub policy: PolicySettings,
-    /// `log.pmem.pool.ratio`: share of a dax tier that is preallocated.
-    pub pool_ratio: f64,
+    /// `log.pmem.pool.ratio` and `log.segment.bytes`: files made in advance, where the first tier is dax.
+    pub pool: PoolOptions,
 }
 
 /// The tiers that are set; `None`: plain log directories.
@@ -38,7 +38,10 @@ pub(super) fn resolve(values: &Values, problems: &mut Vec<Problem>) -> Option<Ti
     Some(TierSettings {
         tiers,
         policy,
-        pool_ratio: ratio(values, "log.pmem.pool.ratio"),
+        pool: PoolOptions {
+            ratio: ratio(values, "log.pmem.pool.ratio"),
+            file_bytes: values.int("log.segment.bytes").unsigned_abs(),
+        },
     })
 }
 

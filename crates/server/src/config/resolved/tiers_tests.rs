@@ -173,7 +173,7 @@ fn movement_is_off_at_minus_one() {
     assert_eq!(settings.policy.threshold, None);
     assert_eq!(settings.policy.bytes_per_second, Some(1000));
     assert_eq!(
-        (settings.policy.threads, settings.pool_ratio.to_string()),
+        (settings.policy.threads, settings.pool.ratio.to_string()),
         (3, "0.25".into())
     );
 }

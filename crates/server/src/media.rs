@@ -1,0 +1,70 @@
+//! What the paths of the tiers are on: their table, the media that each shard has its files on, and what is said of them
+//! at the start.
+//!
+//! Invariant: a path that is not on the medium it was declared to be on stops the start, unless it was declared to keep
+//! nothing. One of a lower tier that is not there at all is the business of whoever opens it.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use platform::disk::Medium as Found;
+use platform::os::System;
+use platform::{Disk as _, Platform as _};
+use storage::tier::{Medium, PathUse, Safety, TierPath, TierTable};
+
+use crate::config::Settings;
+
+/// The table of the tiers, with what is cordoned by settings.
+pub(crate) fn tier_table(settings: &Settings) -> Option<Arc<TierTable>> {
+    let tiers = settings.tiers.as_ref()?;
+    let table = TierTable::with_pools(tiers.tiers.clone(), tiers.pool);
+    let cordoned = &settings.cordoned_log_dirs;
+    for path in table.paths() {
+        if cordoned.iter().any(|dir| dir == path.dir()) {
+            path.set_using(PathUse::Cordoned);
+        }
+    }
+    Some(table)
+}
+
+/// Has the files of tiers on persistent memory mapped; each shard maps its own.
+pub(crate) async fn declare(platform: &System, tiers: &TierTable) -> anyhow::Result<()> {
+    for path in tiers.paths() {
+        let tier = &tiers.tiers()[path.tier];
+        if tier.medium != Medium::Dax || is_absent(platform, path).await {
+            continue;
+        }
+        let volatile = tier.safety == Safety::Volatile;
+        let found = platform.disk().use_dax(path.dir(), volatile).await;
+        let found = found.with_context(|| format!("storage.tier.{}.medium=dax", tier.name))?;
+        path.set_emulated(found == Found::Dax { emulated: true });
+    }
+    Ok(())
+}
+
+/// True for a path of a lower tier that cannot even be asked for its room: it is offline.
+async fn is_absent(platform: &System, path: &TierPath) -> bool {
+    path.tier > 0 && platform.disk().space(path.dir()).await.is_err()
+}
+
+/// Notes how much room each path has before the first log is opened: new segments go where there is some.
+pub(crate) async fn say(platform: &System, tiers: &TierTable) {
+    for path in tiers.paths() {
+        let dir = path.dir().display();
+        let tier = &tiers.tiers()[path.tier];
+        if path.is_emulated() {
+            tracing::warn!(tier = %tier.name, %dir,
+                "not a DAX mount: the medium dax is EMULATED, nothing on it is durable");
+        }
+        match platform.disk().space(path.dir()).await {
+            Ok(space) => {
+                path.note_space(space.free, space.total);
+                let (capacity_bytes, free_bytes) = (path.capacity_bytes(), space.free);
+                let (tier, medium) = (&tier.name, tier.medium.name());
+                let emulated = path.is_emulated();
+                tracing::info!(%tier, %dir, medium, emulated, capacity_bytes, free_bytes, "path of a tier");
+            }
+            Err(error) => tracing::warn!(tier = %tier.name, %dir, %error, "no word of its room"),
+        }
+    }
+}

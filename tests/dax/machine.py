@@ -81,7 +81,7 @@ class Machine:
         size = f"{self.nvdimm_mib}M"
         memory = f"memory-backend-file,id=mem,share=on,mem-path={self.nvdimm},size={size},align=2M"
         return [
-            "qemu-system-x86_64", "-accel", "tcg", "-machine", "pc,nvdimm=on", "-cpu", "max", "-smp", "2",
+            "nice", "-n", "5", "qemu-system-x86_64", "-accel", "tcg", "-machine", "pc,nvdimm=on", "-cpu", "max", "-smp", "2",
             "-m", "2G,slots=2,maxmem=8G", "-object", memory, "-device", "nvdimm,id=nvdimm,memdev=mem",
             "-kernel", self.kernel.image, "-initrd", self.initramfs, "-append", "console=ttyS0 quiet panic=-1",
             "-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot",

@@ -19,12 +19,16 @@ impl<P: Platform> Log<P> {
         if self.is_closed() {
             return Err(Error::Closed);
         }
-        if self.active().size.get() > 0 {
+        // Not while it is cut: what begins beyond the cut would be taken by a start for where the log goes on.
+        let gate = self.upkeep.gate.acquire().await;
+        let gate = gate.map_err(|_| Error::Closed)?;
+        if self.active().size.get() > 0 && !self.is_closed() {
             let now_ms = self.store.clock().wall_ms();
             let active = self.roll_now(now_ms);
             let _permit = self.may_write().await?;
             self.name_segment(&active).await?;
         }
+        drop(gate);
         self.flush().await
     }
 

@@ -1,6 +1,7 @@
 //! What is there after a stop, a kill, or a loss of power, and how much is read to find out.
 
 use std::path::Path;
+use std::rc::Rc;
 
 use crate::world::*;
 use platform::disk::Disk;
@@ -372,4 +373,32 @@ fn producers_are_known_after_any_stop() {
             assert_eq!(log.producers(), before);
         }
     });
+}
+
+#[test]
+fn a_roll_that_a_cut_overtakes_leaves_nothing_behind() {
+    for turns in 0..60 {
+        simulate(async {
+            let world = World::new();
+            let log = world.open(options()).await;
+            produce(&log, 4, 100).await;
+            let other = Rc::clone(&log);
+            let rolled = platform::task::spawn(async move {
+                for _ in 0..turns {
+                    platform::task::yield_now().await;
+                }
+                other.roll().await
+            });
+            log.truncate_to(Offset(0)).await.unwrap();
+            rolled.await.unwrap().unwrap();
+            log.close().await.unwrap();
+            let next = world.successor(world.disk().crash(1));
+            let log = next.try_open(options(), true, 0, 0).await.unwrap();
+            assert_eq!(
+                log.log_end_offset(),
+                Offset(0),
+                "rolled after {turns} turns"
+            );
+        });
+    }
 }

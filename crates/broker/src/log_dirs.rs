@@ -364,6 +364,7 @@ fn is_ours(name: &str) -> bool {
         "cleaner-offset-checkpoint",
         "bootstrap.checkpoint",
         lower::FILE,
+        storage::tier::DRAINED_FILE,
         ".lock",
     ];
     let name = name.strip_suffix(".tmp").unwrap_or(name);

@@ -52,6 +52,9 @@ pub struct Entry {
     pub is_dir: bool,
     /// Length in bytes (0 for a directory).
     pub len: u64,
+    /// When its bytes were last changed (wall clock, milliseconds), or what it was given as that; 0
+    /// where the file system does not say.
+    pub modified_ms: i64,
 }
 
 /// A file system.
@@ -81,6 +84,9 @@ pub trait Disk: Clone + 'static {
     /// Replaces a small file as a whole: writes `<path>.tmp`, syncs it, renames it, syncs the
     /// directory. After a crash the file has the old bytes or the new ones, never a mixture.
     fn replace_file(&self, path: &Path, bytes: &[u8]) -> impl Future<Output = io::Result<()>>;
+    /// Gives a file a time of its last change, as copying programs do. Durable no sooner than the file
+    /// is synced, and no promise even then: it is not to be relied on for more than an age.
+    fn set_modified(&self, path: &Path, modified_ms: i64) -> impl Future<Output = io::Result<()>>;
     /// Bytes free and bytes in all on the file system that holds `dir`.
     fn space(&self, dir: &Path) -> impl Future<Output = io::Result<Space>>;
 }

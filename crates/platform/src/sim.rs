@@ -47,6 +47,7 @@ impl SimPlatform {
 
     /// A restart: on a given disk (an image after a crash, say), with a given clock.
     pub fn on(disk: SimDisk, clock: Clock, seed: u64) -> Self {
+        disk.set_clock(&clock);
         Self {
             disk,
             clock,

@@ -4,6 +4,7 @@
 //! decides nothing: that is `storage::tier::policy`.
 
 pub mod ask;
+pub mod drained;
 pub mod metrics;
 pub mod watch;
 
@@ -84,6 +85,8 @@ pub struct PathStatus {
     pub segments: u64,
     /// Reads of its segments that were not answered from memory.
     pub reads: u64,
+    /// Bytes that those reads brought.
+    pub read_bytes: u64,
     /// Bytes of records written to it by producers.
     pub appended_bytes: u64,
     /// Segments that came down to it.

@@ -113,6 +113,10 @@ impl Disk for LyingDisk {
         self.0.replace_file(path, bytes).await
     }
 
+    async fn set_modified(&self, path: &Path, modified_ms: i64) -> io::Result<()> {
+        self.0.set_modified(path, modified_ms).await
+    }
+
     async fn space(&self, dir: &Path) -> io::Result<Space> {
         self.0.space(dir).await
     }

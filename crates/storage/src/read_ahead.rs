@@ -257,16 +257,18 @@ impl<P: Platform> Store<P> {
             }
             self.note_read(&segment);
             let read = file.read_into(block.start, buf).await;
-            read.inspect_err(|error| {
-                tracing::debug!(position = block.start, %error, "reading ahead failed");
-            })
-            .ok()
+            let mut buf = read
+                .inspect_err(|error| {
+                    tracing::debug!(position = block.start, %error, "reading ahead failed");
+                })
+                .ok()?;
+            buf.truncate(len);
+            self.note_read_bytes(&segment, buf.len());
+            Some(buf)
         };
         let buf = result.await;
         ahead.reads.set(ahead.reads.get() - 1);
-        let loaded = buf.map(|mut buf| {
-            buf.truncate(len);
-            self.shared.metrics.read_bytes.inc_by(buf.len() as u64);
+        let loaded = buf.map(|buf| {
             self.shared
                 .metrics
                 .read_ahead_bytes

@@ -255,6 +255,15 @@ impl<P: Platform> Store<P> {
         }
     }
 
+    /// So many bytes of it came.
+    pub(crate) fn note_read_bytes(&self, segment: &Segment<P>, bytes: usize) {
+        let bytes = bytes as u64;
+        self.shared.metrics.read_bytes.inc_by(bytes);
+        if let Some(charge) = &segment.charge {
+            charge.path().note_read_bytes(bytes);
+        }
+    }
+
     pub(crate) fn disk(&self) -> &P::Disk {
         self.shared.platform.disk()
     }

@@ -21,4 +21,7 @@ pub use mover::Mover;
 pub use options::{Capacity, Medium, PathOptions, Safety, TierOptions};
 pub use pool::PoolOptions;
 pub use report::{SegmentReport, Verified};
+/// Name of the file in a path which says, over restarts, that the path is to be emptied.
+pub const DRAINED_FILE: &str = "tier-drained";
+
 pub use table::{PathId, PathUse, TierPath, TierTable};

@@ -7,8 +7,12 @@ mod world;
 
 #[path = "tiers/absent.rs"]
 mod absent;
+#[path = "tiers/ages.rs"]
+mod ages;
 #[path = "tiers/crash.rs"]
 mod crash;
+#[path = "tiers/drain.rs"]
+mod drain;
 #[path = "tiers/moves.rs"]
 mod moves;
 #[path = "tiers/restart_states.rs"]

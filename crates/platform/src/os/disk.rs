@@ -131,6 +131,11 @@ impl Disk for SystemDisk {
         run(move || names::replace_file(&path, &bytes)).await
     }
 
+    async fn set_modified(&self, path: &Path, modified_ms: i64) -> io::Result<()> {
+        let path = path.to_owned();
+        run(move || names::set_modified(&path, modified_ms)).await
+    }
+
     async fn space(&self, dir: &Path) -> io::Result<Space> {
         let dir = dir.to_owned();
         run(move || names::space(&dir)).await

@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::disk::{Entry, Space};
 
@@ -26,6 +27,7 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
             name: entry.file_name().to_string_lossy().into_owned(),
             is_dir: facts.is_dir(),
             len: if facts.is_dir() { 0 } else { facts.len() },
+            modified_ms: facts.modified().map_or(0, millis),
         });
     }
     entries.sort_by(|one, other| one.name.cmp(&other.name));
@@ -72,6 +74,17 @@ pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     drop(file);
     fs::rename(&draft, path)?;
     sync_dir(&parent_of(path))
+}
+
+/// Gives a file a time of its last change.
+pub(super) fn set_modified(path: &Path, modified_ms: i64) -> io::Result<()> {
+    let at = Duration::from_millis(u64::try_from(modified_ms).unwrap_or(0));
+    File::open(path)?.set_modified(UNIX_EPOCH + at)
+}
+
+fn millis(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 pub(super) fn space(dir: &Path) -> io::Result<Space> {

@@ -116,6 +116,8 @@ pub(super) struct Content {
     reserved: u64,
     /// On the medium `dax`.
     mapped: bool,
+    /// When it was last changed (wall clock, milliseconds).
+    modified_ms: i64,
 }
 
 impl Content {
@@ -129,6 +131,16 @@ impl Content {
     /// Has it behave as on the medium `dax` from now on, or not.
     pub(super) fn set_mapped(&mut self, mapped: bool) {
         self.mapped = mapped;
+    }
+
+    /// When it was last changed.
+    pub(super) fn modified_ms(&self) -> i64 {
+        self.modified_ms
+    }
+
+    /// Says when it was last changed. It outlives a loss of power: the worst that could be wrong of it.
+    pub(super) fn set_modified(&mut self, modified_ms: i64) {
+        self.modified_ms = modified_ms;
     }
 
     pub(super) fn live(&self) -> &Sparse {
@@ -213,6 +225,7 @@ impl Content {
             pending: Vec::new(),
             settled: 0,
             mapped: self.mapped,
+            modified_ms: self.modified_ms,
         }
     }
 

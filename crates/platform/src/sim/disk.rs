@@ -17,6 +17,7 @@ use super::file::SimFile;
 use super::mounts::Mounts;
 use super::rng::Rng;
 use super::tree::{NodeId, Tree, components};
+use crate::Clock;
 use crate::disk::{Disk, Entry, Medium, Open, Space};
 
 /// A disk in memory; clones share it.
@@ -37,6 +38,8 @@ pub(super) struct State {
     latency: (Duration, Duration),
     /// Segment files below are mapped.
     dax: Vec<PathBuf>,
+    /// Tells when files are changed.
+    clock: Option<Clock>,
 }
 
 impl SimDisk {
@@ -57,8 +60,14 @@ impl SimDisk {
                 mounts: Mounts::default(),
                 latency: (Duration::ZERO, Duration::ZERO),
                 dax: Vec::new(),
+                clock: None,
             })),
         }
+    }
+
+    /// Gives it the clock that files' times are read from.
+    pub(super) fn set_clock(&self, clock: &Clock) {
+        self.state.borrow_mut().clock = Some(clock.clone());
     }
 
     /// Plans a fault.
@@ -146,9 +155,12 @@ impl SimDisk {
         if tree.exists(path) {
             tree.remove_file(path)?;
         }
-        tree.create_file(path, Content::durable(bytes))?;
+        let mut state = self.state.borrow_mut();
+        let mut content = Content::durable(bytes);
+        content.set_modified(state.now_ms());
+        tree.create_file(path, content)?;
         tree.sync_dir(&dir)?;
-        self.state.borrow_mut().tree = tree;
+        state.tree = tree;
         Ok(())
     }
 
@@ -295,7 +307,11 @@ impl SimDisk {
     }
 
     async fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        let whole = |state: &mut State| state.tree.create_dir(dir).map(drop);
+        let whole = |state: &mut State| match state.tree.create_dir(dir) {
+            // Somebody else was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made.map(drop),
+        };
         let part = |state: &mut State| {
             if state.rng.chance(50) {
                 let _ = state.tree.create_dir(dir);
@@ -309,10 +325,10 @@ impl SimDisk {
         let create = |state: &mut State| {
             if state.tree.exists(path) {
                 let file = state.tree.file(path)?;
-                state.tree.content_mut(file).apply(Change::SetLen(0));
+                state.change(file, Change::SetLen(0));
                 return Ok(file);
             }
-            state.tree.create_file(path, Content::default())
+            state.create(path, Content::default())
         };
         let part = |state: &mut State| {
             if state.rng.chance(50) {
@@ -324,6 +340,24 @@ impl SimDisk {
 }
 
 impl State {
+    /// Changes a file that is there.
+    pub(super) fn change(&mut self, file: NodeId, change: Change) {
+        let now_ms = self.now_ms();
+        let content = self.tree.content_mut(file);
+        content.apply(change);
+        content.set_modified(now_ms);
+    }
+
+    /// Makes a file; the name must be free.
+    fn create(&mut self, path: &Path, mut content: Content) -> io::Result<NodeId> {
+        content.set_modified(self.now_ms());
+        self.tree.create_file(path, content)
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.clock.as_ref().map_or(0, Clock::wall_ms)
+    }
+
     fn is_mapped(&self, path: &Path) -> bool {
         self.dax.iter().any(|dir| path.starts_with(dir))
     }
@@ -372,7 +406,7 @@ impl Disk for SimDisk {
         };
         let whole = |state: &mut State| {
             let node = match how {
-                Open::Create => state.tree.create_file(path, Content::default())?,
+                Open::Create => state.create(path, Content::default())?,
                 Open::Write if state.read_only => {
                     return Err(io::ErrorKind::ReadOnlyFilesystem.into());
                 }
@@ -393,11 +427,7 @@ impl Disk for SimDisk {
 
     async fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         let whole = |state: &mut State| state.tree.list(dir);
-        let names = self.act(OpKind::List, dir, whole, |_| ()).await?;
-        let entries = names.into_iter();
-        Ok(entries
-            .map(|(name, is_dir, len)| Entry { name, is_dir, len })
-            .collect())
+        self.act(OpKind::List, dir, whole, |_| ()).await
     }
 
     async fn create_dir(&self, dir: &Path) -> io::Result<()> {
@@ -471,6 +501,15 @@ impl Disk for SimDisk {
         file.sync_now().await?;
         self.rename(&draft, path).await?;
         self.sync_dir(path.parent().unwrap_or(Path::new("/"))).await
+    }
+
+    async fn set_modified(&self, path: &Path, modified_ms: i64) -> io::Result<()> {
+        let whole = |state: &mut State| {
+            let file = state.tree.file(path)?;
+            state.tree.content_mut(file).set_modified(modified_ms);
+            Ok(())
+        };
+        self.act(OpKind::SetModified, path, whole, |_| ()).await
     }
 
     async fn space(&self, dir: &Path) -> io::Result<Space> {

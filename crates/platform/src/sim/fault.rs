@@ -23,6 +23,8 @@ pub enum OpKind {
     Allocate,
     /// A change of length.
     SetLen,
+    /// A change of a file's time.
+    SetModified,
     /// Asking a length.
     Len,
     /// Listing a directory.

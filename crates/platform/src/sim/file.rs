@@ -169,7 +169,7 @@ impl DiskFile for SimFile {
         let whole = |state: &mut State| {
             let growth = state.tree.content(self.node).growth_of_reservation(len);
             state.check_room(&self.path, growth)?;
-            state.tree.content_mut(self.node).apply(Change::Extend(len));
+            state.change(self.node, Change::Extend(len));
             Ok(())
         };
         let part = |state: &mut State| {
@@ -184,7 +184,7 @@ impl DiskFile for SimFile {
     async fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_writable()?;
         let whole = |state: &mut State| {
-            state.tree.content_mut(self.node).apply(Change::SetLen(len));
+            state.change(self.node, Change::SetLen(len));
             Ok(())
         };
         let part = |state: &mut State| {
@@ -226,7 +226,7 @@ impl<'a> UnderWay<'a> {
 
     fn end(&self, state: &mut State) {
         if let Some((node, change)) = state.in_flight.remove(&self.ticket) {
-            state.tree.content_mut(node).apply(change);
+            state.change(node, change);
         }
     }
 }

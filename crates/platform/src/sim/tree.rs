@@ -11,6 +11,7 @@ use std::path::{Component, Path};
 
 use super::content::{Content, Survival};
 use super::rng::Rng;
+use crate::disk::Entry;
 
 /// Names a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -168,12 +169,20 @@ impl Tree {
         self.pending.push(Change::Unlink(place, id));
     }
 
-    /// Names in a directory, with length and whether they are directories.
-    pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<(String, bool, u64)>> {
+    /// Names in a directory, and what there is to know of each.
+    pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         let names = self.names(self.resolve(dir)?)?;
-        let entries = names.iter().map(|(name, id)| match &self.nodes[id.0] {
-            Node::Dir { .. } => (name.clone(), true, 0),
-            Node::File(content) => (name.clone(), false, content.live().len()),
+        let entries = names.iter().map(|(name, id)| {
+            let (is_dir, len, modified_ms) = match &self.nodes[id.0] {
+                Node::Dir { .. } => (true, 0, 0),
+                Node::File(content) => (false, content.live().len(), content.modified_ms()),
+            };
+            Entry {
+                name: name.clone(),
+                is_dir,
+                len,
+                modified_ms,
+            }
         });
         Ok(entries.collect())
     }

@@ -21,6 +21,7 @@ use storage::tier::PathUse;
 use super::Shown;
 use super::page::{JSON, response};
 use crate::tiers::ask::{Answer, Ask, Which};
+use crate::tiers::drained;
 use crate::tiers::watch::Watch;
 use crate::tiers::{Outcome, SegmentStatus};
 
@@ -64,7 +65,7 @@ async fn route<B>(request: &Request<B>, shown: &Shown, watch: &Watch) -> Result<
             }
             match path {
                 "/tiers/move" => order_move(shown, watch, &query).await,
-                "/tiers/drain" => drain(watch, &query),
+                "/tiers/drain" => drain(watch, &query).await,
                 _ => outcome(shown, Ask::Verify(query.which()?)).await,
             }
         }
@@ -120,7 +121,7 @@ async fn outcome(shown: &Shown, ask: Ask) -> Result<String, Refusal> {
     Ok(json(&sum))
 }
 
-fn drain(watch: &Watch, query: &Query) -> Result<String, Refusal> {
+async fn drain(watch: &Watch, query: &Query) -> Result<String, Refusal> {
     let wanted = query.value("path").unwrap_or_default();
     let paths = watch.tiers().paths();
     let Some(path) = paths.iter().find(|path| path.dir().as_os_str() == wanted) else {
@@ -140,10 +141,18 @@ fn drain(watch: &Watch, query: &Query) -> Result<String, Refusal> {
         PathUse::Draining
     });
     tracing::info!(dir = %path.dir().display(), stop, "a path of a tier is drained");
+    let dir = path.dir().to_path_buf();
+    let writing = tokio::task::spawn_blocking(move || drained::remember(&dir, !stop));
+    let remembered = match writing.await {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(error) => Some(error.to_string()),
+    };
+    let problem = |error| format!("a restart will not know of it: {error}");
     Ok(json(&Outcome {
         segments: path.segments(),
         bytes: path.used_bytes(),
-        problems: Vec::new(),
+        problems: remembered.map(problem).into_iter().collect(),
     }))
 }
 

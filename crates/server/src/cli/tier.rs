@@ -135,20 +135,24 @@ impl TierCommand {
                     outcome.segments
                 )
             }
-            Self::Drain { path, stop: true } => format!("{path} is used again\n"),
-            Self::Drain { path, .. } => {
-                let Outcome {
-                    segments, bytes, ..
-                } = serde_json::from_str(body)?;
-                format!(
-                    "{path} is drained: {segments} segments, {} to move\n",
-                    size(bytes)
-                )
-            }
+            Self::Drain { path, stop } => drained(path, *stop, &serde_json::from_str(body)?),
             Self::Verify { .. } => return Ok(verified(&serde_json::from_str(body)?)),
         };
         Ok((text, ExitCode::SUCCESS))
     }
+}
+
+fn drained(path: &str, stop: bool, outcome: &Outcome) -> String {
+    let mut text = if stop {
+        format!("{path} is used again\n")
+    } else {
+        let (segments, bytes) = (outcome.segments, size(outcome.bytes));
+        format!("{path} is drained: {segments} segments, {bytes} to move\n")
+    };
+    for problem in &outcome.problems {
+        let _ = writeln!(text, "{problem}");
+    }
+    text
 }
 
 fn segments(which: Option<&str>) -> String {

@@ -223,13 +223,29 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     (distance <= 2 + name.len() / 4).then_some(nearest)
 }
 
-/// The table as the broker shows it to `DescribeConfigs`.
-pub fn for_broker() -> &'static [ConfigKey] {
-    static ROWS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
+/// The table as the broker shows it to `DescribeConfigs`; of families, what there is for each of `members`.
+pub fn for_broker(members: &[&str]) -> &'static [ConfigKey] {
+    static SINGLE: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
         let single = all().filter(|key| !key.name.contains(MEMBER));
         single.map(row).collect()
     });
-    &ROWS
+    if members.is_empty() {
+        return &SINGLE;
+    }
+    let families = all().filter(|key| key.name.contains(MEMBER));
+    let each = families.flat_map(|key| {
+        members.iter().map(move |member| ConfigKey {
+            // Settings are read once and kept for as long as the process lives.
+            name: key.name.replace(MEMBER, member).leak(),
+            ..row(key)
+        })
+    });
+    SINGLE
+        .iter()
+        .cloned()
+        .chain(each)
+        .collect::<Vec<_>>()
+        .leak()
 }
 
 fn row(key: &Key) -> ConfigKey {

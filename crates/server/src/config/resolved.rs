@@ -344,7 +344,7 @@ fn broker_options(values: &Values) -> BrokerOptions {
             .given()
             .map(|(name, text)| (name.to_owned(), text.to_owned()))
             .collect(),
-        config_keys: keys::for_broker(),
+        config_keys: keys::for_broker(&values.list("storage.tiers")),
     }
 }
 

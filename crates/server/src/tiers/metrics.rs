@@ -70,11 +70,16 @@ const GAUGES: [Gauge; 9] = [
     ),
 ];
 
-const COUNTERS: [Counter; 7] = [
+const COUNTERS: [Counter; 8] = [
     (
         "forebay_tier_reads",
         "Reads that were not answered from memory",
         |path| path.reads,
+    ),
+    (
+        "forebay_tier_read_bytes",
+        "Bytes that those reads brought",
+        |path| path.read_bytes,
     ),
     (
         "forebay_tier_appended_bytes",

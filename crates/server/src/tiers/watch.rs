@@ -172,6 +172,7 @@ fn path_status(path: &TierPath) -> PathStatus {
         free_bytes: path.free_bytes(),
         segments: path.segments(),
         reads: path.hits(),
+        read_bytes: path.read_bytes(),
         appended_bytes: path.appended_bytes(),
         moved_down_segments: down.0,
         moved_down_bytes: down.1,

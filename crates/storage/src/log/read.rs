@@ -330,22 +330,14 @@ impl<P: Platform> Log<P> {
             .read_at(position, len)
             .await
             .map_err(Error::io("read", &path))?;
-        self.store
-            .shared
-            .metrics
-            .read_bytes
-            .inc_by(bytes.len() as u64);
+        self.store.note_read_bytes(segment, bytes.len());
         match first_size(&bytes) {
             Some(size) if size > bytes.len() && wanted.at_least_one && size <= room => {
                 let bytes = file
                     .read_at(position, size)
                     .await
                     .map_err(Error::io("read", &path))?;
-                self.store
-                    .shared
-                    .metrics
-                    .read_bytes
-                    .inc_by(bytes.len() as u64);
+                self.store.note_read_bytes(segment, bytes.len());
                 Ok(bytes)
             }
             _ => Ok(bytes),

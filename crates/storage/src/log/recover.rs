@@ -19,7 +19,7 @@ use wire::types::{LeaderEpoch, Offset};
 use super::append::marker_of;
 use super::epoch_cache::EpochCache;
 use super::indexes::{IndexOptions, Indexes};
-use super::open::folder::{DataFile, Folder};
+use super::open::folder::Folder;
 use super::open::remove;
 use super::producer_state::{ProducerStates, snapshot};
 use super::txn_index::TxnIndex;
@@ -234,11 +234,14 @@ impl<P: Platform> Recovery<'_, P> {
     }
 
     fn stored(&self, base: Offset, next: Offset) -> Rc<Segment<P>> {
-        let Some(DataFile { folder, len }) = self.folder.logs.get(&base).cloned() else {
+        let Some(file) = self.folder.logs.get(&base).cloned() else {
             return Rc::new(self.absent(base, next));
         };
-        let charge = self.store.charge(&folder, len);
-        let segment = Segment::stored(folder, base, next, len, None, self.now_ms).charged(charge);
+        let charge = self.store.charge(&file.folder, file.len);
+        let (sealed_ms, arrived_ms) = file.ages(self.now_ms);
+        let mut segment = Segment::stored(file.folder, base, next, file.len, None, sealed_ms);
+        segment.arrived_ms = arrived_ms;
+        let segment = segment.charged(charge);
         segment.named.set(true);
         Rc::new(segment)
     }

@@ -129,6 +129,7 @@ impl<P: Platform> Log<P> {
             path: &segment.path(Role::Log),
             base: segment.base,
             size: segment.size.get(),
+            sealed_ms: segment.sealed_ms.get(),
         };
         let target = moving_path(folder, segment.base, Role::Log);
         let size = data.size;

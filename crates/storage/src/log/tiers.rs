@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use platform::Platform;
 use platform::disk::Disk;
+use platform::sync::Semaphore;
 use wire::types::Offset;
 
 use super::Log;
@@ -20,19 +21,31 @@ use super::open::folder::{claim, write_note};
 use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
-use crate::segment::naming::away_path;
+use crate::segment::naming::{Role, away_path};
 use crate::segment::{Loaded, Segment};
 use crate::tier::{PathId, TierPath};
 
 /// What a log knows of its folders on other paths.
-#[derive(Default)]
 pub(super) struct State {
     /// Folders that are known to be there and to name the topic.
     ready: RefCell<Vec<Rc<Path>>>,
+    /// Whoever holds it may make one: two at a time would take each other's drafts for their own.
+    making: Semaphore,
     /// Segments that home has no note of yet, for want of room.
     notes_due: RefCell<Vec<(Offset, Rc<Path>)>>,
     /// Where an operator wants segments, by base offset.
     asked: RefCell<BTreeMap<Offset, usize>>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            ready: RefCell::default(),
+            making: Semaphore::new(1),
+            notes_due: RefCell::default(),
+            asked: RefCell::default(),
+        }
+    }
 }
 
 impl<P: Platform> Log<P> {
@@ -152,6 +165,8 @@ impl<P: Platform> Log<P> {
     /// Sees to it that a folder on another path is there and names the topic.
     pub(super) async fn make_folder(&self, folder: &Rc<Path>) -> Result<()> {
         let disk = self.store.disk();
+        let making = self.tiers.making.acquire().await;
+        let _making = making.map_err(|_| Error::Closed)?;
         let is_ready = self.tiers.ready.borrow().contains(folder);
         if !is_ready {
             loop {
@@ -187,6 +202,47 @@ impl<P: Platform> Log<P> {
         let folder = self.folder_for_new();
         let charge = self.store.charge(&folder, 0);
         Rc::new(Segment::fresh(folder, base, loaded, now_ms).charged(charge))
+    }
+
+    /// Has the log go on where new segments go: its active segment stands on a path that is left, or on a slower one
+    /// than it need be.
+    pub(crate) async fn go_on_elsewhere(&self) -> Result<()> {
+        if self.active().size.get() > 0 {
+            return self.roll().await;
+        }
+        let gate = self.upkeep.gate.acquire().await;
+        let _gate = gate.map_err(|_| Error::Closed)?;
+        let _permit = self.may_write().await?;
+        let old = self.active();
+        if old.size.get() > 0 || self.is_closed() {
+            return Ok(());
+        }
+        let new = self.new_segment(old.base, self.store.clock().wall_ms());
+        if new.folder == old.folder {
+            return Ok(());
+        }
+        // The name says where the log goes on: there is one at every moment.
+        self.name_segment(&new).await?;
+        self.sync_names().await?;
+        let is_still_empty = old.size.get() == 0 && Rc::ptr_eq(&self.active(), &old);
+        if is_still_empty && let Some(slot) = self.segments.borrow_mut().back_mut() {
+            *slot = Rc::clone(&new);
+        }
+        let (kept, gone) = if is_still_empty {
+            (new, old)
+        } else {
+            (old, new)
+        };
+        gone.close_file();
+        let disk = self.store.disk();
+        remove(disk, &gone.path(Role::Log)).await?;
+        self.note_changed(&gone.folder);
+        self.sync_names().await?;
+        if self.is_home(&kept.folder) {
+            remove(disk, &away_path(&self.folder, kept.base)).await
+        } else {
+            write_note(disk, &self.folder, kept.base, &kept.folder).await
+        }
     }
 
     /// Where the next segment goes.

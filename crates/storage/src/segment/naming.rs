@@ -35,7 +35,7 @@ const POOLED: &str = ".pooled";
 const POOLED_PART: &str = ".pooled.part";
 
 /// What a file of a segment holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Role {
     /// The batches.
     Log,

@@ -40,6 +40,8 @@ pub(crate) struct Original<'a, P: Platform> {
     pub(crate) path: &'a Path,
     pub(crate) base: Offset,
     pub(crate) size: u64,
+    /// When it was sealed: the copy's file gets that time, as its source has it.
+    pub(crate) sealed_ms: i64,
 }
 
 /// Copies `data` to a new file at `target`; an unfinished one that is there goes.
@@ -55,6 +57,7 @@ pub(crate) async fn data<P: Platform>(
         path,
         base,
         size,
+        sealed_ms,
     } = data;
     let copy = create(store.disk(), target).await?;
     let pool = BufPool::new(2 * STEP_BYTES);
@@ -85,6 +88,10 @@ pub(crate) async fn data<P: Platform>(
     verifier.finish().map_err(Trouble::Damaged)?;
     let cut = copy.set_len(size).await;
     cut.map_err(|error| Trouble::Target(Error::io("cut", target)(error)))?;
+    if let Err(error) = store.disk().set_modified(target, sealed_ms).await {
+        // The next start takes it for younger than it is.
+        tracing::debug!(file = %target.display(), %error, "a copy keeps the time at which it was made");
+    }
     let synced = copy.sync().await;
     synced.map_err(|error| Trouble::Target(sync_error(target, error)))
 }

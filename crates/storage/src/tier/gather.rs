@@ -41,15 +41,7 @@ impl TierTable {
             tier_min: pins.0,
             tier_max: pins.1,
         };
-        let mut views = self.views(|_| 0);
-        if let (Some(home), Some(first)) = (segment.home, views.first_mut()) {
-            // A folder in another log directory would be taken for another home of the same log.
-            let others = first.paths.iter_mut().enumerate();
-            for (_, path) in others.filter(|(index, _)| *index != home.path) {
-                path.state = PathState::Failed;
-            }
-        }
-        let placed = place(&views, &segment)?;
+        let placed = place(&self.views(|_| 0), &segment)?;
         self.path_at(placed.place).map(|path| &**path)
     }
 

@@ -64,7 +64,7 @@ impl Mover {
         for (log, _) in rolls.iter().filter_map(|id| gathered.segment(*id)) {
             let log = Rc::clone(log);
             task::spawn(async move {
-                if let Err(error) = log.roll().await {
+                if let Err(error) = log.go_on_elsewhere().await {
                     tracing::debug!(partition = %log.topic_partition(), %error, "not rolled");
                 }
             });
@@ -87,26 +87,27 @@ impl Mover {
         }
     }
 
-    /// Where a segment goes. On the first tier that is its log's home and no other path.
-    fn target(&self, order: &Move, home: &Path) -> Option<Arc<TierPath>> {
-        let is_open =
-            |path: &&Arc<TierPath>| path.failed().is_none() && path.using() == PathUse::Open;
-        let path = match (order.from.tier, order.to.tier) {
-            (0, 0) => {
-                let lower = self.tiers.paths().iter().filter(|path| path.tier > 0);
-                let open = lower.filter(is_open);
-                open.max_by_key(|path| path.free_bytes())
-            }
-            (_, 0) => self.tiers.holding(home).filter(is_open),
-            _ => self.tiers.path_at(order.to),
+    /// Where a segment goes. What comes to its log's tier goes home, while there is room.
+    fn target(&self, order: &Move, home: &Path, bytes: u64) -> Option<Arc<TierPath>> {
+        let has_room = |path: &&Arc<TierPath>| {
+            path.tier == order.to.tier
+                && path.failed().is_none()
+                && path.using() == PathUse::Open
+                && path.free_bytes() >= bytes
         };
-        path.map(Arc::clone)
+        let home = self.tiers.holding(home).filter(has_room);
+        home.or_else(|| self.tiers.path_at(order.to))
+            .map(Arc::clone)
     }
 
     fn begin<P: Platform>(&self, order: &Move, gathered: &Gathered<P>) -> Option<JoinHandle<()>> {
         let (log, base) = gathered.segment(order.segment)?;
         let (log, base) = (Rc::clone(log), *base);
-        let to = self.target(order, log.dir())?;
+        let view = gathered
+            .view
+            .segments
+            .get(usize::try_from(order.segment.0).ok()?)?;
+        let to = self.target(order, log.dir(), view.bytes)?;
         let tiers = Arc::clone(&self.tiers);
         let (reason, from_tier) = (order.reason, order.from.tier);
         tiers.moving.fetch_add(1, Ordering::Relaxed);

@@ -72,6 +72,7 @@ pub struct TierPath {
     pool: Option<Pool>,
     /// It was declared to be persistent memory and is ordinary memory.
     emulated: AtomicBool,
+    read_bytes: AtomicU64,
     /// A [`PathUse`].
     using: AtomicU8,
     /// Why nothing is written to it any more.
@@ -176,6 +177,7 @@ impl TierPath {
             hits: AtomicU64::new(0),
             pool: None,
             emulated: AtomicBool::new(false),
+            read_bytes: AtomicU64::new(0),
             using: AtomicU8::new(PathUse::Open as u8),
             failed: OnceLock::new(),
         }
@@ -308,6 +310,15 @@ impl TierPath {
 
     pub(crate) fn note_hit(&self) {
         self.hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes that those reads brought.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_read_bytes(&self, bytes: u64) {
+        self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// What an operator lets be done with it.

@@ -255,3 +255,27 @@ fn damage_is_found_before_a_segment_moves_and_it_is_neither_served_nor_removed()
         );
     });
 }
+
+#[test]
+fn moves_at_the_same_time_to_a_path_that_is_new_do_not_hinder_each_other() {
+    for seed in 0..20 {
+        simulate(async {
+            let platform = platform::sim::SimPlatform::new(seed);
+            let scene = Scene::on(platform, store_options(), GB, GB);
+            let log = scene.open(options()).await;
+            fill(&log, 5).await;
+            let latency = Duration::from_micros(seed * 10);
+            scene.disk().set_latency(Duration::ZERO, latency);
+            let mut settings = eager();
+            settings.threads = 4;
+            scene.settle(settings).await;
+            assert!(
+                scene.path(1).failed().is_none(),
+                "{:?}",
+                scene.path(1).failed()
+            );
+            assert_eq!(scene.bases_on(BULK_FOLDER).len(), 5);
+            assert_holds(&log, 0, log.log_end_offset().0).await;
+        });
+    }
+}

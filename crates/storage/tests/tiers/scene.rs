@@ -38,7 +38,7 @@ pub(crate) fn still() -> PolicySettings {
     }
 }
 
-fn tier(name: &str, dirs: &[(&str, u64)]) -> TierOptions {
+pub(crate) fn tier(name: &str, dirs: &[(&str, u64)]) -> TierOptions {
     let paths = dirs.iter().map(|(dir, bytes)| PathOptions {
         dir: dir.into(),
         capacity: Capacity::Bytes(*bytes),
@@ -65,10 +65,16 @@ impl Scene {
     }
 
     pub(crate) fn on(platform: SimPlatform, options: StoreOptions, fast: u64, bulk: u64) -> Self {
-        let tiers = TierTable::new(vec![
-            tier("fast", &[(DIR, fast)]),
-            tier("bulk", &[(BULK, bulk)]),
-        ]);
+        let tiers = vec![tier("fast", &[(DIR, fast)]), tier("bulk", &[(BULK, bulk)])];
+        Self::of(platform, options, tiers)
+    }
+
+    pub(crate) fn of(
+        platform: SimPlatform,
+        options: StoreOptions,
+        tiers: Vec<TierOptions>,
+    ) -> Self {
+        let tiers = TierTable::new(tiers);
         for path in tiers.paths() {
             path.note_space(1 << 40, 1 << 40);
         }
@@ -84,8 +90,7 @@ impl Scene {
     /// A process that starts on `disk`, with the same tiers.
     pub(crate) fn successor(&self, disk: SimDisk, options: StoreOptions) -> Self {
         let platform = SimPlatform::on(disk, self.clock(), 7);
-        let capacity = |tier| self.path(tier).capacity_bytes();
-        Self::on(platform, options, capacity(0), capacity(1))
+        Self::of(platform, options, self.tiers.tiers().to_vec())
     }
 
     pub(crate) fn disk(&self) -> &SimDisk {

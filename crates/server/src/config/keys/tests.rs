@@ -20,6 +20,23 @@ fn names_are_unique_and_lower_case() {
 }
 
 #[test]
+fn the_broker_shows_the_keys_of_each_tier_there_is() {
+    let shown = |members: &[&str], name: &str| {
+        let found = for_broker(members).iter().find(|key| key.name == name);
+        found.map(|key| key.default)
+    };
+    assert_eq!(shown(&[], "storage.tier.fast.medium"), None);
+    let tiers = ["fast", "bulk"];
+    assert_eq!(
+        shown(&tiers, "storage.tier.fast.medium"),
+        Some(Some("file"))
+    );
+    assert_eq!(shown(&tiers, "storage.tier.bulk.paths"), Some(None));
+    assert_eq!(shown(&tiers, "storage.tiers"), Some(None));
+    assert_eq!(shown(&tiers, "storage.tier.<name>.paths"), None);
+}
+
+#[test]
 fn every_key_is_described_and_its_default_is_allowed() {
     for key in all() {
         assert!(key.doc.ends_with('.'), "{} needs a sentence", key.name);

@@ -26,6 +26,8 @@ use crate::store::Store;
 const VERIFY_BYTES: usize = 1 << 20;
 /// Bytes of one read while only headers are looked at.
 const WALK_BYTES: usize = 64 << 10;
+/// A seal writes the indexes so soon after it has cut the data file; a move writes them anew.
+const SEAL_MS_MAX: i64 = 2_000;
 
 /// What there is of a log.
 pub(in crate::log) struct Folder {
@@ -69,6 +71,21 @@ impl Folder {
 pub(in crate::log) struct DataFile {
     pub(in crate::log) folder: Rc<Path>,
     pub(in crate::log) len: u64,
+    /// When it was last written to; a copy of it keeps that time.
+    pub(in crate::log) modified_ms: Option<i64>,
+    /// When its offset index was written: with its last batches, or when it came here.
+    pub(in crate::log) indexed_ms: Option<i64>,
+}
+
+impl DataFile {
+    /// When it was sealed and when it came to its folder, as far as the times of its files tell.
+    pub(in crate::log) fn ages(&self, now_ms: i64) -> (i64, i64) {
+        let sealed_ms = self.modified_ms.map_or(now_ms, |ms| ms.min(now_ms));
+        let indexed_ms = self.indexed_ms.map_or(sealed_ms, |ms| ms.min(now_ms));
+        let was_moved = indexed_ms - sealed_ms > SEAL_MS_MAX;
+        let arrived_ms = if was_moved { indexed_ms } else { sealed_ms };
+        (sealed_ms, arrived_ms)
+    }
 }
 
 /// One of the folders.
@@ -78,6 +95,8 @@ struct Part {
     snapshots: Vec<Offset>,
     indexes: Vec<(Offset, Role)>,
     swaps: Vec<(Offset, Role, u64)>,
+    /// When each file was last written to.
+    times: BTreeMap<(Offset, Role), i64>,
     away: Vec<Offset>,
     /// The first offset that a compaction had not finished.
     cleaned_from: Option<Offset>,
@@ -144,9 +163,15 @@ fn merged(home: Rc<Path>, parts: Vec<Part>, absent: BTreeMap<Offset, PathBuf>) -
     };
     for part in parts {
         for (base, len) in part.logs {
-            let folder = Rc::clone(&part.folder);
+            let time = |role| part.times.get(&(base, role)).copied();
+            let file = DataFile {
+                folder: Rc::clone(&part.folder),
+                len,
+                modified_ms: time(Role::Log),
+                indexed_ms: time(Role::OffsetIndex),
+            };
             // The faster tier comes first and stays.
-            whole.logs.entry(base).or_insert(DataFile { folder, len });
+            whole.logs.entry(base).or_insert(file);
         }
         whole.snapshots.extend(part.snapshots);
     }
@@ -214,6 +239,7 @@ impl Part {
             snapshots: Vec::new(),
             indexes: Vec::new(),
             swaps: Vec::new(),
+            times: BTreeMap::new(),
             away: Vec::new(),
             cleaned_from: None,
         };
@@ -223,6 +249,9 @@ impl Part {
             } else {
                 naming::classify(&entry.name)
             };
+            if let Name::Segment(base, role) = name {
+                part.times.insert((base, role), entry.modified_ms);
+            }
             match name {
                 Name::Foreign => {
                     let file = part.folder.join(&entry.name);

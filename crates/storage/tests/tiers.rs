@@ -19,5 +19,9 @@ mod moves;
 mod restart_states;
 #[path = "tiers/room.rs"]
 mod room;
+#[path = "tiers/rot.rs"]
+mod rot;
 #[path = "tiers/scene.rs"]
 mod scene;
+#[path = "tiers/twin.rs"]
+mod twin;

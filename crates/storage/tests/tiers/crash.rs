@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use platform::sim::{Effect, Fault, SimPlatform};
 use storage::tier::Mover;
-use storage::{LogOptions, Result, StoreOptions};
+use storage::{Kind, LogOptions, Result, StoreOptions};
 use wire::types::Offset;
 
 use super::scene::*;
@@ -48,9 +48,23 @@ fn crash_store() -> StoreOptions {
     }
 }
 
-fn fresh() -> (Scene, Known) {
+/// How the first tier's segment files are kept.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum On {
+    Calls,
+    Mapped,
+}
+
+/// Each, and how many operations lie between two that are tried.
+const MEDIA: [(On, usize); 2] = [(On::Calls, 1), (On::Mapped, 3)];
+
+fn fresh(on: On) -> (Scene, Known) {
+    let platform = SimPlatform::new(11);
+    if on == On::Mapped {
+        platform::Platform::disk(&platform).use_dax(std::path::Path::new(DIR));
+    }
     // Little room, so that some segments are spilled.
-    let scene = Scene::on(SimPlatform::new(11), crash_store(), 80 << 10, 1 << 30);
+    let scene = Scene::on(platform, crash_store(), 80 << 10, 1 << 30);
     (scene, Known::default())
 }
 
@@ -187,9 +201,9 @@ async fn check(scene: &Scene, known: &Ledger) {
     assert_holds(&log, start, end + 6).await;
 }
 
-fn operations_of_a_life() -> u64 {
+fn operations_of_a_life(on: On) -> u64 {
     simulate(async {
-        let (scene, known) = fresh();
+        let (scene, known) = fresh(on);
         live(&scene, &known).await.unwrap();
         let (downs, ups) = (scene.path(1).came_down().0, scene.path(0).came_up().0);
         assert!(downs > 4 && ups > 0, "{downs} moves down, {ups} up");
@@ -199,26 +213,54 @@ fn operations_of_a_life() -> u64 {
 
 #[test]
 fn after_a_loss_of_power_at_any_operation_what_was_acknowledged_is_there() {
-    for k in 0..operations_of_a_life() {
-        simulate(async {
-            let (scene, known) = fresh();
-            scene.disk().inject(Fault::at(k, Effect::PowerOff));
-            let _ = live(&scene, &known).await;
-            let known = known.borrow().clone();
-            let next = scene.successor(scene.disk().crash(k), crash_store());
-            check(&next, &known).await;
-        });
+    for (on, step) in MEDIA {
+        for k in (0..operations_of_a_life(on)).step_by(step) {
+            simulate(async {
+                let (scene, known) = fresh(on);
+                scene.disk().inject(Fault::at(k, Effect::PowerOff));
+                let _ = live(&scene, &known).await;
+                let known = known.borrow().clone();
+                let next = scene.successor(scene.disk().crash(k), crash_store());
+                check(&next, &known).await;
+            });
+        }
     }
 }
 
 #[test]
 fn after_a_kill_at_any_operation_what_was_acknowledged_is_there() {
-    for k in (0..operations_of_a_life()).step_by(3) {
+    for (on, step) in MEDIA {
+        for k in (0..operations_of_a_life(on)).step_by(2 * step) {
+            simulate(async {
+                let (scene, known) = fresh(on);
+                live_until(&scene, &known, k).await;
+                let known = known.borrow().clone();
+                let next = scene.successor(scene.disk().kill(k), crash_store());
+                check(&next, &known).await;
+            });
+        }
+    }
+}
+
+/// A failure of the `k`-th operation, of a kind: what is there is served all along, and after a start.
+fn survives_failures(on: On, step: usize, kind: ErrorKind) {
+    for k in (0..operations_of_a_life(on)).step_by(step) {
         simulate(async {
-            let (scene, known) = fresh();
-            live_until(&scene, &known, k).await;
+            let (scene, known) = fresh(on);
+            scene.disk().inject(Fault::at(k, Effect::Fail(kind)));
+            let result = live(&scene, &known).await;
             let known = known.borrow().clone();
-            let next = scene.successor(scene.disk().kill(k), crash_store());
+            if let Err(error) = &result {
+                let told = matches!(error.kind(), Kind::Full | Kind::Failed | Kind::Retry);
+                assert!(told, "{k}: {error}");
+            }
+            if let Some(log) = scene.world.store.logs().first()
+                && known.cut.is_none()
+            {
+                let (start, end) = (log.log_start_offset().0, log.durable_offset().0);
+                assert_holds(log, start, end).await;
+            }
+            let next = scene.successor(scene.disk().crash(k), crash_store());
             check(&next, &known).await;
         });
     }
@@ -226,25 +268,27 @@ fn after_a_kill_at_any_operation_what_was_acknowledged_is_there() {
 
 #[test]
 fn a_failure_of_any_operation_loses_nothing_that_was_acknowledged() {
-    for k in 0..operations_of_a_life() {
-        let kind = [ErrorKind::Other, ErrorKind::StorageFull][usize::from(k % 3 == 0)];
-        simulate(async {
-            let (scene, known) = fresh();
-            scene.disk().inject(Fault::at(k, Effect::Fail(kind)));
-            let _ = live(&scene, &known).await;
-            let known = known.borrow().clone();
-            let next = scene.successor(scene.disk().crash(k), crash_store());
-            check(&next, &known).await;
-        });
+    for (on, step) in MEDIA {
+        survives_failures(on, step, ErrorKind::Other);
+    }
+}
+
+#[test]
+fn no_room_at_any_operation_loses_nothing_and_passes() {
+    for (on, step) in MEDIA {
+        survives_failures(on, step, ErrorKind::StorageFull);
     }
 }
 
 #[test]
 fn a_second_loss_of_power_while_a_start_cleans_up_does_no_harm() {
-    for k in (1..operations_of_a_life()).step_by(23) {
+    for (k, on) in (1..operations_of_a_life(On::Calls))
+        .step_by(23)
+        .zip(MEDIA.map(|(on, _)| on).into_iter().cycle())
+    {
         for j in (0..16).step_by(3) {
             simulate(async {
-                let (scene, known) = fresh();
+                let (scene, known) = fresh(on);
                 scene.disk().inject(Fault::at(k, Effect::PowerOff));
                 let _ = live(&scene, &known).await;
                 let book = known.borrow().clone();
@@ -255,6 +299,26 @@ fn a_second_loss_of_power_while_a_start_cleans_up_does_no_harm() {
                 drop(opened);
                 let next = between.successor(between.disk().crash(k + j), crash_store());
                 check(&next, &book).await;
+            });
+        }
+    }
+}
+
+#[test]
+fn what_is_durable_after_a_kill_survives_a_loss_of_power_right_after_it() {
+    for (on, step) in MEDIA {
+        for k in (0..operations_of_a_life(on)).step_by(5 * step) {
+            simulate(async {
+                let (scene, known) = fresh(on);
+                live_until(&scene, &known, k).await;
+                let book = known.borrow().clone();
+                let between = scene.successor(scene.disk().kill(k), crash_store());
+                let (clean, point, start) = (book.clean, book.recovery_point, book.log_start);
+                let opened = between.try_open(crash_options(), clean, point, start).await;
+                let durable = opened.unwrap().durable_offset();
+                let next = between.successor(between.disk().crash(k), crash_store());
+                let opened = next.try_open(crash_options(), false, point, start).await;
+                assert!(opened.unwrap().log_end_offset() >= durable);
             });
         }
     }

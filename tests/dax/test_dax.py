@@ -132,8 +132,19 @@ def test_power_cuts(fs, request, tmp_path):
 def test_mapped_files_on_a_dax_mount(fs, tmp_path):
     """The platform's own tests, which elsewhere run emulated."""
     program = built("test", "--no-run", "-p", "forebay-platform", "--test", "dax")
-    command = ["env", "FOREBAY_TEST_DAX_DIR=/mnt", "/tests", "--test-threads=1"]
+    # The refusal needs a mount that is not DAX.
+    command = ["env", "FOREBAY_TEST_DAX_DIR=/mnt", "/tests", "--test-threads=1", "--skip", "a_mount_that_is_not_dax"]
     said = Machine(tmp_path, command, programs=[(program, "tests")], fs=fs).run(START_SECONDS)
     print(said)
     assert "dax=always" in said
     assert "test result: ok." in said and "guest: ended with 0" in said
+
+
+@pytest.mark.parametrize("fs", ["ext4", "xfs"])
+def test_a_bad_block(fs, tmp_path):
+    program = built("build", "-p", "forebay-platform", "--example", "dax_bad_block")
+    command = ["/bad_block", "/mnt", "/sys/block/pmem0/badblocks"]
+    said = Machine(tmp_path, command, programs=[(program, "bad_block")], fs=fs).run(START_SECONDS)
+    print(said)
+    assert "dax=always" in said
+    assert "told to those who touched it, and to nobody else" in said and "guest: ended with 0" in said

@@ -52,6 +52,8 @@ pub struct Running {
     pub bootstrap: String,
     /// What it is.
     pub facts: TargetFacts,
+    /// What it says that it only emulates.
+    pub emulated: Vec<String>,
     /// Its data, by tier.
     homes: Vec<PathBuf>,
     process: Option<Process>,
@@ -91,11 +93,14 @@ pub fn start(
                 command: "started by somebody else".to_owned(),
                 durability: "not known".to_owned(),
             },
+            emulated: Vec::new(),
             homes: Vec::new(),
             process: None,
         },
     };
     running.wait_until_ready()?;
+    let said = std::fs::read_to_string(log(place, name)).unwrap_or_default();
+    running.emulated = emulated(name, &said);
     Ok((running, begun.elapsed()))
 }
 
@@ -158,6 +163,7 @@ fn start_forebay(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Resu
         },
         process: Some(Process::start(&argv, &log(place, name), place.join)?),
         bootstrap,
+        emulated: Vec::new(),
         homes,
     })
 }
@@ -185,6 +191,7 @@ fn start_kafka(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Result
             durability: kafka::durability(&target.settings),
         },
         process: Some(Process::start(&argv, &log(place, name), place.join)?),
+        emulated: Vec::new(),
         homes: vec![home],
     })
 }
@@ -324,6 +331,15 @@ fn log(place: &Place<'_>, name: &str) -> PathBuf {
     place.notes.join(format!("{name}.log"))
 }
 
+/// What a broker's log says that is only emulated: a tier of persistent memory that is none.
+fn emulated(name: &str, log: &str) -> Vec<String> {
+    let lines = log.lines().filter(|line| line.contains("EMULATED"));
+    let words = lines.map(|line| line.split_once(" WARN ").map_or(line, |(_, words)| words));
+    words
+        .map(|words| format!("{name}: {}", words.trim()))
+        .collect()
+}
+
 fn binary(target: &Target) -> anyhow::Result<PathBuf> {
     match &target.binary {
         Some(binary) => Ok(binary.clone()),
@@ -346,4 +362,19 @@ fn version_of(binary: &Path) -> anyhow::Result<String> {
 fn free_port(host: &str) -> anyhow::Result<u16> {
     let probe = TcpListener::bind((host, 0)).context("finding a free port")?;
     Ok(probe.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::emulated;
+
+    #[test]
+    fn what_a_broker_only_emulates_is_reported() {
+        let log = "2026-11-21T19:00:00Z  WARN forebay_server::media: not a DAX mount: the medium dax is EMULATED, \
+                   nothing on it is durable tier=fast dir=/dev/shm/x\n2026-11-21T19:00:00Z  INFO ready\n";
+        let said = "two: forebay_server::media: not a DAX mount: the medium dax is EMULATED, nothing on it is \
+                    durable tier=fast dir=/dev/shm/x";
+        assert_eq!(emulated("two", log), [said]);
+        assert!(emulated("two", "INFO ready").is_empty());
+    }
 }

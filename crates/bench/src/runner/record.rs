@@ -61,6 +61,15 @@ impl Record {
         self.save()
     }
 
+    /// What a target only emulates, said once.
+    pub(super) fn emulated(&mut self, what: &[String]) {
+        for what in what {
+            if !self.run.emulated.contains(what) {
+                self.run.emulated.push(what.clone());
+            }
+        }
+    }
+
     /// A fact on how it was measured, said once.
     pub(super) fn fact(&mut self, name: &str, value: &str) {
         let fact = (name.to_owned(), value.to_owned());

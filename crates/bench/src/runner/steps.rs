@@ -179,6 +179,7 @@ impl<'a> Steps<'a> {
             target::start(name, wanted, &place).with_context(|| format!("starting {name}"));
         let (running, _) = started?;
         record.target(name, &running.facts);
+        record.emulated(&running.emulated);
         self.running.insert(name.to_owned(), running);
         Ok(())
     }

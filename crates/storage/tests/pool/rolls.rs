@@ -44,6 +44,44 @@ fn a_roll_takes_a_file_of_the_pool_and_another_is_made() {
 }
 
 #[test]
+fn shards_share_a_pool() {
+    simulate(async {
+        let scene = Scene::new(Setting {
+            capacity_files: 40,
+            ..Setting::default()
+        });
+        scene.start_pool();
+        let before = scene.pooled().await;
+        let other = scene.another_shard();
+        let one = scene.open(log_options()).await;
+        let how = storage::OpenAs {
+            clean: false,
+            recovery_point: Offset(0),
+            log_start: Offset(0),
+            compacted: None,
+        };
+        let partition = wire::types::TopicPartition {
+            topic: "orders".into(),
+            partition: 1,
+        };
+        let (store, dir) = (&other.world.store, Path::new(DIR));
+        let two = store.open_log(dir, partition, topic_id(), log_options(), how);
+        let two = two.await.unwrap();
+        for _ in 0..4 {
+            write_a_segment(&one).await;
+            write_a_segment(&two).await;
+        }
+        let after = scene.pooled().await;
+        let taken = names(&before)
+            .into_iter()
+            .filter(|name| !names(&after).contains(name));
+        assert!(taken.count() >= 8, "four for each: {after:?}");
+        assert_holds(&one, 0, one.log_end_offset().0).await;
+        assert_holds(&two, 0, two.log_end_offset().0).await;
+    });
+}
+
+#[test]
 fn a_log_of_short_segments_has_no_use_for_long_files() {
     simulate(async {
         let scene = Scene::new(Setting::default());

@@ -88,6 +88,21 @@ impl Scene {
         Self::on(SimPlatform::on(disk, clock, 7), self.setting.clone())
     }
 
+    /// Another shard of the same process.
+    pub(crate) fn another_shard(&self) -> Self {
+        let World { platform, .. } = &self.world;
+        let (metrics, table) = (Metrics::unregistered(), Some(Arc::clone(&self.tiers)));
+        let options = self.setting.store.clone();
+        Self {
+            world: World {
+                platform: platform.clone(),
+                store: Store::with_tiers(platform.clone(), options, metrics, table),
+            },
+            tiers: Arc::clone(&self.tiers),
+            setting: self.setting.clone(),
+        }
+    }
+
     pub(crate) fn start_pool(&self) {
         self.world.store.spawn_pools([Path::new(DIR)].into_iter());
     }

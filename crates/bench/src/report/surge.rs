@@ -2,8 +2,8 @@
 //! tier over peak less drain, and seconds until the next against what was used over drain less base.
 //!
 //! What is measured is read off the curve: a burst was taken in for as long as what was acknowledged kept up with
-//! what was due, and the gap lasted until the first tier held no more than when the burst began. A point of the
-//! curve is as exact as its length. What did not happen before the load ended is shown as "more than".
+//! what was due; the gap began when what was left over had been taken in as well, and lasted until the first tier held
+//! no more than when the burst began. A point of the curve is as exact as its length. What did not happen before the load ended is shown as "more than".
 
 use std::fmt::Write as _;
 
@@ -15,6 +15,9 @@ use super::number::{Quantity, ratio};
 /// What is acknowledged less than this part of what is due does not keep up.
 const KEEPS_UP: f64 = 0.9;
 
+/// Seconds of the base load that count as under way.
+const UNDER_WAY: f64 = 0.5;
+
 /// One burst as it went.
 #[derive(Clone, PartialEq, Debug)]
 struct Burst {
@@ -24,7 +27,7 @@ struct Burst {
     held: Option<f64>,
     /// By the rule, where there is a first tier.
     held_rule: Option<f64>,
-    /// From its end until the first tier had drained; `None`: not before the next, or the end.
+    /// From when all of it had been taken in until the first tier had drained; `None`: not before the next, or the end.
     gap: Option<f64>,
     gap_rule: Option<f64>,
 }
@@ -58,9 +61,9 @@ pub(super) fn section(run: &Run) -> String {
     }
     format!(
         "<section id=\"bursts\"><h2>Bursts</h2>\n<p class=\"note\">How long the peak was taken in as fast as it came, \
-         and how long the first tier then took to have as much room again. By the rule: room on the first tier when the \
-         burst began, over peak less what the second tier takes; and what the burst left there, over what the second \
-         tier takes less base.</p>\n<div class=\"scroll\"><table class=\"plain\"><thead><tr><th scope=\"col\">target</th>\
+         and how long the first tier took, once all of it had been taken in, to have as much room again. By the rule: room on \
+         the first tier when the burst began, over peak less what the second tier takes; and what the burst left there, \
+         over what the second tier takes less base.</p>\n<div class=\"scroll\"><table class=\"plain\"><thead><tr><th scope=\"col\">target</th>\
          <th scope=\"col\">phase</th><th scope=\"col\" class=\"n\">burst</th><th scope=\"col\" class=\"n\">taken in for</th>\
          <th scope=\"col\" class=\"n\">by the rule</th><th scope=\"col\" class=\"n\">ratio</th>\
          <th scope=\"col\" class=\"n\">drained after</th><th scope=\"col\" class=\"n\">by the rule</th>\
@@ -106,13 +109,14 @@ fn bursts(surge: &Surge, intervals: &[Interval]) -> Vec<Burst> {
 }
 
 fn burst(surge: &Surge, intervals: &[Interval], start: f64) -> Burst {
-    let end = start + surge.length;
     let fast = |at: f64| {
         let last = intervals.iter().rfind(|point| point.at <= at + 1e-6);
         last.and_then(|point| point.tier_bytes.first())
             .map(|bytes| *bytes as f64)
     };
-    let (before, after) = (fast(start), fast(end));
+    let until = start + surge.interval;
+    let whole = taken_in(surge, intervals, start).unwrap_or(until);
+    let (before, after) = (fast(start), fast(whole));
     let rule = |bytes: f64, rate: f64| {
         if rate > 0.0 {
             bytes / rate
@@ -130,16 +134,15 @@ fn burst(surge: &Surge, intervals: &[Interval], start: f64) -> Burst {
         .zip(after)
         .zip(drain)
         .map(|((before, after), drain)| rule((after - before).max(0.0), drain - surge.base));
-    let until = start + surge.interval;
     let behind = intervals
         .iter()
-        .filter(|point| point.at > end + 1e-6 && point.at <= until + 1e-6);
+        .filter(|point| point.at > whole + 1e-6 && point.at <= until + 1e-6);
     let drained = before.and_then(|before| {
         let mut points = behind.filter(|point| {
             let fast = point.tier_bytes.first();
             fast.is_some_and(|bytes| *bytes as f64 <= before)
         });
-        points.next().map(|point| point.at - end)
+        points.next().map(|point| point.at - whole)
     });
     Burst {
         at: start,
@@ -148,6 +151,24 @@ fn burst(surge: &Surge, intervals: &[Interval], start: f64) -> Burst {
         gap: drained,
         gap_rule,
     }
+}
+
+/// When everything that was due since the start of a burst had been acknowledged, at its end or later, but before the
+/// next; up to what a base load sends in half a second, which may just be under way.
+fn taken_in(surge: &Surge, intervals: &[Interval], start: f64) -> Option<f64> {
+    let end = start + surge.length;
+    let mut acknowledged = 0.0;
+    for point in intervals {
+        if point.at <= start + 1e-6 {
+            continue;
+        }
+        acknowledged += point.produced as f64;
+        let due = surge.peak * surge.length + surge.base * (point.at - end);
+        if point.at >= end - 1e-6 && due - acknowledged <= surge.base * UNDER_WAY {
+            return Some(point.at).filter(|at| *at <= start + surge.interval);
+        }
+    }
+    None
 }
 
 /// How long after its start a burst stopped to be taken in: what had been acknowledged by then fell behind what
@@ -202,9 +223,10 @@ mod tests {
 
     #[test]
     fn a_burst_is_held_until_what_comes_is_not_taken_in() {
-        // 15 quiet seconds, three at the peak, two that fall behind, then it drains in four.
+        // 15 quiet seconds, three at the peak, two that fall behind, two that catch up, then it drains in four.
         let mut points = vec![(10, 200); 15];
         points.extend([(100, 280), (98, 360), (95, 400), (30, 400), (25, 400)]);
+        points.extend([(90, 400), (80, 400)]);
         points.extend([(10, 350), (10, 300), (10, 250), (10, 200), (10, 190)]);
         let found = bursts(&surge(), &curve(&points));
         assert_eq!(found.len(), 1);

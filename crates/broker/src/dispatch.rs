@@ -105,14 +105,15 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     let overlaps = api == Api::Produce && !kafka::produce::names_transaction(&request);
     let broker = Rc::clone(broker);
     let reply = Box::pin(async move {
-        let busy = if broker.limits_time() {
-            Busy::with(broker.platform.clock().clone())
-        } else {
-            Busy::default()
-        };
-        let answered = timed(busy.clone(), answer(&broker, &context, &busy, request)).await;
-        let reply = answered.unwrap_or_else(Reply::Close);
-        pace::paced(&broker, &context, &busy, (api, version), reply).await
+        if !broker.limits_time() {
+            let answered = answer(&broker, &context, &Busy::default(), request).await;
+            return answered.unwrap_or_else(Reply::Close);
+        }
+        let busy = Busy::with(broker.platform.clock().clone());
+        // Boxed, so that nobody else's requests grow by what this needs.
+        let answered = Box::pin(answer(&broker, &context, &busy, request));
+        let reply = timed(&busy, answered).await.unwrap_or_else(Reply::Close);
+        Box::pin(pace::paced(&broker, &context, &busy, (api, version), reply)).await
     });
     Called {
         overlaps,

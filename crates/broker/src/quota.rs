@@ -97,6 +97,18 @@ impl<P: Platform> Broker<P> {
             return Duration::ZERO;
         };
         drop(limits);
+        // Boxed: the requests of those who are not limited stay small.
+        Box::pin(self.charge_at_owner(kind, bucket, limit, amount, charge)).await
+    }
+
+    async fn charge_at_owner(
+        &self,
+        kind: Kind,
+        bucket: Bucket,
+        limit: f64,
+        amount: f64,
+        charge: Charge,
+    ) -> Duration {
         let owner = bucket.owner(self.shards.count());
         let charged = self.shards.call(owner, move |broker| async move {
             let now = broker.platform.clock().now();

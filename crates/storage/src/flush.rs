@@ -293,8 +293,8 @@ impl<P: Platform> Log<P> {
             if segment.synced.get() < written
                 && let Some(file) = segment.open_file()
             {
-                let path = segment.path(Role::Log);
-                file.sync().await.map_err(sync_error(&path))?;
+                let synced = file.sync().await;
+                synced.map_err(|error| sync_error(&segment.path(Role::Log), error))?;
                 segment.synced.set(written);
             }
         }
@@ -306,23 +306,22 @@ impl<P: Platform> Log<P> {
         if self.flush.names_dirty.replace(false) {
             let folder = self.folder();
             let synced = self.store().disk().sync_dir(folder).await;
-            synced.map_err(sync_error(folder))?;
+            synced.map_err(|error| sync_error(folder, error))?;
         }
         let others = self.flush.dirty_folders.take();
         for folder in others {
             let synced = self.store().disk().sync_dir(&folder).await;
-            synced.map_err(sync_error(&folder))?;
+            synced.map_err(|error| sync_error(&folder, error))?;
         }
         Ok(())
     }
 }
 
 /// A failed sync is never "no room": what it should have made durable may be gone.
-fn sync_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_path_buf();
-    move |source| Error::Io {
+fn sync_error(path: &Path, source: std::io::Error) -> Error {
+    Error::Io {
         action: "sync",
-        path,
+        path: path.to_path_buf(),
         source: source.into(),
     }
 }
@@ -336,14 +335,13 @@ async fn write_blocks<P: Platform>(
         blocks,
         size,
     } = write;
-    let path = segment.path(Role::Log);
     let Some(file) = segment.open_file() else {
         return Err(Error::Closed);
     };
     let bytes: usize = blocks.parts.iter().map(bytes::Bytes::len).sum();
     let result = file.write_at(blocks.position, blocks.parts).await;
     if let Err(error) = result {
-        let error = Error::io("write", &path)(error);
+        let error = Error::io("write", &segment.path(Role::Log))(error);
         if error.kind() == Kind::Full {
             // The handle remembers the failure; nothing of the file was lost by it.
             segment.close_file();

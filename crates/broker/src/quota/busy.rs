@@ -5,7 +5,7 @@
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -45,15 +45,14 @@ impl Busy {
 }
 
 /// The same future, with its time counted.
-pub(crate) async fn timed<F: Future>(busy: Busy, future: F) -> F::Output {
-    let Some(taken) = busy.0 else {
+pub(crate) async fn timed<F: Future + Unpin>(busy: &Busy, mut future: F) -> F::Output {
+    let Some(taken) = &busy.0 else {
         return future.await;
     };
-    let mut future = pin!(future);
     poll_fn(|context| {
         let since = taken.clock.now();
         taken.since.set(Some(since));
-        let polled = future.as_mut().poll(context);
+        let polled = Pin::new(&mut future).poll(context);
         taken.since.set(None);
         let spent = taken.clock.now().saturating_duration_since(since);
         taken.spent.set(taken.spent.get() + spent);

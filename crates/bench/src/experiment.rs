@@ -28,6 +28,11 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("latency", include_str!("../experiments/latency.toml")),
     ("burst", include_str!("../experiments/burst.toml")),
     ("steady", include_str!("../experiments/steady.toml")),
+    (
+        "cold-readers",
+        include_str!("../experiments/cold-readers.toml"),
+    ),
+    ("tier-cost", include_str!("../experiments/tier-cost.toml")),
 ];
 
 /// The experiment of a file, or the shipped one of that name.

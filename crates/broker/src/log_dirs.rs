@@ -368,7 +368,7 @@ fn is_ours(name: &str) -> bool {
         ".lock",
     ];
     let name = name.strip_suffix(".tmp").unwrap_or(name);
-    names.contains(&name)
+    names.contains(&name) || storage::is_pooled(name)
 }
 
 async fn read_dir<P: Platform>(

@@ -21,5 +21,5 @@ pub use log::{Appended, Log, Observer, Stamp};
 pub use log::{CompactOptions, CompactPolicy, Compacted, Dirt};
 pub use metrics::Metrics;
 pub use options::{Durability, LogOptions, OpenAs, StoreOptions};
-pub use segment::naming::{folder_name, parse_folder_name};
+pub use segment::naming::{folder_name, is_pooled, parse_folder_name};
 pub use store::{LogPoints, Store};

@@ -226,6 +226,22 @@ fn a_bad_block_of_mapped_memory_takes_down_the_reads_of_its_segment_only() {
 }
 
 #[test]
+fn a_file_in_a_log_directory_is_named_if_it_is_nothing_of_ours() {
+    let disk = SimDisk::new(1);
+    for name in ["00000000000000000007.pooled", "7.pooled"] {
+        disk.put(&Path::new("/logs").join(name), &[]).unwrap();
+    }
+    let lines = lines_of(|| life(&disk, &Setup::shards(1), async |_| ()));
+    let mut foreign = lines.iter().filter(|line| line.contains("foreign file"));
+    assert!(
+        foreign
+            .next()
+            .is_some_and(|line| line.contains("/logs/7.pooled"))
+    );
+    assert_eq!(foreign.next(), None);
+}
+
+#[test]
 fn the_log_says_once_what_failed_and_where() {
     let lines = lines_of(|| {
         on(1, async |cluster| {

@@ -202,6 +202,11 @@ pub(crate) fn pooled(name: &str) -> Option<Pooled> {
     u64::try_from(number.0).ok().map(Pooled::Whole)
 }
 
+/// True for the name of a file in a log directory that was made in advance to become a segment.
+pub fn is_pooled(name: &str) -> bool {
+    pooled(name).is_some()
+}
+
 /// The folder of a partition.
 pub fn folder_name(partition: &TopicPartition) -> String {
     partition.to_string()

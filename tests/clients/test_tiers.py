@@ -9,12 +9,16 @@ import urllib.request
 import pytest
 
 from clients.client import Client, assert_same, record
+from peers import kafka
 from peers.broker import Forebay, forebay_binary
 from peers.process import free_port, wait_until
+from peers.rawbatch import batch, simple_record
+from peers.rawbatch import produce as produce_raw
 from peers.rawwire import Connection
 
 MIB = 1 << 20
 TOPIC = "tiered"
+INTERNAL = ("__consumer_offsets", "__transaction_state")
 # 24 MiB in segments of 1 MiB; half of 8 MiB may stay on the fast tier.
 COUNT, SIZE = 240, 100_000
 
@@ -148,6 +152,8 @@ def test_segments_move_down_are_read_and_survive(tiered):
     assert by_dir.keys() == {str(tiers.fast), str(tiers.bulk)} and all(by_dir.values())
     assert COUNT * SIZE <= sum(by_dir.values()) < 1.1 * COUNT * SIZE
     read_all(client, records, offsets)
+    read_bytes = tiers.metric("forebay_tier_read_bytes_total")["bulk"]
+    assert read_bytes >= sum(segment["bytes"] for segment in bulk) / 2, "most of it is not in memory"
 
     why = tiers.tier("why", f"{TOPIC}-0")
     assert why.returncode == 0 and "it is being written to" in why.stdout
@@ -183,8 +189,9 @@ def test_orders(tiered):
     client = Client("librdkafka", tiers.broker.address)
     client.create_topic(topic=TOPIC, partitions=1, configs={})
     records, offsets = produce(client, count=50)
-    sealed = [segment for segment in tiers.on("fast") if segment["sealed_ms"] is not None]
-    assert sealed and not tiers.on("bulk")
+    # They are sealed in the background.
+    sealed = wait_until(lambda: [segment for segment in tiers.on("fast") if segment["sealed_ms"] is not None], "sealed segments")
+    assert not tiers.on("bulk")
     assert sealed[0]["rule"] == "movement-off"
 
     moved = tiers.tier("move", f"{TOPIC}-0", "bulk", "--base", sealed[0]["base_offset"])
@@ -197,9 +204,114 @@ def test_orders(tiered):
     assert tiers.status("fast")["paths"][0]["state"] == "draining"
     more, more_offsets = produce(client, first=50, count=30)
     read_all(client, records + more, offsets + more_offsets)
+
+    # A restart goes on with it, and begins nothing new there.
+    tiers.broker.kill()
+    tiers.broker.start()
+    assert tiers.status("fast")["paths"][0]["state"] == "draining"
+    wait_until(lambda: not tiers.on("fast"), "the path to be empty again", 60)
     assert tiers.tier("drain", "--stop", tiers.fast).returncode == 0
     assert tiers.status("fast")["paths"][0]["state"] == "open"
+    tiers.broker.kill()
+    tiers.broker.start()
+    assert tiers.status("fast")["paths"][0]["state"] == "open"
     client.close()
+
+
+KAFKA_STORAGE_ERROR = 56
+
+
+def fill_up(broker, topic):
+    """Produces until it is refused; how many batches were taken, and the refusal."""
+    raw = batch([simple_record(0, b"x" * 200_000)])
+    for taken in range(1000):
+        code = produce_raw(broker, topic, raw)
+        if code:
+            return taken, code
+    raise AssertionError("it never fills up")
+
+
+def test_full_tiers_refuse_until_there_is_room(tiered):
+    """The error is one that clients retry on: a producer that meets it goes on by itself when something was deleted."""
+    tiers = tiered(**{
+        "storage.tier.bulk.capacity": "8MiB", "file.delete.delay.ms": 0, "log.retention.check.interval.ms": 200,
+    })
+    client, other = (Client("librdkafka", tiers.broker.address) for _ in range(2))
+    for topic in (TOPIC, "other"):
+        client.create_topic(topic=topic, partitions=1, configs={"file.delete.delay.ms": "0"})
+    taken, code = fill_up(tiers.broker, TOPIC)
+    assert code == KAFKA_STORAGE_ERROR and taken * 200_000 > 10 * MIB
+    assert produce_raw(tiers.broker, "other", batch()) == KAFKA_STORAGE_ERROR
+    # What is there is served.
+    assert client.consume(topic=TOPIC, partition=0, offset=0, count=taken)[-1]["offset"] == taken - 1
+
+    client._send("produce", topic="other", records=[record(0, "patience", 1000)])
+    assert other.delete_records(topic=TOPIC, partition=0, offset=taken // 2) == taken // 2
+    assert client._next(90)["ok"] == [0], "the producer has waited and gone on"
+    again, code = fill_up(tiers.broker, TOPIC)
+    assert again > 0 and code == KAFKA_STORAGE_ERROR
+    other.delete_topic(topic=TOPIC)
+    wait_until(lambda: produce_raw(tiers.broker, "other", batch()) == 0, "room after the topic is gone", 60)
+    client.close()
+    other.close()
+
+
+def test_what_coordinators_know_survives_moves_and_restarts(tiered):
+    """Positions and transactions whose segments have all gone down, after a stop and after a kill."""
+    tiers = tiered(**{
+        "storage.migrate.threshold": 0, "storage.migrate.hysteresis": 0, "log.roll.ms": 100,
+        "offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1,
+    })
+    client = Client("librdkafka", tiers.broker.address)
+    client.create_topic(topic=TOPIC, partitions=1, configs={})
+    committed, position = [], 0
+
+    def below(topic):
+        return [segment for segment in tiers.json("segments", topic) if segment["tier"] == "bulk"]
+
+    def go_on():
+        """A committed and an aborted transaction, and positions with and without one."""
+        nonlocal position
+        position += 2
+        rounds = [{"value": f"{verdict} {position}", "partitions": 1, "commit": verdict == "counts", "position": position + number}
+                  for number, verdict in enumerate(("counts", "does not"))]
+        client.transact(topic=TOPIC, identity="mover", group="in-transactions", rounds=rounds)
+        committed.append(f"counts {position}")
+        client.reset_group(group="plain", topic=TOPIC, offsets={"0": position})
+
+    def check():
+        wait_until(lambda: client.group_offsets(group="in-transactions", topic=TOPIC) == {"0": position}, "the position")
+        assert client.group_offsets(group="plain", topic=TOPIC) == {"0": position}
+        wait_until(lambda: client.read_committed(topic=TOPIC, partition=0) == committed, "what was committed")
+
+    for end in (tiers.broker.stop, tiers.broker.kill, tiers.broker.stop):
+        before = {topic: len(below(topic)) for topic in INTERNAL}
+
+        def moved():
+            go_on()
+            return all(len(below(topic)) > before[topic] for topic in INTERNAL)
+
+        wait_until(moved, "segments of the coordinators' topics to go down", 90, every=0.2)
+        check()
+        end()
+        tiers.broker.start()
+        # A new process: librdkafka's admin client may not come back to a broker that was away.
+        client.close()
+        client = Client("librdkafka", tiers.broker.address)
+        check()
+    go_on()
+    check()
+    assert "all sound" in tiers.tier("verify").stdout
+    assert below(TOPIC) and any(tiers.bulk.glob(f"{TOPIC}-0/*.txnindex")), "aborted transactions are below, too"
+    client.close()
+
+
+def test_the_settings_of_each_tier_are_shown(tiered):
+    tiers = tiered()
+    shown = kafka.run("configs", "--bootstrap-server", tiers.broker.address, "--describe", "--all", "--entity-type", "brokers",
+                      "--entity-name", "1")
+    for setting in ("storage.tiers=fast,bulk", f"storage.tier.fast.paths={tiers.fast}", "storage.tier.bulk.medium=file"):
+        assert f"  {setting} sensitive=false" in shown, setting
 
 
 def test_wrong_orders_are_refused(tiered):

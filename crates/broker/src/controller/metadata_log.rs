@@ -122,6 +122,8 @@ impl<P: Platform> MetadataLog<P> {
                 home.open_as,
             )
             .await?;
+        // Deleting a topic, or shortening its retention, is what makes room.
+        log.ignore_capacities();
         let (image, quorum) = newest_snapshot(&platform, &folder).await?;
         let from = SnapshotId::of(&image);
         let mut this = Self {

@@ -172,7 +172,7 @@ impl<P: Platform> Log<P> {
         }
         let active = self.active();
         let size = active.size.get();
-        let out_of_room = active.is_out_of_room();
+        let out_of_room = self.is_out_of_room(&active);
         if out_of_room && self.folder_with_room().is_none() {
             return Err(self.full());
         }

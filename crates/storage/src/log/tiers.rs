@@ -5,7 +5,7 @@
 //! log end from being taken for what they are not.
 //! Without tiers everything is at home and nothing is noted.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -35,6 +35,8 @@ pub(super) struct State {
     notes_due: RefCell<Vec<(Offset, Rc<Path>)>>,
     /// Where an operator wants segments, by base offset.
     asked: RefCell<BTreeMap<Offset, usize>>,
+    /// Capacities of tiers do not bind it.
+    unbounded: Cell<bool>,
 }
 
 impl Default for State {
@@ -44,6 +46,7 @@ impl Default for State {
             making: Semaphore::new(1),
             notes_due: RefCell::default(),
             asked: RefCell::default(),
+            unbounded: Cell::new(false),
         }
     }
 }
@@ -52,6 +55,17 @@ impl<P: Platform> Log<P> {
     /// The tiers that the topic may be on, fastest and slowest.
     pub fn tier_pins(&self) -> (usize, usize) {
         self.options().tier_pins.unwrap_or((0, usize::MAX))
+    }
+
+    /// Lets the log grow at home beyond what the tiers' capacities allow: without its records room could not even be
+    /// made. What the file system has bounds it all the same.
+    pub fn ignore_capacities(&self) {
+        self.tiers.unbounded.set(true);
+    }
+
+    /// True when the segment's path has nothing left: what comes next goes elsewhere, if anywhere.
+    pub(super) fn is_out_of_room(&self, segment: &Segment<P>) -> bool {
+        segment.is_out_of_room() && !self.tiers.unbounded.get()
     }
 
     /// Asks for the sealed segment that begins at `base` to be moved to a tier when there is room; false if there is none.

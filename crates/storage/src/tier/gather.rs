@@ -103,12 +103,12 @@ impl<P: Platform> Store<P> {
         &self,
         tiers: &TierTable,
         free_slots: usize,
-        incoming: impl Fn(usize) -> u64,
+        views: Vec<TierView>,
     ) -> Gathered<P> {
         let mut gathered = Gathered {
             view: View {
                 now_ms: self.clock().wall_ms(),
-                tiers: tiers.views(incoming),
+                tiers: views,
                 segments: Vec::new(),
                 free_slots,
             },

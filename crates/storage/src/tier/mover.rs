@@ -1,6 +1,7 @@
 //! The loop of a shard that asks the policy what belongs where and carries it out.
 //!
-//! A turn: see how much room the paths have, gather the view, decide, begin the moves, roll what had better be elsewhere.
+//! A turn: see how much room the paths have; where that, or the last turn, or the time calls for it, gather the view,
+//! decide, begin the moves, roll what had better be elsewhere.
 //! Moves run beside the loop, no more of all shards together than `threads`; each ends well or leaves no trace.
 //! Nothing here is needed for durability or for reads: when it stops, segments stay where they are.
 
@@ -16,12 +17,16 @@ use platform::task::{self, JoinHandle};
 
 use super::copy::Trouble;
 use super::gather::Gathered;
-use super::policy::{Decision, Move, PolicySettings, Slope, decide};
+use super::policy::{Decision, Move, PolicySettings, Slope, TierView, decide, pace, presses};
 use super::table::{PathUse, TierPath, TierTable};
 use crate::store::Store;
 
 /// How often the policy is asked.
 const TURN_INTERVAL: Duration = Duration::from_millis(100);
+/// After so many turns the segments are looked at in any case: for what was asked for, pinned, or had better be rolled.
+const LOOK_TURNS: u32 = 10;
+/// The same while the fill of a tier presses, and yet nothing could be done at the last look.
+const PRESSED_TURNS: u32 = 3;
 
 /// What a shard's loop keeps from one turn to the next.
 pub struct Mover {
@@ -29,6 +34,10 @@ pub struct Mover {
     settings: PolicySettings,
     /// Of appends to each tier.
     slopes: Vec<Slope>,
+    /// Turns since the segments were looked at.
+    turns_unseen: u32,
+    /// The last look found something to do.
+    busy: bool,
 }
 
 impl Mover {
@@ -39,6 +48,8 @@ impl Mover {
             slopes: vec![Slope::default(); tiers.tiers().len()],
             tiers,
             settings,
+            turns_unseen: LOOK_TURNS,
+            busy: false,
         })
     }
 
@@ -54,13 +65,16 @@ impl Mover {
         let free_slots = self.settings.threads.saturating_sub(under_way);
         let slopes = &self.slopes;
         let incoming = |tier: usize| slopes.get(tier).map_or(0, Slope::bytes_per_second);
-        let gathered = store.gather(&self.tiers, free_slots, incoming);
-        let Decision {
-            moves,
-            rolls,
-            bytes_per_second,
-        } = decide(&gathered.view, &self.settings);
-        self.tiers.rate.set(bytes_per_second);
+        let views = self.tiers.views(incoming);
+        self.tiers.rate.set(pace(&views, &self.settings));
+        self.turns_unseen += 1;
+        if !self.is_due(&views, free_slots) {
+            return Vec::new();
+        }
+        self.turns_unseen = 0;
+        let gathered = store.gather(&self.tiers, free_slots, views);
+        let Decision { moves, rolls, .. } = decide(&gathered.view, &self.settings);
+        self.busy = !moves.is_empty() || !rolls.is_empty();
         for (log, _) in rolls.iter().filter_map(|id| gathered.segment(*id)) {
             let log = Rc::clone(log);
             task::spawn(async move {
@@ -73,6 +87,21 @@ impl Mover {
         moves
             .filter_map(|order| self.begin(order, &gathered))
             .collect()
+    }
+
+    /// Whether to look at the segments, which takes its time where there are many: not while nothing can be begun, nor
+    /// when the numbers of the tiers say that nothing is to be.
+    fn is_due(&self, views: &[TierView], free_slots: usize) -> bool {
+        let wait = if free_slots == 0 {
+            LOOK_TURNS
+        } else if self.busy {
+            1
+        } else if presses(views, &self.settings) {
+            PRESSED_TURNS
+        } else {
+            LOOK_TURNS
+        };
+        self.turns_unseen >= wait
     }
 
     /// Asks the file systems how much room there is.

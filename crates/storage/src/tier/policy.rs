@@ -22,7 +22,7 @@ mod slope;
 mod stay;
 mod view;
 
-pub use decide::decide;
+pub use decide::{decide, pace, presses};
 pub use levels::Levels;
 pub use paths::choose_path;
 pub use place::{NewSegment, Placement, place};

@@ -92,7 +92,7 @@ impl<P: Platform> Store<P> {
                 kept.extend(each.map(|(base, why)| ((name.clone(), base), why)));
             }
         }
-        let gathered = self.gather(tiers, usize::MAX, |_| 0);
+        let gathered = self.gather(tiers, usize::MAX, tiers.views(|_| 0));
         let stays = stays(&gathered.view, settings);
         let seen = gathered.view.segments.iter().zip(&gathered.segments);
         let reports = seen.zip(stays).filter_map(|((view, (log, base)), stay)| {

@@ -12,8 +12,8 @@
 use std::collections::BTreeMap;
 
 use storage::tier::policy::{
-    Decision, Levels, MoveReason, NewSegment, PathState, PathView, Place, PolicySettings,
-    SegmentId, SegmentView, Slope, TierView, View, place,
+    Decision, Levels, Move, MoveReason, NewSegment, PathState, PathView, Place, PolicySettings,
+    SegmentId, SegmentView, Slope, TierView, View, decide, place, presses,
 };
 
 pub(crate) const MB: u64 = 1_000_000;
@@ -324,6 +324,15 @@ impl World {
         let view = self.view();
         let decided = (self.policy)(&view, &self.settings);
         self.rate = decided.bytes_per_second;
+        // Who asks only when it presses misses nothing.
+        let by_fill =
+            |order: &Move| !matches!(order.reason, MoveReason::Asked | MoveReason::Pinned);
+        if !presses(&view.tiers, &self.settings) {
+            let missed = decide(&view, &self.settings).moves;
+            if missed.iter().any(by_fill) {
+                return Err(format!("moves though nothing presses: {missed:?}"));
+            }
+        }
         for order in decided.moves {
             let id = order.segment.0;
             let (from, to) = (self.segments[&id].tier, order.to.tier);

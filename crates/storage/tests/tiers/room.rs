@@ -96,6 +96,86 @@ fn with_all_tiers_full_appends_are_refused_until_there_is_room_again() {
 }
 
 #[test]
+fn a_log_that_capacities_do_not_bind_goes_on_while_all_others_are_refused() {
+    simulate(async {
+        let scene = Scene::new(100 << 10, 100 << 10);
+        let log = scene.open(small()).await;
+        let refused = loop {
+            let first = log.log_end_offset().0;
+            match log.append(&batch(first, 3, 3000), EPOCH, NOW_MS) {
+                Ok(_) => log.flush().await.unwrap(),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.kind(), Kind::Full);
+        log.ignore_capacities();
+        let end = log.log_end_offset().0;
+        for _ in 0..30 {
+            produce(&log, 2, 3000).await;
+        }
+        assert_holds(&log, 0, end + 60).await;
+        assert!(
+            scene
+                .bases_on(FOLDER)
+                .contains(&log.sealed_segments().last().unwrap().0)
+        );
+    });
+}
+
+#[test]
+fn with_all_disks_full_nothing_is_lost_deleting_works_and_it_passes() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        for dir in [DIR, BULK] {
+            scene
+                .disk()
+                .set_capacity_of(Path::new(dir), Some(120 << 10));
+        }
+        let log = scene.open(small()).await;
+        let mover = scene.world.store.spawn_mover(eager()).unwrap();
+        // Bytes are taken until no disk has room for them: those that wait are kept in memory, and not acknowledged.
+        let mut acknowledged = 0;
+        let failed = loop {
+            let first = log.log_end_offset().0;
+            match log.append(&batch(first, 2, 2000), EPOCH, NOW_MS) {
+                Ok(appended) => {
+                    let next = appended.last_offset.0 + 1;
+                    let flushed = platform::task::timeout(Duration::from_secs(3), log.flush());
+                    if matches!(flushed.await, Ok(Ok(()))) {
+                        acknowledged = next;
+                    }
+                }
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(failed.kind(), Kind::Full);
+        let waiting = log.log_end_offset().0;
+        log.set_high_watermark(log.durable_offset());
+        assert_holds(&log, 0, acknowledged).await;
+        log.set_options(LogOptions {
+            retention_bytes: Some(60 << 10),
+            ..small()
+        });
+        assert!(log.retain(NOW_MS).await.unwrap() > 0);
+        scene.clock().sleep(Duration::from_secs(10)).await;
+        produce(&log, 1, 500).await;
+        assert_eq!(
+            log.log_end_offset().0,
+            waiting + 1,
+            "what waited was written"
+        );
+        assert_holds(&log, log.log_start_offset().0, waiting + 1).await;
+        mover.abort();
+        let end = log.log_end_offset().0;
+        let next = scene.successor(scene.disk().crash(4), store_options());
+        let start = log.log_start_offset().0;
+        let log = next.try_open(small(), false, 0, start).await.unwrap();
+        assert_eq!(log.log_end_offset().0, end);
+        assert_holds(&log, start, end).await;
+    });
+}
+
+#[test]
 fn no_room_for_a_copy_leaves_the_segment_where_it_is() {
     simulate(async {
         let scene = Scene::new(GB, GB);

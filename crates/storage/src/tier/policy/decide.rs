@@ -10,7 +10,7 @@ use super::paths::{choose_for_sealed, choose_path};
 use super::place::{NewSegment, place};
 use super::reason::MoveReason;
 use super::settings::PolicySettings;
-use super::view::{PathState, Place, SegmentId, SegmentView, TierView, View};
+use super::view::{PathState, PathView, Place, SegmentId, SegmentView, TierView, View};
 use super::{Decision, Move};
 
 /// Decides for one shard.
@@ -38,7 +38,7 @@ pub fn decide(view: &View, settings: &PolicySettings) -> Decision {
             plan.raise(tier);
         }
     }
-    let bytes_per_second = plan.pace();
+    let bytes_per_second = pace(&view.tiers, settings);
     let rolls = plan.rolls();
     Decision {
         moves: plan.moves,
@@ -285,32 +285,49 @@ impl<'v> Plan<'v> {
     fn is_resident(&self, segment: &SegmentView) -> bool {
         segment.resident_until_ms(self.settings.residency_ms) <= self.view.now_ms
     }
+}
 
-    /// The whole rate, save for moves that nobody waits for while data comes in: those get half, and early ones more
-    /// the nearer the tier is to full.
-    fn pace(&self) -> Option<u64> {
-        let limit = self.settings.bytes_per_second?;
-        let idle = self
-            .tiers
-            .iter()
-            .all(|tier| tier.incoming_bytes_per_second == 0);
-        let presses = |tier: usize| {
-            let levels = Levels::of(&self.view.tiers[tier], self.settings);
-            let above = levels
-                .threshold_bytes
-                .is_some_and(|level| levels.settled_bytes > level);
-            (above, levels.pressure)
-        };
-        let (mut above, mut pressure) = (false, 0.0_f64);
-        for (is_above, of_tier) in (0..self.view.last_tier()).map(presses) {
-            above |= is_above;
-            pressure = pressure.max(of_tier);
-        }
-        let part = if above || idle {
-            1.0
-        } else {
-            pressure.max(0.5)
-        };
-        Some(super::levels::share(limit, part).max(1))
+/// The whole rate, save for moves that nobody waits for while data comes in: those get half, and early ones more the
+/// nearer the tier is to full.
+pub fn pace(tiers: &[TierView], settings: &PolicySettings) -> Option<u64> {
+    let limit = settings.bytes_per_second?;
+    let idle = tiers.iter().all(|tier| tier.incoming_bytes_per_second == 0);
+    let (mut above, mut pressure) = (false, 0.0_f64);
+    for tier in all_but_last(tiers) {
+        let levels = Levels::of(tier, settings);
+        above |= levels
+            .threshold_bytes
+            .is_some_and(|level| levels.settled_bytes > level);
+        pressure = pressure.max(levels.pressure);
     }
+    let part = if above || idle {
+        1.0
+    } else {
+        pressure.max(0.5)
+    };
+    Some(super::levels::share(limit, part).max(1))
+}
+
+/// True when the fill of a tier, or a drain, may want segments moved: they had better be looked at.
+pub fn presses(tiers: &[TierView], settings: &PolicySettings) -> bool {
+    let holds_something = |tier: &TierView| tier.paths.iter().any(|path| path.used_bytes > 0);
+    let leaves = |path: &PathView| path.state == PathState::Draining && path.used_bytes > 0;
+    if tiers.iter().flat_map(|tier| &tier.paths).any(leaves) {
+        return true;
+    }
+    if settings.threshold.is_none() {
+        return false;
+    }
+    all_but_last(tiers).iter().enumerate().any(|(at, tier)| {
+        let levels = Levels::of(tier, settings);
+        let has_room = levels.settled_bytes < levels.low_bytes && levels.pressure <= 0.0;
+        let slower = tiers.get(at + 1..).unwrap_or_default();
+        levels.is_hard()
+            || levels.excess_bytes() > 0
+            || has_room && slower.iter().any(holds_something)
+    })
+}
+
+fn all_but_last(tiers: &[TierView]) -> &[TierView] {
+    tiers.split_last().map_or(&[], |(_, others)| others)
 }

@@ -5,7 +5,7 @@
     ./test guard           instructions of the hot paths, compared with docs/benchmarks/instructions.csv (valgrind)
     ./test rust            unit, property, crash-point and simulation tests (cargo test)
     ./test report          reports of forebay bench in a headless browser: layout, colours, names, no scripts needed
-    ./test clients         real clients and Kafka's tools against the release binary, and the oracle
+    ./test clients         real clients and Kafka's tools against the release binary, the oracle, the same questions to Kafka
     ./test kill9           50 rounds of kill -9 under load, and 8 while segments move between tiers
     ./test powercut        20 rounds of power cuts on a scratch ext4 (root and loop devices)
     ./test fire            exactly-once chains while their links and the broker are killed: --minutes 10

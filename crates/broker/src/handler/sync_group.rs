@@ -17,12 +17,12 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     request: SyncGroupRequest,
     version: i16,
 ) -> SyncGroupResponse {
-    if request.group_id.is_empty() {
-        return sync_refused(ErrorCode::InvalidGroupId);
-    }
     let says_protocol = request.protocol_type.is_some() && request.protocol_name.is_some();
     if version >= 5 && !says_protocol {
         return sync_refused(ErrorCode::InconsistentGroupProtocol);
+    }
+    if request.group_id.is_empty() {
+        return sync_refused(ErrorCode::InvalidGroupId);
     }
     let assignments = request.assignments.iter().map(|one| {
         (

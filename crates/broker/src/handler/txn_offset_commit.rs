@@ -21,7 +21,7 @@ use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs};
 use crate::Broker;
 use crate::group::coordinator::Written;
 use crate::group::records::GroupRecord;
-use crate::image::OFFSETS_TOPIC;
+use crate::image::{Image, OFFSETS_TOPIC};
 use crate::partition::Acks;
 use crate::transaction::{admit_offsets, told_of_admission};
 
@@ -32,6 +32,9 @@ pub(crate) async fn handle<P: Platform>(
 ) -> TxnOffsetCommitResponse {
     let producer = (ProducerId(request.producer_id.0), request.producer_epoch);
     let id = request.transactional_id.0.to_string();
+    if request.group_id.is_empty() {
+        return answer(&request, |_, _| Some(ErrorCode::InvalidGroupId));
+    }
     let partition = match broker.groups.partition_of(request.group_id.as_str()) {
         Ok(partition) => partition,
         Err(code) => return answer(&request, |_, _| Some(code)),
@@ -39,7 +42,14 @@ pub(crate) async fn handle<P: Platform>(
     let admitted = admit_offsets(&broker, &id, producer, partition, version >= 5).await;
     if let Err(code) = admitted {
         let code = told_of_admission(code, version >= 5);
-        return answer(&request, |_, _| Some(code));
+        return answer(&request, |topic, index| {
+            let known = is_there(&broker.image(), &request, topic, index);
+            Some(if known {
+                code
+            } else {
+                ErrorCode::UnknownTopicOrPartition
+            })
+        });
     }
     // The same rules as for a plain commit, and the same records.
     let plain = as_plain(&request);
@@ -68,6 +78,18 @@ pub(crate) async fn handle<P: Platform>(
         code.filter(|code| *code != 0)
             .and_then(ErrorCode::try_from_code)
             .or(stored.err())
+    })
+}
+
+/// True when the partition at this place of the request exists: one that does not is told so, whoever asks.
+fn is_there(image: &Image, request: &TxnOffsetCommitRequest, topic: usize, index: usize) -> bool {
+    let place = request.topics.get(topic).and_then(|topic| {
+        let partition = topic.partitions.get(index)?;
+        Some((topic.name.as_str(), partition.partition_index))
+    });
+    place.is_some_and(|(name, partition)| {
+        let topic = image.topic_by_name(name);
+        topic.is_some_and(|topic| topic.partitions.contains_key(&partition))
     })
 }
 

@@ -2,8 +2,12 @@
 
 use platform::sim::{Effect, Fault, SimDisk};
 use wire::messages::describe_transactions_response::TransactionState;
+use wire::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+};
 use wire::messages::{
-    DescribeTransactionsRequest, ListTransactionsRequest, OffsetFetchRequest, TransactionalId,
+    DescribeTransactionsRequest, FindCoordinatorRequest, GroupId, ListTransactionsRequest,
+    OffsetFetchRequest, TransactionalId, TxnOffsetCommitRequest,
 };
 use wire::types::ErrorCode;
 
@@ -110,7 +114,7 @@ async fn stable_position(cluster: &Cluster) -> Result<i64, ErrorCode> {
         .with_name(topic_name("t"))
         .with_partition_indexes(vec![0]);
     let group = OffsetFetchRequestGroup::default()
-        .with_group_id(wire::messages::GroupId(text("g")))
+        .with_group_id(GroupId(text("g")))
         .with_topics(Some(vec![topic]));
     let request = OffsetFetchRequest::default()
         .with_groups(vec![group])
@@ -372,4 +376,36 @@ fn a_decision_that_was_answered_stands_wherever_the_power_goes() {
         k += 1;
     }
     assert!(k > 30, "the power went {k} times");
+}
+
+/// Found by asking Kafka the same: what is wrong with the question is said before what is wrong with who asks.
+#[test]
+fn positions_of_nobody_are_refused_for_what_is_wrong_with_them_first() {
+    on(1, async |cluster| {
+        Transactor::begin(cluster, "id", false).await;
+        let find = FindCoordinatorRequest::default().with_coordinator_keys(vec![text("g")]);
+        cluster.ask(4, &find).await;
+        let asked = async |group: &str, topic: &str, partition: i32| {
+            let partition = TxnOffsetCommitRequestPartition::default()
+                .with_partition_index(partition)
+                .with_committed_offset(1);
+            let topic = TxnOffsetCommitRequestTopic::default()
+                .with_name(topic_name(topic))
+                .with_partitions(vec![partition]);
+            let request = TxnOffsetCommitRequest::default()
+                .with_transactional_id(TransactionalId(text("nobody")))
+                .with_group_id(GroupId(text(group)))
+                .with_producer_id(1.into())
+                .with_generation_id(-1)
+                .with_topics(vec![topic]);
+            let answer = cluster.ask(3, &request).await;
+            error(answer.topics[0].partitions[0].error_code)
+        };
+        assert_eq!(asked("", "t", 0).await, Some(ErrorCode::InvalidGroupId));
+        let unknown = Some(ErrorCode::UnknownTopicOrPartition);
+        assert_eq!(asked("g", "missing", 0).await, unknown);
+        assert_eq!(asked("g", "t", 9).await, unknown);
+        let nobody = Some(ErrorCode::InvalidProducerIdMapping);
+        assert_eq!(asked("g", "t", 0).await, nobody);
+    });
 }

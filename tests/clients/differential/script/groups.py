@@ -1,0 +1,141 @@
+"""Groups of the classic protocol: positions, members, and what is refused to whom."""
+
+from clients.differential.script.topics import TOPIC, UNKNOWN_ID, make
+
+GROUP = "readers"
+
+
+def ask(r):
+    r.names[make(r, TOPIC)] = "id of first"
+    coordinators(r)
+    positions(r)
+    strangers(r)
+    member(r)
+    listed(r)
+    deleted(r)
+
+
+def coordinators(r):
+    def of(kind, *keys):
+        return lambda v: {"KeyType": kind, **({"CoordinatorKeys": list(keys)} if v >= 4 else {"Key": keys[0]})}
+
+    r.ask("FindCoordinator", "of a group", of(0, GROUP))
+    r.ask("FindCoordinator", "of a transactional id", of(1, "id"))
+    r.ask("FindCoordinator", "of a kind that is not there", of(7, GROUP))
+    r.ask("FindCoordinator", "of a share", of(2, f"{GROUP}:{UNKNOWN_ID}:0"))
+    r.ask("FindCoordinator", "of no name", of(0, ""))
+    r.ask("FindCoordinator", "of several", of(0, GROUP, "b", GROUP), versions=range(4, 99))
+    r.ask("FindCoordinator", "of none", {"CoordinatorKeys": []}, versions=range(4, 99))
+
+
+def store(group=GROUP, member="", generation=-1, offset=3, note="note", name=TOPIC, partition=0):
+    return {"GroupId": group, "GenerationIdOrMemberEpoch": generation, "MemberId": member, "Topics": [
+        {"Name": name, "Partitions": [{"PartitionIndex": partition, "CommittedOffset": offset, "CommittedMetadata": note}]}]}
+
+
+def positions(r):
+    known = range(0, 10)
+    r.ask("OffsetCommit", "one", store(), versions=known)
+    r.ask("OffsetCommit", "a partition that is not there", store(partition=9), versions=known, patient=False)
+    r.ask("OffsetCommit", "a topic that is not there", store(name="missing"), versions=known, patient=False)
+    r.ask("OffsetCommit", "no words", store(note=None), versions=known)
+    r.ask("OffsetCommit", "too many words", store(note="x" * 5000), versions=known)
+    r.ask("OffsetCommit", "a member that is not there", store(member="who", generation=5), versions=known)
+    r.ask("OffsetCommit", "no group", store(group=""), versions=known)
+    r.ask("OffsetCommit", "an offset below", store(offset=-7, partition=1), versions=known)
+    r.ask("OffsetCommit", "nothing", {"GroupId": GROUP, "GenerationIdOrMemberEpoch": -1, "Topics": []}, versions=known)
+
+    def of(group, topics, stable=False):
+        def values(version):
+            if version < 8:
+                listed = None if topics is None else [{"Name": name, "PartitionIndexes": parts} for name, parts in topics]
+                if listed is None and version < 2:
+                    listed = []
+                return {"GroupId": group, "Topics": listed, "RequireStable": stable}
+            listed = None if topics is None else [{"Name": name, "PartitionIndexes": parts} for name, parts in topics]
+            return {"Groups": [{"GroupId": group, "Topics": listed}], "RequireStable": stable}
+
+        return values
+
+    r.ask("OffsetFetch", "some", of(GROUP, [(TOPIC, [0, 1, 9]), ("missing", [0])]), versions=known)
+    r.ask("OffsetFetch", "all", of(GROUP, None), versions=known)
+    r.ask("OffsetFetch", "stable ones", of(GROUP, [(TOPIC, [0])], stable=True), versions=known)
+    r.ask("OffsetFetch", "of a group that is not there", of("nobody", [(TOPIC, [0])]), versions=known)
+    r.ask("OffsetFetch", "all of a group that is not there", of("nobody", None), versions=known)
+    r.ask("OffsetFetch", "no group", of("", [(TOPIC, [0])]), versions=known)
+    r.ask("OffsetFetch", "several groups", {"Groups": [{"GroupId": one, "Topics": None} for one in (GROUP, "nobody", GROUP)]}, versions=range(8, 10))
+    r.ask("OffsetFetch", "a member that is not there", {"Groups": [{"GroupId": GROUP, "MemberId": "who", "MemberEpoch": 3, "Topics": None}]}, versions=range(9, 10))
+
+
+def join(group="joined", member="", session=60_000, protocols=(("range", b"x"),), kind="consumer", instance=None):
+    return {"GroupId": group, "SessionTimeoutMs": session, "RebalanceTimeoutMs": 3000, "MemberId": member, "ProtocolType": kind,
+            "GroupInstanceId": instance, "Protocols": [{"Name": name, "Metadata": about} for name, about in protocols]}
+
+
+def strangers(r):
+    for what, values in {
+        "no group": join(group=""), "too short a session": join(session=1), "too long a session": join(session=2**31 - 1),
+        "a member that is not there": join(member="who"), "no protocols": join(protocols=()), "no kind": join(kind=""),
+    }.items():
+        r.ask("JoinGroup", what, values)
+    r.ask("JoinGroup", "without an id", join(), versions=range(4, 99))
+    for group in (GROUP, "nobody", ""):
+        r.ask("Heartbeat", f"a stranger in {group!r}", {"GroupId": group, "GenerationId": 1, "MemberId": "who"})
+        r.ask("SyncGroup", f"a stranger in {group!r}", {"GroupId": group, "GenerationId": 1, "MemberId": "who", "Assignments": []})
+        r.ask("LeaveGroup", f"a stranger in {group!r}",
+              lambda v, group=group: {"GroupId": group, **({"Members": [{"MemberId": "who"}]} if v >= 3 else {"MemberId": "who"})})
+    r.ask("LeaveGroup", "nobody leaves", {"GroupId": GROUP, "Members": []}, versions=range(3, 99))
+
+
+def member(r):
+    """One member that joins, is given everything, and leaves; in every version of each request by itself."""
+    group, newest = "joined", lambda api: r.range(api)[-1]
+    given = r.once("JoinGroup", newest("JoinGroup"), join(group))["MemberId"]
+    answer = r.newest("JoinGroup", "the only member", join(group, given))
+    generation = answer["GenerationId"]
+    about = {"GroupId": group, "GenerationId": generation, "MemberId": given}
+    r.ask("Heartbeat", "before it is given anything", about)
+    r.newest("SyncGroup", "gives out", {**about, "ProtocolType": "consumer", "ProtocolName": "range",
+                                        "Assignments": [{"MemberId": given, "Assignment": b"all"}]})
+    r.ask("SyncGroup", "asks again", {**about, "Assignments": []}, versions=range(0, 5))
+    r.ask("SyncGroup", "of another protocol", {**about, "ProtocolType": "consumer", "ProtocolName": "other", "Assignments": []}, versions=range(5, 99))
+    r.ask("SyncGroup", "of another generation", {**about, "GenerationId": 77, "Assignments": []})
+    r.ask("Heartbeat", "in time", about)
+    r.ask("Heartbeat", "of another generation", {**about, "GenerationId": 77})
+    r.ask("Heartbeat", "of an instance that is not there", {**about, "GroupInstanceId": "instance"}, versions=range(3, 99))
+    r.ask("OffsetCommit", "by the member", store(group, given, generation), versions=range(0, 10))
+    r.ask("OffsetCommit", "by nobody while there are members", store(group), versions=range(0, 10))
+    r.ask("OffsetCommit", "of another generation", store(group, given, 77), versions=range(0, 10))
+    r.ask("DescribeGroups", "with a member", {"Groups": [group, GROUP]})
+    r.ask("JoinGroup", "another kind", join(group, kind="connect"))
+    r.ask("JoinGroup", "no protocol in common", join(group, protocols=(("other", b""),)))
+    r.ask("DeleteGroups", "with a member", {"GroupsNames": [group]})
+    r.ask("OffsetDelete", "while it is subscribed", {"GroupId": group, "Topics": [{"Name": TOPIC, "Partitions": [{"PartitionIndex": 0}]}]})
+    r.newest("LeaveGroup", "leaves", {"GroupId": group, "Members": [{"MemberId": given}, {"MemberId": "who"}]})
+    r.ask("Heartbeat", "after it left", about)
+
+
+def listed(r):
+    r.ask("DescribeGroups", "several", {"Groups": [GROUP, "nobody", ""]})
+    r.ask("DescribeGroups", "with what one may do", {"Groups": [GROUP], "IncludeAuthorizedOperations": True}, versions=range(3, 99))
+    r.ask("DescribeGroups", "none", {"Groups": []})
+    r.ask("ListGroups", "all", {})
+    r.ask("ListGroups", "by state", {"StatesFilter": ["Empty"]}, versions=range(4, 99))
+    r.ask("ListGroups", "by a state in small letters", {"StatesFilter": ["empty"]}, versions=range(4, 99))
+    r.ask("ListGroups", "by a state that is not there", {"StatesFilter": ["Bogus"]}, versions=range(4, 99))
+    r.ask("ListGroups", "by type", {"TypesFilter": ["classic"]}, versions=range(5, 99))
+    r.ask("ListGroups", "by a type that is not there", {"TypesFilter": ["bogus"]}, versions=range(5, 99))
+
+
+def deleted(r):
+    def of(group, *places):
+        return {"GroupId": group, "Topics": [{"Name": name, "Partitions": [{"PartitionIndex": part} for part in parts]} for name, *parts in places]}
+
+    r.ask("OffsetDelete", "of a group that is not there", of("nobody", (TOPIC, 0)))
+    r.ask("OffsetDelete", "of no group", of("", (TOPIC, 0)))
+    r.ask("OffsetDelete", "several", of(GROUP, (TOPIC, 1, 9), ("missing", 0)), patient=False)
+    r.ask("DeleteGroups", "that are not there", {"GroupsNames": ["nobody", ""]})
+    r.ask("DeleteGroups", "none", {"GroupsNames": []})
+    for version in r.range("DeleteGroups"):
+        r.once("OffsetCommit", 9, store(f"dying-{version}"))
+    r.ask("DeleteGroups", "does it", lambda v: {"GroupsNames": [f"dying-{v}"]})

@@ -10,26 +10,23 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;
 
-use bytes::Bytes;
 use platform::Platform;
-use platform::disk::{BLOCK_BYTES, Disk, DiskFile};
-use wire::batch::BatchHeader;
 use wire::types::{LeaderEpoch, Offset};
 
-use super::append::marker_of;
 use super::epoch_cache::EpochCache;
 use super::indexes::{IndexOptions, Indexes};
 use super::open::folder::Folder;
-use super::open::remove;
-use super::producer_state::{ProducerStates, snapshot};
+use super::producer_state::ProducerStates;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
 use crate::options::{LogOptions, OpenAs};
-use crate::segment::naming::{Role, file_path};
+use crate::segment::naming::Role;
 use crate::segment::scan::{Expected, Scan};
-use crate::segment::tail::Tail;
 use crate::segment::{File, Loaded, Segment, load};
 use crate::store::Store;
+
+mod ending;
+mod producers;
 
 /// Bytes of one read while batches are verified.
 const VERIFY_BYTES: usize = 1 << 20;
@@ -364,92 +361,6 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(())
     }
 
-    /// Restores the producers as of the start of what is to be checked (or later, where that is trusted).
-    async fn restore_producers(
-        &mut self,
-        sealed: &VecDeque<Rc<Segment<P>>>,
-        opened: &Rc<Segment<P>>,
-        start: Start,
-        snapshot_max: Offset,
-    ) -> Result<()> {
-        let disk = self.store.disk();
-        let first = self.folder.bases().first().copied().unwrap_or(Offset::ZERO);
-        let mut offsets = self.folder.snapshots.clone();
-        offsets.retain(|offset| *offset <= snapshot_max);
-        offsets.sort_unstable();
-        self.producers = ProducerStates::new(first);
-        for offset in offsets.into_iter().rev() {
-            let path = file_path(&self.folder.path, offset, Role::Snapshot);
-            let bytes = disk
-                .read_file(&path)
-                .await
-                .map_err(Error::io("read", &path))?;
-            match snapshot::parse(&bytes) {
-                Ok(producers) => {
-                    let expiration_ms = self.options.producer_id_expiration_ms;
-                    self.producers =
-                        ProducerStates::restore(offset, &producers, self.now_ms, expiration_ms);
-                    break;
-                }
-                Err(error) => {
-                    tracing::warn!(file = %path.display(), %error, "a damaged producer snapshot is not used");
-                }
-            }
-        }
-        // What lies between the snapshot and the start is trusted, so its headers are enough.
-        for segment in sealed.iter().chain([opened]) {
-            let is_opened = Rc::ptr_eq(segment, opened);
-            let next = if is_opened {
-                start.expected.offset
-            } else {
-                segment.next.get()
-            };
-            if next > self.producers.end() {
-                let end = if is_opened {
-                    start.position
-                } else {
-                    segment.size.get()
-                };
-                self.replay_headers(segment, end).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn replay_headers(&mut self, segment: &Segment<P>, end: u64) -> Result<()> {
-        let file = segment.file(self.store.disk()).await?;
-        let path = segment.path(Role::Log);
-        let mut scan = Scan::new(&file, 0, end, WALK_BYTES);
-        while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
-            if header.next_offset() > self.producers.end() {
-                self.replay(&mut scan, &header, None, &path).await?;
-            }
-            scan.skip(&header);
-        }
-        Ok(())
-    }
-
-    async fn replay(
-        &mut self,
-        scan: &mut Scan<'_, File<P>>,
-        header: &BatchHeader,
-        loaded: Option<&mut Loaded>,
-        path: &Path,
-    ) -> Result<()> {
-        let marker = if header.is_control() {
-            marker_of(&scan.batch(header).await.map_err(Error::io("read", path))?)
-        } else {
-            None
-        };
-        if header.next_offset() > self.producers.end() {
-            let aborted = self.producers.replay(header, marker);
-            if let (Some(aborted), Some(loaded)) = (aborted, loaded) {
-                loaded.aborted.append(aborted);
-            }
-        }
-        Ok(())
-    }
-
     /// Walks over the batches of a segment from `position` on and takes note of them, up to the first that is not valid.
     async fn check(
         &mut self,
@@ -491,97 +402,6 @@ impl<P: Platform> Recovery<'_, P> {
             expected,
             whole: size == len,
         })
-    }
-
-    /// Gives a checked segment its state, and its file the length of its batches, durably.
-    async fn settle(&self, segment: &Segment<P>, loaded: Loaded, checked: &Checked) -> Result<()> {
-        let len = segment.size.get();
-        segment.size.set(checked.size);
-        segment.written.set(checked.size);
-        segment.synced.set(checked.size);
-        segment.allocated.set(checked.size);
-        *segment.tail.borrow_mut() = Tail::absent(checked.size);
-        segment.next.set(checked.expected.offset);
-        segment
-            .largest
-            .set(loaded.indexes.largest_timestamp().into());
-        *segment.loaded.borrow_mut() = Some(loaded);
-        if self.clean {
-            return Ok(());
-        }
-        let path = segment.path(Role::Log);
-        let file = segment.file(self.store.disk()).await?;
-        if !checked.whole {
-            self.store
-                .shared
-                .metrics
-                .truncated_bytes
-                .inc_by(len - checked.size);
-            tracing::info!(file = %path.display(), size = checked.size, len,
-                "cut to the end of the last valid batch");
-            file.set_len(checked.size)
-                .await
-                .map_err(Error::io("cut", &path))?;
-        }
-        // What a killed process had written is there, but it is durable only now.
-        file.sync().await.map_err(Error::io("sync", &path))
-    }
-
-    /// Removes segments that cannot follow what was found.
-    async fn discard(&self, bases: &[Offset]) -> Result<()> {
-        let disk = self.store.disk();
-        self.refuse_absent(bases)?;
-        for &base in bases.iter().rev() {
-            let folder = self.folder.logs.get(&base).map(|data| &data.folder);
-            let folder = folder.unwrap_or(&self.folder.path);
-            let file = file_path(folder, base, Role::Log);
-            tracing::warn!(file = %file.display(), "a segment after the end of the log is removed");
-            for role in [
-                Role::OffsetIndex,
-                Role::TimeIndex,
-                Role::TxnIndex,
-                Role::Log,
-            ] {
-                remove(disk, &file_path(folder, base, role)).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads what appends to the last segment need: its last partial block, and the time of its first batch.
-    async fn prepare_active(&self, segments: &VecDeque<Rc<Segment<P>>>) -> Result<()> {
-        let disk = self.store.disk();
-        if !self.clean {
-            for folder in self.folder.folders() {
-                let synced = disk.sync_dir(&folder).await;
-                synced.map_err(Error::io("sync", &folder))?;
-            }
-        }
-        let Some(active) = segments.back() else {
-            return Ok(());
-        };
-        let path = active.path(Role::Log);
-        let size = active.size.get();
-        let file = active.file(disk).await?;
-        if size > 0 && active.first_timestamp.get().is_none() {
-            let mut scan = Scan::new(&file, 0, size, BLOCK_BYTES);
-            let header = scan.header().await.map_err(Error::io("read", &path))?;
-            let timestamp = header.map(|header| header.max_timestamp.0);
-            active
-                .first_timestamp
-                .set(timestamp.filter(|timestamp| *timestamp >= 0));
-        }
-        let partial = size % BLOCK_BYTES as u64;
-        let bytes = if partial == 0 {
-            Bytes::new()
-        } else {
-            let len = usize::try_from(partial).unwrap_or(0);
-            file.read_at(size - partial, len)
-                .await
-                .map_err(Error::io("read", &path))?
-        };
-        *active.tail.borrow_mut() = Tail::at(size, bytes);
-        Ok(())
     }
 }
 

@@ -1,0 +1,106 @@
+//! Producers as of where a recovery begins to check: the newest snapshot that is not past it, and the batches after.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::rc::Rc;
+
+use platform::Platform;
+use platform::disk::Disk;
+use wire::batch::BatchHeader;
+use wire::types::Offset;
+
+use super::super::append::marker_of;
+use super::super::producer_state::{ProducerStates, snapshot};
+use super::{Recovery, Start, WALK_BYTES};
+use crate::error::{Error, Result};
+use crate::segment::naming::{Role, file_path};
+use crate::segment::scan::Scan;
+use crate::segment::{File, Loaded, Segment};
+
+impl<P: Platform> Recovery<'_, P> {
+    /// Restores the producers as of the start of what is to be checked (or later, where that is trusted).
+    pub(super) async fn restore_producers(
+        &mut self,
+        sealed: &VecDeque<Rc<Segment<P>>>,
+        opened: &Rc<Segment<P>>,
+        start: Start,
+        snapshot_max: Offset,
+    ) -> Result<()> {
+        let disk = self.store.disk();
+        let first = self.folder.bases().first().copied().unwrap_or(Offset::ZERO);
+        let mut offsets = self.folder.snapshots.clone();
+        offsets.retain(|offset| *offset <= snapshot_max);
+        offsets.sort_unstable();
+        self.producers = ProducerStates::new(first);
+        for offset in offsets.into_iter().rev() {
+            let path = file_path(&self.folder.path, offset, Role::Snapshot);
+            let bytes = disk
+                .read_file(&path)
+                .await
+                .map_err(Error::io("read", &path))?;
+            match snapshot::parse(&bytes) {
+                Ok(producers) => {
+                    let expiration_ms = self.options.producer_id_expiration_ms;
+                    self.producers =
+                        ProducerStates::restore(offset, &producers, self.now_ms, expiration_ms);
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(file = %path.display(), %error, "a damaged producer snapshot is not used");
+                }
+            }
+        }
+        // What lies between the snapshot and the start is trusted, so its headers are enough.
+        for segment in sealed.iter().chain([opened]) {
+            let is_opened = Rc::ptr_eq(segment, opened);
+            let next = if is_opened {
+                start.expected.offset
+            } else {
+                segment.next.get()
+            };
+            if next > self.producers.end() {
+                let end = if is_opened {
+                    start.position
+                } else {
+                    segment.size.get()
+                };
+                self.replay_headers(segment, end).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn replay_headers(&mut self, segment: &Segment<P>, end: u64) -> Result<()> {
+        let file = segment.file(self.store.disk()).await?;
+        let path = segment.path(Role::Log);
+        let mut scan = Scan::new(&file, 0, end, WALK_BYTES);
+        while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
+            if header.next_offset() > self.producers.end() {
+                self.replay(&mut scan, &header, None, &path).await?;
+            }
+            scan.skip(&header);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn replay(
+        &mut self,
+        scan: &mut Scan<'_, File<P>>,
+        header: &BatchHeader,
+        loaded: Option<&mut Loaded>,
+        path: &Path,
+    ) -> Result<()> {
+        let marker = if header.is_control() {
+            marker_of(&scan.batch(header).await.map_err(Error::io("read", path))?)
+        } else {
+            None
+        };
+        if header.next_offset() > self.producers.end() {
+            let aborted = self.producers.replay(header, marker);
+            if let (Some(aborted), Some(loaded)) = (aborted, loaded) {
+                loaded.aborted.append(aborted);
+            }
+        }
+        Ok(())
+    }
+}

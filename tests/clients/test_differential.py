@@ -14,9 +14,11 @@ from peers.broker import Forebay
 from peers.kafka import Kafka
 
 REASONS = tomllib.loads((Path(__file__).parent / "differential/reasons.toml").read_text())
-# The same for both; small logs of their own, no waiting for members, nothing made by being asked for.
-SETTINGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1, "num.partitions": 1,
-            "group.consumer.min.session.timeout.ms": 45000, "group.consumer.session.timeout.ms": 45000,
+# The same for both; small logs of their own. Nothing happens by the clock: records with old times stay, members are patient,
+# however slow the machine is.
+SETTINGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1, "num.partitions": 1, "log.retention.ms": -1,
+            "group.consumer.min.session.timeout.ms": 45_000, "group.consumer.session.timeout.ms": 600_000,
+            "group.consumer.max.session.timeout.ms": 600_000,
             "group.consumer.min.heartbeat.interval.ms": 5000, "group.consumer.heartbeat.interval.ms": 5000}
 
 

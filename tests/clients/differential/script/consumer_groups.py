@@ -10,7 +10,7 @@ def beat(group="modern", member=MEMBER, epoch=0, **more):
     return {"GroupId": group, "MemberId": member, "MemberEpoch": epoch, **more}
 
 
-JOINING = {"RebalanceTimeoutMs": 5000, "SubscribedTopicNames": [TOPIC], "TopicPartitions": []}
+JOINING = {"RebalanceTimeoutMs": 600_000, "SubscribedTopicNames": [TOPIC], "TopicPartitions": []}
 
 
 def ask(r):

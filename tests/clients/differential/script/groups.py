@@ -67,8 +67,8 @@ def positions(r):
     r.ask("OffsetFetch", "a member that is not there", {"Groups": [{"GroupId": GROUP, "MemberId": "who", "MemberEpoch": 3, "Topics": None}]}, versions=range(9, 10))
 
 
-def join(group="joined", member="", session=60_000, protocols=(("range", b"x"),), kind="consumer", instance=None):
-    return {"GroupId": group, "SessionTimeoutMs": session, "RebalanceTimeoutMs": 3000, "MemberId": member, "ProtocolType": kind,
+def join(group="joined", member="", session=600_000, protocols=(("range", b"x"),), kind="consumer", instance=None):
+    return {"GroupId": group, "SessionTimeoutMs": session, "RebalanceTimeoutMs": 600_000, "MemberId": member, "ProtocolType": kind,
             "GroupInstanceId": instance, "Protocols": [{"Name": name, "Metadata": about} for name, about in protocols]}
 
 

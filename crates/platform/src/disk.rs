@@ -100,12 +100,27 @@ pub struct Space {
     pub total: u64,
 }
 
+/// Whose requests go first where a device's scheduler knows classes (Linux: mq-deadline, bfq); elsewhere all are alike.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum IoClass {
+    /// What somebody waits for.
+    #[default]
+    Foreground,
+    /// What can wait: it goes when nothing of the other class does, or has waited long.
+    Background,
+}
+
 /// An open segment file; clones share it.
 #[allow(
     clippy::len_without_is_empty,
     reason = "nobody asks whether a segment file is empty"
 )]
 pub trait DiskFile: Clone + 'static {
+    /// The same file, whose reads and writes from here on are of a class; it shares all else.
+    #[must_use]
+    fn of_class(&self, _class: IoClass) -> Self {
+        self.clone()
+    }
     /// Writes `parts` one after the other from `position`. `position`, and the length of every
     /// part, are multiples of [`BLOCK_BYTES`], and the memory of every part is aligned to it (see
     /// `buf`). The file grows as needed.

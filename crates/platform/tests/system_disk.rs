@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use platform::buf::{AlignedBuf, ChunkPool, PoolOptions};
-use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
+use platform::disk::{BLOCK_BYTES, Disk, DiskFile, IoClass, Open};
 use platform::os::{EngineChoice, System, SystemFile};
 use platform::runtime::run_shard;
 use platform::{Platform, task};
@@ -64,6 +64,22 @@ fn writes_are_read_back_at_any_alignment() {
             }
         }
         assert_eq!(file.len().await.unwrap(), 4 * BLOCK);
+    });
+}
+
+#[test]
+fn a_class_changes_who_goes_first_and_nothing_else() {
+    with_engines(|system, dir| async move {
+        let file = new_file(&system, &dir).await;
+        let patient = file.of_class(IoClass::Background);
+        file.write_at(0, vec![blocks(1, 1)]).await.unwrap();
+        let parts = vec![blocks(1, 2), blocks(1, 3)];
+        patient.write_at(BLOCK, parts).await.unwrap();
+        patient.sync().await.unwrap();
+        let all = 3 * BLOCK_BYTES;
+        let read = patient.read_at(0, all).await.unwrap();
+        assert_eq!(read, file.read_at(0, all).await.unwrap());
+        assert_eq!((read[0], read[all - 1]), (1, 3));
     });
 }
 

@@ -19,13 +19,14 @@ use super::direct;
 use super::engine::{Engine, PARTS_MAX};
 use super::threads::run;
 use crate::buf::{AlignedBuf, BufPool, block_ceil, block_floor};
-use crate::disk::{BLOCK_BYTES, DiskFile};
+use crate::disk::{BLOCK_BYTES, DiskFile, IoClass};
 use crate::latch::Latch;
 
 /// An open file; clones share it and its latch.
 #[derive(Clone)]
 pub(super) struct CalledFile {
     shared: Rc<Shared>,
+    class: IoClass,
 }
 
 struct Shared {
@@ -46,6 +47,7 @@ impl CalledFile {
                 direct: Cell::new(direct),
                 latch: Latch::default(),
             }),
+            class: IoClass::default(),
         }
     }
 
@@ -56,19 +58,24 @@ impl CalledFile {
 }
 
 impl DiskFile for CalledFile {
+    fn of_class(&self, class: IoClass) -> Self {
+        let shared = Rc::clone(&self.shared);
+        Self { shared, class }
+    }
+
     async fn write_at(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
         check_aligned(position, &parts);
         self.shared.latch.check()?;
-        let shared = Rc::clone(&self.shared);
+        let (shared, class) = (Rc::clone(&self.shared), self.class);
         detached(async move {
-            let result = shared.write_all(position, parts).await;
+            let result = shared.write_all(class, position, parts).await;
             shared.latch.watch("write", result)
         })
         .await
     }
 
     async fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
-        self.shared.read(position, len).await
+        self.shared.read(self.class, position, len).await
     }
 
     async fn read_into(&self, position: u64, buf: AlignedBuf) -> io::Result<AlignedBuf> {
@@ -79,7 +86,7 @@ impl DiskFile for CalledFile {
             buf.len()
         );
         let needed = buf.len();
-        self.shared.fill(position, buf, needed).await
+        self.shared.fill(self.class, position, buf, needed).await
     }
 
     async fn sync(&self) -> io::Result<()> {
@@ -121,12 +128,17 @@ impl DiskFile for CalledFile {
 }
 
 impl Shared {
-    async fn write_all(&self, mut position: u64, mut parts: Vec<Bytes>) -> io::Result<()> {
+    async fn write_all(
+        &self,
+        class: IoClass,
+        mut position: u64,
+        mut parts: Vec<Bytes>,
+    ) -> io::Result<()> {
         parts.retain(|part| !part.is_empty());
         let mut first = 0;
         while first < parts.len() {
             let group = parts[first..parts.len().min(first + PARTS_MAX)].to_vec();
-            let written = match self.engine.write(&self.file, position, group).await {
+            let written = match self.engine.write(&self.file, class, position, group).await {
                 Ok(written) => written,
                 Err(error) if self.may_retry(&error)? => continue,
                 Err(error) => return Err(error),
@@ -150,14 +162,14 @@ impl Shared {
         Ok(())
     }
 
-    async fn read(&self, position: u64, len: usize) -> io::Result<Bytes> {
+    async fn read(&self, class: IoClass, position: u64, len: usize) -> io::Result<Bytes> {
         if len == 0 {
             return Ok(Bytes::new());
         }
         let skip = usize::try_from(position % BLOCK_BYTES as u64).unwrap_or(0);
         let start = position - skip as u64;
         let buf = self.buffers.take(block_ceil(skip + len));
-        let mut buf = self.fill(start, buf, skip + len).await?;
+        let mut buf = self.fill(class, start, buf, skip + len).await?;
         buf.truncate(skip + len);
         let skip = skip.min(buf.len());
         Ok(buf.freeze().slice(skip..))
@@ -165,12 +177,18 @@ impl Shared {
 
     /// Fills a buffer, or the first `needed` bytes of it, from a block boundary on; cuts it to what
     /// has come.
-    async fn fill(&self, start: u64, mut buf: AlignedBuf, needed: usize) -> io::Result<AlignedBuf> {
+    async fn fill(
+        &self,
+        class: IoClass,
+        start: u64,
+        mut buf: AlignedBuf,
+        needed: usize,
+    ) -> io::Result<AlignedBuf> {
         let wanted = buf.len();
         let mut filled = 0;
         while filled < needed {
             let from = start + filled as u64;
-            let count = match self.engine.read(&self.file, from, buf, filled).await {
+            let count = match self.engine.read(&self.file, class, from, buf, filled).await {
                 Ok((count, back)) => {
                     buf = back;
                     count

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use super::ring::Ring;
 use super::threads;
 use crate::buf::AlignedBuf;
+use crate::disk::IoClass;
 use crate::error::Error;
 
 /// Parts of one vectored write; the kernel's own bound is 1024.
@@ -83,16 +84,17 @@ impl Engine {
         }
     }
 
-    /// Writes some of `parts` (at most [`PARTS_MAX`]); says how many bytes.
+    /// Writes some of `parts` (at most [`PARTS_MAX`]); says how many bytes. Threads know no classes.
     pub(super) async fn write(
         &self,
         file: &Arc<OwnedFd>,
+        class: IoClass,
         position: u64,
         parts: Vec<Bytes>,
     ) -> io::Result<usize> {
         debug_assert!(parts.len() <= PARTS_MAX);
         match self {
-            Self::Ring(ring) => ring.write(file, position, parts).await,
+            Self::Ring(ring) => ring.write(file, class, position, parts).await,
             Self::Threads { .. } => threads::write(file, position, parts).await,
         }
     }
@@ -102,12 +104,13 @@ impl Engine {
     pub(super) async fn read(
         &self,
         file: &Arc<OwnedFd>,
+        class: IoClass,
         position: u64,
         buf: AlignedBuf,
         filled: usize,
     ) -> io::Result<(usize, AlignedBuf)> {
         match self {
-            Self::Ring(ring) => ring.read(file, position, buf, filled).await,
+            Self::Ring(ring) => ring.read(file, class, position, buf, filled).await,
             Self::Threads { .. } => threads::read(file, position, buf, filled).await,
         }
     }

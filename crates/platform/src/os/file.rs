@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::called::CalledFile;
 use super::dax::MappedFile;
 use crate::buf::AlignedBuf;
-use crate::disk::DiskFile;
+use crate::disk::{DiskFile, IoClass};
 
 /// An open file; clones share it and its latch.
 #[derive(Clone)]
@@ -48,6 +48,13 @@ impl SystemFile {
 }
 
 impl DiskFile for SystemFile {
+    fn of_class(&self, class: IoClass) -> Self {
+        match &self.medium {
+            OnMedium::Called(file) => Self::from(file.of_class(class)),
+            OnMedium::Mapped(_) => self.clone(),
+        }
+    }
+
     async fn write_at(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
         match &self.medium {
             OnMedium::Called(file) => file.write_at(position, parts).await,

@@ -32,6 +32,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::buf::AlignedBuf;
+use crate::disk::IoClass;
 use slots::{Kept, Key, Slots};
 
 /// Requests that can be handed over at once.
@@ -112,19 +113,22 @@ impl Ring {
     pub(super) async fn write(
         &self,
         file: &Arc<OwnedFd>,
+        class: IoClass,
         position: u64,
         parts: Vec<Bytes>,
     ) -> io::Result<usize> {
+        let priority = priority_of(class);
         let fd = Fd(file.as_raw_fd());
         let (kept, entry) = if let [part] = parts.as_slice() {
             let len = transfer_len(part.len());
             let entry = opcode::Write::new(fd, part.as_ptr(), len);
-            (Kept::parts(file, parts), entry.offset(position).build())
+            let entry = entry.offset(position).ioprio(priority);
+            (Kept::parts(file, parts), entry.build())
         } else {
             let kept = Kept::parts(file, parts);
             let (vector, count) = kept.vector();
             let entry = opcode::Writev::new(fd, vector.cast(), count);
-            (kept, entry.offset(position).build())
+            (kept, entry.offset(position).ioprio(priority).build())
         };
         let (count, _) = self.core.perform(entry, kept).await?;
         Ok(count)
@@ -133,6 +137,7 @@ impl Ring {
     pub(super) async fn read(
         &self,
         file: &Arc<OwnedFd>,
+        class: IoClass,
         position: u64,
         mut buf: AlignedBuf,
         filled: usize,
@@ -141,6 +146,7 @@ impl Ring {
         let len = transfer_len(target.len());
         let entry = opcode::Read::new(Fd(file.as_raw_fd()), target.as_mut_ptr(), len)
             .offset(position)
+            .ioprio(priority_of(class))
             .build();
         let (count, kept) = self.core.perform(entry, Kept::buf(file, buf)).await?;
         let buf = kept
@@ -167,6 +173,14 @@ impl Drop for Ring {
         for task in &self.tasks {
             task.abort();
         }
+    }
+}
+
+/// As `ioprio_set(2)` has it: 0 is that of the process; the idle class is 3, in the upper three of sixteen bits.
+fn priority_of(class: IoClass) -> u16 {
+    match class {
+        IoClass::Foreground => 0,
+        IoClass::Background => 3 << 13,
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use platform::Platform;
-use platform::disk::Disk;
+use platform::disk::{Disk, IoClass};
 use platform::task;
 use wire::types::Offset;
 
@@ -47,6 +47,7 @@ struct Carried<P: Platform> {
     cuts: u32,
     to: Arc<TierPath>,
     folder: Rc<Path>,
+    class: IoClass,
 }
 
 impl<P: Platform> Log<P> {
@@ -55,6 +56,7 @@ impl<P: Platform> Log<P> {
         &self,
         base: Offset,
         to: &Arc<TierPath>,
+        class: IoClass,
     ) -> Result<u64, Trouble> {
         let (Some(tiers), Some(segment)) = (self.store.tiers(), self.movable(base)) else {
             return Err(Trouble::Overtaken);
@@ -69,6 +71,7 @@ impl<P: Platform> Log<P> {
             segment: Rc::clone(&segment),
             to: Arc::clone(to),
             folder,
+            class,
         };
         let size = segment.size.get();
         let from = segment.charge.as_ref().map(Charge::path);
@@ -130,6 +133,7 @@ impl<P: Platform> Log<P> {
             base: segment.base,
             size: segment.size.get(),
             sealed_ms: segment.sealed_ms.get(),
+            class: carried.class,
         };
         let target = moving_path(folder, segment.base, Role::Log);
         let size = data.size;

@@ -8,7 +8,7 @@ use std::path::Path;
 use bytes::Bytes;
 use platform::Platform;
 use platform::buf::{BufPool, block_ceil};
-use platform::disk::{Disk, DiskFile, Open};
+use platform::disk::{Disk, DiskFile, IoClass, Open};
 use wire::types::Offset;
 
 use super::pace::Rate;
@@ -42,6 +42,8 @@ pub(crate) struct Original<'a, P: Platform> {
     pub(crate) size: u64,
     /// When it was sealed: the copy's file gets that time, as its source has it.
     pub(crate) sealed_ms: i64,
+    /// Of its reads, and of the copy's writes.
+    pub(crate) class: IoClass,
 }
 
 /// Copies `data` to a new file at `target`; an unfinished one that is there goes.
@@ -58,8 +60,10 @@ pub(crate) async fn data<P: Platform>(
         base,
         size,
         sealed_ms,
+        class,
     } = data;
-    let copy = create(store.disk(), target).await?;
+    let file = file.of_class(class);
+    let copy = create(store.disk(), target).await?.of_class(class);
     let pool = BufPool::new(2 * STEP_BYTES);
     let mut verifier = Verifier::new(base, size);
     let mut at = 0;

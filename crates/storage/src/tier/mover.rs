@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use platform::Platform;
-use platform::disk::Disk;
+use platform::disk::{Disk, IoClass};
 use platform::task::{self, JoinHandle};
 
 use super::copy::Trouble;
@@ -139,9 +139,15 @@ impl Mover {
         let to = self.target(order, log.dir(), view.bytes)?;
         let tiers = Arc::clone(&self.tiers);
         let (reason, from_tier) = (order.reason, order.from.tier);
+        // What makes room for appends does not wait for anybody.
+        let class = if reason.is_urgent() {
+            IoClass::Foreground
+        } else {
+            IoClass::Background
+        };
         tiers.moving.fetch_add(1, Ordering::Relaxed);
         Some(task::spawn(async move {
-            let moved = log.move_segment(base, &to).await;
+            let moved = log.move_segment(base, &to, class).await;
             tiers.moving.fetch_sub(1, Ordering::Relaxed);
             match moved {
                 Ok(bytes) => {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use platform::Platform;
 use platform::buf::{AlignedBuf, BufPool, block_ceil};
-use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
+use platform::disk::{BLOCK_BYTES, Disk, DiskFile, IoClass, Open};
 use wire::batch::BatchHeader;
 use wire::types::Offset;
 
@@ -89,6 +89,7 @@ impl<P: Platform> Output<P> {
             return Ok(());
         };
         let from = segment.file(log.store.disk()).await?;
+        let from = from.of_class(IoClass::Background);
         let path = segment.path(Role::Log);
         let mut at = 0;
         while at < self.size {
@@ -191,6 +192,7 @@ impl<P: Platform> Writer<P> {
     async fn create(disk: &P::Disk, path: PathBuf, buffer_bytes: usize) -> Result<Self> {
         let file = disk.open(&path, Open::Create).await;
         let file = file.map_err(Error::io("create", &path))?;
+        let file = file.of_class(IoClass::Background);
         let pool = BufPool::new(2 * buffer_bytes);
         let buffer = pool.take(buffer_bytes);
         Ok(Self {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use platform::Platform;
 use platform::buf::block_floor;
-use platform::disk::BLOCK_BYTES;
+use platform::disk::{BLOCK_BYTES, DiskFile, IoClass};
 use wire::batch::retain::emptied;
 use wire::batch::{BatchError, BatchHeader};
 use wire::types::Offset;
@@ -134,6 +134,7 @@ impl<P: Platform> Log<P> {
             self.load(segment).await?;
             let position = segment.floor(from).unwrap_or(0);
             let file = segment.file(self.store.disk()).await?;
+            let file = file.of_class(IoClass::Background);
             let base = if position == 0 {
                 segment.base
             } else {
@@ -171,6 +172,7 @@ impl<P: Platform> Log<P> {
         let mut last = None;
         for segment in group {
             let file = segment.file(self.store.disk()).await?;
+            let file = file.of_class(IoClass::Background);
             let span = (0, segment.size.get());
             let path = segment.path(Role::Log);
             let mut walk = Walk::new(&file, path, span, segment.base, buffer_bytes);

@@ -44,6 +44,11 @@ impl PlaceReason {
 }
 
 impl MoveReason {
+    /// True when appends will soon want the room that it makes.
+    pub fn is_urgent(self) -> bool {
+        matches!(self, Self::Reserve | Self::Early)
+    }
+
     /// One word, for labels and JSON.
     pub fn name(self) -> &'static str {
         match self {

@@ -11,7 +11,7 @@
     ./test fire            exactly-once chains while their links and the broker are killed: --minutes 10
     ./test suites          other people's suites against the release binary, in full: about 20 minutes
     ./test kgo             one of them: kgo, kgo-chaos, rdkafka, kafka-python, java-tools, streams, connect, mirror
-    ./test dax             mapped files on persistent memory, in a machine in software (Debian's kernel, QEMU)
+    ./test dax             mapped files on persistent memory, in a machine in software that is killed: about 20 minutes
 
     --rounds N, --seed N   for kill9, powercut and dax
     --minutes N, --seed N  for fire

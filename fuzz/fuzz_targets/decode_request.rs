@@ -68,6 +68,7 @@ fn decode(api: Api, version: i16, body: &Bytes) {
         OffsetForLeaderEpoch: OffsetForLeaderEpochRequest,
         DescribeConfigs: DescribeConfigsRequest,
         AlterConfigs: AlterConfigsRequest,
+        AlterReplicaLogDirs: AlterReplicaLogDirsRequest,
         DescribeLogDirs: DescribeLogDirsRequest,
         CreatePartitions: CreatePartitionsRequest,
         DeleteGroups: DeleteGroupsRequest,

@@ -26,6 +26,7 @@ use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
 use crate::quota::Quotas;
 use crate::recovery::Recovery;
+use crate::relocation::Moves;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
 use crate::transaction::TransactionCoordinator;
 
@@ -77,6 +78,8 @@ pub struct Broker<P: Platform> {
     pub(crate) sessions: RefCell<FetchSessions>,
     pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
     pub(crate) producer_ids: ProducerIds,
+    /// Logs on their way to another directory.
+    pub(crate) moves: Moves<P>,
     pub(crate) quotas: Quotas,
     /// Held while checkpoint files are written.
     pub(crate) checkpoint_turn: Semaphore,
@@ -118,6 +121,7 @@ impl<P: Platform> Broker<P> {
             transactions: TransactionCoordinator::new(me.clone()),
             partitions: RefCell::default(),
             producer_ids: ProducerIds::default(),
+            moves: Moves::default(),
             quotas: Quotas::new(),
             checkpoint_turn: Semaphore::new(1),
             image_turn: Semaphore::new(1),

@@ -169,12 +169,6 @@ async fn answer<P: Platform>(
         | Api::DescribeProducers
         | Api::DescribeTransactions
         | Api::ListTransactions => transactions::answer(b, request).await,
-        Api::DescribeLogDirs => {
-            run(request, async |r| {
-                handler::describe_log_dirs::handle(b, r).await
-            })
-            .await
-        }
         Api::CreateTopics
         | Api::DeleteTopics
         | Api::CreatePartitions
@@ -192,6 +186,8 @@ async fn answer<P: Platform>(
         | Api::DescribeUserScramCredentials
         | Api::ElectLeaders
         | Api::ListPartitionReassignments
+        | Api::AlterReplicaLogDirs
+        | Api::DescribeLogDirs
         | Api::ListConfigResources => administration::answer(b, request).await,
         _ => groups::answer(b, c, request).await,
     }

@@ -32,6 +32,7 @@ mod producer_ids;
 mod purgatory;
 pub mod quota;
 pub mod recovery;
+mod relocation;
 mod replayed;
 mod route;
 pub mod shards;

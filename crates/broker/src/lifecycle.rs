@@ -79,7 +79,10 @@ impl<P: Platform> Broker<P> {
         self.metrics.controllers.set(1);
         self.publish_everywhere(image).await;
         controller.unfence().await.map_err(StartError::Fenced)?;
-        self.checkpoint().await;
+        if self.checkpoint().await {
+            self.log_dirs.forget_arrivals(&self.platform).await;
+        }
+        self.resume_moves().await;
         self.recovery.set_ready(true);
         Ok(())
     }

@@ -17,6 +17,10 @@ use storage::checkpoint::{
 use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64};
 
 mod lower;
+mod moved;
+
+pub(crate) use moved::Unfinished;
+use moved::{Arrived, read_note};
 
 /// The id of a node that nobody gave one.
 const DEFAULT_NODE_ID: NodeId = NodeId(1);
@@ -91,6 +95,12 @@ pub struct LogDirs {
     /// The directories, in the order of the configuration.
     pub dirs: Vec<LogDir>,
     found: BTreeMap<TopicPartition, (usize, Option<TopicId>)>,
+    /// Logs that came from another directory, and whose note of it is still there.
+    arrived: Vec<Arrived>,
+    /// Copies of logs on their way to another directory when the process ended.
+    unfinished: Vec<Unfinished>,
+    /// Logs that lie in two directories.
+    twins: Vec<(TopicPartition, usize, usize)>,
 }
 
 impl LogDir {
@@ -137,6 +147,9 @@ impl LogDirs {
             node_id,
             dirs: Vec::new(),
             found: BTreeMap::new(),
+            arrived: Vec::new(),
+            unfinished: Vec::new(),
+            twins: Vec::new(),
         };
         for (path, identity) in paths.iter().zip(identities) {
             let id = dirs.identify(platform, path, identity).await?;
@@ -144,6 +157,7 @@ impl LogDirs {
             dirs.list(platform, path).await?;
             dirs.dirs.push(dir);
         }
+        dirs.finish_moves(platform).await?;
         Ok(dirs)
     }
 
@@ -152,7 +166,7 @@ impl LogDirs {
     pub fn open_as(&self, dir: &LogDir, topic_id: TopicId, name: &TopicPartition) -> OpenAs {
         let found = self.found.get(name);
         if found.is_some_and(|(_, id)| id.is_none_or(|id| id == topic_id)) {
-            return dir.open_as(name);
+            return self.since_arrival(dir, name, dir.open_as(name));
         }
         OpenAs {
             clean: dir.clean.is_some(),
@@ -295,9 +309,21 @@ impl LogDirs {
                 if id.is_none() && is_part(platform, &full).await? {
                     continue;
                 }
-                if let Some((other, _)) = self.found.insert(name, (index, id)) {
-                    tracing::error!(dir = %full.display(), other, "a log lies in two directories");
+                if let Some(moved) = read_note(platform, &full).await? {
+                    let name = name.clone();
+                    self.arrived.push(Arrived { name, index, moved });
                 }
+                if let Some((other, _)) = self.found.insert(name.clone(), (index, id)) {
+                    self.twins.push((name, other, index));
+                }
+            } else if let Some(name) = storage::parse_future_folder_name(&entry.name) {
+                let topic_id = read_topic_id(platform, &full).await?;
+                self.unfinished.push(Unfinished {
+                    name,
+                    topic_id,
+                    index,
+                    folder: full,
+                });
             } else if entry.name != "lost+found" && !entry.name.ends_with(STRAY) {
                 tracing::warn!(dir = %full.display(), "foreign directory in a log directory: left alone");
             }

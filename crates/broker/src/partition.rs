@@ -43,6 +43,8 @@ pub struct Partition<P: Platform> {
     high_watermark: Cell<Offset>,
     config: RefCell<Arc<TopicConfig>>,
     closed: Cell<bool>,
+    /// It takes no more appends, and acknowledges those that it has.
+    leaving: Cell<bool>,
     /// Counted in `offline_partitions`: it leads, and its log takes no appends.
     offline: Cell<bool>,
     offline_partitions: Gauge,
@@ -115,6 +117,7 @@ impl<P: Platform> Partition<P> {
             high_watermark: Cell::new(log.log_start_offset()),
             config: RefCell::new(config),
             closed: Cell::new(false),
+            leaving: Cell::new(false),
             progress: Notify::new(),
             waiters: Waiters::default(),
             log,
@@ -207,13 +210,8 @@ impl<P: Platform> Partition<P> {
         zstd: bool,
         clock: &Clock,
     ) -> Result<Accepted, AppendError> {
-        if self.closed.get() {
-            return Err(ErrorCode::NotLeaderOrFollower.into());
-        }
         // Before any look at sequences: what a failed log refuses leaves a gap that is not the producer's.
-        if let Some(error) = self.log.failed() {
-            return Err(error.into());
-        }
+        self.takes_appends()?;
         let config = self.config();
         let now_ms = clock.wall_ms();
         let limits = ValidateLimits {
@@ -266,12 +264,7 @@ impl<P: Platform> Partition<P> {
         ending: Ending,
         clock: &Clock,
     ) -> Result<Accepted, AppendError> {
-        if self.closed.get() {
-            return Err(ErrorCode::NotLeaderOrFollower.into());
-        }
-        if let Some(error) = self.log.failed() {
-            return Err(error.into());
-        }
+        self.takes_appends()?;
         let now_ms = clock.wall_ms();
         let (key, value) = ending.marker.encode();
         let builder = BatchBuilder::new(Offset::ZERO, self.leader_epoch.get());
@@ -293,12 +286,7 @@ impl<P: Platform> Partition<P> {
         batch: &Bytes,
         clock: &Clock,
     ) -> Result<Accepted, AppendError> {
-        if self.closed.get() {
-            return Err(ErrorCode::NotLeaderOrFollower.into());
-        }
-        if let Some(error) = self.log.failed() {
-            return Err(error.into());
-        }
+        self.takes_appends()?;
         if batch.len() > self.config().max_message_bytes {
             return Err(ErrorCode::MessageTooLarge.into());
         }
@@ -348,6 +336,26 @@ impl<P: Platform> Partition<P> {
             if timeout_at(deadline, progress).await.is_err() {
                 return Err(ErrorCode::RequestTimedOut);
             }
+        }
+    }
+
+    /// Takes no more appends; those who wait for theirs go on waiting.
+    pub(crate) fn leave(&self) {
+        self.leaving.set(true);
+    }
+
+    /// Takes appends again.
+    pub(crate) fn stay(&self) {
+        self.leaving.set(false);
+    }
+
+    fn takes_appends(&self) -> Result<(), AppendError> {
+        if self.closed.get() || self.leaving.get() {
+            return Err(ErrorCode::NotLeaderOrFollower.into());
+        }
+        match self.log.failed() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
         }
     }
 

@@ -14,6 +14,7 @@ use wire::StrBytes;
 use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
 
 use crate::Broker;
+use crate::broker::Slot;
 use crate::image::{Image, OFFSETS_TOPIC, PartitionImage, TopicImage};
 use crate::join::join_all;
 use crate::log_dirs;
@@ -94,17 +95,22 @@ impl<P: Platform> Broker<P> {
 
     async fn delete_partition(&self, key: (TopicId, i32), partition: Option<Rc<Partition<P>>>) {
         let Some(partition) = partition else { return };
-        partition.resign();
-        if partition.name.topic.as_ref() == OFFSETS_TOPIC {
-            self.groups.unload(key.1);
-        }
-        if partition.name.topic.as_ref() == TRANSACTIONS_TOPIC {
-            self.transactions.unload(key.1);
-        }
+        self.resign(&partition, key.1);
         if let Err(error) = partition.log.delete().await {
             tracing::error!(partition = %partition.name, %error, "cannot delete the log");
         }
         self.metrics.forget(&partition.name.topic);
+    }
+
+    /// Ends the leadership of a partition; whoever keeps state in it forgets it.
+    pub(crate) fn resign(&self, partition: &Partition<P>, index: i32) {
+        partition.resign();
+        if partition.name.topic.as_ref() == OFFSETS_TOPIC {
+            self.groups.unload(index);
+        }
+        if partition.name.topic.as_ref() == TRANSACTIONS_TOPIC {
+            self.transactions.unload(index);
+        }
     }
 
     /// Tells led partitions what changed and returns those that have to be opened.
@@ -175,11 +181,14 @@ impl<P: Platform> Broker<P> {
                 Err(ErrorCode::KafkaStorageError)
             }
         };
-        let opened = slot.as_ref().ok().cloned();
-        self.partitions
-            .borrow_mut()
-            .insert((*topic_id, name.partition), slot);
+        self.install(*topic_id, name.partition, slot);
         self.recovery.opened();
+    }
+
+    /// Makes a partition one of this shard's, and has whoever keeps state in it read it.
+    pub(crate) fn install(self: &Rc<Self>, topic_id: TopicId, index: i32, slot: Slot<P>) {
+        let opened = slot.as_ref().ok().cloned();
+        self.partitions.borrow_mut().insert((topic_id, index), slot);
         let Some(partition) = opened else { return };
         match partition.name.topic.as_ref() {
             OFFSETS_TOPIC => crate::offsets_log::begin_load(self, &partition),
@@ -231,7 +240,7 @@ impl<P: Platform> Broker<P> {
             || self.store.tiers().is_some_and(|tiers| of_tier(tiers))
     }
 
-    fn count_partitions(&self) {
+    pub(crate) fn count_partitions(&self) {
         let partitions = self.partitions.borrow();
         let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
         let all = count(partitions.len());

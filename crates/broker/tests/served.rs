@@ -17,6 +17,8 @@ mod every_api;
 mod failed_log;
 #[path = "served/fetch.rs"]
 mod fetch;
+#[path = "served/moving.rs"]
+mod moving;
 #[path = "served/offsets.rs"]
 mod offsets;
 #[path = "served/pipelining.rs"]

@@ -8,6 +8,7 @@ pub mod clean_shutdown;
 pub mod leader_epochs;
 mod lines;
 pub mod meta_properties;
+pub mod moved_log;
 pub mod offsets;
 pub mod partition_metadata;
 pub mod properties;

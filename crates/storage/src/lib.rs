@@ -17,9 +17,11 @@ pub mod tier;
 
 pub use error::{Error, Kind, Result};
 pub use log::lookup::Found;
-pub use log::{Appended, Log, Observer, Stamp};
+pub use log::{Appended, Log, Observer, Relocation, Stamp};
 pub use log::{CompactOptions, CompactPolicy, Compacted, Dirt};
 pub use metrics::Metrics;
 pub use options::{Durability, LogOptions, OpenAs, StoreOptions};
-pub use segment::naming::{folder_name, is_pooled, parse_folder_name};
+pub use segment::naming::{
+    deleted_folder_name, folder_name, is_pooled, parse_folder_name, parse_future_folder_name,
+};
 pub use store::{LogPoints, Store};

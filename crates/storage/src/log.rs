@@ -34,6 +34,7 @@ pub(crate) mod open;
 pub mod producer_state;
 mod read;
 mod recover;
+mod relocate;
 mod retention;
 mod spill;
 mod switch;
@@ -44,6 +45,7 @@ pub mod txn_index;
 pub(crate) mod upkeep;
 
 pub use kept::Kept;
+pub use relocate::Relocation;
 
 pub use compact::{CompactOptions, CompactPolicy, Compacted, Dirt};
 use epoch_cache::EpochCache;
@@ -320,7 +322,8 @@ impl<P: Platform> Log<P> {
         matches!(&*self.condition.borrow(), Condition::Closed)
     }
 
-    pub(crate) fn points(&self) -> LogPoints {
+    /// What it has to say in the checkpoints.
+    pub fn points(&self) -> LogPoints {
         LogPoints {
             topic_partition: self.partition.clone(),
             recovery_point: self.recovery_point.get(),

@@ -1,4 +1,4 @@
-//! Questions of administrators that the image answers.
+//! What administrators ask of one node: questions that the image answers, and its log directories.
 
 use std::rc::Rc;
 
@@ -25,6 +25,18 @@ pub(super) async fn answer<P: Platform>(
         Api::DescribeUserScramCredentials => {
             run(request, async |r| {
                 handler::describe_user_scram_credentials::handle(&image, &r)
+            })
+            .await
+        }
+        Api::AlterReplicaLogDirs => {
+            run(request, async |r| {
+                handler::alter_replica_log_dirs::handle(b, r).await
+            })
+            .await
+        }
+        Api::DescribeLogDirs => {
+            run(request, async |r| {
+                handler::describe_log_dirs::handle(b, r).await
             })
             .await
         }

@@ -3,10 +3,11 @@
 //! Sizes are bytes of records, indexes not counted. Version 4 brought total and usable bytes; unknown ones are -1.
 //! A directory that a write or sync failed in carries `KAFKA_STORAGE_ERROR`, as in Kafka; what lies in it is still listed,
 //! because it is still read from. With tiers, every path of every tier is a directory, and a partition is listed in each
-//! that has segments of it.
+//! that has segments of it. A log on its way to another directory is listed there as a future one, with what has been
+//! copied.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use platform::{Disk, Platform};
@@ -19,8 +20,17 @@ use wire::types::ErrorCode;
 
 use crate::Broker;
 
-/// Size of a log, by directory, topic and partition.
-type Sizes = Vec<(PathBuf, (String, i32), u64)>;
+/// A log, or some of it, in a directory.
+#[derive(Clone, Copy)]
+struct Listed {
+    partition: i32,
+    bytes: u64,
+    /// On its way there: records that it is behind by.
+    behind: Option<i64>,
+}
+
+/// What lies where, by directory and topic.
+type Sizes = Vec<(PathBuf, String, Listed)>;
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
@@ -32,15 +42,15 @@ pub(crate) async fn handle<P: Platform>(
         .await;
     let (sizes, failed): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
     let failed: BTreeSet<PathBuf> = failed.into_iter().flatten().collect();
-    let mut by_dir: BTreeMap<PathBuf, BTreeMap<String, Vec<(i32, u64)>>> = BTreeMap::new();
-    for (dir, (topic, partition), bytes) in sizes.into_iter().flatten() {
-        if wanted(&request, &topic, partition) {
+    let mut by_dir: BTreeMap<PathBuf, BTreeMap<String, Vec<Listed>>> = BTreeMap::new();
+    for (dir, topic, listed) in sizes.into_iter().flatten() {
+        if wanted(&request, &topic, listed.partition) {
             by_dir
                 .entry(dir)
                 .or_default()
                 .entry(topic)
                 .or_default()
-                .push((partition, bytes));
+                .push(listed);
         }
     }
     let mut results = Vec::new();
@@ -87,18 +97,34 @@ fn sizes<P: Platform>(broker: &Broker<P>) -> Sizes {
     let partitions = broker.partitions.borrow();
     let led = partitions.values().filter_map(|slot| slot.as_ref().ok());
     led.flat_map(|partition| {
-        let name = (partition.name.topic.to_string(), partition.name.partition);
         let log = &partition.log;
-        let Some(tiers) = broker.store.tiers() else {
-            return vec![(log.dir().to_path_buf(), name, log.size_bytes())];
+        let row = |dir: &Path, bytes, behind| {
+            let partition_index = partition.name.partition;
+            let listed = Listed {
+                partition: partition_index,
+                bytes,
+                behind,
+            };
+            (dir.to_path_buf(), partition.name.topic.to_string(), listed)
         };
-        let by_path = log.bytes_by_path().into_iter();
-        by_path
-            .filter_map(|(id, bytes)| {
-                let dir = tiers.path(id)?.dir().to_path_buf();
-                Some((dir, name.clone(), bytes))
-            })
-            .collect()
+        let mut rows: Sizes = match broker.store.tiers() {
+            None => vec![row(log.dir(), log.size_bytes(), None)],
+            Some(tiers) => {
+                let by_path = log.bytes_by_path().into_iter();
+                let known =
+                    by_path.filter_map(|(id, bytes)| Some(row(tiers.path(id)?.dir(), bytes, None)));
+                known.collect()
+            }
+        };
+        if let Some(moving) = broker.moves.of(partition) {
+            let behind = log.log_end_offset().0 - moving.copied_end().0;
+            rows.push(row(
+                moving.dir(),
+                moving.copied_bytes(),
+                Some(behind.max(0)),
+            ));
+        }
+        rows
     })
     .collect()
 }
@@ -126,11 +152,13 @@ fn wanted(request: &DescribeLogDirsRequest, topic: &str, partition: i32) -> bool
     })
 }
 
-fn topic_sizes((topic, partitions): (String, Vec<(i32, u64)>)) -> DescribeLogDirsTopic {
-    let partitions = partitions.into_iter().map(|(partition, bytes)| {
+fn topic_sizes((topic, partitions): (String, Vec<Listed>)) -> DescribeLogDirsTopic {
+    let partitions = partitions.into_iter().map(|listed| {
         DescribeLogDirsPartition::default()
-            .with_partition_index(partition)
-            .with_partition_size(i64::try_from(bytes).unwrap_or(i64::MAX))
+            .with_partition_index(listed.partition)
+            .with_partition_size(i64::try_from(listed.bytes).unwrap_or(i64::MAX))
+            .with_offset_lag(listed.behind.unwrap_or(0))
+            .with_is_future_key(listed.behind.is_some())
     });
     let partitions = partitions.collect();
     DescribeLogDirsTopic::default()

@@ -3,10 +3,11 @@
 
 use wire::kafka::Api;
 use wire::messages::{
-    AlterClientQuotasRequest, AlterPartitionReassignmentsRequest, DescribeClientQuotasRequest,
-    DescribeQuorumRequest, DescribeUserScramCredentialsRequest, ElectLeadersRequest,
-    ListConfigResourcesRequest, ListPartitionReassignmentsRequest, UpdateFeaturesRequest,
-    alter_client_quotas_request as alter, alter_partition_reassignments_request as reassign,
+    AlterClientQuotasRequest, AlterPartitionReassignmentsRequest, AlterReplicaLogDirsRequest,
+    DescribeClientQuotasRequest, DescribeQuorumRequest, DescribeUserScramCredentialsRequest,
+    ElectLeadersRequest, ListConfigResourcesRequest, ListPartitionReassignmentsRequest,
+    UpdateFeaturesRequest, alter_client_quotas_request as alter,
+    alter_partition_reassignments_request as reassign, alter_replica_log_dirs_request as move_dirs,
     describe_client_quotas_request as describe, describe_quorum_request as quorum,
     describe_user_scram_credentials_request as scram, elect_leaders_request as elect,
     update_features_request as features,
@@ -49,6 +50,18 @@ pub(crate) fn question(api: Api, v: i16, granted: bool) -> Option<Question> {
             let user = scram::UserName::default().with_name(text("nobody"));
             let request = DescribeUserScramCredentialsRequest::default();
             ask(v, request.with_users((!granted).then(|| vec![user])))
+        }
+        Api::AlterReplicaLogDirs => {
+            let topic = move_dirs::AlterReplicaLogDirTopic::default()
+                .with_name(topic_name("t"))
+                .with_partitions(vec![0]);
+            let dir = move_dirs::AlterReplicaLogDir::default()
+                .with_path(text(if granted { "/logs" } else { "/nowhere" }))
+                .with_topics(vec![topic]);
+            ask(
+                v,
+                AlterReplicaLogDirsRequest::default().with_dirs(vec![dir]),
+            )
         }
         Api::ElectLeaders => {
             let topic = elect::TopicPartitions::default()

@@ -78,6 +78,13 @@ impl<P: Platform> Log<P> {
         there
     }
 
+    /// Where the sealed segments begin.
+    pub fn sealed_bases(&self) -> Vec<Offset> {
+        let segments = self.segments.borrow();
+        let sealed = segments.iter().filter(|segment| segment.sealed.get());
+        sealed.map(|segment| segment.base).collect()
+    }
+
     /// Where an operator wants the segment that begins at `base`.
     pub(crate) fn asked_tier(&self, base: Offset) -> Option<usize> {
         self.tiers.asked.borrow().get(&base).copied()

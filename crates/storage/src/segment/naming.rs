@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use wire::types::{Offset, TopicPartition, Uuid};
 
-use crate::checkpoint::{leader_epochs, partition_metadata};
+use crate::checkpoint::{leader_epochs, moved_log, partition_metadata};
 
 /// The longest name that file systems take.
 const NAME_BYTES_MAX: usize = 255;
@@ -26,6 +26,8 @@ const AWAY: &str = ".away";
 const DELETED_FOLDER: &str = "-delete";
 /// Ends the name of a folder that belongs to no topic.
 const STRAY_FOLDER: &str = "-stray";
+/// Ends the name of a copy of a partition's folder on its way to another log directory.
+const FUTURE_FOLDER: &str = "-future";
 /// The file that will be the next segment. The suffix makes both Kafka and us remove it at start.
 pub(crate) const PREPARED: &str = "next.log.deleted";
 
@@ -92,6 +94,7 @@ pub(crate) fn classify(name: &str) -> Name {
         partition_metadata::FILE,
         leader_epochs::FILE,
         partition_metadata::PART_FILE,
+        moved_log::FILE,
     ];
     if checkpoints.contains(&name) || is_of_quorum(name) {
         return Name::Checkpoint;
@@ -214,7 +217,10 @@ pub fn folder_name(partition: &TopicPartition) -> String {
 
 /// The partition that a folder belongs to, by its name; `None` for folders that are deleted or not Kafka's.
 pub fn parse_folder_name(name: &str) -> Option<TopicPartition> {
-    if name.ends_with(DELETED_FOLDER) || name.ends_with("-future") || name.ends_with("-stray") {
+    if name.ends_with(DELETED_FOLDER)
+        || name.ends_with(FUTURE_FOLDER)
+        || name.ends_with(STRAY_FOLDER)
+    {
         return None;
     }
     let (topic, partition) = name.rsplit_once('-')?;
@@ -230,13 +236,25 @@ pub fn parse_folder_name(name: &str) -> Option<TopicPartition> {
 }
 
 /// The name under which a partition's folder waits to be removed; the topic's name is cut where it must be.
-pub(crate) fn deleted_folder_name(partition: &TopicPartition, unique: Uuid) -> String {
+pub fn deleted_folder_name(partition: &TopicPartition, unique: Uuid) -> String {
     marked_folder_name(partition, unique, DELETED_FOLDER)
 }
 
 /// The name under which a folder that belongs to no topic is kept.
 pub(crate) fn stray_folder_name(partition: &TopicPartition, unique: Uuid) -> String {
     marked_folder_name(partition, unique, STRAY_FOLDER)
+}
+
+/// The name of a copy of a partition's folder that is to replace it; topics' names must leave room for it.
+pub(crate) fn future_folder_name(partition: &TopicPartition, unique: Uuid) -> String {
+    format!("{partition}.{}{FUTURE_FOLDER}", unique.simple())
+}
+
+/// The partition of which a folder is an unfinished copy, by its name.
+pub fn parse_future_folder_name(name: &str) -> Option<TopicPartition> {
+    let (partition, unique) = name.strip_suffix(FUTURE_FOLDER)?.rsplit_once('.')?;
+    let is_unique = unique.len() == 32 && unique.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_unique.then(|| parse_folder_name(partition)).flatten()
 }
 
 fn marked_folder_name(partition: &TopicPartition, unique: Uuid, mark: &str) -> String {
@@ -363,6 +381,21 @@ mod tests {
             "t-0-future",
         ] {
             assert_eq!(parse_folder_name(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn copies_on_their_way_name_their_partition() {
+        let name = future_folder_name(&partition("a.b-c", 3), Uuid::from_u128(7));
+        assert_eq!(name, "a.b-c-3.00000000000000000000000000000007-future");
+        assert_eq!(parse_future_folder_name(&name), Some(partition("a.b-c", 3)));
+        for other in [
+            "t-0-future",
+            "t-0.7-future",
+            "t-0",
+            "t-0.00000000000000000000000000000007-delete",
+        ] {
+            assert_eq!(parse_future_folder_name(other), None, "{other}");
         }
     }
 

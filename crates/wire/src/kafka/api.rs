@@ -107,6 +107,8 @@ apis! {
     DescribeConfigs = 32, 1..=4, advertised 1, flexible 4;
     /// Replaces the configuration of topics and brokers.
     AlterConfigs = 33, 0..=2, advertised 0, flexible 2;
+    /// Moves partitions' logs between log directories.
+    AlterReplicaLogDirs = 34, 1..=2, advertised 1, flexible 2;
     /// Sizes of partitions on disk.
     DescribeLogDirs = 35, 1..=4, advertised 1, flexible 2;
     /// Adds partitions to topics.

@@ -39,6 +39,7 @@ pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
         Api::TxnOffsetCommit => TXN_OFFSET_COMMIT,
         Api::DescribeConfigs => DESCRIBE_CONFIGS,
         Api::AlterConfigs => ALTER_CONFIGS,
+        Api::AlterReplicaLogDirs => ALTER_REPLICA_LOG_DIRS,
         Api::DescribeLogDirs => DESCRIBE_LOG_DIRS,
         Api::CreatePartitions => CREATE_PARTITIONS,
         Api::DeleteGroups => DELETE_GROUPS,
@@ -389,6 +390,14 @@ const ALTER_CONFIGS: &[Field] = &[
     ),
     field("validate_only", BOOL),
 ];
+
+const ALTER_REPLICA_LOG_DIRS: &[Field] = &[list(
+    "dirs",
+    &[
+        field("path", TEXT),
+        list("topics", &[field("name", TEXT), each("partitions", &I32)]),
+    ],
+)];
 
 const DESCRIBE_LOG_DIRS: &[Field] = &[list(
     "topics",

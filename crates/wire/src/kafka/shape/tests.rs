@@ -38,6 +38,7 @@ macro_rules! dispatch {
             DescribeTransactions: DescribeTransactionsRequest,
             ListTransactions: ListTransactionsRequest,
             DescribeConfigs: DescribeConfigsRequest, AlterConfigs: AlterConfigsRequest,
+            AlterReplicaLogDirs: AlterReplicaLogDirsRequest,
             DescribeLogDirs: DescribeLogDirsRequest, CreatePartitions: CreatePartitionsRequest,
             DeleteGroups: DeleteGroupsRequest,
             IncrementalAlterConfigs: IncrementalAlterConfigsRequest,

@@ -1,0 +1,148 @@
+//! `AlterReplicaLogDirs` (key 34), versions 1-2: moves partitions' logs between log directories and tiers.
+//!
+//! Answered when the move has begun; `DescribeLogDirs` shows how far it is. The directory that a log lies in ends a move
+//! that is under way. A path of a lower tier asks for the sealed segments to be moved to that tier, a path of the first
+//! tier for all of the log to get there. Kafka's codes: `LOG_DIR_NOT_FOUND` for a path that is no log directory,
+//! `KAFKA_STORAGE_ERROR` for a failed one, `INVALID_TOPIC_EXCEPTION` for a name that leaves no room for the copy's,
+//! `INVALID_REPLICA_ASSIGNMENT` for a directory that is cordoned.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use platform::Platform;
+use storage::tier::TierPath;
+use wire::messages::alter_replica_log_dirs_response::{
+    AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult,
+};
+use wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, TopicName};
+use wire::types::ErrorCode;
+
+use crate::Broker;
+use crate::fetch_session::TopicKey;
+use crate::partition::Partition;
+use crate::route::at_partitions;
+
+/// What a copy's name has more than the topic's and a hyphen with the partition's number.
+const COPY_SUFFIX_BYTES: usize = ".".len() + 32 + "-future".len();
+const NAME_BYTES_MAX: usize = 255;
+
+/// Where a log is to go.
+#[derive(Clone)]
+enum Target {
+    /// A log directory.
+    Home(PathBuf),
+    /// A path of a lower tier.
+    Lower(Arc<TierPath>),
+}
+
+pub(crate) async fn handle<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: AlterReplicaLogDirsRequest,
+) -> AlterReplicaLogDirsResponse {
+    let mut names: Vec<(TopicName, i32)> = Vec::new();
+    let mut items = Vec::new();
+    for dir in request.dirs {
+        let target = target(broker, Path::new(dir.path.as_str()));
+        for topic in dir.topics {
+            for partition in topic.partitions {
+                let found = place(broker, &topic.name, partition, &target);
+                let (found, to) = match found {
+                    Ok((found, to)) => (Ok(found), Some(to)),
+                    Err(code) => (Err(code), None),
+                };
+                names.push((topic.name.clone(), partition));
+                items.push((found, to));
+            }
+        }
+    }
+    let moved = at_partitions(broker, items, |broker, partition, to| async move {
+        match to {
+            Some(to) => send(&broker, &partition, to).await,
+            None => Err(ErrorCode::LogDirNotFound),
+        }
+    });
+    let mut topics: Vec<AlterReplicaLogDirTopicResult> = Vec::new();
+    for ((topic, partition), outcome) in names.into_iter().zip(moved.await) {
+        // A partition without a replica is called that here, as before there was another word for it.
+        let code = match outcome {
+            Ok(()) => 0,
+            Err(ErrorCode::NotLeaderOrFollower) => ErrorCode::ReplicaNotAvailable.code(),
+            Err(code) => code.code(),
+        };
+        let result = AlterReplicaLogDirPartitionResult::default()
+            .with_partition_index(partition)
+            .with_error_code(code);
+        match topics.iter_mut().find(|known| known.topic_name == topic) {
+            Some(known) => known.partitions.push(result),
+            None => topics.push(
+                AlterReplicaLogDirTopicResult::default()
+                    .with_topic_name(topic)
+                    .with_partitions(vec![result]),
+            ),
+        }
+    }
+    AlterReplicaLogDirsResponse::default().with_results(topics)
+}
+
+/// The log directory or tier path that is called so.
+fn target<P: Platform>(broker: &Broker<P>, path: &Path) -> Result<Target, ErrorCode> {
+    let tiers = broker.store.tiers();
+    let mut paths = tiers.into_iter().flat_map(|tiers| tiers.paths());
+    let of_tier = paths.find(|known| known.dir() == path);
+    if of_tier.is_some_and(|known| known.failed().is_some()) {
+        return Err(ErrorCode::KafkaStorageError);
+    }
+    if let Some(lower) = of_tier.filter(|known| known.tier > 0) {
+        return Ok(Target::Lower(Arc::clone(lower)));
+    }
+    let mut dirs = broker.log_dirs.dirs.iter();
+    if !dirs.any(|dir| dir.path == path) {
+        return Err(ErrorCode::LogDirNotFound);
+    }
+    if broker.store.dir_failed(path) {
+        return Err(ErrorCode::KafkaStorageError);
+    }
+    Ok(Target::Home(path.to_path_buf()))
+}
+
+fn place<P: Platform>(
+    broker: &Broker<P>,
+    topic: &str,
+    partition: i32,
+    target: &Result<Target, ErrorCode>,
+) -> Result<(crate::route::Target, Target), ErrorCode> {
+    let number = partition.to_string().len();
+    if topic.len() + 1 + number + COPY_SUFFIX_BYTES > NAME_BYTES_MAX {
+        return Err(ErrorCode::InvalidTopicException);
+    }
+    let target = target.clone()?;
+    let found = broker.target(&TopicKey::Name(topic.into()), partition)?;
+    Ok((found, target))
+}
+
+async fn send<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    partition: &Rc<Partition<P>>,
+    to: Target,
+) -> Result<(), ErrorCode> {
+    match to {
+        Target::Lower(path) => {
+            Broker::ask_for_tier(partition, &path);
+            Ok(())
+        }
+        Target::Home(dir) => {
+            let is_home = partition.log.dir() == dir;
+            let mut cordoned = broker.options.cordoned_log_dirs.iter();
+            if !is_home && cordoned.any(|closed| *closed == dir) {
+                return Err(ErrorCode::InvalidReplicaAssignment);
+            }
+            broker.move_log(partition, &dir).await?;
+            let tiers = broker.store.tiers();
+            if let Some(path) = tiers.and_then(|tiers| tiers.holding(&dir)) {
+                Broker::ask_for_tier(partition, path);
+            }
+            Ok(())
+        }
+    }
+}

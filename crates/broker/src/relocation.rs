@@ -1,0 +1,262 @@
+//! Moving logs between log directories while they are served.
+//!
+//! Most of a log is copied beside everything else; what is left is copied in the switch, when the log takes no appends:
+//! they are refused for that moment as by a broker that does not lead, which clients try again. Invariants: nothing that
+//! was acknowledged is missing after the switch; the partition is led from one directory at every moment; a move that
+//! fails leaves the log where it was. A restart begins an unfinished move anew.
+//! Not here: copying and renaming (`storage::Relocation`), what a start finds (`log_dirs/moved.rs`).
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use platform::sync::Semaphore;
+use platform::{Disk, Platform, task};
+use storage::tier::TierPath;
+use storage::{LogPoints, OpenAs, Relocation};
+use wire::types::{ErrorCode, TopicId, Uuid};
+
+use crate::Broker;
+use crate::partition::Partition;
+
+/// Bytes that may be left for the switch: for so many rounds of copying and rolling it waits until it is few.
+const FEW_BYTES: u64 = 1 << 20;
+const ROUNDS_FOR_FEW: usize = 8;
+/// After that a longer switch is taken; a log that grows faster than it is copied is never switched, as in Kafka.
+const SWITCH_BYTES_MAX: u64 = 64 << 20;
+
+type ByPartition<P> = BTreeMap<(TopicId, i32), Rc<Relocation<P>>>;
+
+/// The moves of one shard.
+pub(crate) struct Moves<P: Platform> {
+    under_way: RefCell<ByPartition<P>>,
+    /// Held while a move begins.
+    beginning: Semaphore,
+}
+
+impl<P: Platform> Default for Moves<P> {
+    fn default() -> Self {
+        Self {
+            under_way: RefCell::default(),
+            beginning: Semaphore::new(1),
+        }
+    }
+}
+
+impl<P: Platform> Moves<P> {
+    /// The move of a partition's log, if there is one.
+    pub(crate) fn of(&self, partition: &Partition<P>) -> Option<Rc<Relocation<P>>> {
+        let key = (partition.topic_id, partition.name.partition);
+        self.under_way.borrow().get(&key).cloned()
+    }
+
+    fn end(&self, partition: &Partition<P>, ended: &Rc<Relocation<P>>) {
+        let key = (partition.topic_id, partition.name.partition);
+        let mut under_way = self.under_way.borrow_mut();
+        if under_way
+            .get(&key)
+            .is_some_and(|now| Rc::ptr_eq(now, ended))
+        {
+            under_way.remove(&key);
+        }
+    }
+}
+
+impl<P: Platform> Broker<P> {
+    /// Sees to it that the log of a partition of this shard gets to a directory; a move to another one ends.
+    pub(crate) async fn move_log(
+        self: &Rc<Self>,
+        partition: &Rc<Partition<P>>,
+        dir: &Path,
+    ) -> Result<(), ErrorCode> {
+        let Ok(_turn) = self.moves.beginning.acquire().await else {
+            return Err(ErrorCode::KafkaStorageError);
+        };
+        if let Some(under_way) = self.moves.of(partition) {
+            if under_way.dir() == dir && !under_way.is_cancelled() {
+                return Ok(());
+            }
+            under_way.cancel();
+        }
+        if partition.log.dir() == dir {
+            return Ok(());
+        }
+        let failed = |dir: &PathBuf| self.store.dir_failed(dir);
+        let dirs = &self.log_dirs.dirs;
+        // With a directory missing it could be that another copy of the log is in it.
+        if dirs.iter().any(|dir| failed(&dir.path)) || !self.checkpoint().await {
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        if partition.is_closed() {
+            return Err(ErrorCode::ReplicaNotAvailable);
+        }
+        let begun = Relocation::begin(&partition.log, dir).await;
+        let relocation = Rc::new(begun.map_err(|error| {
+            tracing::warn!(partition = %partition.name, to = %dir.display(), %error, "the log is not moved");
+            ErrorCode::KafkaStorageError
+        })?);
+        let key = (partition.topic_id, partition.name.partition);
+        let mut under_way = self.moves.under_way.borrow_mut();
+        under_way.insert(key, Rc::clone(&relocation));
+        let (broker, partition) = (Rc::clone(self), Rc::clone(partition));
+        task::spawn(async move { broker.run_move(&partition, &relocation).await });
+        Ok(())
+    }
+
+    /// Asks for a log's sealed segments to be moved to the tier of a path.
+    pub(crate) fn ask_for_tier(partition: &Partition<P>, path: &TierPath) {
+        for base in partition.log.sealed_bases() {
+            partition.log.ask_for_tier(base, path.tier);
+        }
+    }
+
+    /// Begins again what the last stop interrupted.
+    pub(crate) async fn resume_moves(self: &Rc<Self>) {
+        for unfinished in self.log_dirs.unfinished().to_vec() {
+            if let Err(error) = self.platform.disk().remove_dir(&unfinished.folder).await {
+                tracing::warn!(folder = %unfinished.folder.display(), %error, "an unfinished copy stays");
+                continue;
+            }
+            let image = self.image();
+            let topic = unfinished.topic_id.and_then(|id| image.topic_by_id(id));
+            let (Some(topic), Some(dir)) = (topic, self.log_dirs.dirs.get(unfinished.index)) else {
+                continue;
+            };
+            let (key, dir) = ((topic.id, unfinished.name.partition), dir.path.clone());
+            let owner = self.shards.owner(key.0, key.1);
+            let resumed = self.shards.call(owner, move |broker| async move {
+                let partition = broker.led(key)?;
+                broker.move_log(&partition, &dir).await
+            });
+            if let Some(Err(code)) = resumed.await {
+                tracing::warn!(partition = %unfinished.name, ?code, "a move between directories does not go on");
+            }
+        }
+    }
+
+    async fn run_move(
+        self: Rc<Self>,
+        partition: &Rc<Partition<P>>,
+        relocation: &Rc<Relocation<P>>,
+    ) {
+        let (from, to) = (partition.log.dir().display(), relocation.dir().display());
+        let outcome = self.carry(partition, relocation).await;
+        match outcome {
+            Ok(()) => {
+                tracing::info!(partition = %partition.name, %from, %to, "a log has moved");
+            }
+            Err(error) => {
+                relocation.abandon().await;
+                tracing::warn!(partition = %partition.name, %from, %to, %error, "a log has not moved");
+            }
+        }
+        self.moves.end(partition, relocation);
+    }
+
+    async fn carry(
+        self: &Rc<Self>,
+        partition: &Rc<Partition<P>>,
+        relocation: &Relocation<P>,
+    ) -> storage::Result<()> {
+        for round in 0.. {
+            let few = round < ROUNDS_FOR_FEW;
+            let left = relocation.catch_up().await?;
+            if left <= if few { FEW_BYTES } else { SWITCH_BYTES_MAX } {
+                break;
+            }
+            partition.log.roll().await?;
+            partition.log.save().await?;
+        }
+        self.switch(partition, relocation).await?;
+        // From here on the log has moved, whatever happens; what is left the next start does.
+        let retired = relocation.retire().await;
+        let settled = match retired {
+            Ok(()) if self.checkpoint().await => relocation.settle().await,
+            other => other,
+        };
+        if let Err(error) = settled {
+            tracing::warn!(partition = %partition.name, %error, "the old folder of a log that has moved stays");
+        }
+        Ok(())
+    }
+
+    /// Closes the log, completes its copy, and leads it from where it is then.
+    async fn switch(
+        self: &Rc<Self>,
+        partition: &Rc<Partition<P>>,
+        relocation: &Relocation<P>,
+    ) -> storage::Result<()> {
+        // Partitions neither come nor go meanwhile.
+        let turn = self.image_turn.acquire().await;
+        let _turn = turn.map_err(|_| storage::Error::Closed)?;
+        let key = (partition.topic_id, partition.name.partition);
+        if !self.led(key).is_ok_and(|led| Rc::ptr_eq(&led, partition)) || relocation.is_cancelled()
+        {
+            return Err(storage::Error::Closed);
+        }
+        // What was taken is acknowledged before the producers are sent away.
+        partition.leave();
+        if let Err(error) = partition.log.flush().await {
+            partition.stay();
+            return Err(error);
+        }
+        self.resign(partition, key.1);
+        let closed = partition.log.close().await;
+        let moved = match closed {
+            Ok(()) => {
+                relocation
+                    .switch(self.directory_id(partition.log.dir()))
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        let (dir, points) = match &moved {
+            Ok(points) => (relocation.dir(), points.clone()),
+            Err(_) => (partition.log.dir(), partition.log.points()),
+        };
+        self.reopen(partition, dir, &points).await;
+        moved.map(|_| ())
+    }
+
+    fn directory_id(&self, dir: &Path) -> Uuid {
+        let mut dirs = self.log_dirs.dirs.iter();
+        dirs.find(|known| known.path == dir)
+            .map_or_else(Uuid::nil, |known| known.id)
+    }
+
+    async fn reopen(self: &Rc<Self>, before: &Partition<P>, dir: &Path, points: &LogPoints) {
+        let how = OpenAs {
+            clean: true,
+            recovery_point: points.recovery_point,
+            log_start: points.log_start,
+            compacted: points.compacted,
+        };
+        let config = before.config();
+        let (id, name) = (before.topic_id, before.name.clone());
+        let options = config.log_options();
+        let log = self
+            .store
+            .open_log(dir, name.clone(), id, options, how)
+            .await;
+        let slot = match log {
+            Ok(log) => {
+                let epoch = before.leader_epoch();
+                Ok(Partition::lead(
+                    id,
+                    name.clone(),
+                    log,
+                    epoch,
+                    config,
+                    &self.metrics,
+                ))
+            }
+            Err(error) => {
+                tracing::error!(partition = %name, %error, "cannot open the log; the partition is offline");
+                Err(ErrorCode::KafkaStorageError)
+            }
+        };
+        self.install(id, name.partition, slot);
+        self.count_partitions();
+    }
+}

@@ -1,0 +1,101 @@
+//! `moved.metadata`: in a partition's directory that has just come from another log directory, what was known of the log
+//! there.
+//!
+//! While it is there, a folder of the same partition in the directory it came from is the old copy and nothing else; and
+//! the positions in it are as good as those in the checkpoints of the directory, which may not name the log yet.
+
+use std::path::Path;
+
+use wire::types::{Offset, Uuid, uuid_from_base64, uuid_to_base64};
+
+use super::{Malformed, text};
+
+/// Name of the file.
+pub const FILE: &str = "moved.metadata";
+
+/// What the file says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MovedLog {
+    /// Identity of the log directory that the log came from.
+    pub from: Uuid,
+    /// Everything below was durable.
+    pub recovery_point: Offset,
+    /// Where the log began.
+    pub log_start: Offset,
+    /// Up to where it was compacted, if it ever was.
+    pub compacted: Option<Offset>,
+}
+
+/// Reads the file.
+pub fn parse(file: &Path, bytes: &[u8]) -> Result<MovedLog, Malformed> {
+    let lines: Vec<&str> = text(file, bytes)?.lines().collect();
+    let field = |line: usize, name: &'static str| {
+        let found = lines.get(line).copied().unwrap_or_default();
+        let value = found.split_once(": ").filter(|(key, _)| *key == name);
+        value
+            .map(|(_, value)| value)
+            .ok_or_else(|| Malformed::new(file, line + 1, name, found))
+    };
+    let offset = |line: usize, name: &'static str| {
+        let value = field(line, name)?;
+        let parsed = value.parse().ok().filter(|offset| *offset >= -1_i64);
+        parsed.ok_or_else(|| Malformed::new(file, line + 1, name, value))
+    };
+    if field(0, "version")? != "0" {
+        return Err(Malformed::new(file, 1, "version: 0", lines[0]));
+    }
+    let from = field(1, "from_directory")?;
+    let compacted = offset(4, "compacted")?;
+    Ok(MovedLog {
+        from: uuid_from_base64(from)
+            .ok_or_else(|| Malformed::new(file, 2, "a directory's id", from))?,
+        recovery_point: Offset(offset(2, "recovery_point")?),
+        log_start: Offset(offset(3, "log_start")?),
+        compacted: (compacted >= 0).then_some(Offset(compacted)),
+    })
+}
+
+/// The bytes of the file.
+pub fn encode(moved: &MovedLog) -> Vec<u8> {
+    let compacted = moved.compacted.map_or(-1, |offset| offset.0);
+    format!(
+        "version: 0\nfrom_directory: {}\nrecovery_point: {}\nlog_start: {}\ncompacted: {compacted}\n",
+        uuid_to_base64(moved.from),
+        moved.recovery_point.0,
+        moved.log_start.0
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_nothing_else_is() {
+        let moved = MovedLog {
+            from: Uuid::from_u128(7),
+            recovery_point: Offset(12),
+            log_start: Offset(3),
+            compacted: None,
+        };
+        for compacted in [None, Some(Offset(0)), Some(Offset(9))] {
+            let moved = MovedLog { compacted, ..moved };
+            assert_eq!(parse(Path::new("f"), &encode(&moved)), Ok(moved));
+        }
+        let whole = String::from_utf8(encode(&moved)).unwrap();
+        for (broken, line) in [
+            (whole.replace("version: 0", "version: 1"), 1),
+            (
+                whole.replace("from_directory: AAAA", "from_directory: !"),
+                2,
+            ),
+            (whole.replace("12", "-2"), 3),
+            (whole.replace("log_start: 3", "start: 3"), 4),
+            (String::new(), 1),
+        ] {
+            let error = parse(Path::new("f"), broken.as_bytes()).unwrap_err();
+            assert_eq!(error.line, line, "{broken}");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! A log on its way to another log directory: a copy beside it, then a switch by renaming.
+//!
+//! The copy (`<topic>-<partition>.<unique>-future`, as Kafka names it) takes the sealed segments while the log serves;
+//! what grows is copied when the log has been closed, which is why it is rolled before. Order of the switch: everything
+//! in the copy is synced, the copy says where it came from (`moved.metadata`), it gets the log's name, the old folder
+//! loses it. Invariant: from the renaming on both folders hold the same until the old one is gone, and the one with the
+//! note is the log; before it the copy is nothing, and a start removes it.
+//! Segments on other tiers' paths stay where they are; their notes go along.
+//! Not here: when to move, who waits, opening the log in its new place (`Store::open_log`).
+
+use std::cell::{Cell, RefCell};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::Platform;
+use platform::disk::Disk;
+use platform::task;
+use wire::types::{Offset, Uuid};
+
+use super::Log;
+use crate::checkpoint::moved_log::{self, MovedLog};
+use crate::checkpoint::{leader_epochs, partition_metadata};
+use crate::error::{Error, Result};
+use crate::segment::Segment;
+use crate::segment::naming::{self, Name, Role, file_path};
+use crate::store::LogPoints;
+use crate::tier::copy::{self, Original, Trouble};
+use crate::tier::pace::Rate;
+
+const INDEXES: [Role; 3] = [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex];
+
+/// A copy under way. Dropping it leaves a folder that [`Relocation::abandon`] removes, or the next start.
+pub struct Relocation<P: Platform> {
+    log: Rc<Log<P>>,
+    /// The log directory that it goes to.
+    dir: PathBuf,
+    /// The copy.
+    folder: PathBuf,
+    copied: RefCell<Vec<Copied<P>>>,
+    bytes: Cell<u64>,
+    cancelled: Cell<bool>,
+    rate: Rate,
+}
+
+/// A segment whose copy is whole, as long as it is still this one and was not cut since.
+struct Copied<P: Platform> {
+    segment: Rc<Segment<P>>,
+    cuts: u32,
+}
+
+impl<P: Platform> Relocation<P> {
+    /// Makes the folder of a copy of `log` in the log directory `dir`.
+    pub async fn begin(log: &Rc<Log<P>>, dir: &Path) -> Result<Self> {
+        let store = log.store();
+        let platform = &store.shared.platform;
+        let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
+        let folder = dir.join(naming::future_folder_name(&log.partition, unique));
+        let home = dir.join(naming::folder_name(&log.partition));
+        match store.disk().list(&home).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io("list", &home)(error)),
+            Ok(_) => {
+                let taken = std::io::Error::from(ErrorKind::AlreadyExists);
+                return Err(Error::io("move a log to", &home)(taken));
+            }
+        }
+        let created = store.disk().create_dir(&folder).await;
+        created.map_err(Error::io("create", &folder))?;
+        let owner = folder.join(partition_metadata::FILE);
+        let bytes = partition_metadata::encode(log.topic_id);
+        let written = store.disk().replace_file(&owner, &bytes).await;
+        written.map_err(Error::io("write", &owner))?;
+        Ok(Self {
+            log: Rc::clone(log),
+            dir: dir.to_path_buf(),
+            folder,
+            copied: RefCell::default(),
+            bytes: Cell::new(0),
+            cancelled: Cell::new(false),
+            rate: Rate::default(),
+        })
+    }
+
+    /// The log directory that the log goes to.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Bytes of records that have been copied.
+    pub fn copied_bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+
+    /// The end of what has been copied in one piece; the log start if there is nothing yet.
+    pub fn copied_end(&self) -> Offset {
+        let copied = self.copied.borrow();
+        let ends = copied.iter().map(|copied| copied.segment.next.get());
+        ends.max().unwrap_or_else(|| self.log.log_start_offset())
+    }
+
+    /// Ends the copying at the next step.
+    pub fn cancel(&self) {
+        self.cancelled.set(true);
+    }
+
+    /// True when nobody wants it any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.get()
+    }
+
+    /// Copies the sealed segments that have not been; gives the bytes at home that are left by then.
+    pub async fn catch_up(&self) -> Result<u64> {
+        for segment in self.sealed() {
+            self.copy(&segment).await?;
+        }
+        let segments = self.log.segments.borrow();
+        let left = segments.iter().filter(|segment| self.is_wanted(segment));
+        Ok(left.map(|segment| segment.size.get()).sum())
+    }
+
+    /// Completes the copy of the log, which has been closed, and gives it the log's name. Until this has succeeded the log
+    /// is where it was; afterwards it is in the new directory, and [`Relocation::retire`] removes the old copy.
+    pub async fn switch(&self, from: Uuid) -> Result<LogPoints> {
+        if !self.log.is_closed() || self.is_cancelled() {
+            return Err(Error::Closed);
+        }
+        let rest: Vec<_> = {
+            let segments = self.log.segments.borrow();
+            let wanted = segments.iter().filter(|segment| self.is_wanted(segment));
+            wanted.cloned().collect()
+        };
+        for segment in rest {
+            self.copy(&segment).await?;
+        }
+        self.copy_small_files().await?;
+        self.remove_overtaken().await?;
+        let points = self.log.points();
+        let moved = MovedLog {
+            from,
+            recovery_point: points.recovery_point,
+            log_start: points.log_start,
+            compacted: points.compacted,
+        };
+        let disk = self.log.store.disk();
+        let note = self.folder.join(moved_log::FILE);
+        let written = disk.replace_file(&note, &moved_log::encode(&moved)).await;
+        written.map_err(Error::io("write", &note))?;
+        let synced = disk.sync_dir(&self.folder).await;
+        synced.map_err(Error::io("sync", &self.folder))?;
+        let home = self.dir.join(naming::folder_name(&self.log.partition));
+        let renamed = disk.rename(&self.folder, &home).await;
+        renamed.map_err(Error::io("rename", &self.folder))?;
+        let synced = disk.sync_dir(&self.dir).await;
+        synced.map_err(Error::io("sync", &self.dir))?;
+        self.log.store.forget(&self.log);
+        Ok(points)
+    }
+
+    /// Takes the name from the folder that the log has left, durably, and removes it after `file.delete.delay.ms`.
+    pub async fn retire(&self) -> Result<()> {
+        let log = &self.log;
+        let store = log.store.clone();
+        let platform = &store.shared.platform;
+        let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
+        let gone = naming::deleted_folder_name(&log.partition, unique);
+        let gone = log.dir.join(gone);
+        let renamed = store.disk().rename(&log.folder, &gone).await;
+        renamed.map_err(Error::io("rename", &log.folder))?;
+        let synced = store.disk().sync_dir(&log.dir).await;
+        synced.map_err(Error::io("sync", &log.dir))?;
+        let delay = Duration::from_millis(log.options().file_delete_delay_ms);
+        let store = store.clone();
+        task::spawn(async move {
+            store.clock().sleep(delay).await;
+            if let Err(error) = store.disk().remove_dir(&gone).await {
+                // The next start removes it.
+                tracing::warn!(folder = %gone.display(), %error, "the folder of a log that has moved stays");
+            }
+            store.shared.room_made.notify_waiters();
+        });
+        Ok(())
+    }
+
+    /// The old folder is gone and the checkpoints name the log: its note has nothing to say any more.
+    pub async fn settle(&self) -> Result<()> {
+        let home = self.dir.join(naming::folder_name(&self.log.partition));
+        super::open::remove(self.log.store.disk(), &home.join(moved_log::FILE)).await
+    }
+
+    /// Removes a copy that is not to be.
+    pub async fn abandon(&self) {
+        self.cancel();
+        match self.log.store.disk().remove_dir(&self.folder).await {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::warn!(folder = %self.folder.display(), %error, "a copy that is not wanted stays");
+            }
+            _ => {}
+        }
+    }
+
+    /// True for a segment at home whose copy is missing, or of what it no longer is.
+    fn is_wanted(&self, segment: &Rc<Segment<P>>) -> bool {
+        let copied = self.copied.borrow();
+        let has = copied.iter().any(|copied| {
+            Rc::ptr_eq(&copied.segment, segment) && copied.cuts == segment.cuts.get()
+        });
+        !has && self.log.is_home(&segment.folder) && !segment.absent.get()
+    }
+
+    fn sealed(&self) -> Vec<Rc<Segment<P>>> {
+        let segments = self.log.segments.borrow();
+        let sealed = segments.iter().filter(|segment| segment.sealed.get());
+        let wanted = sealed.filter(|segment| self.is_wanted(segment) && !segment.replaced.get());
+        wanted.cloned().collect()
+    }
+
+    async fn copy(&self, segment: &Rc<Segment<P>>) -> Result<()> {
+        let disk = self.log.store.disk();
+        let (cuts, size) = (segment.cuts.get(), segment.size.get());
+        let target = file_path(&self.folder, segment.base, Role::Log);
+        let source = segment.path(Role::Log);
+        let done = async {
+            let file = segment.file(disk).await.map_err(Trouble::Source)?;
+            let original = Original {
+                file: &file,
+                path: &source,
+                base: segment.base,
+                size,
+            };
+            let goes_on = || !self.is_cancelled() && self.is_there(segment, cuts);
+            copy::data(&self.log.store, original, &target, &self.rate, goes_on).await?;
+            for role in INDEXES {
+                let index = self.copy_file(&naming::file_name(segment.base, role)).await;
+                index.map_err(Trouble::Target)?;
+            }
+            Ok(())
+        };
+        // Gone, or given to another tier, while it waited for its turn.
+        if !self.is_there(segment, cuts) {
+            return Ok(());
+        }
+        let result: Result<(), Trouble> = done.await;
+        if self.is_cancelled() {
+            return Err(Error::Closed);
+        }
+        if !self.is_there(segment, cuts) {
+            // Retention, compaction or another tier has it; what there is of the copy goes at the switch.
+            return Ok(());
+        }
+        match result {
+            Ok(()) => {
+                self.bytes.set(self.bytes.get() + size);
+                let segment = Rc::clone(segment);
+                self.copied.borrow_mut().push(Copied { segment, cuts });
+                Ok(())
+            }
+            Err(Trouble::Overtaken) => Ok(()),
+            Err(Trouble::Damaged(damage)) => {
+                segment.take_offline(damage.reason);
+                self.log.store.shared.metrics.corruptions.inc();
+                Err(Error::Corrupt {
+                    path: source,
+                    position: damage.position,
+                    reason: damage.reason,
+                })
+            }
+            Err(Trouble::Source(error) | Trouble::Target(error)) => Err(error),
+        }
+    }
+
+    /// True while the segment is one of the log's and has not been cut.
+    fn is_there(&self, segment: &Rc<Segment<P>>, cuts: u32) -> bool {
+        let segments = self.log.segments.borrow();
+        segment.cuts.get() == cuts && segments.iter().any(|other| Rc::ptr_eq(other, segment))
+    }
+
+    /// Producer snapshots, checkpoints and notes: all that is at home and no segment.
+    async fn copy_small_files(&self) -> Result<()> {
+        let log = &self.log;
+        let entries = log.store.disk().list(&log.folder).await;
+        for entry in entries.map_err(Error::io("list", &log.folder))? {
+            let wanted = match naming::classify(&entry.name) {
+                Name::Segment(_, Role::Snapshot) | Name::Away(_) => true,
+                Name::Checkpoint => {
+                    [partition_metadata::FILE, leader_epochs::FILE].contains(&entry.name.as_str())
+                }
+                _ => false,
+            };
+            if wanted && !entry.is_dir {
+                self.copy_file(&entry.name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy_file(&self, name: &str) -> Result<()> {
+        let disk = self.log.store.disk();
+        let (from, to) = (self.log.folder.join(name), self.folder.join(name));
+        match disk.read_file(&from).await {
+            Ok(bytes) => {
+                let written = disk.replace_file(&to, &bytes).await;
+                written.map_err(Error::io("write", &to))
+            }
+            // Without aborted transactions there is no index of them; any other index is made anew.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                super::open::remove(disk, &to).await
+            }
+            Err(error) => Err(Error::io("read", &from)(error)),
+        }
+    }
+
+    /// Removes from the copy what the log no longer has.
+    async fn remove_overtaken(&self) -> Result<()> {
+        let disk = self.log.store.disk();
+        let entries = disk.list(&self.folder).await;
+        for entry in entries.map_err(Error::io("list", &self.folder))? {
+            let stays = match naming::classify(&entry.name) {
+                Name::Segment(base, role) if role != Role::Snapshot => {
+                    let segments = self.log.segments.borrow();
+                    let mut home = segments.iter();
+                    home.any(|segment| segment.base == base && self.log.is_home(&segment.folder))
+                }
+                Name::Leftover => false,
+                _ => true,
+            };
+            if !stays {
+                super::open::remove(disk, &self.folder.join(&entry.name)).await?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -78,6 +78,7 @@ pub(crate) fn refused(api: Api, version: i16, cluster: &Cluster, topic: &str) ->
                 | Api::DescribeClientQuotas
                 | Api::DescribeUserScramCredentials
                 | Api::ElectLeaders
+                | Api::AlterReplicaLogDirs
                 | Api::AlterPartitionReassignments
                 | Api::DescribeQuorum
                 | Api::UpdateFeatures

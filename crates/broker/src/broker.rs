@@ -28,6 +28,7 @@ use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::relocation::Moves;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
+use crate::telemetry::{Received, Telemetry};
 use crate::transaction::TransactionCoordinator;
 
 /// The shard that runs the controller.
@@ -81,6 +82,8 @@ pub struct Broker<P: Platform> {
     /// Logs on their way to another directory.
     pub(crate) moves: Moves<P>,
     pub(crate) quotas: Quotas,
+    /// The clients whose metrics come here.
+    pub(crate) telemetry: Telemetry,
     /// Held while checkpoint files are written.
     pub(crate) checkpoint_turn: Semaphore,
     /// Held while an image is applied.
@@ -123,6 +126,7 @@ impl<P: Platform> Broker<P> {
             producer_ids: ProducerIds::default(),
             moves: Moves::default(),
             quotas: Quotas::new(),
+            telemetry: Telemetry::new(shards.count(), Received::new(metrics.telemetry.clone())),
             checkpoint_turn: Semaphore::new(1),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),

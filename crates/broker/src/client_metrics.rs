@@ -1,7 +1,7 @@
 //! Subscriptions to client metrics (KIP-714): their settings, and what is allowed.
 //!
 //! A subscription says which metrics clients are to send, how often, and which clients. Not here:
-//! asking clients for them; this broker does not yet, so no client sends any.
+//! asking clients for them (`telemetry`).
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,11 @@ use crate::image::{Image, ResourceType};
 use crate::options::ConfigKind;
 use crate::topic_config::{Source, Sourced, canonical, parse_kind};
 
-const INTERVAL: &str = "interval.ms";
-const MATCH: &str = "match";
+pub(crate) const INTERVAL: &str = "interval.ms";
+pub(crate) const MATCH: &str = "match";
+pub(crate) const METRICS: &str = "metrics";
+/// How often clients push that nobody has asked for anything.
+pub(crate) const DEFAULT_INTERVAL_MS: i32 = 300_000;
 const INTERVAL_MS_MIN: i64 = 100;
 const INTERVAL_MS_MAX: i64 = 3_600_000;
 
@@ -55,7 +58,7 @@ pub(crate) const SUBSCRIPTION_SETTINGS: [SubscriptionSetting; 3] = [
         doc: "Which clients: a list of name=expression, all of which have to match.",
     },
     SubscriptionSetting {
-        name: "metrics",
+        name: METRICS,
         kind: ConfigKind::List,
         default: "",
         doc: "Beginnings of the names of the metrics that are wanted; * for all.",

@@ -142,24 +142,14 @@ async fn answer<P: Platform>(
                 &response,
             )?))
         }
-        Api::ApiVersions => run(request, async |r| handler::api_versions::handle(b, &r, v)).await,
-        Api::ListOffsets => {
+        Api::ApiVersions => {
             run(request, async |r| {
-                handler::list_offsets::handle(b, r, v).await
+                handler::api_versions::handle(b, &c.software, &r, v)
             })
             .await
         }
-        Api::OffsetForLeaderEpoch => {
-            run(request, async |r| {
-                handler::offset_for_leader_epoch::handle(b, r).await
-            })
-            .await
-        }
-        Api::DeleteRecords => {
-            run(request, async |r| {
-                handler::delete_records::handle(b, r).await
-            })
-            .await
+        Api::ListOffsets | Api::OffsetForLeaderEpoch | Api::DeleteRecords => {
+            records::positions(b, request).await
         }
         Api::InitProducerId
         | Api::AddPartitionsToTxn
@@ -174,6 +164,7 @@ async fn answer<P: Platform>(
         | Api::CreatePartitions
         | Api::AlterConfigs
         | Api::AlterClientQuotas
+        | Api::AlterUserScramCredentials
         | Api::AlterPartitionReassignments
         | Api::UpdateFeatures
         | Api::DescribeQuorum
@@ -188,7 +179,9 @@ async fn answer<P: Platform>(
         | Api::ListPartitionReassignments
         | Api::AlterReplicaLogDirs
         | Api::DescribeLogDirs
-        | Api::ListConfigResources => administration::answer(b, request).await,
+        | Api::GetTelemetrySubscriptions
+        | Api::PushTelemetry
+        | Api::ListConfigResources => administration::answer(b, c, request).await,
         _ => groups::answer(b, c, request).await,
     }
 }
@@ -242,6 +235,12 @@ async fn change<P: Platform>(
         Api::DescribeQuorum => {
             controlled(b, request, async move |c, r| {
                 handler::describe_quorum::handle(c.quorum(), &r, v)
+            })
+            .await
+        }
+        Api::AlterUserScramCredentials => {
+            controlled(b, request, async |c, r| {
+                c.alter_user_scram_credentials(&r).await
             })
             .await
         }

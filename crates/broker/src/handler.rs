@@ -5,7 +5,9 @@
 //! they return the records to write with the response to send once they are durable ([`crate::controller::Outcome`]).
 //! They know no frames: decoding and encoding are `dispatch`'s.
 
-use std::net::IpAddr;
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use wire::protocol::StrBytes;
@@ -16,11 +18,22 @@ pub struct Context {
     /// Name of the listener the client came by: it decides which endpoint it is told.
     pub listener: Arc<str>,
     /// The client's address.
-    pub peer: IpAddr,
+    pub peer: SocketAddr,
+    /// What the client has said it is, on this connection.
+    pub software: Rc<RefCell<ClientSoftware>>,
     /// What the client calls itself.
     pub client_id: StrBytes,
     /// Bytes of the request.
     pub frame_bytes: usize,
+}
+
+/// Name and version of a client library; empty when unknown.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ClientSoftware {
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: String,
 }
 
 pub(crate) mod add_offsets_to_txn;
@@ -29,6 +42,7 @@ pub(crate) mod alter_client_quotas;
 pub(crate) mod alter_configs;
 pub(crate) mod alter_partition_reassignments;
 pub(crate) mod alter_replica_log_dirs;
+pub(crate) mod alter_user_scram_credentials;
 pub(crate) mod api_versions;
 pub(crate) mod consumer_group_describe;
 pub(crate) mod consumer_group_heartbeat;
@@ -51,6 +65,7 @@ pub(crate) mod elect_leaders;
 pub(crate) mod end_txn;
 pub(crate) mod fetch;
 pub(crate) mod find_coordinator;
+pub(crate) mod get_telemetry_subscriptions;
 pub(crate) mod heartbeat;
 pub(crate) mod incremental_alter_configs;
 pub(crate) mod init_producer_id;
@@ -67,6 +82,7 @@ pub(crate) mod offset_delete;
 pub(crate) mod offset_fetch;
 pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
+pub(crate) mod push_telemetry;
 pub(crate) mod sync_group;
 pub(crate) mod txn_offset_commit;
 pub(crate) mod update_features;

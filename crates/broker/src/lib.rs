@@ -36,6 +36,7 @@ mod relocation;
 mod replayed;
 mod route;
 pub mod shards;
+mod telemetry;
 pub mod topic_config;
 mod transaction;
 

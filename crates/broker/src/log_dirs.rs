@@ -485,7 +485,7 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> L
 }
 
 /// A random UUID (version 4, so none of Kafka's reserved ones).
-fn random_uuid<P: Platform>(platform: &P) -> Uuid {
+pub(crate) fn random_uuid<P: Platform>(platform: &P) -> Uuid {
     let bits = u128::from(platform.random_u64()) << 64 | u128::from(platform.random_u64());
     uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
 }

@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use crate::compaction;
 use crate::image::Image;
 use crate::quota;
+use crate::telemetry;
 
 /// Label of the series by topic; empty for all topics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -55,6 +56,8 @@ pub struct Metrics {
     pub compaction: compaction::Metrics,
     /// Quotas.
     pub(crate) quotas: quota::Metrics,
+    /// Telemetry of clients.
+    pub(crate) telemetry: telemetry::Metrics,
 }
 
 /// The series of one topic and of all topics, looked up once.
@@ -93,7 +96,6 @@ impl Pair {
 impl Metrics {
     /// Makes the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
-        let compaction = compaction::Metrics::register(registry);
         let mut by_topic = |name: &str, help: &str| {
             let family = ByTopic::default();
             registry.register(
@@ -158,8 +160,9 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
-            compaction,
+            compaction: compaction::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),
+            telemetry: telemetry::Metrics::register(registry),
         }
     }
 

@@ -100,6 +100,8 @@ pub struct BrokerOptions {
     pub transaction: TransactionOptions,
     /// Quotas of clients: how usage is measured.
     pub quota: QuotaOptions,
+    /// Largest push of a client's metrics, compressed, in bytes.
+    pub telemetry_bytes_max: usize,
     /// Metadata records between two snapshots, in bytes.
     pub metadata_snapshot_bytes: u64,
     /// Every static setting by Kafka's name, as text (only those that were set).

@@ -17,6 +17,8 @@ mod every_api;
 mod failed_log;
 #[path = "served/fetch.rs"]
 mod fetch;
+#[path = "served/message_rules.rs"]
+mod message_rules;
 #[path = "served/moving.rs"]
 mod moving;
 #[path = "served/offsets.rs"]
@@ -35,6 +37,8 @@ mod restart;
 mod sessions;
 #[path = "served/stopping.rs"]
 mod stopping;
+#[path = "served/telemetry.rs"]
+mod telemetry;
 #[path = "served/topics.rs"]
 mod topics;
 #[path = "served/transactional.rs"]

@@ -3,7 +3,6 @@
 //! The first shard reads the log directories and runs the controller; the others wait for what it found. When the server
 //! stops, the first shard closes the logs of all.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -249,10 +248,10 @@ pub struct BrokerService {
 
 impl Service for BrokerService {
     fn call(&self, from: &RequestContext, frame: Bytes) -> Called<impl Future<Output = Reply>> {
-        let peer: IpAddr = from.peer.ip();
         let context = Context {
             listener: Arc::clone(&from.listener),
-            peer,
+            peer: from.peer,
+            software: Rc::clone(&from.client),
             client_id: wire::StrBytes::default(),
             frame_bytes: frame.len(),
         };

@@ -17,6 +17,11 @@ pub mod error;
 )]
 pub mod kafka;
 pub mod records;
+#[cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::cast_possible_truncation)
+)]
+pub mod telemetry;
 pub mod types;
 
 pub use kafka_protocol::messages;

@@ -4,8 +4,8 @@
 
 use wire::messages::{
     AlterClientQuotasResponse, AlterConfigsResponse, AlterPartitionReassignmentsResponse,
-    CreatePartitionsResponse, CreateTopicsResponse, DeleteTopicsResponse,
-    IncrementalAlterConfigsResponse, UpdateFeaturesResponse,
+    AlterUserScramCredentialsResponse, CreatePartitionsResponse, CreateTopicsResponse,
+    DeleteTopicsResponse, IncrementalAlterConfigsResponse, UpdateFeaturesResponse,
 };
 use wire::types::{ErrorCode, Uuid};
 
@@ -64,5 +64,6 @@ answers! {
     AlterClientQuotasResponse.entries;
     CreatePartitionsResponse.results;
     AlterConfigsResponse.responses;
+    AlterUserScramCredentialsResponse.results;
     IncrementalAlterConfigsResponse.responses;
 }

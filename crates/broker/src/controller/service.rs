@@ -19,9 +19,10 @@ use storage::Store;
 use wire::messages::{
     AlterClientQuotasRequest, AlterClientQuotasResponse, AlterConfigsRequest, AlterConfigsResponse,
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
-    CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
-    DeleteTopicsRequest, DeleteTopicsResponse, IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse, UpdateFeaturesRequest, UpdateFeaturesResponse,
+    AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, CreatePartitionsRequest,
+    CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
+    DeleteTopicsResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+    UpdateFeaturesRequest, UpdateFeaturesResponse,
 };
 use wire::records::metadata::{AbortTransactionRecord, MetadataRecord, MetadataVersion};
 use wire::types::{ErrorCode, Offset};
@@ -217,6 +218,15 @@ impl<P: Platform> Controller<P> {
         request: &AlterClientQuotasRequest,
     ) -> AlterClientQuotasResponse {
         self.answer(|rules, _| handler::alter_client_quotas::handle(rules, request))
+            .await
+    }
+
+    /// `AlterUserScramCredentials`.
+    pub async fn alter_user_scram_credentials(
+        &self,
+        request: &AlterUserScramCredentialsRequest,
+    ) -> AlterUserScramCredentialsResponse {
+        self.answer(|rules, _| handler::alter_user_scram_credentials::handle(rules.image, request))
             .await
     }
 

@@ -7,10 +7,11 @@ use wire::kafka::{Api, Request};
 
 use super::{CloseReason, Reply, run};
 use crate::Broker;
-use crate::handler;
+use crate::handler::{self, Context};
 
 pub(super) async fn answer<P: Platform>(
     b: &Rc<Broker<P>>,
+    c: &Context,
     request: Request,
 ) -> Result<Reply, CloseReason> {
     let v = request.header.version;
@@ -49,6 +50,18 @@ pub(super) async fn answer<P: Platform>(
         Api::ListPartitionReassignments => {
             run(request, async |r| {
                 handler::list_partition_reassignments::handle(&image, &r)
+            })
+            .await
+        }
+        Api::GetTelemetrySubscriptions => {
+            run(request, async |r| {
+                handler::get_telemetry_subscriptions::handle(b, c, r).await
+            })
+            .await
+        }
+        Api::PushTelemetry => {
+            run(request, async |r| {
+                handler::push_telemetry::handle(b, c, r).await
             })
             .await
         }

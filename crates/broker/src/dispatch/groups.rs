@@ -136,7 +136,7 @@ async fn txn_offset_commit<P: Platform>(
 fn client(context: &Context) -> Client {
     Client {
         id: context.client_id.clone(),
-        host: StrBytes::from_string(format!("/{}", context.peer)),
+        host: StrBytes::from_string(format!("/{}", context.peer.ip())),
     }
 }
 

@@ -1,12 +1,12 @@
-//! Produce and Fetch: requests with codecs of their own, and quotas of bytes.
+//! Produce and Fetch, requests with codecs of their own and quotas of bytes; and where partitions begin and end.
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
-use wire::kafka::{self, Request};
+use wire::kafka::{self, Api, Request};
 
-use super::{CloseReason, Reply, malformed};
+use super::{CloseReason, Reply, malformed, run};
 use crate::Broker;
 use crate::handler::produce::Outcome;
 use crate::handler::{self, Context};
@@ -85,4 +85,32 @@ pub(super) async fn fetch<P: Platform>(
     } else {
         Reply::Pause(Some(response), pause)
     })
+}
+
+/// Where partitions begin and end, and moving where they begin.
+pub(super) async fn positions<P: Platform>(
+    b: &Rc<Broker<P>>,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let v = request.header.version;
+    match request.header.api {
+        Api::ListOffsets => {
+            run(request, async |r| {
+                handler::list_offsets::handle(b, r, v).await
+            })
+            .await
+        }
+        Api::OffsetForLeaderEpoch => {
+            run(request, async |r| {
+                handler::offset_for_leader_epoch::handle(b, r).await
+            })
+            .await
+        }
+        _ => {
+            run(request, async |r| {
+                handler::delete_records::handle(b, r).await
+            })
+            .await
+        }
+    }
 }

@@ -4,6 +4,8 @@
 //! try again. Version 3 brought the client's software name (checked), features and tagged fields; version 4 lists
 //! features whose minimum is 0.
 
+use std::cell::RefCell;
+
 use platform::Platform;
 use wire::kafka::Api;
 use wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
@@ -12,11 +14,13 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use crate::Broker;
+use crate::handler::ClientSoftware;
 use crate::image::Image;
 
 /// Answers a request of a version that is served.
 pub(crate) fn handle<P: Platform>(
     broker: &Broker<P>,
+    software: &RefCell<ClientSoftware>,
     request: &ApiVersionsRequest,
     version: i16,
 ) -> ApiVersionsResponse {
@@ -24,6 +28,12 @@ pub(crate) fn handle<P: Platform>(
         && is_software_name(&request.client_software_version);
     if version >= 3 && !named {
         return ApiVersionsResponse::default().with_error_code(ErrorCode::InvalidRequest.code());
+    }
+    if version >= 3 {
+        software.replace(ClientSoftware {
+            name: request.client_software_name.to_string(),
+            version: request.client_software_version.to_string(),
+        });
     }
     let response = ApiVersionsResponse::default().with_api_keys(served());
     if version >= 3 {

@@ -85,6 +85,7 @@ pub(crate) fn options() -> BrokerOptions {
             verify_partitions: true,
         },
         quota: crate::options::QuotaOptions::kafka(),
+        telemetry_bytes_max: 1 << 20,
         metadata_snapshot_bytes: 1 << 20,
         static_settings: BTreeMap::new(),
         config_keys: &KEYS,

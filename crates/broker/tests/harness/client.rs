@@ -1,10 +1,12 @@
 //! A client without a socket: encodes requests as clients do, hands the frame to `dispatch`, decodes the answer.
 
+use std::cell::RefCell;
 use std::future::Future;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use broker::dispatch::{Called, CloseReason, Reply, call};
-use broker::handler::Context;
+use broker::handler::{ClientSoftware, Context};
 use bytes::{Bytes, BytesMut};
 use wire::kafka::Api;
 use wire::messages::{RequestHeader, ResponseHeader};
@@ -64,10 +66,25 @@ pub(crate) fn decode<R: Request>(version: i16, reply: Reply) -> R::Response {
 fn context() -> Context {
     Context {
         listener: Arc::from("PLAINTEXT"),
-        peer: [127, 0, 0, 1].into(),
+        peer: ([127, 0, 0, 1], 50_000).into(),
+        software: Rc::default(),
         client_id: StrBytes::default(),
         frame_bytes: 0,
     }
+}
+
+/// A frame's fate on a connection whose client has said what it is.
+pub(crate) fn called_as(
+    broker: &SimBroker,
+    software: &Rc<RefCell<ClientSoftware>>,
+    frame: &Bytes,
+) -> Called {
+    let software = Rc::clone(software);
+    let context = Context {
+        software,
+        ..context()
+    };
+    call(broker, context, frame)
 }
 
 pub(crate) fn called(broker: &SimBroker, frame: &Bytes) -> Called {
@@ -87,6 +104,18 @@ impl Cluster {
     /// Asks the first shard.
     pub(crate) async fn ask<R: Request>(&self, version: i16, request: &R) -> R::Response {
         self.ask_at(0, version, request).await
+    }
+
+    /// Asks over one connection, which remembers what the client has said it is.
+    pub(crate) async fn ask_as<R: Request>(
+        &self,
+        software: &Rc<RefCell<ClientSoftware>>,
+        version: i16,
+        request: &R,
+    ) -> R::Response {
+        let frame = frame(version, request);
+        let reply = called_as(&self.brokers[0], software, &frame).reply.await;
+        decode::<R>(version, reply)
     }
 
     /// Asks over a connection of some shard.

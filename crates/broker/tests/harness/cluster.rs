@@ -37,6 +37,7 @@ pub(crate) struct Cluster {
     pub(crate) brokers: Vec<SimBroker>,
     pub(crate) platform: SimPlatform,
     pub(crate) metrics: Metrics,
+    registry: Registry,
 }
 
 /// Runs one process on `disk` from its start to the end of `story`; without [`Cluster::stop`] it just ends there.
@@ -61,7 +62,8 @@ impl Cluster {
     pub(crate) async fn start(disk: SimDisk, setup: &Setup) -> Result<Self, String> {
         let clock = Clock::starting_at(setup.wall_ms);
         let platform = SimPlatform::on(disk, clock, setup.seed);
-        let metrics = Metrics::register(&mut Registry::default());
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
         let log_dirs = LogDirs::open(&platform, &setup.options.log_dirs, None, None)
             .await
             .map_err(|error| error.to_string())?;
@@ -93,12 +95,20 @@ impl Cluster {
             brokers,
             platform,
             metrics,
+            registry,
         })
     }
 
     /// Stops cleanly.
     pub(crate) async fn stop(&self) {
         self.brokers[0].stop().await.expect("a clean stop");
+    }
+
+    /// What a monitoring system would read.
+    pub(crate) fn shown_metrics(&self) -> String {
+        let mut shown = String::new();
+        prometheus_client::encoding::text::encode(&mut shown, &self.registry).expect("text");
+        shown
     }
 
     pub(crate) fn disk(&self) -> &SimDisk {

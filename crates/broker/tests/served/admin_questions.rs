@@ -4,10 +4,12 @@
 use wire::kafka::Api;
 use wire::messages::{
     AlterClientQuotasRequest, AlterPartitionReassignmentsRequest, AlterReplicaLogDirsRequest,
-    DescribeClientQuotasRequest, DescribeQuorumRequest, DescribeUserScramCredentialsRequest,
-    ElectLeadersRequest, ListConfigResourcesRequest, ListPartitionReassignmentsRequest,
+    AlterUserScramCredentialsRequest, DescribeClientQuotasRequest, DescribeQuorumRequest,
+    DescribeUserScramCredentialsRequest, ElectLeadersRequest, GetTelemetrySubscriptionsRequest,
+    ListConfigResourcesRequest, ListPartitionReassignmentsRequest, PushTelemetryRequest,
     UpdateFeaturesRequest, alter_client_quotas_request as alter,
     alter_partition_reassignments_request as reassign, alter_replica_log_dirs_request as move_dirs,
+    alter_user_scram_credentials_request as credentials,
     describe_client_quotas_request as describe, describe_quorum_request as quorum,
     describe_user_scram_credentials_request as scram, elect_leaders_request as elect,
     update_features_request as features,
@@ -99,6 +101,17 @@ pub(crate) fn question(api: Api, v: i16, granted: bool) -> Option<Question> {
             let request = UpdateFeaturesRequest::default();
             ask(v, request.with_feature_updates(vec![update]))
         }
+        Api::AlterUserScramCredentials => {
+            let user = credentials::ScramCredentialUpsertion::default()
+                .with_name(text("ada"))
+                .with_mechanism(1)
+                .with_iterations(if granted { 4096 } else { 1 });
+            let request = AlterUserScramCredentialsRequest::default();
+            ask(v, request.with_upsertions(vec![user]))
+        }
+        Api::GetTelemetrySubscriptions => ask(v, GetTelemetrySubscriptionsRequest::default()),
+        // Nobody has been told of a subscription.
+        Api::PushTelemetry => ask(v, PushTelemetryRequest::default()),
         Api::ListConfigResources => ask(v, ListConfigResourcesRequest::default()),
         _ => return None,
     })

@@ -26,6 +26,7 @@ const ALWAYS_REFUSED: &[Api] = &[
     Api::EndTxn,
     Api::TxnOffsetCommit,
     Api::DescribeTransactions,
+    Api::PushTelemetry,
 ];
 
 fn with_topics(shards: usize, story: impl AsyncFnOnce(&Cluster)) {

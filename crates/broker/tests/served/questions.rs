@@ -79,6 +79,8 @@ pub(crate) fn refused(api: Api, version: i16, cluster: &Cluster, topic: &str) ->
                 | Api::DescribeUserScramCredentials
                 | Api::ElectLeaders
                 | Api::AlterReplicaLogDirs
+                | Api::AlterUserScramCredentials
+                | Api::PushTelemetry
                 | Api::AlterPartitionReassignments
                 | Api::DescribeQuorum
                 | Api::UpdateFeatures
@@ -107,6 +109,7 @@ pub(crate) fn refused(api: Api, version: i16, cluster: &Cluster, topic: &str) ->
             | Api::ListTransactions
             | Api::ListPartitionReassignments
             | Api::ListConfigResources
+            | Api::GetTelemetrySubscriptions
     );
     (!cannot && !whole_topic).then(|| question(api, version, cluster, topic, partition))
 }

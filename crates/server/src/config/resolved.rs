@@ -337,6 +337,7 @@ fn broker_options(values: &Values) -> BrokerOptions {
                 "controller.quota.window.size.seconds",
             ),
         },
+        telemetry_bytes_max: size(values.int("telemetry.max.bytes")),
         metadata_snapshot_bytes: values
             .int("metadata.log.max.record.bytes.between.snapshots")
             .unsigned_abs(),

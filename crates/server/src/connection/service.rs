@@ -3,10 +3,13 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+
+pub use broker::handler::ClientSoftware;
 
 /// Turns the frames of one connection into replies. One per shard; a broker in production.
 pub trait Service: 'static {
@@ -51,15 +54,7 @@ pub struct RequestContext {
     pub peer: SocketAddr,
     /// Name of the listener that accepted it.
     pub listener: Arc<str>,
-    /// What the client says it is. Kept here for the service, which reads it from `ApiVersions`.
-    pub client: RefCell<ClientSoftware>,
-}
-
-/// Name and version of a client library.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct ClientSoftware {
-    /// Name, empty when unknown.
-    pub name: String,
-    /// Version, empty when unknown.
-    pub version: String,
+    /// What the client says it is. Kept here for the service, which reads it from
+    /// `ApiVersions`.
+    pub client: Rc<RefCell<ClientSoftware>>,
 }

@@ -150,7 +150,7 @@ fn context(peer: SocketAddr) -> RequestContext {
         connection: 1,
         peer,
         listener: "TEST".into(),
-        client: RefCell::default(),
+        client: Rc::default(),
     }
 }
 

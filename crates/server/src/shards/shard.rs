@@ -1,6 +1,5 @@
 //! One shard from its first to its last moment; see [`super::Phase`] for the order.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -151,7 +150,7 @@ async fn hold<S: connection::Service>(
         }
     };
     let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-    let client = RefCell::default();
+    let client = Rc::default();
     let context = RequestContext {
         connection,
         peer,

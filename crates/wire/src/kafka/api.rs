@@ -131,6 +131,8 @@ apis! {
     AlterClientQuotas = 49, 0..=1, advertised 0, flexible 1;
     /// Which users have SCRAM credentials.
     DescribeUserScramCredentials = 50, 0..=0, advertised 0, flexible 0;
+    /// Sets and removes SCRAM credentials of users.
+    AlterUserScramCredentials = 51, 0..=0, advertised 0, flexible 0;
     /// Who holds the metadata log.
     DescribeQuorum = 55, 0..=2, advertised 0, flexible 0;
     /// Raises and lowers the levels of features.
@@ -147,6 +149,10 @@ apis! {
     ConsumerGroupHeartbeat = 68, 0..=1, advertised 0, flexible 0;
     /// State of consumer groups.
     ConsumerGroupDescribe = 69, 0..=1, advertised 0, flexible 0;
+    /// Which metrics a client is to send.
+    GetTelemetrySubscriptions = 71, 0..=0, advertised 0, flexible 0;
+    /// What a client measured.
+    PushTelemetry = 72, 0..=0, advertised 0, flexible 0;
     /// Resources that have settings, or can.
     ListConfigResources = 74, 0..=1, advertised 0, flexible 0;
     /// Partitions of topics, page by page.

@@ -135,8 +135,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
         "metrics are served at admin.listener",
         "kafka.metrics.polling.interval.secs kafka.metrics.reporters metric.reporters \
-         metrics.num.samples metrics.recording.level metrics.sample.window.ms \
-         telemetry.max.bytes",
+         metrics.num.samples metrics.recording.level metrics.sample.window.ms",
     ),
     (
         "classes of the Java virtual machine cannot be loaded",

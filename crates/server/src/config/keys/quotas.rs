@@ -1,4 +1,5 @@
-//! Settings of how usage is measured against quotas. The quotas themselves are metadata.
+//! Settings of how usage is measured against quotas, and of what clients may push of their metrics. The
+//! quotas and subscriptions themselves are metadata.
 
 use super::Key;
 
@@ -17,4 +18,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::int("controller.quota.window.size.seconds", "1")
         .min(1)
         .doc("Time of one sample of usage, for controller_mutation_rate."),
+    Key::int("telemetry.max.bytes", "1048576")
+        .min(1)
+        .doc("Largest push of what a client measured, compressed (kafka-client-metrics)."),
 ];

@@ -49,8 +49,11 @@ pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
         Api::AlterPartitionReassignments => ALTER_PARTITION_REASSIGNMENTS,
         Api::ListPartitionReassignments => LIST_PARTITION_REASSIGNMENTS,
         Api::DescribeUserScramCredentials => DESCRIBE_USER_SCRAM_CREDENTIALS,
+        Api::AlterUserScramCredentials => ALTER_USER_SCRAM_CREDENTIALS,
         Api::DescribeQuorum => DESCRIBE_QUORUM,
         Api::UpdateFeatures => UPDATE_FEATURES,
+        Api::GetTelemetrySubscriptions => GET_TELEMETRY_SUBSCRIPTIONS,
+        Api::PushTelemetry => PUSH_TELEMETRY,
         Api::ListConfigResources => LIST_CONFIG_RESOURCES,
         Api::DescribeClientQuotas => DESCRIBE_CLIENT_QUOTAS,
         Api::AlterClientQuotas => ALTER_CLIENT_QUOTAS,
@@ -570,6 +573,30 @@ const CONSUMER_GROUP_HEARTBEAT: &[Field] = &[
 const CONSUMER_GROUP_DESCRIBE: &[Field] = &[
     each("group_ids", &TEXT),
     field("include_authorized_operations", BOOL),
+];
+
+const GET_TELEMETRY_SUBSCRIPTIONS: &[Field] = &[field("client_instance_id", ID)];
+
+const PUSH_TELEMETRY: &[Field] = &[
+    field("client_instance_id", ID),
+    field("subscription_id", I32),
+    field("terminating", BOOL),
+    field("compression_type", I8),
+    field("metrics", BLOB),
+];
+
+const ALTER_USER_SCRAM_CREDENTIALS: &[Field] = &[
+    list("deletions", &[field("name", TEXT), field("mechanism", I8)]),
+    list(
+        "upsertions",
+        &[
+            field("name", TEXT),
+            field("mechanism", I8),
+            field("iterations", I32),
+            field("salt", BLOB),
+            field("salted_password", BLOB),
+        ],
+    ),
 ];
 
 const DESCRIBE_TOPIC_PARTITIONS: &[Field] = &[

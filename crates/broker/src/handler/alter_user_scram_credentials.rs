@@ -1,0 +1,238 @@
+//! `AlterUserScramCredentials` (key 51), version 0: sets and removes SCRAM credentials, each user judged by itself.
+//!
+//! They are kept in the metadata as Kafka keeps them: what the client sends is the salted password, from which come the
+//! two keys that a server needs (RFC 5802), and only these are stored. Nobody is asked for them while there is no SASL.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use hmac::digest::KeyInit;
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256, Sha512};
+use wire::StrBytes;
+use wire::messages::alter_user_scram_credentials_request::{
+    ScramCredentialDeletion, ScramCredentialUpsertion,
+};
+use wire::messages::alter_user_scram_credentials_response::AlterUserScramCredentialsResult;
+use wire::messages::{AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse};
+use wire::records::metadata::{
+    MetadataRecord, RemoveUserScramCredentialRecord, UserScramCredentialRecord,
+};
+use wire::types::ErrorCode;
+
+use crate::controller::{Outcome, Refusal};
+use crate::image::Image;
+
+const SHA_256: i8 = 1;
+const SHA_512: i8 = 2;
+/// Of both mechanisms.
+const ITERATIONS_MIN: i32 = 4096;
+const ITERATIONS_MAX: i32 = 16_384;
+
+type Judged = Result<MetadataRecord, Refusal>;
+
+/// Decides on a request.
+pub(crate) fn handle(
+    image: &Image,
+    request: &AlterUserScramCredentialsRequest,
+) -> Outcome<AlterUserScramCredentialsResponse> {
+    let mut users: BTreeMap<&str, Judged> = BTreeMap::new();
+    for deletion in &request.deletions {
+        judge(&mut users, &deletion.name, || removed(image, deletion));
+    }
+    for upsertion in &request.upsertions {
+        judge(&mut users, &upsertion.name, || set(upsertion));
+    }
+    let mut records = Vec::new();
+    let results = users.into_iter().map(|(user, judged)| {
+        let (code, message) = Refusal::parts(judged.map(|record| records.push(record)));
+        AlterUserScramCredentialsResult::default()
+            .with_user(StrBytes::from_string(user.to_owned()))
+            .with_error_code(code)
+            .with_error_message(message)
+    });
+    let response = AlterUserScramCredentialsResponse::default().with_results(results.collect());
+    Outcome { records, response }
+}
+
+/// A user is named once; whoever is refused already stays so.
+fn judge<'a>(
+    users: &mut BTreeMap<&'a str, Judged>,
+    user: &'a str,
+    decide: impl FnOnce() -> Judged,
+) {
+    let judged = match users.get(user) {
+        None => decide(),
+        Some(Err(_)) => return,
+        Some(Ok(_)) => Err(Refusal::new(
+            ErrorCode::DuplicateResource,
+            "A user credential cannot be altered twice in the same request",
+        )),
+    };
+    users.insert(user, judged);
+}
+
+fn removed(image: &Image, deletion: &ScramCredentialDeletion) -> Judged {
+    check(&deletion.name, deletion.mechanism)?;
+    let key = (deletion.name.to_string(), deletion.mechanism);
+    if !image.scram().contains_key(&key) {
+        return Err(Refusal::new(
+            ErrorCode::ResourceNotFound,
+            "Attempt to delete a user credential that does not exist",
+        ));
+    }
+    let (name, mechanism) = key;
+    Ok(RemoveUserScramCredentialRecord { name, mechanism }.into())
+}
+
+fn set(upsertion: &ScramCredentialUpsertion) -> Judged {
+    check(&upsertion.name, upsertion.mechanism)?;
+    let unacceptable = |message: &str| Refusal::new(ErrorCode::UnacceptableCredential, message);
+    if upsertion.iterations < ITERATIONS_MIN {
+        return Err(unacceptable("Too few iterations"));
+    }
+    if upsertion.iterations > ITERATIONS_MAX {
+        return Err(unacceptable("Too many iterations"));
+    }
+    let password = &upsertion.salted_password;
+    let (client_key, server_key) = if upsertion.mechanism == SHA_256 {
+        let keyed = |what| keyed::<Hmac<Sha256>>(password, what);
+        let client_key = Sha256::digest(keyed("Client Key")).to_vec();
+        (client_key, keyed("Server Key"))
+    } else {
+        let keyed = |what| keyed::<Hmac<Sha512>>(password, what);
+        let client_key = Sha512::digest(keyed("Client Key")).to_vec();
+        (client_key, keyed("Server Key"))
+    };
+    Ok(UserScramCredentialRecord {
+        name: upsertion.name.to_string(),
+        mechanism: upsertion.mechanism,
+        salt: upsertion.salt.clone(),
+        stored_key: Bytes::from(client_key),
+        server_key: Bytes::from(server_key),
+        iterations: upsertion.iterations,
+    }
+    .into())
+}
+
+fn check(name: &str, mechanism: i8) -> Result<(), Refusal> {
+    if name.is_empty() {
+        return Err(Refusal::new(
+            ErrorCode::UnacceptableCredential,
+            "Username must not be empty",
+        ));
+    }
+    if ![SHA_256, SHA_512].contains(&mechanism) {
+        return Err(Refusal::new(
+            ErrorCode::UnsupportedSaslMechanism,
+            "Unknown SCRAM mechanism",
+        ));
+    }
+    Ok(())
+}
+
+fn keyed<M: Mac + KeyInit>(key: &[u8], what: &str) -> Vec<u8> {
+    let mut mac = <M as KeyInit>::new_from_slice(key).expect("a key may have any length");
+    mac.update(what.as_bytes());
+    mac.finalize().into_bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deletion(user: &str, mechanism: i8) -> ScramCredentialDeletion {
+        ScramCredentialDeletion::default()
+            .with_name(StrBytes::from_string(user.to_owned()))
+            .with_mechanism(mechanism)
+    }
+
+    fn upsertion(user: &str, mechanism: i8, iterations: i32) -> ScramCredentialUpsertion {
+        ScramCredentialUpsertion::default()
+            .with_name(StrBytes::from_string(user.to_owned()))
+            .with_mechanism(mechanism)
+            .with_iterations(iterations)
+            .with_salt(Bytes::from_static(b"salt"))
+            .with_salted_password(Bytes::from(salted()))
+    }
+
+    /// RFC 7677, section 3: the password "pencil", 4096 rounds.
+    fn salted() -> Vec<u8> {
+        hex("c4a49510323ab4f952cac1fa99441939e78ea74d6be81ddf7096e87513dc615d")
+    }
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+        (0..text.len()).step_by(2).map(digit).collect()
+    }
+
+    fn asked(
+        image: &Image,
+        deletions: Vec<ScramCredentialDeletion>,
+        upsertions: Vec<ScramCredentialUpsertion>,
+    ) -> (Vec<MetadataRecord>, Vec<(String, i16)>) {
+        let request = AlterUserScramCredentialsRequest::default()
+            .with_deletions(deletions)
+            .with_upsertions(upsertions);
+        let Outcome { records, response } = handle(image, &request);
+        let results = response.results.iter();
+        let results = results.map(|result| (result.user.to_string(), result.error_code));
+        (records, results.collect())
+    }
+
+    #[test]
+    fn a_credential_is_kept_as_the_keys_that_a_server_needs_and_can_be_removed() {
+        let mut image = Image::empty();
+        let (records, results) = asked(&image, vec![], vec![upsertion("ada", SHA_256, 4096)]);
+        assert_eq!(results, [("ada".to_owned(), 0)]);
+        let [MetadataRecord::UserScramCredential(kept)] = records.as_slice() else {
+            panic!("{records:?}");
+        };
+        let stored = hex("586e5df283e6dceb5c3e791d8b8528ec191e664045ce971792e2e6b5bb13e2a6");
+        let server = hex("c1f3cbc1c13a9d35a14c0990eed97629ea225863e566a4314ab99f3f00e5d9d5");
+        assert_eq!(
+            (&kept.stored_key[..], &kept.server_key[..]),
+            (&stored[..], &server[..])
+        );
+        for record in records {
+            image.replay(record).unwrap();
+        }
+        let (records, results) = asked(&image, vec![deletion("ada", SHA_256)], vec![]);
+        assert_eq!((records.len(), results), (1, vec![("ada".to_owned(), 0)]));
+        let (records, _) = asked(&image, vec![], vec![upsertion("ada", SHA_512, 16_384)]);
+        let [MetadataRecord::UserScramCredential(kept)] = records.as_slice() else {
+            panic!("{records:?}");
+        };
+        assert_eq!((kept.stored_key.len(), kept.server_key.len()), (64, 64));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_for_its_user_alone() {
+        let image = Image::empty();
+        let deletions = vec![deletion("nobody", SHA_256), deletion("twice", 9)];
+        let upsertions = vec![
+            upsertion("", SHA_256, 4096),
+            upsertion("few", SHA_256, 4095),
+            upsertion("good", SHA_256, 4096),
+            upsertion("many", SHA_512, 16_385),
+            upsertion("odd", 3, 4096),
+            upsertion("pair", SHA_256, 4096),
+            upsertion("pair", SHA_512, 4096),
+            upsertion("twice", SHA_256, 4096),
+        ];
+        let (records, results) = asked(&image, deletions, upsertions);
+        let expected = [
+            ("", ErrorCode::UnacceptableCredential.code()),
+            ("few", ErrorCode::UnacceptableCredential.code()),
+            ("good", 0),
+            ("many", ErrorCode::UnacceptableCredential.code()),
+            ("nobody", ErrorCode::ResourceNotFound.code()),
+            ("odd", ErrorCode::UnsupportedSaslMechanism.code()),
+            ("pair", ErrorCode::DuplicateResource.code()),
+            ("twice", ErrorCode::UnsupportedSaslMechanism.code()),
+        ];
+        let expected = expected.map(|(user, code)| (user.to_owned(), code));
+        assert_eq!(results, expected);
+        assert_eq!(records.len(), 1);
+    }
+}

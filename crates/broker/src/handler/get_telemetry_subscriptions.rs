@@ -1,0 +1,55 @@
+//! `GetTelemetrySubscriptions` (key 71), version 0: a client learns its instance id, and which metrics it is to send.
+//!
+//! The zero id asks for a new one. A client that no subscription matches is told an empty list, and to ask again after
+//! the default interval.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::StrBytes;
+use wire::messages::{GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse};
+use wire::types::Uuid;
+
+use crate::Broker;
+use crate::handler::Context;
+use crate::log_dirs;
+use crate::telemetry::Subscription;
+
+/// The codecs that a push may have, the best first: zstd, lz4, gzip, snappy.
+const CODECS: [i8; 4] = [4, 3, 1, 2];
+
+pub(crate) async fn handle<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    context: &Context,
+    request: GetTelemetrySubscriptionsRequest,
+) -> GetTelemetrySubscriptionsResponse {
+    let id = if request.client_instance_id == Uuid::nil() {
+        log_dirs::random_uuid(&broker.platform)
+    } else {
+        request.client_instance_id
+    };
+    let client = context.telemetry_client(id);
+    let told = broker.at_telemetry(id, move |broker| {
+        let subscription = Subscription::of(&broker.image(), &client);
+        let now_ms = broker.platform.clock().wall_ms();
+        let told = broker.telemetry.ask(id, subscription, now_ms)?;
+        Ok((*told).clone())
+    });
+    let bytes_max = i32::try_from(broker.options.telemetry_bytes_max).unwrap_or(i32::MAX);
+    match told.await {
+        Ok(told) => GetTelemetrySubscriptionsResponse::default()
+            .with_client_instance_id(id)
+            .with_subscription_id(told.id)
+            .with_accepted_compression_types(CODECS.to_vec())
+            .with_push_interval_ms(told.interval_ms)
+            .with_telemetry_max_bytes(bytes_max)
+            .with_delta_temporality(true)
+            .with_requested_metrics(
+                told.metrics
+                    .into_iter()
+                    .map(StrBytes::from_string)
+                    .collect(),
+            ),
+        Err(code) => GetTelemetrySubscriptionsResponse::default().with_error_code(code.code()),
+    }
+}

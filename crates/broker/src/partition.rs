@@ -17,10 +17,10 @@ use platform::{Clock, Platform};
 use prometheus_client::metrics::gauge::Gauge;
 use storage::log::producer_state::{Origin, ProducerCheck};
 use storage::{Appended, Log, Observer, Stamp};
-use wire::batch::BatchHeader;
 use wire::batch::builder::BatchBuilder;
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::batch::validate::{ValidateLimits, validate_produced};
+use wire::batch::{BatchError, BatchHeader, Produced, recompress};
 use wire::types::{
     ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition,
 };
@@ -235,6 +235,7 @@ impl<P: Platform> Partition<P> {
                 });
             }
         }
+        let produced = recoded(produced, &config)?;
         let log_append_time = config.log_append_time.then_some(TimestampMs(now_ms));
         let stamp = Stamp {
             leader_epoch: self.leader_epoch.get(),
@@ -393,6 +394,22 @@ impl<P: Platform> Partition<P> {
         tracing::error!(partition = %self.name, %error, "reading failed");
         code
     }
+}
+
+/// The batch with the codec that the topic asks for. It may be too large for the topic then.
+fn recoded(produced: Produced, config: &TopicConfig) -> Result<Produced, BatchError> {
+    let Some((codec, level)) = config.compression else {
+        return Ok(produced);
+    };
+    let recoded = recompress(produced, codec, Some(level), DECOMPRESSED_BYTES_MAX)?;
+    let (size_bytes, bytes_max) = (recoded.batch.len(), config.max_message_bytes);
+    if size_bytes > bytes_max {
+        return Err(BatchError::TooLarge {
+            size_bytes,
+            bytes_max,
+        });
+    }
+    Ok(recoded)
 }
 
 impl<P: Platform> Observer for Partition<P> {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use storage::CompactPolicy;
 use storage::options::{Durability, LogOptions};
+use wire::batch::compression::Compression;
 
 use crate::image::{Image, ResourceType};
 use crate::options::BrokerOptions;
@@ -43,6 +44,8 @@ pub struct TopicConfig {
     pub compacted: bool,
     /// `cleanup.policy` has `delete`.
     pub delete: bool,
+    /// `compression.type`: the codec that stored batches have, with its level; `None` keeps the producer's.
+    pub compression: Option<(Compression, i32)>,
     /// `min.insync.replicas`.
     pub min_insync_replicas: i32,
     /// `durability`: what an acknowledgement by all replicas means on this node.
@@ -133,6 +136,7 @@ impl TopicConfig {
             ),
         };
         Self {
+            compression: compression(&broker, topic),
             max_message_bytes: log.max_batch_bytes,
             timestamp_before_max_ms: number("message.timestamp.before.max.ms"),
             timestamp_after_max_ms: number("message.timestamp.after.max.ms"),
@@ -158,6 +162,17 @@ fn topic_value(broker: &BrokerSettings<'_>, topic: &str, name: &str) -> String {
         return String::new();
     };
     definition.effective(broker, topic)
+}
+
+/// The codec that stored batches have, with its level.
+fn compression(broker: &BrokerSettings<'_>, topic: &str) -> Option<(Compression, i32)> {
+    let codec = Compression::from_name(&topic_value(broker, topic, "compression.type"))?;
+    let level = match codec {
+        Compression::Gzip => topic_value(broker, topic, "compression.gzip.level"),
+        Compression::Zstd => topic_value(broker, topic, "compression.zstd.level"),
+        _ => String::new(),
+    };
+    Some((codec, level.parse().unwrap_or(0)))
 }
 
 /// A ratio from 0 to 1.

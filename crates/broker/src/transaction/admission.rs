@@ -18,12 +18,28 @@ use super::state::{EPOCH_BUMPS, PartitionName};
 use crate::Broker;
 use crate::image::OFFSETS_TOPIC;
 use crate::route::{Target, at_partitions};
+use crate::topic_config::{BrokerSettings, Source};
 
 /// From this version of `Produce` on, producers leave it to the broker to take partitions in.
 const PRODUCE_ADDS: i16 = 12;
 /// The end of the transaction before may still be on its way: asked again so often, this far apart.
 const RETRIES: u32 = 20;
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
+
+/// Whether the partitions of producers that add them themselves are looked up, by the settings as they are now.
+fn verifies<P: Platform>(broker: &Broker<P>) -> bool {
+    const NAME: &str = "transaction.partition.verification.enable";
+    let (image, options) = (broker.image(), &*broker.options);
+    let settings = BrokerSettings {
+        image: &image,
+        options,
+    };
+    let own = settings.at(NAME, Source::DynamicBroker);
+    let dynamic = own.or_else(|| settings.at(NAME, Source::DynamicDefault));
+    dynamic.map_or(options.transaction.verify_partitions, |text| {
+        text.trim().eq_ignore_ascii_case("true")
+    })
+}
 
 /// Judges each batch of a request that names a transactional id.
 pub(crate) async fn admit<P: Platform>(
@@ -34,7 +50,7 @@ pub(crate) async fn admit<P: Platform>(
 ) -> Vec<Result<(), ErrorCode>> {
     let mut answers = vec![Ok(()); items.len()];
     let adds = version >= PRODUCE_ADDS;
-    if !adds && !broker.options.transaction.verify_partitions {
+    if !adds && !verifies(broker) {
         return answers;
     }
     let producers: Vec<Option<Identity>> = items.iter().map(producer_of).collect();
@@ -75,7 +91,7 @@ pub(crate) async fn admit_offsets<P: Platform>(
     if id.is_empty() {
         return Err(ErrorCode::InvalidRequest);
     }
-    if !adds && !broker.options.transaction.verify_partitions {
+    if !adds && !verifies(broker) {
         return Ok(());
     }
     let topic = broker.image().topic_by_name(OFFSETS_TOPIC).map(|it| it.id);

@@ -66,10 +66,20 @@ impl Compression {
 
     /// Compresses, at each codec's default level.
     pub fn compress(self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        self.compress_at(None, bytes)
+    }
+
+    /// Compresses at a level, where the codec has any: gzip and zstd do, the others pass over it.
+    pub fn compress_at(self, level: Option<i32>, bytes: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             Self::None => Ok(bytes.to_vec()),
             Self::Gzip => {
-                let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
+                // -1 is the default, as in zlib.
+                let level = level.and_then(|level| u32::try_from(level).ok());
+                let level = level.map_or_else(flate2::Compression::default, |level| {
+                    flate2::Compression::new(level.min(9))
+                });
+                let mut encoder = GzEncoder::new(Vec::new(), level);
                 encoder.write_all(bytes)?;
                 encoder.finish()
             }
@@ -79,7 +89,7 @@ impl Compression {
                 encoder.write_all(bytes)?;
                 encoder.finish().map_err(io::Error::other)
             }
-            Self::Zstd => zstd::encode_all(bytes, 0),
+            Self::Zstd => zstd::encode_all(bytes, level.unwrap_or(0)),
         }
     }
 

@@ -13,12 +13,13 @@ use super::{
 use crate::crc;
 use crate::error::BatchError;
 
-/// The batch compressed with `codec`; itself when it already is. Decompresses to at most
+/// The batch compressed with `codec` at `level`; itself when it already is, at whatever level. Decompresses to at most
 /// `decompressed_bytes_max`. The result may be larger than the topic takes: the caller checks its
 /// size again, as Kafka does.
 pub fn recompress(
     produced: Produced,
     codec: Compression,
+    level: Option<i32>,
     decompressed_bytes_max: usize,
 ) -> Result<Produced, BatchError> {
     let Produced { header, batch } = produced;
@@ -29,7 +30,7 @@ pub fn recompress(
     let records = batch.get(HEADER_BYTES..).unwrap_or_default();
     let records = had.decompress(records, decompressed_bytes_max)?;
     let records = codec
-        .compress(&records)
+        .compress_at(level, &records)
         .map_err(|error| compression::failed(&error))?;
     let length = i32::try_from(HEADER_BYTES - LENGTH_END + records.len())
         .map_err(|error| compression::failed(&io::Error::other(error)))?;
@@ -75,6 +76,7 @@ mod tests {
                         batch: batch.clone(),
                     },
                     to,
+                    (to == Compression::Gzip).then_some(9),
                     1 << 20,
                 )
                 .unwrap();

@@ -60,7 +60,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::int("compression.lz4.level", "9")
         .range(1, 17)
         .dynamic()
-        .doc("Level for lz4."),
+        .doc("Level for lz4. Accepted; this codec has one level here."),
     Key::int("compression.zstd.level", "3")
         .range(-131_072, 22)
         .dynamic()

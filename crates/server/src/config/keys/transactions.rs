@@ -46,8 +46,10 @@ pub(super) const KEYS: &[Key] = &[
     )
     .min(1)
     .doc("How often transactional ids that have expired are looked for, and removed."),
-    Key::boolean("transaction.partition.verification.enable", "true").doc(
-        "Ask the coordinator whether a partition is in the transaction before its first batch is \
-         appended, for producers that add partitions themselves.",
-    ),
+    Key::boolean("transaction.partition.verification.enable", "true")
+        .dynamic()
+        .doc(
+            "Ask the coordinator whether a partition is in the transaction before its first batch \
+             is appended, for producers that add partitions themselves.",
+        ),
 ];

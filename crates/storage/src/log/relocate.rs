@@ -219,6 +219,12 @@ impl<P: Platform> Relocation<P> {
     async fn copy(&self, segment: &Rc<Segment<P>>) -> Result<()> {
         let disk = self.log.store.disk();
         let (cuts, size) = (segment.cuts.get(), segment.size.get());
+        // What grows until the switch is sealed by it.
+        let sealed_ms = if segment.sealed.get() {
+            segment.sealed_ms.get()
+        } else {
+            self.log.store.clock().wall_ms()
+        };
         let target = file_path(&self.folder, segment.base, Role::Log);
         let source = segment.path(Role::Log);
         let done = async {
@@ -228,6 +234,7 @@ impl<P: Platform> Relocation<P> {
                 path: &source,
                 base: segment.base,
                 size,
+                sealed_ms,
             };
             let goes_on = || !self.is_cancelled() && self.is_there(segment, cuts);
             copy::data(&self.log.store, original, &target, &self.rate, goes_on).await?;

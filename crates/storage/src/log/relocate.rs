@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
-use platform::disk::Disk;
+use platform::disk::{Disk, IoClass};
 use platform::task;
 use wire::types::{Offset, Uuid};
 
@@ -235,6 +235,8 @@ impl<P: Platform> Relocation<P> {
                 base: segment.base,
                 size,
                 sealed_ms,
+                // An operator has asked for it, and waits.
+                class: IoClass::Foreground,
             };
             let goes_on = || !self.is_cancelled() && self.is_there(segment, cuts);
             copy::data(&self.log.store, original, &target, &self.rate, goes_on).await?;

@@ -179,6 +179,17 @@ def test_what_cannot_be_written_is_said(cli, own_topic):
     assert "no.such" in wrong
 
 
+def test_a_topic_that_is_made_by_being_written_to(cli, make_broker, tmp_path, name):
+    flag = "--allow-auto-topic-creation"
+    refused = cli.refusal("topic", "produce", name, "x", flag, "--timeout", 1)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in refused, "the broker does not allow it"
+    with make_broker(properties={"auto.create.topics.enable": "true"}) as other:
+        there = Cli(other.address, tmp_path)
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in there.refusal("topic", "produce", name, "x")
+        there("topic", "produce", name, "x", flag, "-p", 0)
+        assert there("topic", "consume", name, "-e") == "x\n"
+
+
 def group_of(cli, group):
     (described,) = cli.json("group", "describe", group)
     return described

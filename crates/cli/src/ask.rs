@@ -9,7 +9,7 @@ mod route;
 
 pub(crate) use connection::{CLIENT_ID, Connection};
 pub(crate) use offsets::{EARLIEST, LATEST, Offsets, Place, read_committed};
-pub(crate) use refusal::{Refusal, check, patiently};
+pub(crate) use refusal::{Refusal, check, patiently, while_it_passes};
 pub(crate) use route::{Cluster, Coordinates};
 use wire::StrBytes;
 

@@ -18,7 +18,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     /// True for what is over in a moment: a coordinator that loads, a leader that is being made.
-    fn passes(&self) -> bool {
+    pub(crate) fn passes(&self) -> bool {
         matches!(
             self.error,
             ErrorCode::CoordinatorLoadInProgress
@@ -80,6 +80,15 @@ pub(crate) fn check(code: i16, message: Option<&StrBytes>) -> Result<(), Refusal
 /// Tries until it works, fails for good, or the time is over.
 pub(crate) fn patiently<T>(
     within: Duration,
+    attempt: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    while_it_passes(within, Refusal::passes, attempt)
+}
+
+/// As [`patiently`], for what else is over in a moment.
+pub(crate) fn while_it_passes<T>(
+    within: Duration,
+    passing: impl Fn(&Refusal) -> bool,
     mut attempt: impl FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let deadline = Instant::now() + within;
@@ -87,7 +96,7 @@ pub(crate) fn patiently<T>(
         let tried = attempt();
         let passes = tried.as_ref().is_err_and(|error| {
             let refusal = error.downcast_ref::<Refusal>();
-            refusal.is_some_and(Refusal::passes)
+            refusal.is_some_and(&passing)
         });
         if !passes || Instant::now() >= deadline {
             return tried;

@@ -11,8 +11,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
+use wire::types::ErrorCode;
 
-use crate::ask::{Cluster, check, patiently};
+use crate::ask::{Cluster, Refusal, check, while_it_passes};
 use crate::property::Property;
 use crate::target::Chosen;
 use input::{Input, Record};
@@ -132,7 +133,12 @@ impl Produce {
         let names = [self.topic.clone()];
         let create = self.allow_auto_topic_creation;
         let within = cluster.within();
-        let found = patiently(within, || {
+        // A topic that is made by being asked for is not there at first.
+        let passing = |refusal: &Refusal| {
+            let is_made = create && refusal.error == ErrorCode::UnknownTopicOrPartition;
+            is_made || refusal.passes()
+        };
+        let found = while_it_passes(within, passing, || {
             let topics = cluster.look(Some(&names), create)?.topics;
             let topic = topics.into_iter().next().context("an empty answer")?;
             check(topic.error_code, None)?;

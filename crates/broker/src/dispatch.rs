@@ -107,7 +107,7 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     let reply = Box::pin(async move {
         if !broker.limits_time() {
             let answered = answer(&broker, &context, &Busy::default(), request).await;
-            return answered.unwrap_or_else(Reply::Close);
+            return pace::told((api, version), answered.unwrap_or_else(Reply::Close));
         }
         let busy = Busy::with(broker.platform.clock().clone());
         // Boxed, so that nobody else's requests grow by what this needs.

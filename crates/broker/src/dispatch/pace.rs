@@ -21,7 +21,7 @@ pub(super) async fn paced<P: Platform>(
     (api, version): (Api, i16),
     reply: Reply,
 ) -> Reply {
-    if matches!(api, Api::Produce | Api::Fetch | Api::WriteTxnMarkers) {
+    if charges_itself(api) {
         return reply;
     }
     let (response, before) = match reply {
@@ -33,9 +33,24 @@ pub(super) async fn paced<P: Platform>(
     let spent = busy.percent();
     let charged = broker.charge(Kind::Request, client, spent, Charge::Used);
     let pause = charged.await.max(before);
-    if pause.is_zero() {
-        return Reply::Send(response);
+    told((api, version), Reply::Pause(Some(response), pause))
+}
+
+/// The reply, with the pause that comes with it in it.
+pub(super) fn told((api, version): (Api, i16), reply: Reply) -> Reply {
+    if charges_itself(api) {
+        return reply;
     }
-    let response = response.throttled(api, version, wire_ms(pause));
-    Reply::Pause(Some(response), pause)
+    match reply {
+        Reply::Pause(Some(response), pause) if pause.is_zero() => Reply::Send(response),
+        Reply::Pause(Some(response), pause) => {
+            let response = response.throttled(api, version, wire_ms(pause));
+            Reply::Pause(Some(response), pause)
+        }
+        other => other,
+    }
+}
+
+fn charges_itself(api: Api) -> bool {
+    matches!(api, Api::Produce | Api::Fetch | Api::WriteTxnMarkers)
 }

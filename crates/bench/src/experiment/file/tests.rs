@@ -48,10 +48,8 @@ fn the_shipped_ones_are_sound() {
     for (name, text) in SHIPPED {
         let experiment = parse(text, name).unwrap();
         assert_eq!(experiment.name, *name);
-        assert_eq!(
-            experiment.targets.first().map(String::as_str),
-            Some("forebay")
-        );
+        let first = experiment.targets.first().unwrap();
+        assert_eq!(experiment.target[first].kind, TargetKind::Forebay, "{name}");
     }
 }
 

@@ -32,7 +32,7 @@ fn main() -> anyhow::Result<()> {
         [pairs, seconds] => (pairs.parse::<u32>()?, seconds.parse::<f64>()?),
         _ => bail!("generator_cost PAIRS SECONDS"),
     };
-    let mut sink = Sink::start()?;
+    let sink = Sink::start()?;
     let mut all: Vec<(Figures, Figures)> = Vec::new();
     let mut out = std::io::stdout();
     for _ in 0..pairs {
@@ -50,8 +50,6 @@ fn main() -> anyhow::Result<()> {
         )?;
         all.push(pair);
     }
-    sink.child.kill()?;
-    sink.child.wait()?;
     writeln!(
         out,
         "medians: rate {:.2}, cost {:.2}, generator {:.3} CPU-s/GB",
@@ -78,6 +76,14 @@ impl Sink {
         BufReader::new(said).read_line(&mut address)?;
         let address = address.trim().to_owned();
         Ok(Self { child, address })
+    }
+}
+
+/// Whoever counts may fail; the sink ends with it.
+impl Drop for Sink {
+    fn drop(&mut self) {
+        let ended = self.child.kill().and_then(|()| self.child.wait());
+        drop(ended);
     }
 }
 

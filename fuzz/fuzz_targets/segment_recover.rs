@@ -223,12 +223,14 @@ fn log_options() -> LogOptions {
         preallocate: false,
         file_delete_delay_ms: 0,
         producer_id_expiration_ms: 86_400_000,
+        tier_pins: None,
     }
 }
 
 fn store_options() -> StoreOptions {
     StoreOptions {
         cache_bytes_max: 0,
+        cache_bytes_start: 0,
         unwritten_bytes_max: 1 << 20,
         chunk_bytes: 64 << 10,
         reserve_chunks: 0,

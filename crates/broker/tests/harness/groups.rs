@@ -14,6 +14,29 @@ use super::asks::{error, text, topic_name};
 const ATTEMPTS: usize = 100;
 
 impl Cluster {
+    /// Where a group stands in partition 0 of `topic`, which it is told only when no transaction may still move it.
+    pub(crate) async fn stable_position(&self, group: &str, topic: &str) -> Result<i64, ErrorCode> {
+        let topic = OffsetFetchRequestTopics::default()
+            .with_name(topic_name(topic))
+            .with_partition_indexes(vec![0]);
+        let group = OffsetFetchRequestGroup::default()
+            .with_group_id(GroupId(text(group)))
+            .with_topics(Some(vec![topic]));
+        let request = OffsetFetchRequest::default()
+            .with_groups(vec![group])
+            .with_require_stable(true);
+        let answer = self.ask(8, &request).await;
+        let group = &answer.groups[0];
+        if let Some(code) = error(group.error_code) {
+            return Err(code);
+        }
+        let found = &group.topics[0].partitions[0];
+        match error(found.error_code) {
+            Some(code) => Err(code),
+            None => Ok(found.committed_offset),
+        }
+    }
+
     pub(crate) async fn try_commit(
         &self,
         group: &str,

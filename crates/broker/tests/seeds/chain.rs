@@ -4,13 +4,10 @@
 use platform::sim::Rng;
 use platform::task;
 use std::time::Duration;
-use wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
-use wire::messages::{GroupId, OffsetFetchRequest};
 use wire::types::ErrorCode;
 
 use crate::book::Life;
 use crate::harness::Cluster;
-use crate::harness::asks::{error, text, topic_name};
 use crate::harness::transactor::Transactor;
 
 /// Partitions of the topic `t` that chains write to.
@@ -100,22 +97,9 @@ fn was_told(life: &Life, chain: usize, next: i64, commit: bool) {
 async fn position(cluster: &Cluster, chain: usize) -> Result<i64, ErrorCode> {
     let mut last = ErrorCode::UnknownServerError;
     for _ in 0..ATTEMPTS {
-        let topic = OffsetFetchRequestTopics::default()
-            .with_name(topic_name("t"))
-            .with_partition_indexes(vec![0]);
-        let group = OffsetFetchRequestGroup::default()
-            .with_group_id(GroupId(text(&id(chain))))
-            .with_topics(Some(vec![topic]));
-        let request = OffsetFetchRequest::default()
-            .with_groups(vec![group])
-            .with_require_stable(true);
-        let answer = cluster.ask(8, &request).await;
-        let group = &answer.groups[0];
-        let found = group.topics.first().map(|topic| &topic.partitions[0]);
-        let code = found.map_or(group.error_code, |found| found.error_code);
-        match (error(group.error_code).or(error(code)), found) {
-            (None, Some(found)) => return Ok(found.committed_offset.max(0)),
-            (code, _) => last = code.unwrap_or(last),
+        match cluster.stable_position(&id(chain), "t").await {
+            Ok(position) => return Ok(position.max(0)),
+            Err(code) => last = code,
         }
         cluster.pass_ms(100).await;
     }

@@ -7,7 +7,7 @@ use wire::messages::txn_offset_commit_request::{
 };
 use wire::messages::{
     DescribeTransactionsRequest, FindCoordinatorRequest, GroupId, ListTransactionsRequest,
-    OffsetFetchRequest, TransactionalId, TxnOffsetCommitRequest,
+    TransactionalId, TxnOffsetCommitRequest,
 };
 use wire::types::ErrorCode;
 
@@ -89,7 +89,7 @@ fn positions_count_with_the_transaction() {
             assert_eq!(writer.send_offset("g", 5).await, None);
             assert_eq!(cluster.committed("g", "t", 0).await, 1);
             let unstable = Some(ErrorCode::UnstableOffsetCommit);
-            assert_eq!(stable_position(cluster).await.err(), unstable);
+            assert_eq!(cluster.stable_position("g", "t").await.err(), unstable);
             writer.end(true).await.unwrap();
             assert_eq!(settled_position(cluster).await, 5);
             assert_eq!(writer_end_without(cluster, &mut writer).await, 5);
@@ -108,32 +108,9 @@ async fn writer_end_without(cluster: &Cluster, writer: &mut Transactor<'_>) -> i
     settled_position(cluster).await
 }
 
-async fn stable_position(cluster: &Cluster) -> Result<i64, ErrorCode> {
-    use wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
-    let topic = OffsetFetchRequestTopics::default()
-        .with_name(topic_name("t"))
-        .with_partition_indexes(vec![0]);
-    let group = OffsetFetchRequestGroup::default()
-        .with_group_id(GroupId(text("g")))
-        .with_topics(Some(vec![topic]));
-    let request = OffsetFetchRequest::default()
-        .with_groups(vec![group])
-        .with_require_stable(true);
-    let answer = cluster.ask(8, &request).await;
-    let group = &answer.groups[0];
-    if let Some(code) = error(group.error_code) {
-        return Err(code);
-    }
-    let found = &group.topics[0].partitions[0];
-    match error(found.error_code) {
-        Some(code) => Err(code),
-        None => Ok(found.committed_offset),
-    }
-}
-
 async fn settled_position(cluster: &Cluster) -> i64 {
     for _ in 0..200 {
-        match stable_position(cluster).await {
+        match cluster.stable_position("g", "t").await {
             Ok(position) => return position,
             Err(ErrorCode::UnstableOffsetCommit | ErrorCode::CoordinatorLoadInProgress) => {
                 cluster.pass_ms(20).await;
@@ -269,10 +246,10 @@ fn an_open_transaction_survives_a_restart_and_goes_on() {
         life(&disk, &setup.next(), async |cluster| {
             settled_description(cluster, "id").await;
             let unstable = Some(ErrorCode::UnstableOffsetCommit);
-            let mut position = stable_position(cluster).await.err();
+            let mut position = cluster.stable_position("g", "t").await.err();
             while position == Some(ErrorCode::CoordinatorLoadInProgress) {
                 cluster.pass_ms(20).await;
-                position = stable_position(cluster).await.err();
+                position = cluster.stable_position("g", "t").await.err();
             }
             assert_eq!(position, unstable);
             let mut writer = Transactor::resumed(cluster, "id", producer, newer, 1);

@@ -10,8 +10,7 @@ use platform::sim::{SimDisk, SimPlatform};
 use storage::tier::{
     Capacity, Medium, PathOptions, PoolOptions, Safety, TierOptions, TierPath, TierTable,
 };
-use storage::{LogOptions, Metrics, OpenAs, Result, Store, StoreOptions};
-use wire::types::Offset;
+use storage::{LogOptions, Metrics, Result, Store, StoreOptions};
 
 use crate::world::*;
 
@@ -118,14 +117,9 @@ impl Scene {
         recovery_point: i64,
         log_start: i64,
     ) -> Result<SimLog> {
-        let how = OpenAs {
-            clean,
-            recovery_point: Offset(recovery_point),
-            log_start: Offset(log_start),
-            compacted: None,
-        };
-        let store = &self.world.store;
-        let opened = store.open_log(Path::new(DIR), partition(), topic_id(), options, how);
+        let opened = self
+            .world
+            .try_open(options, clean, recovery_point, log_start);
         opened.await
     }
 

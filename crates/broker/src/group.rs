@@ -10,8 +10,7 @@
 //! Invariants: a request becomes records, the records are appended, and [`groups::Groups::stage`]
 //! and [`groups::Groups::settle`] (or [`groups::Groups::load`] after a start) are the only ways
 //! into durable state; what was not appended leaves no trace in memory; every waiting request is
-//! answered once. Not here: share groups and streams groups, transactional commits by this broker,
-//! compaction.
+//! answered once. Not here: share groups and streams groups, compaction.
 
 pub mod assignor;
 pub mod classic;
@@ -23,6 +22,7 @@ pub mod groups;
 mod java_hash;
 mod metadata_hash;
 mod offsets;
+mod open;
 pub mod records;
 mod subscription;
 mod versioned;
@@ -34,6 +34,7 @@ pub(crate) use consumer::Pattern;
 pub use coordinator::{GroupCoordinator, OffsetsLog};
 pub use java_hash::partition_for;
 pub use offsets::Topics;
+pub(crate) use open::Unstable;
 
 /// Both clocks, read once per decision.
 #[derive(Clone, Copy, Debug)]

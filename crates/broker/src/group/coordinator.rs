@@ -29,11 +29,11 @@ use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, s
 use super::cluster::Cluster;
 use super::consumer::Refused;
 use super::groups::{Append, Decided, Groups, Outcome};
+pub use super::open::{OpenTransactions, Written};
 use super::records::GroupRecord;
 use super::{Now, partition_for};
 use crate::options::GroupOptions;
 use append::Queue;
-pub use open::{OpenTransactions, Written};
 
 /// Where groups are written.
 pub trait OffsetsLog: 'static {
@@ -79,8 +79,6 @@ struct Slot {
     incarnation: u64,
     /// While loading: where the last record of each key was.
     positions: BTreeMap<Bytes, Offset>,
-    /// What transactions have written that have not ended.
-    open: OpenTransactions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

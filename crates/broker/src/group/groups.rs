@@ -22,6 +22,7 @@ use super::classic::{
 };
 use super::cluster::Cluster;
 use super::consumer::{ConsumerGroup, ConsumerOptions};
+use super::open::OpenTransactions;
 use super::records::GroupRecord;
 use super::versioned::{Sequence, Versioned};
 pub use consumers::Decided;
@@ -154,6 +155,8 @@ impl Group {
 #[derive(Debug)]
 pub struct Groups {
     pub(super) options: GroupsOptions,
+    /// Offsets that transactions have written that have not ended.
+    pub(super) open: OpenTransactions,
     by_id: BTreeMap<StrBytes, Group>,
     deadlines: BTreeSet<(Instant, StrBytes)>,
 }
@@ -163,6 +166,7 @@ impl Groups {
     pub fn new(options: GroupsOptions) -> Self {
         Self {
             options,
+            open: OpenTransactions::default(),
             by_id: BTreeMap::new(),
             deadlines: BTreeSet::new(),
         }

@@ -25,6 +25,7 @@ use wire::types::{ErrorCode, TopicId, Uuid};
 use super::classic::State;
 use super::consumer::ConsumerGroup;
 use super::groups::{Group, Groups};
+use super::open::Unstable;
 use super::records::GroupRecord;
 use super::{Now, owned};
 
@@ -275,6 +276,7 @@ impl Groups {
         if consumer.is_none() && holds {
             return failed(ErrorCode::NonEmptyGroup);
         }
+        let unstable = self.open.of_group(id);
         let mut records = Vec::new();
         let mut answers = Vec::with_capacity(request.topics.len());
         for topic in &request.topics {
@@ -298,7 +300,9 @@ impl Groups {
                     .offsets
                     .get(&topic.name.0)
                     .and_then(|all| all.get(&index));
-                if error.is_none() && offset.is_some_and(|offset| offset.latest().is_some()) {
+                let is_there = offset.is_some_and(|offset| offset.latest().is_some())
+                    || unstable.contains(&(topic.name.0.clone(), index));
+                if error.is_none() && is_there {
                     records.push(tombstone(id, &topic.name, index));
                 }
             }
@@ -311,32 +315,55 @@ impl Groups {
         )
     }
 
-    /// Handles a deletion of a group.
+    /// Handles a deletion of a group. What an open transaction has written goes too: its end would bring the group back.
     pub fn delete_group(&self, id: &StrBytes) -> Result<Vec<GroupRecord>, ErrorCode> {
-        let group = self.existing_group(id).ok_or(ErrorCode::GroupIdNotFound)?;
+        let unstable = self.open.of_group(id);
+        let written = || {
+            unstable
+                .iter()
+                .map(|(topic, partition)| tombstone(id, topic, *partition))
+        };
+        let Some(group) = self.existing_group(id) else {
+            let records: Vec<GroupRecord> = written().collect();
+            return Some(records)
+                .filter(|records| !records.is_empty())
+                .ok_or(ErrorCode::GroupIdNotFound);
+        };
         let consumer = group.consumer();
         if group.machine.state() != State::Empty || consumer.is_some_and(|group| !group.is_empty())
         {
             return Err(ErrorCode::NonEmptyGroup);
         }
         let mut records = Vec::new();
-        delete_where(id, group, &mut records, |_, _| true);
+        delete_where(id, group, &mut records, |_, _, _| true);
+        records.extend(
+            written()
+                .filter(|record| !records.contains(record))
+                .collect::<Vec<_>>(),
+        );
         records.extend(end_of_group(id, group));
         Ok(records)
     }
 
     /// Offsets that nobody has needed for too long, and groups that nothing is left of; each
-    /// group's records apart.
+    /// group's records apart. What an open transaction is about to move stays, and so does its group.
     pub fn expire_offsets(&self, now: Now) -> Vec<Vec<GroupRecord>> {
+        let (open, none) = (self.open.by_group(), Unstable::new());
         let expired = self
             .existing()
-            .map(|(id, group)| self.expire_group(id, group, now));
+            .map(|(id, group)| self.expire_group(id, group, open.get(id).unwrap_or(&none), now));
         expired.filter(|records| !records.is_empty()).collect()
     }
 
-    fn expire_group(&self, id: &StrBytes, group: &Group, now: Now) -> Vec<GroupRecord> {
+    fn expire_group(
+        &self,
+        id: &StrBytes,
+        group: &Group,
+        unstable: &Unstable,
+        now: Now,
+    ) -> Vec<GroupRecord> {
         if let Some(consumer) = group.consumer() {
-            return self.expire_consumer_group(id, group, consumer, now);
+            return self.expire_consumer_group(id, (group, consumer), unstable, now);
         }
         let machine = &group.machine;
         let empty = machine.state() == State::Empty;
@@ -351,12 +378,14 @@ impl Groups {
         let mut records = Vec::new();
         if empty || reading {
             let retention = self.options.offsets_retention_ms;
-            delete_where(id, group, &mut records, |topic, value| {
+            delete_where(id, group, &mut records, |topic, partition, value| {
                 let since = left_ms.unwrap_or(value.commit_timestamp);
-                is_expired(value, since, retention, now) && !machine.is_subscribed_to(topic)
+                is_expired(value, since, retention, now)
+                    && !machine.is_subscribed_to(topic)
+                    && !unstable.contains(&(topic.clone(), partition))
             });
         }
-        if machine.is_idle() && offsets_of(group) == records.len() {
+        if machine.is_idle() && unstable.is_empty() && offsets_of(group) == records.len() {
             records.extend(end_of_group(id, group));
         }
         records
@@ -367,17 +396,19 @@ impl Groups {
     fn expire_consumer_group(
         &self,
         id: &StrBytes,
-        group: &Group,
-        consumer: &ConsumerGroup,
+        (group, consumer): (&Group, &ConsumerGroup),
+        unstable: &Unstable,
         now: Now,
     ) -> Vec<GroupRecord> {
         let retention = self.options.offsets_retention_ms;
         let read = consumer.topics();
         let mut records = Vec::new();
-        delete_where(id, group, &mut records, |topic, value| {
-            is_expired(value, value.commit_timestamp, retention, now) && !read.contains(topic)
+        delete_where(id, group, &mut records, |topic, partition, value| {
+            is_expired(value, value.commit_timestamp, retention, now)
+                && !read.contains(topic)
+                && !unstable.contains(&(topic.clone(), partition))
         });
-        if consumer.is_empty() && offsets_of(group) == records.len() {
+        if consumer.is_empty() && unstable.is_empty() && offsets_of(group) == records.len() {
             records.extend(end_of_group(id, group));
         }
         records
@@ -387,7 +418,7 @@ impl Groups {
     pub fn topics_deleted(&self, gone: &[(StrBytes, TopicId)]) -> Vec<Vec<GroupRecord>> {
         let lost = self.existing().map(|(id, group)| {
             let mut records = Vec::new();
-            delete_where(id, group, &mut records, |topic, value| {
+            delete_where(id, group, &mut records, |topic, _, value| {
                 gone.iter().any(|(name, gone)| {
                     name == topic && (value.topic_id.is_nil() || value.topic_id == gone.0)
                 })
@@ -490,11 +521,14 @@ fn delete_where(
     id: &StrBytes,
     group: &Group,
     records: &mut Vec<GroupRecord>,
-    goes: impl Fn(&StrBytes, &OffsetCommitValue) -> bool,
+    goes: impl Fn(&StrBytes, i32, &OffsetCommitValue) -> bool,
 ) {
     for (topic, offsets) in &group.offsets {
         for (partition, offset) in offsets {
-            if offset.latest().is_some_and(|value| goes(topic, value)) {
+            if offset
+                .latest()
+                .is_some_and(|value| goes(topic, *partition, value))
+            {
                 records.push(tombstone(id, topic, *partition));
             }
         }

@@ -16,7 +16,7 @@ use wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use crate::group::{GroupCoordinator, OffsetsLog};
+use crate::group::{GroupCoordinator, OffsetsLog, Unstable};
 
 /// The groups that a request asks for.
 pub(crate) fn split(request: OffsetFetchRequest, version: i16) -> Vec<OffsetFetchRequestGroup> {
@@ -62,15 +62,12 @@ pub(crate) async fn handle_group<P: Platform, L: OffsetsLog>(
 }
 
 /// Tells those who want stable offsets to come back for the ones that an open transaction has written.
-fn withhold(fetched: &mut OffsetFetchResponseGroup, unstable: &[(StrBytes, i32)]) {
+fn withhold(fetched: &mut OffsetFetchResponseGroup, unstable: &Unstable) {
     for topic in &mut fetched.topics {
         let name = &topic.name;
         for partition in &mut topic.partitions {
             let index = partition.partition_index;
-            if unstable
-                .iter()
-                .any(|(topic, it)| *topic == name.0 && *it == index)
-            {
+            if unstable.contains(&(name.0.clone(), index)) {
                 partition.committed_offset = -1;
                 partition.committed_leader_epoch = -1;
                 partition.metadata = Some(StrBytes::default());

@@ -158,9 +158,9 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 return;
             };
             let marked = self.slot(partition, incarnation, |slot| {
-                let plain = !slot.open.is_empty();
+                let plain = !slot.groups.open.is_empty();
                 let keys = records.iter().filter(|_| plain).map(|(key, _)| key.clone());
-                (slot.open.mark(), keys.collect::<Vec<_>>())
+                (slot.groups.open.mark(), keys.collect::<Vec<_>>())
             });
             let result = if records.is_empty() {
                 Ok(())
@@ -172,7 +172,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             if let Some((mark, keys)) = marked.filter(|_| is_in_log(result)) {
                 self.slot(partition, incarnation, |slot| {
                     for key in &keys {
-                        slot.open.supersede(key, mark);
+                        slot.groups.open.supersede(key, mark);
                     }
                 });
             }

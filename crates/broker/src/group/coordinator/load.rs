@@ -10,8 +10,7 @@ use bytes::Bytes;
 use platform::Platform;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs};
 
-use super::open::OpenTransactions;
-use super::{GroupCoordinator, OffsetsLog, Phase, Queue, Slot};
+use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Phase, Queue, Slot};
 use crate::group::classic::Limits;
 use crate::group::groups::{Groups, GroupsOptions};
 use crate::group::records::GroupRecord;
@@ -39,7 +38,6 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             queue: Queue::default(),
             incarnation,
             positions: BTreeMap::new(),
-            open: OpenTransactions::default(),
         };
         self.slots.borrow_mut().insert(partition, slot);
     }
@@ -88,7 +86,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     /// Takes over what transactions have written that had not ended where the log ends. Before [`Self::finish_load`].
     pub fn keep_open(&self, partition: i32, open: OpenTransactions) {
         if let Some(slot) = self.slots.borrow_mut().get_mut(&partition) {
-            slot.open = open.without_older(&slot.positions);
+            slot.groups.open = open.without_older(&slot.positions);
         }
     }
 

@@ -9,6 +9,7 @@ use platform::runtime::run_simulated;
 use platform::sim::SimPlatform;
 use platform::task;
 use platform::{Platform, sync::oneshot};
+use storage::log::producer_state::Outcome;
 use wire::messages::join_group_request::JoinGroupRequestProtocol;
 use wire::messages::leave_group_request::MemberIdentity;
 use wire::messages::offset_commit_request::{
@@ -21,6 +22,7 @@ use wire::messages::{
     ListGroupsRequest, OffsetCommitRequest, SyncGroupRequest, SyncGroupResponse, TopicName,
 };
 use wire::protocol::StrBytes;
+use wire::records::offsets::OffsetCommitValue;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, Uuid};
 
 use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Written};
@@ -518,6 +520,74 @@ fn offsets_of_a_transaction_do_not_hide_later_ones() {
         assert!(open.end(ProducerId(5)).is_empty());
         reader.finish_load(partition, LeaderEpoch(0));
         assert_eq!(fetched(&reader, "g", false).await, Some(2));
+    });
+}
+
+/// What a transaction of producer 5 writes of partition 0 of `t` for a group.
+fn written(name: &str, offset: i64) -> Written {
+    let record = GroupRecord::Offset {
+        group: text(name),
+        topic: text("t"),
+        partition: 0,
+        value: Some(OffsetCommitValue {
+            offset,
+            leader_epoch: -1,
+            metadata: String::new(),
+            commit_timestamp: i64::MAX,
+            expire_timestamp: -1,
+            topic_id: Uuid::nil(),
+        }),
+    };
+    let (key, value) = record.encode();
+    Written {
+        key,
+        value,
+        offset: Offset(100),
+        timestamp: TimestampMs(0),
+    }
+}
+
+async fn delete(coordinator: &Coordinator, name: &str) -> i16 {
+    handler::delete_groups::handle_group(coordinator, &group(name))
+        .await
+        .error_code
+}
+
+#[test]
+fn an_offset_that_a_transaction_is_about_to_move_does_not_expire_meanwhile() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        let partition = partition_for("g", 4);
+        commit(&coordinator, "g", 1).await;
+        let clock = coordinator.platform.clock().clone();
+        clock.sleep(Duration::from_mins(55)).await;
+        coordinator.opened(partition, ProducerId(5), vec![written("g", 7)]);
+        clock.sleep(Duration::from_mins(20)).await;
+        assert_eq!(fetched(&coordinator, "g", false).await, Some(1));
+        let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
+        ended.await;
+        assert_eq!(fetched(&coordinator, "g", false).await, Some(7));
+    });
+}
+
+#[test]
+fn a_deleted_group_does_not_come_back_with_the_end_of_a_transaction() {
+    simulate(async {
+        let coordinator = coordinator(&TestLog::default());
+        for name in ["committed before", "only in the transaction"] {
+            let partition = partition_for(name, 4);
+            if name == "committed before" {
+                commit(&coordinator, name, 1).await;
+            }
+            coordinator.opened(partition, ProducerId(5), vec![written(name, 7)]);
+            assert_eq!(delete(&coordinator, name).await, 0, "{name}");
+            let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
+            ended.await;
+            assert_eq!(fetched(&coordinator, name, false).await, None, "{name}");
+            let gone = code(ErrorCode::GroupIdNotFound);
+            assert_eq!(delete(&coordinator, name).await, gone, "{name}");
+        }
     });
 }
 

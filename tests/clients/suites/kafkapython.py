@@ -19,7 +19,7 @@ SECONDS = 600
 def properties(broker):
     if broker.name == "kafka":
         broker.node_id = 0
-    return {"node.id": 0, "num.partitions": 4,
+    return {"node.id": 0, "num.partitions": 4, "group.min.session.timeout.ms": 1000,
             "advertised.listeners": f"PLAINTEXT://{broker.address}"}
 
 

@@ -30,6 +30,8 @@ class Outcome:
     skipped: list = field(default_factory=list)
     failed: list = field(default_factory=list)
     left_out: dict = field(default_factory=dict)
+    # What the list says and is not so: a failure where the list is about that broker.
+    stale: list = field(default_factory=list)
 
     def say(self, name, verdict):
         {"pass": self.passed, "skip": self.skipped, "fail": self.failed}[verdict].append(name)
@@ -44,10 +46,10 @@ class Outcome:
         self.left_out = {name: reason(name) for name in self.skipped + self.failed if reason(name)}
         self.failed = [name for name in self.failed if not reason(name)]
         self.failed += [f"{name} (skipped itself; left_out.ini does not say why)" for name in self.skipped if not reason(name)]
-        self.failed += [f"{name} (passes, and is in left_out.ini)" for name in self.passed if reason(name)]
+        self.stale = [f"{name} (passes, and is in left_out.ini)" for name in self.passed if reason(name)]
         if complete:
-            stale = [p for p in known if not any(fnmatch.fnmatchcase(name, p) for name in self.left_out)]
-            self.failed += [f"{pattern} (in left_out.ini, and there is no such test)" for pattern in stale]
+            unknown = [p for p in known if not any(fnmatch.fnmatchcase(name, p) for name in self.left_out)]
+            self.stale += [f"{pattern} (in left_out.ini, and there is no such test)" for pattern in unknown]
         if not self.passed and not self.failed:
             self.failed.append("(no test ran)")
         return self

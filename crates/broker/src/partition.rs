@@ -340,6 +340,24 @@ impl<P: Platform> Partition<P> {
         }
     }
 
+    /// Waits until readers may see everything that is in the log now, the log has failed, the leadership has ended or
+    /// time is up. An append with `acks=1` is acknowledged before that; who asks afterwards how far the partition
+    /// goes counts on it.
+    pub(crate) async fn settled(&self, deadline: Instant) {
+        let end = self.log.log_end_offset();
+        loop {
+            // Registered before the question is asked, so that no progress falls between the two.
+            let progress = self.progress.notified();
+            let stuck = self.closed.get() || self.log.failed().is_some();
+            if self.high_watermark.get() >= end || stuck {
+                return;
+            }
+            if timeout_at(deadline, progress).await.is_err() {
+                return;
+            }
+        }
+    }
+
     /// Takes no more appends; those who wait for theirs go on waiting.
     pub(crate) fn leave(&self) {
         self.leaving.set(true);

@@ -3,6 +3,7 @@
 //! Answered when the new log start is durable, so that deleted records do not come back after a crash.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use platform::Platform;
 use wire::messages::delete_records_response::{
@@ -31,8 +32,12 @@ pub(crate) async fn handle<P: Platform>(
             ));
         }
     }
-    let starts = at_partitions(broker, items, |_, partition, offset| {
-        std::future::ready(delete_before(&partition, offset))
+    let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
+    let deadline = broker.platform.clock().now() + timeout;
+    let starts = at_partitions(broker, items, move |_, partition, offset| async move {
+        // What was acknowledged before may be deleted, also where readers may not see it yet.
+        partition.settled(deadline).await;
+        delete_before(&partition, offset)
     });
     let mut starts = starts.await;
     if starts.iter().any(Result::is_ok) && !broker.checkpoint().await {

@@ -3,9 +3,12 @@
 //! Special timestamps: -1 latest (high watermark, or last stable offset when read committed), -2 earliest, -3 the record
 //! with the largest timestamp (v7), -4 earliest local (v8; the log start while no log has an object tier),
 //! -5 last tiered (v9; none). Version 4 brought the leader epoch of request and answer.
+//!
+//! What was acknowledged before the question is counted: the answer waits for the high watermark to come that far.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::time::Duration;
 
 use platform::Platform;
 use storage::Found;
@@ -25,6 +28,9 @@ const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
+
+/// How long the high watermark may take to come as far as the log; then it is told as it is.
+const SETTLES: Duration = Duration::from_secs(5);
 
 /// Answer for one partition: offset, its timestamp, its leader epoch.
 type Answer = (Offset, TimestampMs, LeaderEpoch);
@@ -63,7 +69,11 @@ pub(crate) async fn handle<P: Platform>(
             items.push((target, question));
         }
     }
+    let deadline = broker.platform.clock().now() + SETTLES;
     let answers = at_partitions(broker, items, move |_, partition, question| async move {
+        if !matches!(question.timestamp, EARLIEST | EARLIEST_LOCAL) {
+            partition.settled(deadline).await;
+        }
         answer(&partition, question, version).await
     });
     let mut answers = answers.await.into_iter();

@@ -8,8 +8,9 @@ use wire::messages::offset_for_leader_epoch_request::{
 use wire::messages::{DeleteRecordsRequest, OffsetForLeaderEpochRequest};
 use wire::types::ErrorCode;
 
-use crate::harness::asks::{error, list_offsets, topic_name};
+use crate::harness::asks::{error, list_offsets, produce, topic_name};
 use crate::harness::batches::{batch_at, large};
+use crate::harness::client::frame;
 use crate::harness::{Cluster, NOW_MS, Setup, life};
 
 fn on(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
@@ -67,6 +68,38 @@ fn offsets_are_found_by_time() {
             );
         }
     });
+}
+
+#[test]
+fn what_was_acknowledged_before_is_counted() {
+    // acks=1 is answered before the record is as safe as readers want it, and acks=0 not at all.
+    for acks in [0, 1] {
+        for shards in [1, 2] {
+            on(shards, async |cluster| {
+                cluster.create("t", 1).await;
+                for end in 1..=5 {
+                    let records = batch_at(NOW_MS + end, &["a"]);
+                    let sent = frame(9, &produce("t", acks, &[(0, records)]));
+                    cluster.reply(0, &sent).await;
+                    let last = cluster.offset("t", 0, NOW_MS + end).await;
+                    assert_eq!(last, end - 1, "acks={acks}, by time");
+                    assert_eq!(cluster.offset("t", 0, -1).await, end, "acks={acks}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_before_can_be_deleted() {
+    for (asked, acks) in [(1, 0), (1, 1), (-1, 0), (-1, 1)] {
+        on(2, async |cluster| {
+            cluster.create("t", 1).await;
+            let sent = frame(9, &produce("t", acks, &[(0, batch_at(NOW_MS, &["a"]))]));
+            cluster.reply(0, &sent).await;
+            assert_eq!(delete_before(cluster, "t", asked).await, Ok(1));
+        });
+    }
 }
 
 #[test]

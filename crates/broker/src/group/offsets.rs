@@ -301,7 +301,7 @@ impl Groups {
                     .get(&topic.name.0)
                     .and_then(|all| all.get(&index));
                 let is_there = offset.is_some_and(|offset| offset.latest().is_some())
-                    || unstable.contains(&(topic.name.0.clone(), index));
+                    || unstable.contains_key(&(topic.name.0.clone(), index));
                 if error.is_none() && is_there {
                     records.push(tombstone(id, &topic.name, index));
                 }
@@ -320,7 +320,7 @@ impl Groups {
         let unstable = self.open.of_group(id);
         let written = || {
             unstable
-                .iter()
+                .keys()
                 .map(|(topic, partition)| tombstone(id, topic, *partition))
         };
         let Some(group) = self.existing_group(id) else {
@@ -382,7 +382,7 @@ impl Groups {
                 let since = left_ms.unwrap_or(value.commit_timestamp);
                 is_expired(value, since, retention, now)
                     && !machine.is_subscribed_to(topic)
-                    && !unstable.contains(&(topic.clone(), partition))
+                    && !unstable.contains_key(&(topic.clone(), partition))
             });
         }
         if machine.is_idle() && unstable.is_empty() && offsets_of(group) == records.len() {
@@ -406,7 +406,7 @@ impl Groups {
         delete_where(id, group, &mut records, |topic, partition, value| {
             is_expired(value, value.commit_timestamp, retention, now)
                 && !read.contains(topic)
-                && !unstable.contains(&(topic.clone(), partition))
+                && !unstable.contains_key(&(topic.clone(), partition))
         });
         if consumer.is_empty() && unstable.is_empty() && offsets_of(group) == records.len() {
             records.extend(end_of_group(id, group));
@@ -414,17 +414,30 @@ impl Groups {
         records
     }
 
-    /// Offsets of topics that are gone; each group's records apart.
+    /// Offsets of topics that are gone, also of those in open transactions; each group's records apart.
     pub fn topics_deleted(&self, gone: &[(StrBytes, TopicId)]) -> Vec<Vec<GroupRecord>> {
-        let lost = self.existing().map(|(id, group)| {
-            let mut records = Vec::new();
-            delete_where(id, group, &mut records, |topic, _, value| {
-                gone.iter().any(|(name, gone)| {
-                    name == topic && (value.topic_id.is_nil() || value.topic_id == gone.0)
-                })
+        let is_gone = |topic: &StrBytes, had: Uuid| {
+            let mut gone = gone.iter();
+            gone.any(|(name, id)| name == topic && (had.is_nil() || had == id.0))
+        };
+        let mut lost: BTreeMap<&StrBytes, Vec<GroupRecord>> = BTreeMap::new();
+        for (id, group) in self.existing() {
+            let records = lost.entry(id).or_default();
+            delete_where(id, group, records, |topic, _, value| {
+                is_gone(topic, value.topic_id)
             });
-            records
-        });
+        }
+        let open = self.open.by_group();
+        for (id, unstable) in &open {
+            let records = lost.entry(id).or_default();
+            for ((topic, partition), had) in unstable {
+                let record = tombstone(id, topic, *partition);
+                if is_gone(topic, *had) && !records.contains(&record) {
+                    records.push(record);
+                }
+            }
+        }
+        let lost = lost.into_values();
         lost.filter(|records| !records.is_empty()).collect()
     }
 }

@@ -4,16 +4,16 @@
 //! offset that was committed without a transaction after them stands. Until then a reader that asks for stable offsets
 //! is told to come back, and neither the offset nor its group expires.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use wire::protocol::StrBytes;
-use wire::types::{Offset, ProducerId, TimestampMs};
+use wire::types::{Offset, ProducerId, TimestampMs, Uuid};
 
 use super::records::GroupRecord;
 
-/// Partitions, by their topic's name.
-pub(crate) type Unstable = BTreeSet<(StrBytes, i32)>;
+/// Partitions, by their topic's name, and the id that the topic had.
+pub(crate) type Unstable = BTreeMap<(StrBytes, i32), Uuid>;
 
 /// A record as it lies in the log.
 #[derive(Clone, Debug)]
@@ -84,10 +84,12 @@ impl OpenTransactions {
                 group,
                 topic,
                 partition,
-                ..
+                value,
             })) = record
             {
-                all.entry(group).or_default().insert((topic, partition));
+                let id = value.map_or(Uuid::nil(), |value| value.topic_id);
+                let mine = all.entry(group).or_default();
+                mine.insert((topic, partition), id);
             }
         }
         all

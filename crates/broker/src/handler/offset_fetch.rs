@@ -67,7 +67,7 @@ fn withhold(fetched: &mut OffsetFetchResponseGroup, unstable: &Unstable) {
         let name = &topic.name;
         for partition in &mut topic.partitions {
             let index = partition.partition_index;
-            if unstable.contains(&(name.0.clone(), index)) {
+            if unstable.contains_key(&(name.0.clone(), index)) {
                 partition.committed_offset = -1;
                 partition.committed_leader_epoch = -1;
                 partition.metadata = Some(StrBytes::default());

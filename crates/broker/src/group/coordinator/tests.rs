@@ -592,6 +592,24 @@ fn a_deleted_group_does_not_come_back_with_the_end_of_a_transaction() {
 }
 
 #[test]
+fn what_a_transaction_has_written_of_a_deleted_topic_does_not_count_at_its_end() {
+    simulate(async {
+        let coordinator = coordinator(&TestLog::default());
+        let partition = partition_for("g", 4);
+        coordinator.opened(partition, ProducerId(5), vec![written("g", 7)]);
+        let other = TopicId(Uuid::from_u128(8));
+        coordinator.topics_deleted(&[(text("other"), other)]);
+        settle().await;
+        assert!(!coordinator.unstable_offsets("g").unwrap().is_empty());
+        coordinator.topics_deleted(&[(text("t"), other)]);
+        settle().await;
+        let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
+        ended.await;
+        assert_eq!(fetched(&coordinator, "g", false).await, None);
+    });
+}
+
+#[test]
 fn forgotten_groups_go_after_their_retention() {
     simulate(async {
         let log = TestLog::default();

@@ -9,6 +9,9 @@ use bytes::Bytes;
 use wire::batch::{BatchHeader, HEADER_BYTES, records};
 
 use super::stream::Stream;
+use short::{Front, front};
+
+mod short;
 
 /// The key of the request.
 pub(super) const KEY: i16 = 1;
@@ -166,12 +169,26 @@ impl Answer<'_> {
         }
     }
 
-    /// Adds up the keys and values of a batch that is not compressed, skipping what is in them.
+    /// Adds up the keys and values of a batch that is not compressed, skipping what is in them. Records that are
+    /// here are added up at once, others field by field.
     async fn walk(&mut self, header: &BatchHeader) -> anyhow::Result<u64> {
         let end = self.stream.taken() + header.size_bytes as u64;
-        self.skip(HEADER_BYTES).await?;
+        self.stream.take_here(HEADER_BYTES);
         let mut payload = 0;
         while self.stream.taken() < end {
+            let left = (end - self.stream.taken()) as usize;
+            match front(self.stream.here(), left) {
+                Front::Whole { bytes, payload: of } => {
+                    self.stream.take_here(bytes);
+                    payload += of;
+                    continue;
+                }
+                Front::Short => {
+                    self.stream.more().await?;
+                    continue;
+                }
+                Front::Other => {}
+            }
             let length = u64::try_from(self.varint().await?)?;
             let record_end = self.stream.taken() + length;
             ensure!(record_end <= end, "a record longer than its batch");

@@ -79,6 +79,24 @@ impl Stream {
         Ok(&self.buffer[self.start..self.start + bytes])
     }
 
+    /// What is here already and not taken yet.
+    pub(crate) fn here(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Takes `bytes` of what is here.
+    pub(crate) fn take_here(&mut self, bytes: usize) {
+        debug_assert!(bytes <= self.end - self.start);
+        self.consume(bytes);
+    }
+
+    /// Makes what is here longer, by one read of as much as fits.
+    pub(crate) async fn more(&mut self) -> io::Result<()> {
+        self.read_at_once = BUFFER_BYTES;
+        let here = self.end - self.start;
+        self.read_more((here + 1).min(BUFFER_BYTES)).await
+    }
+
     /// True when more is here already.
     pub(crate) fn has_more(&self) -> bool {
         self.end > self.start

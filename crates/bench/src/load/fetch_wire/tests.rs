@@ -152,3 +152,41 @@ async fn a_broken_answer_is_an_error() {
         let _ = read_answer(&mut stream, 12, Want::Bytes, &mut Seen::default()).await;
     }
 }
+
+#[tokio::test]
+async fn records_of_any_length_are_added_up_wherever_the_reads_end() {
+    use wire::batch::Compression::None;
+    // Lengths with one, two and three bytes of varint, and records longer than what is read at once.
+    let values: Vec<usize> = (0..900)
+        .map(|at| match at % 90 {
+            0 => 70_000,
+            1 => 20_000,
+            short => (short * short) % 1_500,
+        })
+        .collect();
+    let payload = values.iter().map(|bytes| *bytes as u64 + 3).sum::<u64>();
+    let batches = vec![batch(0, &values, None), batch(900, &[1], None)];
+    let seen = read(12, Want::Bytes, batches).await;
+    assert_eq!(seen.batches, [(0, 900, payload, false), (900, 1, 4, false)]);
+}
+
+#[test]
+fn what_is_no_whole_record_is_left_alone() {
+    let record = [20u8, 0, 0, 0, 2, b'k', 6, b'v', b'v', b'v', 0];
+    let whole = Front::Whole {
+        bytes: 11,
+        payload: 4,
+    };
+    assert_eq!(front(&record, 11), whole);
+    for cut in 1..11 {
+        assert_eq!(front(&record[..cut], 11), Front::Short, "{cut}");
+    }
+    // Longer than its batch; a key, and a value, longer than their record; a length below zero.
+    assert_eq!(front(&record, 10), Front::Other);
+    for (at, byte) in [(4, 14), (6, 60), (0, 1)] {
+        let mut broken = record;
+        broken[at] = byte;
+        assert_eq!(front(&broken, 11), Front::Other, "{at}");
+    }
+    assert_eq!(front(&[], 11), Front::Other);
+}

@@ -1,0 +1,69 @@
+//! Records that are already here, added up where they lie.
+//!
+//! Decides nothing about what is wrong: whatever does not look like a whole record is left to the reader that
+//! goes field by field and says so.
+
+/// Longer records are passed over instead of being waited for.
+const SHORT_BYTES: usize = 16 << 10;
+
+/// What is at the front of some bytes of a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Front {
+    /// A record of so many bytes, of which so many are key and value.
+    Whole { bytes: usize, payload: u64 },
+    /// The beginning of a record that is short enough to wait for.
+    Short,
+    /// Something else.
+    Other,
+}
+
+/// Looks at the front of `here`, in a batch that goes on for `left` bytes.
+pub(super) fn front(here: &[u8], left: usize) -> Front {
+    let mut at = here;
+    let Some(length) = varint(&mut at).and_then(|length| usize::try_from(length).ok()) else {
+        return Front::Other;
+    };
+    let bytes = (here.len() - at.len()).saturating_add(length);
+    if bytes > left {
+        return Front::Other;
+    }
+    let Some(record) = at.get(..length) else {
+        return if bytes <= SHORT_BYTES {
+            Front::Short
+        } else {
+            Front::Other
+        };
+    };
+    match payload(record) {
+        Some(payload) => Front::Whole { bytes, payload },
+        None => Front::Other,
+    }
+}
+
+/// Attributes, time, offset, key, value; headers may follow.
+fn payload(record: &[u8]) -> Option<u64> {
+    let mut at = record.get(1..)?;
+    varint(&mut at)?;
+    varint(&mut at)?;
+    let mut payload = 0;
+    for _key_then_value in 0..2 {
+        if let Ok(bytes) = usize::try_from(varint(&mut at)?) {
+            at = at.get(bytes..)?;
+            payload += bytes as u64;
+        }
+    }
+    Some(payload)
+}
+
+fn varint(at: &mut &[u8]) -> Option<i64> {
+    let mut value = 0u64;
+    for shift in (0..35).step_by(7) {
+        let (byte, rest) = at.split_first()?;
+        *at = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some((value >> 1).cast_signed() ^ -((value & 1).cast_signed()));
+        }
+    }
+    None
+}

@@ -5,8 +5,8 @@
 //! ago. Invariant: chunks whose bytes are not written yet are never given up.
 //!
 //! Touching memory for the first time is an order of magnitude slower than using it again, so the cache is no larger than
-//! it has to be: it begins small, and grows towards its bound when readers come for what it has just let go of. It grows
-//! with memory that was touched in the background; while there is none, an old chunk goes instead.
+//! it has to be: it begins small, and grows towards its bound with what is written, and when readers come for what it has
+//! just let go of. It grows with memory that was touched in the background; while there is none, an old chunk goes instead.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -23,6 +23,8 @@ use crate::segment::Segment;
 const SMALL_CHUNK_BYTES: usize = 64 << 10;
 /// Bytes that readers miss before the cache grows by one: touching a new one costs about as much as so many misses.
 const MISSES_PER_BYTE: usize = 8;
+/// Bytes that are written before the cache grows by one: touching a new one then costs little beside writing so many.
+const APPENDED_PER_BYTE: usize = 8;
 /// Chunks given up in the hope for one that can be used again, before new memory is touched.
 const REUSE_TRIES: usize = 4;
 
@@ -82,6 +84,7 @@ impl<P: Platform> Memory<P> {
             room += chunk.capacity();
             chunks.push(chunk);
         }
+        self.grow(room / APPENDED_PER_BYTE);
         let mut taken = self.taken.borrow_mut();
         taken.extend(chunks.iter().map(|_| Rc::downgrade(segment)));
         Some(chunks)
@@ -89,10 +92,11 @@ impl<P: Platform> Memory<P> {
 
     /// A reader had to be given `bytes` from the disk that a larger cache would still have had.
     pub(crate) fn note_missed(&self, bytes: usize) {
-        let grown = self
-            .cache_bytes
-            .get()
-            .saturating_add(bytes / MISSES_PER_BYTE);
+        self.grow(bytes / MISSES_PER_BYTE);
+    }
+
+    fn grow(&self, bytes: usize) {
+        let grown = self.cache_bytes.get().saturating_add(bytes);
         self.cache_bytes.set(grown.min(self.cache_bytes_max));
     }
 

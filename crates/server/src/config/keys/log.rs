@@ -28,8 +28,8 @@ pub(super) const KEYS: &[Key] = &[
         .ours()
         .doc(
             "Bound on the memory for the newest bytes of the logs, which readers at the end \
-             get without touching the disk. It is taken as readers show that they need \
-             it, not at the start. Up to a quarter of it is used to read ahead of \
+             get without touching the disk. It is taken little by little, with what is \
+             written and as readers show that they need it, not at the start. Up to a quarter of it is used to read ahead of \
              sequential readers of old records. -1: a quarter of the memory of the \
              machine (or of the container), at least 256 MiB.",
         ),

@@ -33,6 +33,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
         include_str!("../experiments/cold-readers.toml"),
     ),
     ("tier-cost", include_str!("../experiments/tier-cost.toml")),
+    ("surge", include_str!("../experiments/surge.toml")),
 ];
 
 /// The experiment of a file, or the shipped one of that name.

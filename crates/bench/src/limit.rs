@@ -1,6 +1,8 @@
 //! Limits of the machine, measured in the same run: what the disk and the sockets can do without a broker.
 //!
-//! The disk by `fio` (sequential, 1 MiB, past the page cache), when it is installed. The sockets in `socket`.
+//! The disk by `fio` (sequential, past the page cache), when it is installed: 1 MiB at a time as fast as it goes, and
+//! 256 KiB at a time at a pace, each synced, which is what an answer that waits for the disk waits for at least. The
+//! sockets in `socket`.
 
 mod socket;
 
@@ -12,10 +14,15 @@ use serde_json::Value;
 use crate::device::{Device, installed};
 use crate::experiment::DeviceKind;
 use crate::experiment::need::LIMIT_BYTES;
-use crate::outcome::Limit;
+use crate::outcome::{Limit, LimitLatency};
 use crate::target::process::held;
 
 pub use socket::sockets;
+
+/// The pace of writes that are each synced: that of the experiment `latency`.
+const SYNCED_BYTES_PER_SECOND: u64 = 100_000_000;
+/// How long they go on.
+const SYNCED_SECONDS: u64 = 5;
 
 /// Whether fio is there, in words for the report when it is not.
 pub fn fio_missing() -> Option<String> {
@@ -24,34 +31,81 @@ pub fn fio_missing() -> Option<String> {
     })
 }
 
-/// Sequential write (synced at the end) and read on a device.
+/// Sequential write (synced at the end) and read on a device, and writes that are each synced.
 pub fn fio(device: &Device, kind: DeviceKind) -> anyhow::Result<Vec<Limit>> {
     let dir = device.dir.join("fio");
     std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
-    let measured = ["write", "read"]
-        .into_iter()
-        .map(|way| fio_once(device, kind, &dir, way))
+    let measured = Job::of(kind)
+        .iter()
+        .map(|job| fio_once(device, kind, &dir, *job))
         .collect();
     std::fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()))?;
     measured
 }
 
-fn fio_once(device: &Device, kind: DeviceKind, dir: &Path, way: &str) -> anyhow::Result<Limit> {
+/// What fio is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Job {
+    Write,
+    Read,
+    /// At a pace, each of them on the disk before the next.
+    Synced,
+}
+
+impl Job {
+    fn of(kind: DeviceKind) -> &'static [Job] {
+        match kind {
+            // There is nothing to sync.
+            DeviceKind::Memory => &[Job::Write, Job::Read],
+            DeviceKind::Disk | DeviceKind::Limited => &[Job::Write, Job::Read, Job::Synced],
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Job::Write => "fio write",
+            Job::Read => "fio read",
+            Job::Synced => "fio write, each synced",
+        }
+    }
+
+    fn way(self) -> &'static str {
+        match self {
+            Job::Read => "read",
+            Job::Write | Job::Synced => "write",
+        }
+    }
+
+    fn arguments(self) -> Vec<String> {
+        match self {
+            Job::Write => vec!["--bs=1m".to_owned(), "--end_fsync=1".to_owned()],
+            Job::Read => vec!["--bs=1m".to_owned()],
+            Job::Synced => vec![
+                "--bs=256k".to_owned(),
+                "--sync=dsync".to_owned(),
+                format!("--rate={SYNCED_BYTES_PER_SECOND}"),
+                "--time_based".to_owned(),
+                format!("--runtime={SYNCED_SECONDS}"),
+            ],
+        }
+    }
+}
+
+fn fio_once(device: &Device, kind: DeviceKind, dir: &Path, job: Job) -> anyhow::Result<Limit> {
     // Not every kernel opens a file in memory past the cache that it is.
     let direct = u8::from(kind != DeviceKind::Memory);
-    let argv = [
+    let mut argv = vec![
         "fio".to_owned(),
         "--name=limit".to_owned(),
         format!("--directory={}", dir.display()),
         "--filename=file".to_owned(),
-        format!("--rw={way}"),
-        "--bs=1m".to_owned(),
+        format!("--rw={}", job.way()),
         format!("--size={LIMIT_BYTES}"),
         format!("--direct={direct}"),
         "--ioengine=psync".to_owned(),
-        format!("--end_fsync={}", u8::from(way == "write")),
         "--output-format=json".to_owned(),
     ];
+    argv.extend(job.arguments());
     let done = held(&argv, device.join.as_deref())?
         .output()
         .context("running fio")?;
@@ -62,24 +116,42 @@ fn fio_once(device: &Device, kind: DeviceKind, dir: &Path, way: &str) -> anyhow:
             String::from_utf8_lossy(&done.stderr).trim()
         );
     }
+    let answer = Answer::parse(&done.stdout, job.way()).context("fio answered in another form")?;
     Ok(Limit {
-        name: format!("fio {way}"),
+        name: job.name().to_owned(),
         device: device.name.clone(),
-        bytes_per_second: rate(&done.stdout, way).context("fio answered in another form")?,
+        bytes_per_second: answer.bytes_per_second,
+        latency: (job == Job::Synced).then_some(answer.latency).flatten(),
         command: argv.join(" "),
         ..Limit::default()
     })
 }
 
-/// Bytes a second of the first job.
-fn rate(json: &[u8], way: &str) -> Option<f64> {
-    let report: Value = serde_json::from_slice(json).ok()?;
-    report
-        .get("jobs")?
-        .get(0)?
-        .get(way)?
-        .get("bw_bytes")?
-        .as_f64()
+/// What the first job of fio's report says of one direction.
+#[derive(PartialEq, Debug)]
+struct Answer {
+    bytes_per_second: f64,
+    latency: Option<LimitLatency>,
+}
+
+impl Answer {
+    fn parse(json: &[u8], way: &str) -> Option<Answer> {
+        let report: Value = serde_json::from_slice(json).ok()?;
+        let job = report.get("jobs")?.get(0)?.get(way)?;
+        let percentiles = job.get("clat_ns").and_then(|times| times.get("percentile"));
+        let us = |which: &str| Some(percentiles?.get(which)?.as_f64()? / 1e3);
+        let latency = || {
+            Some(LimitLatency {
+                p50_us: us("50.000000")?,
+                p99_us: us("99.000000")?,
+                p999_us: us("99.900000")?,
+            })
+        };
+        Some(Answer {
+            bytes_per_second: job.get("bw_bytes")?.as_f64()?,
+            latency: latency(),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -87,10 +159,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_read_from_fios_report() {
+    fn rate_and_latency_are_read_from_fios_report() {
         let json = br#"{"fio version":"fio-3.36","jobs":[{"jobname":"limit","read":{"bw_bytes":0},
-            "write":{"io_bytes":1000000000,"bw_bytes":491992000}}]}"#;
-        assert_eq!(rate(json, "write"), Some(491_992_000.0));
-        assert_eq!(rate(b"{}", "write"), None);
+            "write":{"io_bytes":1000000000,"bw_bytes":491992000,"clat_ns":{"percentile":
+            {"50.000000":358400,"99.000000":6193152,"99.900000":15400960}}}}]}"#;
+        let answer = Answer::parse(json, "write").unwrap();
+        assert_eq!(answer.bytes_per_second, 491_992_000.0);
+        let latency = LimitLatency {
+            p50_us: 358.4,
+            p99_us: 6193.152,
+            p999_us: 15_400.96,
+        };
+        assert_eq!(answer.latency, Some(latency));
+        assert_eq!(Answer::parse(json, "read").unwrap().latency, None);
+        assert_eq!(Answer::parse(b"{}", "write"), None);
     }
 }

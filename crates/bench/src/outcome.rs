@@ -222,6 +222,20 @@ pub struct Limit {
     pub bytes_per_second: f64,
     /// Processor time of the receiving side per GB (10^9 bytes), 0 where that means nothing.
     pub cpu_seconds_per_gb: f64,
+    /// How long one of them took, where it is that which limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LimitLatency>,
     /// The command.
     pub command: String,
+}
+
+/// Percentiles of what a limit of latency is.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LimitLatency {
+    /// Half of them are done in this, microseconds.
+    pub p50_us: f64,
+    /// 99 of 100.
+    pub p99_us: f64,
+    /// 999 of 1000.
+    pub p999_us: f64,
 }

@@ -34,8 +34,7 @@ use steps::Steps;
 /// Arguments of `forebay bench run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
-    /// A file, or the name of a shipped experiment: quick, car-ingest, catch-up, latency,
-    /// openmessaging-1-topic-100-partitions-1kb.
+    /// A file, or the name of a shipped experiment, as `forebay bench list` shows them.
     #[arg(value_name = "FILE|NAME")]
     experiment: String,
     /// Where run.json and the report go; by default bench-NAME in the working directory.

@@ -57,6 +57,18 @@ fn what_a_run_says_is_never_markup() {
 }
 
 #[test]
+fn a_limit_of_latency_bounds_no_rate() {
+    let (page, _) = page(&samples::quick());
+    let limits = page.split("<section id=\"limits\"").nth(1).unwrap();
+    let row = limits
+        .split("<tr>")
+        .find(|row| row.contains("each synced"))
+        .unwrap();
+    assert!(row.contains("358 us / 6.19 ms / 15.4 ms"), "{row}");
+    assert_eq!(page.matches("each synced").count(), 2, "the table only");
+}
+
+#[test]
 fn where_we_lose_is_said() {
     let (page, _) = page(&samples::quick());
     assert!(page.contains("Where kafka is faster"), "{page}");

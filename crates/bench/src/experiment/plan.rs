@@ -384,7 +384,7 @@ pub fn estimate(action: &Action, experiment: &Experiment) -> f64 {
             DeviceKind::Limited => 1.5,
             DeviceKind::Memory | DeviceKind::Disk => 0.1,
         },
-        Action::Limits { .. } => 12.0,
+        Action::Limits { .. } => 17.0,
         Action::Start { target, .. } => match kind(target) {
             Some(TargetKind::Kafka) => 5.0,
             _ => 0.5,

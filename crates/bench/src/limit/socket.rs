@@ -34,7 +34,6 @@ pub fn sockets(planned: &Planned, stop: &Stop) -> anyhow::Result<Limit> {
     let bytes = outcome.produce.map_or(0, |side| side.bytes) as f64;
     Ok(Limit {
         name: "socket sink".to_owned(),
-        device: String::new(),
         parameters: planned.parameters.clone(),
         bytes_per_second: bytes / outcome.seconds.max(0.001),
         cpu_seconds_per_gb: if bytes > 0.0 {
@@ -43,6 +42,7 @@ pub fn sockets(planned: &Planned, stop: &Stop) -> anyhow::Result<Limit> {
             0.0
         },
         command: "forebay bench sink, in a thread of the generator".to_owned(),
+        ..Limit::default()
     })
 }
 

@@ -18,7 +18,8 @@ pub(super) fn of(run: &Run, phase: &Phase, row: &[String], place: &Place, way: W
     }
     for limit in &run.limits {
         let here = limit.device.is_empty() || limit.device == place.device;
-        if !here || !bounds(&limit.name, way) || !fits(limit, phase, row) {
+        if !here || limit.latency.is_some() || !bounds(&limit.name, way) || !fits(limit, phase, row)
+        {
             continue;
         }
         if !(limit.bytes_per_second.is_finite() && limit.bytes_per_second > 0.0) {
@@ -101,6 +102,7 @@ pub(super) fn section(run: &Run) -> String {
          The socket sink reads requests and throws the records away; fio writes and reads the same directory.</p>\n\
          <div class=\"scroll\"><table class=\"plain\"><thead><tr><th scope=\"col\">limit</th><th scope=\"col\">device</th>\
          <th scope=\"col\">load</th><th scope=\"col\" class=\"n\">rate</th><th scope=\"col\" class=\"n\">CPU-s/GB</th>\
+         <th scope=\"col\" class=\"n\">p50 / p99 / p99.9 of one</th>\
          <th scope=\"col\">command</th></tr></thead><tbody>\n",
     );
     for limit in &run.limits {
@@ -114,9 +116,15 @@ pub(super) fn section(run: &Run) -> String {
         } else {
             String::new()
         };
+        let latency = limit.latency.map_or_else(String::new, |latency| {
+            let of = |us: f64| Quantity::Latency.show(us);
+            let (half, most) = (of(latency.p50_us), of(latency.p99_us));
+            format!("{half} / {most} / {}", of(latency.p999_us))
+        });
         let _ = writeln!(
             page,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{cpu}</td><td><code>{}</code></td></tr>",
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{cpu}</td>\
+             <td class=\"n\">{latency}</td><td><code>{}</code></td></tr>",
             html(&limit.name),
             html(&limit.device),
             html(&load.join(", ")),

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
 use wire::kafka::frame::next_frame;
 use wire::kafka::shape::{decode_request, decoded_bytes};
-use wire::kafka::{Api, Request, fetch, produce};
+use wire::kafka::{Api, Newest, Request, fetch, produce};
 use wire::messages;
 
 const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -26,14 +26,14 @@ fuzz_target!(|input: &[u8]| {
 });
 
 macro_rules! decode_as {
-    ($api:expr, $version:expr, $body:expr, $($name:ident: $message:ident,)*) => {
+    ($api:expr, $version:expr, $body:expr, $($name:ident: $message:ty,)*) => {
         match $api {
             Api::Produce => drop(produce::ProduceRequest::decode($body, $version)),
             Api::Fetch => drop(fetch::FetchRequest::decode($body, $version)),
             $(Api::$name => {
                 let bound = decoded_bytes($api, $version, $body);
                 let decoded =
-                    decode_request::<messages::$message>($version, $body, DECODED_BYTES_MAX);
+                    decode_request::<$message>($version, $body, DECODED_BYTES_MAX);
                 assert!(bound.is_ok() || decoded.is_err());
             })*
         }
@@ -42,54 +42,66 @@ macro_rules! decode_as {
 
 fn decode(api: Api, version: i16, body: &Bytes) {
     decode_as!(api, version, body,
-        ListOffsets: ListOffsetsRequest,
-        Metadata: MetadataRequest,
-        OffsetCommit: OffsetCommitRequest,
-        OffsetFetch: OffsetFetchRequest,
-        FindCoordinator: FindCoordinatorRequest,
-        JoinGroup: JoinGroupRequest,
-        Heartbeat: HeartbeatRequest,
-        LeaveGroup: LeaveGroupRequest,
-        SyncGroup: SyncGroupRequest,
-        DescribeGroups: DescribeGroupsRequest,
-        ListGroups: ListGroupsRequest,
-        ApiVersions: ApiVersionsRequest,
-        CreateTopics: CreateTopicsRequest,
-        DeleteTopics: DeleteTopicsRequest,
-        DeleteRecords: DeleteRecordsRequest,
-        InitProducerId: InitProducerIdRequest,
-        ListTransactions: ListTransactionsRequest,
-        DescribeTransactions: DescribeTransactionsRequest,
-        TxnOffsetCommit: TxnOffsetCommitRequest,
-        WriteTxnMarkers: WriteTxnMarkersRequest,
-        EndTxn: EndTxnRequest,
-        AddOffsetsToTxn: AddOffsetsToTxnRequest,
-        AddPartitionsToTxn: AddPartitionsToTxnRequest,
-        OffsetForLeaderEpoch: OffsetForLeaderEpochRequest,
-        DescribeConfigs: DescribeConfigsRequest,
-        AlterConfigs: AlterConfigsRequest,
-        AlterReplicaLogDirs: AlterReplicaLogDirsRequest,
-        DescribeLogDirs: DescribeLogDirsRequest,
-        CreatePartitions: CreatePartitionsRequest,
-        DeleteGroups: DeleteGroupsRequest,
-        IncrementalAlterConfigs: IncrementalAlterConfigsRequest,
-        OffsetDelete: OffsetDeleteRequest,
-        ElectLeaders: ElectLeadersRequest,
-        AlterPartitionReassignments: AlterPartitionReassignmentsRequest,
-        ListPartitionReassignments: ListPartitionReassignmentsRequest,
-        DescribeUserScramCredentials: DescribeUserScramCredentialsRequest,
-        AlterUserScramCredentials: AlterUserScramCredentialsRequest,
-        GetTelemetrySubscriptions: GetTelemetrySubscriptionsRequest,
-        PushTelemetry: PushTelemetryRequest,
-        DescribeQuorum: DescribeQuorumRequest,
-        UpdateFeatures: UpdateFeaturesRequest,
-        ListConfigResources: ListConfigResourcesRequest,
-        DescribeClientQuotas: DescribeClientQuotasRequest,
-        AlterClientQuotas: AlterClientQuotasRequest,
-        DescribeCluster: DescribeClusterRequest,
-        DescribeProducers: DescribeProducersRequest,
-        ConsumerGroupHeartbeat: ConsumerGroupHeartbeatRequest,
-        ConsumerGroupDescribe: ConsumerGroupDescribeRequest,
-        DescribeTopicPartitions: DescribeTopicPartitionsRequest,
+        ListOffsets: Newest<messages::ListOffsetsRequest>,
+        Metadata: messages::MetadataRequest,
+        OffsetCommit: Newest<messages::OffsetCommitRequest>,
+        OffsetFetch: Newest<messages::OffsetFetchRequest>,
+        FindCoordinator: messages::FindCoordinatorRequest,
+        JoinGroup: messages::JoinGroupRequest,
+        Heartbeat: messages::HeartbeatRequest,
+        LeaveGroup: messages::LeaveGroupRequest,
+        SyncGroup: messages::SyncGroupRequest,
+        DescribeGroups: messages::DescribeGroupsRequest,
+        ListGroups: messages::ListGroupsRequest,
+        ApiVersions: messages::ApiVersionsRequest,
+        CreateTopics: messages::CreateTopicsRequest,
+        DeleteTopics: messages::DeleteTopicsRequest,
+        DeleteRecords: messages::DeleteRecordsRequest,
+        InitProducerId: messages::InitProducerIdRequest,
+        ListTransactions: messages::ListTransactionsRequest,
+        DescribeTransactions: messages::DescribeTransactionsRequest,
+        TxnOffsetCommit: messages::TxnOffsetCommitRequest,
+        WriteTxnMarkers: Newest<messages::WriteTxnMarkersRequest>,
+        EndTxn: messages::EndTxnRequest,
+        AddOffsetsToTxn: messages::AddOffsetsToTxnRequest,
+        AddPartitionsToTxn: messages::AddPartitionsToTxnRequest,
+        OffsetForLeaderEpoch: messages::OffsetForLeaderEpochRequest,
+        DescribeConfigs: messages::DescribeConfigsRequest,
+        AlterConfigs: messages::AlterConfigsRequest,
+        AlterReplicaLogDirs: messages::AlterReplicaLogDirsRequest,
+        DescribeLogDirs: Newest<messages::DescribeLogDirsRequest>,
+        CreatePartitions: messages::CreatePartitionsRequest,
+        DeleteGroups: messages::DeleteGroupsRequest,
+        IncrementalAlterConfigs: messages::IncrementalAlterConfigsRequest,
+        OffsetDelete: messages::OffsetDeleteRequest,
+        ElectLeaders: messages::ElectLeadersRequest,
+        AlterPartitionReassignments: messages::AlterPartitionReassignmentsRequest,
+        ListPartitionReassignments: messages::ListPartitionReassignmentsRequest,
+        DescribeUserScramCredentials: messages::DescribeUserScramCredentialsRequest,
+        AlterUserScramCredentials: messages::AlterUserScramCredentialsRequest,
+        GetTelemetrySubscriptions: messages::GetTelemetrySubscriptionsRequest,
+        PushTelemetry: messages::PushTelemetryRequest,
+        DescribeQuorum: messages::DescribeQuorumRequest,
+        UpdateFeatures: messages::UpdateFeaturesRequest,
+        ListConfigResources: messages::ListConfigResourcesRequest,
+        DescribeClientQuotas: messages::DescribeClientQuotasRequest,
+        AlterClientQuotas: messages::AlterClientQuotasRequest,
+        DescribeCluster: messages::DescribeClusterRequest,
+        DescribeProducers: messages::DescribeProducersRequest,
+        ConsumerGroupHeartbeat: messages::ConsumerGroupHeartbeatRequest,
+        ConsumerGroupDescribe: messages::ConsumerGroupDescribeRequest,
+        DescribeTopicPartitions: messages::DescribeTopicPartitionsRequest,
+        SaslHandshake: messages::SaslHandshakeRequest,
+        SaslAuthenticate: messages::SaslAuthenticateRequest,
+        DescribeAcls: messages::DescribeAclsRequest,
+        CreateAcls: messages::CreateAclsRequest,
+        DeleteAcls: messages::DeleteAclsRequest,
+        CreateDelegationToken: messages::CreateDelegationTokenRequest,
+        RenewDelegationToken: messages::RenewDelegationTokenRequest,
+        ExpireDelegationToken: messages::ExpireDelegationTokenRequest,
+        DescribeDelegationToken: messages::DescribeDelegationTokenRequest,
+        UnregisterBroker: messages::UnregisterBrokerRequest,
+        AddRaftVoter: Newest<messages::AddRaftVoterRequest>,
+        RemoveRaftVoter: messages::RemoveRaftVoterRequest,
     );
 }

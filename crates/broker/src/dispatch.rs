@@ -7,6 +7,7 @@ mod administration;
 mod groups;
 mod pace;
 mod records;
+mod security;
 mod transactions;
 
 use std::future::Future;
@@ -182,6 +183,7 @@ async fn answer<P: Platform>(
         | Api::GetTelemetrySubscriptions
         | Api::PushTelemetry
         | Api::ListConfigResources => administration::answer(b, c, request).await,
+        api if security::is_about(api) => security::answer(b, request).await,
         _ => groups::answer(b, c, request).await,
     }
 }

@@ -34,6 +34,7 @@ pub(crate) use consumer::Pattern;
 pub use coordinator::{GroupCoordinator, OffsetsLog};
 pub use java_hash::partition_for;
 pub use offsets::Topics;
+pub(crate) use offsets::{COMMIT_BY_ID, commit_answer, unknown_to};
 pub(crate) use open::Unstable;
 
 /// Both clocks, read once per decision.

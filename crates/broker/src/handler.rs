@@ -1,4 +1,4 @@
-//! One file per API key: what a request does, told once from top to bottom.
+//! One file per API key, or for a few that refuse the same thing: what a request does, told once from top to bottom.
 //!
 //! Handlers decide with what the shard knows (an immutable image, its own partitions), send work to the shards that own
 //! other partitions, and answer every part of the request with a code of its own. Those that change metadata are pure:
@@ -36,6 +36,7 @@ pub struct ClientSoftware {
     pub version: String,
 }
 
+pub(crate) mod acls;
 pub(crate) mod add_offsets_to_txn;
 pub(crate) mod add_partitions_to_txn;
 pub(crate) mod alter_client_quotas;
@@ -48,6 +49,7 @@ pub(crate) mod consumer_group_describe;
 pub(crate) mod consumer_group_heartbeat;
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
+pub(crate) mod delegation_tokens;
 pub(crate) mod delete_groups;
 pub(crate) mod delete_records;
 pub(crate) mod delete_topics;
@@ -83,7 +85,10 @@ pub(crate) mod offset_fetch;
 pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
 pub(crate) mod push_telemetry;
+pub(crate) mod raft_voters;
+pub(crate) mod sasl;
 pub(crate) mod sync_group;
 pub(crate) mod txn_offset_commit;
+pub(crate) mod unregister_broker;
 pub(crate) mod update_features;
 pub(crate) mod write_txn_markers;

@@ -18,6 +18,8 @@ mod transaction;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use wire::StrBytes;
+use wire::messages::TopicName;
 use wire::records::metadata::{MetadataVersion, OpaqueRecord, UserScramCredentialRecord};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, Uuid};
 
@@ -164,6 +166,12 @@ impl Image {
     /// The topic with this id.
     pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<TopicImage>> {
         self.topics.get(self.names.get(&id)?)
+    }
+
+    /// The name of the topic with this id, as messages say it.
+    pub fn topic_name(&self, id: TopicId) -> Option<TopicName> {
+        let name = self.names.get(&id)?;
+        Some(TopicName(StrBytes::from_string(name.to_string())))
     }
 
     /// The settings of a resource that the log knows; no defaults.

@@ -266,6 +266,9 @@ impl<P: Platform> Partition<P> {
         clock: &Clock,
     ) -> Result<Accepted, AppendError> {
         self.takes_appends()?;
+        if ending.raises_epoch && self.is_in_transaction(ending.producer_id, ending.epoch) {
+            return Err(ErrorCode::InvalidProducerEpoch.into());
+        }
         let now_ms = clock.wall_ms();
         let (key, value) = ending.marker.encode();
         let builder = BatchBuilder::new(Offset::ZERO, self.leader_epoch.get());

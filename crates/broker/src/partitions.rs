@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
-use storage::tier::{PathUse, TierTable};
+use storage::tier::{PathUse, TierPath};
 use wire::StrBytes;
 use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
 
@@ -229,15 +229,23 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// True for a directory that an operator keeps new partitions from, by setting or by draining it.
+    /// True for a directory that takes no new partitions: an operator keeps them from it, or it has failed.
     fn is_closed_to_new(&self, dir: &Path) -> bool {
-        let cordoned = &self.options.cordoned_log_dirs;
-        let of_tier = |tiers: &TierTable| {
-            let path = tiers.paths().iter().find(|path| path.dir() == dir);
-            path.is_some_and(|path| path.using() != PathUse::Open || path.failed().is_some())
-        };
-        cordoned.iter().any(|cordoned| cordoned == dir)
-            || self.store.tiers().is_some_and(|tiers| of_tier(tiers))
+        let path = self.tier_path(dir);
+        self.is_cordoned(dir) || path.is_some_and(|path| path.failed().is_some())
+    }
+
+    /// True for a directory that an operator keeps new partitions from, by setting or by draining it.
+    pub(crate) fn is_cordoned(&self, dir: &Path) -> bool {
+        let mut cordoned = self.options.cordoned_log_dirs.iter();
+        let path = self.tier_path(dir);
+        cordoned.any(|cordoned| cordoned == dir)
+            || path.is_some_and(|path| path.using() != PathUse::Open)
+    }
+
+    fn tier_path(&self, dir: &Path) -> Option<&TierPath> {
+        let mut paths = self.store.tiers()?.paths().iter();
+        paths.find(|path| path.dir() == dir).map(AsRef::as_ref)
     }
 
     pub(crate) fn count_partitions(&self) {

@@ -7,6 +7,8 @@ mod harness;
 
 #[path = "served/admin_questions.rs"]
 mod admin_questions;
+#[path = "served/by_id.rs"]
+mod by_id;
 #[path = "served/directories.rs"]
 mod directories;
 #[path = "served/disk_failures.rs"]

@@ -1,12 +1,13 @@
 //! The Kafka protocol: which APIs are served, frames, headers, and the messages that carry records.
 //!
 //! Everything is sans-io: bytes in, values out, and back. Messages without records come from the
-//! `kafka-protocol` crate behind the guard of [`shape`]; Produce and Fetch have codecs of ours
-//! ([`produce`], [`fetch`]) because records must pass as slices of the frame that carried them.
+//! `kafka-protocol` crate behind the guard of [`shape`], and [`newest`] adds the versions that it lacks; Produce and
+//! Fetch have codecs of ours ([`produce`], [`fetch`]) because records must pass as slices of the frame that carried them.
 
 pub mod api;
 pub mod fetch;
 pub mod frame;
+pub mod newest;
 pub mod produce;
 mod reader;
 pub mod shape;
@@ -15,4 +16,5 @@ mod writer;
 
 pub use api::Api;
 pub use frame::{Request, RequestHeader, Response, encode_response};
+pub use newest::Newest;
 pub use shape::decode_request;

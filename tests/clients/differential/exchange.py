@@ -36,6 +36,8 @@ class Recorder:
         self.answers = {}
         self.connection = None
         self.names = {}
+        # Of the topics that were made, by their names.
+        self.ids = {}
         self.asking = None
         answer = self.once("ApiVersions", 0, {})
         self.served = {one["ApiKey"]: (one["MinVersion"], one["MaxVersion"]) for one in answer["ApiKeys"]}

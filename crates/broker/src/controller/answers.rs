@@ -5,7 +5,8 @@
 use wire::messages::{
     AlterClientQuotasResponse, AlterConfigsResponse, AlterPartitionReassignmentsResponse,
     AlterUserScramCredentialsResponse, CreatePartitionsResponse, CreateTopicsResponse,
-    DeleteTopicsResponse, IncrementalAlterConfigsResponse, UpdateFeaturesResponse,
+    DeleteTopicsResponse, IncrementalAlterConfigsResponse, UnregisterBrokerResponse,
+    UpdateFeaturesResponse,
 };
 use wire::types::{ErrorCode, Uuid};
 
@@ -44,6 +45,14 @@ impl Answer for UpdateFeaturesResponse {
         if self.error_code == 0 {
             self.error_code = code.code();
             self.results.clear();
+        }
+    }
+}
+
+impl Answer for UnregisterBrokerResponse {
+    fn fail(&mut self, code: ErrorCode) {
+        if self.error_code == 0 {
+            self.error_code = code.code();
         }
     }
 }

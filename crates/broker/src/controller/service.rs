@@ -22,7 +22,8 @@ use wire::messages::{
     AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, CreatePartitionsRequest,
     CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
-    UpdateFeaturesRequest, UpdateFeaturesResponse,
+    UnregisterBrokerRequest, UnregisterBrokerResponse, UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 };
 use wire::records::metadata::{AbortTransactionRecord, MetadataRecord, MetadataVersion};
 use wire::types::{ErrorCode, Offset};
@@ -196,6 +197,15 @@ impl<P: Platform> Controller<P> {
         version: i16,
     ) -> UpdateFeaturesResponse {
         self.answer(|rules, _| handler::update_features::handle(rules, request, version))
+            .await
+    }
+
+    /// `UnregisterBroker`.
+    pub async fn unregister_broker(
+        &self,
+        request: &UnregisterBrokerRequest,
+    ) -> UnregisterBrokerResponse {
+        self.answer(|rules, _| handler::unregister_broker::handle(rules, request))
             .await
     }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use platform::Platform;
-use wire::kafka::{Api, Request};
+use wire::kafka::{Api, Newest, Request};
 
 use super::{CloseReason, Reply, run};
 use crate::Broker;
@@ -36,8 +36,8 @@ pub(super) async fn answer<P: Platform>(
             .await
         }
         Api::DescribeLogDirs => {
-            run(request, async |r| {
-                handler::describe_log_dirs::handle(b, r).await
+            run(request, async |r: Newest<_>| {
+                handler::describe_log_dirs::handle(b, r.message).await
             })
             .await
         }

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use platform::Platform;
-use wire::kafka::{Api, Request};
+use wire::kafka::{Api, Newest, Request};
 use wire::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest, DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse,
@@ -46,11 +46,16 @@ of_group!(
     SyncGroupRequest,
     HeartbeatRequest,
     LeaveGroupRequest,
-    OffsetCommitRequest,
     OffsetDeleteRequest,
     TxnOffsetCommitRequest,
     ConsumerGroupHeartbeatRequest
 );
+
+impl OfGroup for Newest<OffsetCommitRequest> {
+    fn group(&self) -> &str {
+        self.message.group_id.as_str()
+    }
+}
 
 pub(super) async fn answer<P: Platform>(
     b: &Rc<Broker<P>>,
@@ -102,7 +107,9 @@ pub(super) async fn answer<P: Platform>(
         }
         Api::OffsetCommit => {
             at_home(b, request, async move |broker, groups, r| {
-                handler::offset_commit::handle(&groups, &r, v, &*broker.image()).await
+                let image = broker.image();
+                let r = handler::offset_commit::named(r, v, &image);
+                handler::offset_commit::handle(&groups, &r, v, &*image).await
             })
             .await
         }
@@ -213,19 +220,34 @@ async fn find_coordinator<P: Platform>(
 
 async fn offset_fetch<P: Platform>(
     broker: &Rc<Broker<P>>,
-    request: OffsetFetchRequest,
+    Newest {
+        message: request, ..
+    }: Newest<OffsetFetchRequest>,
     version: i16,
 ) -> OffsetFetchResponse {
     let stable = request.require_stable;
     let groups = handler::offset_fetch::split(request, version);
-    let answers = groups.into_iter().map(|group| async move {
+    let by_id = version >= handler::offset_fetch::BY_ID;
+    let answers = groups.into_iter().map(|mut group| async move {
         let home = home_of(broker, group.group_id.as_str());
+        let image = broker.image();
+        let unknown = if by_id {
+            handler::offset_fetch::name(&mut group, &image)
+        } else {
+            Vec::new()
+        };
         let asked = group.clone();
         let answered = broker.shards.call(home, move |broker| async move {
             handler::offset_fetch::handle_group(&broker.groups, &asked, stable).await
         });
         let gone = || handler::offset_fetch::refused(&group, ErrorCode::NotCoordinator);
-        answered.await.unwrap_or_else(gone)
+        let mut answer = answered.await.unwrap_or_else(gone);
+        if by_id {
+            handler::offset_fetch::identify(&mut answer, &image);
+            // Last: an id of nothing is told as it was asked for.
+            answer.topics.extend(unknown);
+        }
+        answer
     });
     handler::offset_fetch::gather(join_all(answers).await, version)
 }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
-use wire::kafka::{self, Api, Request};
+use wire::kafka::{self, Api, Newest, Request};
 
 use super::{CloseReason, Reply, malformed, run};
 use crate::Broker;
@@ -95,8 +95,8 @@ pub(super) async fn positions<P: Platform>(
     let v = request.header.version;
     match request.header.api {
         Api::ListOffsets => {
-            run(request, async |r| {
-                handler::list_offsets::handle(b, r, v).await
+            run(request, async |r: Newest<_>| {
+                Newest::from(handler::list_offsets::handle(b, r.message, v).await)
             })
             .await
         }

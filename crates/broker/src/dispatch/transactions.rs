@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
-use wire::kafka::{Api, Request};
+use wire::kafka::{Api, Newest, Request};
 use wire::messages::add_partitions_to_txn_response::AddPartitionsToTxnResult;
 use wire::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
@@ -69,7 +69,7 @@ pub(super) async fn answer<P: Platform>(
         }
         Api::WriteTxnMarkers => {
             run(request, async |r| {
-                handler::write_txn_markers::handle(b, r).await
+                Newest::from(handler::write_txn_markers::handle(b, r).await)
             })
             .await
         }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use wire::messages::offset_commit_request::OffsetCommitRequestTopic;
 use wire::messages::offset_commit_response::{
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
@@ -28,6 +29,9 @@ use super::groups::{Group, Groups};
 use super::open::Unstable;
 use super::records::GroupRecord;
 use super::{Now, owned};
+
+/// The first version of `OffsetCommit` that names topics by id.
+pub(crate) const COMMIT_BY_ID: i16 = 10;
 
 /// Which topics and partitions there are.
 pub trait Topics {
@@ -55,6 +59,34 @@ struct Commit {
     version: i16,
     /// They count when a transaction is committed.
     transactional: bool,
+}
+
+impl Commit {
+    /// What to say of a partition that is not there.
+    fn unknown(self, topic: &OffsetCommitRequestTopic) -> ErrorCode {
+        unknown_to(self.version, topic)
+    }
+}
+
+/// What to say of a partition that is not there: from the version on that names topics by id, an id without a topic is
+/// that.
+pub(crate) fn unknown_to(version: i16, topic: &OffsetCommitRequestTopic) -> ErrorCode {
+    if version >= COMMIT_BY_ID && topic.name.is_empty() {
+        ErrorCode::UnknownTopicId
+    } else {
+        ErrorCode::UnknownTopicOrPartition
+    }
+}
+
+/// The answer for a topic, named as it was asked for.
+pub(crate) fn commit_answer(
+    topic: &OffsetCommitRequestTopic,
+    partitions: Vec<OffsetCommitResponsePartition>,
+) -> OffsetCommitResponseTopic {
+    OffsetCommitResponseTopic::default()
+        .with_name(topic.name.clone())
+        .with_topic_id(topic.topic_id)
+        .with_partitions(partitions)
 }
 
 impl Groups {
@@ -107,7 +139,7 @@ impl Groups {
                 let index = partition.partition_index;
                 let known = id.filter(|_| topics.has_partition(&topic.name, index));
                 let result = match known {
-                    None => Err(ErrorCode::UnknownTopicOrPartition),
+                    None => Err(how.unknown(topic)),
                     Some(id) => accepted
                         .get_or_insert_with(|| self.check_commit(request, how, topics, now))
                         .and_then(|()| self.value(request, partition, id, now)),
@@ -126,8 +158,7 @@ impl Groups {
                     }
                 });
             }
-            let answer = OffsetCommitResponseTopic::default().with_name(topic.name.clone());
-            answers.push(answer.with_partitions(partitions));
+            answers.push(commit_answer(topic, partitions));
         }
         (
             records,
@@ -232,7 +263,7 @@ impl Groups {
                         value.filter(|value| same_topic(value, topic.topic_id)),
                     )
                 });
-                topic_answer(topic.name.clone(), answers.collect())
+                topic_answer(topic.name.clone(), answers.collect()).with_topic_id(topic.topic_id)
             });
             asked.collect()
         } else {

@@ -1,6 +1,7 @@
-//! `DescribeLogDirs` (key 35), versions 1-4: what lies in each log directory, and the room on its file system.
+//! `DescribeLogDirs` (key 35), versions 1-5: what lies in each log directory, and the room on its file system.
 //!
 //! Sizes are bytes of records, indexes not counted. Version 4 brought total and usable bytes; unknown ones are -1.
+//! Version 5 says which directories are closed to new partitions, by setting, by an operator or because they are drained.
 //! A directory that a write or sync failed in carries `KAFKA_STORAGE_ERROR`, as in Kafka; what lies in it is still listed,
 //! because it is still read from. With tiers, every path of every tier is a directory, and a partition is listed in each
 //! that has segments of it. A log on its way to another directory is listed there as a future one, with what has been
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use platform::{Disk, Platform};
+use wire::kafka::Newest;
 use wire::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
@@ -35,7 +37,7 @@ type Sizes = Vec<(PathBuf, String, Listed)>;
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: DescribeLogDirsRequest,
-) -> DescribeLogDirsResponse {
+) -> Newest<DescribeLogDirsResponse> {
     let seen = broker
         .shards
         .call_all(|broker| async move { (sizes(&broker), failed_dirs(&broker)) })
@@ -54,7 +56,9 @@ pub(crate) async fn handle<P: Platform>(
         }
     }
     let mut results = Vec::new();
+    let mut more = Vec::new();
     for dir in dirs(broker) {
+        more.push(broker.is_cordoned(&dir));
         let topics = by_dir.remove(&dir).unwrap_or_default();
         let path = StrBytes::from_string(dir.display().to_string());
         let result = DescribeLogDirsResult::default()
@@ -79,7 +83,10 @@ pub(crate) async fn handle<P: Platform>(
             }
         });
     }
-    DescribeLogDirsResponse::default().with_results(results)
+    Newest {
+        message: DescribeLogDirsResponse::default().with_results(results),
+        more,
+    }
 }
 
 /// The log directories, and the paths of the tiers below them.

@@ -1,8 +1,9 @@
-//! `ListOffsets` (key 2), versions 1-10: offsets by time or by name.
+//! `ListOffsets` (key 2), versions 1-11: offsets by time or by name.
 //!
 //! Special timestamps: -1 latest (high watermark, or last stable offset when read committed), -2 earliest, -3 the record
 //! with the largest timestamp (v7), -4 earliest local (v8; the log start while no log has an object tier),
-//! -5 last tiered (v9; none). Version 4 brought the leader epoch of request and answer.
+//! -5 last tiered (v9; none), -6 the first that is still to go to the object tier (v11; none). Version 4 brought the
+//! leader epoch of request and answer.
 //!
 //! What was acknowledged before the question is counted: the answer waits for the high watermark to come that far.
 
@@ -28,6 +29,7 @@ const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
 const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
+const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
 /// How long the high watermark may take to come as far as the log; then it is told as it is.
 const SETTLES: Duration = Duration::from_secs(5);
@@ -136,6 +138,7 @@ async fn answer<P: Platform>(
             Some((start, TimestampMs::NONE, epoch_at(start)))
         }
         LATEST_TIERED if version >= 9 => Some(NOTHING),
+        EARLIEST_PENDING_UPLOAD if version >= 11 => Some(NOTHING),
         MAX_TIMESTAMP if version >= 7 => partition
             .log
             .max_timestamp(end)

@@ -1,8 +1,10 @@
-//! `OffsetFetch` (key 9), versions 1-9: reads a group's positions.
+//! `OffsetFetch` (key 9), versions 1-10: reads a group's positions.
 //!
 //! Version 2 brought "all of them" and an error for the whole group, 7 `require_stable`, 8 several
-//! groups at once. The groups of a request may live on several shards: [`split`] takes a request
-//! apart, [`handle_group`] answers one group where it lives, [`gather`] puts the answer together.
+//! groups at once, 10 topics by id. The groups of a request may live on several shards: [`split`]
+//! takes a request apart, [`handle_group`] answers one group where it lives, [`gather`] puts the
+//! answer together. Ids are turned into names before ([`name`]) and names into ids after
+//! ([`identify`]): a group keeps positions by the names of topics.
 
 use std::rc::Rc;
 
@@ -14,9 +16,10 @@ use wire::messages::offset_fetch_response::{
 };
 use wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
 use wire::protocol::StrBytes;
-use wire::types::ErrorCode;
+use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::group::{GroupCoordinator, OffsetsLog, Unstable};
+use crate::image::Image;
 
 /// The groups that a request asks for.
 pub(crate) fn split(request: OffsetFetchRequest, version: i16) -> Vec<OffsetFetchRequestGroup> {
@@ -36,6 +39,42 @@ pub(crate) fn split(request: OffsetFetchRequest, version: i16) -> Vec<OffsetFetc
             .with_group_id(request.group_id)
             .with_topics(topics),
     ]
+}
+
+/// The first version that names topics by id.
+pub(crate) const BY_ID: i16 = 10;
+
+/// Gives the topics that a group is asked about their names. The topics that there are not, apart.
+pub(crate) fn name(
+    group: &mut OffsetFetchRequestGroup,
+    image: &Image,
+) -> Vec<OffsetFetchResponseTopics> {
+    let mut unknown = Vec::new();
+    let Some(asked) = &mut group.topics else {
+        return unknown;
+    };
+    asked.retain_mut(|topic| {
+        let Some(name) = image.topic_name(TopicId(topic.topic_id)) else {
+            unknown.push(without_positions(topic, ErrorCode::UnknownTopicId));
+            return false;
+        };
+        topic.name = name;
+        true
+    });
+    unknown
+}
+
+/// Gives the topics of an answer their ids. Those without one are not told of: who asked for all positions would not know
+/// whose they are.
+pub(crate) fn identify(group: &mut OffsetFetchResponseGroup, image: &Image) {
+    group.topics.retain_mut(|topic| {
+        if topic.topic_id.is_nil() {
+            topic.topic_id = image
+                .topic_by_name(&topic.name)
+                .map_or(Uuid::nil(), |known| known.id.0);
+        }
+        !topic.topic_id.is_nil()
+    });
 }
 
 /// One group's positions.
@@ -82,23 +121,30 @@ pub(crate) fn refused(
     request: &OffsetFetchRequestGroup,
     error: ErrorCode,
 ) -> OffsetFetchResponseGroup {
-    let topics = request.topics.iter().flatten().map(|topic| {
-        let partitions = topic.partition_indexes.iter().map(|index| {
-            OffsetFetchResponsePartitions::default()
-                .with_partition_index(*index)
-                .with_committed_offset(-1)
-                .with_committed_leader_epoch(-1)
-                .with_metadata(Some(StrBytes::default()))
-                .with_error_code(error.code())
-        });
-        OffsetFetchResponseTopics::default()
-            .with_name(topic.name.clone())
-            .with_partitions(partitions.collect())
-    });
+    let topics = request.topics.iter().flatten();
+    let topics = topics.map(|topic| without_positions(topic, error));
     OffsetFetchResponseGroup::default()
         .with_group_id(request.group_id.clone())
         .with_topics(topics.collect())
         .with_error_code(error.code())
+}
+
+fn without_positions(
+    topic: &OffsetFetchRequestTopics,
+    error: ErrorCode,
+) -> OffsetFetchResponseTopics {
+    let partitions = topic.partition_indexes.iter().map(|index| {
+        OffsetFetchResponsePartitions::default()
+            .with_partition_index(*index)
+            .with_committed_offset(-1)
+            .with_committed_leader_epoch(-1)
+            .with_metadata(Some(StrBytes::default()))
+            .with_error_code(error.code())
+    });
+    OffsetFetchResponseTopics::default()
+        .with_name(topic.name.clone())
+        .with_topic_id(topic.topic_id)
+        .with_partitions(partitions.collect())
 }
 
 /// The answers of all groups as one response. From version 2 on, a group's error stands for all its

@@ -33,6 +33,8 @@ pub(crate) struct Ending {
     pub(crate) epoch: i16,
     /// How it ends, by which coordinator.
     pub(crate) marker: EndMarker,
+    /// Its epoch is above that of the transaction that it ends; one in the same epoch is refused.
+    pub(crate) raises_epoch: bool,
 }
 
 pub(super) async fn carry_out<P: Platform>(
@@ -95,6 +97,8 @@ fn ending_of(entry: &Entry, coordinator_epoch: i32) -> Ending {
             outcome,
             coordinator_epoch,
         },
+        // Ours is the only coordinator: it ends what it began, in either version of the protocol.
+        raises_epoch: false,
     }
 }
 

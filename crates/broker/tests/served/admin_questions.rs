@@ -1,13 +1,19 @@
 //! Requests of administrators: for every API and version one that is granted, and one with something in it that cannot
 //! be.
 
-use wire::kafka::Api;
+use wire::kafka::{Api, Newest};
+use wire::messages::create_acls_request::AclCreation;
+use wire::messages::delete_acls_request::DeleteAclsFilter;
 use wire::messages::{
-    AlterClientQuotasRequest, AlterPartitionReassignmentsRequest, AlterReplicaLogDirsRequest,
-    AlterUserScramCredentialsRequest, DescribeClientQuotasRequest, DescribeQuorumRequest,
-    DescribeUserScramCredentialsRequest, ElectLeadersRequest, GetTelemetrySubscriptionsRequest,
-    ListConfigResourcesRequest, ListPartitionReassignmentsRequest, PushTelemetryRequest,
-    UpdateFeaturesRequest, alter_client_quotas_request as alter,
+    AddRaftVoterRequest, AlterClientQuotasRequest, AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest, AlterUserScramCredentialsRequest, CreateAclsRequest,
+    CreateDelegationTokenRequest, DeleteAclsRequest, DescribeAclsRequest,
+    DescribeClientQuotasRequest, DescribeDelegationTokenRequest, DescribeQuorumRequest,
+    DescribeUserScramCredentialsRequest, ElectLeadersRequest, ExpireDelegationTokenRequest,
+    GetTelemetrySubscriptionsRequest, ListConfigResourcesRequest,
+    ListPartitionReassignmentsRequest, PushTelemetryRequest, RemoveRaftVoterRequest,
+    RenewDelegationTokenRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
+    UnregisterBrokerRequest, UpdateFeaturesRequest, alter_client_quotas_request as alter,
     alter_partition_reassignments_request as reassign, alter_replica_log_dirs_request as move_dirs,
     alter_user_scram_credentials_request as credentials,
     describe_client_quotas_request as describe, describe_quorum_request as quorum,
@@ -112,6 +118,30 @@ pub(crate) fn question(api: Api, v: i16, granted: bool) -> Option<Question> {
         Api::GetTelemetrySubscriptions => ask(v, GetTelemetrySubscriptionsRequest::default()),
         // Nobody has been told of a subscription.
         Api::PushTelemetry => ask(v, PushTelemetryRequest::default()),
+        Api::SaslHandshake => ask(v, SaslHandshakeRequest::default()),
+        Api::SaslAuthenticate => ask(v, SaslAuthenticateRequest::default()),
+        Api::DescribeAcls => ask(v, DescribeAclsRequest::default()),
+        Api::CreateAcls => {
+            let request = CreateAclsRequest::default();
+            ask(v, request.with_creations(vec![AclCreation::default()]))
+        }
+        Api::DeleteAcls => {
+            let request = DeleteAclsRequest::default();
+            ask(v, request.with_filters(vec![DeleteAclsFilter::default()]))
+        }
+        Api::CreateDelegationToken => ask(v, CreateDelegationTokenRequest::default()),
+        Api::RenewDelegationToken => ask(v, RenewDelegationTokenRequest::default()),
+        Api::ExpireDelegationToken => ask(v, ExpireDelegationTokenRequest::default()),
+        Api::DescribeDelegationToken => ask(
+            v,
+            DescribeDelegationTokenRequest::default().with_owners(None),
+        ),
+        Api::UnregisterBroker => ask(
+            v,
+            UnregisterBrokerRequest::default().with_broker_id(77.into()),
+        ),
+        Api::AddRaftVoter => ask(v, Newest::from(AddRaftVoterRequest::default())),
+        Api::RemoveRaftVoter => ask(v, RemoveRaftVoterRequest::default()),
         Api::ListConfigResources => ask(v, ListConfigResourcesRequest::default()),
         _ => return None,
     })

@@ -7,6 +7,7 @@ use broker::log_dirs::{LogDirs, LogDirsError};
 use platform::sim::{Effect, Fault, OpKind, SimDisk, SimPlatform};
 use platform::{Disk, Platform};
 use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions, TierTable};
+use wire::kafka::Newest;
 use wire::messages::DescribeLogDirsRequest;
 use wire::types::ErrorCode;
 
@@ -49,6 +50,23 @@ fn partitions_are_spread_and_found_again() {
         for partition in 0..6 {
             assert_eq!(cluster.values("t", partition).await, ["a"]);
         }
+    });
+}
+
+#[test]
+fn a_cordoned_directory_says_so_and_takes_nothing_new() {
+    let (disk, mut setup) = (SimDisk::new(1), two_directories(1));
+    setup.options.cordoned_log_dirs = vec!["/b".into()];
+    life(&disk, &setup, async |cluster| {
+        cluster.create("t", 2).await;
+        let request = DescribeLogDirsRequest::default().with_topics(None);
+        let answer = cluster.ask(5, &Newest::from(request)).await;
+        let dirs = answer.message.results.iter().zip(&answer.more);
+        let told = dirs.map(|(dir, cordoned)| (dir.log_dir.as_str(), *cordoned, dir.topics.len()));
+        assert_eq!(
+            told.collect::<Vec<_>>(),
+            [("/a", false, 1), ("/b", true, 0)]
+        );
     });
 }
 

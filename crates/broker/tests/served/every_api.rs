@@ -12,7 +12,8 @@ use crate::harness::client::{decode, header};
 use crate::harness::{Cluster, Setup, life};
 use crate::questions::{MISSING, TOPIC, granted, refused};
 
-/// Requests about members and transactions that do not exist: even the sensible ones are answered with a code.
+/// Requests about members, transactions and brokers that do not exist, or about users, whom nobody asks who they are:
+/// even the sensible ones are answered with a code.
 const ALWAYS_REFUSED: &[Api] = &[
     Api::JoinGroup,
     Api::Heartbeat,
@@ -27,6 +28,18 @@ const ALWAYS_REFUSED: &[Api] = &[
     Api::TxnOffsetCommit,
     Api::DescribeTransactions,
     Api::PushTelemetry,
+    Api::SaslHandshake,
+    Api::SaslAuthenticate,
+    Api::DescribeAcls,
+    Api::CreateAcls,
+    Api::DeleteAcls,
+    Api::CreateDelegationToken,
+    Api::RenewDelegationToken,
+    Api::ExpireDelegationToken,
+    Api::DescribeDelegationToken,
+    Api::UnregisterBroker,
+    Api::AddRaftVoter,
+    Api::RemoveRaftVoter,
 ];
 
 fn with_topics(shards: usize, story: impl AsyncFnOnce(&Cluster)) {

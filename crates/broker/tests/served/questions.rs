@@ -3,7 +3,7 @@
 use broker::dispatch::Reply;
 use bytes::Bytes;
 use wire::StrBytes;
-use wire::kafka::Api;
+use wire::kafka::{Api, Newest};
 use wire::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AlterConfigsRequest, ApiVersionsRequest,
     ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreatePartitionsRequest,
@@ -84,6 +84,9 @@ pub(crate) fn refused(api: Api, version: i16, cluster: &Cluster, topic: &str) ->
                 | Api::AlterPartitionReassignments
                 | Api::DescribeQuorum
                 | Api::UpdateFeatures
+                | Api::UnregisterBroker
+                | Api::AddRaftVoter
+                | Api::RemoveRaftVoter
                 | Api::AlterClientQuotas
                 | Api::DeleteTopics
                 | Api::DescribeConfigs
@@ -127,7 +130,7 @@ fn question(api: Api, v: i16, cluster: &Cluster, topic: &str, partition: i32) ->
         | Api::DescribeLogDirs
         | Api::InitProducerId => partitions(api, v, topic, partition),
         Api::OffsetCommit | Api::OffsetFetch | Api::OffsetDelete => {
-            positions(api, v, topic, partition)
+            positions(api, v, cluster, topic, partition)
         }
         Api::JoinGroup
         | Api::Heartbeat
@@ -190,7 +193,7 @@ fn partitions(api: Api, v: i16, topic: &str, partition: i32) -> Question {
             request.topics[0]
                 .partitions
                 .push(more.with_partition_index(partition + 1));
-            ask(v, request)
+            ask(v, Newest::from(request))
         }
         Api::DeleteRecords => {
             let partition = trim::DeleteRecordsPartition::default()
@@ -224,10 +227,8 @@ fn partitions(api: Api, v: i16, topic: &str, partition: i32) -> Question {
             let topic = dirs::DescribableLogDirTopic::default()
                 .with_topic(topic_name(topic))
                 .with_partitions(vec![partition]);
-            ask(
-                v,
-                DescribeLogDirsRequest::default().with_topics(Some(vec![topic])),
-            )
+            let request = DescribeLogDirsRequest::default().with_topics(Some(vec![topic]));
+            ask(v, Newest::from(request))
         }
         _ => ask(
             v,
@@ -236,7 +237,7 @@ fn partitions(api: Api, v: i16, topic: &str, partition: i32) -> Question {
     }
 }
 
-fn positions(api: Api, v: i16, topic: &str, partition: i32) -> Question {
+fn positions(api: Api, v: i16, cluster: &Cluster, topic: &str, partition: i32) -> Question {
     match api {
         Api::OffsetCommit => {
             let partition = commit::OffsetCommitRequestPartition::default()
@@ -245,27 +246,30 @@ fn positions(api: Api, v: i16, topic: &str, partition: i32) -> Question {
                 .with_committed_metadata(Some(text("note")));
             let topic = commit::OffsetCommitRequestTopic::default()
                 .with_name(topic_name(topic))
+                .with_topic_id(unknown_or(cluster, topic))
                 .with_partitions(vec![partition]);
             let request = OffsetCommitRequest::default()
                 .with_group_id(group("g"))
                 .with_generation_id_or_member_epoch(-1);
-            ask(v, request.with_topics(vec![topic]))
+            ask(v, Newest::from(request.with_topics(vec![topic])))
         }
         Api::OffsetFetch if v >= 8 => {
             let topic = committed::OffsetFetchRequestTopics::default()
                 .with_name(topic_name(topic))
+                .with_topic_id(unknown_or(cluster, topic))
                 .with_partition_indexes(vec![partition]);
             let group = committed::OffsetFetchRequestGroup::default()
                 .with_group_id(group("g"))
                 .with_topics(Some(vec![topic]));
-            ask(v, OffsetFetchRequest::default().with_groups(vec![group]))
+            let request = OffsetFetchRequest::default().with_groups(vec![group]);
+            ask(v, Newest::from(request))
         }
         Api::OffsetFetch => {
             let topic = committed::OffsetFetchRequestTopic::default()
                 .with_name(topic_name(topic))
                 .with_partition_indexes(vec![partition]);
             let request = OffsetFetchRequest::default().with_group_id(group("g"));
-            ask(v, request.with_topics(Some(vec![topic])))
+            ask(v, Newest::from(request.with_topics(Some(vec![topic]))))
         }
         _ => {
             let partition =
@@ -386,7 +390,7 @@ fn transactions(api: Api, v: i16, topic: &str, partition: i32) -> Question {
                 .with_producer_id(77.into())
                 .with_topics(vec![topic]);
             let request = WriteTxnMarkersRequest::default();
-            ask(v, request.with_markers(vec![marker]))
+            ask(v, Newest::from(request.with_markers(vec![marker])))
         }
         Api::TxnOffsetCommit => {
             let partition = txn_commit::TxnOffsetCommitRequestPartition::default()

@@ -1,13 +1,15 @@
 //! Transactions from end to end: what counts and what does not, who is shut out, and that a decision outlives a crash.
 
 use platform::sim::{Effect, Fault, SimDisk};
+use wire::kafka::Newest;
 use wire::messages::describe_transactions_response::TransactionState;
 use wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
+use wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use wire::messages::{
     DescribeTransactionsRequest, FindCoordinatorRequest, GroupId, ListTransactionsRequest,
-    TransactionalId, TxnOffsetCommitRequest,
+    TransactionalId, TxnOffsetCommitRequest, WriteTxnMarkersRequest,
 };
 use wire::types::ErrorCode;
 
@@ -175,6 +177,41 @@ fn what_takes_too_long_is_aborted() {
             described(cluster, "id").await.transaction_state.as_str(),
             "CompleteAbort"
         );
+    });
+}
+
+/// What a marker of some coordinator comes to, in the newest version of the request.
+async fn mark(cluster: &Cluster, producer: (i64, i16), protocol: i8) -> Option<ErrorCode> {
+    let topic = WritableTxnMarkerTopic::default()
+        .with_name(topic_name("t"))
+        .with_partition_indexes(vec![0]);
+    let marker = WritableTxnMarker::default()
+        .with_producer_id(producer.0.into())
+        .with_producer_epoch(producer.1)
+        .with_topics(vec![topic]);
+    let request = Newest {
+        message: WriteTxnMarkersRequest::default().with_markers(vec![marker]),
+        more: vec![protocol],
+    };
+    let answer = cluster.ask(2, &request).await.message;
+    error(answer.markers[0].topics[0].partitions[0].error_code)
+}
+
+#[test]
+fn a_marker_of_the_newer_protocol_has_a_newer_epoch() {
+    on(1, async |cluster| {
+        let mut producer = Transactor::begin(cluster, "tx", true).await;
+        producer.write(0, &["a"]).await;
+        let (id, epoch) = producer.producer;
+        let refused = mark(cluster, (id, epoch), 2).await;
+        assert_eq!(refused, Some(ErrorCode::InvalidProducerEpoch));
+        assert_eq!(
+            mark(cluster, (id, epoch), -1).await,
+            Some(ErrorCode::UnknownServerError)
+        );
+        assert_eq!(mark(cluster, (id, epoch + 1), 2).await, None);
+        // Written again, as by a coordinator that heard no answer.
+        assert_eq!(mark(cluster, (id, epoch + 1), 2).await, None);
     });
 }
 

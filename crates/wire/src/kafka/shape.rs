@@ -11,19 +11,44 @@
 use bytes::Bytes;
 
 use super::api::Api;
+use super::newest::beyond;
 use super::reader::Reader;
 use crate::error::DecodeError;
 use crate::protocol;
 
+mod responses;
+mod rewrite;
 mod schema;
 mod table;
 
+pub(super) use rewrite::{newer, older};
 use schema::{Field, Kind, element_bytes, struct_bytes};
 
 /// Memory for the first unknown tagged field of a structure (a node of its map), and for each
 /// further one.
 const FIRST_TAG_BYTES: usize = 512;
 const TAG_BYTES: usize = 96;
+
+/// The fields of a message, by version.
+pub struct Shape(&'static [Field]);
+
+impl Shape {
+    /// That of a request; none for Produce and Fetch.
+    pub const fn of(api: Api) -> Option<Self> {
+        match table::of(api) {
+            Some(fields) => Some(Self(fields)),
+            None => None,
+        }
+    }
+
+    /// That of a response whose newest version is beyond the generated codecs, in its two newest versions.
+    pub const fn of_response(api: Api) -> Option<Self> {
+        Some(Self(match api {
+            Api::DescribeLogDirs => responses::DESCRIBE_LOG_DIRS,
+            _ => return None,
+        }))
+    }
+}
 
 /// Decodes the body of a request, having checked that it is one and takes at most
 /// `decoded_bytes_max` bytes of memory beyond the frame itself. Not for Produce and Fetch, which
@@ -59,10 +84,16 @@ pub fn decoded_bytes(api: Api, version: i16, body: &Bytes) -> Result<usize, Deco
     let mut walk = Walk {
         reader: Reader::new(body, api.is_flexible(version)),
         version,
-        bytes: struct_bytes(shape),
+        bytes: message_bytes(api, shape),
     };
     walk.structure(api.name(), shape)?;
     Ok(walk.bytes)
+}
+
+/// Bytes that a decoded message takes, without what its arrays hold.
+fn message_bytes(api: Api, fields: &[Field]) -> usize {
+    let more = if beyond(api) { size_of::<Vec<u8>>() } else { 0 };
+    struct_bytes(fields) + more
 }
 
 struct Walk<'a> {

@@ -2,7 +2,8 @@
 //! cost of an answer are known.
 //!
 //! Almost every response has it as the first field, since some version. Not here: Produce, whose
-//! codec is ours and has it at its end, and ApiVersions, where it follows the table.
+//! codec is ours and has it at its end, ApiVersions, where it follows the table, and answers about
+//! tokens, where it follows them.
 
 use bytes::Bytes;
 
@@ -14,9 +15,16 @@ const FRONT_BYTES: usize = 8;
 /// Where the body of a response has its throttle time, if it does at a fixed place.
 const fn position(api: Api, version: i16) -> Option<usize> {
     let since = match api {
-        Api::Produce | Api::ApiVersions | Api::WriteTxnMarkers | Api::DescribeQuorum => {
-            return None;
-        }
+        Api::Produce
+        | Api::ApiVersions
+        | Api::WriteTxnMarkers
+        | Api::DescribeQuorum
+        | Api::SaslHandshake
+        | Api::SaslAuthenticate
+        | Api::CreateDelegationToken
+        | Api::RenewDelegationToken
+        | Api::ExpireDelegationToken
+        | Api::DescribeDelegationToken => return None,
         // The code of the whole comes first.
         Api::OffsetDelete => return Some(2),
         Api::Metadata | Api::OffsetCommit | Api::OffsetFetch => 3,
@@ -66,12 +74,14 @@ mod tests {
 
     use super::*;
     use crate::kafka::encode_response;
+    use crate::kafka::newest::{Newest, beyond};
 
     /// The patched bytes are those of the same response with the field set.
     macro_rules! check {
         ($($name:ident: $response:ident),* $(,)?) => {
             for &api in Api::ALL {
-                for version in api.versions() {
+                let generated = *api.versions().end() - i16::from(beyond(api));
+                for version in *api.versions().start()..=generated {
                     match api {
                         $(Api::$name => {
                             let plain = messages::$response::default();
@@ -92,7 +102,13 @@ mod tests {
                         | Api::Fetch
                         | Api::ApiVersions
                         | Api::WriteTxnMarkers
-                        | Api::DescribeQuorum => {}
+                        | Api::DescribeQuorum
+                        | Api::SaslHandshake
+                        | Api::SaslAuthenticate
+                        | Api::CreateDelegationToken
+                        | Api::RenewDelegationToken
+                        | Api::ExpireDelegationToken
+                        | Api::DescribeDelegationToken => {}
                     }
                 }
             }
@@ -137,6 +153,36 @@ mod tests {
             ConsumerGroupHeartbeat: ConsumerGroupHeartbeatResponse,
             ConsumerGroupDescribe: ConsumerGroupDescribeResponse,
             DescribeTopicPartitions: DescribeTopicPartitionsResponse,
+            DescribeAcls: DescribeAclsResponse, CreateAcls: CreateAclsResponse,
+            DeleteAcls: DeleteAclsResponse, UnregisterBroker: UnregisterBrokerResponse,
+            AddRaftVoter: AddRaftVoterResponse, RemoveRaftVoter: RemoveRaftVoterResponse,
+        );
+    }
+
+    fn newest_is_held_back<T: crate::Encodable>(api: Api, plain: &T, late: &T) {
+        let version = *api.versions().end();
+        let encode = |body: &T| encode_response(api, version, 5, body).unwrap();
+        let throttled = encode(plain).throttled(api, version, 77);
+        assert_eq!(throttled.to_bytes(), encode(late).to_bytes(), "{api:?}");
+    }
+
+    #[test]
+    fn so_do_versions_beyond_the_generated_ones() {
+        let plain = messages::OffsetCommitResponse::default();
+        let late = plain.clone().with_throttle_time_ms(77);
+        newest_is_held_back(Api::OffsetCommit, &plain, &late);
+        let plain = messages::OffsetFetchResponse::default();
+        let late = plain.clone().with_throttle_time_ms(77);
+        newest_is_held_back(Api::OffsetFetch, &plain, &late);
+        let plain = messages::ListOffsetsResponse::default();
+        let late = plain.clone().with_throttle_time_ms(77);
+        newest_is_held_back(Api::ListOffsets, &Newest::from(plain), &Newest::from(late));
+        let plain = messages::DescribeLogDirsResponse::default();
+        let late = plain.clone().with_throttle_time_ms(77);
+        newest_is_held_back(
+            Api::DescribeLogDirs,
+            &Newest::from(plain),
+            &Newest::from(late),
         );
     }
 

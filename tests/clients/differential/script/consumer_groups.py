@@ -1,6 +1,6 @@
 """Groups of the consumer protocol (KIP-848)."""
 
-from clients.differential.script.groups import GROUP, join
+from clients.differential.script.groups import GROUP, join, store
 from clients.differential.script.topics import TOPIC
 
 MEMBER = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -44,19 +44,18 @@ def ask(r):
         r.names[joined["MemberId"]] = "who speaks the other protocol"
         r.newest("LeaveGroup", f"leaves again, {version}", {"GroupId": "modern", "Members": [{"MemberId": joined["MemberId"]}]})
     epoch = r.until("ConsumerGroupHeartbeat", beat(epoch=epoch), lambda a: a["ErrorCode"] == 0)["MemberEpoch"]
-    r.ask("OffsetCommit", "by the member", position(epoch), versions=range(0, 10))
-    r.ask("OffsetCommit", "of another epoch", position(epoch + 7), versions=range(0, 10))
-    r.ask("OffsetCommit", "by nobody", position(-1, ""), versions=range(0, 10))
+    r.ask("OffsetCommit", "by the member", position(r, epoch))
+    r.ask("OffsetCommit", "of another epoch", position(r, epoch + 7))
+    r.ask("OffsetCommit", "by nobody", position(r, -1, ""))
     fetched = {"Groups": [{"GroupId": "modern", "MemberId": MEMBER, "MemberEpoch": epoch, "Topics": None}]}
-    r.ask("OffsetFetch", "by the member", fetched, versions=range(9, 10))
+    r.ask("OffsetFetch", "by the member", fetched, versions=range(9, 99))
     stale = {"Groups": [{"GroupId": "modern", "MemberId": MEMBER, "MemberEpoch": epoch + 9, "Topics": None}]}
-    r.ask("OffsetFetch", "of another epoch", stale, versions=range(9, 10))
+    r.ask("OffsetFetch", "of another epoch", stale, versions=range(9, 99))
     r.newest("DeleteGroups", "with a member of the other protocol", {"GroupsNames": ["modern"]})
     r.newest("ConsumerGroupHeartbeat", "leaves", beat(epoch=-1))
     r.newest("ConsumerGroupHeartbeat", "after it left", beat(epoch=epoch))
     r.newest("ConsumerGroupDescribe", "after it left", {"GroupIds": ["modern"]})
 
 
-def position(epoch, member=MEMBER):
-    return {"GroupId": "modern", "GenerationIdOrMemberEpoch": epoch, "MemberId": member, "Topics": [
-        {"Name": TOPIC, "Partitions": [{"PartitionIndex": 0, "CommittedOffset": 0, "CommittedMetadata": ""}]}]}
+def position(r, epoch, member=MEMBER):
+    return store(r, "modern", member, epoch, offset=0, note="")

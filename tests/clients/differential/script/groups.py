@@ -28,43 +28,48 @@ def coordinators(r):
     r.ask("FindCoordinator", "of none", {"CoordinatorKeys": []}, versions=range(4, 99))
 
 
-def store(group=GROUP, member="", generation=-1, offset=3, note="note", name=TOPIC, partition=0):
+def store(r, group=GROUP, member="", generation=-1, offset=3, note="note", name=TOPIC, partition=0):
+    """A position; its topic by name, or by id in the versions that have it so."""
     return {"GroupId": group, "GenerationIdOrMemberEpoch": generation, "MemberId": member, "Topics": [
-        {"Name": name, "Partitions": [{"PartitionIndex": partition, "CommittedOffset": offset, "CommittedMetadata": note}]}]}
+        {"Name": name, "TopicId": r.ids.get(name, UNKNOWN_ID),
+         "Partitions": [{"PartitionIndex": partition, "CommittedOffset": offset, "CommittedMetadata": note}]}]}
+
+
+def wanted(r, group, topics, stable=False):
+    """Asks for positions of topics, by name or by id; for all if there are none."""
+    def values(version):
+        listed = None if topics is None else [
+            {"Name": name, "PartitionIndexes": parts, **({"TopicId": r.ids.get(name, UNKNOWN_ID)} if version >= 8 else {})} for name, parts in topics]
+        if version < 8:
+            return {"GroupId": group, "Topics": [] if listed is None and version < 2 else listed, "RequireStable": stable}
+        return {"Groups": [{"GroupId": group, "Topics": listed}], "RequireStable": stable}
+
+    return values
 
 
 def positions(r):
-    known = range(0, 10)
-    r.ask("OffsetCommit", "one", store(), versions=known)
-    r.ask("OffsetCommit", "a partition that is not there", store(partition=9), versions=known, patient=False)
-    r.ask("OffsetCommit", "a topic that is not there", store(name="missing"), versions=known, patient=False)
-    r.ask("OffsetCommit", "no words", store(note=None), versions=known)
-    r.ask("OffsetCommit", "too many words", store(note="x" * 5000), versions=known)
-    r.ask("OffsetCommit", "a member that is not there", store(member="who", generation=5), versions=known)
-    r.ask("OffsetCommit", "no group", store(group=""), versions=known)
-    r.ask("OffsetCommit", "an offset below", store(offset=-7, partition=1), versions=known)
-    r.ask("OffsetCommit", "nothing", {"GroupId": GROUP, "GenerationIdOrMemberEpoch": -1, "Topics": []}, versions=known)
+    r.ask("OffsetCommit", "one", store(r))
+    r.ask("OffsetCommit", "a partition that is not there", store(r, partition=9), patient=False)
+    r.ask("OffsetCommit", "a topic that is not there", store(r, name="missing"), patient=False)
+    r.ask("OffsetCommit", "no words", store(r, note=None))
+    r.ask("OffsetCommit", "too many words", store(r, note="x" * 5000))
+    r.ask("OffsetCommit", "a member that is not there", store(r, member="who", generation=5))
+    r.ask("OffsetCommit", "no group", store(r, group=""))
+    r.ask("OffsetCommit", "an offset below", store(r, offset=-7, partition=1))
+    r.ask("OffsetCommit", "nothing", {"GroupId": GROUP, "GenerationIdOrMemberEpoch": -1, "Topics": []})
 
-    def of(group, topics, stable=False):
-        def values(version):
-            if version < 8:
-                listed = None if topics is None else [{"Name": name, "PartitionIndexes": parts} for name, parts in topics]
-                if listed is None and version < 2:
-                    listed = []
-                return {"GroupId": group, "Topics": listed, "RequireStable": stable}
-            listed = None if topics is None else [{"Name": name, "PartitionIndexes": parts} for name, parts in topics]
-            return {"Groups": [{"GroupId": group, "Topics": listed}], "RequireStable": stable}
+    def of(*arguments, **options):
+        return wanted(r, *arguments, **options)
 
-        return values
-
-    r.ask("OffsetFetch", "some", of(GROUP, [(TOPIC, [0, 1, 9]), ("missing", [0])]), versions=known)
-    r.ask("OffsetFetch", "all", of(GROUP, None), versions=known)
-    r.ask("OffsetFetch", "stable ones", of(GROUP, [(TOPIC, [0])], stable=True), versions=known)
-    r.ask("OffsetFetch", "of a group that is not there", of("nobody", [(TOPIC, [0])]), versions=known)
-    r.ask("OffsetFetch", "all of a group that is not there", of("nobody", None), versions=known)
-    r.ask("OffsetFetch", "no group", of("", [(TOPIC, [0])]), versions=known)
-    r.ask("OffsetFetch", "several groups", {"Groups": [{"GroupId": one, "Topics": None} for one in (GROUP, "nobody", GROUP)]}, versions=range(8, 10))
-    r.ask("OffsetFetch", "a member that is not there", {"Groups": [{"GroupId": GROUP, "MemberId": "who", "MemberEpoch": 3, "Topics": None}]}, versions=range(9, 10))
+    r.ask("OffsetFetch", "some", of(GROUP, [(TOPIC, [0, 1, 9]), ("missing", [0])]))
+    r.ask("OffsetFetch", "all", of(GROUP, None))
+    r.ask("OffsetFetch", "stable ones", of(GROUP, [(TOPIC, [0])], stable=True))
+    r.ask("OffsetFetch", "of a group that is not there", of("nobody", [(TOPIC, [0])]))
+    r.ask("OffsetFetch", "all of a group that is not there", of("nobody", None))
+    r.ask("OffsetFetch", "no group", of("", [(TOPIC, [0])]))
+    r.ask("OffsetFetch", "several groups", {"Groups": [{"GroupId": one, "Topics": None} for one in (GROUP, "nobody", GROUP)]}, versions=range(8, 99))
+    r.ask("OffsetFetch", "a member that is not there", {"Groups": [{"GroupId": GROUP, "MemberId": "who", "MemberEpoch": 3, "Topics": None}]},
+          versions=range(9, 99))
 
 
 def join(group="joined", member="", session=600_000, protocols=(("range", b"x"),), kind="consumer", instance=None):
@@ -103,9 +108,9 @@ def member(r):
     r.ask("Heartbeat", "in time", about)
     r.ask("Heartbeat", "of another generation", {**about, "GenerationId": 77})
     r.ask("Heartbeat", "of an instance that is not there", {**about, "GroupInstanceId": "instance"}, versions=range(3, 99))
-    r.ask("OffsetCommit", "by the member", store(group, given, generation), versions=range(0, 10))
-    r.ask("OffsetCommit", "by nobody while there are members", store(group), versions=range(0, 10))
-    r.ask("OffsetCommit", "of another generation", store(group, given, 77), versions=range(0, 10))
+    r.ask("OffsetCommit", "by the member", store(r, group, given, generation))
+    r.ask("OffsetCommit", "by nobody while there are members", store(r, group))
+    r.ask("OffsetCommit", "of another generation", store(r, group, given, 77))
     r.ask("DescribeGroups", "with a member", {"Groups": [group, GROUP]})
     r.ask("JoinGroup", "another kind", join(group, kind="connect"))
     r.ask("JoinGroup", "no protocol in common", join(group, protocols=(("other", b""),)))
@@ -137,5 +142,5 @@ def deleted(r):
     r.ask("DeleteGroups", "that are not there", {"GroupsNames": ["nobody", ""]})
     r.ask("DeleteGroups", "none", {"GroupsNames": []})
     for version in r.range("DeleteGroups"):
-        r.once("OffsetCommit", 9, store(f"dying-{version}"))
+        r.once("OffsetCommit", 9, store(r, f"dying-{version}"))
     r.ask("DeleteGroups", "does it", lambda v: {"GroupsNames": [f"dying-{v}"]})

@@ -21,6 +21,7 @@ def make(r, name, **options):
     r.until("CreateTopics", create(topic(name, **options)), lambda a: a["Topics"][0]["ErrorCode"] in (0, 36))
     found = r.until("Metadata", named(name), lambda a: settled(a["Topics"][0]))
     r.names[found["Topics"][0]["TopicId"]] = f"id of {name}"
+    r.ids[name] = found["Topics"][0]["TopicId"]
     parts = [{"PartitionIndex": one["PartitionIndex"], "Timestamp": -1} for one in found["Topics"][0]["Partitions"]]
     r.until("ListOffsets", {"ReplicaId": -1, "Topics": [{"Name": name, "Partitions": parts}]},
             lambda a: all(p["ErrorCode"] == 0 for p in a["Topics"][0]["Partitions"]))

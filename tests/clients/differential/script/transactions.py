@@ -1,5 +1,6 @@
 """Transactions: producers, what is in a transaction, its end; and strangers to all of it."""
 
+from clients.differential.script.groups import wanted
 from clients.differential.script.records import read, some, write
 from clients.differential.script.topics import TOPIC, make
 
@@ -77,9 +78,9 @@ def first_version(r, ids):
     r.ask("AddOffsetsToTxn", "adds a group", {"TransactionalId": id_, "ProducerId": producer, "ProducerEpoch": epoch, "GroupId": "in-transactions"})
     r.ask("TxnOffsetCommit", "a position", offsets(*who), versions=range(0, 5))
     r.ask("TxnOffsetCommit", "of another epoch", offsets(id_, producer, epoch - 1), versions=range(0, 5))
-    r.ask("OffsetFetch", "what is not decided", {"Groups": [{"GroupId": "in-transactions", "Topics": [{"Name": TOPIC, "PartitionIndexes": [0]}]}]}, versions=range(8, 10))
-    r.ask("OffsetFetch", "what is not decided, stable", {
-        "Groups": [{"GroupId": "in-transactions", "Topics": [{"Name": TOPIC, "PartitionIndexes": [0]}]}], "RequireStable": True}, versions=range(8, 10))
+    place = "in-transactions", [(TOPIC, [0])]
+    r.ask("OffsetFetch", "what is not decided", wanted(r, *place), versions=range(8, 99))
+    r.ask("OffsetFetch", "what is not decided, stable", wanted(r, *place, stable=True), versions=range(8, 99))
     r.ask("DescribeProducers", "one with a transaction", {"Topics": [{"Name": "transacted", "PartitionIndexes": [0, 9]}, {"Name": "missing", "PartitionIndexes": [0]}]}, patient=False)
     r.ask("DescribeTransactions", "one under way", {"TransactionalIds": [id_]})
     r.ask("ListTransactions", "one under way", {"StateFilters": ["Ongoing"]})
@@ -121,7 +122,32 @@ def described(r):
     r.ask("ListTransactions", "by expression", {"TransactionalIdPattern": "first-.*"}, versions=range(2, 99))
     r.ask("ListTransactions", "by no expression", {"TransactionalIdPattern": "(["}, versions=range(2, 99))
     r.ask("DescribeProducers", "none", {"Topics": []})
-    marker = {"ProducerId": 4711, "ProducerEpoch": 0, "TransactionResult": False, "CoordinatorEpoch": 0,
-              "Topics": [{"Name": "transacted", "PartitionIndexes": [0, 9]}, {"Name": "missing", "PartitionIndexes": [0]}]}
-    r.ask("WriteTxnMarkers", "of a producer that is not there", {"Markers": [marker]}, patient=False)
+    marked(r)
+
+
+def marked(r):
+    """Markers as another broker's coordinator would send them."""
+    def marker(producer=4711, epoch=0, protocol=0, commit=False, coordinator=0, places=(("transacted", [0, 9]), ("missing", [0]))):
+        return lambda v: {"Markers": [{"ProducerId": producer, "ProducerEpoch": epoch, "TransactionResult": commit, "CoordinatorEpoch": coordinator,
+                                       "TransactionVersion": protocol, "Topics": [{"Name": name, "PartitionIndexes": parts} for name, parts in places]}]}
+
+    def ask(what, **options):
+        r.ask("WriteTxnMarkers", what, marker(**options), patient=False)
+
+    ask("of a producer that is not there")
+    ask("of a protocol below", protocol=-1)
+    ask("of the second protocol", protocol=2, epoch=1)
+    ask("of an epoch before", epoch=0)
+    ask("of an older coordinator", epoch=1, coordinator=-5)
     r.ask("WriteTxnMarkers", "none", {"Markers": []})
+    id_ = "marked"
+    mine = r.newest("InitProducerId", "begins the third", begin(id_))
+    who = mine["ProducerId"], mine["ProducerEpoch"]
+    batch = some(1, producer=(*who, 0), attributes=0x10)
+    r.newest("Produce", "what is marked", write(r.ids, "transacted", batch, transactional=id_))
+    here = {"producer": who[0], "places": [("transacted", [0])]}
+    newest = r.range("WriteTxnMarkers")[-1:]
+    for what, options in {"in the same epoch": {"epoch": who[1], "protocol": 2}, "in the next epoch": {"epoch": who[1] + 1, "protocol": 2},
+                          "the same again": {"epoch": who[1] + 1, "protocol": 2}}.items():
+        r.ask("WriteTxnMarkers", what, marker(**here, **options), versions=newest, patient=False)
+    r.newest("EndTxn", "what was marked", end(id_, *who))

@@ -1,7 +1,8 @@
 //! The shapes of the requests that the generated codecs decode: fields in order, with their
 //! versions.
 //!
-//! Facts of the protocol, one constant per request, in the order of the keys. Produce and Fetch
+//! Facts of the protocol, one constant per request, in the order of the keys; those about who a client
+//! is and what it may do are in [`security`], those about the cluster itself in [`cluster`]. Produce and Fetch
 //! have codecs of their own. None of these requests has a tagged field that is known in the
 //! versions served. Fields of versions that are not served are there because the decoded structures
 //! have room for them.
@@ -10,6 +11,9 @@ use super::schema::{
     BLOB, BOOL, F64, Field, I8, I16, I32, I64, ID, TEXT, each, field, list, optional,
 };
 use crate::kafka::api::Api;
+
+mod cluster;
+mod security;
 
 /// The shape of a request, `None` for Produce and Fetch.
 pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
@@ -45,19 +49,30 @@ pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
         Api::DeleteGroups => DELETE_GROUPS,
         Api::IncrementalAlterConfigs => INCREMENTAL_ALTER_CONFIGS,
         Api::OffsetDelete => OFFSET_DELETE,
-        Api::ElectLeaders => ELECT_LEADERS,
-        Api::AlterPartitionReassignments => ALTER_PARTITION_REASSIGNMENTS,
-        Api::ListPartitionReassignments => LIST_PARTITION_REASSIGNMENTS,
-        Api::DescribeUserScramCredentials => DESCRIBE_USER_SCRAM_CREDENTIALS,
-        Api::AlterUserScramCredentials => ALTER_USER_SCRAM_CREDENTIALS,
-        Api::DescribeQuorum => DESCRIBE_QUORUM,
-        Api::UpdateFeatures => UPDATE_FEATURES,
+        Api::ElectLeaders => cluster::ELECT_LEADERS,
+        Api::AlterPartitionReassignments => cluster::ALTER_PARTITION_REASSIGNMENTS,
+        Api::ListPartitionReassignments => cluster::LIST_PARTITION_REASSIGNMENTS,
+        Api::DescribeUserScramCredentials => security::DESCRIBE_USER_SCRAM_CREDENTIALS,
+        Api::AlterUserScramCredentials => security::ALTER_USER_SCRAM_CREDENTIALS,
+        Api::SaslHandshake => security::SASL_HANDSHAKE,
+        Api::SaslAuthenticate => security::SASL_AUTHENTICATE,
+        Api::DescribeAcls => security::ACL_FILTER,
+        Api::CreateAcls => security::CREATE_ACLS,
+        Api::DeleteAcls => security::DELETE_ACLS,
+        Api::CreateDelegationToken => security::CREATE_DELEGATION_TOKEN,
+        Api::RenewDelegationToken | Api::ExpireDelegationToken => security::DELEGATION_TOKEN_TIME,
+        Api::DescribeDelegationToken => security::DESCRIBE_DELEGATION_TOKEN,
+        Api::UnregisterBroker => cluster::UNREGISTER_BROKER,
+        Api::AddRaftVoter => cluster::ADD_RAFT_VOTER,
+        Api::RemoveRaftVoter => cluster::REMOVE_RAFT_VOTER,
+        Api::DescribeQuorum => cluster::DESCRIBE_QUORUM,
+        Api::UpdateFeatures => cluster::UPDATE_FEATURES,
         Api::GetTelemetrySubscriptions => GET_TELEMETRY_SUBSCRIPTIONS,
         Api::PushTelemetry => PUSH_TELEMETRY,
         Api::ListConfigResources => LIST_CONFIG_RESOURCES,
         Api::DescribeClientQuotas => DESCRIBE_CLIENT_QUOTAS,
         Api::AlterClientQuotas => ALTER_CLIENT_QUOTAS,
-        Api::DescribeCluster => DESCRIBE_CLUSTER,
+        Api::DescribeCluster => cluster::DESCRIBE_CLUSTER,
         Api::DescribeProducers => DESCRIBE_PRODUCERS,
         Api::DescribeTransactions => DESCRIBE_TRANSACTIONS,
         Api::ListTransactions => LIST_TRANSACTIONS,
@@ -108,7 +123,7 @@ const OFFSET_COMMIT: &[Field] = &[
     list(
         "topics",
         &[
-            field("name", TEXT),
+            field("name", TEXT).until(9),
             field("topic_id", ID).since(10),
             list(
                 "partitions",
@@ -142,7 +157,7 @@ const OFFSET_FETCH: &[Field] = &[
             list(
                 "topics",
                 &[
-                    field("name", TEXT).since(8),
+                    field("name", TEXT).since(8).until(9),
                     field("topic_id", ID).since(10),
                     each("partition_indexes", &I32).since(8),
                 ],
@@ -332,6 +347,7 @@ const WRITE_TXN_MARKERS: &[Field] = &[list(
             &[field("name", TEXT), each("partition_indexes", &I32)],
         ),
         field("coordinator_epoch", I32),
+        field("transaction_version", I8).since(2),
     ],
 )];
 
@@ -452,62 +468,6 @@ const OFFSET_DELETE: &[Field] = &[
     ),
 ];
 
-const ELECT_LEADERS: &[Field] = &[
-    field("election_type", I8).since(1),
-    list(
-        "topic_partitions",
-        &[field("topic", TEXT), each("partitions", &I32)],
-    ),
-    field("timeout_ms", I32),
-];
-
-const ALTER_PARTITION_REASSIGNMENTS: &[Field] = &[
-    field("timeout_ms", I32),
-    field("allow_replication_factor_change", BOOL).since(1),
-    list(
-        "topics",
-        &[
-            field("name", TEXT),
-            list(
-                "partitions",
-                &[field("partition_index", I32), each("replicas", &I32)],
-            ),
-        ],
-    ),
-];
-
-const LIST_PARTITION_REASSIGNMENTS: &[Field] = &[
-    field("timeout_ms", I32),
-    list(
-        "topics",
-        &[field("name", TEXT), each("partition_indexes", &I32)],
-    ),
-];
-
-const DESCRIBE_USER_SCRAM_CREDENTIALS: &[Field] = &[list("users", &[field("name", TEXT)])];
-
-const DESCRIBE_QUORUM: &[Field] = &[list(
-    "topics",
-    &[
-        field("topic_name", TEXT),
-        list("partitions", &[field("partition_index", I32)]),
-    ],
-)];
-
-const UPDATE_FEATURES: &[Field] = &[
-    field("timeout_ms", I32),
-    list(
-        "feature_updates",
-        &[
-            field("feature", TEXT),
-            field("max_version_level", I16),
-            field("allow_downgrade", BOOL).until(0),
-            field("upgrade_type", I8).since(1),
-        ],
-    ),
-    field("validate_only", BOOL).since(1),
-];
-
 const LIST_CONFIG_RESOURCES: &[Field] = &[each("resource_types", &I8).since(1)];
 
 const DESCRIBE_CLIENT_QUOTAS: &[Field] = &[
@@ -541,12 +501,6 @@ const ALTER_CLIENT_QUOTAS: &[Field] = &[
         ],
     ),
     field("validate_only", BOOL),
-];
-
-const DESCRIBE_CLUSTER: &[Field] = &[
-    field("include_cluster_authorized_operations", BOOL),
-    field("endpoint_type", I8).since(1),
-    field("include_fenced_brokers", BOOL).since(2),
 ];
 
 const DESCRIBE_PRODUCERS: &[Field] = &[list(
@@ -583,20 +537,6 @@ const PUSH_TELEMETRY: &[Field] = &[
     field("terminating", BOOL),
     field("compression_type", I8),
     field("metrics", BLOB),
-];
-
-const ALTER_USER_SCRAM_CREDENTIALS: &[Field] = &[
-    list("deletions", &[field("name", TEXT), field("mechanism", I8)]),
-    list(
-        "upsertions",
-        &[
-            field("name", TEXT),
-            field("mechanism", I8),
-            field("iterations", I32),
-            field("salt", BLOB),
-            field("salted_password", BLOB),
-        ],
-    ),
 ];
 
 const DESCRIBE_TOPIC_PARTITIONS: &[Field] = &[

@@ -1,0 +1,56 @@
+//! `CreateDelegationToken` (key 38), `RenewDelegationToken` (39), `ExpireDelegationToken` (40) and
+//! `DescribeDelegationToken` (41): refused, as Kafka does on a connection that has not logged in.
+//!
+//! A token stands for who made it, and over PLAINTEXT nobody has shown who he is. Version 3 of the first says for whom the
+//! token was to be, and who asked.
+
+use wire::StrBytes;
+use wire::messages::{
+    CreateDelegationTokenRequest, CreateDelegationTokenResponse, DescribeDelegationTokenResponse,
+    ExpireDelegationTokenResponse, RenewDelegationTokenResponse,
+};
+use wire::types::ErrorCode;
+
+const CODE: ErrorCode = ErrorCode::DelegationTokenRequestNotAllowed;
+/// The first version that names an owner and a requester.
+const OWNERS: i16 = 3;
+const USER: StrBytes = StrBytes::from_static_str("User");
+const ANONYMOUS: StrBytes = StrBytes::from_static_str("ANONYMOUS");
+
+pub(crate) fn create(
+    request: &CreateDelegationTokenRequest,
+    version: i16,
+) -> CreateDelegationTokenResponse {
+    let owner = |name: &Option<StrBytes>| name.clone().filter(|name| !name.is_empty());
+    let named = owner(&request.owner_principal_type).zip(owner(&request.owner_principal_name));
+    let (kind, name) = named.unwrap_or((USER, ANONYMOUS));
+    let response = CreateDelegationTokenResponse::default()
+        .with_error_code(CODE.code())
+        .with_principal_type(kind)
+        .with_principal_name(name)
+        .with_issue_timestamp_ms(-1)
+        .with_expiry_timestamp_ms(-1)
+        .with_max_timestamp_ms(-1);
+    if version < OWNERS {
+        return response;
+    }
+    response
+        .with_token_requester_principal_type(USER)
+        .with_token_requester_principal_name(ANONYMOUS)
+}
+
+pub(crate) fn renew() -> RenewDelegationTokenResponse {
+    RenewDelegationTokenResponse::default()
+        .with_error_code(CODE.code())
+        .with_expiry_timestamp_ms(-1)
+}
+
+pub(crate) fn expire() -> ExpireDelegationTokenResponse {
+    ExpireDelegationTokenResponse::default()
+        .with_error_code(CODE.code())
+        .with_expiry_timestamp_ms(-1)
+}
+
+pub(crate) fn describe() -> DescribeDelegationTokenResponse {
+    DescribeDelegationTokenResponse::default().with_error_code(CODE.code())
+}

@@ -1,0 +1,147 @@
+//! Versions of Kafka 4.3 that the generated codecs do not have yet: one more each than theirs.
+//!
+//! A [`Newest`] is a generated message and what its newest version says that the generated structure has no room for. Up
+//! to the version before, its bytes are those of the generated codec. In the newest they are rewritten to, and from, the
+//! version before it, after the message's shape ([`super::shape`]), and the fields that are new are told to the message.
+//! When a codec catches up, its message leaves this module.
+//! Not here: what the new fields mean (`broker`).
+
+use bytes::BytesMut;
+use kafka_protocol::protocol::buf::{ByteBuf, ByteBufMut};
+
+use super::Api;
+use super::shape::{Shape, newer, older};
+use crate::protocol::{Decodable, Encodable, HeaderVersion, Message, Request, VersionRange};
+
+mod messages;
+
+/// A message that has one version more than its generated codec.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Newest<T: Beyond> {
+    /// The generated message.
+    pub message: T,
+    /// What the newest version says besides.
+    pub more: T::More,
+}
+
+/// A generated message whose newest version is not generated.
+pub trait Beyond: Message {
+    /// What the newest version says and the generated structure has no room for.
+    type More: Clone + PartialEq + std::fmt::Debug + Default;
+
+    /// The shape of the message in its two newest versions; none where they have the same bytes.
+    fn shape() -> Option<Shape>;
+
+    /// Takes the fields that only the newest version has, one after the other.
+    fn tell(&mut self, row: &[u8]) -> Self::More;
+
+    /// The fields that only the newest version has.
+    fn row(&self, more: &Self::More) -> Vec<u8>;
+}
+
+/// A request whose newest version is not generated.
+pub trait Asks: Request + Beyond {
+    /// Its answer: as generated where that has the newest version.
+    type Answer: Message + Encodable + Decodable + HeaderVersion;
+}
+
+/// True for an API whose newest version is beyond the generated codecs.
+pub const fn beyond(api: Api) -> bool {
+    matches!(
+        api,
+        Api::ListOffsets
+            | Api::OffsetCommit
+            | Api::OffsetFetch
+            | Api::WriteTxnMarkers
+            | Api::DescribeLogDirs
+            | Api::AddRaftVoter
+    )
+}
+
+impl<T: Beyond> From<T> for Newest<T> {
+    fn from(message: T) -> Self {
+        Self {
+            message,
+            more: T::More::default(),
+        }
+    }
+}
+
+impl<T: Beyond> Newest<T> {
+    fn is_newest(version: i16) -> bool {
+        version == <Self as Message>::VERSIONS.max
+    }
+}
+
+impl<T: Beyond> Message for Newest<T> {
+    const VERSIONS: VersionRange = VersionRange {
+        min: T::VERSIONS.min,
+        max: T::VERSIONS.max + 1,
+    };
+    const DEPRECATED_VERSIONS: Option<VersionRange> = T::DEPRECATED_VERSIONS;
+}
+
+impl<T: Beyond + Decodable> Decodable for Newest<T> {
+    fn decode<B: ByteBuf>(buffer: &mut B, version: i16) -> anyhow::Result<Self> {
+        if !Self::is_newest(version) {
+            return Ok(T::decode(buffer, version)?.into());
+        }
+        let Some(shape) = T::shape() else {
+            return Ok(T::decode(buffer, version - 1)?.into());
+        };
+        let rest = buffer.peek_bytes(0..buffer.remaining());
+        let mut before = older(&shape, version, &rest)?;
+        buffer.advance(before.read);
+        let mut message = T::decode(&mut before.body, version - 1)?;
+        let more = message.tell(&before.row);
+        Ok(Self { message, more })
+    }
+}
+
+impl<T: Beyond + Encodable> Newest<T> {
+    fn bytes(&self, version: i16, shape: &Shape) -> anyhow::Result<BytesMut> {
+        let mut before = BytesMut::new();
+        self.message.encode(&mut before, version - 1)?;
+        let row = self.message.row(&self.more);
+        Ok(newer(shape, version, &before.freeze(), &row)?)
+    }
+}
+
+impl<T: Beyond + Encodable> Encodable for Newest<T> {
+    fn encode<B: ByteBufMut>(&self, buffer: &mut B, version: i16) -> anyhow::Result<()> {
+        if !Self::is_newest(version) {
+            return self.message.encode(buffer, version);
+        }
+        match T::shape() {
+            None => self.message.encode(buffer, version - 1),
+            Some(shape) => {
+                buffer.put_slice(&self.bytes(version, &shape)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn compute_size(&self, version: i16) -> anyhow::Result<usize> {
+        if !Self::is_newest(version) {
+            return self.message.compute_size(version);
+        }
+        match T::shape() {
+            None => self.message.compute_size(version - 1),
+            Some(shape) => Ok(self.bytes(version, &shape)?.len()),
+        }
+    }
+}
+
+impl<T: HeaderVersion + Beyond> HeaderVersion for Newest<T> {
+    fn header_version(version: i16) -> i16 {
+        T::header_version(version)
+    }
+}
+
+impl<T: Asks> Request for Newest<T> {
+    const KEY: i16 = T::KEY;
+    type Response = T::Answer;
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,11 @@
 //! code, a bad frame or request closes the connection, a response that cannot be encoded is a fault
 //! of ours.
 
+use crate::batch::compression::Compression;
 use crate::types::ErrorCode;
+
+/// A codec that there is, but not in every version of a request.
+const ZSTD: i16 = Compression::Zstd.code();
 
 /// Why bytes are no acceptable record batch.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -111,14 +115,15 @@ impl BatchError {
         match self {
             Self::Length { .. } | Self::Crc { .. } => ErrorCode::CorruptMessage,
             Self::TooLarge { .. } => ErrorCode::MessageTooLarge,
-            Self::Compression { .. } => ErrorCode::UnsupportedCompressionType,
+            Self::Compression { code } if *code == ZSTD => ErrorCode::UnsupportedCompressionType,
+            // A codec that nobody has, or a stream that it cannot read: Kafka expects neither.
+            Self::Compression { .. } | Self::Decompress { .. } => ErrorCode::UnknownServerError,
             Self::Records {
                 timestamp: true, ..
             } => ErrorCode::InvalidTimestamp,
             Self::Magic { magic } if !(0..=2).contains(magic) => ErrorCode::CorruptMessage,
             Self::Incomplete { .. }
             | Self::Magic { .. }
-            | Self::Decompress { .. }
             | Self::Header { .. }
             | Self::Framing { .. }
             | Self::Records { .. } => ErrorCode::InvalidRecord,

@@ -1,9 +1,14 @@
 """Records: written, read, looked up by time and epoch, deleted."""
 
+import gzip
+import struct
 import uuid
 
+import cramjam
+import lz4.frame
+
 from clients.differential.script.topics import TOPIC, UNKNOWN_ID, make
-from peers.rawbatch import batch, simple_record
+from peers.rawbatch import batch, simple_record, varint
 
 STAMP = 1_700_000_000_000
 ZERO = uuid.UUID(int=0)
@@ -44,6 +49,47 @@ def ask(r):
     emptied(r)
 
 
+def whole(count):
+    return b"".join(simple_record(index) for index in range(count))
+
+
+def packed(codec, raw):
+    """A batch that says that it has two records, in this codec."""
+    return batch([raw], attributes=codec, count=2, last_delta=1, timestamp=STAMP)
+
+
+def xerial(raw):
+    """Snappy as Java writes it: a header, then blocks with their lengths."""
+    block = bytes(cramjam.snappy.compress_raw(raw))
+    return b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, len(block)) + block
+
+
+def codecs():
+    """By name: the code, and what compresses."""
+    return {"gzip": (1, lambda raw: gzip.compress(raw, mtime=0)), "snappy": (2, xerial), "lz4": (3, lambda raw: lz4.frame.compress(raw, block_linked=False)),
+            "zstd": (4, lambda raw: bytes(cramjam.zstd.compress(raw)))}
+
+
+def broken():
+    """Compressed batches with something wrong in the stream, or in what it holds."""
+    made = {}
+    for name, (code, compress) in codecs().items():
+        good = compress(whole(2))
+        bad = bytearray(good)
+        bad[len(bad) // 2] ^= 0xFF
+        streams = {
+            "garbage": b"garbage that is no stream", "no bytes": b"", "all but its end": good[:-5], "half": good[:len(good) // 2],
+            "a wrong byte": bytes(bad), "more bytes": good + b"xyz", "nothing": compress(b""), "more than it says": compress(whole(3)),
+            "fewer than it says": compress(whole(1)), "no records": compress(b"\x10garbage!" * 3), "half a record": compress(whole(2)[:-3]),
+            "a length that lies": compress(varint(1000) + whole(2)), "a length below": compress(varint(-5) + whole(2)),
+            "something behind": compress(whole(2) + b"junk"),
+        }
+        made |= {f"{name}, {what}": packed(code, stream) for what, stream in streams.items()}
+    for code in (5, 6):
+        made[f"codec {code}"] = packed(code, whole(2))
+    return made
+
+
 def written(r, ids):
     served = range(3, 99)
     r.ask("Produce", "one batch", write(ids, "written", some(2)), versions=served)
@@ -58,6 +104,9 @@ def written(r, ids):
         "a time far ahead": some(timestamp=2**62),
     }.items():
         r.newest("Produce", what, write(ids, TOPIC, records, partition=1))
+    for what, records in broken().items():
+        r.newest("Produce", what, write(ids, TOPIC, records, partition=1))
+    r.ask("Produce", "zstd", write(ids, "written", packed(4, codecs()["zstd"][1](whole(2)))), versions=range(3, 99))
     r.newest("Produce", "a partition that is not there", write(ids, "written", some(), partition=9))
     r.newest("Produce", "a topic that is not there", write(ids, "missing", some()))
     r.ask("Produce", "a topic by a name that is not there", write(ids, "missing", some()), versions=range(3, 13), patient=False)

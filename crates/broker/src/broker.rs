@@ -20,6 +20,7 @@ use crate::group::GroupCoordinator;
 use crate::image::Image;
 use crate::log_dirs::LogDirs;
 use crate::metrics::Metrics;
+use crate::node_config::NodeConfigs;
 use crate::offsets_log::PartitionOffsetsLog;
 use crate::options::BrokerOptions;
 use crate::partition::Partition;
@@ -53,6 +54,8 @@ pub struct Shared {
     pub recovery: Recovery,
     /// Logs that are being compacted, on all shards.
     pub compacting: compaction::Turns,
+    /// Settings that change while it runs and are enforced all over the process.
+    pub node: NodeConfigs,
 }
 
 /// One shard's broker.
@@ -72,6 +75,7 @@ pub struct Broker<P: Platform> {
     /// How far the start has come.
     pub recovery: Recovery,
     pub(crate) compacting: compaction::Turns,
+    pub(crate) node: NodeConfigs,
     /// The groups whose offsets partitions this shard leads.
     pub(crate) groups: Rc<Groups<P>>,
     /// The transactional ids whose partition this shard leads.
@@ -108,6 +112,7 @@ impl<P: Platform> Broker<P> {
             metrics,
             recovery,
             compacting,
+            node,
         } = shared;
         let (shards, inbox) = seat.take();
         let broker = Rc::new_cyclic(|me| Self {
@@ -140,6 +145,7 @@ impl<P: Platform> Broker<P> {
             log_dirs,
             recovery,
             compacting,
+            node,
         });
         broker.shards.seat(Rc::downgrade(&broker));
         (broker, inbox)

@@ -24,6 +24,7 @@ mod join;
 pub mod lifecycle;
 pub mod log_dirs;
 pub mod metrics;
+pub mod node_config;
 pub mod offsets_log;
 pub mod options;
 pub mod partition;

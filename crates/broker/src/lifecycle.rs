@@ -127,6 +127,8 @@ impl<P: Platform> Broker<P> {
 
     async fn publish_everywhere(&self, image: Arc<Image>) {
         self.metrics.count_metadata(&image);
+        let options = &self.options;
+        self.node.learn(&image, options, self.store.tiers());
         let apply = move |broker: Rc<Self>| {
             let image = Arc::clone(&image);
             async move { broker.apply_image(image).await }

@@ -21,12 +21,47 @@ pub struct ConfigKey {
     pub kind: ConfigKind,
     /// Default, as text; `None` when there is none.
     pub default: Option<&'static str>,
+    /// What values are taken.
+    pub allowed: Allowed,
     /// What it does.
     pub doc: &'static str,
-    /// May be changed while the broker runs.
-    pub dynamic: bool,
+    /// When it may change.
+    pub changes: Changes,
     /// Its value is never shown.
     pub sensitive: bool,
+}
+
+/// The values that a key takes, beyond those of its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// Any of the kind.
+    Any,
+    /// Numbers from the first to the second, both included.
+    Range(i64, i64),
+    /// Exactly one of these.
+    OneOf(&'static [&'static str]),
+    /// A comma-separated choice of these, at least one.
+    Several(&'static [&'static str]),
+    /// Text with something in it.
+    NotEmpty,
+}
+
+/// When a setting may change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Changes {
+    /// At start only (Kafka: read-only).
+    AtStart,
+    /// While running, for one broker (Kafka: per-broker).
+    PerBroker,
+    /// While running, for one broker or for all.
+    ClusterWide,
+}
+
+impl ConfigKey {
+    /// May be changed while the broker runs.
+    pub fn is_dynamic(&self) -> bool {
+        self.changes != Changes::AtStart
+    }
 }
 
 /// Kinds of configuration values, with the numbers that `DescribeConfigs` uses.
@@ -74,10 +109,10 @@ pub struct BrokerOptions {
     pub endpoints: Vec<Endpoint>,
     /// Log directories.
     pub log_dirs: Vec<PathBuf>,
+    /// Directories of the tiers below the first.
+    pub lower_dirs: Vec<PathBuf>,
     /// Names of the tiers, fastest first; empty: there is one only, the log directories.
     pub tiers: Vec<Arc<str>>,
-    /// Directories on which no new partition is placed.
-    pub cordoned_log_dirs: Vec<PathBuf>,
     /// Create a topic when a client asks for the metadata of one that is missing.
     pub auto_create_topics: bool,
     /// Allow `DeleteTopics`.

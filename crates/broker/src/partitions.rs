@@ -237,10 +237,8 @@ impl<P: Platform> Broker<P> {
 
     /// True for a directory that an operator keeps new partitions from, by setting or by draining it.
     pub(crate) fn is_cordoned(&self, dir: &Path) -> bool {
-        let mut cordoned = self.options.cordoned_log_dirs.iter();
         let path = self.tier_path(dir);
-        cordoned.any(|cordoned| cordoned == dir)
-            || path.is_some_and(|path| path.using() != PathUse::Open)
+        self.node.is_cordoned(dir) || path.is_some_and(|path| path.using() != PathUse::Open)
     }
 
     fn tier_path(&self, dir: &Path) -> Option<&TierPath> {

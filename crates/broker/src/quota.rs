@@ -26,7 +26,7 @@ pub(crate) use limits::{Bucket, Kind, Limits};
 pub(crate) use meters::Charge;
 use meters::Meters;
 pub(crate) use metrics::Metrics;
-pub use rate::Windows;
+pub use rate::{Rate, Windows};
 pub(crate) use tokens::TokenBucket;
 
 use crate::Broker;

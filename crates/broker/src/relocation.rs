@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use platform::sync::Semaphore;
 use platform::{Disk, Platform, task};
@@ -91,7 +92,7 @@ impl<P: Platform> Broker<P> {
         if partition.is_closed() {
             return Err(ErrorCode::ReplicaNotAvailable);
         }
-        let begun = Relocation::begin(&partition.log, dir).await;
+        let begun = Relocation::begin(&partition.log, dir, Arc::clone(&self.node.moves)).await;
         let relocation = Rc::new(begun.map_err(|error| {
             tracing::warn!(partition = %partition.name, to = %dir.display(), %error, "the log is not moved");
             ErrorCode::KafkaStorageError
@@ -241,6 +242,7 @@ impl<P: Platform> Broker<P> {
             .await;
         let slot = match log {
             Ok(log) => {
+                log.take_over_asks(&before.log);
                 let epoch = before.leader_epoch();
                 Ok(Partition::lead(
                     id,

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use broker::dispatch::{self, Reply as Answer};
 use broker::handler::Context;
 use broker::log_dirs::LogDirs;
+use broker::node_config::NodeConfigs;
 use broker::partition::Partition;
 use broker::recovery::Recovery;
 use broker::shards::{Seat, seats};
@@ -23,6 +24,7 @@ use storage::{Store, StoreOptions};
 use tokio::sync::watch;
 use wire::types::NodeId;
 
+use crate::admission::Changing;
 use crate::config::{DiskEngine, Settings};
 use crate::connection::{Called, Reply, RequestContext, Service};
 use crate::media;
@@ -59,6 +61,7 @@ pub struct BrokerAssembly {
     log_metrics: LogMetrics,
     recovery: Recovery,
     compacting: broker::compaction::Turns,
+    node: NodeConfigs,
     /// The tiers, if there are any; the table is that of all shards.
     tiers: Option<Arc<TierTable>>,
     watch: Option<Watch>,
@@ -92,6 +95,7 @@ impl BrokerAssembly {
             log_metrics: prepared.metrics.register(LogMetrics::register),
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
+            node: NodeConfigs::default(),
             tiers,
             watch,
             settings,
@@ -118,6 +122,7 @@ impl BrokerAssembly {
             metrics: self.metrics.clone(),
             recovery: self.recovery.clone(),
             compacting: self.compacting.clone(),
+            node: self.node.clone(),
         })
     }
 
@@ -208,6 +213,10 @@ impl Assembly for BrokerAssembly {
         let store = service.store.clone();
         let policy = self.settings.tiers.as_ref().map(|tiers| tiers.policy);
         Box::pin(async move { Some(tiers::ask::answer(&store, &policy?, ask).await) })
+    }
+
+    fn changing(&self) -> Option<Changing> {
+        Some(self.node.subscribe())
     }
 
     fn tiers(&self) -> Option<Watch> {

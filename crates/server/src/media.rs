@@ -10,23 +10,19 @@ use anyhow::Context as _;
 use platform::disk::Medium as Found;
 use platform::os::System;
 use platform::{Disk as _, Platform as _};
-use storage::tier::{Medium, PathUse, Safety, TierPath, TierTable};
+use storage::tier::{Medium, Safety, TierPath, TierTable};
 
 use crate::config::Settings;
 use crate::tiers::drained;
 
-/// The table of the tiers, with what is cordoned by settings and what was being drained.
+/// The table of the tiers, with what was being drained. What is cordoned the broker says, before it opens a log.
 pub(crate) fn tier_table(settings: &Settings) -> Option<Arc<TierTable>> {
     let tiers = settings.tiers.as_ref()?;
     let table = TierTable::with_pools(tiers.tiers.clone(), tiers.pool);
-    let cordoned = &settings.cordoned_log_dirs;
     for path in table.paths() {
-        if cordoned.iter().any(|dir| dir == path.dir()) {
-            path.set_using(PathUse::Cordoned);
-        }
         if drained::is_drained(path.dir()) {
             tracing::info!(dir = %path.dir().display(), "a path of a tier is still being drained");
-            path.set_using(PathUse::Draining);
+            path.set_draining(true);
         }
     }
     Some(table)

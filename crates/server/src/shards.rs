@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::admission::Admission;
+use crate::admission::{Admission, Changing};
 use crate::config::NetworkSettings;
 use crate::connection::{Budget, Limits, Service};
 use crate::listener::{Bound, Listening};
@@ -62,6 +62,11 @@ pub trait Assembly: Send + Sync + 'static {
 
     /// The tiers, where there are any.
     fn tiers(&self) -> Option<Watch> {
+        None
+    }
+
+    /// Bounds on connections that change while it serves.
+    fn changing(&self) -> Option<Changing> {
         None
     }
 
@@ -160,7 +165,7 @@ impl Shards {
         let shared = Shared {
             phase: seen,
             reports,
-            admission: Admission::new(network),
+            admission: Admission::new(network.connections.clone(), assembly.changing()),
             budget: budget.clone(),
             limits: limits(network),
             spread: Arc::new(spread),

@@ -25,3 +25,4 @@ pub use segment::naming::{
     deleted_folder_name, folder_name, is_pooled, parse_folder_name, parse_future_folder_name,
 };
 pub use store::{LogPoints, Store};
+pub use tier::MoveRate;

@@ -19,6 +19,7 @@ pub(crate) mod verify;
 
 pub use mover::Mover;
 pub use options::{Capacity, Medium, PathOptions, Safety, TierOptions};
+pub use pace::MoveRate;
 pub use pool::PoolOptions;
 pub use report::{SegmentReport, Verified};
 /// Name of the file in a path which says, over restarts, that the path is to be emptied.

@@ -133,8 +133,7 @@ async fn send<P: Platform>(
         }
         Target::Home(dir) => {
             let is_home = partition.log.dir() == dir;
-            let mut cordoned = broker.options.cordoned_log_dirs.iter();
-            if !is_home && cordoned.any(|closed| *closed == dir) {
+            if !is_home && broker.node.is_cordoned(&dir) {
                 return Err(ErrorCode::InvalidReplicaAssignment);
             }
             broker.move_log(partition, &dir).await?;

@@ -20,14 +20,14 @@ pub struct Windows {
 
 impl Windows {
     /// After this time without usage nothing is remembered.
-    pub(crate) fn span(self) -> Duration {
+    pub fn span(self) -> Duration {
         self.window * self.samples
     }
 }
 
 /// What one client has used.
 #[derive(Default, Debug)]
-pub(crate) struct Rate {
+pub struct Rate {
     samples: VecDeque<Sample>,
 }
 
@@ -40,7 +40,7 @@ struct Sample {
 
 impl Rate {
     /// Adds to what was used; a negative amount takes it back.
-    pub(crate) fn add(&mut self, windows: Windows, amount: f64, now: Instant) {
+    pub fn add(&mut self, windows: Windows, amount: f64, now: Instant) {
         let current = self.samples.back_mut();
         match current.filter(|last| now.saturating_duration_since(last.began) < windows.window) {
             Some(sample) => {
@@ -57,7 +57,7 @@ impl Rate {
     }
 
     /// How long nothing more may be used until the rate is down to `limit` a second.
-    pub(crate) fn pause(&mut self, windows: Windows, limit: f64, now: Instant) -> Duration {
+    pub fn pause(&mut self, windows: Windows, limit: f64, now: Instant) -> Duration {
         self.forget(windows, now);
         let began = self.samples.front().map_or(now, |sample| sample.began);
         let elapsed = elapsed(windows, now.saturating_duration_since(began));
@@ -72,7 +72,7 @@ impl Rate {
     }
 
     /// When it was last added to.
-    pub(crate) fn touched(&self) -> Option<Instant> {
+    pub fn touched(&self) -> Option<Instant> {
         self.samples.back().map(|sample| sample.touched)
     }
 

@@ -73,6 +73,7 @@ impl Cluster {
             metrics: metrics.clone(),
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
+            node: broker::node_config::NodeConfigs::default(),
         };
         let mut brokers = Vec::new();
         for seat in seats(setup.shards) {

@@ -55,8 +55,8 @@ fn partitions_are_spread_and_found_again() {
 
 #[test]
 fn a_cordoned_directory_says_so_and_takes_nothing_new() {
-    let (disk, mut setup) = (SimDisk::new(1), two_directories(1));
-    setup.options.cordoned_log_dirs = vec!["/b".into()];
+    let (disk, setup) = (SimDisk::new(1), two_directories(1));
+    let setup = setup.with("cordoned.log.dirs", "/b");
     life(&disk, &setup, async |cluster| {
         cluster.create("t", 2).await;
         let request = DescribeLogDirsRequest::default().with_topics(None);

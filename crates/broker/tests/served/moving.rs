@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use platform::{Disk, Platform};
 use wire::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
-use wire::messages::{AlterReplicaLogDirsRequest, DescribeLogDirsRequest};
+use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use wire::messages::{
+    AlterReplicaLogDirsRequest, DescribeLogDirsRequest, IncrementalAlterConfigsRequest,
+};
 use wire::types::ErrorCode;
 
 use crate::harness::asks::{error, text, topic_name};
@@ -135,6 +138,49 @@ fn a_log_moves_while_it_is_written_and_nothing_acknowledged_is_missing() {
     });
 }
 
+/// Sets `replica.alter.log.dirs.io.max.bytes.per.second` of all brokers.
+async fn pace(cluster: &Cluster, bytes_per_second: &str) {
+    let entry = AlterableConfig::default()
+        .with_name(text("replica.alter.log.dirs.io.max.bytes.per.second"))
+        .with_value(Some(text(bytes_per_second)));
+    let resource = AlterConfigsResource::default()
+        .with_resource_type(4)
+        .with_resource_name(text(""))
+        .with_configs(vec![entry]);
+    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+    let answer = cluster.ask(1, &request).await;
+    assert_eq!(answer.responses[0].error_code, 0);
+}
+
+#[test]
+fn a_move_goes_as_fast_as_the_setting_of_the_moment_lets_it() {
+    let (disk, setup) = (SimDisk::new(1), two_directories());
+    life(&disk, &setup, async |cluster| {
+        cluster.create("t", 1).await;
+        let from = home(&disk, "t");
+        for number in 0..9 {
+            cluster.produce("t", PARTITION, &[&value(number)]).await;
+        }
+        let moving = [(from.to_owned(), false), (other(from).to_owned(), true)];
+        let still_moves = async || {
+            let mut listed = listed(cluster, "t").await;
+            listed.sort_by_key(|(_, future)| *future);
+            listed == moving
+        };
+        pace(cluster, "0").await;
+        assert_eq!(alter(cluster, "t", other(from)).await, None);
+        cluster.pass_ms(3_600_000).await;
+        assert!(still_moves().await, "at 0 it stands still");
+        // More than 2 MB are to be copied so; the first step is free.
+        pace(cluster, "10000").await;
+        cluster.pass_ms(60_000).await;
+        assert!(still_moves().await, "a minute is too short");
+        pace(cluster, "1000000000").await;
+        until_in(cluster, "t", other(from)).await;
+        assert_eq!(cluster.values("t", PARTITION).await.len(), 9);
+    });
+}
+
 #[test]
 fn groups_and_their_positions_move_too() {
     let (disk, setup) = (SimDisk::new(1), two_directories());
@@ -172,7 +218,7 @@ async fn until_in_first(cluster: &Cluster, dir: &str) {
 fn moves_that_cannot_be_are_refused_with_kafkas_codes() {
     let (disk, mut setup) = (SimDisk::new(1), two_directories());
     setup.options.log_dirs.push("/c".into());
-    setup.options.cordoned_log_dirs = vec!["/c".into()];
+    let setup = setup.with("cordoned.log.dirs", "/c");
     let long = "x".repeat(249);
     life(&disk, &setup, async |cluster| {
         cluster.create("t", 1).await;

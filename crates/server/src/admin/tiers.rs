@@ -16,7 +16,6 @@ use hyper::body::Bytes;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
-use storage::tier::PathUse;
 
 use super::Shown;
 use super::page::{JSON, response};
@@ -135,11 +134,7 @@ async fn drain(watch: &Watch, query: &Query) -> Result<String, Refusal> {
         )));
     };
     let stop = query.value("stop") == Some("true");
-    path.set_using(if stop {
-        PathUse::Open
-    } else {
-        PathUse::Draining
-    });
+    path.set_draining(!stop);
     tracing::info!(dir = %path.dir().display(), stop, "a path of a tier is drained");
     let dir = path.dir().to_path_buf();
     let writing = tokio::task::spawn_blocking(move || drained::remember(&dir, !stop));

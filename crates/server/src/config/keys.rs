@@ -21,6 +21,8 @@ use std::sync::LazyLock;
 
 use broker::options::{ConfigKey, ConfigKind};
 
+pub use broker::options::{Allowed, Changes};
+
 pub use foreign::why_without_effect;
 
 /// One setting.
@@ -44,30 +46,6 @@ pub struct Key {
     pub ours: bool,
     /// What it does.
     pub doc: &'static str,
-}
-
-/// The values that a key takes, beyond those of its kind.
-#[derive(Clone, Copy, Debug)]
-pub enum Allowed {
-    /// Any of the kind.
-    Any,
-    /// Numbers from the first to the second, both included.
-    Range(i64, i64),
-    /// Exactly one of these.
-    OneOf(&'static [&'static str]),
-    /// A comma-separated choice of these, at least one.
-    Several(&'static [&'static str]),
-    /// Text with something in it.
-    NotEmpty,
-}
-
-/// When a setting may change.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Changes {
-    /// At start only (Kafka: read-only).
-    AtStart,
-    /// While running, for all brokers.
-    ClusterWide,
 }
 
 impl Key {
@@ -164,6 +142,11 @@ impl Key {
         self
     }
 
+    const fn per_broker(mut self) -> Self {
+        self.changes = Changes::PerBroker;
+        self
+    }
+
     const fn without_effect(mut self, why: &'static str) -> Self {
         self.without_effect = Some(why);
         self
@@ -253,8 +236,9 @@ fn row(key: &Key) -> ConfigKey {
         name: key.name,
         kind: key.kind,
         default: key.default,
+        allowed: key.allowed,
         doc: key.doc,
-        dynamic: key.changes == Changes::ClusterWide,
+        changes: key.changes,
         sensitive: key.sensitive,
     }
 }

@@ -46,6 +46,7 @@ fn entry(page: &mut String, key: &Key) {
     };
     let marks = [
         (key.changes == Changes::ClusterWide, "dynamic"),
+        (key.changes == Changes::PerBroker, "dynamic, of one broker"),
         (key.ours, "ours"),
         (key.sensitive, "secret"),
     ];

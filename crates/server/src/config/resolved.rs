@@ -9,10 +9,12 @@ mod listeners;
 mod network;
 mod tiers;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::node_config::Cordoned;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
 use wire::types::NodeId;
@@ -46,8 +48,6 @@ pub struct Settings {
     pub log_dirs: Vec<PathBuf>,
     /// Tiers, when there are any; `log_dirs` are the paths of the first.
     pub tiers: Option<TierSettings>,
-    /// Directories on which nothing new is placed.
-    pub cordoned_log_dirs: Vec<PathBuf>,
     /// Where to listen, at least one.
     pub listeners: Vec<Address>,
     /// What clients are told, in the same order; port 0 stands for the port that was bound.
@@ -107,10 +107,10 @@ impl Settings {
         let (listeners, advertised) = listeners::resolve(&values, machine, &mut problems);
         let tiers = tiers::resolve(&values, &mut problems);
         let log_dirs = log_dirs(&values, tiers.as_ref());
+        check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
         let settings = Self {
             node_id: node_id(&values, &mut problems),
             cluster_id: values.text("cluster.id").map(str::to_owned),
-            cordoned_log_dirs: cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems),
             log_dirs,
             tiers,
             listeners,
@@ -175,7 +175,7 @@ impl Settings {
             endpoints,
             log_dirs: self.log_dirs.clone(),
             tiers: self.tier_names(),
-            cordoned_log_dirs: self.cordoned_log_dirs.clone(),
+            lower_dirs: self.lower_dirs().map(Path::to_path_buf).collect(),
             ..self.broker.clone()
         }
     }
@@ -231,28 +231,25 @@ fn log_dirs(values: &Values, tiers: Option<&TierSettings>) -> Vec<PathBuf> {
     dirs
 }
 
-/// The directories that are cordoned, each one of those there are.
-fn cordoned(
+/// Only directories that there are can be cordoned.
+fn check_cordoned(
     values: &Values,
     log_dirs: &[PathBuf],
     tiers: Option<&TierSettings>,
     problems: &mut Vec<Problem>,
-) -> Vec<PathBuf> {
+) {
     let tiers = tiers.iter().flat_map(|tiers| &tiers.tiers);
     let paths = tiers.flat_map(|tier| tier.paths.iter().map(|path| path.dir.clone()));
     let mut all: Vec<PathBuf> = paths.chain(log_dirs.iter().cloned()).collect();
     all.sort();
     all.dedup();
     let key = "cordoned.log.dirs";
-    let listed: Vec<PathBuf> = values.list(key).into_iter().map(PathBuf::from).collect();
-    if listed == [PathBuf::from("*")] {
-        return all;
-    }
-    if !listed.iter().all(|dir| all.contains(dir)) {
+    if let Cordoned::Only(dirs) = Cordoned::parse(&values.string(key))
+        && !dirs.iter().all(|dir| all.contains(dir))
+    {
         let names: Vec<_> = all.iter().map(|dir| dir.display().to_string()).collect();
         problems.push(values.problem(key, format!("must be *, or some of {}", names.join(", "))));
     }
-    listed
 }
 
 /// A node under separate controllers would need a quorum client; refusing is better than forming a
@@ -315,7 +312,7 @@ fn broker_options(values: &Values) -> BrokerOptions {
         endpoints: Vec::new(),
         log_dirs: Vec::new(),
         tiers: Vec::new(),
-        cordoned_log_dirs: Vec::new(),
+        lower_dirs: Vec::new(),
         auto_create_topics: values.is("auto.create.topics.enable"),
         delete_topics: values.is("delete.topic.enable"),
         num_partitions: narrow("num.partitions"),
@@ -341,10 +338,7 @@ fn broker_options(values: &Values) -> BrokerOptions {
         metadata_snapshot_bytes: values
             .int("metadata.log.max.record.bytes.between.snapshots")
             .unsigned_abs(),
-        static_settings: values
-            .given()
-            .map(|(name, text)| (name.to_owned(), text.to_owned()))
-            .collect(),
+        static_settings: static_settings(values),
         config_keys: keys::for_broker(&values.list("storage.tiers")),
     }
 }
@@ -354,6 +348,20 @@ fn windows(values: &Values, samples: &str, seconds: &str) -> Windows {
         samples: u32::try_from(values.int(samples)).unwrap_or(1),
         window: Duration::from_secs(values.int(seconds).unsigned_abs()),
     }
+}
+
+/// What was given, as text. The two names of a node's id are one: whoever asks for the older finds it too.
+fn static_settings(values: &Values) -> BTreeMap<String, String> {
+    let given = values.given();
+    let mut given: BTreeMap<_, _> = given
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .collect();
+    for (name, other) in [("node.id", "broker.id"), ("broker.id", "node.id")] {
+        if let Some(id) = given.get(name).cloned() {
+            given.entry(other.to_owned()).or_insert(id);
+        }
+    }
+    given
 }
 
 fn transaction_options(values: &Values) -> TransactionOptions {

@@ -1,6 +1,7 @@
 //! Counts of connections, bytes on sockets, and memory of requests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -26,6 +27,8 @@ pub struct ConnectionMetrics {
     closed: Family<Listener, Counter>,
     ended: Family<Reason, Counter>,
     refused: Family<Reason, Counter>,
+    held_back_ms: Family<Listener, Counter>,
+    sent_away_ms: Family<Listener, Counter>,
     /// Bytes read from clients.
     pub incoming_bytes: Counter,
     /// Bytes written to clients.
@@ -38,6 +41,8 @@ pub struct ListenerMetrics {
     open: Gauge,
     created: Counter,
     closed: Counter,
+    held_back_ms: Counter,
+    sent_away_ms: Counter,
 }
 
 impl ConnectionMetrics {
@@ -50,6 +55,8 @@ impl ConnectionMetrics {
             closed: Family::default(),
             ended: Family::default(),
             refused: Family::default(),
+            held_back_ms: Family::default(),
+            sent_away_ms: Family::default(),
             incoming_bytes: Counter::default(),
             outgoing_bytes: Counter::default(),
         };
@@ -77,6 +84,16 @@ impl ConnectionMetrics {
         );
         let help = "Connections closed as soon as accepted, by reason";
         registry.register("forebay_connections_refused", help, all.refused);
+        registry.register(
+            format!("{KAFKA}_connection_accept_throttle_time_ms"),
+            "Milliseconds for which connections waited by max.connection.creation.rate",
+            all.held_back_ms,
+        );
+        registry.register(
+            format!("{KAFKA}_ip_connection_accept_throttle_time_ms"),
+            "Milliseconds after which connections were closed by connection_creation_rate",
+            all.sent_away_ms,
+        );
         metrics
     }
 
@@ -89,6 +106,8 @@ impl ConnectionMetrics {
             open: self.open.get_or_create(&label).clone(),
             created: self.created.get_or_create(&label).clone(),
             closed: self.closed.get_or_create(&label).clone(),
+            held_back_ms: self.held_back_ms.get_or_create(&label).clone(),
+            sent_away_ms: self.sent_away_ms.get_or_create(&label).clone(),
         }
     }
 
@@ -104,6 +123,16 @@ impl ConnectionMetrics {
 }
 
 impl ListenerMetrics {
+    /// A connection waits so long before it is served.
+    pub fn held_back(&self, pause: Duration) {
+        self.held_back_ms.inc_by(whole_ms(pause));
+    }
+
+    /// A connection is closed after so long, without having been served.
+    pub fn sent_away(&self, pause: Duration) {
+        self.sent_away_ms.inc_by(whole_ms(pause));
+    }
+
     /// Counts a connection from now until the result is dropped.
     pub fn opened(&self) -> OpenCount {
         self.open.inc();
@@ -112,6 +141,10 @@ impl ListenerMetrics {
             metrics: self.clone(),
         }
     }
+}
+
+fn whole_ms(pause: Duration) -> u64 {
+    u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// An open connection in the counts.

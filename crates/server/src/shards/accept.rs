@@ -1,8 +1,9 @@
 //! Accepts connections of one listener on one shard and sends each to the shard that is to serve
 //! it.
 //!
-//! A connection above a bound is closed at once; the log says so once a second at most. When the
-//! system has no more descriptors, accepting pauses instead of spinning.
+//! A connection above a bound is closed at once, one that comes too fast waits; one from an address that comes too fast
+//! is kept for a while and closed. The log says so once a second at most. When the system has no more descriptors,
+//! accepting pauses instead of spinning.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,11 +11,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::spread::Counted;
 use super::{Accepted, Shared};
-use crate::admission::Seat;
+use crate::admission::{Refused, Seat, Turn};
 use crate::metrics::{ListenerMetrics, OpenCount};
 
 /// Pause after the system refused a connection.
@@ -22,6 +24,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Least time between two lines about refused connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Connections that are kept only to be closed; above that they are closed at once.
+const SENT_AWAY_MAX: usize = 1024;
 
 /// Where a connection is counted as long as it lives.
 pub(super) struct Counts {
@@ -40,10 +45,12 @@ pub(super) async fn accept(me: usize, name: Arc<str>, listener: TcpListener, sha
         metrics,
         refused: 0,
         logged: None,
+        sent_away: JoinSet::new(),
     };
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
+                acceptor.wait_for_turn().await;
                 if let Err(error) = acceptor.take(socket, peer) {
                     tracing::debug!(%peer, %error, "connection lost while accepted");
                 }
@@ -76,14 +83,33 @@ struct Acceptor {
     /// Refused since the log last said so.
     refused: u64,
     logged: Option<Instant>,
+    /// Connections that are closed after a while.
+    sent_away: JoinSet<()>,
 }
 
 impl Acceptor {
+    /// Waits until the connection in hand may be served, by `max.connection.creation.rate`.
+    async fn wait_for_turn(&self) {
+        loop {
+            match self.shared.admission.turn(&self.name, Instant::now()) {
+                Turn::Now => return,
+                Turn::After(pause) => {
+                    self.metrics.held_back(pause);
+                    return tokio::time::sleep(pause).await;
+                }
+                Turn::Again(pause) => tokio::time::sleep(pause).await,
+            }
+        }
+    }
+
     fn take(&mut self, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
-        let seat = match self.shared.admission.admit(peer.ip()) {
+        let seat = match self.shared.admission.admit(peer.ip(), Instant::now()) {
             Ok(seat) => seat,
-            Err(full) => {
-                self.refuse(peer, full.setting());
+            Err(refused) => {
+                self.refuse(peer, refused.setting());
+                if let Refused::TooFast(pause) = refused {
+                    self.send_away(socket, pause);
+                }
                 return Ok(());
             }
         };
@@ -103,6 +129,18 @@ impl Acceptor {
         };
         self.shared.spread.hand(shard, accepted);
         Ok(())
+    }
+
+    /// Closes a connection, but not so soon that its client comes again at once.
+    fn send_away(&mut self, socket: TcpStream, pause: Duration) {
+        self.metrics.sent_away(pause);
+        while self.sent_away.try_join_next().is_some() {}
+        if self.sent_away.len() < SENT_AWAY_MAX {
+            self.sent_away.spawn_local(async move {
+                tokio::time::sleep(pause).await;
+                drop(socket);
+            });
+        }
     }
 
     fn refuse(&mut self, peer: SocketAddr, setting: &'static str) {

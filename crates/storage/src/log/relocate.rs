@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use platform::Platform;
@@ -27,7 +28,7 @@ use crate::segment::Segment;
 use crate::segment::naming::{self, Name, Role, file_path};
 use crate::store::LogPoints;
 use crate::tier::copy::{self, Original, Trouble};
-use crate::tier::pace::Rate;
+use crate::tier::pace::MoveRate;
 
 const INDEXES: [Role; 3] = [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex];
 
@@ -41,7 +42,8 @@ pub struct Relocation<P: Platform> {
     copied: RefCell<Vec<Copied<P>>>,
     bytes: Cell<u64>,
     cancelled: Cell<bool>,
-    rate: Rate,
+    /// Of what is copied while the log serves.
+    rate: Arc<MoveRate>,
 }
 
 /// A segment whose copy is whole, as long as it is still this one and was not cut since.
@@ -51,8 +53,8 @@ struct Copied<P: Platform> {
 }
 
 impl<P: Platform> Relocation<P> {
-    /// Makes the folder of a copy of `log` in the log directory `dir`.
-    pub async fn begin(log: &Rc<Log<P>>, dir: &Path) -> Result<Self> {
+    /// Makes the folder of a copy of `log` in the log directory `dir`. Until the switch it goes at `rate`.
+    pub async fn begin(log: &Rc<Log<P>>, dir: &Path, rate: Arc<MoveRate>) -> Result<Self> {
         let store = log.store();
         let platform = &store.shared.platform;
         let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
@@ -79,7 +81,7 @@ impl<P: Platform> Relocation<P> {
             copied: RefCell::default(),
             bytes: Cell::new(0),
             cancelled: Cell::new(false),
-            rate: Rate::default(),
+            rate,
         })
     }
 
@@ -113,7 +115,7 @@ impl<P: Platform> Relocation<P> {
     /// Copies the sealed segments that have not been; gives the bytes at home that are left by then.
     pub async fn catch_up(&self) -> Result<u64> {
         for segment in self.sealed() {
-            self.copy(&segment).await?;
+            self.copy(&segment, &self.rate).await?;
         }
         let segments = self.log.segments.borrow();
         let left = segments.iter().filter(|segment| self.is_wanted(segment));
@@ -131,8 +133,10 @@ impl<P: Platform> Relocation<P> {
             let wanted = segments.iter().filter(|segment| self.is_wanted(segment));
             wanted.cloned().collect()
         };
+        // Nobody can write meanwhile: it goes as fast as it can.
+        let unlimited = MoveRate::default();
         for segment in rest {
-            self.copy(&segment).await?;
+            self.copy(&segment, &unlimited).await?;
         }
         self.copy_small_files().await?;
         self.remove_overtaken().await?;
@@ -216,7 +220,7 @@ impl<P: Platform> Relocation<P> {
         wanted.cloned().collect()
     }
 
-    async fn copy(&self, segment: &Rc<Segment<P>>) -> Result<()> {
+    async fn copy(&self, segment: &Rc<Segment<P>>, rate: &MoveRate) -> Result<()> {
         let disk = self.log.store.disk();
         let (cuts, size) = (segment.cuts.get(), segment.size.get());
         // What grows until the switch is sealed by it.
@@ -239,7 +243,7 @@ impl<P: Platform> Relocation<P> {
                 class: IoClass::Foreground,
             };
             let goes_on = || !self.is_cancelled() && self.is_there(segment, cuts);
-            copy::data(&self.log.store, original, &target, &self.rate, goes_on).await?;
+            copy::data(&self.log.store, original, &target, rate, goes_on).await?;
             for role in INDEXES {
                 let index = self.copy_file(&naming::file_name(segment.base, role)).await;
                 index.map_err(Trouble::Target)?;

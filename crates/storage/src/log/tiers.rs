@@ -78,6 +78,13 @@ impl<P: Platform> Log<P> {
         there
     }
 
+    /// Asks again for what was asked of the same log before it was closed and opened, and is not done yet.
+    pub fn take_over_asks(&self, before: &Self) {
+        for (base, tier) in before.tiers.asked.borrow().iter() {
+            self.ask_for_tier(*base, *tier);
+        }
+    }
+
     /// Where the sealed segments begin.
     pub fn sealed_bases(&self) -> Vec<Offset> {
         let segments = self.segments.borrow();

@@ -11,7 +11,7 @@ use platform::buf::{BufPool, block_ceil};
 use platform::disk::{Disk, DiskFile, IoClass, Open};
 use wire::types::Offset;
 
-use super::pace::Rate;
+use super::pace::MoveRate;
 use super::verify::{Damage, Verifier};
 use crate::error::{Error, Result};
 use crate::segment::File;
@@ -51,7 +51,7 @@ pub(crate) async fn data<P: Platform>(
     store: &Store<P>,
     data: Original<'_, P>,
     target: &Path,
-    rate: &Rate,
+    rate: &MoveRate,
     goes_on: impl Fn() -> bool,
 ) -> Result<(), Trouble> {
     let Original {

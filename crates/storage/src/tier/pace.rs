@@ -1,7 +1,8 @@
 //! How fast segments are copied: one rate for all shards, and after the flushes of the shard.
 //!
 //! The rate is a promise per step: each reserves the time its bytes take at the rate, after what all shards have
-//! reserved before it, and waits for its turn. A copy never waits for flushes for ever.
+//! reserved before it, and waits for its turn. Another rate holds at once: what was reserved is forgotten, and who waits
+//! reserves again. A copy never waits for flushes for ever.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,32 +20,59 @@ const GIVE_WAY_INTERVAL: Duration = Duration::from_millis(1);
 /// Waits are cut in pieces, so that a copy that has become useless ends soon.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
+/// Without limit.
+const UNLIMITED: u64 = u64::MAX;
+
 /// The rate of all moves together.
-#[derive(Debug, Default)]
-pub(crate) struct Rate {
-    /// 0: without limit.
+#[derive(Debug)]
+pub struct MoveRate {
     bytes_per_second: AtomicU64,
+    /// How often the rate has changed.
+    changes: AtomicU64,
     origin: OnceLock<Instant>,
     /// Microseconds after `origin` up to where time is reserved.
     reserved_micros: AtomicU64,
 }
 
-impl Rate {
-    pub(crate) fn set(&self, bytes_per_second: Option<u64>) {
-        let bytes = bytes_per_second.unwrap_or(0);
-        self.bytes_per_second.store(bytes, Ordering::Relaxed);
+impl Default for MoveRate {
+    fn default() -> Self {
+        Self {
+            bytes_per_second: AtomicU64::new(UNLIMITED),
+            changes: AtomicU64::new(0),
+            origin: OnceLock::new(),
+            reserved_micros: AtomicU64::new(0),
+        }
+    }
+}
+
+impl MoveRate {
+    /// Moves go at this rate from now on; at 0 they stand still, at `None` they go as fast as they can.
+    pub fn set(&self, bytes_per_second: Option<u64>) {
+        let rate = bytes_per_second.unwrap_or(UNLIMITED);
+        if self.bytes_per_second.swap(rate, Ordering::Relaxed) != rate {
+            self.reserved_micros.store(0, Ordering::Relaxed);
+            self.changes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// Reserves the time that `bytes` take; says how long it is until it begins.
     pub(crate) fn reserve(&self, now: Instant, bytes: u64) -> Duration {
         let rate = self.bytes_per_second.load(Ordering::Relaxed);
-        if rate == 0 {
+        if rate == UNLIMITED {
             return Duration::ZERO;
+        }
+        if rate == 0 {
+            return Duration::MAX;
         }
         let origin = *self.origin.get_or_init(|| now);
         let elapsed = now.saturating_duration_since(origin).as_micros();
         let now_micros = u64::try_from(elapsed).unwrap_or(u64::MAX);
-        let takes = bytes.saturating_mul(1_000_000) / rate;
+        let takes = u128::from(bytes) * 1_000_000 / u128::from(rate);
+        let takes = u64::try_from(takes).unwrap_or(u64::MAX);
         let mut begins = 0;
         let _ =
             self.reserved_micros
@@ -58,7 +86,12 @@ impl Rate {
 
 impl<P: Platform> Store<P> {
     /// Waits for the turn of `bytes` of a copy; `goes_on` is asked now and then, and a false ends the wait.
-    pub(crate) async fn wait_to_copy(&self, rate: &Rate, bytes: u64, goes_on: impl Fn() -> bool) {
+    pub(crate) async fn wait_to_copy(
+        &self,
+        rate: &MoveRate,
+        bytes: u64,
+        goes_on: impl Fn() -> bool,
+    ) {
         task::yield_now().await;
         for _ in 0..GIVE_WAY_LOOKS {
             if self.shared.flushing.get() == 0 {
@@ -66,11 +99,16 @@ impl<P: Platform> Store<P> {
             }
             self.clock().sleep(GIVE_WAY_INTERVAL).await;
         }
+        let mut changes = rate.changes();
         let mut left = rate.reserve(self.clock().now(), bytes);
         while left > Duration::ZERO && goes_on() {
             let now = left.min(WAIT_MAX);
             self.clock().sleep(now).await;
-            left -= now;
+            left = left.saturating_sub(now);
+            if rate.changes() != changes {
+                changes = rate.changes();
+                left = rate.reserve(self.clock().now(), bytes);
+            }
         }
     }
 }
@@ -81,7 +119,7 @@ mod tests {
 
     #[test]
     fn shards_share_the_rate_and_idle_time_is_not_saved_up() {
-        let rate = Rate::default();
+        let rate = MoveRate::default();
         let now = Instant::now();
         assert_eq!(rate.reserve(now, 1 << 30), Duration::ZERO, "no limit");
         rate.set(Some(1000));
@@ -90,5 +128,22 @@ mod tests {
         let later = now + Duration::from_secs(10);
         assert_eq!(rate.reserve(later, 1000), Duration::ZERO);
         assert_eq!(rate.reserve(later, 1), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn another_rate_holds_at_once() {
+        let rate = MoveRate::default();
+        let now = Instant::now();
+        rate.set(Some(1));
+        rate.reserve(now, 1 << 40);
+        rate.set(Some(1));
+        assert!(rate.reserve(now, 1) > Duration::from_hours(24), "the same");
+        rate.set(Some(1000));
+        assert_eq!(rate.reserve(now, 500), Duration::ZERO);
+        assert_eq!(rate.reserve(now, 1), Duration::from_millis(500));
+        rate.set(Some(0));
+        assert_eq!(rate.reserve(now, 1), Duration::MAX, "they stand still");
+        rate.set(None);
+        assert_eq!(rate.reserve(now, 1 << 40), Duration::ZERO);
     }
 }

@@ -5,11 +5,11 @@
 //! It does not: decide anything, touch a disk, or know partitions.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::options::{Medium, PathOptions, TierOptions};
-use super::pace::Rate;
+use super::pace::MoveRate;
 use super::pool::{Pool, PoolOptions};
 
 /// A path of a table, by position: the paths of the first tier come first.
@@ -22,7 +22,7 @@ pub struct TierTable {
     tiers: Vec<TierOptions>,
     paths: Vec<Arc<TierPath>>,
     /// Of all moves together.
-    pub(crate) rate: Rate,
+    pub(crate) rate: MoveRate,
     /// Moves under way, of all shards.
     pub(crate) moving: AtomicUsize,
 }
@@ -31,11 +31,11 @@ pub struct TierTable {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathUse {
     /// Everything.
-    Open = 0,
+    Open,
     /// Nothing new is put on it; what is there stays.
-    Cordoned = 1,
+    Cordoned,
     /// As cordoned, and what is there leaves.
-    Draining = 2,
+    Draining,
 }
 
 /// One path of a tier and what is known of it just now.
@@ -73,8 +73,9 @@ pub struct TierPath {
     /// It was declared to be persistent memory and is ordinary memory.
     emulated: AtomicBool,
     read_bytes: AtomicU64,
-    /// A [`PathUse`].
-    using: AtomicU8,
+    /// An operator wants nothing new on it, and what is there to leave. Each is taken back by itself.
+    cordoned: AtomicBool,
+    draining: AtomicBool,
     /// Why nothing is written to it any more.
     failed: OnceLock<Arc<str>>,
 }
@@ -105,7 +106,7 @@ impl TierTable {
         Arc::new(Self {
             tiers,
             paths,
-            rate: Rate::default(),
+            rate: MoveRate::default(),
             moving: AtomicUsize::new(0),
         })
     }
@@ -178,7 +179,8 @@ impl TierPath {
             pool: None,
             emulated: AtomicBool::new(false),
             read_bytes: AtomicU64::new(0),
-            using: AtomicU8::new(PathUse::Open as u8),
+            cordoned: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             failed: OnceLock::new(),
         }
     }
@@ -323,16 +325,23 @@ impl TierPath {
 
     /// What an operator lets be done with it.
     pub fn using(&self) -> PathUse {
-        match self.using.load(Ordering::Relaxed) {
-            1 => PathUse::Cordoned,
-            2 => PathUse::Draining,
-            _ => PathUse::Open,
+        if self.draining.load(Ordering::Relaxed) {
+            PathUse::Draining
+        } else if self.cordoned.load(Ordering::Relaxed) {
+            PathUse::Cordoned
+        } else {
+            PathUse::Open
         }
     }
 
-    /// Says what is to be done with it.
-    pub fn set_using(&self, using: PathUse) {
-        self.using.store(using as u8, Ordering::Relaxed);
+    /// Says whether something new may be put on it.
+    pub fn set_cordoned(&self, cordoned: bool) {
+        self.cordoned.store(cordoned, Ordering::Relaxed);
+    }
+
+    /// Says whether what is there is to leave. A path that is cordoned as well stays so when it is not drained any more.
+    pub fn set_draining(&self, draining: bool) {
+        self.draining.store(draining, Ordering::Relaxed);
     }
 
     /// Why nothing is written to it any more, if so.
@@ -422,6 +431,24 @@ mod tests {
         assert_eq!(of("/a/t-0/x.log"), Some(PathId(0)));
         assert_eq!(of("/a/b/t-0/x.log"), Some(PathId(1)));
         assert_eq!(of("/ab"), None);
+    }
+
+    #[test]
+    fn a_cordoned_path_is_still_cordoned_when_its_drain_is_stopped() {
+        let table = table();
+        let path = table.path(PathId(2)).unwrap();
+        let steps = [
+            (true, false, PathUse::Cordoned),
+            (true, true, PathUse::Draining),
+            (true, false, PathUse::Cordoned),
+            (false, true, PathUse::Draining),
+            (false, false, PathUse::Open),
+        ];
+        for (cordoned, draining, expected) in steps {
+            path.set_cordoned(cordoned);
+            path.set_draining(draining);
+            assert_eq!(path.using(), expected);
+        }
     }
 
     #[test]

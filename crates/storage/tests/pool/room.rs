@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use platform::disk::Disk;
-use storage::tier::PathUse;
 use storage::{Kind, LogOptions};
 
 use super::scene::*;
@@ -134,9 +133,9 @@ fn a_path_that_is_drained_keeps_no_pool() {
         let scene = Scene::new(with_bulk());
         scene.start_pool();
         assert_eq!(scene.pooled().await.len(), 8);
-        scene.path().set_using(PathUse::Draining);
+        scene.path().set_draining(true);
         assert!(scene.pooled().await.is_empty());
-        scene.path().set_using(PathUse::Open);
+        scene.path().set_draining(false);
         assert_eq!(scene.pooled().await.len(), 8);
     });
 }

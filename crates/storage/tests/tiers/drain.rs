@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use platform::sim::SimPlatform;
 use storage::LogOptions;
-use storage::tier::{PathUse, TierPath};
+use storage::tier::TierPath;
 use wire::types::Offset;
 
 use super::scene::*;
@@ -63,7 +63,7 @@ fn a_path_of_the_slower_tier_is_emptied_to_its_neighbour() {
         } else {
             (OTHER_BULK, BULK)
         };
-        path(&scene, leave).set_using(PathUse::Draining);
+        path(&scene, leave).set_draining(true);
         quiet(&scene).await;
         assert_eq!(path(&scene, leave).segments(), 0);
         assert_eq!(bases(&scene, stay).len(), 4, "none went up");
@@ -81,7 +81,7 @@ fn a_log_directory_is_emptied_to_its_neighbour_and_the_home_stays() {
         let scene = wide();
         let log = scene.open(options()).await;
         fill(&log, 3).await;
-        path(&scene, DIR).set_using(PathUse::Draining);
+        path(&scene, DIR).set_draining(true);
         quiet(&scene).await;
         fill(&log, 5).await;
         quiet(&scene).await;
@@ -108,7 +108,7 @@ fn what_comes_up_goes_to_the_neighbour_of_a_home_that_is_left() {
         let log = scene.open(options()).await;
         fill(&log, 3).await;
         scene.settle(eager()).await;
-        path(&scene, DIR).set_using(PathUse::Draining);
+        path(&scene, DIR).set_draining(true);
         for base in log.sealed_segments() {
             log.ask_for_tier(base, 0);
         }
@@ -144,11 +144,11 @@ fn an_empty_log_leaves_a_drained_path_too_and_goes_on_where_it_was() {
     ] {
         simulate(async {
             let scene = wide();
-            path(&scene, to).set_using(PathUse::Cordoned);
+            path(&scene, to).set_cordoned(true);
             let (log, end) = hollow(&scene, pins).await;
             assert_eq!(bases(&scene, from), [end]);
-            path(&scene, to).set_using(PathUse::Open);
-            path(&scene, from).set_using(PathUse::Draining);
+            path(&scene, to).set_cordoned(false);
+            path(&scene, from).set_draining(true);
             quiet(&scene).await;
             assert_eq!(bases(&scene, from), [0; 0], "from {from}");
             assert_eq!(bases(&scene, to), [end], "to {to}");
@@ -167,7 +167,7 @@ fn records_that_come_while_an_empty_log_leaves_are_kept() {
         simulate(async {
             let scene = wide();
             let (log, end) = hollow(&scene, None).await;
-            path(&scene, DIR).set_using(PathUse::Draining);
+            path(&scene, DIR).set_draining(true);
             let mut mover = storage::tier::Mover::new(&scene.world.store, still()).unwrap();
             drop(mover.turn(&scene.world.store).await);
             for _ in 0..turns {

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use storage::tier::PathUse;
 use storage::{Error, LogOptions};
 use wire::types::{Offset, TimestampMs};
 
@@ -70,6 +69,27 @@ fn what_has_moved_is_found_by_the_next_start_and_comes_up_again() {
         }
         assert_eq!(next.settle(still()).await, 4);
         assert!(next.bases_on(BULK_FOLDER).is_empty());
+        assert_holds(&log, 0, end).await;
+    });
+}
+
+#[test]
+fn what_was_asked_of_a_log_is_done_when_it_has_been_opened_anew() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let before = scene.open(options()).await;
+        fill(&before, 4).await;
+        scene.settle(eager()).await;
+        for base in scene.bases_on(BULK_FOLDER) {
+            assert!(before.ask_for_tier(Offset(base), 0));
+        }
+        before.close().await.unwrap();
+        let end = before.log_end_offset().0;
+        let log = scene.try_open(options(), true, end, 0).await.unwrap();
+        assert_eq!(scene.settle(still()).await, 0, "nobody has asked this one");
+        log.take_over_asks(&before);
+        assert_eq!(scene.settle(still()).await, 4);
+        assert!(scene.bases_on(BULK_FOLDER).is_empty());
         assert_holds(&log, 0, end).await;
     });
 }
@@ -210,7 +230,7 @@ fn a_drained_path_is_emptied_while_it_serves_and_gets_nothing_new() {
         let scene = Scene::new(GB, GB);
         let log = scene.open(options()).await;
         fill(&log, 3).await;
-        scene.path(0).set_using(PathUse::Draining);
+        scene.path(0).set_draining(true);
         scene.settle(still()).await;
         produce(&log, 3, 3000).await;
         fill(&log, 5).await;

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use storage::tier::Verified;
 use storage::tier::policy::Stay;
-use storage::tier::{PathUse, Verified};
 use storage::{Error, Kind, LogOptions};
 use wire::types::Offset;
 
@@ -103,7 +103,7 @@ fn a_verification_names_it_and_takes_only_it_offline() {
 fn it_stays_where_it_is_when_its_path_is_drained_or_its_tier_emptied() {
     simulate(async {
         let (scene, log, bases, _) = rotten(30_000).await;
-        scene.path(1).set_using(PathUse::Draining);
+        scene.path(1).set_draining(true);
         scene.settle(still()).await;
         assert_eq!(scene.bases_on(BULK_FOLDER), [bases[1]]);
         assert_eq!(

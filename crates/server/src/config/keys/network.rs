@@ -20,7 +20,7 @@ pub(super) const KEYS: &[Key] = &[
         ),
     Key::string(
         "listener.security.protocol.map",
-        "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
     )
     .doc(
         "Security protocol per listener name. An opened listener must map to \
@@ -57,17 +57,23 @@ pub(super) const KEYS: &[Key] = &[
         .doc("A connection with nothing to do is closed after this time; -1 never."),
     Key::int("max.connections", "2147483647")
         .min(0)
+        .dynamic()
         .doc("Connections in all. One more is closed as soon as it is accepted."),
     Key::int("max.connections.per.ip", "2147483647")
         .min(0)
-        .doc("Connections from one address."),
+        .dynamic()
+        .doc("Connections from one address. One more is closed as soon as it is accepted."),
     Key::string("max.connections.per.ip.overrides", "")
+        .dynamic()
         .doc("Other limits for certain addresses, as address:count,address:count."),
     Key::int("max.connection.creation.rate", "2147483647")
         .min(0)
         .dynamic()
-        .without_effect("new connections are not slowed down")
-        .doc("Connections accepted in a second."),
+        .doc(
+            "Connections accepted in a second, of all listeners together, measured over the \
+             samples of quota.window.num. One that comes too soon waits before it is served, and \
+             those of its listener behind it: at most quota.window.size.seconds each.",
+        ),
     Key::long("queued.max.request.bytes", "-1").min(-1).doc(
         "Memory of all requests being read or handled, taken before a request is \
              read. -1: a quarter of the memory of the machine (or of the container). At \

@@ -110,7 +110,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::string("storage.hdd.path", "/hdd").not_empty().doc(
         "Directory of the second tier. Pafka's older name, used with log.channel.type=mix.",
     ),
-    Key::list("cordoned.log.dirs", "").doc(
+    Key::list("cordoned.log.dirs", "").per_broker().doc(
         "Data directories on which nothing new is placed: no partitions, no segments. What is \
          there stays and is served. `*` is all of them.",
     ),

@@ -1,11 +1,13 @@
 //! Typed settings of sockets, connections and request memory.
 
-use std::net::IpAddr;
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use broker::node_config::{ConnectionLimits, creation_rate, parse_overrides};
 
 use super::super::problem::Problem;
 use super::super::values::Values;
-use super::{milliseconds, size};
+use super::{milliseconds, size, windows};
 use crate::machine::Machine;
 
 /// Sockets, connections, request memory.
@@ -21,12 +23,8 @@ pub struct NetworkSettings {
     pub queued_bytes_max: usize,
     /// Connections waiting to be accepted.
     pub backlog: i32,
-    /// Connections in all.
-    pub connections_max: usize,
-    /// Connections from one address.
-    pub connections_per_ip_max: usize,
-    /// The same, for certain addresses.
-    pub connections_per_ip_overrides: Vec<(IpAddr, usize)>,
+    /// Who may connect, until the metadata says otherwise.
+    pub connections: ConnectionLimits,
     /// Idle connections are closed after this; `None` never.
     pub idle_max: Option<Duration>,
     /// Requests and responses under way must make progress within this.
@@ -42,9 +40,7 @@ impl NetworkSettings {
             request_bytes_max: size(values.int("socket.request.max.bytes")),
             queued_bytes_max: queued_bytes_max(values, machine, problems),
             backlog: i32::try_from(values.int("socket.listen.backlog.size")).unwrap_or(i32::MAX),
-            connections_max: size(values.int("max.connections")),
-            connections_per_ip_max: size(values.int("max.connections.per.ip")),
-            connections_per_ip_overrides: overrides(values, problems),
+            connections: connections(values, problems),
             idle_max: Some(values.int("connections.max.idle.ms"))
                 .filter(|idle| *idle >= 0)
                 .map(milliseconds),
@@ -66,18 +62,21 @@ fn queued_bytes_max(values: &Values, machine: &Machine, problems: &mut Vec<Probl
     size(queued)
 }
 
-fn overrides(values: &Values, problems: &mut Vec<Problem>) -> Vec<(IpAddr, usize)> {
-    const KEY: &str = "max.connections.per.ip.overrides";
-    let mut read = Vec::new();
-    for item in values.list(KEY) {
-        let pair = item.rsplit_once(':').and_then(|(address, count)| {
-            let address = address.trim_start_matches('[').trim_end_matches(']');
-            Some((address.parse().ok()?, count.trim().parse().ok()?))
-        });
-        match pair {
-            Some(pair) => read.push(pair),
-            None => problems.push(values.problem(KEY, format!("{item} must be address:count"))),
-        }
+fn connections(values: &Values, problems: &mut Vec<Problem>) -> ConnectionLimits {
+    const OVERRIDES: &str = "max.connections.per.ip.overrides";
+    let overrides = values.string(OVERRIDES);
+    let overrides = parse_overrides(&overrides).unwrap_or_else(|entry| {
+        let allowed = format!("{entry} must be address:count");
+        problems.push(values.problem(OVERRIDES, allowed));
+        BTreeMap::new()
+    });
+    ConnectionLimits {
+        all_max: size(values.int("max.connections")),
+        per_address_max: size(values.int("max.connections.per.ip")),
+        overrides,
+        rate: creation_rate(&values.string("max.connection.creation.rate")),
+        rate_per_address: None,
+        address_rates: BTreeMap::new(),
+        windows: windows(values, "quota.window.num", "quota.window.size.seconds"),
     }
-    read
 }

@@ -153,8 +153,8 @@ fn values_that_contradict_each_other_are_refused() {
 fn listeners_that_cannot_be_served_are_refused() {
     check_refused(
         "listeners=SSL://:9093",
-        "default: listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,\
-         SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL: listener SSL maps to SSL; only \
+        "default: listener.security.protocol.map=SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,\
+         SASL_PLAINTEXT:SASL_PLAINTEXT: listener SSL maps to SSL; only \
          PLAINTEXT is there yet (TLS and SASL are not)",
     );
     check_refused(

@@ -179,20 +179,6 @@ fn movement_is_off_at_minus_one() {
 }
 
 #[test]
-fn cordoned_directories_are_some_or_all() {
-    let cordoned = |text: &str| settings(text).cordoned_log_dirs;
-    assert_eq!(cordoned(""), [""; 0].map(PathBuf::from));
-    assert_eq!(
-        cordoned("log.dirs=/a,/b\ncordoned.log.dirs=/b"),
-        [PathBuf::from("/b")]
-    );
-    assert_eq!(
-        cordoned(&two("cordoned.log.dirs=*")),
-        ["/a", "/b", "/c"].map(PathBuf::from)
-    );
-}
-
-#[test]
 fn the_names_of_the_newer_pafka_make_tiers() {
     let settings = settings(
         "log.dirs=/tmp/kafka-logs\nlog.channel.type=tiered\nstorage.tiers.types=PMEM,HDD\n\

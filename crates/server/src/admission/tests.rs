@@ -1,0 +1,212 @@
+//! Seats, and when they are given: the clock is what a test says.
+
+use std::collections::BTreeMap;
+
+use broker::quota::Windows;
+use proptest::prelude::*;
+
+use super::*;
+
+const WINDOWS: Windows = Windows {
+    samples: 11,
+    window: Duration::from_secs(1),
+};
+
+fn limits() -> ConnectionLimits {
+    ConnectionLimits {
+        all_max: usize::MAX,
+        per_address_max: usize::MAX,
+        overrides: BTreeMap::new(),
+        rate: None,
+        rate_per_address: None,
+        address_rates: BTreeMap::new(),
+        windows: WINDOWS,
+    }
+}
+
+fn admission(all: usize, per_ip: usize, overrides: &[(&str, usize)]) -> Admission {
+    let overrides = overrides.iter();
+    let limits = ConnectionLimits {
+        all_max: all,
+        per_address_max: per_ip,
+        overrides: overrides
+            .map(|(ip, max)| (ip.parse().unwrap(), *max))
+            .collect(),
+        ..limits()
+    };
+    Admission::new(limits, None)
+}
+
+fn from(admission: &Admission, address: &str) -> Result<Seat, Refused> {
+    admission.admit(address.parse().unwrap(), Instant::now())
+}
+
+#[test]
+fn a_freed_seat_is_given_again() {
+    let admission = admission(2, 10, &[]);
+    let first = from(&admission, "10.0.0.1").unwrap();
+    let _second = from(&admission, "10.0.0.2").unwrap();
+    assert_eq!(from(&admission, "10.0.0.3").unwrap_err(), Refused::All);
+    drop(first);
+    assert!(from(&admission, "10.0.0.3").is_ok());
+    assert_eq!(
+        admission.lock().per_address.len(),
+        1,
+        "addresses without a seat are forgotten"
+    );
+}
+
+#[test]
+fn one_address_has_its_own_bound() {
+    let admission = admission(100, 1, &[("10.0.0.9", 2), ("10.0.0.8", 0)]);
+    let _seat = from(&admission, "10.0.0.1").unwrap();
+    assert_eq!(from(&admission, "10.0.0.1").unwrap_err(), Refused::Address);
+    let mapped = from(&admission, "::ffff:10.0.0.1");
+    assert_eq!(
+        mapped.unwrap_err(),
+        Refused::Address,
+        "an address has one bound in both notations"
+    );
+    let _more = (
+        from(&admission, "10.0.0.9").unwrap(),
+        from(&admission, "10.0.0.9").unwrap(),
+    );
+    assert_eq!(from(&admission, "10.0.0.9").unwrap_err(), Refused::Address);
+    assert_eq!(from(&admission, "10.0.0.8").unwrap_err(), Refused::Address);
+}
+
+#[test]
+fn bounds_that_change_hold_for_the_next_connection() {
+    let config = |all_max| {
+        let connections = ConnectionLimits {
+            all_max,
+            ..limits()
+        };
+        let config = NodeConfig {
+            connections,
+            cordoned: broker::node_config::Cordoned::Only(Vec::new()),
+            move_bytes_per_second: None,
+        };
+        Some(Arc::new(config))
+    };
+    let (say, said) = watch::channel(None);
+    let admission = Admission::new(
+        ConnectionLimits {
+            all_max: 1,
+            ..limits()
+        },
+        Some(said),
+    );
+    let _first = from(&admission, "10.0.0.1").unwrap();
+    assert_eq!(from(&admission, "10.0.0.1").unwrap_err(), Refused::All);
+    say.send_replace(config(2));
+    let _second = from(&admission, "10.0.0.1").unwrap();
+    say.send_replace(config(1));
+    assert_eq!(from(&admission, "10.0.0.2").unwrap_err(), Refused::All);
+    drop(say);
+    assert_eq!(
+        from(&admission, "10.0.0.2").unwrap_err(),
+        Refused::All,
+        "the last word holds"
+    );
+}
+
+#[test]
+fn a_listener_takes_no_more_while_one_waits() {
+    let rate = Some(1.0);
+    let admission = Admission::new(ConnectionLimits { rate, ..limits() }, None);
+    let (one, other): (Arc<str>, Arc<str>) = ("ONE".into(), "OTHER".into());
+    let now = Instant::now();
+    for _ in 0..10 {
+        assert_eq!(
+            admission.turn(&one, now),
+            Turn::Now,
+            "a first burst is not held back"
+        );
+    }
+    let second = Duration::from_secs(1);
+    assert_eq!(admission.turn(&one, now), Turn::After(second));
+    assert_eq!(admission.turn(&one, now), Turn::Again(second));
+    assert_eq!(
+        admission.turn(&other, now),
+        Turn::After(second),
+        "one sample at most"
+    );
+    assert_ne!(admission.turn(&one, now + second), Turn::Again(second));
+}
+
+#[test]
+fn an_address_above_its_quota_is_sent_away_and_not_counted() {
+    let own = [("10.0.0.9".parse().unwrap(), 100.0)].into();
+    let limits = ConnectionLimits {
+        rate_per_address: Some(1.0),
+        address_rates: own,
+        ..limits()
+    };
+    let admission = Admission::new(limits, None);
+    let now = Instant::now();
+    let come = |address: &str, at: Instant| admission.admit(address.parse().unwrap(), at).map(drop);
+    for _ in 0..10 {
+        assert_eq!(come("10.0.0.1", now), Ok(()));
+    }
+    for _ in 0..100 {
+        assert_eq!(
+            come("10.0.0.1", now),
+            Err(Refused::TooFast(Duration::from_secs(1)))
+        );
+        assert_eq!(come("10.0.0.9", now), Ok(()), "its own quota");
+    }
+    assert_eq!(
+        come("10.0.0.2", now),
+        Ok(()),
+        "each address has its own count"
+    );
+    let later = now + WINDOWS.span();
+    assert_eq!(
+        come("10.0.0.1", later),
+        Ok(()),
+        "who was sent away was not counted"
+    );
+    for address in 0..3000_u32 {
+        let at = later + Duration::from_secs(u64::from(address));
+        let _ = admission.admit(std::net::Ipv4Addr::from(address).into(), at);
+        assert!(admission.lock().rates.len() <= SWEEP_MIN + 1);
+    }
+}
+
+proptest! {
+    /// Whoever comes whenever: what one listener takes within any time is the burst of the windows and the rate.
+    #[test]
+    fn a_listener_takes_connections_no_faster_than_the_rate(
+        gaps in proptest::collection::vec(0_u64..400, 1..400),
+        rate in 1_u32..50,
+    ) {
+        let admission = Admission::new(ConnectionLimits { rate: Some(f64::from(rate)), ..limits() }, None);
+        let listener: Arc<str> = "L".into();
+        let start = Instant::now();
+        let mut free = start;
+        let mut arrives = start;
+        let mut taken = 0_u32;
+        for gap in gaps {
+            arrives += Duration::from_millis(gap);
+            // A listener has one connection in hand; the rest wait in its backlog.
+            let mut at = arrives.max(free);
+            loop {
+                match admission.turn(&listener, at) {
+                    Turn::Now => break,
+                    Turn::After(pause) => {
+                        at += pause;
+                        break;
+                    }
+                    Turn::Again(pause) => at += pause,
+                }
+            }
+            free = at;
+            taken += 1;
+            let seconds = (at - start).as_secs_f64();
+            // The samples that are forgotten all at once may let through one burst more.
+            let bursts = 10.0 * (1.0 + (seconds / 11.0).floor());
+            prop_assert!(f64::from(taken) <= f64::from(rate) * (bursts + seconds) + 1.0);
+        }
+    }
+}

@@ -38,7 +38,7 @@ pub(crate) struct SubscriptionSetting {
     pub(crate) name: &'static str,
     /// Kind of value.
     pub(crate) kind: ConfigKind,
-    default: &'static str,
+    pub(crate) default: &'static str,
     /// What it does.
     pub(crate) doc: &'static str,
 }
@@ -118,14 +118,12 @@ fn is_pattern(pattern: &str) -> bool {
 pub(crate) fn sources(image: &Image, name: &str, row: &SubscriptionSetting) -> Vec<Sourced> {
     let own = image.setting(ResourceType::CLIENT_METRICS, name, row.name);
     let own = own.and_then(|text| canonical(row.kind, text));
-    let sourced = |value: String, source| Sourced {
+    let own = own.map(|value| Sourced {
         name: row.name.to_owned(),
         value,
-        source,
-    };
-    let own = own.map(|value| sourced(value, Source::ClientMetrics));
-    let default = sourced(row.default.to_owned(), Source::Default);
-    own.into_iter().chain([default]).collect()
+        source: Source::ClientMetrics,
+    });
+    own.into_iter().collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Changing settings of topics, brokers, groups and subscriptions to client metrics.
 
+mod of_brokers;
+
 use std::collections::BTreeMap;
 
 use wire::records::metadata::{ClearElrRecord, ConfigRecord, MetadataRecord};
@@ -9,9 +11,7 @@ use crate::client_metrics;
 use crate::group_config;
 use crate::image::{Image, ResourceType};
 use crate::options::ConfigKind;
-use crate::topic_config::{
-    BrokerSettings, DEFINITIONS, Definition, definition, parse_kind, validate,
-};
+use crate::topic_config::{BrokerSettings, definition, validate};
 
 use super::{Refusal, Rules, topic_name};
 
@@ -194,6 +194,9 @@ impl Rules<'_> {
         match operation.code {
             0 => return Ok(Some(value.to_owned())),
             1 => return Ok(None),
+            2 | 3 if kind == ResourceType::BROKER => {
+                self.check_list_of_broker(name, operation.code)?;
+            }
             2 | 3 if self.is_list(kind, name) => {}
             2 | 3 => {
                 let word = if operation.code == 2 {
@@ -238,8 +241,8 @@ impl Rules<'_> {
         };
         let found = match kind {
             ResourceType::TOPIC => definition(name).map(|definition| definition.kind),
-            ResourceType::GROUP => None,
-            ResourceType::CLIENT_METRICS => client_metrics::kind_of(name),
+            // Subscriptions have lists; as in Kafka they can only be set as a whole.
+            ResourceType::GROUP | ResourceType::CLIENT_METRICS => None,
             _ => broker.key(name).map(|key| key.kind),
         };
         found == Some(ConfigKind::List)
@@ -291,7 +294,7 @@ impl Rules<'_> {
             return self.judge_group(resource, &settings);
         }
         if kind != ResourceType::TOPIC {
-            return self.judge_broker(changes);
+            return self.judge_broker(resource, changes);
         }
         if resource.is_empty() {
             let message = "Default topic resources are not allowed.";
@@ -321,48 +324,6 @@ impl Rules<'_> {
         };
         let judged = group_config::validate(settings, &broker);
         judged.map_err(|error| Refusal::new(ErrorCode::InvalidConfig, error.0))
-    }
-
-    fn judge_broker(&self, changes: &[Change]) -> Result<(), Refusal> {
-        let refuse = |message: String| Err(Refusal::new(ErrorCode::InvalidRequest, message));
-        let broker = BrokerSettings {
-            image: self.image,
-            options: self.options,
-        };
-        let fixed = |change: &&Change| broker.key(&change.name).is_some_and(|key| !key.dynamic);
-        let fixed: Vec<_> = changes
-            .iter()
-            .filter(fixed)
-            .map(|c| c.name.as_str())
-            .collect();
-        if !fixed.is_empty() {
-            return refuse(format!(
-                "Cannot update these configs dynamically: [{}]",
-                fixed.join(", ")
-            ));
-        }
-        for change in changes {
-            if let (Some(key), Some(value)) = (broker.key(&change.name), &change.value)
-                && let Err(error) = parse_kind(key.name, key.kind, value)
-            {
-                return refuse(error.0);
-            }
-        }
-        // A broker key that stands for a topic setting has that setting's bounds.
-        for change in changes {
-            let key = |row: &&Definition| {
-                row.broker_keys
-                    .first()
-                    .filter(|(key, _)| *key == change.name)
-            };
-            if let Some(row) = DEFINITIONS.iter().find(|row| key(row).is_some())
-                && let (Some((key, _)), Some(value)) = (key(&row), &change.value)
-                && let Err(error) = row.check_as(key, value)
-            {
-                return refuse(error.0);
-            }
-        }
-        Ok(())
     }
 
     fn check_min_isr(

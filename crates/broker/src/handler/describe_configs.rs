@@ -17,7 +17,7 @@ use crate::client_metrics::{self, SUBSCRIPTION_SETTINGS, SubscriptionSetting};
 use crate::controller::{Refusal, Rules, topic_name};
 use crate::group_config::{self, GROUP_SETTINGS, GroupSetting};
 use crate::image::ResourceType;
-use crate::options::{ConfigKey, ConfigKind};
+use crate::options::ConfigKind;
 use crate::topic_config::{
     BrokerSettings, DEFINITIONS, Definition, Source, Sourced, canonical, topic_sources,
 };
@@ -42,6 +42,11 @@ pub(crate) fn handle(
             Err(refusal) => (Vec::new(), Err(refusal)),
         };
         let (code, message) = Refusal::parts(refused);
+        let message = if code == 0 {
+            Some(StrBytes::default())
+        } else {
+            message
+        };
         DescribeConfigsResult::default()
             .with_resource_type(resource.resource_type)
             .with_resource_name(resource.resource_name.clone())
@@ -105,7 +110,11 @@ fn describe(
         ResourceType::BROKER => {
             check_broker(broker, name, "expected {} or empty string, but received")?;
             let keys = broker.options.config_keys.iter();
-            Ok(keys.map(|key| broker_setting(broker, key)).collect())
+            let table = keys.map(|key| broker_setting(broker, key.name));
+            let others = broker.others();
+            Ok(table
+                .chain(others.into_iter().map(|name| broker_setting(broker, name)))
+                .collect())
         }
         ResourceType::BROKER_LOGGER if name.is_empty() => {
             refuse("Broker id must not be empty".into())
@@ -162,9 +171,10 @@ fn subscription_setting(
     row: &SubscriptionSetting,
 ) -> Setting {
     let sources = client_metrics::sources(broker.image, name, row);
+    let own = sources.first().map(|own| own.value.clone());
     Setting {
         name: row.name.to_owned(),
-        value: sources.first().map(|first| first.value.clone()),
+        value: own.or_else(|| Some(row.default.to_owned())),
         kind: Some(row.kind),
         sources,
         doc: Some(row.doc),
@@ -173,16 +183,20 @@ fn subscription_setting(
     }
 }
 
-fn broker_setting(broker: BrokerSettings<'_>, key: &ConfigKey) -> Setting {
-    let value = broker.value(key.name);
+/// A setting of the table, or what somebody set whose meaning nobody knows: it might be a secret.
+fn broker_setting(broker: BrokerSettings<'_>, name: &str) -> Setting {
+    let key = broker.key(name);
+    let shown = |text: &str| key.and_then(|key| canonical(key.kind, text));
     Setting {
-        name: key.name.to_owned(),
-        value: value.map(|text| canonical(key.kind, text).unwrap_or_else(|| text.to_owned())),
-        kind: Some(key.kind),
-        sources: broker.sources(key.name),
-        doc: Some(key.doc),
-        read_only: !key.dynamic,
-        sensitive: key.sensitive,
+        name: name.to_owned(),
+        value: broker
+            .value(name)
+            .map(|text| shown(text).unwrap_or_else(|| text.to_owned())),
+        kind: key.map(|key| key.kind),
+        sources: broker.sources(name),
+        doc: key.map(|key| key.doc),
+        read_only: key.is_none_or(|key| !key.is_dynamic()),
+        sensitive: key.is_none_or(|key| key.sensitive),
     }
 }
 
@@ -202,8 +216,8 @@ fn cluster_settings(broker: BrokerSettings<'_>) -> Vec<Setting> {
                 source,
             }],
             doc: key.map(|key| key.doc),
-            read_only: key.is_some_and(|key| !key.dynamic),
-            sensitive: key.is_some_and(|key| key.sensitive),
+            read_only: key.is_none_or(|key| !key.is_dynamic()),
+            sensitive: key.is_none_or(|key| key.sensitive),
         }
     };
     set.into_iter().flatten().map(setting).collect()

@@ -1,7 +1,9 @@
 //! The settings of this broker as they are now: dynamic ones over static ones over defaults.
 
+use std::collections::BTreeSet;
+
 use crate::image::{Image, ResourceType};
-use crate::options::{BrokerOptions, ConfigKey};
+use crate::options::{Allowed, BrokerOptions, Changes, ConfigKey, ConfigKind};
 
 use super::sources::{Source, Sourced};
 
@@ -17,6 +19,25 @@ const SYNONYMS: [&[&str]; 4] = [
     &["log.flush.interval.ms", "log.flush.scheduler.interval.ms"],
 ];
 
+/// Settings that can be made at run time only: no file has them, nor have they a default.
+static AT_RUN_TIME_ONLY: [ConfigKey; 3] = [
+    throttle("leader.replication.throttled.rate"),
+    throttle("follower.replication.throttled.rate"),
+    throttle("replica.alter.log.dirs.io.max.bytes.per.second"),
+];
+
+const fn throttle(name: &'static str) -> ConfigKey {
+    ConfigKey {
+        name,
+        kind: ConfigKind::Long,
+        default: None,
+        allowed: Allowed::Range(0, i64::MAX),
+        doc: "Bytes a second that copies of logs may take.",
+        changes: Changes::ClusterWide,
+        sensitive: false,
+    }
+}
+
 /// Looks up settings of this broker.
 #[derive(Clone, Copy)]
 pub(crate) struct BrokerSettings<'a> {
@@ -27,7 +48,20 @@ pub(crate) struct BrokerSettings<'a> {
 impl<'a> BrokerSettings<'a> {
     /// The row of the configuration table.
     pub(crate) fn key(&self, name: &str) -> Option<&'a ConfigKey> {
-        self.options.config_keys.iter().find(|key| key.name == name)
+        let keys = self.options.config_keys.iter().chain(&AT_RUN_TIME_ONLY);
+        keys.into_iter().find(|key| key.name == name)
+    }
+
+    /// Names that have a value at run time and are not in the configuration table.
+    pub(crate) fn others(&self) -> BTreeSet<&'a str> {
+        let node = self.options.node_id.0.to_string();
+        let of = |resource: &str| self.image.settings(ResourceType::BROKER, resource);
+        let set = of(&node)
+            .into_iter()
+            .chain(of(""))
+            .flat_map(|set| set.keys());
+        let is_other = |name: &&str| !self.options.config_keys.iter().any(|key| key.name == *name);
+        set.map(String::as_str).filter(is_other).collect()
     }
 
     /// The value of `name` itself, without its synonyms. `None` when it is unset and has no

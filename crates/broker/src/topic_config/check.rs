@@ -83,18 +83,25 @@ pub(crate) fn canonical(kind: ConfigKind, text: &str) -> Option<String> {
         ConfigKind::Short => trimmed.parse::<i16>().ok()?.to_string(),
         ConfigKind::Int => trimmed.parse::<i32>().ok()?.to_string(),
         ConfigKind::Long => trimmed.parse::<i64>().ok()?.to_string(),
-        ConfigKind::Double => {
-            let number = trimmed.parse::<f64>().ok()?;
-            // Kafka writes a whole number with one decimal.
-            if number.fract() == 0.0 && number.abs() < 1e7 {
-                format!("{number:.1}")
-            } else {
-                number.to_string()
-            }
-        }
+        ConfigKind::Double => fraction(trimmed.parse::<f64>().ok()?),
         ConfigKind::List => parts(trimmed).collect::<Vec<_>>().join(","),
         ConfigKind::String | ConfigKind::Class | ConfigKind::Password => trimmed.to_owned(),
     })
+}
+
+/// As Java writes it: with a decimal at least, and with an exponent where it is very large or small.
+fn fraction(number: f64) -> String {
+    if number != 0.0 && !(1e-3..1e7).contains(&number.abs()) && number.is_finite() {
+        let text = format!("{number:E}");
+        return match text.split_once('E') {
+            Some((digits, exponent)) if !digits.contains('.') => format!("{digits}.0E{exponent}"),
+            _ => text,
+        };
+    }
+    if number.fract() == 0.0 {
+        return format!("{number:.1}");
+    }
+    number.to_string()
 }
 
 fn parts(list: &str) -> impl Iterator<Item = &str> {
@@ -166,25 +173,23 @@ impl Definition {
 
     fn check_list(&self, text: &str, allowed: &[&str]) -> Result<(), InvalidSetting> {
         let name = self.name;
-        let mut seen = Vec::new();
-        for part in parts(text.trim()) {
-            if seen.contains(&part) {
-                return Err(InvalidSetting(format!(
-                    "Configuration '{name}' values must not be duplicated."
-                )));
-            }
-            seen.push(part);
-        }
-        for part in seen {
+        let listed: Vec<_> = parts(text.trim()).collect();
+        for part in &listed {
             if part.is_empty() {
                 return Err(InvalidSetting(format!(
                     "Configuration '{name}' values must not be empty."
                 )));
             }
-            if !allowed.contains(&part) {
+            if !allowed.contains(part) {
                 let message = format!("String must be one of: {}", allowed.join(", "));
                 return Err(invalid(name, part, &message));
             }
+        }
+        let is_twice = |at: usize| listed[..at].contains(&listed[at]);
+        if (0..listed.len()).any(is_twice) {
+            return Err(InvalidSetting(format!(
+                "Configuration '{name}' values must not be duplicated."
+            )));
         }
         Ok(())
     }

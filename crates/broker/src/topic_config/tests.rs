@@ -8,15 +8,16 @@ use wire::types::NodeId;
 
 use super::*;
 use crate::image::ResourceType;
-use crate::options::{ConfigKey, ConfigKind, GroupOptions, TransactionOptions};
+use crate::options::{Allowed, Changes, ConfigKey, ConfigKind, GroupOptions, TransactionOptions};
 
 const fn key(name: &'static str, kind: ConfigKind, default: Option<&'static str>) -> ConfigKey {
     ConfigKey {
         name,
         kind,
         default,
+        allowed: Allowed::Any,
         doc: "doc",
-        dynamic: true,
+        changes: Changes::ClusterWide,
         sensitive: false,
     }
 }
@@ -30,7 +31,7 @@ static KEYS: [ConfigKey; 9] = [
     key("durability", ConfigKind::String, Some("synced")),
     key("log.cleanup.policy", ConfigKind::List, Some("delete")),
     ConfigKey {
-        dynamic: false,
+        changes: Changes::AtStart,
         ..key("num.partitions", ConfigKind::Int, Some("1"))
     },
     ConfigKey {
@@ -51,8 +52,8 @@ pub(crate) fn options() -> BrokerOptions {
             port: 9092,
         }],
         log_dirs: vec!["/d".into()],
+        lower_dirs: Vec::new(),
         tiers: Vec::new(),
-        cordoned_log_dirs: Vec::new(),
         auto_create_topics: true,
         delete_topics: true,
         num_partitions: 1,

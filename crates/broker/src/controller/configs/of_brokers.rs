@@ -1,0 +1,111 @@
+//! Which changes of a broker's settings are good ones: may change at run time, at this level, and to such a value.
+//!
+//! The messages are those of Kafka's broker, which looks before the controller does. Kafka takes keys that it does not know
+//! (they may be those of a plugin), and so does this.
+
+use super::Change;
+use crate::controller::{Refusal, Rules};
+use crate::options::{Allowed, Changes, ConfigKey, ConfigKind};
+use crate::topic_config::{BrokerSettings, DEFINITIONS, Definition, canonical, parse_kind};
+use wire::types::ErrorCode;
+
+mod meaning;
+
+impl Rules<'_> {
+    /// Judges changes of this broker's settings, or with an empty `resource` of those of all brokers.
+    pub(super) fn judge_broker(&self, resource: &str, changes: &[Change]) -> Result<(), Refusal> {
+        let broker = BrokerSettings {
+            image: self.image,
+            options: self.options,
+        };
+        let named = |is_wrong: &dyn Fn(&ConfigKey) -> bool| {
+            let wrong = |change: &&Change| {
+                change.value.is_some() && broker.key(&change.name).is_some_and(is_wrong)
+            };
+            let names = changes.iter().filter(wrong).map(|c| c.name.as_str());
+            let names: Vec<_> = names.collect();
+            (!names.is_empty()).then(|| names.join(", "))
+        };
+        if let Some(names) = named(&|key| !key.is_dynamic()) {
+            let message = format!("Cannot update these configs dynamically: [{names}]");
+            return Err(refuse(message));
+        }
+        let is_of_one = |key: &ConfigKey| key.changes == Changes::PerBroker;
+        if resource.is_empty()
+            && let Some(names) = named(&is_of_one)
+        {
+            return Err(refuse(format!(
+                "Cannot update these configs at default cluster level, broker id must be specified: [{names}]"
+            )));
+        }
+        for change in changes {
+            if let (Some(key), Some(value)) = (broker.key(&change.name), &change.value) {
+                check(key, value)?;
+                meaning::check(&broker, changes, key.name, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Only lists of the table can be appended to (2) and subtracted from.
+    pub(super) fn check_list_of_broker(&self, name: &str, operation: i8) -> Result<(), Refusal> {
+        let mut keys = self.options.config_keys.iter();
+        let word = if operation == 2 { "append" } else { "subtract" };
+        let message = match keys.find(|key| key.name == name) {
+            Some(key) if key.kind == ConfigKind::List => return Ok(()),
+            Some(_) => format!("Config value {word} is not allowed for config key: {name}"),
+            None => format!("Unknown config name: {name}"),
+        };
+        Err(Refusal::new(ErrorCode::InvalidConfig, message))
+    }
+}
+
+fn refuse(message: String) -> Refusal {
+    Refusal::new(ErrorCode::InvalidRequest, message)
+}
+
+/// Judges a value by itself.
+fn check(key: &ConfigKey, value: &str) -> Result<(), Refusal> {
+    let wrong = |what: String| {
+        let value = canonical(key.kind, value).unwrap_or_default();
+        Err(refuse(format!(
+            "Invalid value {value} for configuration {}: {what}",
+            key.name
+        )))
+    };
+    parse_kind(key.name, key.kind, value).map_err(|error| refuse(error.0))?;
+    if meaning::has_own_bounds(key.name) {
+        return Ok(());
+    }
+    // A key that stands for a topic setting has that setting's rule.
+    let stands_for = |row: &&Definition| {
+        row.broker_keys
+            .first()
+            .is_some_and(|(name, _)| *name == key.name)
+    };
+    if let Some(row) = DEFINITIONS.iter().find(stands_for) {
+        let checked = row.check_as(key.name, value);
+        checked.map_err(|error| refuse(error.0))?;
+    }
+    let parts = || {
+        value
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+    };
+    match key.allowed {
+        Allowed::Range(least, most) => match value.trim().parse::<i64>() {
+            Ok(number) if number < least => wrong(format!("Value must be at least {least}")),
+            Ok(number) if number > most => wrong(format!("Value must be no more than {most}")),
+            _ => Ok(()),
+        },
+        Allowed::OneOf(values) if !values.contains(&value.trim()) => {
+            wrong(format!("String must be one of: {}", values.join(", ")))
+        }
+        Allowed::Several(values) if parts().any(|part| !values.contains(&part)) => {
+            wrong(format!("String must be one of: {}", values.join(", ")))
+        }
+        Allowed::NotEmpty if parts().next().is_none() => wrong("String must be non-empty".into()),
+        _ => Ok(()),
+    }
+}

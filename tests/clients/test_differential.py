@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.differential import compare, schema, script
-from clients.differential.exchange import Recorder
+from clients.differential import compare, exchange, schema, script
 from peers.broker import Forebay
 from peers.kafka import Kafka
 
@@ -33,7 +32,7 @@ def recorders(request, make_broker):
     brokers = [make_broker(kind, properties=SETTINGS) for kind in (Kafka, Forebay)]
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda one: one.start(), brokers))
-        kafka, forebay = pool.map(Recorder, brokers)
+        kafka, forebay = pool.map(exchange.Recorder, brokers)
         kafka.agree(forebay)
         forebay.agree(kafka)
         list(pool.map(script.run, (kafka, forebay)))
@@ -70,6 +69,23 @@ def test_every_difference_has_a_reason(recorders):
         if index not in used:
             warnings.warn(f"nothing differs any more as reasons.toml says: {entry}", stacklevel=1)
     assert not lines, f"{len(lines)} differences without a reason\n" + "\n".join(lines)
+
+
+def test_every_version_of_every_request_is_granted_something_and_refused_something(recorders):
+    """What the script asks, by Kafka's answers: a version that is only ever refused shows little."""
+    kafka, _ = recorders
+    names = schema.keys()
+    never = {}
+    for key, (first, last) in kafka.versions.items():
+        api = names[key]
+        served = schema.message(f"{api}Request").versions
+        for version in range(max(first, served.first), last + 1):
+            said = [answer for (asked, _, in_version), answer in kafka.answers.items() if (asked, in_version) == (api, version)]
+            refused = [answer == exchange.CLOSED or any(exchange.codes(answer)) for answer in said]
+            for what, missing in (("granted", all(refused)), ("refused", not any(refused))):
+                if missing and api not in REASONS["never"][what]:
+                    never.setdefault(f"{api} never {what}", []).append(version)
+    assert not never, f"missing in differential/script: {never}"
 
 
 def test_what_is_served_is_what_kafka_serves(recorders):

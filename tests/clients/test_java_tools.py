@@ -247,3 +247,17 @@ def test_client_metrics_and_users(tool, name):
     tool("configs", *entity, "--alter", "--add-config", "request_percentage=200")
     assert "request_percentage=200.0" in tool("configs", *entity, "--describe")
     tool("configs", *entity, "--alter", "--delete-config", "request_percentage")
+
+
+def test_what_one_node_without_logins_does_not_have(broker, tool, tmp_path):
+    assert "SecurityDisabledException: No Authorizer is configured on the broker" in tool("acls", "--list", check=False)
+    config = tmp_path / "client.properties"
+    config.write_text("")
+    refused = tool("delegation-tokens", "--describe", "--command-config", config, check=False)
+    assert "Delegation Token requests are not allowed on PLAINTEXT" in refused
+    refused = kafka.run("cluster", "unregister", "--bootstrap-server", broker.address, "--id", 77, check=False)
+    assert "Broker ID 77 is not currently registered" in refused
+    # Kafka's own broker would go; it comes back with a restart only.
+    if broker.name == "forebay":
+        refused = kafka.run("cluster", "unregister", "--bootstrap-server", broker.address, "--id", 1, check=False)
+        assert "only node of this cluster" in refused

@@ -48,6 +48,8 @@ TOOLS = {
             "leader-election": "LeaderElectionCommand",
             "reassign-partitions": "reassign.ReassignPartitionsCommand",
             "client-metrics": "ClientMetricsCommand",
+            "acls": "AclCommand",
+            "delegation-tokens": "DelegationTokenCommand",
             "txn-copier": "TransactionalMessageCopier",
         }.items()
     },

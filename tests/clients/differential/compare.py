@@ -11,7 +11,7 @@ import uuid
 
 # Fields by which the elements of an array are told apart, best first.
 KEYS = ["TransactionalId", "ResourceName", "GroupId", "ApiKey", "TopicName", "Topic", "Name", "TopicId", "PartitionIndex", "Partition",
-        "Index", "ProducerId", "MemberId", "NodeId", "BrokerId", "LogDir", "Key", "EntityType"]
+        "Index", "ProducerId", "MemberId", "NodeId", "BrokerId", "LogDir", "Key", "EntityType", "User"]
 # Clocks and sizes: only whether there is one.
 CLOCKS = {"LastTimestamp", "TransactionStartTimeMs", "LogAppendTimeMs", "TotalBytes", "UsableBytes", "LastFetchTimestamp",
           "LastCaughtUpTimestamp", "PartitionSize"}

@@ -47,7 +47,8 @@ pub(crate) fn handle(
     let results = results.map(|update| {
         UpdatableFeatureResult::default()
             .with_feature(update.feature.clone())
-            .with_error_message(None)
+            // What Kafka says where nothing is wrong.
+            .with_error_message(Some(StrBytes::from_static_str("NONE")))
     });
     let response = UpdateFeaturesResponse::default()
         .with_error_message(None)
@@ -122,8 +123,8 @@ impl Rules<'_> {
             return Err(Refusal::new(
                 ErrorCode::InvalidUpdateVersion,
                 format!(
-                    "Invalid metadata.version {level}. Refusing to perform the requested \
-                     downgrade because it might delete metadata information."
+                    "Unsupported metadata.version downgrade from {current} to {level}. Refusing to \
+                     perform the requested downgrade because it might delete metadata information."
                 ),
             ));
         }

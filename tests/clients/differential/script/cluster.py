@@ -20,10 +20,34 @@ def ask(r):
     r.ask("DescribeQuorum", "none", {"Topics": []})
     features(r)
     r.ask("DescribeUserScramCredentials", "all", {"Users": None})
+    credentials(r)
     r.ask("DescribeUserScramCredentials", "some", {"Users": [{"Name": "u"}, {"Name": ""}]})
     r.ask("DescribeUserScramCredentials", "one twice", {"Users": [{"Name": "u"}, {"Name": "u"}]})
     r.ask("GetTelemetrySubscriptions", "at first", {"ClientInstanceId": uuid.UUID(int=0)})
     r.ask("PushTelemetry", "of nobody", {"ClientInstanceId": uuid.UUID(int=0)})
+
+
+def credentials(r):
+    def put(name="u", mechanism=1, iterations=4096, salt=b"salt", password=b"x" * 32):
+        return {"Name": name, "Mechanism": mechanism, "Iterations": iterations, "Salt": salt, "SaltedPassword": password}
+
+    def to(*upsertions, deletions=()):
+        return {"Upsertions": list(upsertions), "Deletions": [{"Name": name, "Mechanism": mechanism} for name, mechanism in deletions]}
+
+    for what, values in {
+        "too few rounds": to(put(iterations=1)), "too many rounds": to(put(iterations=2**31 - 1)), "no mechanism": to(put(mechanism=0)),
+        "a mechanism that is not there": to(put(mechanism=9)), "no name": to(put(name="")), "twice": to(put(), put()),
+        "sets and removes": to(put(), deletions=[("u", 1)]), "removes what is not there": to(deletions=[("u", 2)]), "removes of nobody": to(deletions=[("", 1)]),
+        "a good one beside a bad one": to(put("v"), put("w", iterations=1)),
+    }.items():
+        r.ask("AlterUserScramCredentials", what, values)
+    r.ask("AlterUserScramCredentials", "sets two", to(put("one"), put("two", mechanism=2, password=b"y" * 64)))
+    two = {"Users": [{"Name": "one"}, {"Name": "two"}]}
+    r.until("DescribeUserScramCredentials", two, lambda a: all(one["ErrorCode"] == 0 for one in a["Results"]))
+    r.ask("DescribeUserScramCredentials", "two that were set", two)
+    r.ask("AlterUserScramCredentials", "removes one", to(deletions=[("one", 1)]))
+    r.until("DescribeUserScramCredentials", two, lambda a: any(one["ErrorCode"] for one in a["Results"]))
+    r.ask("DescribeUserScramCredentials", "one that was removed", two)
 
 
 def directories(r):
@@ -59,6 +83,8 @@ def features(r):
                           **({"ValidateOnly": True} if v >= 1 else {})}
 
     for what, name, level, kind in [("one that is not there", "no.such", 1, 1), ("too high", "metadata.version", 999, 1), ("below", "metadata.version", -1, 1),
-                                    ("down without saying so", "group.version", 0, 1), ("no name", "", 1, 1), ("a way that is not there", "group.version", 1, 9)]:
-        r.ask("UpdateFeatures", what, to(name, level, kind), versions=range(1, 99))
+                                    ("down without saying so", "group.version", 0, 1), ("down to an older log", "metadata.version", 7, 2),
+                                    ("down to an older log, whatever is lost", "metadata.version", 7, 3), ("no name", "", 1, 1), ("a way that is not there", "group.version", 1, 9)]:
+        r.ask("UpdateFeatures", what, to(name, level, kind), versions=range(0 if kind == 1 else 1, 99))
+    r.ask("UpdateFeatures", "what it is", to("group.version", 1))
     r.ask("UpdateFeatures", "none", {"timeoutMs": 5000, "FeatureUpdates": []})

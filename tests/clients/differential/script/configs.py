@@ -34,6 +34,7 @@ def described(r):
     r.ask("DescribeConfigs", "none", {"Resources": []})
     r.ask("ListConfigResources", "all", {})
     r.ask("ListConfigResources", "topics", {"ResourceTypes": [TOPICS]}, versions=range(1, 99))
+    r.ask("ListConfigResources", "each kind", {"ResourceTypes": [TOPICS, BROKERS, LOGGERS, METRICS, GROUPS]}, versions=range(1, 99))
     r.ask("ListConfigResources", "a kind that is not there", {"ResourceTypes": [99]}, versions=range(1, 99))
 
 

@@ -11,6 +11,7 @@ def ask(r):
     positions(r)
     strangers(r)
     member(r)
+    alone(r)
     listed(r)
     deleted(r)
 
@@ -120,6 +121,18 @@ def member(r):
     r.ask("Heartbeat", "after it left", about)
 
 
+def alone(r):
+    """A group of its own for every version, joined and left in it."""
+    for version in r.range("JoinGroup"):
+        group = f"alone-{version}"
+        # From version 4 on a member is given its id first, and comes again with it.
+        given = r.once("JoinGroup", version, join(group))["MemberId"] if version >= 4 else ""
+        joined = r.ask("JoinGroup", "alone", join(group, given), versions=[version])
+        id_ = joined["MemberId"]
+        left = min(version, r.range("LeaveGroup")[-1])
+        r.ask("LeaveGroup", f"alone since {version}", {"GroupId": group, **({"Members": [{"MemberId": id_}]} if left >= 3 else {"MemberId": id_})}, versions=[left])
+
+
 def listed(r):
     r.ask("DescribeGroups", "several", {"Groups": [GROUP, "nobody", ""]})
     r.ask("DescribeGroups", "with what one may do", {"Groups": [GROUP], "IncludeAuthorizedOperations": True}, versions=range(3, 99))
@@ -138,6 +151,7 @@ def deleted(r):
 
     r.ask("OffsetDelete", "of a group that is not there", of("nobody", (TOPIC, 0)))
     r.ask("OffsetDelete", "of no group", of("", (TOPIC, 0)))
+    r.ask("OffsetDelete", "one", of(GROUP, (TOPIC, 1)))
     r.ask("OffsetDelete", "several", of(GROUP, (TOPIC, 1, 9), ("missing", 0)), patient=False)
     r.ask("DeleteGroups", "that are not there", {"GroupsNames": ["nobody", ""]})
     r.ask("DeleteGroups", "none", {"GroupsNames": []})

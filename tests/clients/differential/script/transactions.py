@@ -65,6 +65,7 @@ def first_version(r, ids):
     r.ask("AddPartitionsToTxn", "adds what is not there", add(*who, ("transacted", 0, 9), ("missing", 0)), versions=range(0, 4), patient=False)
     r.ask("AddPartitionsToTxn", "of another epoch", add(id_, producer, epoch + 5, ("transacted", 0)), versions=range(0, 4))
     r.ask("AddPartitionsToTxn", "of another producer", add(id_, producer + 999, epoch, ("transacted", 0)), versions=range(0, 4))
+    r.ask("AddPartitionsToTxn", "is it in it", add(*who, ("transacted", 0), verify=True), versions=range(4, 99))
     r.ask("AddPartitionsToTxn", "are they in it", add(*who, ("transacted", 0), (TOPIC, 1), verify=True), versions=range(4, 99))
     written = some(2, producer=(producer, epoch, 0), attributes=0x10)
     r.ask("Produce", "in the transaction", write(ids, "transacted", written, transactional=id_), versions=range(11, 12))
@@ -92,6 +93,9 @@ def first_version(r, ids):
     r.ask("EndTxn", "aborts again", end(*who, commit=False), versions=[version])
     r.ask("EndTxn", "commits what was aborted", end(*who), versions=[version])
     r.ask("Fetch", "what was aborted", read(ids, "transacted", 0, isolation=1), versions=range(4, 99))
+    for version in range(0, 4):
+        r.ask("AddPartitionsToTxn", "adds again", add(*who, ("transacted", 0)), versions=[version])
+        r.ask("EndTxn", "commits", end(*who), versions=[version])
     r.ask("DescribeProducers", "one without a transaction", {"Topics": [{"Name": "transacted", "PartitionIndexes": [0]}]})
 
 

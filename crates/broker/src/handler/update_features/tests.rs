@@ -142,8 +142,8 @@ fn old_requests_are_answered_feature_by_feature_and_validation_changes_nothing()
     };
     let outcome = handle(rules, &request, 1);
     assert!(outcome.records.is_empty());
-    assert_eq!(
-        outcome.response.results[0].feature.as_str(),
-        "transaction.version"
-    );
+    let result = &outcome.response.results[0];
+    assert_eq!(result.feature.as_str(), "transaction.version");
+    assert_eq!(result.error_code, 0);
+    assert_eq!(result.error_message.as_deref(), Some("NONE"));
 }

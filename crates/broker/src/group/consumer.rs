@@ -118,6 +118,10 @@ struct Index {
     patterns: BTreeMap<StrBytes, usize>,
 }
 
+/// The epoch of a group before anything of it is written. Not 0, which is what a member says to join:
+/// one who is answered so, because it subscribes to nothing yet, would never be in.
+const FIRST_EPOCH: i32 = 1;
+
 /// A member that has just come.
 static NEWCOMER: Progress = Progress {
     epoch: member::JOIN,
@@ -174,7 +178,7 @@ impl ConsumerGroup {
 
     /// The group's epoch.
     pub fn epoch(&self) -> i32 {
-        self.epoch.latest().map_or(0, |value| value.epoch)
+        self.epoch.latest().map_or(FIRST_EPOCH, |value| value.epoch)
     }
 
     /// The group epoch that the target assignment was made for.

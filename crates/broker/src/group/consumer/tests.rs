@@ -153,35 +153,35 @@ impl Bench {
 fn the_first_member_gets_everything_and_a_second_its_share_once_it_is_given_up() {
     let mut bench = Bench::new(&[("t", 4)]);
     let all = partitions(&[("t", &[0, 1, 2, 3])]);
-    assert_eq!(bench.ok(&joining("a", &["t"])), (1, Some(all.clone())));
+    assert_eq!(bench.ok(&joining("a", &["t"])), (2, Some(all.clone())));
     assert_eq!(bench.group.state(), State::Stable);
-    assert_eq!(bench.ok(&beat("a", 1)), (1, None), "nothing new");
+    assert_eq!(bench.ok(&beat("a", 2)), (2, None), "nothing new");
 
     // b waits: all is held by a.
     let nothing = Some(Partitions::new());
-    assert_eq!(bench.ok(&joining("b", &["t"])), (2, nothing));
+    assert_eq!(bench.ok(&joining("b", &["t"])), (3, nothing));
     assert_eq!(bench.group.state(), State::Reconciling);
     // a is told to give up half, stays in its epoch until it has, and nobody gets it before.
     let half = partitions(&[("t", &[0, 1])]);
-    assert_eq!(bench.ok(&owning("a", 1, &all)), (1, Some(half.clone())));
+    assert_eq!(bench.ok(&owning("a", 2, &all)), (2, Some(half.clone())));
     assert_eq!(
         bench.group.progress(&text("a")).state,
         MemberState::Unrevoked
     );
-    assert_eq!(bench.ok(&beat("b", 2)), (2, None));
+    assert_eq!(bench.ok(&beat("b", 3)), (3, None));
     assert_eq!(
-        bench.ok(&owning("a", 1, &all)),
-        (1, None),
+        bench.ok(&owning("a", 2, &all)),
+        (2, None),
         "not given up yet"
     );
-    assert_eq!(bench.ok(&owning("a", 1, &half)), (2, None));
+    assert_eq!(bench.ok(&owning("a", 2, &half)), (3, None));
     let rest = partitions(&[("t", &[2, 3])]);
-    assert_eq!(bench.ok(&beat("b", 2)), (2, Some(rest.clone())));
+    assert_eq!(bench.ok(&beat("b", 3)), (3, Some(rest.clone())));
     assert_eq!(bench.group.state(), State::Stable);
 
     bench.leave("a", None, LEAVE).unwrap();
     assert_eq!(bench.group.state(), State::Assigning);
-    assert_eq!(bench.ok(&owning("b", 2, &rest)), (3, Some(all)));
+    assert_eq!(bench.ok(&owning("b", 3, &rest)), (4, Some(all)));
     bench.leave("b", None, LEAVE).unwrap();
     assert_eq!(bench.group.state(), State::Empty);
     for record in bench.group.removal() {
@@ -191,30 +191,45 @@ fn the_first_member_gets_everything_and_a_second_its_share_once_it_is_given_up()
 }
 
 #[test]
+fn who_subscribes_to_nothing_yet_is_in_all_the_same() {
+    let mut bench = Bench::new(&[("t", 1)]);
+    let nothing = Some(Partitions::new());
+    assert_eq!(bench.ok(&joining("a", &[])), (1, nothing.clone()));
+    assert_eq!(bench.ok(&joining("b", &[])), (1, nothing));
+    assert_eq!(bench.group.state(), State::Stable);
+    let some = Heartbeat {
+        topics: Some([text("t")].into()),
+        ..beat("a", 1)
+    };
+    let all = partitions(&[("t", &[0])]);
+    assert_eq!(bench.ok(&some), (2, Some(all)));
+}
+
+#[test]
 fn epochs_fence_whoever_is_behind_or_ahead() {
     let mut bench = Bench::new(&[("t", 2)]);
-    assert_eq!(bench.refused(&beat("a", 1)), ErrorCode::UnknownMemberId);
+    assert_eq!(bench.refused(&beat("a", 2)), ErrorCode::UnknownMemberId);
     bench.ok(&joining("a", &["t"]));
     let all = partitions(&[("t", &[0, 1])]);
-    assert_eq!(bench.refused(&beat("a", 2)), ErrorCode::FencedMemberEpoch);
+    assert_eq!(bench.refused(&beat("a", 3)), ErrorCode::FencedMemberEpoch);
     bench.cluster = FakeCluster::of(&[("t", 2), ("u", 1)]);
     bench.cluster.version = 1;
     let more = Heartbeat {
         topics: Some([text("t"), text("u")].into()),
-        ..owning("a", 1, &all)
+        ..owning("a", 2, &all)
     };
     let both = partitions(&[("t", &[0, 1]), ("u", &[0])]);
-    assert_eq!(bench.ok(&more), (2, Some(both)));
+    assert_eq!(bench.ok(&more), (3, Some(both)));
     // The answer was lost: the epoch before is taken with what was had then, not without saying so.
-    assert_eq!(bench.ok(&owning("a", 1, &all)).0, 2);
-    assert_eq!(bench.refused(&beat("a", 1)), ErrorCode::FencedMemberEpoch);
+    assert_eq!(bench.ok(&owning("a", 2, &all)).0, 3);
+    assert_eq!(bench.refused(&beat("a", 2)), ErrorCode::FencedMemberEpoch);
     let foreign = partitions(&[("t", &[7])]);
     assert_eq!(
-        bench.refused(&owning("a", 1, &foreign)),
+        bench.refused(&owning("a", 2, &foreign)),
         ErrorCode::FencedMemberEpoch
     );
     // Fenced, it joins again and is told everything.
-    assert_eq!(bench.ok(&joining("a", &["t", "u"])).0, 2);
+    assert_eq!(bench.ok(&joining("a", &["t", "u"])).0, 3);
 }
 
 #[test]
@@ -228,17 +243,17 @@ fn a_static_member_keeps_its_place_while_it_is_away() {
     let all = Some(partitions(&[("t", &[0, 1])]));
     assert_eq!(
         bench.ok(&named("a", joining("a", &["t"]))),
-        (1, all.clone())
+        (2, all.clone())
     );
     let second = named("b", joining("b", &["t"]));
     assert_eq!(bench.refused(&second), ErrorCode::UnreleasedInstanceId);
     let error = bench.leave("x", Some("one"), LEAVE_STATIC).unwrap_err();
     assert_eq!(error.code, ErrorCode::FencedInstanceId);
     bench.leave("a", Some("one"), LEAVE_STATIC).unwrap();
-    assert_eq!(bench.group.epoch(), 1, "nobody else is to notice");
-    assert_eq!(bench.ok(&second), (1, all));
+    assert_eq!(bench.group.epoch(), 2, "nobody else is to notice");
+    assert_eq!(bench.ok(&second), (2, all));
     assert_eq!(
-        bench.refused(&named("a", beat("a", 1))),
+        bench.refused(&named("a", beat("a", 2))),
         ErrorCode::FencedInstanceId
     );
     assert_eq!(bench.group.size(), 1);
@@ -255,21 +270,21 @@ fn expressions_follow_the_topics_there_are() {
     assert_eq!(bench.refused(&by("(")), ErrorCode::InvalidRegularExpression);
     assert!(bench.group.is_vacant());
     let one = partitions(&[("a-1", &[0])]);
-    assert_eq!(bench.ok(&by("a-.*")), (1, Some(one.clone())));
+    assert_eq!(bench.ok(&by("a-.*")), (2, Some(one.clone())));
     bench.cluster = FakeCluster::of(&[("a-1", 1), ("a-2", 1), ("b", 1)]);
     bench.cluster.version = 1;
-    assert_eq!(bench.ok(&beat("m", 1)).0, 1, "not looked for again so soon");
+    assert_eq!(bench.ok(&beat("m", 2)).0, 2, "not looked for again so soon");
     bench.now.wall_ms += 10_001;
     let two = partitions(&[("a-1", &[0]), ("a-2", &[0])]);
-    assert_eq!(bench.ok(&beat("m", 1)), (2, Some(two)));
+    assert_eq!(bench.ok(&beat("m", 2)), (3, Some(two)));
     // Another expression: what it does not match is given up, and the old one is forgotten.
     let change = Heartbeat {
         regex: Some(text("b")),
-        ..owning("m", 2, &one)
+        ..owning("m", 3, &one)
     };
     bench.ok(&change);
-    bench.ok(&owning("m", 2, &Partitions::new()));
-    assert_eq!(bench.ok(&beat("m", 3)), (3, None));
+    bench.ok(&owning("m", 3, &Partitions::new()));
+    assert_eq!(bench.ok(&beat("m", 4)), (4, None));
     let names: Vec<&StrBytes> = bench.group.matched.keys().collect();
     assert_eq!(names, [&text("b")]);
 }
@@ -281,11 +296,11 @@ fn topics_that_grow_are_assigned_anew() {
     bench.cluster = FakeCluster::of(&[("t", 2), ("missing", 1)]);
     bench.cluster.version = 1;
     let all = partitions(&[("t", &[0, 1]), ("missing", &[0])]);
-    assert_eq!(bench.ok(&beat("a", 1)), (2, Some(all)));
+    assert_eq!(bench.ok(&beat("a", 2)), (3, Some(all)));
     bench.cluster.version = 2;
     assert_eq!(
-        bench.ok(&beat("a", 2)),
-        (2, None),
+        bench.ok(&beat("a", 3)),
+        (3, None),
         "nothing of ours changed"
     );
 }
@@ -297,19 +312,19 @@ fn assignments_are_made_at_intervals() {
     bench.ok(&joining("a", &["t"]));
     assert_eq!(
         bench.ok(&joining("b", &["t"])).0,
-        1,
+        2,
         "the old target, and nothing of it"
     );
     assert_eq!(bench.group.state(), State::Assigning);
     bench.now.wall_ms += 1_000;
-    assert_eq!(bench.ok(&beat("b", 1)).0, 2);
+    assert_eq!(bench.ok(&beat("b", 2)).0, 3);
     // The wall clock went back: later is soon enough, and the group lives on.
     bench.now.wall_ms = 0;
-    assert_eq!(bench.ok(&joining("c", &["t"])).0, 2);
+    assert_eq!(bench.ok(&joining("c", &["t"])).0, 3);
     bench.cluster.group_settings = BTreeMap::from([("consumer.assignment.interval.ms".into(), 0)]);
     assert_eq!(
-        bench.ok(&beat("c", 2)).0,
-        3,
+        bench.ok(&beat("c", 3)).0,
+        4,
         "the group's own setting counts"
     );
 }
@@ -320,15 +335,15 @@ fn silence_and_slowness_have_an_end() {
     bench.ok(&joining("a", &["t"]));
     bench.ok(&joining("b", &["t"]));
     let all = partitions(&[("t", &[0, 1])]);
-    bench.ok(&owning("a", 1, &all));
+    bench.ok(&owning("a", 2, &all));
     // a does not give up what it has to, though it is heard of.
     bench.now.at += Duration::from_secs(9);
-    bench.ok(&owning("a", 1, &all));
+    bench.ok(&owning("a", 2, &all));
     assert!(bench.group.overdue(bench.now.at).is_empty());
     bench.now.at += Duration::from_secs(1);
     assert_eq!(bench.group.overdue(bench.now.at), [text("a")]);
     bench.fence(&["a"]);
-    assert_eq!(bench.ok(&beat("b", 2)), (3, Some(all)));
+    assert_eq!(bench.ok(&beat("b", 3)), (4, Some(all)));
     bench.now.at += Duration::from_secs(45);
     assert_eq!(bench.group.next_deadline(), Some(bench.now.at));
     assert_eq!(bench.group.overdue(bench.now.at), [text("b")]);

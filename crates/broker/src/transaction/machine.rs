@@ -163,18 +163,16 @@ impl Transaction {
         }
     }
 
-    /// The transaction aborted with an epoch that shuts its producer out. Where ending raises the epoch by one, this
-    /// raises it by two, or the producer's own late request to end would look like one that was sent again.
+    /// The transaction aborted with an epoch that shuts its producer out. Where ending raises the epoch, too, the
+    /// producer's own late request to abort looks like one that was sent again, and is answered so: it goes on with the
+    /// new epoch, as it does with Kafka. Its request to commit is refused.
     fn fenced(&self, now_ms: i64) -> Entry {
-        let raised = match self.fence_failed {
-            true => 0,
-            false if self.entry.client_version >= EPOCH_BUMPS => 2,
-            false => 1,
-        };
+        let before = self.entry.epoch;
+        let bumps = self.entry.client_version >= EPOCH_BUMPS;
         Entry {
             state: State::PrepareAbort,
-            epoch: self.entry.epoch.saturating_add(raised),
-            last_epoch: -1,
+            epoch: before.saturating_add(i16::from(!self.fence_failed)),
+            last_epoch: if bumps { before } else { -1 },
             updated_ms: now_ms,
             ..self.entry.clone()
         }

@@ -172,7 +172,7 @@ fn what_takes_too_long_is_aborted() {
         writer.write(0, &["slow"]).await;
         cluster.pass_ms(75_000).await;
         assert_eq!(cluster.settled_values(0).await, Vec::<String>::new());
-        assert_eq!(writer.end(true).await, Err(ErrorCode::ProducerFenced));
+        assert_eq!(writer.end(true).await, Err(ErrorCode::InvalidTxnState));
         assert_eq!(
             described(cluster, "id").await.transaction_state.as_str(),
             "CompleteAbort"

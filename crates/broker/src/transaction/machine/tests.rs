@@ -180,10 +180,14 @@ fn a_successor_shuts_its_predecessor_out() {
     id.complete();
     assert_eq!(
         id.end(new, false, 2),
-        Err(ProducerFenced),
-        "its late abort is not taken for one that was sent again"
+        Ok((7, 3)),
+        "its late abort is one that was sent again"
     );
-    let new = id.begin(None).unwrap();
+    let newest = id.begin(None).unwrap();
+    assert_eq!(newest, (7, 4));
+    assert_eq!(id.end(new, false, 2), Err(ProducerFenced));
+    assert_eq!(id.add((7, 3), 0, 2), Err(ProducerFenced));
+    let new = newest;
     assert_eq!(id.add(old, 0, 0), Err(ProducerFenced));
     assert_eq!(id.add((6, new.1), 0, 0), Err(InvalidProducerIdMapping));
 }
@@ -248,6 +252,24 @@ fn what_takes_too_long_is_aborted_and_what_nobody_uses_goes() {
     assert!(!id.0.expire(1000, 1029));
     assert!(id.0.expire(1000, 1030));
     assert_eq!(id.begin(None), Err(ConcurrentTransactions), "it is going");
+}
+
+#[test]
+fn who_took_too_long_may_still_abort_and_go_on() {
+    let mut id = Id::new();
+    let me = id.begin(None).unwrap();
+    id.add(me, 0, 2).unwrap();
+    let aborted = id.0.time_out(1 << 40).unwrap();
+    id.stored(aborted);
+    assert_eq!(id.end(me, true, 2), Err(InvalidTxnState));
+    assert_eq!(id.end(me, false, 2), Err(ConcurrentTransactions));
+    id.complete();
+    assert_eq!(id.end(me, true, 2), Err(InvalidTxnState));
+    let next = id.end(me, false, 2).unwrap();
+    assert_eq!(next, (me.0, me.1 + 1));
+    id.add(next, 0, 2).unwrap();
+    assert_eq!(id.add(me, 0, 2), Err(ProducerFenced));
+    id.end(next, true, 2).unwrap();
 }
 
 #[test]

@@ -25,8 +25,8 @@ pub(super) async fn produce<P: Platform>(
     let asked = asked.map_err(|source| malformed(&request.header, source))?;
     // The frame's memory is free for the next request once the records are in the log's.
     drop(request);
-    let outcome = handler::produce::handle(b, asked, v).await;
     let client = c.client_id.as_str();
+    let outcome = handler::produce::handle(b, asked, v, client).await;
     #[allow(clippy::cast_precision_loss, reason = "frames are far smaller")]
     let bytes = c.frame_bytes as f64;
     let mut pause = b.charge(Kind::Produce, client, bytes, Charge::Used).await;

@@ -3,7 +3,8 @@
 //! All appends of a request are begun before anything waits, in the order of the request, so that requests that
 //! overlap on a connection keep their order. `acks=0` is not answered (a failure ends the connection), `acks=1` waits for the write, `acks=all` for the
 //! high watermark. A request of a transaction runs alone, because its first batches in a partition wait for the
-//! coordinator. Version 8 brought errors by record, 10 the current leader, 13 topic ids.
+//! coordinator. Topics of the coordinators are closed to clients. Version 8 brought errors by record, 10 the current
+//! leader, 13 topic ids.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,9 +21,13 @@ use wire::types::{ErrorCode, LeaderEpoch, Offset};
 use crate::Broker;
 use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
+use crate::image::is_internal;
 use crate::partition::{Accepted, Acks, Partition};
 use crate::route::at_partitions;
 use crate::transaction::admit;
+
+/// Who calls itself so may write where only the coordinators do: a tool that knows what it does.
+const ADMIN_CLIENT: &str = "__admin_client";
 
 /// What one partition answers.
 type Appended = Result<(Accepted, Offset), Refused>;
@@ -47,6 +52,7 @@ pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: ProduceRequest,
     version: i16,
+    client: &str,
 ) -> Outcome {
     let acks = match request.acks {
         0 => Ok(Acks::None),
@@ -65,10 +71,12 @@ pub(crate) async fn handle<P: Platform>(
     let mut items = Vec::new();
     for topic in topics {
         let key = TopicKey::from_wire(version >= 13, &topic.name, topic.topic_id);
+        let open = check_open(broker, &key, client);
         let mut indexes = Vec::with_capacity(topic.partitions.len());
         for partition in topic.partitions {
             indexes.push(partition.index);
             let target = acks.and_then(|_| broker.target(&key, partition.index));
+            let target = target.and_then(|target| open.map(|()| target));
             items.push((target, partition.records.unwrap_or_default()));
         }
         named.push((topic.name, topic.topic_id, indexes));
@@ -107,6 +115,27 @@ pub(crate) async fn handle<P: Platform>(
         topics: topics.collect(),
         ..ProduceResponse::default()
     })
+}
+
+/// Refuses the topics that the coordinators keep.
+fn check_open<P: Platform>(
+    broker: &Broker<P>,
+    topic: &TopicKey,
+    client: &str,
+) -> Result<(), ErrorCode> {
+    let kept = match topic {
+        TopicKey::Name(name) => is_internal(name),
+        TopicKey::Id(id) => {
+            let image = broker.image();
+            image
+                .topic_by_id(*id)
+                .is_some_and(|found| is_internal(&found.name))
+        }
+    };
+    if kept && client != ADMIN_CLIENT {
+        return Err(ErrorCode::InvalidTopicException);
+    }
+    Ok(())
 }
 
 fn failure(appended: &Result<Appended, ErrorCode>) -> Option<ErrorCode> {

@@ -20,7 +20,12 @@ const CORRELATION_ID: i32 = 4711;
 
 /// The frame of a request, without its length.
 pub(crate) fn frame<R: Request>(version: i16, request: &R) -> Bytes {
-    let mut frame = header(R::KEY, version);
+    frame_of("harness", version, request)
+}
+
+/// The frame of a request from a client with this id.
+pub(crate) fn frame_of<R: Request>(client: &'static str, version: i16, request: &R) -> Bytes {
+    let mut frame = header_of(client, R::KEY, version);
     request
         .encode(&mut frame, version)
         .unwrap_or_else(|error| panic!("{} {version}: {error}", R::KEY));
@@ -29,13 +34,17 @@ pub(crate) fn frame<R: Request>(version: i16, request: &R) -> Bytes {
 
 /// The header of a request.
 pub(crate) fn header(key: i16, version: i16) -> BytesMut {
+    header_of("harness", key, version)
+}
+
+fn header_of(client: &'static str, key: i16, version: i16) -> BytesMut {
     let api = Api::from_key(key).expect("a served API");
     let mut frame = BytesMut::new();
     RequestHeader::default()
         .with_request_api_key(key)
         .with_request_api_version(version)
         .with_correlation_id(CORRELATION_ID)
-        .with_client_id(Some(StrBytes::from_static_str("harness")))
+        .with_client_id(Some(StrBytes::from_static_str(client)))
         .encode(&mut frame, api.request_header_version(version))
         .expect("a header");
     frame

@@ -1,12 +1,12 @@
 //! Produce: what is taken, what is refused and how, and what acknowledged means.
 
 use platform::sim::SimDisk;
-use wire::messages::InitProducerIdRequest;
+use wire::messages::{InitProducerIdRequest, ProduceRequest};
 use wire::types::ErrorCode;
 
 use crate::harness::asks::{error, outcome, produce};
 use crate::harness::batches::{batch, batch_at, large, produced, transactional};
-use crate::harness::client::frame;
+use crate::harness::client::{decode, frame, frame_of};
 use crate::harness::{Cluster, NOW_MS, Setup, life};
 
 fn on(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
@@ -61,6 +61,37 @@ fn impossible_acks_are_refused_by_partition() {
         let answer = cluster.produce_answer("t", 2, 0, batch(&["a"])).await;
         assert_eq!(outcome(&answer), Err(ErrorCode::InvalidRequiredAcks));
         assert_eq!(cluster.offset("t", 0, -1).await, 0);
+    });
+}
+
+#[test]
+fn topics_of_the_coordinators_are_closed_to_clients() {
+    on(2, async |cluster| {
+        cluster.create("t", 1).await;
+        cluster.commit("g", "t", 0, 7).await;
+        let by_name = cluster.try_produce("__consumer_offsets", 0, batch(&["a"]));
+        assert_eq!(by_name.await, Err(ErrorCode::InvalidTopicException));
+        let id = cluster.topic_id("__consumer_offsets").0;
+        let mut by_id = produce("", -1, &[(0, batch(&["a"]))]);
+        by_id.topic_data[0].topic_id = id;
+        let answer = cluster.ask(13, &by_id).await;
+        let answer = outcome(&answer.responses[0].partition_responses[0]);
+        assert_eq!(answer, Err(ErrorCode::InvalidTopicException));
+        assert_eq!(cluster.committed("g", "t", 0).await, 7);
+    });
+}
+
+#[test]
+fn tools_that_say_so_may_write_where_coordinators_do() {
+    on(1, async |cluster| {
+        cluster.create("t", 1).await;
+        cluster.commit("g", "t", 0, 7).await;
+        let request = produce("__consumer_offsets", -1, &[(0, batch(&["a"]))]);
+        let frame = frame_of("__admin_client", 9, &request);
+        let reply = cluster.reply(0, &frame).await;
+        let answer = decode::<ProduceRequest>(9, reply);
+        let taken = outcome(&answer.responses[0].partition_responses[0]);
+        assert!(taken.is_ok(), "{taken:?}");
     });
 }
 

@@ -18,7 +18,7 @@ from peers.process import wait_until
 REASONS = tomllib.loads((Path(__file__).parent / "configs_like_kafka.toml").read_text())["difference"]
 IN_THE_FILE = {"log.retention.minutes": 1000, "log.roll.hours": 24, "log.flush.scheduler.interval.ms": 7000, "max.connections": 5000,
                "log.cleanup.policy": "compact,delete", "num.io.threads": 6, "compression.type": "zstd", "log.segment.bytes": 2_000_000,
-               "log.preallocate": "TRUE", "min.insync.replicas": 1, "log.cleaner.min.cleanable.ratio": "0.25"}
+               "log.preallocate": "TRUE", "not.in.the.table": 5, "min.insync.replicas": 1, "log.cleaner.min.cleanable.ratio": "0.25"}
 OF_ONE = ["listeners", "advertised.listeners", "controller.quorum.voters", "log.dirs"]
 TOPIC, BROKER, METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -165,36 +165,50 @@ def change(both, kind, name, operations):
         wait_until(lambda one=one: holds(described(one, kind, "1" if kind == BROKER else name)), f"{one.broker.name} to follow", 60)
 
 
-def test_what_is_taken_and_refused(both, differences):
-    def asked(when, name, what):
-        with_words = [what(one) for one in both]
-        differences.compare(when, name, "code", *(code for code, _ in with_words))
-        differences.compare(when, name, "text", *(text for _, text in with_words))
+def questions(both):
+    """Changes to be tried on each broker: when, the setting, and what to ask."""
 
     def tried(when, kind, resource, name, code, value):
-        asked(f"{when} {value!r}", name, lambda one: alter(one, kind, resource, [(name, code, value)], validate_only=True))
+        return f"{when} {value!r}", name, lambda one: alter(one, kind, resource, [(name, code, value)], validate_only=True)
+
+    def replaced(when, kind, resource, name, value):
+        return when, name, lambda one: replace(one, kind, resource, [(name, value)])
 
     for kind, resource in ((BROKER, "1"), (TOPIC, "t"), (GROUP, "g"), (METRICS, "s")):
         place = PLACES[kind]
         for name, shown in common(both, kind, resource).items():
             values = TRIED.get(shown["type"], ["x"])
-            for value in values[:1] if shown["read only"] else values:
-                tried(f"set of a {place}", kind, resource, name, SET, value)
-            if kind == BROKER:
-                tried("set of all brokers", kind, "", name, SET, values[-1])
-                tried("delete of all brokers", kind, "", name, DELETE, None)
-            tried(f"delete of a {place}", kind, resource, name, DELETE, None)
-            tried(f"append of a {place}", kind, resource, name, APPEND, "x")
-            tried(f"subtract of a {place}", kind, resource, name, SUBTRACT, "x")
-            asked(f"replace of a {place}", name, lambda one, name=name, kind=kind, resource=resource: replace(one, kind, resource, [(name, "x")]))
+            fixed = shown["read only"]
+            for value in values[:1] if fixed else values:
+                yield tried(f"set of a {place}", kind, resource, name, SET, value)
+            yield tried(f"delete of a {place}", kind, resource, name, DELETE, None)
+            yield tried(f"append of a {place}", kind, resource, name, APPEND, "x")
+            if not fixed:
+                yield tried(f"subtract of a {place}", kind, resource, name, SUBTRACT, "x")
+                yield replaced(f"replace of a {place}", kind, resource, name, "x")
+            if kind == BROKER and not fixed:
+                yield tried("set of all brokers", kind, "", name, SET, values[-1])
+                yield tried("delete of all brokers", kind, "", name, DELETE, None)
         for code in (SET, DELETE, APPEND, SUBTRACT, 9):
-            tried(f"operation {code} of a {place}", kind, resource, "not.known", code, "1")
-        tried(f"set of a {place}", kind, resource, "not.known", SET, None)
+            yield tried(f"operation {code} of a {place}", kind, resource, "not.known", code, "1")
+        yield tried(f"set of a {place}", kind, resource, "not.known", SET, None)
         for wrong in ("", "7", "x"):
-            tried(f"set of {place} named {wrong}", kind, wrong, "max.connections", SET, "5")
-            asked(f"replace of {place} named {wrong}", "max.connections", lambda one, kind=kind, wrong=wrong: replace(one, kind, wrong, [("max.connections", "5")]))
+            yield tried(f"set of {place} named {wrong}", kind, wrong, "max.connections", SET, "5")
+            yield replaced(f"replace of {place} named {wrong}", kind, wrong, "max.connections", "5")
+    yield replaced("replace of a broker", BROKER, "1", "log.dirs", "x")
+    yield tried("set of all brokers", BROKER, "", "log.dirs", SET, "x")
     for name, value in (("max.connections.per.ip.overrides", "a"), ("max.connections.per.ip.overrides", "127.0.0.1:5"), ("cordoned.log.dirs", "*"),
                         ("leader.replication.throttled.rate", "-1"), ("replica.alter.log.dirs.io.max.bytes.per.second", "x"),
-                        ("follower.replication.throttled.rate", "5"), ("log.retention.ms", "0"), ("log.cleaner.threads", "3"), ("log.cleaner.threads", "2")):
-        tried("a special value", BROKER, "1", name, SET, value)
+                        ("follower.replication.throttled.rate", "5"), ("log.cleaner.threads", "3"), ("log.cleaner.threads", "2")):
+        yield tried("a special value", BROKER, "1", name, SET, value)
+
+
+def test_what_is_taken_and_refused(both, differences):
+    asked = list(questions(both))
+    with ThreadPoolExecutor() as pool:
+        kafka, forebay = pool.map(lambda one: [ask(one) for _, _, ask in asked], both)
+    assert len(asked) > 1000
+    for (when, name, _), theirs, ours in zip(asked, kafka, forebay, strict=True):
+        differences.compare(when, name, "code", theirs[0], ours[0])
+        differences.compare(when, name, "text", theirs[1], ours[1])
     differences.check()

@@ -41,18 +41,21 @@ def test_reassignment_to_another_directory(two_directories, dirs, tmp_path):
     other = next(str(path) for path in dirs if str(path) != home)
     plan = tmp_path / "plan.json"
 
-    def reassign(step, directory):
+    def reassign(step, directory, *options):
         partition = {"topic": TOPIC, "partition": 0, "replicas": [1], "log_dirs": [str(directory)]}
         plan.write_text(json.dumps({"version": 1, "partitions": [partition]}))
         return kafka.run("reassign-partitions", "--bootstrap-server", broker.address, "--reassignment-json-file", plan, step,
-                         check=False)
+                         *options, check=False)
 
-    started = reassign("--execute", other)
+    started = reassign("--execute", other, "--replica-alter-log-dirs-throttle", 1_000_000_000)
+    assert "The replica-alter-dir throttle limit was set to 1000000000 B/s" in started, started
     assert f"Successfully started moving log directory to {other} for replica {TOPIC}-0 with broker 1" in started, started
     more = [record(0, f"more {i}", SIZE) for i in range(5)]
     client.produce(topic=TOPIC, records=more)
     wait_until(lambda: described(broker) == [(other, False)], "the log to be in the other directory")
-    assert f"Reassignment of replica {TOPIC}-0-1 completed successfully." in reassign("--verify", other)
+    finished = reassign("--verify", other)
+    assert f"Reassignment of replica {TOPIC}-0-1 completed successfully." in finished, finished
+    assert "Clearing broker-level throttles on broker 1" in finished, finished
     missing = reassign("--execute", tmp_path / "nowhere")
     assert "LogDirNotFound" in missing or "was not found" in missing, missing
     assert_same(client.consume(topic=TOPIC, partition=0, offset=0, count=COUNT + 5), sent + more, range(COUNT + 5))

@@ -52,14 +52,13 @@ impl<'a> BrokerSettings<'a> {
         keys.into_iter().find(|key| key.name == name)
     }
 
-    /// Names that have a value at run time and are not in the configuration table.
+    /// Names that have a value and are not in the configuration table.
     pub(crate) fn others(&self) -> BTreeSet<&'a str> {
         let node = self.options.node_id.0.to_string();
         let of = |resource: &str| self.image.settings(ResourceType::BROKER, resource);
-        let set = of(&node)
-            .into_iter()
-            .chain(of(""))
-            .flat_map(|set| set.keys());
+        let set = of(&node).into_iter().chain(of(""));
+        let set = set.flat_map(|set| set.keys());
+        let set = set.chain(self.options.static_settings.keys());
         let is_other = |name: &&str| !self.options.config_keys.iter().any(|key| key.name == *name);
         set.map(String::as_str).filter(is_other).collect()
     }
@@ -81,6 +80,7 @@ impl<'a> BrokerSettings<'a> {
                 self.image.setting(ResourceType::BROKER, &node, name)
             }
             Source::DynamicDefault => self.image.setting(ResourceType::BROKER, "", name),
+            Source::StaticBroker if AT_RUN_TIME_ONLY.iter().any(|key| key.name == name) => None,
             Source::StaticBroker => self.options.static_settings.get(name).map(String::as_str),
             Source::Default => self.key(name)?.default,
             Source::Topic | Source::ClientMetrics | Source::Group => None,

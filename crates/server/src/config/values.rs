@@ -15,6 +15,8 @@ use super::raw::{Entry, Origin, Raw};
 /// Effective values of known keys.
 pub(super) struct Values {
     given: BTreeMap<String, Entry>,
+    /// What was given and is in no table: shown as such, and without effect.
+    others: BTreeMap<String, String>,
 }
 
 impl Values {
@@ -24,10 +26,11 @@ impl Values {
         warnings: &mut Vec<Warning>,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let mut given = BTreeMap::new();
+        let (mut given, mut others) = (BTreeMap::new(), BTreeMap::new());
         for entry in &raw.entries {
             let Some(key) = keys::find(&entry.key) else {
                 warnings.push(unknown(entry));
+                others.insert(entry.key.clone(), entry.value.clone());
                 continue;
             };
             if let Some(why) = key.without_effect {
@@ -54,7 +57,7 @@ impl Values {
         // What is wrong is reported; the rest is resolved with the default in its place, to report
         // all at once.
         given.retain(|name, entry| keys::find(name).is_some_and(|key| fits(key, &entry.value)));
-        Self { given }
+        Self { given, others }
     }
 
     /// Text of a key; `None` when it is neither given nor has a default.
@@ -107,11 +110,12 @@ impl Values {
         wrong(key(name), &entry, allowed.into())
     }
 
-    /// Keys that were given, with their texts.
+    /// Keys that were given, known or not, with their texts.
     pub(super) fn given(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.given
-            .iter()
-            .map(|(name, entry)| (name.as_str(), entry.value.as_str()))
+        let known = self.given.iter();
+        let known = known.map(|(name, entry)| (name.as_str(), entry.value.as_str()));
+        let others = self.others.iter();
+        known.chain(others.map(|(name, text)| (name.as_str(), text.as_str())))
     }
 }
 

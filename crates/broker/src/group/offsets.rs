@@ -6,9 +6,7 @@
 use std::collections::BTreeMap;
 
 use wire::messages::offset_commit_request::OffsetCommitRequestTopic;
-use wire::messages::offset_commit_response::{
-    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
-};
+use wire::messages::offset_commit_response::OffsetCommitResponsePartition;
 use wire::messages::offset_delete_response::{
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
@@ -23,15 +21,16 @@ use wire::protocol::StrBytes;
 use wire::records::offsets::OffsetCommitValue;
 use wire::types::{ErrorCode, TopicId, Uuid};
 
+mod by_id;
+
+pub(crate) use by_id::{COMMIT_BY_ID, commit_answer, unknown_to};
+
 use super::classic::State;
 use super::consumer::ConsumerGroup;
 use super::groups::{Group, Groups};
 use super::open::Unstable;
 use super::records::GroupRecord;
 use super::{Now, owned};
-
-/// The first version of `OffsetCommit` that names topics by id.
-pub(crate) const COMMIT_BY_ID: i16 = 10;
 
 /// Which topics and partitions there are.
 pub trait Topics {
@@ -66,27 +65,6 @@ impl Commit {
     fn unknown(self, topic: &OffsetCommitRequestTopic) -> ErrorCode {
         unknown_to(self.version, topic)
     }
-}
-
-/// What to say of a partition that is not there: from the version on that names topics by id, an id without a topic is
-/// that.
-pub(crate) fn unknown_to(version: i16, topic: &OffsetCommitRequestTopic) -> ErrorCode {
-    if version >= COMMIT_BY_ID && topic.name.is_empty() {
-        ErrorCode::UnknownTopicId
-    } else {
-        ErrorCode::UnknownTopicOrPartition
-    }
-}
-
-/// The answer for a topic, named as it was asked for.
-pub(crate) fn commit_answer(
-    topic: &OffsetCommitRequestTopic,
-    partitions: Vec<OffsetCommitResponsePartition>,
-) -> OffsetCommitResponseTopic {
-    OffsetCommitResponseTopic::default()
-        .with_name(topic.name.clone())
-        .with_topic_id(topic.topic_id)
-        .with_partitions(partitions)
 }
 
 impl Groups {

@@ -8,8 +8,12 @@ use wire::messages::describe_producers_response::{
 };
 use wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
 
+use wire::types::ErrorCode;
+
 use crate::Broker;
+use crate::controller::{Refusal, topic_name};
 use crate::fetch_session::TopicKey;
+use crate::image::Image;
 use crate::route::at_partitions;
 
 pub(crate) async fn handle<P: Platform>(
@@ -19,18 +23,20 @@ pub(crate) async fn handle<P: Platform>(
     let mut items = Vec::new();
     for topic in &request.topics {
         let key = TopicKey::Name(topic.name.as_str().into());
-        items.extend(
-            topic
-                .partition_indexes
-                .iter()
-                .map(|index| (broker.target(&key, *index), ())),
-        );
+        let indexes = topic.partition_indexes.iter();
+        let refused = no_topic(&broker.image(), &topic.name);
+        items.extend(indexes.map(|index| match &refused {
+            Some(refusal) => (Err(refusal.code), ()),
+            None => (broker.target(&key, *index), ()),
+        }));
     }
     let producers = at_partitions(broker, items, |_, partition, ()| async move {
         Ok(partition.log.producers())
     });
     let mut producers = producers.await.into_iter();
     let topics = request.topics.into_iter().map(|topic| {
+        let (_, message) =
+            Refusal::parts(no_topic(&broker.image(), &topic.name).map_or(Ok(()), Err));
         let partitions =
             topic
                 .partition_indexes
@@ -42,7 +48,9 @@ pub(crate) async fn handle<P: Platform>(
                         Ok(producers) => {
                             answer.with_active_producers(producers.iter().map(state).collect())
                         }
-                        Err(code) => answer.with_error_code(code.code()),
+                        Err(code) => answer
+                            .with_error_code(code.code())
+                            .with_error_message(message.clone()),
                     }
                 });
         let partitions = partitions.collect();
@@ -52,6 +60,16 @@ pub(crate) async fn handle<P: Platform>(
     });
     let topics = topics.collect();
     DescribeProducersResponse::default().with_topics(topics)
+}
+
+/// What is wrong with the topic itself; its partitions are refused with a code alone.
+fn no_topic(image: &Image, name: &str) -> Option<Refusal> {
+    if let Some(reason) = topic_name::invalid(name) {
+        return Some(Refusal::new(ErrorCode::InvalidTopicException, reason));
+    }
+    let unknown = ErrorCode::UnknownTopicOrPartition;
+    let missing = image.topic_by_name(name).is_none();
+    missing.then(|| Refusal::new(unknown, "This server does not host this topic-partition."))
 }
 
 fn state(producer: &storage::log::producer_state::ProducerSnapshot) -> ProducerState {

@@ -18,7 +18,7 @@ const UNCLEAN: i8 = 1;
 pub(crate) fn handle(image: &Image, request: &ElectLeadersRequest) -> ElectLeadersResponse {
     let kind = request.election_type;
     if ![PREFERRED, UNCLEAN].contains(&kind) {
-        return ElectLeadersResponse::default().with_error_code(ErrorCode::InvalidRequest.code());
+        return refused(request);
     }
     let results = match &request.topic_partitions {
         Some(named) => named
@@ -33,6 +33,25 @@ pub(crate) fn handle(image: &Image, request: &ElectLeadersRequest) -> ElectLeade
         None => image.topics().map(|topic| all_of(topic, kind)).collect(),
     };
     ElectLeadersResponse::default().with_replica_election_results(results)
+}
+
+/// An election that there is not, of nobody if nobody is named.
+fn refused(request: &ElectLeadersRequest) -> ElectLeadersResponse {
+    let code = ErrorCode::InvalidRequest;
+    let named = request.topic_partitions.as_deref().unwrap_or_default();
+    let nobody = request.topic_partitions.is_some() && named.is_empty();
+    let message = format!("Unknown election type {}", request.election_type);
+    let results = named.iter().map(|topic| {
+        let refusal = || Refusal::new(code, message.clone());
+        let partitions = topic.partitions.iter();
+        result(
+            topic.topic.clone(),
+            partitions.map(|index| (*index, refusal())),
+        )
+    });
+    ElectLeadersResponse::default()
+        .with_error_code(if nobody { 0 } else { code.code() })
+        .with_replica_election_results(results.collect())
 }
 
 /// Of a topic, what could not be elected; what need not be is left out.

@@ -155,7 +155,7 @@ fn told(fetched: &Result<Fetched, ErrorCode>) -> Told {
 fn partition_response(index: i32, fetched: Result<Fetched, ErrorCode>) -> FetchPartitionResponse {
     let fetched = match fetched {
         Ok(fetched) => fetched,
-        Err(code) => return FetchPartitionResponse::failed(index, code),
+        Err(code) => return refused(index, code),
     };
     let diverging_epoch = fetched
         .diverging
@@ -180,6 +180,18 @@ fn partition_response(index: i32, fetched: Result<Fetched, ErrorCode>) -> FetchP
         aborted_transactions,
         preferred_read_replica: NodeId(-1),
         records: fetched.records,
+    }
+}
+
+/// Of what is not there, nothing is aborted; of what was not read, it is not known.
+fn refused(index: i32, code: ErrorCode) -> FetchPartitionResponse {
+    let missing = matches!(
+        code,
+        ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId
+    );
+    FetchPartitionResponse {
+        aborted_transactions: missing.then(Vec::new),
+        ..FetchPartitionResponse::failed(index, code)
     }
 }
 

@@ -13,6 +13,8 @@ use wire::types::{ErrorCode, NodeId};
 pub(crate) const GROUP: i8 = 0;
 /// The key type of transactional ids.
 pub(crate) const TRANSACTION: i8 = 1;
+/// The key type of share groups, which are not there yet.
+const SHARE: i8 = 2;
 
 /// A broker as a client is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +45,12 @@ pub(crate) fn handle(
     let found = keys(request, version).into_iter().map(|key| {
         let node = match request.key_type {
             GROUP | TRANSACTION => find(&key),
-            _ => Err(ErrorCode::InvalidRequest),
+            SHARE => Err(ErrorCode::InvalidRequest),
+            // No kind of key at all: the one answer that comes with words in every version.
+            _ => {
+                let answer = answer(key, Err(ErrorCode::InvalidRequest));
+                return answer.with_error_message(Some(message(ErrorCode::InvalidRequest)));
+            }
         };
         answer(key, node)
     });

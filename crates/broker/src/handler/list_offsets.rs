@@ -16,7 +16,7 @@ use storage::Found;
 use wire::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
-use wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
+use wire::messages::{ListOffsetsRequest, ListOffsetsResponse, TopicName};
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs};
 
 use crate::Broker;
@@ -63,7 +63,7 @@ pub(crate) async fn handle<P: Platform>(
                 isolation,
             };
             let index = partition.partition_index;
-            let target = if twice.contains(&(topic.name.as_str(), index)) {
+            let target = if !twice.is_empty() && twice.contains(&(topic.name.clone(), index)) {
                 Err(ErrorCode::InvalidRequest)
             } else {
                 broker.target(&key, index)
@@ -79,9 +79,15 @@ pub(crate) async fn handle<P: Platform>(
         answer(&partition, question, version).await
     });
     let mut answers = answers.await.into_iter();
+    // Refused once, however often it was named.
+    let mut refused = twice.clone();
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().zip(answers.by_ref());
         let partitions = partitions
+            .filter(|(asked, _)| {
+                let place = || (topic.name.clone(), asked.partition_index);
+                twice.is_empty() || !twice.contains(&place()) || refused.remove(&place())
+            })
             .map(|(asked, answer)| {
                 let (code, found) = match answer {
                     Ok(found) => (0, found),
@@ -100,7 +106,7 @@ pub(crate) async fn handle<P: Platform>(
             })
             .collect();
         ListOffsetsTopicResponse::default()
-            .with_name(topic.name)
+            .with_name(topic.name.clone())
             .with_partitions(partitions)
     });
     let topics = topics.collect();
@@ -108,13 +114,14 @@ pub(crate) async fn handle<P: Platform>(
 }
 
 /// Partitions that the request names more than once: which question would an answer be to?
-fn named_twice(request: &ListOffsetsRequest) -> BTreeSet<(&str, i32)> {
+fn named_twice(request: &ListOffsetsRequest) -> BTreeSet<(TopicName, i32)> {
     let mut named = BTreeSet::new();
     let all = request.topics.iter().flat_map(|topic| {
         let indexes = topic.partitions.iter().map(|asked| asked.partition_index);
-        indexes.map(|index| (topic.name.as_str(), index))
+        indexes.map(|index| (&topic.name, index))
     });
-    all.filter(|partition| !named.insert(*partition)).collect()
+    let again = all.filter(|partition| !named.insert(*partition));
+    again.map(|(name, index)| (name.clone(), index)).collect()
 }
 
 async fn answer<P: Platform>(

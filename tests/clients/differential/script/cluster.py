@@ -65,6 +65,7 @@ def leaders(r):
         for what, topics in {"one": [(TOPIC, [0])], "what is not there": [("missing", [0]), (TOPIC, [9])], "none": []}.items():
             wanted = [{"Topic": name, "Partitions": parts} for name, parts in topics]
             r.ask("ElectLeaders", f"{what}, kind {kind}", {"ElectionType": kind, "TopicPartitions": wanted, "TimeoutMs": 5000})
+        r.ask("ElectLeaders", f"all, kind {kind}", {"ElectionType": kind, "TopicPartitions": None, "TimeoutMs": 5000})
 
     def to(name, part, replicas):
         return {"TimeoutMs": 5000, "Topics": [{"Name": name, "Partitions": [{"PartitionIndex": part, "Replicas": replicas}]}]}

@@ -82,7 +82,7 @@ def first_version(r, ids):
     place = "in-transactions", [(TOPIC, [0])]
     r.ask("OffsetFetch", "what is not decided", wanted(r, *place), versions=range(8, 99))
     r.ask("OffsetFetch", "what is not decided, stable", wanted(r, *place, stable=True), versions=range(8, 99))
-    r.ask("DescribeProducers", "one with a transaction", {"Topics": [{"Name": "transacted", "PartitionIndexes": [0, 9]}, {"Name": "missing", "PartitionIndexes": [0]}]}, patient=False)
+    r.ask("DescribeProducers", "one with a transaction", {"Topics": [{"Name": "transacted", "PartitionIndexes": [0, 9]}, {"Name": "missing", "PartitionIndexes": [0]}, {"Name": "bad name", "PartitionIndexes": [0]}]}, patient=False)
     r.ask("DescribeTransactions", "one under way", {"TransactionalIds": [id_]})
     r.ask("ListTransactions", "one under way", {"StateFilters": ["Ongoing"]})
     r.ask("EndTxn", "of another epoch", end(id_, producer, epoch + 5), versions=range(0, 5))

@@ -39,9 +39,9 @@ pub(crate) async fn handle<P: Platform>(
         Ok(partition) => partition,
         Err(code) => return answer(&request, |_, _| Some(code)),
     };
-    let admitted = admit_offsets(&broker, &id, producer, partition, version >= 5).await;
+    let admitted = admit_offsets(&broker, &id, producer, partition, version).await;
     if let Err(code) = admitted {
-        let code = told_of_admission(code, version >= 5);
+        let code = told_of_admission(code, version);
         return answer(&request, |topic, index| {
             let known = is_there(&broker.image(), &request, topic, index);
             Some(if known {

@@ -22,6 +22,11 @@ use crate::topic_config::{BrokerSettings, Source};
 
 /// From this version of `Produce` on, producers leave it to the broker to take partitions in.
 const PRODUCE_ADDS: i16 = 12;
+/// From these versions of `Produce` and of `TxnOffsetCommit` on, clients know that a transaction can only be aborted.
+const PRODUCE_KNOWS_ABORTABLE: i16 = 11;
+const OFFSETS_KNOW_ABORTABLE: i16 = 4;
+/// From this version of `TxnOffsetCommit` on, the group's partition is taken in as well.
+const OFFSETS_ADD: i16 = 5;
 /// The end of the transaction before may still be on its way: asked again so often, this far apart.
 const RETRIES: u32 = 20;
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
@@ -74,7 +79,8 @@ pub(crate) async fn admit<P: Platform>(
         };
         let asked = ask(broker, id, *producer, *target, adds).await;
         if let Some(answer) = answers.get_mut(index) {
-            *answer = asked.map_err(|code| told(code, adds));
+            let knows_abortable = version >= PRODUCE_KNOWS_ABORTABLE;
+            *answer = asked.map_err(|code| told(code, adds, knows_abortable));
         }
     }
     answers
@@ -86,8 +92,9 @@ pub(crate) async fn admit_offsets<P: Platform>(
     id: &str,
     producer: Identity,
     partition: i32,
-    adds: bool,
+    version: i16,
 ) -> Result<(), ErrorCode> {
+    let adds = version >= OFFSETS_ADD;
     if id.is_empty() {
         return Err(ErrorCode::InvalidRequest);
     }
@@ -104,8 +111,9 @@ pub(crate) async fn admit_offsets<P: Platform>(
 }
 
 /// What a client that commits offsets is told.
-pub(crate) fn told_of_admission(code: ErrorCode, adds: bool) -> ErrorCode {
-    match told(code, adds) {
+pub(crate) fn told_of_admission(code: ErrorCode, version: i16) -> ErrorCode {
+    let knows_abortable = version >= OFFSETS_KNOW_ABORTABLE;
+    match told(code, version >= OFFSETS_ADD, knows_abortable) {
         ErrorCode::NotEnoughReplicas => ErrorCode::CoordinatorLoadInProgress,
         code => code,
     }
@@ -160,10 +168,10 @@ async fn ask_by_name<P: Platform>(
 }
 
 /// What the producer is told: errors that it knows from `Produce`, and that make it do the right thing.
-fn told(code: ErrorCode, adds: bool) -> ErrorCode {
+fn told(code: ErrorCode, adds: bool, knows_abortable: bool) -> ErrorCode {
     match code {
         ErrorCode::ProducerFenced => ErrorCode::InvalidProducerEpoch,
-        ErrorCode::TransactionAbortable if !adds => ErrorCode::InvalidTxnState,
+        ErrorCode::TransactionAbortable if !knows_abortable => ErrorCode::InvalidTxnState,
         ErrorCode::ConcurrentTransactions if adds => code,
         ErrorCode::ConcurrentTransactions
         | ErrorCode::CoordinatorLoadInProgress

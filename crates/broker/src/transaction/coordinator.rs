@@ -16,7 +16,7 @@ use super::TRANSACTIONS_TOPIC;
 use super::log::{self, Unwritten};
 use super::machine::{Add, Begin, End, EndRequest, Transaction};
 use super::markers;
-use super::state::{Entry, PartitionName, State};
+use super::state::{Entry, PartitionName};
 use crate::Broker;
 use crate::group::partition_for;
 use crate::partition::Partition;
@@ -58,6 +58,8 @@ struct Change {
     partition: i32,
     incarnation: u64,
     id: String,
+    /// It shuts a producer out.
+    fences: bool,
 }
 
 impl<P: Platform> TransactionCoordinator<P> {
@@ -125,6 +127,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             partition,
             incarnation: slot.incarnation,
             id: id.to_owned(),
+            fences: false,
         };
         Ok((change, seen))
     }
@@ -182,7 +185,8 @@ impl<P: Platform> TransactionCoordinator<P> {
                 Ok(identity)
             }
             Begin::Abort(entry) => {
-                self.decide(change, entry).await?;
+                let fences = true;
+                self.decide(Change { fences, ..change }, entry).await?;
                 Err(ErrorCode::ConcurrentTransactions)
             }
         }
@@ -256,6 +260,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             partition,
             incarnation,
             id,
+            ..
         } = change;
         let carried_out = markers::carry_out(Rc::clone(self), partition, incarnation, id);
         platform::task::spawn(carried_out);
@@ -287,8 +292,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             Err(Unwritten::Refused(code)) => {
                 if let Some(known) = known {
                     known.settle(None);
-                    let raised = entry.epoch > known.entry().epoch && entry.last_epoch == -1;
-                    if entry.state == State::PrepareAbort && raised {
+                    if change.fences && entry.epoch > known.entry().epoch {
                         known.fencing_failed(entry.epoch);
                     }
                     if known.is_unwritten() {
@@ -399,6 +403,7 @@ impl<P: Platform> TransactionCoordinator<P> {
                         partition: *partition,
                         incarnation: slot.incarnation,
                         id: id.clone(),
+                        fences: true,
                     };
                     found.push((change, seen));
                 }

@@ -8,13 +8,13 @@
 //!                  -> PrepareAbort  -> CompleteAbort
 //! ```
 //! A producer that begins anew, from any state but a prepared one, gets the next epoch in state Empty; one that begins
-//! while a transaction is going on has that aborted first, with an epoch that nobody is told. From version 2 of the
+//! while a transaction is going on has that aborted first, with an epoch that only its predecessor may still be told. From version 2 of the
 //! protocol on, ending a transaction raises the epoch by itself, so that nothing of it can arrive late.
 //! Not here: the log, markers, who waits.
 
 use wire::types::{ErrorCode, ProducerId};
 
-use super::state::{EPOCH_BUMPS, Entry, PartitionName, State};
+use super::state::{EPOCH_BUMPS, EPOCH_MAX, Entry, PartitionName, State};
 
 /// A transactional id as the coordinator knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -163,16 +163,20 @@ impl Transaction {
         }
     }
 
-    /// The transaction aborted with an epoch that shuts its producer out. Where ending raises the epoch, too, the
-    /// producer's own late request to abort looks like one that was sent again, and is answered so: it goes on with the
-    /// new epoch, as it does with Kafka. Its request to commit is refused.
+    /// The transaction aborted with an epoch that shuts its producer out, until that takes note of it: by beginning
+    /// with the epoch that it had, or by aborting, from version 2 of the protocol on, it gets this one.
     fn fenced(&self, now_ms: i64) -> Entry {
-        let before = self.entry.epoch;
-        let bumps = self.entry.client_version >= EPOCH_BUMPS;
+        let had = self.entry.epoch;
+        let (epoch, last_epoch) = match had {
+            _ if self.fence_failed => (had, -1),
+            // The last epoch there is: it is nobody's, the next to begin gets another producer id.
+            EPOCH_MAX.. => (i16::MAX, -1),
+            _ => (had + 1, had),
+        };
         Entry {
             state: State::PrepareAbort,
-            epoch: before.saturating_add(i16::from(!self.fence_failed)),
-            last_epoch: if bumps { before } else { -1 },
+            epoch,
+            last_epoch,
             updated_ms: now_ms,
             ..self.entry.clone()
         }
@@ -353,6 +357,7 @@ impl Entry {
     fn is_sent_again(&self, request: EndRequest) -> bool {
         self.client_version >= EPOCH_BUMPS
             && request.producer_id == self.producer_id
+            && (self.state.is_prepared() || self.epoch <= EPOCH_MAX)
             && i32::from(self.epoch) == i32::from(request.epoch) + 1
     }
 

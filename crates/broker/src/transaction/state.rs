@@ -11,7 +11,7 @@ use wire::records::transactions::{TransactionLogKey, TransactionLogValue, Transa
 use wire::types::ProducerId;
 
 /// The largest epoch that a producer is given; one more is left for fencing it.
-const EPOCH_MAX: i16 = i16::MAX - 1;
+pub(super) const EPOCH_MAX: i16 = i16::MAX - 1;
 
 /// From this version of the protocol on the epoch grows with each transaction.
 pub(crate) const EPOCH_BUMPS: i16 = 2;

@@ -52,12 +52,12 @@ fn a_batch_outside_of_a_transaction_is_refused() {
     on(1, async |cluster| {
         let mut writer = Transactor::begin(cluster, "id", false).await;
         let refused = writer.send(0, &["a"]).await;
-        assert_eq!(refused, Err(ErrorCode::InvalidTxnState), "not added");
+        assert_eq!(refused, Err(ErrorCode::TransactionAbortable), "not added");
         writer.write(0, &["a"]).await;
         writer.end(true).await.unwrap();
         assert_eq!(cluster.settled_values(0).await, ["a"]);
         let late = writer.send(0, &["late"]).await;
-        assert_eq!(late, Err(ErrorCode::InvalidTxnState), "it has ended");
+        assert_eq!(late, Err(ErrorCode::TransactionAbortable), "it has ended");
         assert_eq!(cluster.settled_values(0).await, ["a"]);
         let records = crate::harness::batches::transactional(999, 0, &["x"]);
         let nobodys = cluster.try_produce("t", 0, records).await;
@@ -172,7 +172,8 @@ fn what_takes_too_long_is_aborted() {
         writer.write(0, &["slow"]).await;
         cluster.pass_ms(75_000).await;
         assert_eq!(cluster.settled_values(0).await, Vec::<String>::new());
-        assert_eq!(writer.end(true).await, Err(ErrorCode::InvalidTxnState));
+        let late = writer.end(true).await;
+        assert_eq!(late, Err(ErrorCode::InvalidTxnState), "it is aborted");
         assert_eq!(
             described(cluster, "id").await.transaction_state.as_str(),
             "CompleteAbort"

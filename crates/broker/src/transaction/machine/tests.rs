@@ -173,7 +173,7 @@ fn a_successor_shuts_its_predecessor_out() {
     assert_eq!(
         new,
         (7, 2),
-        "one epoch shut the old one out and was told to nobody"
+        "one epoch shut the old one out, which did not ask for it"
     );
     id.add(new, 0, 2).unwrap();
     assert_eq!(id.begin(None), Err(ConcurrentTransactions));
@@ -270,6 +270,45 @@ fn who_took_too_long_may_still_abort_and_go_on() {
     id.add(next, 0, 2).unwrap();
     assert_eq!(id.add(me, 0, 2), Err(ProducerFenced));
     id.end(next, true, 2).unwrap();
+}
+
+#[test]
+fn whose_transaction_took_too_long_goes_on_with_the_epoch_that_shut_it_out() {
+    for version in [0, 2] {
+        let mut id = Id::new();
+        let me = id.begin(None).unwrap();
+        id.add(me, 0, version).unwrap();
+        let aborted = id.0.time_out(1 << 40).unwrap();
+        assert_eq!((aborted.epoch, aborted.last_epoch), (me.1 + 1, me.1));
+        id.stored(aborted);
+        id.complete();
+        let late = (id.end(me, true, version), id.end(me, false, version));
+        let next = (me.0, me.1 + 1);
+        if version == 2 {
+            assert_eq!(late, (Err(InvalidTxnState), Ok(next)));
+        } else {
+            assert_eq!(late, (Err(ProducerFenced), Err(ProducerFenced)));
+        }
+        assert_eq!(id.begin(Some(me)), Ok(next), "{version}");
+        assert_eq!(id.begin(None), Ok((me.0, me.1 + 2)), "a successor");
+        assert_eq!(id.begin(Some(me)), Err(ProducerFenced), "then it is out");
+    }
+}
+
+#[test]
+fn the_last_epoch_is_given_to_nobody() {
+    let mut id = Id::at(Entry {
+        epoch: i16::MAX - 1,
+        ..Entry::unused(ProducerId(7), TIMEOUT_MS, 0)
+    });
+    let me = (7, i16::MAX - 1);
+    id.add(me, 0, 2).unwrap();
+    let aborted = id.0.time_out(1 << 40).unwrap();
+    id.stored(aborted);
+    id.complete();
+    assert_eq!(id.end(me, false, 2), Err(ProducerFenced));
+    assert_eq!(id.begin(Some(me)), Err(ProducerFenced));
+    assert_eq!(id.begin(None), Ok((8, 0)));
 }
 
 #[test]

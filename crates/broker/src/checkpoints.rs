@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use platform::{Disk, Platform};
 use storage::checkpoint::offsets;
@@ -20,6 +21,23 @@ impl<P: Platform> Broker<P> {
     /// Writes the checkpoint files of all log directories; false when one could not be written.
     pub async fn checkpoint(&self) -> bool {
         let write = |broker: Rc<Self>| async move { broker.write_checkpoints().await };
+        self.shards
+            .call(CONTROLLER_SHARD, write)
+            .await
+            .unwrap_or(false)
+    }
+
+    /// Writes only how far the logs have been saved; false when that could not be written.
+    pub(crate) async fn checkpoint_saved(&self) -> bool {
+        let write = |broker: Rc<Self>| async move {
+            let mut all_written = true;
+            let _turn = broker.checkpoint_turn.acquire().await;
+            for dir in &broker.log_dirs.dirs {
+                let points = broker.gathered(&dir.path).await;
+                all_written &= broker.write_recovery_points(&dir.path, points).await;
+            }
+            all_written
+        };
         self.shards
             .call(CONTROLLER_SHARD, write)
             .await
@@ -76,31 +94,43 @@ impl<P: Platform> Broker<P> {
         for dir in &self.log_dirs.dirs {
             let points = self.gathered(&dir.path).await;
             all_written &= self.write_compacted(&dir.path, &points).await;
-            let files = [
-                (
-                    offsets::RECOVERY_POINTS,
-                    rows(&points, |p| p.recovery_point),
-                ),
-                (offsets::LOG_STARTS, rows(&points, |p| p.log_start)),
-                (
-                    offsets::HIGH_WATERMARKS,
-                    rows(&points, |p| p.high_watermark),
-                ),
-            ];
-            for (name, rows) in files {
-                let path = dir.path.join(name);
-                let written = self
-                    .platform
-                    .disk()
-                    .replace_file(&path, &offsets::encode(&rows))
-                    .await;
-                if let Err(error) = written {
-                    all_written = false;
-                    tracing::error!(path = %path.display(), %error, "cannot write the checkpoint");
-                }
-            }
+            let starts = rows(&points, |p| p.log_start);
+            all_written &= self
+                .write_rows(&dir.path, offsets::LOG_STARTS, &starts)
+                .await;
+            let watermarks = rows(&points, |p| p.high_watermark);
+            let file = offsets::HIGH_WATERMARKS;
+            all_written &= self.write_rows(&dir.path, file, &watermarks).await;
+            all_written &= self.write_recovery_points(&dir.path, points).await;
         }
         all_written
+    }
+
+    async fn write_recovery_points(&self, dir: &Path, points: Vec<LogPoints>) -> bool {
+        let recovery = rows(&points, |p| p.recovery_point);
+        if !self
+            .write_rows(dir, offsets::RECOVERY_POINTS, &recovery)
+            .await
+        {
+            return false;
+        }
+        let points: Arc<[LogPoints]> = points.into();
+        let tell = move |broker: Rc<Self>| {
+            let points = Arc::clone(&points);
+            async move { broker.store.checkpointed(&points).await }
+        };
+        self.shards.call_all(tell).await;
+        true
+    }
+
+    async fn write_rows(&self, dir: &Path, name: &str, rows: &[(TopicPartition, Offset)]) -> bool {
+        let path = dir.join(name);
+        let bytes = offsets::encode(rows);
+        let written = self.platform.disk().replace_file(&path, &bytes).await;
+        if let Err(error) = &written {
+            tracing::error!(path = %path.display(), %error, "cannot write the checkpoint");
+        }
+        written.is_ok()
     }
 }
 

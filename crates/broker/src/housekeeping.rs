@@ -20,6 +20,7 @@ pub fn start<P: Platform>(broker: &Rc<Broker<P>>) {
     task::spawn(abort_overdue(Rc::clone(broker)));
     task::spawn(forget_idle_ids(Rc::clone(broker)));
     task::spawn(compaction::run(Rc::clone(broker)));
+    task::spawn(checkpoint_what_is_saved(Rc::clone(broker)));
     if broker.shards.me() == CONTROLLER_SHARD {
         task::spawn(checkpoint(Rc::clone(broker)));
     }
@@ -63,6 +64,14 @@ async fn checkpoint<P: Platform>(broker: Rc<Broker<P>>) {
             .sleep(broker.options.checkpoint_interval)
             .await;
         broker.checkpoint().await;
+    }
+}
+
+/// Under load much is saved between two checkpoints, and would have to be read again after a crash.
+async fn checkpoint_what_is_saved<P: Platform>(broker: Rc<Broker<P>>) {
+    loop {
+        broker.store.checkpoint_due().await;
+        broker.checkpoint_saved().await;
     }
 }
 

@@ -28,8 +28,10 @@ use crate::tier::table::Charge;
 use crate::tier::{TierPath, TierTable};
 
 pub(crate) mod memory;
+mod unnoted;
 
 use memory::Memory;
+use unnoted::Unnoted;
 
 /// How often logs with `Replicated` durability are looked at for `flush_ms`.
 const FLUSH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,6 +56,7 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) metrics: Metrics,
     /// Somebody deleted something: logs that wait for room may try again.
     pub(crate) room_made: Notify,
+    pub(crate) unnoted: Unnoted,
     logs: RefCell<Vec<Weak<Log<P>>>>,
     dirs: RefCell<BTreeMap<PathBuf, Rc<DirHealth>>>,
     /// Sealed segments with an open file or loaded indexes, the longest loaded first.
@@ -122,6 +125,7 @@ impl<P: Platform> Store<P> {
         let shared = Shared {
             memory: Memory::new(&options),
             read_ahead: ReadAhead::new(options.chunk_bytes, options.cache_bytes_max),
+            unnoted: Unnoted::new(&options),
             platform,
             options,
             metrics,
@@ -180,6 +184,24 @@ impl<P: Platform> Store<P> {
             .filter(|log| log.dir() == dir)
             .map(|log| log.points())
             .collect()
+    }
+
+    /// Waits until so much was saved that the checkpoint files should say so before their time, because a start after a
+    /// crash would have to read it again.
+    pub async fn checkpoint_due(&self) {
+        self.shared.unnoted.enough().await;
+    }
+
+    /// The checkpoint files now say `points`, for logs of this shard and others.
+    pub async fn checkpointed(&self, points: &[LogPoints]) {
+        for log in self.logs().into_iter().filter(|log| log.saves_kept() > 1) {
+            let of_log = points
+                .iter()
+                .find(|points| points.topic_partition == *log.topic_partition());
+            if let Some(points) = of_log {
+                log.checkpointed(points.recovery_point).await;
+            }
+        }
     }
 
     /// A log was deleted: it has nothing to say any more.

@@ -68,13 +68,14 @@ async fn acknowledge(log: &SimLog, known: &Known, count: i64, bytes: usize) -> R
 }
 
 /// The owner's part: remembers the points as the checkpoint files would.
-fn checkpoint(world: &World, known: &Known) {
+async fn checkpoint(world: &World, known: &Known) {
     let points = world.store.points(Path::new(DIR));
     if let Some(points) = points.first() {
         let mut known = known.borrow_mut();
         known.recovery_point = points.recovery_point.0;
         known.log_start = points.log_start.0;
     }
+    world.store.checkpointed(&points).await;
 }
 
 /// The life of a log: appends with rolls, a save, retention, deleted records, truncation, a clean stop.
@@ -89,7 +90,7 @@ async fn live(world: &World, known: &Known) -> Result<()> {
             900 + 333 * usize::try_from(round % 4).unwrap(),
         )
         .await?;
-        checkpoint(world, known);
+        checkpoint(world, known).await;
     }
     // Several batches that are flushed together, a roll among them.
     for _ in 0..6 {
@@ -102,7 +103,7 @@ async fn live(world: &World, known: &Known) -> Result<()> {
     log.set_high_watermark(log.durable_offset());
     log.roll().await?;
     log.save().await?;
-    checkpoint(world, known);
+    checkpoint(world, known).await;
 
     let bounded = LogOptions {
         retention_bytes: Some(30 << 10),
@@ -113,7 +114,7 @@ async fn live(world: &World, known: &Known) -> Result<()> {
     log.retain(NOW_MS).await?;
     known.borrow_mut().retained_from = log.log_start_offset().0;
     acknowledge(&log, known, 2, 700).await?;
-    checkpoint(world, known);
+    checkpoint(world, known).await;
 
     let cut = log.log_end_offset().0 - 6;
     known.borrow_mut().cut = Some(cut);
@@ -129,7 +130,7 @@ async fn live(world: &World, known: &Known) -> Result<()> {
     }
     log.set_log_start(Offset(log.log_start_offset().0 + 1))?;
     known.borrow_mut().retained_from = log.log_start_offset().0;
-    checkpoint(world, known);
+    checkpoint(world, known).await;
     log.close().await?;
     checkpoint_closed(&log, known);
     Ok(())

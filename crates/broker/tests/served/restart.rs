@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use broker::log_dirs::LogDirs;
-use platform::Clock;
 use platform::sim::{Effect, Fault, SimDisk, SimPlatform};
+use platform::{Clock, Disk, Platform};
+use storage::checkpoint::offsets;
 use wire::messages::DescribeProducersRequest;
 use wire::messages::describe_producers_request::TopicRequest;
 
@@ -99,6 +100,34 @@ fn a_killed_broker_goes_on() {
         });
         life(&disk, &setup.next(), went_on);
     }
+}
+
+/// What a start after a kill has to read does not depend on how much was written since the last checkpoint was due.
+#[test]
+fn under_load_the_recovery_points_are_written_before_their_time() {
+    const SAVE_BYTES: i64 = 8 << 10;
+    let mut setup = Setup::shards(2);
+    setup.store.save_interval_bytes = SAVE_BYTES.cast_unsigned();
+    life(&SimDisk::new(3), &setup, async |cluster| {
+        cluster.create("t", 1).await;
+        let value = "v".repeat(1000);
+        let started = cluster.platform.clock().now();
+        for _ in 0..200 {
+            cluster.produce("t", 0, &[&value]).await;
+        }
+        let passed = cluster.platform.clock().now().duration_since(started);
+        assert!(passed < setup.options.checkpoint_interval / 2, "{passed:?}");
+        let file = Path::new("/logs/recovery-point-offset-checkpoint");
+        let rows = offsets::parse(file, &cluster.disk().contents(file).unwrap()).unwrap();
+        let saved = rows.iter().find(|(name, _)| &*name.topic == "t").unwrap().1;
+        // The last saves may not be in it: those of which too few were made, and one under way.
+        let unsaved_max = 7 * SAVE_BYTES / 1000;
+        assert!(saved.0 > 200 - unsaved_max, "{saved}");
+        // Of the snapshots of saves, only those remain that a recovery may begin with.
+        let files = cluster.disk().list(Path::new("/logs/t-0")).await.unwrap();
+        let snapshots = files.iter().filter(|file| file.name.ends_with(".snapshot"));
+        assert!(snapshots.count() <= 7);
+    });
 }
 
 #[test]

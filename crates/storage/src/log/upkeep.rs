@@ -2,6 +2,9 @@
 //! appends, prepare the next segment's file, seal rolled segments, and save indexes, producers and recovery point now and
 //! then, so that after a crash only the last part of the log has to be read.
 //!
+//! The checkpoint files speak of a save only later: until then the snapshots of earlier ones stay, for a recovery begins with
+//! the newest that is not past its checkpoint.
+//!
 //! Invariant: the recovery point passes a segment, or a part of the active one, only after its data was synced and its
 //! indexes and a producer snapshot were saved. Nothing here is needed for durability: when it fails, it is tried again
 //! later, and recovery has more to read meanwhile. Only a failed sync latches the log.
@@ -28,6 +31,8 @@ use crate::segment::{File, Segment};
 
 /// Least room that is reserved ahead.
 const ALLOCATE_BYTES_MIN: u64 = 64 << 10;
+/// Snapshots of saves that are kept until the checkpoints speak of a later one.
+const SAVED_SNAPSHOTS_MAX: usize = 16;
 /// How long to wait after something went wrong.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -65,8 +70,8 @@ pub(super) struct Upkeep<P: Platform> {
     unsaved_bytes: Cell<u64>,
     /// Producer snapshots taken at rolls, to be written when the segment before them is sealed.
     snapshots: RefCell<VecDeque<(Offset, Vec<u8>)>>,
-    /// The snapshot of the last save; useless after the next one.
-    last_saved: Cell<Option<Offset>>,
+    /// The snapshots of saves, oldest first. Those before what the checkpoints say are useless.
+    saved: RefCell<VecDeque<Offset>>,
     /// Random bits of the active segment, for the jitter of rolling by time.
     random: Cell<u64>,
 }
@@ -81,7 +86,7 @@ impl<P: Platform> Upkeep<P> {
             naming: Cell::new(false),
             unsaved_bytes: Cell::new(0),
             snapshots: RefCell::default(),
-            last_saved: Cell::new(last_saved),
+            saved: RefCell::new(last_saved.into_iter().collect()),
             random: Cell::new(random),
         }
     }
@@ -94,8 +99,17 @@ impl<P: Platform> Upkeep<P> {
     /// Forgets snapshots past `offset`, which the log does not reach any more.
     pub(super) fn truncate_to(&self, offset: Offset) {
         self.snapshots.borrow_mut().retain(|(at, _)| *at <= offset);
-        self.last_saved
-            .set(self.last_saved.get().filter(|at| *at <= offset));
+        self.saved.borrow_mut().retain(|at| *at <= offset);
+    }
+
+    /// Takes the snapshots that a recovery from `recovery_point` would not begin with.
+    fn take_useless(&self, recovery_point: Offset) -> Vec<Offset> {
+        let mut saved = self.saved.borrow_mut();
+        let before = saved.partition_point(|at| *at <= recovery_point);
+        let beyond = saved.len().saturating_sub(SAVED_SNAPSHOTS_MAX);
+        saved
+            .drain(..before.saturating_sub(1).max(beyond))
+            .collect()
     }
 }
 
@@ -301,6 +315,7 @@ impl<P: Platform> Log<P> {
         segment.sealed_ms.set(self.store.clock().wall_ms());
         self.store.note_loaded(segment);
         self.recovery_point.set(self.recovery_point.get().max(next));
+        self.store.shared.unnoted.add(segment.size.get());
         Ok(())
     }
 
@@ -347,10 +362,29 @@ impl<P: Platform> Log<P> {
         self.upkeep.unsaved_bytes.set(now_unsaved);
         self.recovery_point
             .set(self.recovery_point.get().max(saved.upto));
-        if let Some(last) = self.upkeep.last_saved.replace(Some(saved.upto)) {
-            self.remove_snapshot_unless_needed(last).await;
+        let is_another = self.upkeep.saved.borrow().back() != Some(&saved.upto);
+        if is_another {
+            self.upkeep.saved.borrow_mut().push_back(saved.upto);
         }
+        self.store.shared.unnoted.add(unsaved_bytes);
+        self.remove_useless_snapshots(Offset::ZERO).await;
         Ok(())
+    }
+
+    /// How many saves there are snapshots of.
+    pub(crate) fn saves_kept(&self) -> usize {
+        self.upkeep.saved.borrow().len()
+    }
+
+    /// The checkpoints say that recovery begins at `recovery_point` at the earliest.
+    pub(crate) async fn checkpointed(&self, recovery_point: Offset) {
+        self.remove_useless_snapshots(recovery_point).await;
+    }
+
+    async fn remove_useless_snapshots(&self, recovery_point: Offset) {
+        for at in self.upkeep.take_useless(recovery_point) {
+            self.remove_snapshot_unless_needed(at).await;
+        }
     }
 
     async fn write_snapshot(&self, offset: Offset, bytes: &[u8]) -> Result<()> {
@@ -365,7 +399,7 @@ impl<P: Platform> Log<P> {
             .borrow()
             .iter()
             .any(|segment| segment.base == offset);
-        if is_base || self.upkeep.last_saved.get() == Some(offset) {
+        if is_base || self.upkeep.saved.borrow().contains(&offset) {
             return;
         }
         let path = file_path(&self.folder, offset, Role::Snapshot);

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -64,6 +65,8 @@ async fn live(scene: &Scene, known: &Known) -> Result<()> {
         log.flush().await?;
         known.borrow_mut().acknowledged = log.durable_offset().0;
         log.set_high_watermark(log.durable_offset());
+        let store = &scene.world.store;
+        store.checkpointed(&store.points(Path::new(DIR))).await;
         if round % 4 == 0 {
             clock.sleep(Duration::from_millis(50)).await;
         }

@@ -259,6 +259,10 @@ impl<P: Platform> Partition<P> {
         self.log.is_in_transaction(producer_id, epoch)
     }
 
+    pub(crate) fn knows_producer(&self, producer_id: ProducerId) -> bool {
+        self.log.knows_producer(producer_id)
+    }
+
     /// Appends the marker that ends a transaction. Decides and copies; does not wait.
     pub(crate) fn end_transaction(
         &self,

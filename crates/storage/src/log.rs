@@ -263,6 +263,11 @@ impl<P: Platform> Log<P> {
         producers.is_in_transaction(producer_id, epoch)
     }
 
+    /// True when there are batches or markers of the producer here, or were until lately.
+    pub fn knows_producer(&self, producer_id: ProducerId) -> bool {
+        self.producers.borrow().knows(producer_id)
+    }
+
     /// The producers that are known, as `DescribeProducers` tells of them.
     pub fn producers(&self) -> Vec<ProducerSnapshot> {
         self.producers.borrow().snapshot()

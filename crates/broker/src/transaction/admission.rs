@@ -3,6 +3,9 @@
 //!
 //! A partition in which the transaction is open already needs no question. Otherwise the coordinator takes it in
 //! (protocol version 2, produce from version 12 on), or confirms that the producer has put it in.
+//!
+//! With version 2 every epoch, so every transaction, begins with sequence 0. A first batch with another one, of a producer
+//! of whom the partition knows nothing, overtook one that was refused and will come again: it has to wait for that.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,6 +20,7 @@ use super::home_of;
 use super::state::{EPOCH_BUMPS, PartitionName};
 use crate::Broker;
 use crate::image::OFFSETS_TOPIC;
+use crate::partition::Partition;
 use crate::route::{Target, at_partitions};
 use crate::topic_config::{BrokerSettings, Source};
 
@@ -58,32 +62,64 @@ pub(crate) async fn admit<P: Platform>(
     if !adds && !verifies(broker) {
         return answers;
     }
-    let producers: Vec<Option<Identity>> = items.iter().map(producer_of).collect();
-    let questions = items.iter().zip(&producers).map(|((target, _), producer)| {
-        let asked = producer.ok_or(ErrorCode::InvalidRecord);
-        (asked.and(*target), *producer)
+    let batches: Vec<Option<First>> = items.iter().map(first_of).collect();
+    let questions = items.iter().zip(&batches).map(|((target, _), first)| {
+        let asked = first.ok_or(ErrorCode::InvalidRecord);
+        (asked.and(*target), *first)
     });
-    let open = at_partitions(broker, questions.collect(), |_, partition, producer| {
-        let open = producer.is_none_or(|(id, epoch)| partition.is_in_transaction(id, epoch));
-        std::future::ready(Ok(open))
+    let known = at_partitions(broker, questions.collect(), |_, partition, first| {
+        let known = first.map_or(Known::InTransaction, |first| first.known_to(&partition));
+        std::future::ready(Ok(known))
     });
-    let open = open.await;
-    let unknown: Vec<usize> = (0..items.len())
-        .filter(|&index| matches!(open.get(index), Some(Ok(false))))
-        .collect();
-    for index in unknown {
-        let (Some((Ok(target), _)), Some(Some(producer))) =
-            (items.get(index), producers.get(index))
+    let known = known.await;
+    for (index, known) in known.into_iter().enumerate() {
+        let (Ok(known), Some((Ok(target), _)), Some(Some(first))) =
+            (known, items.get(index), batches.get(index))
         else {
             continue;
         };
-        let asked = ask(broker, id, *producer, *target, adds).await;
+        if known == Known::InTransaction {
+            continue;
+        }
+        let mut asked = ask(broker, id, first.producer, *target, adds).await;
+        if adds && known == Known::Nothing && first.sequence != 0 {
+            asked = asked.and(Err(ErrorCode::OutOfOrderSequenceNumber));
+        }
         if let Some(answer) = answers.get_mut(index) {
             let knows_abortable = version >= PRODUCE_KNOWS_ABORTABLE;
             *answer = asked.map_err(|code| told(code, adds, knows_abortable));
         }
     }
     answers
+}
+
+/// The first batch for a partition in a request.
+#[derive(Clone, Copy)]
+struct First {
+    producer: Identity,
+    sequence: i32,
+}
+
+/// What a partition knows of a producer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// It is in a transaction here, in this epoch.
+    InTransaction,
+    Something,
+    Nothing,
+}
+
+impl First {
+    fn known_to<P: Platform>(self, partition: &Partition<P>) -> Known {
+        let (id, epoch) = self.producer;
+        if partition.is_in_transaction(id, epoch) {
+            Known::InTransaction
+        } else if partition.knows_producer(id) {
+            Known::Something
+        } else {
+            Known::Nothing
+        }
+    }
 }
 
 /// As [`admit`], for the offsets of a group in one partition of `__consumer_offsets`.
@@ -119,11 +155,12 @@ pub(crate) fn told_of_admission(code: ErrorCode, version: i16) -> ErrorCode {
     }
 }
 
-fn producer_of((_, records): &(Result<Target, ErrorCode>, Bytes)) -> Option<Identity> {
+fn first_of((_, records): &(Result<Target, ErrorCode>, Bytes)) -> Option<First> {
     let header = BatchHeader::parse(records)?;
-    header
-        .is_transactional()
-        .then_some((header.producer_id, header.producer_epoch))
+    header.is_transactional().then_some(First {
+        producer: (header.producer_id, header.producer_epoch),
+        sequence: header.base_sequence,
+    })
 }
 
 async fn ask<P: Platform>(

@@ -65,6 +65,21 @@ fn a_batch_outside_of_a_transaction_is_refused() {
     });
 }
 
+/// With several requests in flight the first may be refused for a while, and the second must not be taken before it.
+#[test]
+fn a_first_batch_that_overtook_another_waits_for_it() {
+    on(1, async |cluster| {
+        let mut first = Transactor::begin(cluster, "id", true).await;
+        let mut second = Transactor::resumed(cluster, "id", first.producer, true, 1);
+        let early = second.send(0, &["b"]).await;
+        assert_eq!(early, Err(ErrorCode::OutOfOrderSequenceNumber));
+        first.write(0, &["a"]).await;
+        second.write(0, &["b"]).await;
+        first.end(true).await.unwrap();
+        assert_eq!(cluster.settled_values(0).await, ["a", "b"]);
+    });
+}
+
 #[test]
 fn a_successor_shuts_out_its_predecessor_and_aborts_its_transaction() {
     for newer in [false, true] {

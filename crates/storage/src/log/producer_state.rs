@@ -128,6 +128,11 @@ impl ProducerStates {
         producer.is_some_and(|producer| producer.is_in_transaction(epoch))
     }
 
+    /// True when something is known of the producer.
+    pub fn knows(&self, producer_id: ProducerId) -> bool {
+        self.producers.contains_key(&producer_id)
+    }
+
     /// Takes note of a batch of records with its final offsets. Not judged again.
     pub fn append(&mut self, header: &BatchHeader) {
         self.end = header.next_offset();

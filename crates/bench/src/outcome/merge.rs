@@ -137,10 +137,13 @@ fn merge_intervals(parts: &[Outcome], started_ms: i64) -> anyhow::Result<Vec<Int
 /// Adds an interval to those of the grid that it overlaps; times are in intervals. Latencies cannot be divided:
 /// they go to the last one that it covers at least half of, or to the one it ends in.
 fn spread(one: &Interval, begin: f64, end: f64, slots: &mut BTreeMap<i64, Slot>) {
-    let (first, last) = (
-        begin.floor() as i64,
-        (end.ceil() as i64 - 1).max(begin.floor() as i64),
-    );
+    let ends_in = end.ceil() as i64 - 1;
+    let (first, last) = if end > begin {
+        (begin.floor() as i64, ends_in.max(begin.floor() as i64))
+    } else {
+        // Both its edges are taken to be on one line of the grid: it is part of what ends there.
+        (ends_in.max(0), ends_in.max(0))
+    };
     let mut home = last;
     for index in first..=last {
         let from = begin.max(index as f64);

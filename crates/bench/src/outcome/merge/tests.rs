@@ -119,6 +119,21 @@ fn none_is_nothing_and_one_is_itself() {
     assert_eq!(Outcome::merge(std::slice::from_ref(&one)).unwrap(), one);
 }
 
+#[test]
+fn an_interval_shorter_than_the_grid_can_tell_is_no_point_of_its_own() {
+    let lengths = [1.161, 1.681, 1.386, 1.294, 0.2];
+    let mut at = 0.0;
+    let points = lengths.map(|length| {
+        at += length;
+        point(at, 10, &[])
+    });
+    let whole = Outcome::merge(&[host(0, points.to_vec())]).unwrap();
+    let ends: Vec<f64> = whole.intervals.iter().map(|one| one.at).collect();
+    assert!(ends.windows(2).all(|pair| pair[0] < pair[1]), "{ends:?}");
+    let produced = whole.intervals.iter().map(|one| one.produced);
+    assert_eq!(produced.sum::<u64>(), 50);
+}
+
 proptest! {
     #[test]
     fn the_curve_holds_every_byte_once(

@@ -158,7 +158,9 @@ class Driver:
         consumer.subscribe([topic])
         owned = None
         while not ended.is_set():
-            polled = consumer.poll(timeout_ms=100, max_records=1)
+            # It also forgets a join that completes between two polls and asks for another, which makes the other members
+            # join again, too; on a busy machine, with short polls, they may never come to an end.
+            polled = consumer.poll(timeout_ms=1000, max_records=1)
             now = sorted(target.partition for target in consumer.assignment())
             if now != owned:
                 owned = now

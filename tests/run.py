@@ -6,6 +6,7 @@
     ./test rust            unit, property, crash-point and simulation tests (cargo test)
     ./test report          reports of forebay bench in a headless browser: layout, colours, names, no scripts needed
     ./test clients         real clients and Kafka's tools against the release binary, the oracle, the same questions to Kafka
+    ./test short           some of other people's suites, less of them: kafka-python's and Kafka's own tools
     ./test kill9           50 rounds of kill -9 under load, and 8 while segments move between tiers
     ./test powercut        20 rounds of power cuts on a scratch ext4 (root and loop devices)
     ./test fire            exactly-once chains while their links and the broker are killed: --minutes 10
@@ -38,9 +39,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
-SUITES = ["check", "guard", "rust", "report", "clients", "kill9", "powercut", "fire", "dax", "suites"]
+SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "powercut", "fire", "dax", "suites"]
 FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror"]
-BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "kill9"]
+SHORT = ["kafka-python", "java-tools"]
+BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
 
 sys.path.insert(0, str(TESTS))
@@ -235,15 +237,15 @@ def pytest(run, name, *arguments):
     return body
 
 
-def foreign(run, names):
+def foreign(run, step, names, *options):
     """Other people's suites; what they fetch goes to the user's cache."""
 
     def body():
         if not run.ready or (run.options.target == "forebay" and not run.built):
             raise RuntimeError("the suites were not run: see above")
-        run.step("suites", [python(run), "-m", "clients.suites", "--target", run.options.target, LOGS, *names],
+        run.step(step, [python(run), "-m", "clients.suites", "--target", run.options.target, *options, LOGS, *names],
                  count=pytest_counts, cwd=TESTS)
-        print((LOGS / "suites.log").read_text(), flush=True)
+        print((LOGS / f"{step}.log").read_text(), flush=True)
 
     return body
 
@@ -300,7 +302,8 @@ def main():
     signal.signal(signal.SIGTERM, run.end)
 
     theirs = FOREIGN if "suites" in suites else [name for name in FOREIGN if name in suites]
-    outside = [suite for suite in ("clients", "kill9", "powercut", "fire", "dax") if suite in suites] + ["suites"] * bool(theirs)
+    outside = [suite for suite in ("clients", "short", "kill9", "powercut", "fire", "dax") if suite in suites]
+    outside += ["suites"] * bool(theirs)
     lanes = []
     if outside:
         # No client and no broker runs in the machine in software: what does, its suite builds.
@@ -321,7 +324,13 @@ def main():
     }
     behind = list(lanes)
     for suite in outside:
-        body = foreign(run, theirs) if suite == "suites" else pytest(run, suite, *commands[suite])
+        match suite:
+            case "suites":
+                body = foreign(run, suite, theirs)
+            case "short":
+                body = foreign(run, suite, SHORT, "--short")
+            case _:
+                body = pytest(run, suite, *commands[suite])
         lanes.append(run.lane(body, *behind))
         behind = lanes[-1:]
     # One cargo command at a time: they would wait for each other's lock.

@@ -1,5 +1,6 @@
 //! `AddOffsetsToTxn` (key 25), versions 0-4: takes the offsets of a group into a transaction, by the partition of
-//! `__consumer_offsets` that they go to. Version 2 brought `PRODUCER_FENCED`.
+//! `__consumer_offsets` that they go to. The topic is made if nobody has looked for a group before. Version 2 brought
+//! `PRODUCER_FENCED`.
 
 use std::rc::Rc;
 
@@ -29,7 +30,13 @@ async fn add<P: Platform>(
     if id.is_empty() {
         return Err(ErrorCode::InvalidRequest);
     }
-    let partition = broker.groups.partition_of(group.as_str())?;
+    let partition = match broker.groups.partition_of(group.as_str()) {
+        Err(ErrorCode::CoordinatorNotAvailable) => {
+            broker.create_missing(vec![OFFSETS_TOPIC.to_owned()]).await;
+            broker.groups.partition_of(group.as_str())?
+        }
+        known => known?,
+    };
     let producer = (ProducerId(request.producer_id.0), request.producer_epoch);
     let partitions = vec![(OFFSETS_TOPIC.to_owned(), partition)];
     let coordinator = Rc::clone(&broker.transactions);

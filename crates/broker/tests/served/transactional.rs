@@ -8,8 +8,8 @@ use wire::messages::txn_offset_commit_request::{
 };
 use wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use wire::messages::{
-    DescribeTransactionsRequest, FindCoordinatorRequest, GroupId, ListTransactionsRequest,
-    TransactionalId, TxnOffsetCommitRequest, WriteTxnMarkersRequest,
+    AddOffsetsToTxnRequest, DescribeTransactionsRequest, FindCoordinatorRequest, GroupId,
+    ListTransactionsRequest, TransactionalId, TxnOffsetCommitRequest, WriteTxnMarkersRequest,
 };
 use wire::types::ErrorCode;
 
@@ -115,6 +115,23 @@ fn positions_count_with_the_transaction() {
             cluster.commit("g", "t", 0, 9).await;
             writer.end(true).await.unwrap();
             assert_eq!(settled_position(cluster).await, 9);
+        });
+    }
+}
+
+/// The producer asks for the group's coordinator only afterwards.
+#[test]
+fn a_group_that_nobody_has_looked_for_can_be_taken_in() {
+    for shards in [1, 2] {
+        on(shards, async |cluster| {
+            let writer = Transactor::begin(cluster, "id", false).await;
+            let request = AddOffsetsToTxnRequest::default()
+                .with_transactional_id(writer.id.clone())
+                .with_producer_id(writer.producer.0.into())
+                .with_producer_epoch(writer.producer.1)
+                .with_group_id(GroupId(text("g")));
+            let answer = cluster.ask(3, &request).await;
+            assert_eq!(error(answer.error_code), None, "{shards} shards");
         });
     }
 }

@@ -6,7 +6,7 @@
     ./test rust            unit, property, crash-point and simulation tests (cargo test)
     ./test report          reports of forebay bench in a headless browser: layout, colours, names, no scripts needed
     ./test clients         real clients and Kafka's tools against the release binary, the oracle, the same questions to Kafka
-    ./test short           some of other people's suites, less of them: kafka-python's and Kafka's own tools
+    ./test short           of other people's suites that of Kafka's own tools
     ./test kill9           50 rounds of kill -9 under load, and 8 while segments move between tiers
     ./test powercut        20 rounds of power cuts on a scratch ext4 (root and loop devices)
     ./test fire            exactly-once chains while their links and the broker are killed: --minutes 10
@@ -41,7 +41,7 @@ TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
 SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "powercut", "fire", "dax", "suites"]
 FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror"]
-SHORT = ["kafka-python", "java-tools"]
+SHORT = ["java-tools"]
 BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
 

@@ -149,7 +149,9 @@ class Driver:
         self.admin.delete_groups([group])
 
     def member(self, ended, group, topic, session_ms):
-        consumer = self._consumer(group, session_timeout_ms=session_ms, heartbeat_interval_ms=session_ms // 4)
+        # It may miss that it has to ask for its topic, and asks again only when its metadata is too old.
+        consumer = self._consumer(group, session_timeout_ms=session_ms, heartbeat_interval_ms=session_ms // 4,
+                                  metadata_max_age_ms=3000)
         # kafka-python 3.0 loses a rejoin whose poll times out between JoinGroup and SyncGroup when the rejoin was
         # caused by its own metadata: it believes itself joined, owns nothing and sends no heartbeats, for ever
         # (`need_rejoin` compares snapshots that the unfinished join has already made equal). A consumer that knows

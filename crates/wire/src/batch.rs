@@ -13,7 +13,7 @@ pub mod recompress;
 pub mod record;
 pub mod retain;
 pub mod validate;
-mod varint;
+pub mod varint;
 mod walk;
 
 pub use builder::BatchBuilder;

@@ -6,7 +6,7 @@
 
 use anyhow::{bail, ensure};
 use bytes::Bytes;
-use wire::batch::{BatchHeader, HEADER_BYTES, records};
+use wire::batch::{BatchHeader, HEADER_BYTES, records, varint};
 
 use super::stream::Stream;
 use short::{Front, front};
@@ -268,7 +268,7 @@ impl Answer<'_> {
             let [byte] = self.stream.take().await?;
             value |= u64::from(byte & 0x7f).wrapping_shl(shift);
             if byte & 0x80 == 0 {
-                return Ok((value >> 1).cast_signed() ^ -((value & 1).cast_signed()));
+                return Ok(varint::unzigzag(value));
             }
         }
         bail!("a number of more than 64 bits");

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use platform::Platform;
-use wire::batch::{self, BatchHeader, HEADER_BYTES};
+use wire::batch::{self, BatchHeader, HEADER_BYTES, varint};
 use wire::types::{LeaderEpoch, Offset};
 
 use super::producer_state::EndMarker;
@@ -265,32 +265,18 @@ fn stamped(fixed: &mut [u8; HEADER_BYTES], base: Offset, stamp: Stamp) -> BatchH
 /// The transaction marker in a control batch, if it is one.
 pub(super) fn marker_of(batch: &[u8]) -> Option<EndMarker> {
     let mut record = batch.get(HEADER_BYTES..)?;
-    let _length = varint(&mut record)?;
+    let _length = varint::take(&mut record)?;
     let (_attributes, mut record) = record.split_first()?;
-    let _timestamp_delta = varint(&mut record)?;
-    let _offset_delta = varint(&mut record)?;
+    let _timestamp_delta = varint::take(&mut record)?;
+    let _offset_delta = varint::take(&mut record)?;
     let key = field(&mut record)?;
     let value = field(&mut record)?;
     EndMarker::parse(key, value)
 }
 
 fn field<'a>(record: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let len = usize::try_from(varint(record)?).ok()?;
+    let len = usize::try_from(varint::take(record)?).ok()?;
     let (field, rest) = record.split_at_checked(len)?;
     *record = rest;
     Some(field)
-}
-
-/// A zigzag variable-length integer of up to 64 bits.
-fn varint(bytes: &mut &[u8]) -> Option<i64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
-        }
-    }
-    None
 }

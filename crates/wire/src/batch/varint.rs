@@ -1,7 +1,7 @@
 //! Zigzag variable-length integers, as records use them.
 
 /// Reads one off the front. `None` when the bytes end within it or it has more than ten bytes.
-pub(crate) fn take(bytes: &mut &[u8]) -> Option<i64> {
+pub fn take(bytes: &mut &[u8]) -> Option<i64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;
@@ -15,7 +15,7 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<i64> {
 }
 
 /// Undoes the zigzag.
-pub(crate) fn unzigzag(value: u64) -> i64 {
+pub fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 

@@ -3,6 +3,8 @@
 //! Decides nothing about what is wrong: whatever does not look like a whole record is left to the reader that
 //! goes field by field and says so.
 
+use wire::batch::varint;
+
 /// Longer records are passed over instead of being waited for.
 const SHORT_BYTES: usize = 16 << 10;
 
@@ -20,7 +22,7 @@ pub(super) enum Front {
 /// Looks at the front of `here`, in a batch that goes on for `left` bytes.
 pub(super) fn front(here: &[u8], left: usize) -> Front {
     let mut at = here;
-    let Some(length) = varint(&mut at).and_then(|length| usize::try_from(length).ok()) else {
+    let Some(length) = varint::take(&mut at).and_then(|length| usize::try_from(length).ok()) else {
         return Front::Other;
     };
     let bytes = (here.len() - at.len()).saturating_add(length);
@@ -43,27 +45,14 @@ pub(super) fn front(here: &[u8], left: usize) -> Front {
 /// Attributes, time, offset, key, value; headers may follow.
 fn payload(record: &[u8]) -> Option<u64> {
     let mut at = record.get(1..)?;
-    varint(&mut at)?;
-    varint(&mut at)?;
+    varint::take(&mut at)?;
+    varint::take(&mut at)?;
     let mut payload = 0;
     for _key_then_value in 0..2 {
-        if let Ok(bytes) = usize::try_from(varint(&mut at)?) {
+        if let Ok(bytes) = usize::try_from(varint::take(&mut at)?) {
             at = at.get(bytes..)?;
             payload += bytes as u64;
         }
     }
     Some(payload)
-}
-
-fn varint(at: &mut &[u8]) -> Option<i64> {
-    let mut value = 0u64;
-    for shift in (0..35).step_by(7) {
-        let (byte, rest) = at.split_first()?;
-        *at = rest;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some((value >> 1).cast_signed() ^ -((value & 1).cast_signed()));
-        }
-    }
-    None
 }

@@ -12,6 +12,7 @@ use rdkafka::{ClientConfig, Message as _, TopicPartitionList};
 use super::{Consume, Form, Protocol};
 use crate::ask::CLIENT_ID;
 use crate::position::Position;
+use crate::show;
 use crate::stop::Stop;
 use crate::target::Chosen;
 
@@ -168,7 +169,7 @@ fn fail(error: KafkaError) -> anyhow::Result<()> {
             | RDKafkaErrorCode::AllBrokersDown
             | RDKafkaErrorCode::OperationTimedOut),
         ) => {
-            eprintln!("forebay: {code}; trying on");
+            show::say(&format!("{code}; trying on"));
             Ok(())
         }
         Some(code) => bail!("{code}"),

@@ -7,16 +7,28 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use platform::Platform;
+use platform::sync::Semaphore;
 use wire::types::{ErrorCode, ProducerId};
 
 use crate::Broker;
 use crate::broker::CONTROLLER_SHARD;
 
 /// What is left of this shard's block.
-#[derive(Default)]
 pub(crate) struct ProducerIds {
     next: Cell<i64>,
     end: Cell<i64>,
+    /// Held while the controller is asked for a block: whoever comes meanwhile takes from that one.
+    asking: Semaphore,
+}
+
+impl Default for ProducerIds {
+    fn default() -> Self {
+        Self {
+            next: Cell::new(0),
+            end: Cell::new(0),
+            asking: Semaphore::new(1),
+        }
+    }
 }
 
 impl ProducerIds {
@@ -39,6 +51,13 @@ impl ProducerIds {
 /// A new id; asks the controller for a block when this shard's is used up.
 pub(crate) async fn next<P: Platform>(broker: &Rc<Broker<P>>) -> Result<ProducerId, ErrorCode> {
     loop {
+        if let Some(id) = broker.producer_ids.take() {
+            return Ok(id);
+        }
+        let asking = broker.producer_ids.asking.acquire().await;
+        if asking.is_err() {
+            return Err(ErrorCode::CoordinatorNotAvailable);
+        }
         if let Some(id) = broker.producer_ids.take() {
             return Ok(id);
         }

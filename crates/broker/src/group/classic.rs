@@ -156,7 +156,11 @@ pub struct ClassicGroup {
     protocol: Option<StrBytes>,
     /// Invariant: one of `members`.
     leader: Option<StrBytes>,
+    /// Changed by [`ClassicGroup::enroll`], [`ClassicGroup::strike`] and [`ClassicGroup::reoffer`] only where
+    /// protocols are concerned.
     members: BTreeMap<StrBytes, Member>,
+    /// How many members offer each protocol: a join is compared with this and not with every member.
+    offered: BTreeMap<StrBytes, usize>,
     /// Member id by instance id. Invariant: every id is one of `members`.
     statics: BTreeMap<StrBytes, StrBytes>,
     /// Ids handed out and when they lapse. Invariant: none is one of `members`.
@@ -187,6 +191,7 @@ impl ClassicGroup {
             protocol: None,
             leader: None,
             members: BTreeMap::new(),
+            offered: BTreeMap::new(),
             statics: BTreeMap::new(),
             pending_joins: BTreeMap::new(),
             pending_syncs: BTreeSet::new(),

@@ -45,6 +45,8 @@ pub trait OffsetsLog: 'static {
     fn partition_count(&self) -> Option<i32>;
     /// True when this shard leads the partition.
     fn owns(&self, partition: i32) -> bool;
+    /// Largest batch that the partition takes.
+    fn batch_bytes_max(&self, partition: i32) -> usize;
     /// Appends records as one batch. Completes when they are committed, or with the reason why they
     /// are not: [`ErrorCode::RequestTimedOut`] when they are in the log but not known to be
     /// committed, anything else when they are not in the log.

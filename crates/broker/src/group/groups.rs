@@ -394,6 +394,9 @@ impl Groups {
         for record in &append.records {
             self.settle_record(sequence, record, appended, now);
         }
+        if !appended {
+            self.reindex(&append.records);
+        }
         let told = append.then.and_then(|(id, then)| {
             let machine = &mut self.by_id.get_mut(&id)?.machine;
             let effects = machine.stored(then, outcome, now);
@@ -415,6 +418,20 @@ impl Groups {
             self.sweep(record.group());
         }
         told
+    }
+
+    /// Versions of these records were dropped: what follows from the versions is made anew, once per group.
+    fn reindex(&mut self, records: &[GroupRecord]) {
+        let consumers = records
+            .iter()
+            .filter(|record| matches!(record, GroupRecord::Consumer { .. }));
+        let groups: BTreeSet<&StrBytes> = consumers.map(GroupRecord::group).collect();
+        for id in groups {
+            let group = self.by_id.get_mut(id);
+            if let Some(consumer) = group.and_then(|group| group.consumer.as_mut()) {
+                consumer.reindex();
+            }
+        }
     }
 
     fn settle_record(

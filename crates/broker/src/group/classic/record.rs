@@ -80,7 +80,7 @@ impl ClassicGroup {
                 awaiting_sync: None,
                 session_deadline: after(now, member.session_timeout),
             };
-            group.members.insert(id, loaded);
+            group.enroll(id, loaded);
         }
         let leader = value.leader.as_ref().map(text);
         group.leader = leader.filter(|leader| group.members.contains_key(leader));
@@ -157,7 +157,7 @@ impl ClassicGroup {
                 awaiting_sync: None,
                 session_deadline: after(now, member.session_timeout_ms),
             };
-            group.members.insert(member.id, loaded);
+            group.enroll(member.id, loaded);
         }
         group.leader = group.members.keys().next().cloned();
         group.protocol = group.select_protocol();

@@ -383,6 +383,7 @@ fn what_was_not_written_leaves_no_trace() {
     assert_eq!(bench.group.size(), 2);
     for record in &decision.records {
         bench.group.settle(9, record, false);
+        bench.group.reindex();
     }
     let after = format!(
         "{:?}",

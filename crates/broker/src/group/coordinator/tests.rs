@@ -57,6 +57,10 @@ impl OffsetsLog for TestLog {
         Some(4)
     }
 
+    fn batch_bytes_max(&self, _: i32) -> usize {
+        1 << 20
+    }
+
     fn owns(&self, _: i32) -> bool {
         !self.0.gone.get()
     }
@@ -600,7 +604,12 @@ fn what_a_transaction_has_written_of_a_deleted_topic_does_not_count_at_its_end()
         let other = TopicId(Uuid::from_u128(8));
         coordinator.topics_deleted(&[(text("other"), other)]);
         settle().await;
-        assert!(!coordinator.unstable_offsets("g").unwrap().is_empty());
+        assert!(
+            !coordinator
+                .unstable_offsets(&StrBytes::from_static_str("g"))
+                .unwrap()
+                .is_empty()
+        );
         coordinator.topics_deleted(&[(text("t"), other)]);
         settle().await;
         let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);

@@ -235,10 +235,11 @@ mod tests {
                 } else {
                     task::spawn(join_all(each))
                 };
-                while begun.borrow().is_empty() {
-                    task::yield_now().await;
-                }
-                assert_eq!(begun.borrow().len(), seen_by_others);
+                let seen = {
+                    let begun = Rc::clone(&begun);
+                    task::spawn(async move { begun.borrow().len() })
+                };
+                assert_eq!(seen.await.unwrap(), seen_by_others);
                 assert_eq!(joined.await.unwrap(), (0..200).collect::<Vec<_>>());
                 assert_eq!(*begun.borrow(), (0..200).collect::<Vec<_>>());
             }

@@ -341,6 +341,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         append: Append,
         done: Option<oneshot::Sender<Result<(), ErrorCode>>>,
     ) {
+        let now = self.now();
         let mut slots = self.slots.borrow_mut();
         // Without a slot the sender is dropped, which is an answer.
         let Some(slot) = slots.get_mut(&partition) else {
@@ -348,7 +349,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         };
         let sequence = slot.queue.push(append, done);
         if let Some(append) = slot.queue.last() {
-            slot.groups.stage(sequence, &append.records);
+            slot.groups.stage(sequence, &append.records, now);
         }
         if slot.queue.begin_writing() {
             let incarnation = slot.incarnation;

@@ -27,10 +27,10 @@ pub(crate) use by_id::{COMMIT_BY_ID, commit_answer, unknown_to};
 
 use super::classic::State;
 use super::consumer::ConsumerGroup;
-use super::groups::{Group, Groups};
+use super::groups::{Group, Groups, Position};
 use super::open::Unstable;
 use super::records::GroupRecord;
-use super::{Now, owned};
+use super::{Now, Since, owned};
 
 /// Which topics and partitions there are.
 pub trait Topics {
@@ -228,11 +228,12 @@ impl Groups {
         let group = self.recorded_group(&request.group_id);
         let find = |topic: &StrBytes, partition: i32| {
             let offset = group?.offsets.get(topic)?.get(&partition)?;
-            if latest {
+            let position = if latest {
                 offset.latest()
             } else {
                 offset.committed()
-            }
+            };
+            position.map(|position| &position.value)
         };
         let topics = if let Some(topics) = &request.topics {
             let asked = topics.iter().map(|topic| {
@@ -358,13 +359,27 @@ impl Groups {
         Ok(records)
     }
 
-    /// Offsets that nobody has needed for too long, and groups that nothing is left of; each
-    /// group's records apart. What an open transaction is about to move stays, and so does its group.
-    pub fn expire_offsets(&self, now: Now) -> Vec<Vec<GroupRecord>> {
-        let expired = self
-            .existing()
-            .map(|(id, group)| self.expire_group(id, group, &self.open.of_group(id), now));
-        expired.filter(|records| !records.is_empty()).collect()
+    /// Offsets that nobody has needed for too long, and groups that nothing is left of; each group's records apart. What an
+    /// open transaction is about to move stays, and so does its group. Looks at `count` groups `after` one, and says
+    /// after which to go on, if there are more.
+    pub fn expire_offsets(
+        &self,
+        after: Option<&StrBytes>,
+        count: usize,
+        now: Now,
+    ) -> (Vec<Vec<GroupRecord>>, Option<StrBytes>) {
+        let mut last = None;
+        let mut expired = Vec::new();
+        for (id, group) in self.all_after(after).take(count) {
+            last = Some(id);
+            if !group.exists() {
+                continue;
+            }
+            let records = self.expire_group(id, group, &self.open.of_group(id), now);
+            expired.extend(Some(records).filter(|records| !records.is_empty()));
+        }
+        let more = last.filter(|last| self.all_after(Some(*last)).next().is_some());
+        (expired, more.cloned())
     }
 
     fn expire_group(
@@ -381,8 +396,8 @@ impl Groups {
         let empty = machine.state() == State::Empty;
         // What the time of an offset is counted from: a group of members that has been left, its
         // last change.
-        let left_ms = machine
-            .state_since_ms()
+        let left = machine
+            .state_since()
             .filter(|_| empty && machine.has_protocol_type());
         let reading = machine.is_consumer()
             && machine.knows_subscriptions()
@@ -390,9 +405,9 @@ impl Groups {
         let mut records = Vec::new();
         if empty || reading {
             let retention = self.options.offsets_retention_ms;
-            delete_where(id, group, &mut records, |topic, partition, value| {
-                let since = left_ms.unwrap_or(value.commit_timestamp);
-                is_expired(value, since, retention, now)
+            delete_where(id, group, &mut records, |topic, partition, position| {
+                let since = left.unwrap_or(position.since);
+                is_expired(position, since, retention, now)
                     && !machine.is_subscribed_to(topic)
                     && !unstable.contains_key(&(topic.clone(), partition))
             });
@@ -415,8 +430,8 @@ impl Groups {
         let retention = self.options.offsets_retention_ms;
         let read = consumer.topics();
         let mut records = Vec::new();
-        delete_where(id, group, &mut records, |topic, partition, value| {
-            is_expired(value, value.commit_timestamp, retention, now)
+        delete_where(id, group, &mut records, |topic, partition, position| {
+            is_expired(position, position.since, retention, now)
                 && !read.contains(topic)
                 && !unstable.contains_key(&(topic.clone(), partition))
         });
@@ -439,8 +454,8 @@ impl Groups {
         let mut lost: BTreeMap<&StrBytes, Vec<GroupRecord>> = BTreeMap::new();
         for (id, group) in self.existing() {
             let records = lost.entry(id).or_default();
-            delete_where(id, group, records, |topic, _, value| {
-                is_gone(topic, value.topic_id)
+            delete_where(id, group, records, |topic, _, position| {
+                is_gone(topic, position.value.topic_id)
             });
         }
         for (id, unstable) in self.open.by_group() {
@@ -448,8 +463,9 @@ impl Groups {
             let known = self.existing_group(id);
             for ((topic, partition), had) in unstable {
                 let offset = known.and_then(|group| group.offsets.get(&topic)?.get(&partition));
-                let value = offset.and_then(|offset| offset.latest());
-                let is_told = value.is_some_and(|value| is_gone(&topic, value.topic_id));
+                let position = offset.and_then(|offset| offset.latest());
+                let is_told =
+                    position.is_some_and(|position| is_gone(&topic, position.value.topic_id));
                 if is_gone(&topic, had) && !is_told {
                     records.push(tombstone(id, &topic, partition));
                 }
@@ -523,12 +539,17 @@ fn check_consumer_fetch(
     })
 }
 
-fn is_expired(value: &OffsetCommitValue, since_ms: i64, retention: i64, now: Now) -> bool {
+/// By the time that has passed, whatever the wall clock shows. A client of old versions names the time at which its
+/// offset expires: so long after its commit.
+fn is_expired(position: &Position, since: Since, retention: i64, now: Now) -> bool {
+    let value = &position.value;
     if value.expire_timestamp == -1 {
-        now.wall_ms.saturating_sub(since_ms) >= retention
-    } else {
-        now.wall_ms >= value.expire_timestamp
+        return since.age_ms(now) >= retention;
     }
+    let asked = value
+        .expire_timestamp
+        .saturating_sub(value.commit_timestamp);
+    position.since.age_ms(now) >= asked
 }
 
 fn offsets_of(group: &Group) -> usize {
@@ -552,13 +573,13 @@ fn delete_where(
     id: &StrBytes,
     group: &Group,
     records: &mut Vec<GroupRecord>,
-    goes: impl Fn(&StrBytes, i32, &OffsetCommitValue) -> bool,
+    goes: impl Fn(&StrBytes, i32, &Position) -> bool,
 ) {
     for (topic, offsets) in &group.offsets {
         for (partition, offset) in offsets {
             if offset
                 .latest()
-                .is_some_and(|value| goes(topic, *partition, value))
+                .is_some_and(|position| goes(topic, *partition, position))
             {
                 records.push(tombstone(id, topic, *partition));
             }

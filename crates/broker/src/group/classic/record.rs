@@ -54,7 +54,8 @@ impl ClassicGroup {
         group.generation = value.generation;
         group.protocol_type = Some(text(&value.protocol_type)).filter(|kind| !kind.is_empty());
         group.protocol = value.protocol.as_ref().map(text);
-        group.state_since_ms = Some(value.current_state_timestamp).filter(|ms| *ms != -1);
+        let since_ms = Some(value.current_state_timestamp).filter(|ms| *ms != -1);
+        group.note_state_since(since_ms, now);
         for member in &value.members {
             let id = text(&member.member_id);
             let rebalance = member.rebalance_timeout;
@@ -139,7 +140,7 @@ impl ClassicGroup {
         let mut group = Self::new(limits);
         group.generation = generation;
         group.protocol_type = Some(StrBytes::from_static_str(CONSUMER));
-        group.state_since_ms = Some(now.wall_ms);
+        group.note_state_since(Some(now.wall_ms), now);
         for member in members {
             if let Some(instance) = &member.instance_id {
                 group.statics.insert(instance.clone(), member.id.clone());

@@ -240,7 +240,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
-    fn slot<R>(
+    pub(super) fn slot<R>(
         &self,
         partition: i32,
         incarnation: u64,

@@ -19,6 +19,8 @@ mod every_api;
 mod failed_log;
 #[path = "served/fetch.rs"]
 mod fetch;
+#[path = "served/hostile_fetch.rs"]
+mod hostile_fetch;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]

@@ -27,7 +27,7 @@ use wire::types::{
 
 use crate::error::{AppendError, error_code};
 use crate::metrics::{Metrics, TopicMetrics};
-use crate::purgatory::Waiters;
+use crate::purgatory::{Registration, Waiter, Waiters};
 use crate::topic_config::TopicConfig;
 use crate::transaction::Ending;
 
@@ -49,7 +49,8 @@ pub struct Partition<P: Platform> {
     offline: Cell<bool>,
     offline_partitions: Gauge,
     progress: Notify,
-    pub(crate) waiters: Waiters,
+    /// Fetches that wait for the high watermark, and for the last stable offset.
+    waiting: [Waiters; 2],
     pub(crate) metrics: TopicMetrics,
 }
 
@@ -119,7 +120,7 @@ impl<P: Platform> Partition<P> {
             closed: Cell::new(false),
             leaving: Cell::new(false),
             progress: Notify::new(),
-            waiters: Waiters::default(),
+            waiting: Default::default(),
             log,
         });
         let observer: Weak<Self> = Rc::downgrade(&partition);
@@ -139,6 +140,8 @@ impl<P: Platform> Partition<P> {
         if epoch > self.leader_epoch.get() {
             self.leader_epoch.set(epoch);
             self.log.start_epoch(epoch);
+            // Who waits for the leader of another epoch is told so now.
+            self.alarm();
         }
     }
 
@@ -410,6 +413,42 @@ impl<P: Platform> Partition<P> {
     pub fn resign(&self) {
         self.closed.set(true);
         self.progressed();
+        self.alarm();
+    }
+
+    /// Fetches that wait here for more to read.
+    pub fn waiting_fetches(&self) -> usize {
+        self.waiting
+            .iter()
+            .map(Waiters::count)
+            .fold(0, usize::saturating_add)
+    }
+
+    /// Wakes `waiter`, which calls this partition `name`, once `bytes` more can be read at this isolation; `None`: only
+    /// when the partition is not what it was.
+    pub(crate) fn wake(
+        &self,
+        waiter: &Rc<Waiter>,
+        name: usize,
+        bytes: Option<u64>,
+        isolation: Isolation,
+    ) -> Registration {
+        let end = self.readable_end(isolation);
+        let between = |from, to| self.log.available_bytes(from, to, usize::MAX);
+        self.waiting_at(isolation)
+            .register(waiter, name, bytes, end, between)
+    }
+
+    fn waiting_at(&self, isolation: Isolation) -> &Waiters {
+        let [committed, stable] = &self.waiting;
+        match isolation {
+            Isolation::ReadUncommitted => committed,
+            Isolation::ReadCommitted => stable,
+        }
+    }
+
+    fn alarm(&self) {
+        self.waiting.iter().for_each(Waiters::alarm);
     }
 
     fn advance_high_watermark(&self) {
@@ -463,6 +502,12 @@ impl<P: Platform> Observer for Partition<P> {
         self.advance_high_watermark();
         self.count_offline();
         self.progress.notify_waiters();
-        self.waiters.wake();
+        for isolation in [Isolation::ReadUncommitted, Isolation::ReadCommitted] {
+            let waiting = self.waiting_at(isolation);
+            if waiting.count() > 0 {
+                let between = |from, to| self.log.available_bytes(from, to, usize::MAX);
+                waiting.advance(self.readable_end(isolation), between);
+            }
+        }
     }
 }

@@ -22,6 +22,7 @@ use platform::os::{EngineChoice, System};
 use storage::tier::TierTable;
 use storage::{Store, StoreOptions};
 use tokio::sync::watch;
+use wire::kafka::Api;
 use wire::types::NodeId;
 
 use crate::admission::Changing;
@@ -305,6 +306,7 @@ impl Service for BrokerService {
         };
         Called {
             overlaps: called.overlaps,
+            only_reads: called.api == Some(Api::Fetch),
             future,
         }
     }

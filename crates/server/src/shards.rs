@@ -172,7 +172,7 @@ impl Shards {
         let (phase, seen) = watch::channel(Phase::Starting);
         let (reports, reported) = mpsc::unbounded_channel();
         let (spread, handed) = Spread::new(count);
-        let budget = Budget::new(network.queued_bytes_max);
+        let budget = Budget::new(network.queued_bytes_max, network.request_bytes_max);
         let shared = Shared {
             phase: seen,
             reports,

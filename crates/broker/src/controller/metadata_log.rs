@@ -29,6 +29,8 @@ use super::snapshot::{self, BOOTSTRAP_FILE_NAME, SnapshotId};
 pub const METADATA_TOPIC: &str = "__cluster_metadata";
 const READ_BYTES: usize = 1 << 20;
 const BATCH_BYTES_MAX: usize = 8 << 20;
+/// No image of the metadata is longer.
+const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
 
 /// Why the metadata log cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -491,7 +493,8 @@ async fn newest_snapshot<P: Platform>(
     let mut damaged = None;
     for id in snapshots(platform, folder).await?.into_iter().rev() {
         let path = folder.join(id.file_name());
-        let bytes = platform.disk().read_file(&path).await;
+        let bytes = platform.disk().read_file_within(&path, SNAPSHOT_BYTES_MAX);
+        let bytes = bytes.await;
         let bytes = bytes.map_err(|error| io_error("read", &path, error))?;
         match snapshot::read(&bytes.into()) {
             Ok(Some(found)) if damaged.is_none() || id.end >= log_start => {

@@ -29,7 +29,7 @@ use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::relocation::Moves;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
-use crate::telemetry::{Received, Telemetry};
+use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
 
 /// The shard that runs the controller.
@@ -131,7 +131,7 @@ impl<P: Platform> Broker<P> {
             producer_ids: ProducerIds::default(),
             moves: Moves::default(),
             quotas: Quotas::new(),
-            telemetry: Telemetry::new(shards.count(), Received::new(metrics.telemetry.clone())),
+            telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             checkpoint_turn: Semaphore::new(1),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),

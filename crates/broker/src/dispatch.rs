@@ -135,7 +135,7 @@ async fn answer<P: Platform>(
         Api::Produce => records::produce(b, c, busy, request).await,
         Api::Fetch => records::fetch(b, c, busy, request).await,
         Api::ApiVersions if request.is_unknown_api_versions() => {
-            let response = handler::api_versions::unsupported();
+            let response = handler::api_versions::unsupported(&b.image());
             Ok(Reply::Send(kafka::encode_response(
                 Api::ApiVersions,
                 0,

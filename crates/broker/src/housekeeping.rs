@@ -33,9 +33,7 @@ async fn retain<P: Platform>(broker: Rc<Broker<P>>) {
             .clock()
             .sleep(broker.options.retention_check)
             .await;
-        broker
-            .telemetry
-            .forget_idle(broker.platform.clock().wall_ms());
+        broker.telemetry.forget_idle(broker.platform.clock().now());
         for partition in broker.led_partitions() {
             retain_one(&broker, &partition).await;
         }

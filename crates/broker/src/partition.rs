@@ -347,6 +347,27 @@ impl<P: Platform> Partition<P> {
         }
     }
 
+    /// Waits until it is known what has become of an append: committed, or for the next reading of the log to tell,
+    /// because the log failed for good or is not led here any more. A log without room keeps what it has taken and
+    /// writes it when there is some: that is waited for, however long it takes, by a task that nobody's leaving ends.
+    pub(crate) async fn fate(&self, accepted: Accepted) -> Result<(), ErrorCode> {
+        let end = accepted.last_offset.plus(1);
+        loop {
+            // Registered before the question is asked, so that no progress falls between the two.
+            let progress = self.progress.notified();
+            if self.high_watermark.get() >= end {
+                return Ok(());
+            }
+            if self.closed.get() {
+                return Err(ErrorCode::NotLeaderOrFollower);
+            }
+            if self.log.failed().is_some_and(|error| !error.is_passing()) {
+                return Err(ErrorCode::KafkaStorageError);
+            }
+            progress.await;
+        }
+    }
+
     /// Waits until readers may see everything that is in the log now, the log has failed, the leadership has ended or
     /// time is up. An append with `acks=1` is acknowledged before that; who asks afterwards how far the partition
     /// goes counts on it.

@@ -19,6 +19,8 @@ mod every_api;
 mod failed_log;
 #[path = "served/fetch.rs"]
 mod fetch;
+#[path = "served/full_metadata.rs"]
+mod full_metadata;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]

@@ -71,7 +71,7 @@ impl Broker {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         write!(
             socket,
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
         )
         .unwrap();
         let mut answer = String::new();
@@ -172,8 +172,48 @@ fn health_and_metrics_are_answered_on_the_admin_port() {
     ] {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
+    assert_eq!(ready["reasons"], serde_json::json!([]));
     assert!(broker.ask("GET", "/other").0.starts_with("HTTP/1.1 404"));
     assert!(broker.ask("POST", "/livez").0.starts_with("HTTP/1.1 405"));
+}
+
+#[test]
+fn probes_are_answered_while_other_clients_hold_connections_of_the_admin_port() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path(), &[]);
+    let mut held = Vec::new();
+    // Half a head each, and as many that do not take their answers.
+    for sent in [
+        "GET /livez HT",
+        "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n",
+    ] {
+        for _ in 0..40 {
+            let mut socket = TcpStream::connect(broker.admin).unwrap();
+            socket.write_all(sent.as_bytes()).unwrap();
+            held.push(socket);
+        }
+        // The answer comes long before any of them is cut off for its slowness.
+        let asked = std::time::Instant::now();
+        assert!(broker.ask("GET", "/livez").0.starts_with("HTTP/1.1 200"));
+        assert!(
+            asked.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            asked.elapsed()
+        );
+    }
+}
+
+#[test]
+fn a_name_that_is_not_the_brokers_is_not_answered_on_the_admin_port() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path(), &[]);
+    let mut socket = TcpStream::connect(broker.admin).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = b"GET /readyz HTTP/1.1\r\nhost: evil.example\r\n\r\n";
+    socket.write_all(request).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
 }
 
 /// `docs/metrics.md` names each metric as a query does: a counter with `_total`, an info with `_info`.

@@ -121,6 +121,11 @@ impl Error {
         }
     }
 
+    /// True when the log goes on by itself once something outside of it has changed: what it has taken stays taken.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.kind(), Kind::Full | Kind::Retry)
+    }
+
     /// For `map_err` on calls of the disk: names what was tried and on what.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| {

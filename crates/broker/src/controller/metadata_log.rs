@@ -98,6 +98,8 @@ pub(crate) struct MetadataLog<P: Platform> {
     quorum: RefCell<QuorumRecords>,
     /// Bytes of records that the newest snapshot does not contain.
     unsnapshot_bytes: Cell<u64>,
+    /// Something was appended, and it is not known whether it is durable.
+    unknown: Cell<bool>,
 }
 
 impl<P: Platform> MetadataLog<P> {
@@ -134,6 +136,7 @@ impl<P: Platform> MetadataLog<P> {
             epoch: from.epoch,
             quorum: RefCell::new(quorum),
             unsnapshot_bytes: Cell::new(0),
+            unknown: Cell::new(false),
         };
         let replayer = this.read_from(from.end, image).await?;
         this.begin_epoch().await?;
@@ -241,10 +244,16 @@ impl<P: Platform> MetadataLog<P> {
             leader_epoch: self.epoch,
             log_append_time: None,
         };
+        if self.unknown.get() {
+            return Err(self.trouble());
+        }
         let appended = self
             .log
             .append(batch, stamp, self.platform.clock().wall_ms())?;
-        self.log.flush().await?;
+        // From here on the batch may be on the disk: nothing follows it before it is known to be.
+        self.unknown.set(true);
+        self.log.flush_for_good().await?;
+        self.unknown.set(false);
         self.log.set_high_watermark(appended.last_offset.plus(1));
         self.count_bytes(batch.len());
         Ok(Applied {
@@ -252,6 +261,19 @@ impl<P: Platform> MetadataLog<P> {
             epoch: self.epoch,
             timestamp: appended.max_timestamp,
         })
+    }
+
+    /// True while the log keeps what it has taken until the disk has room for it.
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.log.failed().is_some_and(|error| error.is_passing())
+    }
+
+    /// Why nothing can be appended.
+    pub(crate) fn trouble(&self) -> MetadataLogError {
+        let unknown = || storage::Error::Failed {
+            reason: "an append before did not come to its end".into(),
+        };
+        self.log.failed().unwrap_or_else(unknown).into()
     }
 
     /// Offset that the next record will have.

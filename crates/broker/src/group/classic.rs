@@ -44,6 +44,8 @@ pub use replace::Replacement;
 pub(super) const CONSUMER: &str = "consumer";
 /// A member that has never joined in full is dropped after this long, whatever its session timeout.
 pub(super) const NEW_MEMBER_TIMEOUT: Duration = Duration::from_mins(5);
+/// Static members that are away while nobody else has joined are looked for no more often than this.
+pub(super) const ABSENCE_MIN: Duration = Duration::from_secs(1);
 /// Ids handed out to members that have not yet come back with them, per group.
 pub(super) const PENDING_MEMBERS_MAX: usize = 10_000;
 
@@ -283,9 +285,10 @@ impl ClassicGroup {
     }
 }
 
-/// `ms` milliseconds after `now`; a negative time is none.
+/// `ms` milliseconds after `now`, and never `now` itself: a time that a client or a record names may be
+/// nothing or less, and a deadline that is due as soon as it is set would never leave the timer.
 fn after(now: Now, ms: i32) -> Instant {
-    now.at + Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+    now.at + Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 mod consumers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use platform::clock::Instant;
 use wire::protocol::StrBytes;
@@ -30,6 +31,10 @@ pub(super) use consumers::of_group;
 
 /// Groups in one partition of `__consumer_offsets`.
 const GROUPS_MAX: usize = 1_000_000;
+/// Groups whose deadlines are seen to before others get their turn.
+const EXPIRED_AT_ONCE_MAX: usize = 100;
+/// The least time between two looks at the deadlines of one group.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// Limits of groups and offsets.
 #[derive(Clone, Copy, Debug)]
@@ -159,6 +164,9 @@ pub struct Groups {
     pub(super) open: OpenTransactions,
     by_id: BTreeMap<StrBytes, Group>,
     deadlines: BTreeSet<(Instant, StrBytes)>,
+    /// Nothing is due earlier than this: a moment after the time that [`Groups::expire`] last dealt with,
+    /// so that no machine can ask for the same time again and again.
+    not_before: Option<Instant>,
 }
 
 impl Groups {
@@ -169,6 +177,7 @@ impl Groups {
             open: OpenTransactions::default(),
             by_id: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            not_before: None,
         }
     }
 
@@ -315,10 +324,15 @@ impl Groups {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Does what is due.
+    /// Does what is due, for some groups at a time: what is left is still due. Every group that was seen
+    /// to is due later than `now`, so this ends, whatever the machines say.
     pub fn expire(&mut self, now: Now, cluster: &dyn Cluster) -> Outcome {
         let mut outcome = Outcome::default();
-        while self.next_deadline().is_some_and(|at| at <= now.at) {
+        self.not_before = Some(now.at + MOMENT);
+        for _ in 0..EXPIRED_AT_ONCE_MAX {
+            if self.next_deadline().is_none_or(|at| at > now.at) {
+                break;
+            }
             let Some((_, id)) = self.deadlines.pop_first() else {
                 break;
             };
@@ -543,6 +557,7 @@ impl Groups {
         let Some(group) = self.by_id.get_mut(id) else {
             return;
         };
+        let next = self.not_before.map_or(next, |moment| next.max(moment));
         // A deadline that was put off is found out when the earlier one passes.
         if group.armed.is_some_and(|armed| armed <= next) {
             return;

@@ -142,7 +142,7 @@ impl ClassicGroup {
                 continue;
             }
             if member.is_waiting() {
-                member.session_deadline = after(now, member.session_timeout_ms.max(1));
+                member.session_deadline = after(now, member.session_timeout_ms);
             } else {
                 silent.push(id.clone());
             }

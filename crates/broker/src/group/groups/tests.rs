@@ -319,6 +319,34 @@ fn a_simple_consumer_commits_without_joining() {
     assert_eq!((listed.len(), listed[0].1.state()), (1, State::Empty));
 }
 
+/// Also when a machine asked for a time that has passed: the shard has one thread.
+#[test]
+fn looking_at_deadlines_ends_and_leaves_none_behind() {
+    let mut bench = Bench::new();
+    for group in 0..250 {
+        bench.join(&format!("g{group}"), "", "m");
+    }
+    bench.now.at += Duration::from_hours(1);
+    for _ in 0..10 {
+        let outcome = bench.groups.expire(bench.now, &FakeCluster::default());
+        bench.take(outcome);
+    }
+    assert!(
+        bench
+            .groups
+            .next_deadline()
+            .is_none_or(|at| at > bench.now.at)
+    );
+    // A deadline that is set for the time that has been dealt with waits for the clock to move.
+    bench.groups.arm_at(&text("g0"), bench.now.at);
+    assert!(
+        bench
+            .groups
+            .next_deadline()
+            .is_some_and(|at| at > bench.now.at)
+    );
+}
+
 #[test]
 fn a_commit_that_fails_leaves_no_trace() {
     let mut bench = Bench::new();

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::clock::Instant;
@@ -49,6 +50,8 @@ pub struct Partition<P: Platform> {
     offline: Cell<bool>,
     offline_partitions: Gauge,
     progress: Notify,
+    /// The first offset that is not stable, and since when it has been that one.
+    unstable: Cell<Option<(Offset, Instant)>>,
     pub(crate) waiters: Waiters,
     pub(crate) metrics: TopicMetrics,
 }
@@ -119,6 +122,7 @@ impl<P: Platform> Partition<P> {
             closed: Cell::new(false),
             leaving: Cell::new(false),
             progress: Notify::new(),
+            unstable: Cell::new(None),
             waiters: Waiters::default(),
             log,
         });
@@ -432,6 +436,20 @@ impl<P: Platform> Partition<P> {
             }
             _ => {}
         }
+    }
+
+    /// True when the same transaction has held back readers of committed records for longer than `longest`, as far as
+    /// the calls tell.
+    pub(crate) fn has_late_transaction(&self, now: Instant, longest: Duration) -> bool {
+        let first = self.log.stable_offset();
+        if first >= self.high_watermark.get() {
+            self.unstable.set(None);
+            return false;
+        }
+        let known = self.unstable.get().filter(|(offset, _)| *offset == first);
+        let (_, since) = known.unwrap_or((first, now));
+        self.unstable.set(Some((first, since)));
+        now.saturating_duration_since(since) > longest
     }
 
     /// Says why a read failed, and gives Kafka's code for it.

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::clock::Instant;
@@ -51,6 +52,8 @@ pub struct Partition<P: Platform> {
     progress: Notify,
     /// Fetches that wait for the high watermark, and for the last stable offset.
     waiting: [Waiters; 2],
+    /// The first offset that is not stable, and since when it has been that one.
+    unstable: Cell<Option<(Offset, Instant)>>,
     pub(crate) metrics: TopicMetrics,
 }
 
@@ -121,6 +124,7 @@ impl<P: Platform> Partition<P> {
             leaving: Cell::new(false),
             progress: Notify::new(),
             waiting: Default::default(),
+            unstable: Cell::new(None),
             log,
         });
         let observer: Weak<Self> = Rc::downgrade(&partition);
@@ -471,6 +475,20 @@ impl<P: Platform> Partition<P> {
             }
             _ => {}
         }
+    }
+
+    /// True when the same transaction has held back readers of committed records for longer than `longest`, as far as
+    /// the calls tell.
+    pub(crate) fn has_late_transaction(&self, now: Instant, longest: Duration) -> bool {
+        let first = self.log.stable_offset();
+        if first >= self.high_watermark.get() {
+            self.unstable.set(None);
+            return false;
+        }
+        let known = self.unstable.get().filter(|(offset, _)| *offset == first);
+        let (_, since) = known.unwrap_or((first, now));
+        self.unstable.set(Some((first, since)));
+        now.saturating_duration_since(since) > longest
     }
 
     /// Says why a read failed, and gives Kafka's code for it.

@@ -31,6 +31,8 @@ struct Missing {
     name: TopicPartition,
     epoch: LeaderEpoch,
     config: Arc<TopicConfig>,
+    /// Where its log is, as far as the metadata say.
+    directories: Vec<wire::types::Uuid>,
 }
 
 /// Partitions of this shard that the image no longer has.
@@ -139,6 +141,7 @@ impl<P: Platform> Broker<P> {
                         },
                         epoch,
                         config: Arc::clone(config),
+                        directories: state.directories.clone(),
                     }),
                 }
             }
@@ -166,7 +169,15 @@ impl<P: Platform> Broker<P> {
             name,
             epoch,
             config,
+            directories,
         } = missing;
+        if self.log_dirs.is_elsewhere(name, directories) {
+            tracing::error!(partition = %name, ?directories,
+                "the log is in a directory that is not among log.dirs; the partition is offline");
+            self.install(*topic_id, name.partition, Err(ErrorCode::KafkaStorageError));
+            self.recovery.opened();
+            return;
+        }
         let slot = match self.open_log(*topic_id, name, config).await {
             Ok(log) => Ok(Partition::lead(
                 *topic_id,

@@ -311,7 +311,7 @@ fn marked_folder_name(partition: &TopicPartition, unique: Uuid, mark: &str) -> S
 }
 
 /// True for the folder of a topic that was deleted.
-pub(crate) fn is_deleted_folder(name: &str) -> bool {
+pub fn is_deleted_folder(name: &str) -> bool {
     let Some(stem) = name.strip_suffix(DELETED_FOLDER) else {
         return false;
     };

@@ -36,6 +36,8 @@ struct Missing {
     name: TopicPartition,
     epoch: LeaderEpoch,
     config: Arc<TopicConfig>,
+    /// Where its log is, as far as the metadata say.
+    directories: Vec<wire::types::Uuid>,
 }
 
 /// How long after a log could not be opened it is tried again, and how long at most between two tries.
@@ -164,6 +166,7 @@ impl<P: Platform> Broker<P> {
                         },
                         epoch,
                         config: Arc::clone(config),
+                        directories: state.directories.clone(),
                     }),
                 }
             }
@@ -187,6 +190,18 @@ impl<P: Platform> Broker<P> {
 
     async fn open_partition(self: &Rc<Self>, missing: &Missing) {
         let name = &missing.name;
+        let directories = &missing.directories;
+        if self.log_dirs.is_elsewhere(name, directories) {
+            tracing::error!(partition = %name, ?directories,
+                "the log is in a directory that is not among log.dirs; the partition is offline");
+            self.install(
+                missing.topic_id,
+                name.partition,
+                Err(ErrorCode::KafkaStorageError),
+            );
+            self.recovery.opened();
+            return;
+        }
         let slot = match self.lead_log(missing).await {
             Ok(led) => Ok(led),
             Err(error) => {
@@ -208,6 +223,7 @@ impl<P: Platform> Broker<P> {
             name,
             epoch,
             config,
+            ..
         } = missing;
         let log = self.open_log(*topic_id, name, config).await?;
         let config = Arc::clone(config);
@@ -239,6 +255,7 @@ impl<P: Platform> Broker<P> {
             name: name.clone(),
             epoch: LeaderEpoch(state.leader_epoch),
             config: TopicConfigs::new(&image, &self.options).of(&name.topic),
+            directories: state.directories.clone(),
         };
         match self.lead_log(&missing).await {
             Ok(led) => {

@@ -55,3 +55,5 @@ mod topics;
 mod transactional;
 #[path = "served/transactions.rs"]
 mod transactions;
+#[path = "served/wrong_starts.rs"]
+mod wrong_starts;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::log_dirs::Told;
 use broker::node_config::Cordoned;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub cluster_id: Option<String>,
     /// Data directories, at least one.
     pub log_dirs: Vec<PathBuf>,
+    /// What the command line says of them, for this start.
+    pub told: Told,
     /// Tiers, when there are any; `log_dirs` are the paths of the first.
     pub tiers: Option<TierSettings>,
     /// Where to listen, at least one.
@@ -112,6 +115,7 @@ impl Settings {
             node_id: node_id(&values, &mut problems),
             cluster_id: values.text("cluster.id").map(str::to_owned),
             log_dirs,
+            told: Told::default(),
             tiers,
             listeners,
             advertised,

@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::compaction;
+use crate::group;
 use crate::image::Image;
 use crate::quota;
 use crate::telemetry;
@@ -54,6 +55,8 @@ pub struct Metrics {
     pub controllers: Gauge,
     /// Compaction.
     pub compaction: compaction::Metrics,
+    /// Group coordinators.
+    pub groups: group::metrics::Metrics,
     /// Quotas.
     pub(crate) quotas: quota::Metrics,
     /// Telemetry of clients.
@@ -161,6 +164,7 @@ impl Metrics {
                 "1 while this node is the controller",
             ),
             compaction: compaction::Metrics::register(registry),
+            groups: group::metrics::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),
             telemetry: telemetry::Metrics::register(registry),
         }

@@ -21,6 +21,8 @@ mod failed_log;
 mod fetch;
 #[path = "served/full_metadata.rs"]
 mod full_metadata;
+#[path = "served/full_offsets.rs"]
+mod full_offsets;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]

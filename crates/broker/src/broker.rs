@@ -127,6 +127,7 @@ impl<P: Platform> Broker<P> {
                 platform.clone(),
                 options.group.clone(),
                 PartitionOffsetsLog::new(me.clone()),
+                metrics.groups.clone(),
             ),
             transactions: TransactionCoordinator::new(me.clone()),
             partitions: RefCell::default(),

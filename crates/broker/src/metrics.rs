@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::compaction;
+use crate::group;
 use crate::image::Image;
 use crate::quota;
 use crate::telemetry;
@@ -58,6 +59,8 @@ pub struct Metrics {
     pub late_transactions: Gauge,
     /// Compaction.
     pub compaction: compaction::Metrics,
+    /// Group coordinators.
+    pub groups: group::metrics::Metrics,
     /// Quotas.
     pub(crate) quotas: quota::Metrics,
     /// Telemetry of clients.
@@ -173,6 +176,7 @@ impl Metrics {
                 "Partitions in which a transaction is open for longer than any may take",
             ),
             compaction: compaction::Metrics::register(registry),
+            groups: group::metrics::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),
             telemetry: telemetry::Metrics::register(registry),
         }

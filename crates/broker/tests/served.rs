@@ -25,6 +25,8 @@ mod full_metadata;
 mod hostile_fetch;
 #[path = "served/full_transactions.rs"]
 mod full_transactions;
+#[path = "served/full_offsets.rs"]
+mod full_offsets;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]

@@ -23,6 +23,8 @@ mod fetch;
 mod full_metadata;
 #[path = "served/full_transactions.rs"]
 mod full_transactions;
+#[path = "served/hanging.rs"]
+mod hanging;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]

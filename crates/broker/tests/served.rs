@@ -27,6 +27,8 @@ mod hostile_fetch;
 mod full_transactions;
 #[path = "served/full_offsets.rs"]
 mod full_offsets;
+#[path = "served/hanging.rs"]
+mod hanging;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]

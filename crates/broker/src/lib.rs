@@ -35,6 +35,7 @@ pub mod quota;
 pub mod recovery;
 mod relocation;
 mod replayed;
+mod rests;
 mod route;
 pub mod shards;
 pub mod telemetry;

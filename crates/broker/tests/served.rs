@@ -9,6 +9,8 @@ mod harness;
 mod admin_questions;
 #[path = "served/by_id.rs"]
 mod by_id;
+#[path = "served/crowded.rs"]
+mod crowded;
 #[path = "served/directories.rs"]
 mod directories;
 #[path = "served/disk_failures.rs"]

@@ -3,6 +3,7 @@
 //! `check` and `show` only read. `repair` and `config reset` lock the directory against a broker that runs, write one
 //! snapshot that stands for the whole log, and delete nothing: what they put away keeps its bytes under another name.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -94,19 +95,18 @@ fn check(of: &Of) -> anyhow::Result<ExitCode> {
     let reading = offline::read(&files_of(&of.dir)?);
     let mut text = String::new();
     for finding in &reading.findings {
-        text += &match of.format {
-            Format::Text => format!("{}\n", line(finding)),
-            Format::Json => {
-                let (file, offset, fatal, problem) = (
-                    &finding.file,
-                    finding.offset,
-                    finding.fatal,
-                    &finding.problem,
-                );
-                let object = serde_json::json!({"file": file, "offset": offset, "fatal": fatal, "problem": problem});
-                format!("{object}\n")
-            }
+        let said = match of.format {
+            Format::Text => line(finding),
+            Format::Json => serde_json::json!({
+                "file": finding.file,
+                "offset": finding.offset,
+                "fatal": finding.fatal,
+                "problem": finding.problem,
+            })
+            .to_string(),
         };
+        text.push_str(&said);
+        text.push('\n');
     }
     if of.format == Format::Text {
         text += &summary(&reading, &of.dir);
@@ -182,7 +182,7 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
     let id = partition_metadata::encode(TopicId::METADATA);
     write(&new.join(partition_metadata::FILE), &id)?;
     sync_dir(&new)?;
-    let aside = (0..)
+    let aside = (0..u16::MAX)
         .map(|at| dir.join(format!("{METADATA_TOPIC}-0.{at}.aside")))
         .find(|path| !path.exists())
         .context("no name is free")?;
@@ -191,12 +191,12 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
     sync_dir(dir)?;
     let mut text = String::new();
     for finding in &reading.findings {
-        text += &format!("dropped: {}\n", line(finding));
+        let _ = writeln!(text, "dropped: {}", line(finding));
     }
     for (topic, partitions) in reading.topics() {
-        text += &format!("kept: topic {topic:?} with {partitions} partitions\n");
+        let _ = writeln!(text, "kept: topic {topic:?} with {partitions} partitions");
     }
-    text += &format!("set aside: {}\n", aside.display());
+    let _ = writeln!(text, "set aside: {}", aside.display());
     super::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -216,7 +216,7 @@ pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow:
         let dropped = reading.reset(key, topic);
         anyhow::ensure!(!dropped.is_empty(), "{key} has no dynamic value there");
         for value in dropped {
-            text += &format!("dropped: {value}\n");
+            let _ = writeln!(text, "dropped: {value}");
         }
     }
     let (name, bytes) = reading.snapshot()?;

@@ -11,6 +11,7 @@ pub(crate) mod batches;
 pub(crate) mod configs;
 pub mod metadata_log;
 pub(crate) mod mutations;
+pub mod offline;
 pub(crate) mod placement;
 pub(crate) mod quorum_state;
 pub(crate) mod quotas;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use broker::answers::Answers;
 use broker::dispatch::{self, Reply as Answer};
 use broker::handler::Context;
 use broker::log_dirs::LogDirs;
@@ -65,6 +66,7 @@ pub struct BrokerAssembly {
     recovery: Recovery,
     compacting: broker::compaction::Turns,
     node: NodeConfigs,
+    answers: Answers,
     /// The tiers, if there are any; the table is that of all shards.
     tiers: Option<Arc<TierTable>>,
     watch: Option<Watch>,
@@ -99,6 +101,7 @@ impl BrokerAssembly {
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
             node: NodeConfigs::default(),
+            answers: Answers::new(settings.network.answers_bytes_max),
             tiers,
             watch,
             settings,
@@ -126,6 +129,7 @@ impl BrokerAssembly {
             recovery: self.recovery.clone(),
             compacting: self.compacting.clone(),
             node: self.node.clone(),
+            answers: self.answers.clone(),
         })
     }
 
@@ -240,6 +244,10 @@ impl Assembly for BrokerAssembly {
         let store = service.store.clone();
         let policy = self.settings.tiers.as_ref().map(|tiers| tiers.policy);
         Box::pin(async move { Some(tiers::ask::answer(&store, &policy?, ask).await) })
+    }
+
+    fn answers(&self) -> Answers {
+        self.answers.clone()
     }
 
     fn changing(&self) -> Option<Changing> {

@@ -19,6 +19,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use broker::answers::Answers;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::admission::{Admission, Changing};
@@ -68,6 +69,9 @@ pub trait Assembly: Send + Sync + 'static {
     fn tiers(&self) -> Option<Watch> {
         None
     }
+
+    /// Where answers are counted until they are sent.
+    fn answers(&self) -> Answers;
 
     /// Bounds on connections that change while it serves.
     fn changing(&self) -> Option<Changing> {
@@ -138,6 +142,7 @@ struct Shared {
     reports: mpsc::UnboundedSender<Report>,
     admission: Admission,
     budget: Budget,
+    answers: Answers,
     limits: Limits,
     spread: Arc<Spread>,
     drain_max: Duration,
@@ -153,6 +158,7 @@ pub struct Shards {
     calls: Vec<mpsc::UnboundedSender<Call>>,
     threads: Vec<JoinHandle<()>>,
     budget: Budget,
+    answers: Answers,
 }
 
 impl Shards {
@@ -178,6 +184,7 @@ impl Shards {
             reports,
             admission: Admission::new(network.connections.clone(), assembly.changing()),
             budget: budget.clone(),
+            answers: assembly.answers(),
             limits: limits(network),
             spread: Arc::new(spread),
             drain_max: options.drain_max,
@@ -214,6 +221,7 @@ impl Shards {
             calls,
             threads,
             budget,
+            answers: assembly.answers(),
         })
     }
 
@@ -264,6 +272,7 @@ impl Shards {
             phase: self.phase.subscribe(),
             calls: self.calls.clone(),
             budget: self.budget.clone(),
+            answers: self.answers.clone(),
         }
     }
 
@@ -281,6 +290,7 @@ pub struct ShardsView {
     phase: watch::Receiver<Phase>,
     calls: Vec<mpsc::UnboundedSender<Call>>,
     budget: Budget,
+    answers: Answers,
 }
 
 impl ShardsView {
@@ -292,6 +302,11 @@ impl ShardsView {
     /// Bytes of memory that requests hold, and the bound.
     pub fn request_memory(&self) -> (usize, usize) {
         (self.budget.used_bytes(), self.budget.bytes_max())
+    }
+
+    /// Bytes of memory that answers hold, and the bound.
+    pub fn response_memory(&self) -> (usize, usize) {
+        (self.answers.used_bytes(), self.answers.bytes_max())
     }
 
     /// Lets every shard bring its metrics up to date.

@@ -94,6 +94,7 @@ async fn serve<A: Assembly>(
     let environment = Rc::new(Environment {
         limits: shared.limits.clone(),
         budget: shared.budget.clone(),
+        answers: shared.answers.clone(),
         buffers: Buffers::new(BUFFERS_KEPT_BYTES_MAX),
         meter: RequestMeter::new(shared.requests.clone(), shared.connections.clone()),
         stop: stopped,

@@ -82,6 +82,14 @@ pub(super) const KEYS: &[Key] = &[
              one request at a time may be read to its end beyond it. -1: a quarter of the memory \
              of the machine (or of the container). At least socket.request.max.bytes.",
     ),
+    Key::long("queued.max.response.bytes", "-1")
+        .min(-1)
+        .ours()
+        .doc(
+            "Memory of all answers that clients have not taken yet, from 64 KiB of each on. The \
+             more of it is used, the less a fetch reads at once. -1: an eighth of the memory of \
+             the machine (or of the container).",
+        ),
     Key::int("queued.max.requests", "500")
         .min(1)
         .without_effect("requests wait in their sockets, not in a queue")

@@ -67,6 +67,12 @@ impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
         self.partition(partition).is_ok()
     }
 
+    fn batch_bytes_max(&self, partition: i32) -> usize {
+        // A partition that is not here takes nothing anyway.
+        let led = self.partition(partition);
+        led.map_or(usize::MAX, |(_, led)| led.config().max_message_bytes)
+    }
+
     async fn append(
         &self,
         partition: i32,

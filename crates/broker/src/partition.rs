@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::clock::Instant;
@@ -27,7 +28,7 @@ use wire::types::{
 
 use crate::error::{AppendError, error_code};
 use crate::metrics::{Metrics, TopicMetrics};
-use crate::purgatory::Waiters;
+use crate::purgatory::{Registration, Waiter, Waiters};
 use crate::topic_config::TopicConfig;
 use crate::transaction::Ending;
 
@@ -49,7 +50,10 @@ pub struct Partition<P: Platform> {
     offline: Cell<bool>,
     offline_partitions: Gauge,
     progress: Notify,
-    pub(crate) waiters: Waiters,
+    /// Fetches that wait for the high watermark, and for the last stable offset.
+    waiting: [Waiters; 2],
+    /// The first offset that is not stable, and since when it has been that one.
+    unstable: Cell<Option<(Offset, Instant)>>,
     pub(crate) metrics: TopicMetrics,
 }
 
@@ -119,7 +123,8 @@ impl<P: Platform> Partition<P> {
             closed: Cell::new(false),
             leaving: Cell::new(false),
             progress: Notify::new(),
-            waiters: Waiters::default(),
+            waiting: Default::default(),
+            unstable: Cell::new(None),
             log,
         });
         let observer: Weak<Self> = Rc::downgrade(&partition);
@@ -139,6 +144,8 @@ impl<P: Platform> Partition<P> {
         if epoch > self.leader_epoch.get() {
             self.leader_epoch.set(epoch);
             self.log.start_epoch(epoch);
+            // Who waits for the leader of another epoch is told so now.
+            self.alarm();
         }
     }
 
@@ -410,6 +417,42 @@ impl<P: Platform> Partition<P> {
     pub fn resign(&self) {
         self.closed.set(true);
         self.progressed();
+        self.alarm();
+    }
+
+    /// Fetches that wait here for more to read.
+    pub fn waiting_fetches(&self) -> usize {
+        self.waiting
+            .iter()
+            .map(Waiters::count)
+            .fold(0, usize::saturating_add)
+    }
+
+    /// Wakes `waiter`, which calls this partition `name`, once `bytes` more can be read at this isolation; `None`: only
+    /// when the partition is not what it was.
+    pub(crate) fn wake(
+        &self,
+        waiter: &Rc<Waiter>,
+        name: usize,
+        bytes: Option<u64>,
+        isolation: Isolation,
+    ) -> Registration {
+        let end = self.readable_end(isolation);
+        let between = |from, to| self.log.available_bytes(from, to, usize::MAX);
+        self.waiting_at(isolation)
+            .register(waiter, name, bytes, end, between)
+    }
+
+    fn waiting_at(&self, isolation: Isolation) -> &Waiters {
+        let [committed, stable] = &self.waiting;
+        match isolation {
+            Isolation::ReadUncommitted => committed,
+            Isolation::ReadCommitted => stable,
+        }
+    }
+
+    fn alarm(&self) {
+        self.waiting.iter().for_each(Waiters::alarm);
     }
 
     fn advance_high_watermark(&self) {
@@ -432,6 +475,20 @@ impl<P: Platform> Partition<P> {
             }
             _ => {}
         }
+    }
+
+    /// True when the same transaction has held back readers of committed records for longer than `longest`, as far as
+    /// the calls tell.
+    pub(crate) fn has_late_transaction(&self, now: Instant, longest: Duration) -> bool {
+        let first = self.log.stable_offset();
+        if first >= self.high_watermark.get() {
+            self.unstable.set(None);
+            return false;
+        }
+        let known = self.unstable.get().filter(|(offset, _)| *offset == first);
+        let (_, since) = known.unwrap_or((first, now));
+        self.unstable.set(Some((first, since)));
+        now.saturating_duration_since(since) > longest
     }
 
     /// Says why a read failed, and gives Kafka's code for it.
@@ -463,6 +520,12 @@ impl<P: Platform> Observer for Partition<P> {
         self.advance_high_watermark();
         self.count_offline();
         self.progress.notify_waiters();
-        self.waiters.wake();
+        for isolation in [Isolation::ReadUncommitted, Isolation::ReadCommitted] {
+            let waiting = self.waiting_at(isolation);
+            if waiting.count() > 0 {
+                let between = |from, to| self.log.available_bytes(from, to, usize::MAX);
+                waiting.advance(self.readable_end(isolation), between);
+            }
+        }
     }
 }

@@ -21,6 +21,10 @@ mod failed_log;
 mod fetch;
 #[path = "served/full_metadata.rs"]
 mod full_metadata;
+#[path = "served/hostile_fetch.rs"]
+mod hostile_fetch;
+#[path = "served/full_transactions.rs"]
+mod full_transactions;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]
@@ -39,6 +43,8 @@ mod quotas;
 mod restart;
 #[path = "served/sessions.rs"]
 mod sessions;
+#[path = "served/silent_producers.rs"]
+mod silent_producers;
 #[path = "served/stopping.rs"]
 mod stopping;
 #[path = "served/telemetry.rs"]

@@ -88,8 +88,10 @@ impl<P: Platform> Controller<P> {
                 .commit_at_start(vec![AbortTransactionRecord { reason }.into()])
                 .await?;
         }
-        let bootstrap = controller.log.bootstrap(startup::bootstrap()).await?;
-        if controller.image().feature(MetadataVersion::FEATURE) == 0 {
+        let is_new = controller.image().feature(MetadataVersion::FEATURE) == 0;
+        let bootstrap = controller.log.bootstrap(startup::bootstrap(), is_new);
+        let bootstrap = bootstrap.await?;
+        if is_new {
             controller.commit_at_start(bootstrap).await?;
         }
         let features = startup::new_features(&controller.image(), controller.options.node_id);
@@ -261,7 +263,7 @@ impl<P: Platform> Controller<P> {
     pub async fn allocate_producer_ids(&self) -> Result<(i64, i64), ErrorCode> {
         let node = self.options.node_id;
         self.turn(|rules, _| allocate_producer_ids(rules.image, node))
-            .await
+            .await?
     }
 
     /// Creates topics that a client asked for or that the broker itself needs, with default

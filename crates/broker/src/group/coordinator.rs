@@ -45,6 +45,8 @@ pub trait OffsetsLog: 'static {
     fn partition_count(&self) -> Option<i32>;
     /// True when this shard leads the partition.
     fn owns(&self, partition: i32) -> bool;
+    /// Largest batch that the partition takes.
+    fn batch_bytes_max(&self, partition: i32) -> usize;
     /// Appends records as one batch. Completes when they are committed, or with the reason why they
     /// are not: [`ErrorCode::RequestTimedOut`] when they are in the log but not known to be
     /// committed, anything else when they are not in the log.
@@ -339,6 +341,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         append: Append,
         done: Option<oneshot::Sender<Result<(), ErrorCode>>>,
     ) {
+        let now = self.now();
         let mut slots = self.slots.borrow_mut();
         // Without a slot the sender is dropped, which is an answer.
         let Some(slot) = slots.get_mut(&partition) else {
@@ -346,7 +349,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         };
         let sequence = slot.queue.push(append, done);
         if let Some(append) = slot.queue.last() {
-            slot.groups.stage(sequence, &append.records);
+            slot.groups.stage(sequence, &append.records, now);
         }
         if slot.queue.begin_writing() {
             let incarnation = slot.incarnation;

@@ -9,6 +9,7 @@
 mod consumers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 
 use platform::clock::Instant;
@@ -16,7 +17,6 @@ use wire::protocol::StrBytes;
 use wire::records::offsets::{GroupMetadataValue, OffsetCommitValue};
 use wire::types::ErrorCode;
 
-use super::Now;
 use super::classic::{
     ClassicGroup, Departed, Effects, Join, Leaver, Limits, Reply, Sync, Then, Token, join_refused,
     sync_refused,
@@ -26,6 +26,7 @@ use super::consumer::{ConsumerGroup, ConsumerOptions};
 use super::open::OpenTransactions;
 use super::records::GroupRecord;
 use super::versioned::{Sequence, Versioned};
+use super::{Now, Since};
 pub use consumers::Decided;
 pub(super) use consumers::of_group;
 
@@ -90,7 +91,22 @@ pub enum Kind<'a> {
 }
 
 /// Offsets of one group by topic and partition.
-pub(super) type Offsets = BTreeMap<StrBytes, BTreeMap<i32, Versioned<OffsetCommitValue>>>;
+pub(super) type Offsets = BTreeMap<StrBytes, BTreeMap<i32, Versioned<Position>>>;
+
+/// A committed offset.
+#[derive(Clone, Debug)]
+pub(super) struct Position {
+    pub(super) value: OffsetCommitValue,
+    /// When it was committed.
+    pub(super) since: Since,
+}
+
+impl Position {
+    fn new(value: OffsetCommitValue, now: Now) -> Self {
+        let since = Since::of(value.commit_timestamp, now);
+        Self { value, since }
+    }
+}
 
 /// One group.
 #[derive(Debug)]
@@ -193,6 +209,15 @@ impl Groups {
 
     pub(super) fn existing(&self) -> impl Iterator<Item = (&StrBytes, &Group)> {
         self.by_id.iter().filter(|(_, group)| group.exists())
+    }
+
+    /// All that there is, by id, from behind `after`.
+    pub(super) fn all_after(
+        &self,
+        after: Option<&StrBytes>,
+    ) -> impl Iterator<Item = (&StrBytes, &Group)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_id.range::<StrBytes, _>((from, Bound::Unbounded))
     }
 
     pub(super) fn existing_group(&self, id: &StrBytes) -> Option<&Group> {
@@ -349,7 +374,7 @@ impl Groups {
     }
 
     /// Takes in records that are about to be appended.
-    pub fn stage(&mut self, sequence: Sequence, records: &[GroupRecord]) {
+    pub fn stage(&mut self, sequence: Sequence, records: &[GroupRecord], now: Now) {
         let limits = self.options.classic;
         for record in records {
             let group = self.by_id.entry(record.group().clone());
@@ -362,10 +387,9 @@ impl Groups {
                     ..
                 } => {
                     let offsets = group.offsets.entry(topic.clone()).or_default();
-                    offsets
-                        .entry(*partition)
-                        .or_default()
-                        .stage(sequence, value.clone());
+                    let position = value.clone().map(|value| Position::new(value, now));
+                    let versions = offsets.entry(*partition).or_default();
+                    versions.stage(sequence, position);
                 }
                 GroupRecord::Metadata { value, .. } => {
                     if value.is_none() && group.machine.is_idle() {
@@ -394,6 +418,9 @@ impl Groups {
         for record in &append.records {
             self.settle_record(sequence, record, appended, now);
         }
+        if !appended {
+            self.reindex(&append.records);
+        }
         let told = append.then.and_then(|(id, then)| {
             let machine = &mut self.by_id.get_mut(&id)?.machine;
             let effects = machine.stored(then, outcome, now);
@@ -415,6 +442,20 @@ impl Groups {
             self.sweep(record.group());
         }
         told
+    }
+
+    /// Versions of these records were dropped: what follows from the versions is made anew, once per group.
+    fn reindex(&mut self, records: &[GroupRecord]) {
+        let consumers = records
+            .iter()
+            .filter(|record| matches!(record, GroupRecord::Consumer { .. }));
+        let groups: BTreeSet<&StrBytes> = consumers.map(GroupRecord::group).collect();
+        for id in groups {
+            let group = self.by_id.get_mut(id);
+            if let Some(consumer) = group.and_then(|group| group.consumer.as_mut()) {
+                consumer.reindex();
+            }
+        }
     }
 
     fn settle_record(
@@ -479,13 +520,14 @@ impl Groups {
         let known = self.by_id.entry(group.clone());
         let known = known.or_insert_with(|| Group::new(limits));
         let offsets = known.offsets.entry(topic.clone()).or_default();
-        offsets.entry(*partition).or_default().commit(value.clone());
+        let position = value.clone().map(|value| Position::new(value, now));
+        offsets.entry(*partition).or_default().commit(position);
         self.sweep(group);
     }
 
     /// Takes in a record that is in the log. Machines follow in [`Groups::finish_load`].
     pub fn load(&mut self, record: &GroupRecord, now: Now) {
-        self.stage(0, std::slice::from_ref(record));
+        self.stage(0, std::slice::from_ref(record), now);
         self.settle_record(0, record, true, now);
         self.sweep(record.group());
     }

@@ -104,6 +104,10 @@ async fn store<P: Platform>(
     let topic = topic.ok_or(ErrorCode::CoordinatorNotAvailable)?;
     let led = broker.led((topic, partition));
     let led = led.map_err(|_| ErrorCode::NotCoordinator)?;
+    let bytes = records.iter().map(GroupRecord::size);
+    if bytes.fold(0, usize::saturating_add) > led.config().max_message_bytes {
+        return Err(told_of_append(ErrorCode::MessageTooLarge));
+    }
     let clock = broker.platform.clock();
     let now = TimestampMs(clock.wall_ms());
     let builder = BatchBuilder::new(Offset::ZERO, led.leader_epoch()).transactional(true);

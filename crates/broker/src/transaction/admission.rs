@@ -193,8 +193,7 @@ async fn ask_by_name<P: Platform>(
                 return verified.into_iter().collect();
             }
             let added = coordinator.add(id, producer, vec![name], EPOCH_BUMPS);
-            let added = platform::task::spawn(added).await;
-            added.unwrap_or(Err(ErrorCode::NotCoordinator))
+            super::change(added).await
         });
         match answered.await.ok_or(ErrorCode::NotCoordinator)? {
             Err(ErrorCode::ConcurrentTransactions) if tries < RETRIES => tries += 1,

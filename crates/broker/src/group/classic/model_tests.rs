@@ -144,6 +144,8 @@ impl World {
             ..join
         };
         if changed {
+            join.protocols
+                .push((text(&format!("p{}", self.next)), bytes::Bytes::new()));
             join.protocols[0].1 = bytes::Bytes::copy_from_slice(&self.next.to_be_bytes());
         }
         let token = self.bench.join(join);
@@ -209,6 +211,7 @@ impl World {
     }
 
     fn check(&self) {
+        self.bench.check_offers();
         let group = &self.bench.group;
         assert!(
             group

@@ -224,13 +224,8 @@ impl ClassicGroup {
     /// The protocol with most votes among those that all members offer; of several, the first by
     /// name.
     pub(super) fn select_protocol(&self) -> Option<StrBytes> {
-        let first = self.members.values().next()?;
-        let everybody = |name: &StrBytes| self.members.values().all(|member| member.offers(name));
-        let candidates = first
-            .protocols
-            .iter()
-            .map(|(name, _)| name)
-            .filter(|name| everybody(name));
+        let candidates = self.offered.keys();
+        let candidates = candidates.filter(|name| self.is_offered_by_all(name));
         let candidates: BTreeSet<&StrBytes> = candidates.collect();
         let mut votes: BTreeMap<StrBytes, usize> = BTreeMap::new();
         for vote in self
@@ -265,7 +260,7 @@ impl ClassicGroup {
     /// Forgets a member, expected or present. Whoever waits as this member must have been answered
     /// before.
     pub(super) fn remove(&mut self, id: &StrBytes) {
-        if let Some(member) = self.members.remove(id) {
+        if let Some(member) = self.strike(id) {
             debug_assert!(
                 member.awaiting_sync.is_none(),
                 "a sync of {id:?} waits for nothing"

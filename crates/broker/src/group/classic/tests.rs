@@ -106,6 +106,17 @@ impl Bench {
         self.now.wall_ms += i64::try_from(ms).unwrap();
     }
 
+    /// The count of what members offer follows from the members.
+    pub(super) fn check_offers(&self) {
+        let mut counted: BTreeMap<StrBytes, usize> = BTreeMap::new();
+        for member in self.group.members.values() {
+            for name in member.offers() {
+                *counted.entry(name.clone()).or_default() += 1;
+            }
+        }
+        assert_eq!(self.group.offered, counted);
+    }
+
     /// What was just dealt with is not due again: else whoever waits for deadlines would stand still.
     fn check_that_time_goes_on(&self) {
         let next = self.group.next_deadline();
@@ -310,6 +321,36 @@ fn an_assignment_that_cannot_be_written_is_nobodys() {
             .group
             .members()
             .all(|(_, member)| member.assignment.is_empty())
+    );
+}
+
+/// Comparing everybody's protocols with everybody's would not end while anybody waits.
+#[test]
+fn members_with_many_protocols_join_and_agree_without_comparing_all_with_all() {
+    let mut bench = Bench::new(0, 1_000);
+    let offer = |own: usize| {
+        let names = (0..1_000).map(|at| format!("protocol-{own}-{at}"));
+        let names = names.chain(["common".to_owned()]);
+        names
+            .map(|name| (text(&name), Bytes::new()))
+            .collect::<Vec<_>>()
+    };
+    for member in 0..200 {
+        bench.join(Join {
+            protocols: offer(member),
+            ..old_client(&format!("m{member}"))
+        });
+    }
+    bench.pass(0);
+    assert_eq!(bench.group.state(), State::CompletingRebalance);
+    assert_eq!(bench.group.protocol().map(StrBytes::as_str), Some("common"));
+    let stranger = bench.join(Join {
+        protocols: offer(1_000).split_off(500)[..500].to_vec(),
+        ..old_client("x")
+    });
+    assert_eq!(
+        bench.joined(stranger).error_code,
+        code(ErrorCode::InconsistentGroupProtocol)
     );
 }
 

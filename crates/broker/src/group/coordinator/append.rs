@@ -30,6 +30,8 @@ pub(super) struct Queue {
 struct Entry {
     sequence: u64,
     append: Append,
+    /// What its records take at least.
+    bytes: usize,
     done: Option<Done>,
 }
 
@@ -44,9 +46,12 @@ impl Entry {
 impl Queue {
     pub(super) fn push(&mut self, append: Append, done: Option<Done>) -> u64 {
         self.next_sequence += 1;
+        let records = append.records.iter();
+        let bytes = records.fold(0, |all: usize, record| all.saturating_add(record.size()));
         self.entries.push_back(Entry {
             sequence: self.next_sequence,
             append,
+            bytes,
             done,
         });
         self.next_sequence
@@ -65,17 +70,31 @@ impl Queue {
     /// many records, and later ones mean something only after the earlier ones.
     fn take_dependent(&mut self, failed: &[Entry]) -> Vec<Entry> {
         let lost: BTreeSet<StrBytes> = failed.iter().flat_map(Entry::consumer_groups).collect();
+        if lost.is_empty() {
+            return Vec::new();
+        }
         let depends = |entry: &Entry| entry.consumer_groups().any(|group| lost.contains(&group));
         let (taken, kept): (Vec<Entry>, Vec<Entry>) = self.entries.drain(..).partition(depends);
         self.entries = kept.into();
         taken
     }
 
-    fn gather(&mut self) -> (Vec<Entry>, Vec<RawRecord>) {
+    /// What is appended next, at most `bytes_max` of it. A decision that is larger than that by itself comes alone and
+    /// without its records: they are not worth making, and the log would refuse them.
+    fn gather(&mut self, bytes_max: usize) -> (Vec<Entry>, Vec<RawRecord>) {
         let mut entries = Vec::new();
         let mut records: Vec<RawRecord> = Vec::new();
         let mut bytes = 0;
         while let Some(next) = self.entries.front() {
+            if next.bytes > bytes_max {
+                if entries.is_empty() {
+                    entries.extend(self.entries.pop_front());
+                }
+                break;
+            }
+            if bytes > 0 && next.bytes.saturating_add(bytes) > GATHERED_BYTES_MAX {
+                break;
+            }
             let raw: Vec<RawRecord> = next
                 .append
                 .records
@@ -148,8 +167,9 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     /// Appends until the queue is empty or the slot is gone.
     pub(super) async fn write_queue(self: Rc<Self>, partition: i32, incarnation: u64) {
         loop {
+            let bytes_max = self.log.batch_bytes_max(partition);
             let gathered = self.slot(partition, incarnation, |slot| {
-                let gathered = slot.queue.gather();
+                let gathered = slot.queue.gather(bytes_max);
                 slot.queue.writing = !gathered.0.is_empty();
                 gathered
             });
@@ -162,7 +182,9 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 let keys = records.iter().filter(|_| plain).map(|(key, _)| key.clone());
                 (slot.groups.open.mark(), keys.collect::<Vec<_>>())
             });
-            let result = if records.is_empty() {
+            let result = if records.is_empty() && entries.iter().any(|entry| entry.bytes > 0) {
+                Err(ErrorCode::MessageTooLarge)
+            } else if records.is_empty() {
                 Ok(())
             } else {
                 self.log
@@ -206,6 +228,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             sequence,
             append,
             done,
+            ..
         } = entry;
         let told = self.slot(partition, incarnation, |slot| {
             slot.groups.settle(sequence, append, appended, outcome, now)
@@ -217,7 +240,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
-    fn slot<R>(
+    pub(super) fn slot<R>(
         &self,
         partition: i32,
         incarnation: u64,

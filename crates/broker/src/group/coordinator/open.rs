@@ -2,6 +2,7 @@
 
 use platform::Platform;
 use storage::log::producer_state::Outcome;
+use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, ProducerId};
 
 use super::{GroupCoordinator, OffsetsLog, Phase, Written};
@@ -59,7 +60,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     }
 
     /// The partitions of a group whose offsets are not stable: a transaction that wrote them is open.
-    pub fn unstable_offsets(&self, group: &str) -> Result<Unstable, ErrorCode> {
+    pub fn unstable_offsets(&self, group: &StrBytes) -> Result<Unstable, ErrorCode> {
         let partition = self.partition_of(group)?;
         let slots = self.slots.borrow();
         let slot = slots.get(&partition);

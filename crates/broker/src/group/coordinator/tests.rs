@@ -57,6 +57,10 @@ impl OffsetsLog for TestLog {
         Some(4)
     }
 
+    fn batch_bytes_max(&self, _: i32) -> usize {
+        1 << 20
+    }
+
     fn owns(&self, _: i32) -> bool {
         !self.0.gone.get()
     }
@@ -294,6 +298,15 @@ fn requests_are_checked_before_a_group_is_asked() {
             .with_session_timeout_ms(5_999);
         let answer = handler::join_group::handle(&coordinator, request, 5, &client).await;
         assert_eq!(answer.error_code, code(ErrorCode::InvalidSessionTimeout));
+        let many = (0..1_001)
+            .map(|at| JoinGroupRequestProtocol::default().with_name(text(&format!("p{at}"))));
+        let request = JoinGroupRequest::default()
+            .with_group_id(group("g"))
+            .with_session_timeout_ms(10_000)
+            .with_protocol_type(text("consumer"))
+            .with_protocols(many.collect());
+        let refused = handler::join_group::handle(&coordinator, request, 5, &client).await;
+        assert_eq!(refused.error_code, code(ErrorCode::InvalidRequest));
         // Old clients cannot read a null name.
         assert_eq!(answer.protocol_name.as_deref(), Some(""));
         let leave = LeaveGroupRequest::default()
@@ -339,6 +352,38 @@ fn commits_are_answered_when_they_are_in_the_log_and_gathered_meanwhile() {
             assert_eq!(other.await.unwrap(), 0);
         }
         assert_eq!(stable.await.unwrap(), Some(3));
+    });
+}
+
+/// Every record carries the group's id: a request of half a megabyte would be three gigabytes of records.
+#[test]
+fn a_commit_of_more_than_a_batch_can_hold_is_refused_before_it_is_made() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        let partitions = (0..30_000).map(|index| {
+            OffsetCommitRequestPartition::default()
+                .with_partition_index(index)
+                .with_committed_offset(1)
+        });
+        let topic = OffsetCommitRequestTopic::default()
+            .with_name(TopicName(text("t")))
+            .with_partitions(partitions.collect());
+        let request = OffsetCommitRequest::default()
+            .with_group_id(group(&"g".repeat(30_000)))
+            .with_generation_id_or_member_epoch(-1)
+            .with_topics(vec![topic]);
+        let answer = handler::offset_commit::handle(&coordinator, &request, 8, &AnyTopic).await;
+        let codes = answer.topics[0].partitions.iter().map(|one| one.error_code);
+        assert_eq!(codes.clone().count(), 30_000);
+        assert!(
+            codes
+                .into_iter()
+                .all(|one| one == code(ErrorCode::UnknownServerError))
+        );
+        assert!(log.0.records.borrow().is_empty());
+        // Whoever comes after it is served.
+        assert_eq!(commit(&coordinator, "g", 1).await, 0);
     });
 }
 
@@ -600,7 +645,12 @@ fn what_a_transaction_has_written_of_a_deleted_topic_does_not_count_at_its_end()
         let other = TopicId(Uuid::from_u128(8));
         coordinator.topics_deleted(&[(text("other"), other)]);
         settle().await;
-        assert!(!coordinator.unstable_offsets("g").unwrap().is_empty());
+        assert!(
+            !coordinator
+                .unstable_offsets(&StrBytes::from_static_str("g"))
+                .unwrap()
+                .is_empty()
+        );
         coordinator.topics_deleted(&[(text("t"), other)]);
         settle().await;
         let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
@@ -611,11 +661,18 @@ fn what_a_transaction_has_written_of_a_deleted_topic_does_not_count_at_its_end()
 
 #[test]
 fn forgotten_groups_go_after_their_retention() {
+    for jump_hours in [-24 * 365, -2, 0, 2, 24 * 365] {
+        forgotten_after_retention(jump_hours * 3_600_000);
+    }
+}
+
+fn forgotten_after_retention(jump_ms: i64) {
     simulate(async {
         let log = TestLog::default();
         let coordinator = coordinator(&log);
         commit(&coordinator, "g", 1).await;
         let clock = coordinator.platform.clock().clone();
+        clock.jump_ms(jump_ms);
         clock.sleep(Duration::from_mins(55)).await;
         assert_eq!(fetched(&coordinator, "g", false).await, Some(1));
         clock.sleep(Duration::from_mins(20)).await;

@@ -6,8 +6,12 @@ use platform::Platform;
 use platform::clock::Instant;
 use platform::sync::Notify;
 use platform::task;
+use wire::protocol::StrBytes;
 
-use super::{GroupCoordinator, OffsetsLog};
+use super::{Append, GroupCoordinator, OffsetsLog, Phase};
+
+/// Groups whose offsets are looked at before others have the thread.
+const EXPIRED_AT_ONCE_MAX: usize = 100;
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     /// Makes sure that the task wakes in time for every group.
@@ -54,12 +58,48 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
+    /// Looks through all groups for offsets that have expired, some at a time.
+    async fn expire_offsets(self: Rc<Self>) {
+        let slots: Vec<(i32, u64)> = {
+            let slots = self.slots.borrow();
+            let all = slots.iter();
+            all.map(|(partition, slot)| (*partition, slot.incarnation))
+                .collect()
+        };
+        for (partition, incarnation) in slots {
+            let mut after: Option<StrBytes> = None;
+            loop {
+                let now = self.now();
+                let looked = self.slot(partition, incarnation, |slot| {
+                    let active = slot.phase == Phase::Active;
+                    active.then(|| {
+                        let groups = &slot.groups;
+                        groups.expire_offsets(after.as_ref(), EXPIRED_AT_ONCE_MAX, now)
+                    })
+                });
+                let Some((expired, last)) = looked.flatten() else {
+                    break;
+                };
+                for records in expired {
+                    self.enqueue(partition, Append::of(records), None);
+                }
+                task::yield_now().await;
+                after = last;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+
     /// Does what is due and says when to come back.
     fn tick(&self, check: &mut Instant) -> Instant {
         self.expire();
         if *check <= self.platform.clock().now() {
             *check = self.next_check();
-            self.write_behind(|groups, now| groups.expire_offsets(now));
+            if let Some(me) = self.me.upgrade() {
+                task::spawn(me.expire_offsets());
+            }
         }
         let slots = self.slots.borrow();
         let next = slots

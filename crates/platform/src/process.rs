@@ -42,6 +42,12 @@ pub fn usage() -> io::Result<Usage> {
     })
 }
 
+/// How many files this process may have open; `None` without a bound.
+pub fn open_files_max() -> Option<usize> {
+    let limit = getrlimit(Resource::Nofile).current?;
+    usize::try_from(limit).ok()
+}
+
 fn unreadable(path: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,

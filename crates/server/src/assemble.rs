@@ -55,6 +55,9 @@ const READ_AHEAD_BYTES_MAX: usize = 8 << 20;
 /// Sealed segments kept open, per shard.
 const OPEN_SEGMENTS_MAX: usize = 1024;
 
+/// Files and connections that a broker has open besides its logs, at the least.
+const OPEN_FILES_BESIDE_LOGS: usize = 128;
+
 /// Makes the broker.
 pub struct BrokerAssembly {
     settings: Settings,
@@ -115,6 +118,7 @@ impl BrokerAssembly {
         let node_id = settings.node_id.map(NodeId);
         let cluster_id = settings.cluster_id.as_deref();
         let log_dirs = LogDirs::open(platform, &settings.log_dirs, node_id, cluster_id).await?;
+        say_if_files_are_few(log_dirs.found().count());
         for dir in &settings.log_dirs {
             say_how_files_are_written(platform, dir).await?;
         }
@@ -258,8 +262,26 @@ impl Assembly for BrokerAssembly {
         self.watch.clone()
     }
 
+    fn logs(&self) -> usize {
+        let led = usize::try_from(self.metrics.partitions.get()).unwrap_or(0);
+        led.max(usize::try_from(self.recovery().1).unwrap_or(usize::MAX))
+    }
+
     fn recovery(&self) -> (u64, u64) {
         self.recovery.progress()
+    }
+}
+
+/// A log may need a descriptor for itself at any moment; connections leave one for each and some more.
+fn say_if_files_are_few(logs: usize) {
+    let needed = logs.saturating_add(OPEN_FILES_BESIDE_LOGS);
+    if let Some(limit) = platform::process::open_files_max().filter(|limit| *limit < needed) {
+        tracing::error!(
+            logs,
+            open_files_max = limit,
+            needed,
+            "too few open files for the logs there are: raise the limit (ulimit -n, LimitNOFILE= of systemd)"
+        );
     }
 }
 

@@ -22,7 +22,7 @@ use anyhow::Context as _;
 use broker::answers::Answers;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::admission::{Admission, Changing};
+use crate::admission::{Admission, Changing, Descriptors};
 use crate::config::NetworkSettings;
 use crate::connection::{Budget, Limits, Service};
 use crate::health::{self, Reason};
@@ -59,6 +59,11 @@ pub trait Assembly: Send + Sync + 'static {
 
     /// Logs opened so far and logs in all, from any thread.
     fn recovery(&self) -> (u64, u64);
+
+    /// Logs there are now, from any thread.
+    fn logs(&self) -> usize {
+        usize::try_from(self.recovery().1).unwrap_or(usize::MAX)
+    }
 
     /// Answers an operator's question about tiers.
     fn ask(&self, _shard: usize, _service: &Rc<Self::Service>, _ask: Ask) -> Answering {
@@ -182,7 +187,11 @@ impl Shards {
         let shared = Shared {
             phase: seen,
             reports,
-            admission: Admission::new(network.connections.clone(), assembly.changing()),
+            admission: Admission::new(
+                network.connections.clone(),
+                assembly.changing(),
+                descriptors(assembly),
+            ),
             budget: budget.clone(),
             answers: assembly.answers(),
             limits: limits(network),
@@ -359,6 +368,14 @@ impl ShardsView {
             answers.extend(answered.await.ok().flatten());
         }
         answers
+    }
+}
+
+fn descriptors<A: Assembly>(assembly: &Arc<A>) -> Descriptors {
+    let assembly = Arc::clone(assembly);
+    Descriptors {
+        limit: platform::process::open_files_max(),
+        logs: Some(Arc::new(move || assembly.logs())),
     }
 }
 

@@ -94,6 +94,50 @@ fn wait_for_connections(broker: &Broker, count: usize) {
     }
 }
 
+/// A connection from an address that has no seats of its own.
+fn connect_from(address: [u8; 4], broker: &Broker) -> Option<socket2::Socket> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let from = std::net::SocketAddr::from((address, 0));
+    socket.bind(&from.into()).unwrap();
+    socket.connect(&broker.address.into()).ok()?;
+    Some(socket)
+}
+
+#[test]
+fn running_out_of_descriptors_is_over_when_the_connections_are_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let limited = Broker::start_with(|| {
+        let mut command = std::process::Command::new("prlimit");
+        let broker = running::command(
+            dir.path(),
+            &[
+                "num.shards=2",
+                "log.segment.bytes=1048576",
+                "max.connections=100000",
+            ],
+        );
+        command
+            .arg("--nofile=300:300")
+            .arg(broker.get_program())
+            .args(broker.get_args());
+        command
+    });
+    create(&limited, "before");
+    let clients: Vec<_> = (0..400)
+        .filter_map(|_| connect_from([127, 0, 0, 2], &limited))
+        .collect();
+    // While nobody else gets in: logs roll, topics are made.
+    for round in 0..4 {
+        produce(&limited, "before", 700_000, 1);
+        create(&limited, &format!("during-{round}"));
+    }
+    drop(clients);
+    wait_for_connections(&limited, 0);
+    create(&limited, "after");
+    produce(&limited, "after", 700_000, 4);
+    produce(&limited, "before", 700_000, 4);
+}
+
 #[test]
 fn clients_that_send_a_long_fetch_and_close_are_forgotten() {
     let dir = tempfile::tempdir().unwrap();

@@ -60,7 +60,12 @@ pub(super) const KEYS: &[Key] = &[
     Key::int("max.connections", "2147483647")
         .min(0)
         .dynamic()
-        .doc("Connections in all. One more is closed as soon as it is accepted."),
+        .doc(
+            "Connections in all. One more is closed as soon as it is accepted, and so is one \
+             for which there is no descriptor that the logs do not need (one each, and 64; at \
+             most half of the limit of open files). Four seats for 127.0.0.1 and ::1 are outside \
+             of this and of all other bounds on connections.",
+        ),
     Key::int("max.connections.per.ip", "2147483647")
         .min(0)
         .dynamic()

@@ -30,6 +30,7 @@ use crate::listener::{Bound, Listening};
 use crate::metrics::{ConnectionMetrics, RequestMetrics};
 use crate::tiers::ask::{Answer, Ask};
 use crate::tiers::watch::Watch;
+use crate::watchdog::{self, Pulse};
 use spread::Spread;
 
 /// Requests of one connection that may be under way together.
@@ -37,6 +38,9 @@ const OVERLAPPED_MAX: usize = 64;
 
 /// How long requests of peers that have gone are worked on.
 const ABANDONED_MAX: Duration = Duration::from_secs(30);
+
+/// How long a shard may take to notice that the server stops.
+const STUCK_MAX: Duration = Duration::from_secs(10);
 
 /// How long a shard may take to answer the admin endpoint.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -106,6 +110,8 @@ pub struct ShardOptions {
     pub network: NetworkSettings,
     /// How long requests that were begun may take when the server stops.
     pub drain_max: Duration,
+    /// The process ends when a shard has not moved for so long; `None`: never.
+    pub stuck_after: Option<Duration>,
     /// Counts of requests.
     pub requests: RequestMetrics,
     /// Counts of connections.
@@ -151,6 +157,7 @@ struct Shared {
     limits: Limits,
     spread: Arc<Spread>,
     drain_max: Duration,
+    beat_interval: Duration,
     requests: RequestMetrics,
     connections: ConnectionMetrics,
 }
@@ -162,6 +169,9 @@ pub struct Shards {
     reports: mpsc::UnboundedReceiver<Report>,
     calls: Vec<mpsc::UnboundedSender<Call>>,
     threads: Vec<JoinHandle<()>>,
+    pulses: Vec<Arc<Pulse>>,
+    stuck_after: Option<Duration>,
+    drain_max: Duration,
     budget: Budget,
     answers: Answers,
 }
@@ -197,20 +207,24 @@ impl Shards {
             limits: limits(network),
             spread: Arc::new(spread),
             drain_max: options.drain_max,
+            beat_interval: watchdog::beat_interval(options.stuck_after.unwrap_or_default()),
             requests: options.requests,
             connections: options.connections,
         };
         let mut sockets = per_shard(listeners, count);
         let (mut calls, mut threads) = (Vec::new(), Vec::new());
+        let pulses: Vec<Arc<Pulse>> = (0..count).map(|_| Arc::default()).collect();
         for (index, handed) in handed.into_iter().enumerate() {
             let (call, called) = mpsc::unbounded_channel();
             let (assembly, shared) = (Arc::clone(assembly), shared.clone());
             let sockets = sockets.pop().unwrap_or_default();
+            let pulse = pulses.get(index).map(Arc::clone).unwrap_or_default();
             let run = move || {
                 let ends = shard::Ends {
                     sockets,
                     handed,
                     called,
+                    pulse,
                 };
                 let shard = shard::run(index, &*assembly, &shared, ends);
                 if let Err(error) = platform::runtime::run_shard(pinned.then_some(index), shard) {
@@ -229,6 +243,9 @@ impl Shards {
             reports: reported,
             calls,
             threads,
+            pulses,
+            stuck_after: options.stuck_after,
+            drain_max: options.drain_max,
             budget,
             answers: assembly.answers(),
         })
@@ -239,9 +256,13 @@ impl Shards {
         self.all_report().await
     }
 
-    /// Lets clients in.
-    pub fn serve(&self) {
+    /// Lets clients in, and watches the shards from now on.
+    pub fn serve(&self) -> anyhow::Result<()> {
+        if let Some(stuck_after) = self.stuck_after {
+            watchdog::start(self.pulses.clone(), stuck_after)?;
+        }
         self.phase.send_replace(Phase::Serving);
+        Ok(())
     }
 
     /// Waits for a failure while serving.
@@ -258,7 +279,13 @@ impl Shards {
     /// Finishes what was begun, closes the services and ends the threads.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.phase.send_replace(Phase::Draining);
-        let drained = self.all_report().await;
+        let patience = self.drain_max.saturating_add(STUCK_MAX);
+        let Ok(drained) = tokio::time::timeout(patience, self.all_report()).await else {
+            // It has requests under way that nobody can end, so its logs cannot be closed.
+            anyhow::bail!(
+                "a shard does not answer: the logs are not closed; the next start recovers them"
+            );
+        };
         self.phase.send_replace(Phase::Closing);
         let closed = self.all_report().await;
         self.abandon();

@@ -116,7 +116,7 @@ fn addresses_that_come_and_go_are_not_kept_for_ever() {
     let admission = Admission::new(quota, None, Descriptors::default());
     let now = Instant::now();
     for address in 0..200_000_u32 {
-        let _ = admission.admit(std::net::Ipv4Addr::from(address).into(), 10, now);
+        let _ = admission.admit(Ipv4Addr::from(address).into(), 10, now);
         assert!(admission.lock().rates.len() <= RATES_MAX);
     }
 }
@@ -240,7 +240,7 @@ fn an_address_above_its_quota_is_sent_away_and_not_counted() {
     );
     for address in 0..3000_u32 {
         let at = later + Duration::from_secs(u64::from(address));
-        let _ = admission.admit(std::net::Ipv4Addr::from(address).into(), 10, at);
+        let _ = admission.admit(Ipv4Addr::from(address).into(), 10, at);
         assert!(admission.lock().rates.len() <= SWEEP_MIN + 1);
     }
 }

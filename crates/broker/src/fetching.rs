@@ -199,7 +199,12 @@ async fn read<P: Platform>(
     estimates: &[Result<Estimate, ErrorCode>],
     limits: FetchLimits,
 ) -> Vec<Result<Fetched, ErrorCode>> {
-    let mut left = limits.bytes_max;
+    let due = items.iter().zip(estimates).map(|((_, wanted), estimate)| {
+        let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
+        due.min(usize::try_from(wanted.max_bytes).unwrap_or(0))
+    });
+    let due = due.fold(0, usize::saturating_add).min(limits.bytes_max);
+    let (mut left, _aside) = broker.answers.set_aside(due);
     let mut first_due = true;
     let share = |((target, wanted), estimate): (&Item, &Result<Estimate, ErrorCode>)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);

@@ -6,6 +6,7 @@
 
 #![warn(clippy::iter_over_hash_type)]
 
+pub mod answers;
 mod broker;
 mod checkpoints;
 mod client_metrics;

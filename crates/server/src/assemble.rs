@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use broker::answers::Answers;
 use broker::dispatch::{self, Reply as Answer};
 use broker::handler::Context;
 use broker::log_dirs::LogDirs;
@@ -54,6 +55,9 @@ const READ_AHEAD_BYTES_MAX: usize = 8 << 20;
 /// Sealed segments kept open, per shard.
 const OPEN_SEGMENTS_MAX: usize = 1024;
 
+/// Files and connections that a broker has open besides its logs, at the least.
+const OPEN_FILES_BESIDE_LOGS: usize = 128;
+
 /// Makes the broker.
 pub struct BrokerAssembly {
     settings: Settings,
@@ -65,6 +69,7 @@ pub struct BrokerAssembly {
     recovery: Recovery,
     compacting: broker::compaction::Turns,
     node: NodeConfigs,
+    answers: Answers,
     /// The tiers, if there are any; the table is that of all shards.
     tiers: Option<Arc<TierTable>>,
     watch: Option<Watch>,
@@ -99,6 +104,7 @@ impl BrokerAssembly {
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
             node: NodeConfigs::default(),
+            answers: Answers::new(settings.network.answers_bytes_max),
             tiers,
             watch,
             settings,
@@ -113,6 +119,7 @@ impl BrokerAssembly {
         let cluster_id = settings.cluster_id.as_deref();
         let (paths, told) = (&settings.log_dirs, settings.told);
         let log_dirs = LogDirs::open_as_told(platform, paths, node_id, cluster_id, told).await?;
+        say_if_files_are_few(log_dirs.found().count());
         for dir in &settings.log_dirs {
             say_how_files_are_written(platform, dir).await?;
         }
@@ -127,6 +134,7 @@ impl BrokerAssembly {
             recovery: self.recovery.clone(),
             compacting: self.compacting.clone(),
             node: self.node.clone(),
+            answers: self.answers.clone(),
         })
     }
 
@@ -243,6 +251,10 @@ impl Assembly for BrokerAssembly {
         Box::pin(async move { Some(tiers::ask::answer(&store, &policy?, ask).await) })
     }
 
+    fn answers(&self) -> Answers {
+        self.answers.clone()
+    }
+
     fn changing(&self) -> Option<Changing> {
         Some(self.node.subscribe())
     }
@@ -251,8 +263,26 @@ impl Assembly for BrokerAssembly {
         self.watch.clone()
     }
 
+    fn logs(&self) -> usize {
+        let led = usize::try_from(self.metrics.partitions.get()).unwrap_or(0);
+        led.max(usize::try_from(self.recovery().1).unwrap_or(usize::MAX))
+    }
+
     fn recovery(&self) -> (u64, u64) {
         self.recovery.progress()
+    }
+}
+
+/// A log may need a descriptor for itself at any moment; connections leave one for each and some more.
+fn say_if_files_are_few(logs: usize) {
+    let needed = logs.saturating_add(OPEN_FILES_BESIDE_LOGS);
+    if let Some(limit) = platform::process::open_files_max().filter(|limit| *limit < needed) {
+        tracing::error!(
+            logs,
+            open_files_max = limit,
+            needed,
+            "too few open files for the logs there are: raise the limit (ulimit -n, LimitNOFILE= of systemd)"
+        );
     }
 }
 

@@ -281,6 +281,13 @@ fn no_room_at_any_operation_loses_nothing_and_passes() {
 }
 
 #[test]
+fn a_refusal_of_any_operation_as_on_a_read_only_path_loses_nothing() {
+    for (on, step) in MEDIA {
+        survives_failures(on, 2 * step, ErrorKind::ReadOnlyFilesystem);
+    }
+}
+
+#[test]
 fn a_second_loss_of_power_while_a_start_cleans_up_does_no_harm() {
     for (k, on) in (1..operations_of_a_life(On::Calls))
         .step_by(23)

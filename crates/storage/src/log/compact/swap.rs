@@ -193,8 +193,8 @@ impl<P: Platform> Log<P> {
                     }
                 }
             }
-            self.note_changed(&segment.folder);
         }
+        self.note_changed(folder);
         self.flush.note_new_name();
         self.sync_names().await?;
         for role in ROLES {

@@ -378,6 +378,7 @@ fn transaction_options(values: &Values) -> TransactionOptions {
         id_expiration: wait("transactional.id.expiration.ms"),
         abort_check: wait("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
         expiration_check: wait("transaction.remove.expired.transaction.cleanup.interval.ms"),
+        producer_expiration_check: wait("producer.id.expiration.check.interval.ms"),
         verify_partitions: values.is("transaction.partition.verification.enable"),
     }
 }

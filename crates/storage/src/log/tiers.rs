@@ -22,7 +22,7 @@ use super::open::folder::{Folder, claim};
 use super::open::notes::{Owed, Owing, Place, write_away, write_owed};
 use super::open::remove;
 use super::txn_index::TxnIndex;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::segment::naming::{Role, away_path, away_to_path, file_path};
 use crate::segment::{Loaded, Segment};
 use crate::tier::copy::sync_error;
@@ -423,7 +423,8 @@ impl<P: Platform> Log<P> {
             let noted = self.note_as_before(old.base, &old.folder).await;
             let removed = remove(self.store.disk(), &new.path(Role::Log)).await;
             match noted.and(removed) {
-                Ok(()) | Err(Error::Full { .. }) => {}
+                Ok(()) => {}
+                Err(error) if error.kind() == Kind::Full => {}
                 // A start could go on where nothing is.
                 Err(error) => self.fail(&error),
             }

@@ -232,6 +232,11 @@ pub(crate) fn slices_bytes(slices: &[Bytes]) -> usize {
     slices.iter().map(Bytes::len).fold(0, usize::saturating_add)
 }
 
+fn unread<P: Platform>(partition: &Partition<P>, error: &storage::Error) -> ErrorCode {
+    partition.metrics.failed_fetch_requests.add(1);
+    partition.storage_error(error)
+}
+
 async fn read_at<P: Platform>(
     partition: &Partition<P>,
     wanted: Wanted,
@@ -248,7 +253,7 @@ async fn read_at<P: Platform>(
     let wants_records = diverging.is_none() && (bytes > 0 || whole) && wanted.fetch_offset < end;
     let records = if wants_records {
         let records = log.read(wanted.fetch_offset, end, bytes, whole).await;
-        let records = records.map_err(|error| partition.storage_error(&error))?;
+        let records = records.map_err(|error| unread(partition, &error))?;
         partition
             .metrics
             .bytes_out
@@ -261,7 +266,7 @@ async fn read_at<P: Platform>(
         Isolation::ReadUncommitted => None,
         Isolation::ReadCommitted => {
             let aborted = log.aborted_transactions(wanted.fetch_offset, end).await;
-            Some(aborted.map_err(|error| partition.storage_error(&error))?)
+            Some(aborted.map_err(|error| unread(partition, &error))?)
         }
     };
     Ok(Fetched {

@@ -31,7 +31,7 @@ use crate::config::{DiskEngine, Settings};
 use crate::connection::{Called, Reply, RequestContext, Service};
 use crate::health::Reason;
 use crate::media;
-use crate::metrics::{LogMetrics, LogRow};
+use crate::metrics::{DirMetrics, DirRow, LogMetrics, LogRow};
 use crate::serve::Prepared;
 use crate::shards::{Answering, Assembly};
 use crate::tiers;
@@ -66,6 +66,7 @@ pub struct BrokerAssembly {
     metrics: broker::metrics::Metrics,
     storage_metrics: storage::Metrics,
     log_metrics: LogMetrics,
+    dir_metrics: DirMetrics,
     recovery: Recovery,
     compacting: broker::compaction::Turns,
     node: NodeConfigs,
@@ -101,6 +102,7 @@ impl BrokerAssembly {
                 .register(broker::metrics::Metrics::register),
             storage_metrics: prepared.metrics.register(storage::Metrics::new),
             log_metrics: prepared.metrics.register(LogMetrics::register),
+            dir_metrics: prepared.metrics.register(DirMetrics::register),
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
             node: NodeConfigs::default(),
@@ -153,6 +155,23 @@ impl BrokerAssembly {
             read_ahead_bytes_max: READ_AHEAD_BYTES_MAX,
             open_segments_max: OPEN_SEGMENTS_MAX,
         }
+    }
+
+    /// Every directory that holds logs, as a shard knows it.
+    fn dirs(&self, store: &Store<System>) -> Vec<DirRow> {
+        let row = |dir: &Path, tier: &str| DirRow {
+            dir: dir.display().to_string(),
+            tier: tier.to_owned(),
+            failed: store.dir_failure(dir),
+        };
+        let Some(tiers) = &self.tiers else {
+            let dirs = self.settings.log_dirs.iter();
+            return dirs.map(|dir| row(dir, "")).collect();
+        };
+        let paths = tiers.paths().iter();
+        paths
+            .map(|path| row(path.dir(), &tiers.tiers()[path.tier].name))
+            .collect()
     }
 
     fn seat(&self, shard: usize) -> anyhow::Result<Seat<System>> {
@@ -223,6 +242,9 @@ impl Assembly for BrokerAssembly {
         };
         let rows = service.broker.led_partitions().iter().map(row).collect();
         self.log_metrics.replace(shard, rows);
+        let unreadable = service.store.unreadable_segments();
+        let dirs = self.dirs(&service.store);
+        self.dir_metrics.replace(shard, dirs, unreadable);
     }
 
     fn reasons(&self, shard: usize, service: &Rc<BrokerService>) -> Vec<Reason> {

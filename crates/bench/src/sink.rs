@@ -87,7 +87,8 @@ pub async fn serve(listener: TcpListener, takes: Takes) -> anyhow::Result<()> {
         let state = Rc::clone(&state);
         tokio::task::spawn_local(async move {
             if let Err(error) = converse(socket, skipping, &state).await {
-                eprintln!("sink: {peer}: {error:#}");
+                let why = format!("{error:#}");
+                eprintln!("sink: {peer}: {}", wire::text::Escaped(&why));
             }
         });
     }

@@ -131,6 +131,8 @@ pub struct Space {
     pub free: u64,
     /// In all.
     pub total: u64,
+    /// True for a file system that is memory: what was synced is gone with the power.
+    pub in_memory: bool,
 }
 
 /// Whose requests go first where a device's scheduler knows classes (Linux: mq-deadline, bfq); elsewhere all are alike.

@@ -444,3 +444,19 @@ fn a_small_file_is_read_up_to_its_bound_and_a_longer_one_is_refused() {
         assert!(is_unreadable(&refused), "{refused}");
     });
 }
+
+#[test]
+fn a_file_system_that_is_memory_is_known() {
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+    let kind_of = |dir: &str| {
+        let mut mounts = mounts.lines().rev().map(|line| line.split(' '));
+        mounts.find_map(|mut fields| (fields.nth(1)? == dir).then(|| fields.next())?)
+    };
+    with_engines(async |system, _| {
+        for dir in ["/dev/shm", "/"] {
+            let Some(kind) = kind_of(dir) else { continue };
+            let space = system.disk().space(Path::new(dir)).await.unwrap();
+            assert_eq!(space.in_memory, ["tmpfs", "ramfs"].contains(&kind), "{dir}");
+        }
+    });
+}

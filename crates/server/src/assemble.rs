@@ -129,6 +129,7 @@ impl BrokerAssembly {
             log_dirs.open_lower_tiers(platform, tiers).await?;
             media::say(platform, tiers).await;
         }
+        media::warn_of_memory(platform, &settings.log_dirs, self.tiers.as_deref()).await;
         Ok(Shared {
             options: Arc::new(settings.broker_options(log_dirs.node_id, &self.ports)),
             log_dirs: Arc::new(log_dirs),

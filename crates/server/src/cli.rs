@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use broker::log_dirs::Told;
 use clap::{Parser, Subcommand};
+use wire::text::{escaped, escaped_lines};
 
 use crate::config::{Problem, Raw, Resolved, Settings, Warning, reference};
 use crate::machine::Machine;
@@ -117,11 +118,11 @@ impl Cli {
                     },
             } => return exit(metadata::reset(&keys, topic.as_deref(), &data_dir)),
             Command::Metadata(metadata) => return exit(metadata.run()),
-            Command::Tier(tier) => return exit(tier.run()),
-            Command::Topic(topic) => return exit(topic.run()),
-            Command::Group(group) => return exit(group.run()),
-            Command::Cluster(cluster) => return exit(cluster.run()),
-            Command::Txn(txn) => return exit(txn.run()),
+            Command::Tier(tier) => return exit_of_client(tier.run()),
+            Command::Topic(topic) => return exit_of_client(topic.run()),
+            Command::Group(group) => return exit_of_client(group.run()),
+            Command::Cluster(cluster) => return exit_of_client(cluster.run()),
+            Command::Txn(txn) => return exit_of_client(txn.run()),
             Command::Profile(profile) => return exit(profile.run()),
             Command::Bench(bench) => return exit(bench.run()),
         };
@@ -129,9 +130,18 @@ impl Cli {
     }
 }
 
+/// What is wrong with files and settings may take many lines.
 fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
-        eprintln!("forebay: {error:#}");
+        eprintln!("forebay: {}", escaped_lines(&format!("{error:#}")));
+        ExitCode::FAILURE
+    })
+}
+
+/// What a broker says takes one line, however many it has.
+fn exit_of_client(done: anyhow::Result<ExitCode>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        eprintln!("forebay: {}", escaped(&format!("{error:#}")));
         ExitCode::FAILURE
     })
 }
@@ -185,6 +195,7 @@ fn wrong(problems: &[Problem]) -> anyhow::Error {
 
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
+    let text = escaped_lines(text);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // Who closed the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -27,14 +27,15 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_but(text, |_| false)
 }
 
-/// As [`escaped`], for a page of lines: its line feeds stay. For text that was put together from escaped parts.
+/// As [`escaped`], for a page of lines: its line feeds and tabulators stay. For text that was put together from escaped
+/// parts.
 pub fn escaped_lines(text: &str) -> Cow<'_, str> {
-    escaped_but(text, |c| c == '\n')
+    escaped_but(text, |c| matches!(c, '\n' | '\t'))
 }
 
 fn escaped_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     let is_hidden = |c: char| is_unseen(c) && !stays(c);
-    if !text.contains(is_hidden) {
+    if is_plain(text) || !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len().saturating_add(16));
@@ -49,11 +50,16 @@ fn escaped_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// True for printable ASCII, which nearly everything is; quickly seen.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
 /// JSON that means the same, with what cannot be seen in its strings written as `\uXXXX`. Writers of JSON escape C0 only.
 pub fn escaped_json(json: &str) -> Cow<'_, str> {
     // Outside of strings JSON is ASCII; C0 within them is escaped already.
     let is_hidden = |c: char| c >= '\x7f' && is_unseen(c);
-    if !json.contains(is_hidden) {
+    if json.bytes().all(|byte| byte < 0x7f) || !json.contains(is_hidden) {
         return Cow::Borrowed(json);
     }
     let mut shown = String::with_capacity(json.len().saturating_add(16));
@@ -115,7 +121,7 @@ mod tests {
         ] {
             assert_eq!(escaped(text), shown);
         }
-        assert_eq!(escaped_lines("a\nb\x07"), "a\nb\\u{7}");
+        assert_eq!(escaped_lines("a\n\tb\x07"), "a\n\tb\\u{7}");
         assert_eq!(format!("{:8}|", Escaped("a\x07")), "a\\u{7}  |");
     }
 
@@ -140,7 +146,7 @@ mod tests {
         fn nothing_unseen_is_left(text in any::<String>(), tail in "[\\x00-\\u{2100}]{0,20}") {
             let text = text + &tail;
             prop_assert!(!escaped(&text).contains(is_unseen));
-            prop_assert!(!escaped_lines(&text).contains(|c| c != '\n' && is_unseen(c)));
+            prop_assert!(!escaped_lines(&text).contains(|c| !matches!(c, '\n' | '\t') && is_unseen(c)));
             prop_assert!(!escaped_json(&text).contains(|c| c >= '\x7f' && is_unseen(c)));
         }
     }

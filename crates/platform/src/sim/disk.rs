@@ -556,7 +556,11 @@ impl Disk for SimDisk {
             };
             let total = capacity.unwrap_or(1 << 60);
             let free = total.saturating_sub(used);
-            Ok(Space { free, total })
+            Ok(Space {
+                free,
+                total,
+                in_memory: false,
+            })
         };
         self.act(OpKind::Space, dir, whole, |_| ()).await
     }

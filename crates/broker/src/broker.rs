@@ -92,6 +92,8 @@ pub struct Broker<P: Platform> {
     pub(crate) checkpoint_turn: Semaphore,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
+    /// What this shard last added to the gauge of late transactions.
+    pub(crate) counted_late: Cell<i64>,
     /// What this shard last added to the partition gauges: partitions, of them led.
     pub(crate) counted: Cell<(i64, i64)>,
     image: RefCell<Arc<Image>>,
@@ -125,6 +127,7 @@ impl<P: Platform> Broker<P> {
                 platform.clone(),
                 options.group.clone(),
                 PartitionOffsetsLog::new(me.clone()),
+                metrics.groups.clone(),
             ),
             transactions: TransactionCoordinator::new(me.clone()),
             partitions: RefCell::default(),
@@ -135,6 +138,7 @@ impl<P: Platform> Broker<P> {
             checkpoint_turn: Semaphore::new(1),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
+            counted_late: Cell::default(),
             image: RefCell::new(Arc::new(Image::empty())),
             controller: OnceCell::new(),
             platform,

@@ -21,6 +21,7 @@ mod embedded;
 pub mod groups;
 mod java_hash;
 mod metadata_hash;
+pub mod metrics;
 mod offsets;
 mod open;
 pub mod records;

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::clock::Instant;
@@ -31,6 +32,11 @@ use crate::purgatory::{Registration, Waiter, Waiters};
 use crate::topic_config::TopicConfig;
 use crate::transaction::Ending;
 
+mod verifying;
+
+use verifying::Verifying;
+pub(crate) use verifying::{Guard, Verified};
+
 /// A partition led by this shard.
 pub struct Partition<P: Platform> {
     /// Its topic's id.
@@ -51,6 +57,9 @@ pub struct Partition<P: Platform> {
     progress: Notify,
     /// Fetches that wait for the high watermark, and for the last stable offset.
     waiting: [Waiters; 2],
+    verifying: RefCell<Verifying>,
+    /// The first offset that is not stable, and since when it has been that one.
+    unstable: Cell<Option<(Offset, Instant)>>,
     pub(crate) metrics: TopicMetrics,
 }
 
@@ -121,6 +130,8 @@ impl<P: Platform> Partition<P> {
             leaving: Cell::new(false),
             progress: Notify::new(),
             waiting: Default::default(),
+            verifying: RefCell::default(),
+            unstable: Cell::new(None),
             log,
         });
         let observer: Weak<Self> = Rc::downgrade(&partition);
@@ -213,6 +224,18 @@ impl<P: Platform> Partition<P> {
         zstd: bool,
         clock: &Clock,
     ) -> Result<Accepted, AppendError> {
+        self.append_verified(records, zstd, Verified::Unasked, clock)
+    }
+
+    /// As [`Partition::append`], of a producer of whom the coordinator may have been asked: what was true then is looked
+    /// at again.
+    pub(crate) fn append_verified(
+        &self,
+        records: &Bytes,
+        zstd: bool,
+        verified: Verified,
+        clock: &Clock,
+    ) -> Result<Accepted, AppendError> {
         // Before any look at sequences: what a failed log refuses leaves a gap that is not the producer's.
         self.takes_appends()?;
         let config = self.config();
@@ -238,6 +261,7 @@ impl<P: Platform> Partition<P> {
                 });
             }
         }
+        self.check_verified(&produced.header, verified)?;
         let produced = recoded(produced, &config)?;
         let log_append_time = config.log_append_time.then_some(TimestampMs(now_ms));
         let stamp = Stamp {
@@ -249,6 +273,7 @@ impl<P: Platform> Partition<P> {
             last_offset,
             ..
         } = self.log.append(&produced.batch, stamp, now_ms)?;
+        self.note_opened(&produced.header);
         let log_append_time = log_append_time.unwrap_or(TimestampMs::NONE);
         Ok(Accepted {
             base_offset,
@@ -264,6 +289,34 @@ impl<P: Platform> Partition<P> {
 
     pub(crate) fn knows_producer(&self, producer_id: ProducerId) -> bool {
         self.log.knows_producer(producer_id)
+    }
+
+    /// Says that the coordinator is about to be asked for a producer.
+    pub(crate) fn ask_for(&self, producer_id: ProducerId, epoch: i16) -> Guard {
+        self.verifying.borrow_mut().ask(producer_id, epoch)
+    }
+
+    fn check_verified(&self, header: &BatchHeader, verified: Verified) -> Result<(), AppendError> {
+        let (id, epoch) = (header.producer_id, header.producer_epoch);
+        let stands = match verified {
+            _ if !header.is_transactional() => true,
+            Verified::Unasked => true,
+            Verified::By(guard) if self.verifying.borrow().stands(id, epoch, guard) => true,
+            Verified::Open | Verified::By(_) => self.is_in_transaction(id, epoch),
+        };
+        if stands {
+            return Ok(());
+        }
+        Err(AppendError {
+            message: Some("the transaction has ended meanwhile".to_owned()),
+            ..ErrorCode::InvalidTxnState.into()
+        })
+    }
+
+    fn note_opened(&self, header: &BatchHeader) {
+        if header.is_transactional() {
+            self.verifying.borrow_mut().end(header.producer_id);
+        }
     }
 
     /// Appends the marker that ends a transaction. Decides and copies; does not wait.
@@ -287,7 +340,9 @@ impl<P: Platform> Partition<P> {
             .map_err(|_| ErrorCode::UnknownServerError)?;
         let header = BatchHeader::parse(&batch).ok_or(ErrorCode::UnknownServerError)?;
         self.log.check_marker(&header, ending.marker)?;
-        self.append_own(&batch, now_ms)
+        let accepted = self.append_own(&batch, now_ms)?;
+        self.verifying.borrow_mut().end(ending.producer_id);
+        Ok(accepted)
     }
 
     /// Appends a batch of a group coordinator in the name of a transactional producer. Decides and copies; does not
@@ -295,6 +350,7 @@ impl<P: Platform> Partition<P> {
     pub(crate) fn append_for_producer(
         &self,
         batch: &Bytes,
+        verified: Verified,
         clock: &Clock,
     ) -> Result<Accepted, AppendError> {
         self.takes_appends()?;
@@ -303,7 +359,10 @@ impl<P: Platform> Partition<P> {
         }
         let header = BatchHeader::parse(batch).ok_or(ErrorCode::UnknownServerError)?;
         self.log.check_producer(&header, Origin::Coordinator)?;
-        self.append_own(batch, clock.wall_ms())
+        self.check_verified(&header, verified)?;
+        let accepted = self.append_own(batch, clock.wall_ms())?;
+        self.note_opened(&header);
+        Ok(accepted)
     }
 
     fn append_own(&self, batch: &Bytes, now_ms: i64) -> Result<Accepted, AppendError> {
@@ -471,6 +530,20 @@ impl<P: Platform> Partition<P> {
             }
             _ => {}
         }
+    }
+
+    /// True when the same transaction has held back readers of committed records for longer than `longest`, as far as
+    /// the calls tell.
+    pub(crate) fn has_late_transaction(&self, now: Instant, longest: Duration) -> bool {
+        let first = self.log.stable_offset();
+        if first >= self.high_watermark.get() {
+            self.unstable.set(None);
+            return false;
+        }
+        let known = self.unstable.get().filter(|(offset, _)| *offset == first);
+        let (_, since) = known.unwrap_or((first, now));
+        self.unstable.set(Some((first, since)));
+        now.saturating_duration_since(since) > longest
     }
 
     /// Says why a read failed, and gives Kafka's code for it.

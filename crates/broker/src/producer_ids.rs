@@ -64,7 +64,18 @@ pub(crate) async fn next<P: Platform>(broker: &Rc<Broker<P>>) -> Result<Producer
         let block = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
             broker.controller()?.allocate_producer_ids().await
         });
-        let (first, count) = block.await.ok_or(ErrorCode::CoordinatorNotAvailable)??;
+        let block = block.await.ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        let (first, count) = block.map_err(told)?;
         broker.producer_ids.refill(first, count);
+    }
+}
+
+/// What a producer is told, so that it asks again, where the controller cannot write just now.
+fn told(code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::KafkaStorageError | ErrorCode::RequestTimedOut | ErrorCode::NotController => {
+            ErrorCode::CoordinatorLoadInProgress
+        }
+        code => code,
     }
 }

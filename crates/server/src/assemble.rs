@@ -111,7 +111,8 @@ impl BrokerAssembly {
         let settings = &self.settings;
         let node_id = settings.node_id.map(NodeId);
         let cluster_id = settings.cluster_id.as_deref();
-        let log_dirs = LogDirs::open(platform, &settings.log_dirs, node_id, cluster_id).await?;
+        let (paths, told) = (&settings.log_dirs, settings.told);
+        let log_dirs = LogDirs::open_as_told(platform, paths, node_id, cluster_id, told).await?;
         for dir in &settings.log_dirs {
             say_how_files_are_written(platform, dir).await?;
         }

@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use broker::log_dirs::Told;
 use clap::{Parser, Subcommand};
 
 use crate::config::{Problem, Raw, Resolved, Settings, Warning, reference};
@@ -27,6 +28,13 @@ enum Command {
         /// File with settings, in Kafka's server.properties syntax.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Formats directories of log.dirs that are not formatted beside others that are: new disks. Without it they
+        /// are taken for file systems that are not mounted.
+        #[arg(long)]
+        format_new_log_dirs: bool,
+        /// Goes on without log directories that there were and are not any more: their logs begin anew, empty.
+        #[arg(long)]
+        forget_missing_log_dirs: bool,
         /// Settings; they win over the environment (`FOREBAY_LOG_DIRS` is log.dirs) and the file.
         #[arg(value_name = "KEY=VALUE")]
         settings: Vec<String>,
@@ -67,7 +75,18 @@ impl Cli {
     /// Does what was asked; `serve` runs the broker.
     pub fn run(self, serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>) -> ExitCode {
         let done = match self.command {
-            Command::Serve { config, settings } => start(config.as_deref(), &settings, serve),
+            Command::Serve {
+                config,
+                format_new_log_dirs: format_new,
+                forget_missing_log_dirs: forget_missing,
+                settings,
+            } => {
+                let told = Told {
+                    format_new,
+                    forget_missing,
+                };
+                start(config.as_deref(), &settings, told, serve)
+            }
             Command::Config {
                 command: ConfigCommand::Check { file },
             } => check(&file),
@@ -96,6 +115,7 @@ fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
 fn start(
     config: Option<&Path>,
     arguments: &[String],
+    told: Told,
     serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut raw = Raw::default();
@@ -110,8 +130,11 @@ fn start(
         ))
     }));
     raw.add_arguments(arguments).map_err(anyhow::Error::msg)?;
-    let Resolved { settings, warnings } =
-        Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
+    let Resolved {
+        mut settings,
+        warnings,
+    } = Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
+    settings.told = told;
     serve(settings, warnings)
 }
 

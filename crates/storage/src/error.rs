@@ -188,6 +188,17 @@ impl Error {
         matches!(self, Self::Exhausted { .. })
     }
 
+    /// True for a refusal of what would have changed the disk: the path that it happened on takes no more changes.
+    pub(crate) fn is_of_a_write(&self) -> bool {
+        match self {
+            Self::Io { action, source, .. } => {
+                let reads = ["open", "read", "list"];
+                !reads.contains(action) && source.kind() != io::ErrorKind::NotFound
+            }
+            _ => false,
+        }
+    }
+
     /// The same trouble as a latch: what later callers are told.
     pub(crate) fn latched(&self) -> Self {
         match self {

@@ -405,6 +405,32 @@ impl Groups {
         }
     }
 
+    /// It takes too long to know what becomes of an append: whoever waits for it is told; its records are still on their
+    /// way.
+    pub fn stop_waiting(&mut self, append: &mut Append, error: ErrorCode, now: Now) -> Outcome {
+        let told = append.then.take().and_then(|(id, then)| {
+            let machine = &mut self.by_id.get_mut(&id)?.machine;
+            let effects = machine.stored(then, Err(error), now);
+            Some(self.carry(&id, effects))
+        });
+        let mut told = told.unwrap_or_default();
+        let answers = append.answers.drain(..);
+        let refused = answers.map(|(token, reply)| (token, reply.refused(error)));
+        told.replies.extend(refused);
+        told
+    }
+
+    /// After a time in which nobody could be heard: every member has a whole session, and every rebalance its time.
+    pub fn resume(&mut self, now: Now) {
+        let session = self.options.consumer.session_timeout_ms.value;
+        for group in self.by_id.values_mut() {
+            group.machine.resume(now);
+            if let Some(consumer) = &mut group.consumer {
+                consumer.put_off(now, session);
+            }
+        }
+    }
+
     /// Ends an append: `appended` says whether the records are in the log, `outcome` what their
     /// group is told.
     pub fn settle(

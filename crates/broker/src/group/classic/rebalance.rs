@@ -191,7 +191,7 @@ impl ClassicGroup {
     }
 
     /// The longest time that a member may take, and never none: clients and records name any number.
-    fn rebalance_timeout(&self) -> Duration {
+    pub(super) fn rebalance_timeout(&self) -> Duration {
         let longest = self
             .members
             .values()

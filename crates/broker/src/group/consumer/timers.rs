@@ -115,6 +115,25 @@ impl ConsumerGroup {
         self.set_timers(&changes);
     }
 
+    /// Nobody could be heard until now: no time of a member ends before another session has.
+    pub fn put_off(&mut self, now: Now, session_timeout_ms: i32) {
+        let whole = now.at + millis(session_timeout_ms).max(RESUMED_MIN);
+        for timers in self.timers.values_mut() {
+            let MemberTimers {
+                session,
+                rebalance,
+                join,
+                sync,
+            } = timers;
+            for at in [session, join, sync].into_iter().flatten() {
+                *at = whole.max(*at);
+            }
+            if let Some((at, _)) = rebalance {
+                *at = whole.max(*at);
+            }
+        }
+    }
+
     /// When a member is to be given up next.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.values().filter_map(MemberTimers::next).min()

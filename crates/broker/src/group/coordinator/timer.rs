@@ -8,7 +8,7 @@ use platform::sync::Notify;
 use platform::task;
 use wire::protocol::StrBytes;
 
-use super::{Append, GroupCoordinator, OffsetsLog, Phase};
+use super::{Append, Done, GroupCoordinator, OffsetsLog, Phase, Slot};
 
 /// Groups whose offsets are looked at before others have the thread.
 const EXPIRED_AT_ONCE_MAX: usize = 100;
@@ -17,10 +17,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     /// Makes sure that the task wakes in time for every group.
     pub(super) fn rearm(&self) {
         let slots = self.slots.borrow();
-        let next = slots
-            .values()
-            .filter_map(|slot| slot.groups.next_deadline())
-            .min();
+        let next = slots.values().filter_map(Slot::next_deadline).min();
         match (self.wakes_at.get(), next) {
             (None, _) if !slots.is_empty() => {
                 let first = self.next_check();
@@ -45,9 +42,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         let cluster = self.log.cluster();
         let mut slots = self.slots.borrow_mut();
         let due = slots.iter_mut().filter(|(_, slot)| {
-            slot.groups
-                .next_deadline()
-                .is_some_and(|deadline| deadline <= now.at)
+            let next = slot.next_deadline();
+            next.is_some_and(|deadline| deadline <= now.at)
         });
         let due: Vec<_> = due
             .map(|(index, slot)| (*index, slot.groups.expire(now, &cluster)))
@@ -71,7 +67,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             loop {
                 let now = self.now();
                 let looked = self.slot(partition, incarnation, |slot| {
-                    let active = slot.phase == Phase::Active;
+                    let active = slot.phase == Phase::Active && !slot.stalled;
                     active.then(|| {
                         let groups = &slot.groups;
                         groups.expire_offsets(after.as_ref(), EXPIRED_AT_ONCE_MAX, now)
@@ -81,7 +77,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                     break;
                 };
                 for records in expired {
-                    self.enqueue(partition, Append::of(records), None);
+                    self.enqueue(partition, Append::of(records), Done::Nobody);
                 }
                 task::yield_now().await;
                 after = last;
@@ -102,13 +98,18 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             }
         }
         let slots = self.slots.borrow();
-        let next = slots
-            .values()
-            .filter_map(|slot| slot.groups.next_deadline())
-            .min();
+        let next = slots.values().filter_map(Slot::next_deadline).min();
         let wakes = next.map_or(*check, |next| next.min(*check));
         self.wakes_at.set(Some(wakes));
         wakes
+    }
+}
+
+impl Slot {
+    /// Nobody's time runs out while the log is behind: no one could have been heard.
+    fn next_deadline(&self) -> Option<Instant> {
+        let next = self.groups.next_deadline();
+        next.filter(|_| !self.stalled)
     }
 }
 

@@ -21,14 +21,14 @@ mod failed_log;
 mod fetch;
 #[path = "served/full_metadata.rs"]
 mod full_metadata;
-#[path = "served/hostile_fetch.rs"]
-mod hostile_fetch;
-#[path = "served/full_transactions.rs"]
-mod full_transactions;
 #[path = "served/full_offsets.rs"]
 mod full_offsets;
+#[path = "served/full_transactions.rs"]
+mod full_transactions;
 #[path = "served/hanging.rs"]
 mod hanging;
+#[path = "served/hostile_fetch.rs"]
+mod hostile_fetch;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]

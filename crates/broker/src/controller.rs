@@ -11,6 +11,7 @@ pub(crate) mod batches;
 pub(crate) mod configs;
 pub mod metadata_log;
 pub(crate) mod mutations;
+pub mod offline;
 pub(crate) mod placement;
 pub(crate) mod quorum_state;
 pub(crate) mod quotas;
@@ -44,6 +45,29 @@ pub(crate) struct Rules<'a> {
     pub(crate) image: &'a Image,
     /// What this broker was told at start.
     pub(crate) options: &'a BrokerOptions,
+}
+
+/// Refuses a request that names more parts than one request may change. A decision is made in one go, so this bounds for
+/// how long it holds its shard.
+pub(crate) fn check_count(parts: usize) -> Result<(), Refusal> {
+    if parts > RECORDS_PER_REQUEST_MAX {
+        return Err(too_large());
+    }
+    Ok(())
+}
+
+/// What a request is told that asks for too much.
+pub(crate) fn too_large() -> Refusal {
+    let message = "Unable to perform excessively large batch operation.";
+    Refusal::new(ErrorCode::PolicyViolation, message)
+}
+
+/// A name for a message. One that is longer than any topic's may be is cut: a message may be told for each of many
+/// partitions.
+pub(crate) fn quoted(name: &str) -> &str {
+    const BYTES_MAX: usize = 255;
+    name.get(..name.floor_char_boundary(BYTES_MAX))
+        .unwrap_or(name)
 }
 
 /// A decision: what to write, and what to answer once it is durable.

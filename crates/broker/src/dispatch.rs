@@ -312,9 +312,11 @@ async fn describe<P: Platform>(
     match request.header.api {
         Api::Metadata => {
             run(request, async |r| {
-                let missing = handler::metadata::missing(&b.image(), &r, v);
-                if b.options.auto_create_topics && !missing.is_empty() {
-                    b.create_missing(missing).await;
+                if b.options.auto_create_topics {
+                    let missing = handler::metadata::missing(&b.image(), &r, v).await;
+                    if !missing.is_empty() {
+                        b.create_missing(missing).await;
+                    }
                 }
                 let asked = handler::metadata::Asked {
                     listener: &c.listener,
@@ -322,7 +324,7 @@ async fn describe<P: Platform>(
                     node,
                     version: v,
                 };
-                handler::metadata::handle(&b.image(), asked, &r, &[])
+                handler::metadata::handle(&b.image(), asked, &r, &[]).await
             })
             .await
         }
@@ -334,8 +336,9 @@ async fn describe<P: Platform>(
         }
         Api::DescribeTopicPartitions => {
             run(request, async |r| {
+                let image = b.image();
                 let described =
-                    handler::describe_topic_partitions::handle(&b.image(), &c.listener, &r);
+                    handler::describe_topic_partitions::handle(&image, &c.listener, &r).await;
                 described
                     .unwrap_or_else(|code| handler::describe_topic_partitions::refuse(&r, code))
             })
@@ -347,7 +350,7 @@ async fn describe<P: Platform>(
                     image: &b.image(),
                     options: &b.options,
                 };
-                handler::describe_configs::handle(rules, &r)
+                handler::describe_configs::handle(rules, &r).await
             })
             .await
         }

@@ -199,7 +199,12 @@ async fn read<P: Platform>(
     estimates: &[Result<Estimate, ErrorCode>],
     limits: FetchLimits,
 ) -> Vec<Result<Fetched, ErrorCode>> {
-    let mut left = limits.bytes_max;
+    let due = items.iter().zip(estimates).map(|((_, wanted), estimate)| {
+        let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
+        due.min(usize::try_from(wanted.max_bytes).unwrap_or(0))
+    });
+    let due = due.fold(0, usize::saturating_add).min(limits.bytes_max);
+    let (mut left, _aside) = broker.answers.set_aside(due);
     let mut first_due = true;
     let share = |((target, wanted), estimate): (&Item, &Result<Estimate, ErrorCode>)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
@@ -227,6 +232,11 @@ pub(crate) fn slices_bytes(slices: &[Bytes]) -> usize {
     slices.iter().map(Bytes::len).fold(0, usize::saturating_add)
 }
 
+fn unread<P: Platform>(partition: &Partition<P>, error: &storage::Error) -> ErrorCode {
+    partition.metrics.failed_fetch_requests.add(1);
+    partition.storage_error(error)
+}
+
 async fn read_at<P: Platform>(
     partition: &Partition<P>,
     wanted: Wanted,
@@ -243,7 +253,7 @@ async fn read_at<P: Platform>(
     let wants_records = diverging.is_none() && (bytes > 0 || whole) && wanted.fetch_offset < end;
     let records = if wants_records {
         let records = log.read(wanted.fetch_offset, end, bytes, whole).await;
-        let records = records.map_err(|error| partition.storage_error(&error))?;
+        let records = records.map_err(|error| unread(partition, &error))?;
         partition
             .metrics
             .bytes_out
@@ -256,7 +266,7 @@ async fn read_at<P: Platform>(
         Isolation::ReadUncommitted => None,
         Isolation::ReadCommitted => {
             let aborted = log.aborted_transactions(wanted.fetch_offset, end).await;
-            Some(aborted.map_err(|error| partition.storage_error(&error))?)
+            Some(aborted.map_err(|error| unread(partition, &error))?)
         }
     };
     Ok(Fetched {

@@ -121,6 +121,7 @@ impl Metrics {
         let failed_produce_requests =
             by_topic("failedproducerequests", "Produce requests that failed");
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
+        let [failed_transaction_partitions, late_transactions] = of_transactions(registry);
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, gauge.clone());
@@ -167,14 +168,8 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
-            failed_transaction_partitions: gauge(
-                "forebay_transaction_coordinator_failed_partitions",
-                "Partitions of __transaction_state whose transactional ids are not served",
-            ),
-            late_transactions: gauge(
-                "kafka_server_replicamanager_partitionswithlatetransactionscount",
-                "Partitions in which a transaction is open for longer than any may take",
-            ),
+            failed_transaction_partitions,
+            late_transactions,
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),
@@ -241,4 +236,23 @@ impl Metrics {
             family.remove(&label);
         }
     }
+}
+
+/// The gauges of what keeps transactions from ending.
+fn of_transactions(registry: &mut Registry) -> [Gauge; 2] {
+    let gauges = [
+        (
+            "forebay_transaction_coordinator_failed_partitions",
+            "Partitions of __transaction_state whose transactional ids are not served",
+        ),
+        (
+            "kafka_server_replicamanager_partitionswithlatetransactionscount",
+            "Partitions in which a transaction is open for longer than any may take",
+        ),
+    ];
+    gauges.map(|(name, help)| {
+        let gauge = Gauge::default();
+        registry.register(name, help, gauge.clone());
+        gauge
+    })
 }

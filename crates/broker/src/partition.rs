@@ -37,6 +37,9 @@ mod verifying;
 use verifying::Verifying;
 pub(crate) use verifying::{Guard, Verified};
 
+/// Of so many reads that fail one is told of.
+const FAILED_READS_PER_LINE: u64 = 1000;
+
 /// A partition led by this shard.
 pub struct Partition<P: Platform> {
     /// Its topic's id.
@@ -60,6 +63,8 @@ pub struct Partition<P: Platform> {
     verifying: RefCell<Verifying>,
     /// The first offset that is not stable, and since when it has been that one.
     unstable: Cell<Option<(Offset, Instant)>>,
+    /// Reads that failed.
+    failed_reads: Cell<u64>,
     pub(crate) metrics: TopicMetrics,
 }
 
@@ -132,6 +137,7 @@ impl<P: Platform> Partition<P> {
             waiting: Default::default(),
             verifying: RefCell::default(),
             unstable: Cell::new(None),
+            failed_reads: Cell::new(0),
             log,
         });
         let observer: Weak<Self> = Rc::downgrade(&partition);
@@ -548,9 +554,13 @@ impl<P: Platform> Partition<P> {
 
     /// Says why a read failed, and gives Kafka's code for it.
     pub(crate) fn storage_error(&self, error: &storage::Error) -> ErrorCode {
-        let code = error_code(error);
-        tracing::error!(partition = %self.name, %error, "reading failed");
-        code
+        // Clients ask again at once, and for ever.
+        let before = self.failed_reads.get();
+        self.failed_reads.set(before.wrapping_add(1));
+        if before.is_multiple_of(FAILED_READS_PER_LINE) {
+            tracing::error!(partition = %self.name, %error, failed_before = before, "reading failed");
+        }
+        error_code(error)
     }
 }
 

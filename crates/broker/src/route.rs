@@ -4,12 +4,17 @@ use std::future::Future;
 use std::rc::Rc;
 
 use platform::Platform;
+use platform::task::yield_now;
 use wire::types::{ErrorCode, TopicId};
 
 use crate::Broker;
 use crate::fetch_session::TopicKey;
 use crate::join::join_all;
 use crate::partition::Partition;
+use crate::shards::ShardIndex;
+
+/// Items of one shard that are begun without letting others run, where the order does not ask for more.
+const AT_ONCE: usize = 512;
 
 /// A partition that exists, by its topic's id.
 pub(crate) type Target = (TopicId, i32);
@@ -71,7 +76,8 @@ where
     results
 }
 
-/// As [`at_partitions`], for work that only reads and waits: it ends everywhere when the caller goes away.
+/// As [`at_partitions`], for work that only reads and waits: it ends everywhere when the caller goes away, and of many
+/// items some wait for others.
 pub(crate) async fn at_partitions_abandoned<P, T, R, F, Fut>(
     broker: &Rc<Broker<P>>,
     items: Vec<(Result<Target, ErrorCode>, T)>,
@@ -91,7 +97,7 @@ where
         .filter(|(_, list)| !list.is_empty())
         .map(|(shard, list)| {
             let work = work.clone();
-            let all = move |broker| at_these(broker, list, work);
+            let all = move |broker| at_these_in_turns(broker, list, work);
             broker.shards.call_abandoned(shard, all)
         });
     fill(&mut results, join_all(calls).await);
@@ -150,6 +156,32 @@ where
     join_all(each).await
 }
 
+/// The same, not all at once: the shard has others to serve.
+async fn at_these_in_turns<P, T, R, F, Fut>(
+    broker: Rc<Broker<P>>,
+    list: OfShard<T>,
+    work: F,
+) -> Vec<(usize, Result<R, ErrorCode>)>
+where
+    P: Platform,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut + Clone,
+    Fut: Future<Output = Result<R, ErrorCode>>,
+{
+    if list.len() <= AT_ONCE {
+        return at_these(broker, list, work).await;
+    }
+    let mut done = Vec::with_capacity(list.len());
+    let mut list = list.into_iter();
+    loop {
+        let some: Vec<_> = list.by_ref().take(AT_ONCE).collect();
+        if some.is_empty() {
+            return done;
+        }
+        done.extend(at_these(Rc::clone(&broker), some, work.clone()).await);
+        yield_now().await;
+    }
+}
+
 fn fill<R>(
     results: &mut [Result<R, ErrorCode>],
     done: Vec<Option<Vec<(usize, Result<R, ErrorCode>)>>>,
@@ -158,5 +190,74 @@ fn fill<R>(
         if let Some(slot) = results.get_mut(index) {
             *slot = result;
         }
+    }
+}
+
+/// Has the shard of each item work on it, and returns the results in the order of the items: one message for each shard,
+/// however many items there are. `None` where a shard is shutting down.
+pub(crate) async fn at_homes<P, T, R, F, Fut>(
+    broker: &Rc<Broker<P>>,
+    items: Vec<(ShardIndex, T)>,
+    work: F,
+) -> Vec<Option<R>>
+where
+    P: Platform,
+    T: Send + 'static,
+    R: Send + 'static,
+    F: Fn(Rc<Broker<P>>, T) -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = R> + 'static,
+{
+    let mut results = Vec::new();
+    results.resize_with(items.len(), || None);
+    let mut by_shard: Vec<Vec<(usize, T)>> = Vec::new();
+    by_shard.resize_with(broker.shards.count(), Vec::new);
+    for (index, (home, item)) in items.into_iter().enumerate() {
+        if let Some(list) = by_shard.get_mut(home) {
+            list.push((index, item));
+        }
+    }
+    let calls = by_shard
+        .into_iter()
+        .enumerate()
+        .filter(|(_, list)| !list.is_empty())
+        .map(|(shard, list)| {
+            let work = work.clone();
+            broker
+                .shards
+                .call(shard, move |broker| at_home(broker, list, work))
+        });
+    for (index, result) in join_all(calls).await.into_iter().flatten().flatten() {
+        if let Some(slot) = results.get_mut(index) {
+            *slot = Some(result);
+        }
+    }
+    results
+}
+
+async fn at_home<P, T, R, F, Fut>(
+    broker: Rc<Broker<P>>,
+    list: Vec<(usize, T)>,
+    work: F,
+) -> Vec<(usize, R)>
+where
+    P: Platform,
+    F: Fn(Rc<Broker<P>>, T) -> Fut,
+    Fut: Future<Output = R>,
+{
+    let mut done = Vec::with_capacity(list.len());
+    let mut list = list.into_iter();
+    loop {
+        let some = list.by_ref().take(AT_ONCE);
+        let some = some.map(|(index, item)| {
+            let work = work(Rc::clone(&broker), item);
+            async move { (index, work.await) }
+        });
+        let some = join_all(some).await;
+        let last = some.len() < AT_ONCE;
+        done.extend(some);
+        if last {
+            return done;
+        }
+        yield_now().await;
     }
 }

@@ -9,6 +9,8 @@ mod harness;
 mod admin_questions;
 #[path = "served/by_id.rs"]
 mod by_id;
+#[path = "served/crowded.rs"]
+mod crowded;
 #[path = "served/directories.rs"]
 mod directories;
 #[path = "served/disk_failures.rs"]
@@ -21,6 +23,8 @@ mod failed_log;
 mod fetch;
 #[path = "served/full_metadata.rs"]
 mod full_metadata;
+#[path = "served/full_transactions.rs"]
+mod full_transactions;
 #[path = "served/full_offsets.rs"]
 mod full_offsets;
 #[path = "served/full_transactions.rs"]

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod http;
+mod metadata;
 mod tier;
 
 use std::io::{self, Write as _};
@@ -44,6 +45,8 @@ enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Looks at, and repairs, the metadata of a broker that does not run.
+    Metadata(metadata::MetadataArgs),
     /// Shows the tiers of a running broker, and gives orders to them.
     Tier(tier::TierArgs),
     /// Topics, and the records in them. This and the next four are clients of any Kafka.
@@ -69,6 +72,18 @@ enum ConfigCommand {
     },
     /// Prints the reference of all settings (docs/configuration.md).
     Reference,
+    /// Takes dynamic values back, from the metadata of a broker that does not run.
+    Reset {
+        /// Settings of brokers, topics, groups or client metrics, or quotas, by name: all values of that name go.
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+        /// The log directory with `__cluster_metadata-0`.
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+        /// Of this topic only.
+        #[arg(long, value_name = "NAME")]
+        topic: Option<String>,
+    },
 }
 
 impl Cli {
@@ -93,6 +108,15 @@ impl Cli {
             Command::Config {
                 command: ConfigCommand::Reference,
             } => print(&reference::page()),
+            Command::Config {
+                command:
+                    ConfigCommand::Reset {
+                        keys,
+                        data_dir,
+                        topic,
+                    },
+            } => return exit(metadata::reset(&keys, topic.as_deref(), &data_dir)),
+            Command::Metadata(metadata) => return exit(metadata.run()),
             Command::Tier(tier) => return exit(tier.run()),
             Command::Topic(topic) => return exit(topic.run()),
             Command::Group(group) => return exit(group.run()),

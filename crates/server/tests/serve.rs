@@ -48,6 +48,36 @@ fn a_fresh_directory_is_served_and_left_cleanly() {
 }
 
 #[test]
+fn a_hangup_stops_the_server_cleanly_unless_it_was_told_to_ignore_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = Broker::start(dir.path(), &[]);
+    assert!(broker.stop(Signal::HUP).success());
+    assert!(dir.path().join(".kafka_cleanshutdown").exists());
+    let mut ignoring = Broker::start_with(|| {
+        let broker = command(dir.path(), &[]);
+        let mut command = Command::new("nohup");
+        command.arg(broker.get_program()).args(broker.get_args());
+        command
+    });
+    let id = i32::try_from(ignoring.process.id()).unwrap();
+    let process = rustix::process::Pid::from_raw(id).unwrap();
+    rustix::process::kill_process(process, Signal::HUP).unwrap();
+    api_versions(&ignoring.connect());
+    assert!(ignoring.stop(Signal::TERM).success());
+}
+
+#[test]
+fn a_start_right_after_a_kill_waits_for_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        let mut broker = Broker::start(dir.path(), &[]);
+        broker.process.kill().unwrap();
+        // Not waited for: it may still be there.
+        drop(Broker::start(dir.path(), &[]));
+    }
+}
+
+#[test]
 fn health_and_metrics_are_answered_on_the_admin_port() {
     let dir = tempfile::tempdir().unwrap();
     let broker = Broker::start(dir.path(), &["num.shards=2"]);
@@ -201,6 +231,9 @@ fn a_connection_above_the_bound_is_refused_until_there_is_room() {
     let mut broker = Broker::start(dir.path(), &["max.connections=1", "num.shards=2"]);
     let first = broker.connect();
     api_versions(&first);
+    // Outside of all bounds, for 127.0.0.1 alone.
+    let own: Vec<_> = (0..4).map(|_| broker.connect()).collect();
+    own.iter().for_each(api_versions);
     let mut second = broker.connect();
     assert_eq!(second.read(&mut [0; 1]).unwrap(), 0);
     assert_eq!(

@@ -105,7 +105,7 @@ pub(crate) fn decode(
 }
 
 /// True for a header whose offsets can be counted on.
-fn is_possible(header: &BatchHeader) -> bool {
+pub(crate) fn is_possible(header: &BatchHeader) -> bool {
     (0..OFFSET_MAX).contains(&header.base_offset.0)
         && header.last_offset_delta >= 0
         && header.leader_epoch.0 < i32::MAX

@@ -34,6 +34,7 @@ use crate::options::BrokerOptions;
 use super::answers::Answer;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
 use super::mutations::{Caller, Gate, Mutations};
+use super::topic_name::MetricNames;
 use super::{Outcome, Rules, allocate_producer_ids, startup, topics, uuid_v4};
 
 mod turn;
@@ -272,16 +273,23 @@ impl<P: Platform> Controller<P> {
     pub async fn create_missing(&self, names: &[String]) -> Result<(), ErrorCode> {
         self.turn(|rules, random| {
             let mut records = Vec::new();
+            let mut refused = Vec::new();
+            let taken = MetricNames::of(rules.image);
             for name in names {
-                match topics::create_missing(rules, name, random) {
+                match topics::create_missing(rules, name, &taken, random) {
                     Ok(more) => records.extend(more),
-                    Err(refusal) => tracing::warn!(
-                        topic = name,
-                        code = ?refusal.code,
-                        reason = refusal.message.as_deref().unwrap_or_default(),
-                        "cannot create the topic that a client asked for"
-                    ),
+                    Err(refusal) => refused.push((name, refusal)),
                 }
+            }
+            // One line, however many a client asked for.
+            if let Some((name, refusal)) = refused.first() {
+                tracing::warn!(
+                    topic = name,
+                    code = ?refusal.code,
+                    reason = refusal.message.as_deref().unwrap_or_default(),
+                    others = refused.len().saturating_sub(1),
+                    "cannot create the topic that a client asked for"
+                );
             }
             Outcome {
                 records,

@@ -59,7 +59,10 @@ pub(crate) fn create(image: &mut Image, name: &str, partitions: i32, settings: &
         assignment: Vec::new(),
         settings,
     };
-    let created = rules.create_topic(&topic, &mut random_for(name)).unwrap();
+    let names = topic_name::MetricNames::of(image);
+    let created = rules
+        .create_topic(&topic, &names, &mut random_for(name))
+        .unwrap();
     apply(image, created.records);
 }
 

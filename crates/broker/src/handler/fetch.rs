@@ -23,6 +23,7 @@ use crate::Broker;
 use crate::fetch_session::{Key, Resolved, SessionClaim, Told, TopicKey, Wanted};
 use crate::fetching::{FetchLimits, Fetched, fetch_all, slices_bytes};
 use crate::partition::Isolation;
+use crate::rests::each;
 
 /// Longest wait for `min_bytes`, whatever the client asks for.
 const WAIT_MAX: Duration = Duration::from_mins(5);
@@ -49,18 +50,16 @@ pub(crate) async fn handle<P: Platform>(
             };
         }
     };
-    let items = resolved
-        .partitions
-        .iter()
-        .map(|((topic, partition), wanted)| {
-            let target = if from_follower {
-                Err(ErrorCode::NotLeaderOrFollower)
-            } else {
-                broker.target(topic, *partition)
-            };
-            (target, *wanted)
-        });
-    let fetched = fetch_all(broker, items.collect(), limits).await;
+    let target = |((topic, partition), wanted): &(Key, Wanted)| {
+        let target = if from_follower {
+            Err(ErrorCode::NotLeaderOrFollower)
+        } else {
+            broker.target(topic, *partition)
+        };
+        (target, *wanted)
+    };
+    let items = each(&resolved.partitions, target).await;
+    let fetched = fetch_all(broker, items, limits).await;
     let sizes = fetched.iter().flatten().map(size_bytes);
     let size = sizes.fold(0, usize::saturating_add);
     if !may_send(size).await {

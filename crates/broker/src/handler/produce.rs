@@ -23,7 +23,7 @@ use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
 use crate::image::is_internal;
 use crate::partition::{Accepted, Acks, Partition, Verified};
-use crate::route::at_partitions;
+use crate::route::{Target, at_partitions};
 use crate::transaction::admit;
 
 /// Who calls itself so may write where only the coordinators do: a tool that knows what it does.
@@ -81,17 +81,11 @@ pub(crate) async fn handle<P: Platform>(
         }
         named.push((topic.name, topic.topic_id, indexes));
     }
-    let mut admitted = Vec::new();
-    if let Some(id) = &transactional_id {
-        admitted = admit(broker, id.as_str(), version, &items).await;
-    }
-    let mut admitted = admitted.into_iter();
-    let items = items.into_iter().map(|(target, records)| {
-        let admitted = admitted.next().unwrap_or(Ok(Verified::Unasked));
-        let target = target.and_then(|target| admitted.map(|_| target));
-        (target, (records, admitted.unwrap_or(Verified::Unasked)))
-    });
-    let items = items.collect();
+    let admitted = match &transactional_id {
+        Some(id) => admit(broker, id.as_str(), version, &items).await,
+        None => Vec::new(),
+    };
+    let items = verified(items, admitted);
     let in_transaction = transactional_id.is_some();
     let acks = acks.unwrap_or(Acks::Leader);
     let appended = at_partitions(broker, items, move |broker, partition, batch| {
@@ -120,6 +114,23 @@ pub(crate) async fn handle<P: Platform>(
         topics: topics.collect(),
         ..ProduceResponse::default()
     })
+}
+
+type Item<T> = (Result<Target, ErrorCode>, T);
+
+/// The batches with what their appends rest on; those that were not admitted have no target.
+fn verified(
+    items: Vec<Item<Bytes>>,
+    admitted: Vec<Result<Verified, ErrorCode>>,
+) -> Vec<Item<(Bytes, Verified)>> {
+    let unasked = std::iter::repeat(Ok(Verified::Unasked));
+    let admitted = admitted.into_iter().chain(unasked);
+    let items = items.into_iter().zip(admitted);
+    let items = items.map(|((target, records), admitted)| {
+        let target = target.and_then(|target| admitted.map(|_| target));
+        (target, (records, admitted.unwrap_or(Verified::Unasked)))
+    });
+    items.collect()
 }
 
 /// Refuses the topics that the coordinators keep.

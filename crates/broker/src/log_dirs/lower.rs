@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use platform::{Disk, Platform};
 use storage::checkpoint::meta_properties::MetaProperties;
+use storage::checkpoint::partition_metadata;
 use storage::tier::{Safety, TierPath, TierTable};
-use wire::types::{Uuid, uuid_from_base64, uuid_to_base64};
+use wire::types::{TopicId, Uuid, uuid_from_base64, uuid_to_base64};
 
 use super::{LogDirs, LogDirsError, failed, optional, read_identity};
 
@@ -102,6 +103,42 @@ impl LogDirs {
         Ok(())
     }
 
+    /// Removes from the paths of lower tiers the folders of topics that are no more: they were deleted while the path was
+    /// away. A folder of which home still has a part, or that names no topic, is left alone.
+    pub async fn remove_orphans<P: Platform>(
+        &self,
+        platform: &P,
+        tiers: &TierTable,
+        is_topic: impl Fn(TopicId) -> bool,
+    ) {
+        for path in tiers
+            .paths()
+            .iter()
+            .filter(|path| path.tier > 0 && path.failed().is_none())
+        {
+            let entries = platform.disk().list(path.dir()).await.unwrap_or_default();
+            for entry in entries.iter().filter(|entry| entry.is_dir) {
+                let folder = path.dir().join(&entry.name);
+                let stray = entry.name.ends_with(super::STRAY);
+                if !stray && storage::parse_folder_name(&entry.name).is_none() {
+                    continue;
+                }
+                let Some(id) = owner(platform, &folder).await else {
+                    continue;
+                };
+                if is_topic(id) || self.found().any(|(_, at_home)| at_home == Some(id)) {
+                    continue;
+                }
+                match platform.disk().remove_dir(&folder).await {
+                    Ok(()) => tracing::info!(folder = %folder.display(), topic_id = %id,
+                        "segments of a topic that was deleted are removed"),
+                    Err(error) => tracing::warn!(folder = %folder.display(), %error,
+                        "segments of a topic that was deleted stay"),
+                }
+            }
+        }
+    }
+
     async fn open_lower<P: Platform>(
         &self,
         platform: &P,
@@ -116,6 +153,13 @@ impl LogDirs {
         }
         self.identify(platform, path, identity, None).await
     }
+}
+
+/// The topic whose segments a folder says it holds.
+async fn owner<P: Platform>(platform: &P, folder: &Path) -> Option<TopicId> {
+    let file = folder.join(partition_metadata::PART_FILE);
+    let bytes = platform.disk().read_file(&file).await.ok()?;
+    partition_metadata::parse(&file, &bytes).ok()
 }
 
 async fn look<P: Platform>(

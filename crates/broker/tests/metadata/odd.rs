@@ -3,16 +3,18 @@
 
 use std::path::Path;
 
+use broker::controller::offline;
+use broker::image::ResourceType;
 use platform::Disk;
 use platform::Platform;
 use platform::sim::{Rng, SimPlatform};
 use wire::batch::{BatchBuilder, Batches, crc_of};
 use wire::records::metadata::{
-    BrokerRegistrationChangeRecord, FenceBrokerRecord, MetadataRecord, MetadataVersion,
-    PartitionChangeRecord, PartitionRecord, ProducerIdsRecord, RemoveTopicRecord, TopicRecord,
-    UnfenceBrokerRecord,
+    BrokerRegistrationChangeRecord, ClientQuotaRecord, ConfigRecord, FenceBrokerRecord,
+    MetadataRecord, MetadataVersion, PartitionChangeRecord, PartitionRecord, ProducerIdsRecord,
+    QuotaEntityEntry, RemoveTopicRecord, TopicRecord, UnfenceBrokerRecord,
 };
-use wire::types::{LeaderEpoch, Offset, TimestampMs, Uuid};
+use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, Uuid};
 
 use crate::{begin, caller, names, run, start, topics};
 
@@ -207,7 +209,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
 
 #[test]
 fn whatever_the_files_hold_the_start_succeeds_or_names_the_file_and_the_tool() {
-    let mut started = 0;
+    let (mut started, mut mistaken) = (0, 0);
     for seed in 0..400 {
         run(async |platform| {
             let mut rng = Rng::new(seed);
@@ -229,15 +231,147 @@ fn whatever_the_files_hold_the_start_succeeds_or_names_the_file_and_the_tool() {
             let mut bytes = platform.disk().contents(file).unwrap();
             damage(&mut bytes, &mut rng);
             platform.disk().put(file, &bytes).unwrap();
+            let found = offline::read(&folder_files(&platform).await);
             match begin(&platform, snapshot_bytes).await {
-                Ok(_) => started += 1,
-                Err(error) => assert!(
-                    error.contains("/d/") && error.contains("forebay metadata check /d"),
-                    "seed {seed}, {}: {error}",
-                    file.display()
-                ),
+                Ok(_) => {
+                    started += 1;
+                    mistaken += usize::from(found.is_fatal());
+                }
+                Err(error) => {
+                    assert!(
+                        error.contains("/d/") && error.contains("forebay metadata check /d"),
+                        "seed {seed}, {}: {error}",
+                        file.display()
+                    );
+                    if file.ends_with("bootstrap.checkpoint") {
+                        return;
+                    }
+                    assert!(
+                        !found.findings.is_empty(),
+                        "seed {seed}, {}: unseen by the tool: {error}",
+                        file.display()
+                    );
+                    repair(&platform).await;
+                    let repaired = begin(&platform, snapshot_bytes).await;
+                    repaired.unwrap_or_else(|error| panic!("seed {seed}: repaired: {error}"));
+                }
             }
         });
     }
     assert!(started > 100, "only {started} of 400 start");
+    assert!(
+        mistaken < 40,
+        "the tool cries wolf: {mistaken} of {started}"
+    );
+}
+
+async fn folder_files(platform: &SimPlatform) -> offline::Files {
+    let folder = Path::new("/d/__cluster_metadata-0");
+    let listed = platform.disk().list(folder).await.unwrap();
+    let read = |entry: &platform::disk::Entry| {
+        let bytes = platform.disk().contents(&folder.join(&entry.name)).ok()?;
+        Some((entry.name.clone(), bytes.into()))
+    };
+    listed.iter().filter_map(read).collect()
+}
+
+/// What `forebay metadata repair` does.
+async fn repair(platform: &SimPlatform) -> offline::Reading {
+    let folder = Path::new("/d/__cluster_metadata-0");
+    let reading = offline::read(&folder_files(platform).await);
+    let disk = platform.disk();
+    let aside = Path::new("/d/__cluster_metadata-0.0.aside");
+    disk.rename(folder, aside).await.unwrap();
+    disk.create_dir(folder).await.unwrap();
+    let (name, bytes) = reading.snapshot().unwrap();
+    disk.put(&folder.join(name), &bytes).unwrap();
+    let (name, bytes) = reading.quorum_state(NodeId(1));
+    disk.put(&folder.join(name), &bytes).unwrap();
+    reading
+}
+
+#[test]
+fn all_that_can_be_read_is_kept_by_a_repair() {
+    run(async |platform| {
+        let controller = start(&platform, 1 << 20).await;
+        for name in ["a", "b", "c"] {
+            controller.create_topics(&topics(&[name]), &caller()).await;
+        }
+        let before = controller.image();
+        controller.stop().await.unwrap();
+        let mut log = platform.disk().contents(Path::new(LOG)).unwrap();
+        // Somewhere in the batch that creates "b".
+        let at = log.windows(2).position(|it| it == [2, b'b']).unwrap();
+        log[at + 1] ^= 1;
+        platform.disk().put(Path::new(LOG), &log).unwrap();
+        // A start after a crash would cut the log there: "c" would be out of sight.
+        let reading = repair(&platform).await;
+        assert!(reading.is_fatal());
+        let controller = start(&platform, 1 << 20).await;
+        assert_eq!(names(&controller.image()), ["a", "c"]);
+        for name in ["a", "c"] {
+            let (now, then) = (controller.image(), before.topic_by_name(name).unwrap().id);
+            assert_eq!(now.topic_by_name(name).unwrap().id, then);
+        }
+        controller.create_topics(&topics(&["d"]), &caller()).await;
+        controller.stop().await.unwrap();
+        assert_eq!(
+            names(&start(&platform, 1 << 20).await.image()),
+            ["a", "c", "d"]
+        );
+    });
+}
+
+#[test]
+fn dynamic_values_are_taken_back_of_a_broker_that_does_not_run() {
+    run(async |platform| {
+        let controller = start(&platform, 1 << 20).await;
+        controller.create_topics(&topics(&["a"]), &caller()).await;
+        controller.stop().await.unwrap();
+        let config = |resource_type, resource_name: &str, name: &str| ConfigRecord {
+            resource_type,
+            resource_name: resource_name.to_owned(),
+            name: name.to_owned(),
+            value: Some("1".to_owned()),
+        };
+        let quota = ClientQuotaRecord {
+            entity: vec![QuotaEntityEntry {
+                entity_type: "ip".to_owned(),
+                entity_name: None,
+            }],
+            key: "connection_creation_rate".to_owned(),
+            value: 5e-324,
+            remove: false,
+        };
+        let records = [
+            config(4, "", "max.connections").into(),
+            config(4, "1", "max.connections").into(),
+            config(2, "a", "retention.ms").into(),
+            quota.into(),
+        ];
+        add(&platform, &records);
+        let mut reading = offline::read(&folder_files(&platform).await);
+        assert!(!reading.is_fatal(), "{:?}", reading.findings);
+        assert_eq!(reading.reset("max.connections", None).len(), 2);
+        assert_eq!(reading.reset("connection_creation_rate", None).len(), 1);
+        assert!(reading.reset("retention.ms", Some("b")).is_empty());
+        let (name, bytes) = reading.snapshot().unwrap();
+        let folder = Path::new("/d/__cluster_metadata-0");
+        platform.disk().put(&folder.join(name), &bytes).unwrap();
+        let image = start(&platform, 1 << 20).await.image();
+        assert_eq!(
+            image.setting(ResourceType::BROKER, "", "max.connections"),
+            None
+        );
+        assert_eq!(
+            image.setting(ResourceType::BROKER, "1", "max.connections"),
+            None
+        );
+        assert_eq!(
+            image.setting(ResourceType::TOPIC, "a", "retention.ms"),
+            Some("1")
+        );
+        assert!(image.quotas().is_empty());
+        assert_eq!(names(&image), ["a"]);
+    });
 }

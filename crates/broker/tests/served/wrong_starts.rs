@@ -397,3 +397,40 @@ fn notes_of_an_older_version_are_understood() {
         assert!(everything(&log).await == before);
     });
 }
+
+#[test]
+fn folders_of_topics_that_were_deleted_while_a_path_was_away_are_removed() {
+    run(async {
+        let disk = SimDisk::new(5);
+        let metadata = Path::new("/a/__cluster_metadata-0/quorum-state");
+        disk.put(metadata, b"{}").unwrap();
+        let id = |n| TopicId(Uuid::from_u128(n));
+        let put = |folder: &str, file: &str, topic: u128| {
+            let text = format!("version: 0\ntopic_id: {}", id(topic));
+            let path = Path::new(folder).join(file);
+            disk.put(&path, text.as_bytes()).unwrap();
+        };
+        put("/b/here-0", "tier.metadata", 1);
+        put("/b/gone-0", "tier.metadata", 2);
+        put(
+            "/b/gone-1.0123456789abcdef0123456789abcdef-stray",
+            "tier.metadata",
+            3,
+        );
+        put("/b/kept-0", "tier.metadata", 4);
+        put("/a/kept-0", "partition.metadata", 4);
+        disk.put(Path::new("/b/nobody-0/x"), b"x").unwrap();
+        let platform = SimPlatform::on(disk.clone(), Clock::starting_at(NOW_MS), 3);
+        let tiers = table(&right());
+        let dirs = LogDirs::open(&platform, &["/a".into()], None, None)
+            .await
+            .unwrap();
+        dirs.open_lower_tiers(&platform, &tiers).await.unwrap();
+        dirs.remove_orphans(&platform, &tiers, |topic| topic == id(1))
+            .await;
+        let left = disk.list(Path::new("/b")).await.unwrap();
+        let left = left.iter().filter(|entry| entry.is_dir);
+        let left: Vec<_> = left.map(|entry| entry.name.as_str()).collect();
+        assert_eq!(left, ["here-0", "kept-0", "nobody-0"]);
+    });
+}

@@ -124,6 +124,11 @@ impl SimDisk {
         self.state.borrow_mut().mounts.at(dir).broken = broken;
     }
 
+    /// Turns what is below `dir` read-only, or back, as a file system of its own.
+    pub fn set_read_only_below(&self, dir: &Path, read_only: bool) {
+        self.state.borrow_mut().mounts.at(dir).read_only = read_only;
+    }
+
     /// Makes reads and writes of files below `dir` take the time that a device of that rate takes.
     pub fn set_rate_of(&self, dir: &Path, bytes_per_second: Option<u64>) {
         self.state.borrow_mut().mounts.at(dir).bytes_per_second = bytes_per_second;
@@ -258,6 +263,8 @@ impl SimDisk {
             return Err(power_off());
         }
         let broken = state.mounts.holding(path).and_then(|mount| mount.broken);
+        let mount = state.mounts.holding(path);
+        let mounted_read_only = mount.is_some_and(|mount| mount.read_only);
         let exhausted = state.exhausted.filter(|_| kind.needs_descriptor());
         match state.faults.meet(kind, path) {
             None if exhausted.is_some() => {
@@ -267,7 +274,7 @@ impl SimDisk {
                 let kind = broken.unwrap_or(io::ErrorKind::Other);
                 Err(io::Error::new(kind, "simulated failure of a path"))
             }
-            None if state.read_only && kind.mutates() => {
+            None if (state.read_only || mounted_read_only) && kind.mutates() => {
                 Err(io::ErrorKind::ReadOnlyFilesystem.into())
             }
             None => Ok(()),

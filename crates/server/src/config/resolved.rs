@@ -61,6 +61,8 @@ pub struct Settings {
     pub shards: usize,
     /// Bind each shard to a core.
     pub shards_pinned: bool,
+    /// The process ends when a shard has not moved for so long; `None`: never.
+    pub stuck_after: Option<Duration>,
     /// How files are read and written.
     pub disk_engine: DiskEngine,
     /// Tail cache of all shards together.
@@ -122,6 +124,9 @@ impl Settings {
             network: NetworkSettings::resolve(&values, machine, &mut problems),
             shards: values.number("num.shards").map_or(machine.cores, size),
             shards_pinned: values.is("shards.pinned"),
+            stuck_after: Some(values.int("shard.watchdog.ms"))
+                .filter(|time| *time > 0)
+                .map(milliseconds),
             disk_engine: match values.string("disk.engine").as_str() {
                 "io_uring" => DiskEngine::IoUring,
                 "threads" => DiskEngine::Threads,

@@ -28,6 +28,9 @@ use super::{End, Environment, Limits};
 /// How long after the peer's end an answer is waited for that changes nothing.
 const GONE_MAX: Duration = Duration::from_secs(1);
 
+/// How much faster answers must be taken while they hold more memory than they may.
+const PRESSED: usize = 10;
+
 /// How often to look whether the peer has ended the connection, while a request that it sent ahead keeps us from reading.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -44,6 +47,7 @@ pub(super) async fn hold<S: Service>(
     let Environment {
         limits,
         budget,
+        answers,
         buffers,
         meter,
         stop,
@@ -56,7 +60,7 @@ pub(super) async fn hold<S: Service>(
             buffers.clone(),
             limits.frame_bytes_max,
         ),
-        writer: ReplyWriter::default(),
+        writer: ReplyWriter::new(answers.clone()),
         inflight: Inflight::new(),
         held: None,
         frames: 0,
@@ -290,7 +294,10 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
     fn poll_watch(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<End> {
         let (reader, written_bytes) = (&self.reader, self.writer.written_bytes);
         let completed = self.frames * PROGRESS_BYTES_MIN;
-        let size = self.reader.frame_bytes().max(self.writer.peak_bytes());
+        let mut size = self.reader.frame_bytes().max(self.writer.peak_bytes());
+        if self.writer.is_pressed() {
+            size = size.saturating_mul(PRESSED);
+        }
         let progress = || Progress {
             moved: reader.come_bytes(socket) + written_bytes + completed,
             size: size as u64,

@@ -100,6 +100,8 @@ fn limits() -> Limits {
     }
 }
 
+const ANSWERS_BYTES: usize = 64 << 20;
+
 /// One served connection.
 struct World {
     service: Rc<Echo>,
@@ -121,6 +123,7 @@ async fn world(limits: Limits, budget_bytes: usize) -> World {
     let environment = Rc::new(Environment {
         limits,
         budget: budget.clone(),
+        answers: Answers::new(ANSWERS_BYTES),
         buffers: Buffers::new(1 << 20),
         meter: RequestMeter::new(
             metrics.register(RequestMetrics::register),
@@ -481,7 +484,13 @@ fn a_peer_that_does_not_read_its_answers_is_cut_off() {
     };
     run_with_budget(short, 64 << 20, |mut world| async move {
         world.send(&vec![b'x'; 32 << 20]).await;
+        let answers = &world.environment.answers;
+        world
+            .service
+            .until(|_| answers.used_bytes() > 16 << 20)
+            .await;
         assert!(matches!((&mut world.served).await.unwrap(), End::Stalled));
+        assert_eq!(answers.used_bytes(), 0);
     });
 }
 

@@ -45,7 +45,11 @@ pub(crate) fn command(dir: &Path, settings: &[&str]) -> Command {
 
 impl Broker {
     pub(crate) fn start(dir: &Path, settings: &[&str]) -> Self {
-        let mut process = command(dir, settings).spawn().unwrap();
+        Self::start_with(|| command(dir, settings))
+    }
+
+    pub(crate) fn start_with(command: impl FnOnce() -> Command) -> Self {
+        let mut process = command().stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(process.stderr.take().unwrap());
         let listening = line(&mut log, "listening");
         let ready = line(&mut log, "ready");

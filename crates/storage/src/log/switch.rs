@@ -21,7 +21,7 @@ use wire::types::Offset;
 use super::Log;
 use super::open::notes::Owing;
 use super::open::remove;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::segment::Segment;
 use crate::segment::load::Saved;
 use crate::segment::naming::{Role, file_path, moving_path};
@@ -219,7 +219,7 @@ impl<P: Platform> Log<P> {
         match self.note_as_before(segment.base, &segment.folder).await {
             Ok(()) => true,
             // Nothing was written.
-            Err(Error::Full { .. }) if matches!(error, Error::Full { .. }) => true,
+            Err(again) if again.kind() == Kind::Full && error.kind() == Kind::Full => true,
             Err(_) => {
                 self.fail(error);
                 false
@@ -350,6 +350,8 @@ impl<P: Platform> Log<P> {
                 if matches!(error, Error::Full { .. }) {
                     carried.to.note_full();
                     tracing::warn!(%dir, "no room for a segment that was to be moved");
+                } else if error.is_exhausted() {
+                    tracing::warn!(%dir, %error, "a segment is not moved just now");
                 } else if carried.to.fail(&error.to_string()) {
                     tracing::error!(%dir, %error, "a tier's path failed: nothing more is put on it");
                 }

@@ -22,7 +22,7 @@ use super::open::folder::{Folder, claim};
 use super::open::notes::{Owed, Owing, Place, write_away, write_owed};
 use super::open::remove;
 use super::txn_index::TxnIndex;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::segment::naming::{Role, away_path, away_to_path, file_path};
 use crate::segment::{Loaded, Segment};
 use crate::tier::copy::sync_error;
@@ -213,16 +213,21 @@ impl<P: Platform> Log<P> {
             }
             self.sync_folder(&segment.folder).await
         };
-        match result.await {
-            Ok(()) => self.note_gone(segment).await?,
-            Err(error) if at_home => return Err(error),
-            Err(error) => {
-                self.fail_path(&error);
-                self.owe(Owing::Copy, segment.base, &segment.folder).await?;
-                self.note_gone(segment).await?;
-            }
-        }
+        self.gone_or_owed(segment, result.await).await?;
         Ok(unnamed)
+    }
+
+    /// A segment does not count any more, whether its files are gone, durably where they were elsewhere, or are owed.
+    pub(super) async fn gone_or_owed(&self, segment: &Segment<P>, gone: Result<()>) -> Result<()> {
+        self.flush.note_new_name();
+        if self.is_home(&segment.folder) {
+            return gone;
+        }
+        if let Err(error) = gone {
+            self.fail_path(&error);
+            self.owe(Owing::Copy, segment.base, &segment.folder).await?;
+        }
+        self.remove_note(segment.base, &segment.folder).await
     }
 
     /// A segment on a path that is not there does not count any more; when the path is there it goes.
@@ -254,7 +259,7 @@ impl<P: Platform> Log<P> {
         self.remove_note(base, &segment.folder).await
     }
 
-    async fn sync_folder(&self, folder: &Path) -> Result<()> {
+    pub(super) async fn sync_folder(&self, folder: &Path) -> Result<()> {
         let synced = self.store.disk().sync_dir(folder).await;
         synced.map_err(|error| sync_error(folder, error))
     }
@@ -418,7 +423,8 @@ impl<P: Platform> Log<P> {
             let noted = self.note_as_before(old.base, &old.folder).await;
             let removed = remove(self.store.disk(), &new.path(Role::Log)).await;
             match noted.and(removed) {
-                Ok(()) | Err(Error::Full { .. }) => {}
+                Ok(()) => {}
+                Err(error) if error.kind() == Kind::Full => {}
                 // A start could go on where nothing is.
                 Err(error) => self.fail(&error),
             }

@@ -13,7 +13,6 @@ use wire::types::Offset;
 
 use super::Log;
 use super::indexes::Indexes;
-use super::open::notes::Owing;
 use super::open::remove;
 use super::producer_state::{ProducerStates, snapshot};
 use super::read::walk_to;
@@ -120,7 +119,6 @@ impl<P: Platform> Log<P> {
             self.remove_files(&last).await?;
             self.segments.borrow_mut().pop_back();
             self.store.shared.metrics.segments.dec();
-            self.note_gone(&last).await?;
             // One after the other on the disk, too: no gap may be left by a crash.
             self.sync_names().await?;
         }
@@ -135,16 +133,16 @@ impl<P: Platform> Log<P> {
             Role::TxnIndex,
             Role::Log,
         ];
-        for role in roles {
-            let removed = remove(self.store.disk(), &segment.path(role)).await;
-            let Err(error) = removed else { continue };
-            if self.is_home(&segment.folder) {
-                return Err(error);
+        let removed = async {
+            for role in roles {
+                remove(self.store.disk(), &segment.path(role)).await?;
             }
-            self.fail_path(&error);
-            return self.owe(Owing::Copy, segment.base, &segment.folder).await;
-        }
-        Ok(())
+            if self.is_home(&segment.folder) {
+                return Ok(());
+            }
+            self.sync_folder(&segment.folder).await
+        };
+        self.gone_or_owed(segment, removed.await).await
     }
 
     async fn position_of(&self, segment: &Rc<Segment<P>>, offset: Offset) -> Result<u64> {
@@ -341,7 +339,6 @@ impl<P: Platform> Log<P> {
         let old: Vec<_> = self.segments.borrow().iter().cloned().collect();
         for segment in old.iter().rev() {
             self.remove_files(segment).await?;
-            self.note_gone(segment).await?;
         }
         let fresh = self.new_segment(offset, self.store.clock().wall_ms());
         self.name_segment(&fresh).await?;

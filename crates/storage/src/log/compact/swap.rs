@@ -72,7 +72,10 @@ impl<P: Platform> Log<P> {
         let changed = self.change_names(old, &made.folder, made.base).await;
         let (removed, unfinished) = match changed {
             Ok(removed) => (removed, None),
-            Err(error) if !self.is_home(&made.folder) && self.fail_path(&error) => {
+            Err(error)
+                if !self.is_home(&made.folder)
+                    && (self.fail_path(&error) || error.is_exhausted()) =>
+            {
                 // A start with the path finishes it.
                 (Vec::new(), Some(error))
             }
@@ -193,8 +196,8 @@ impl<P: Platform> Log<P> {
                     }
                 }
             }
-            self.note_changed(&segment.folder);
         }
+        self.note_changed(folder);
         self.flush.note_new_name();
         self.sync_names().await?;
         for role in ROLES {

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
-use platform::disk::{Disk, Open};
+use platform::disk::{Disk, Open, is_not_now};
 use wire::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
 
 use super::folder::{DataFile, Folder, claim};
@@ -150,6 +150,7 @@ impl<P: Platform> Gathering<'_, P> {
                     tracing::error!(folder = %folder.display(), %error,
                         "nobody knows whose segments these are: they are left alone and not served");
                 }
+                Err(error) if error.is_exhausted() => return Err(error),
                 Err(error) => fail(path, &error.to_string()),
             },
             // Folders outlive their last segment, so one that is not there means that the path is not what it was.
@@ -162,6 +163,7 @@ impl<P: Platform> Gathering<'_, P> {
                     self.read.push(Arc::clone(path));
                 }
             }
+            Err(error) if is_not_now(&error) => return Err(Error::io("list", &folder)(error)),
             Err(error) => fail(path, &format!("cannot list {}: {error}", folder.display())),
         }
         Ok(())
@@ -255,7 +257,7 @@ impl<P: Platform> Gathering<'_, P> {
     /// A folder that could not be brought in order is not used, nor is its path; home must be.
     fn lose(&mut self, at: usize, error: &Error) -> Result<()> {
         let part = &mut self.parts[at];
-        let Some(path) = &part.path else {
+        let Some(path) = part.path.as_ref().filter(|_| !error.is_exhausted()) else {
             return Err(error.clone());
         };
         fail(path, &error.to_string());
@@ -271,7 +273,7 @@ impl<P: Platform> Gathering<'_, P> {
     /// A segment of a folder does not count any more and could not be removed from it.
     async fn owe(&mut self, at: usize, base: Offset, error: &Error) -> Result<()> {
         let part = &mut self.parts[at];
-        let Some(path) = part.path.clone() else {
+        let Some(path) = part.path.clone().filter(|_| !error.is_exhausted()) else {
             return Err(error.clone());
         };
         fail(&path, &error.to_string());

@@ -96,7 +96,7 @@ impl Part {
         let (Err(error), Some(path)) = (&result, &self.path) else {
             return result;
         };
-        if path.fail(&error.to_string()) {
+        if !error.is_exhausted() && path.fail(&error.to_string()) {
             tracing::error!(dir = %path.dir().display(), %error,
                 "a tier's path failed: nothing more is put on it");
         }

@@ -11,12 +11,14 @@
     ./test sweep           every request at the limit of what is decoded: some of everything; with --minutes 60 at length
     ./test powercut        20 rounds of power cuts on a scratch ext4 (root and loop devices)
     ./test fire            exactly-once chains while their links and the broker are killed: --minutes 10
+    ./test hostile         an honest load with a ledger beside clients that mean harm: --minutes 10 --rate 50MB
     ./test suites          other people's suites against the release binary, in full: about 20 minutes
     ./test kgo             one of them: kgo, kgo-chaos, rdkafka, kafka-python, java-tools, streams, connect, mirror
     ./test dax             mapped files on persistent memory, in a machine in software that is killed: about 20 minutes
 
     --rounds N, --seed N   for kill9, powercut and dax
-    --minutes N, --seed N  for fire and sweep
+    --minutes N, --seed N  for fire, sweep and hostile
+    --rate BYTES           hostile: of the honest load, each second
     --target kafka         clients, kill9: against Apache Kafka, which shows whether a test is right
     -k EXPRESSION          clients: only tests that match
 
@@ -40,7 +42,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
-SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep", "powercut", "fire", "dax", "suites"]
+SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep", "powercut", "fire", "hostile", "dax", "suites"]
 FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror"]
 SHORT = ["java-tools"]
 BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep"]
@@ -305,6 +307,7 @@ def main():
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float)
+    parser.add_argument("--rate", default="50MB")
     parser.add_argument("--target", default="forebay")
     parser.add_argument("-k", dest="only", default="")
     options = parser.parse_args()
@@ -315,7 +318,7 @@ def main():
     signal.signal(signal.SIGTERM, run.end)
 
     theirs = FOREIGN if "suites" in suites else [name for name in FOREIGN if name in suites]
-    outside = [suite for suite in ("clients", "short", "kill9", "powercut", "fire", "dax") if suite in suites]
+    outside = [suite for suite in ("clients", "short", "kill9", "powercut", "fire", "hostile", "dax") if suite in suites]
     outside += ["suites"] * bool(theirs)
     lanes = []
     if outside or "sweep" in suites:
@@ -333,6 +336,8 @@ def main():
         "powercut": [*crash, "crash/test_powercut.py"],
         "fire": ["--seed", options.seed, "--minutes", minutes, "-s", "--timeout", int(minutes * 60) + 900,
                  "crash/test_fire.py"],
+        "hostile": ["--seed", options.seed, "--minutes", minutes, "--rate", options.rate, "-s", "--timeout", int(minutes * 120) + 1800,
+                    "hostile/test_hostile.py"],
         "dax": [*crash, "--timeout", 7200, "dax/test_dax.py"],
     }
     behind = list(lanes)

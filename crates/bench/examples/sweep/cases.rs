@@ -175,8 +175,13 @@ impl Case {
             if body.len() <= limits.1 && fits(self.api, self.version, &body, limits.0) {
                 return (body, count);
             }
-            // Names get longer as they get more.
-            count -= (count / 16).max(1);
+            // Names get longer as they get more; how much of records is taken, nobody tells.
+            let part = if matches!(self.api, Api::Produce | Api::Fetch) {
+                3
+            } else {
+                16
+            };
+            count -= (count / part).max(1);
         }
     }
 }

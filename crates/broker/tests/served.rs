@@ -27,8 +27,6 @@ mod full_metadata;
 mod full_transactions;
 #[path = "served/full_offsets.rs"]
 mod full_offsets;
-#[path = "served/full_transactions.rs"]
-mod full_transactions;
 #[path = "served/hanging.rs"]
 mod hanging;
 #[path = "served/hostile_fetch.rs"]

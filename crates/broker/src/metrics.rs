@@ -122,11 +122,7 @@ impl Metrics {
             by_topic("failedproducerequests", "Produce requests that failed");
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed_transaction_partitions, late_transactions] = of_transactions(registry);
-        let mut gauge = |name: &str, help: &str| {
-            let gauge = Gauge::default();
-            registry.register(name, help, gauge.clone());
-            gauge
-        };
+        let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             messages_in,
             bytes_in,
@@ -250,9 +246,11 @@ fn of_transactions(registry: &mut Registry) -> [Gauge; 2] {
             "Partitions in which a transaction is open for longer than any may take",
         ),
     ];
-    gauges.map(|(name, help)| {
-        let gauge = Gauge::default();
-        registry.register(name, help, gauge.clone());
-        gauge
-    })
+    gauges.map(|(name, help)| new_gauge(registry, name, help))
+}
+
+fn new_gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
+    let gauge = Gauge::default();
+    registry.register(name, help, gauge.clone());
+    gauge
 }

@@ -40,7 +40,7 @@ pub enum MetadataLogError {
     #[error(transparent)]
     Storage(#[from] storage::Error),
     /// It cannot be opened.
-    #[error("the metadata log {path} cannot be opened: {source}{}", tools(path))]
+    #[error("the metadata log {path} cannot be read: {source}{}", tools(path))]
     Open {
         /// The folder.
         path: PathBuf,
@@ -211,7 +211,11 @@ impl<P: Platform> MetadataLog<P> {
         let end = log.log_end_offset();
         let mut next = from;
         while next < end {
-            let read = log.read(next, end, READ_BYTES, true).await?;
+            let read = log.read(next, end, READ_BYTES, true).await;
+            let read = read.map_err(|source| MetadataLogError::Open {
+                path: self.folder.clone(),
+                source,
+            })?;
             let before = next;
             // A batch may lie across two slices.
             let bytes = match <[Bytes; 1]>::try_from(read) {

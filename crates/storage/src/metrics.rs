@@ -36,6 +36,8 @@ pub struct Metrics {
     pub segments: Gauge,
     /// Open logs.
     pub logs: Gauge,
+    /// Open files of segments.
+    pub open_files: Gauge,
     /// Bytes of data read while recovering logs after an unclean stop.
     pub recovered_bytes: Counter,
     /// Bytes cut off because they were no valid batches.
@@ -92,6 +94,11 @@ impl Metrics {
             metrics.segments.clone(),
         );
         storage.register("logs", "Open logs", metrics.logs.clone());
+        storage.register(
+            "open_files",
+            "Segment files that hold a descriptor",
+            metrics.open_files.clone(),
+        );
         metrics.register_reads(storage);
         metrics
     }
@@ -145,6 +152,7 @@ impl Metrics {
             corruptions: Counter::default(),
             segments: Gauge::default(),
             logs: Gauge::default(),
+            open_files: Gauge::default(),
             recovered_bytes: Counter::default(),
             truncated_bytes: Counter::default(),
         }

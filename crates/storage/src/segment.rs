@@ -246,6 +246,13 @@ impl<P: Platform> Segment<P> {
         Ok(file)
     }
 
+    /// Lets go of a sealed segment's file; its indexes stay.
+    pub(crate) fn close_if_sealed(&self) {
+        if self.sealed.get() && !self.replaced.get() {
+            *self.file.borrow_mut() = None;
+        }
+    }
+
     /// Forgets file and indexes of a sealed segment; they are read again when they are needed.
     pub(crate) fn unload(&self) {
         if self.sealed.get() && !self.replaced.get() {

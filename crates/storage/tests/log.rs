@@ -12,6 +12,8 @@ mod world;
 mod append_and_read;
 #[path = "log/cache.rs"]
 mod cache;
+#[path = "log/names.rs"]
+mod names;
 #[path = "log/read_ahead.rs"]
 mod read_ahead;
 #[path = "log/restart.rs"]

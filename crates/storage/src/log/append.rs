@@ -91,8 +91,7 @@ impl<P: Platform> Log<P> {
     fn check_appendable(&self) -> Result<()> {
         match &*self.condition.borrow() {
             Condition::Open => {}
-            Condition::Full => return Err(self.full()),
-            Condition::Failed(error) => return Err(error.clone()),
+            Condition::Full(error) | Condition::Failed(error) => return Err(error.clone()),
             Condition::Closed => return Err(Error::Closed),
         }
         if self.health.is_failed() {

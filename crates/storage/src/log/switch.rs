@@ -320,6 +320,8 @@ impl<P: Platform> Log<P> {
                 if matches!(error, Error::Full { .. }) {
                     carried.to.note_full();
                     tracing::warn!(%dir, "no room for a segment that was to be moved");
+                } else if error.is_exhausted() {
+                    tracing::warn!(%dir, %error, "a segment is not moved now");
                 } else if carried.to.fail(&error.to_string()) {
                     tracing::error!(%dir, %error, "a tier's path failed: nothing more is put on it");
                 }

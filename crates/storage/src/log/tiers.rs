@@ -20,7 +20,7 @@ use super::indexes::Indexes;
 use super::open::folder::{claim, write_note};
 use super::open::remove;
 use super::txn_index::TxnIndex;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::segment::naming::{Role, away_path};
 use crate::segment::{Loaded, Segment};
 use crate::tier::{PathId, TierPath};
@@ -144,11 +144,8 @@ impl<P: Platform> Log<P> {
 
     /// Names in `folder` have changed: it is synced before what follows counts.
     pub(crate) fn note_changed(&self, folder: &Rc<Path>) {
-        if self.is_home(folder) {
-            self.flush.note_new_name();
-        } else {
-            self.flush.note_new_name_in(folder);
-        }
+        let elsewhere = (!self.is_home(folder)).then_some(folder);
+        self.flush.names.note(elsewhere);
     }
 
     /// The files of a segment have lost their names.
@@ -291,7 +288,11 @@ impl<P: Platform> Log<P> {
     }
 
     /// Latches what a failure has made unusable: the log directory, or another path and whatever is being written there.
-    pub(super) fn fail_dir(&self, error: &Error) {
+    pub(crate) fn fail_dir(&self, error: &Error) {
+        if error.kind() == Kind::Full {
+            // Nothing of the directory is broken.
+            return;
+        }
         if let Some(path) = self.path_of(error)
             && path.dir() != self.dir
         {
@@ -328,7 +329,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// True when bytes of the log are being written to `dir`.
-    fn writes_to(&self, dir: &Path) -> bool {
+    pub(crate) fn writes_to(&self, dir: &Path) -> bool {
         let segments = self.segments.borrow();
         let mut unsealed = segments
             .iter()

@@ -328,7 +328,7 @@ impl<P: Platform> Log<P> {
         segment.allocated.set(size);
         segment.recharge();
         if let Err(error) = file.sync().await {
-            let error = Error::io("sync", &path)(error);
+            let error = Error::file_sync(&path)(error);
             self.fail(&error);
             return Err(error);
         }
@@ -406,6 +406,21 @@ impl<P: Platform> Log<P> {
         if let Err(error) = self.store.disk().remove_file(&path).await {
             tracing::debug!(path = %path.display(), %error, "an old producer snapshot stays");
         }
+    }
+
+    /// True when no file waits to become the next segment.
+    pub(crate) fn has_no_prepared(&self) -> bool {
+        self.upkeep.prepared.borrow().is_none()
+    }
+
+    /// Has the prepared file removed, in the background: the log is idle. Another is made when it is needed.
+    pub(crate) fn start_discarding(&self) {
+        let Some(log) = self.me() else { return };
+        task::spawn(async move {
+            if let Ok(_gate) = log.upkeep.gate.acquire().await {
+                log.discard_prepared().await;
+            }
+        });
     }
 
     /// Removes the prepared file; a closed log leaves nothing behind.

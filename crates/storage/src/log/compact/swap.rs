@@ -51,7 +51,8 @@ impl<P: Platform> Log<P> {
         self.hold_open(old).await?;
         if let Err(error) = self.name_swap(&made.folder, made.base).await {
             // After a failed sync nobody knows what is there; a start finds out.
-            if !self.is_beyond_repair() && self.sweep_unfinished().await.is_err() {
+            let sweep = async || self.sweep_unfinished().await;
+            if !self.is_beyond_repair() && self.patiently(sweep).await.is_err() {
                 self.fail(&error);
             }
             for segment in old {
@@ -110,7 +111,7 @@ impl<P: Platform> Log<P> {
                 .await?;
         }
         self.note_changed(folder);
-        let synced = self.sync_names().await;
+        let synced = self.patiently(async || self.sync_names().await).await;
         synced.inspect_err(|error| self.fail(error))
     }
 
@@ -132,15 +133,15 @@ impl<P: Platform> Log<P> {
             }
             self.note_changed(&segment.folder);
         }
-        self.flush.note_new_name();
-        self.sync_names().await?;
+        self.flush.names.note(None);
+        self.patiently(async || self.sync_names().await).await?;
         for role in ROLES {
             let to = file_path(folder, base, role);
             self.rename_if_there(role, &swap_path(folder, base, role), &to)
                 .await?;
         }
         self.note_changed(folder);
-        self.sync_names().await?;
+        self.patiently(async || self.sync_names().await).await?;
         Ok(removed)
     }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use platform::Platform;
-use platform::disk::{Disk, Open};
+use platform::disk::{Disk, Open, is_not_now};
 use wire::types::{LeaderEpoch, Offset, TopicId, TopicPartition, Uuid};
 
 use super::{malformed, remove};
@@ -135,6 +135,7 @@ pub(super) async fn gather<P: Platform>(
                     absent_dirs.push(path.dir().to_path_buf());
                 }
             }
+            Err(error) if is_not_now(&error) => return Err(Error::io("list", &folder)(error)),
             Err(error) => {
                 if path.fail(&error.to_string()) {
                     tracing::error!(dir = %path.dir().display(), %error,
@@ -222,7 +223,7 @@ async fn set_aside<P: Platform>(
     let renamed = store.disk().rename(folder, &aside).await;
     renamed.map_err(Error::io("rename", folder))?;
     let synced = store.disk().sync_dir(dir).await;
-    synced.map_err(Error::io("sync", dir))?;
+    synced.map_err(Error::dir_sync(dir))?;
     Ok(aside)
 }
 
@@ -313,7 +314,7 @@ impl Part {
 
     async fn sync<D: Disk>(&self, disk: &D) -> Result<()> {
         let synced = disk.sync_dir(&self.folder).await;
-        synced.map_err(Error::io("sync", &self.folder))
+        synced.map_err(Error::dir_sync(&self.folder))
     }
 }
 

@@ -32,6 +32,14 @@ pub struct Metrics {
     pub read_ahead_unused_bytes: Counter,
     /// Damaged bytes found on disk, by occurrence.
     pub corruptions: Counter,
+    /// Damaged files that were given another name.
+    pub set_aside: Counter,
+    /// Times that a reader met offsets of which nothing is there, in a log that has no gaps.
+    pub holes: Counter,
+    /// Bytes of records, not of padding, that were cut off in recovery.
+    pub dropped_bytes: Counter,
+    /// Logs that were not left by a clean stop.
+    pub recovered_logs: Counter,
     /// Segments of all open logs.
     pub segments: Gauge,
     /// Open logs.
@@ -82,6 +90,26 @@ impl Metrics {
             "truncated_bytes",
             "Bytes cut off in recovery",
             &metrics.truncated_bytes,
+        );
+        counter(
+            "dropped_bytes",
+            "Bytes of records cut off in recovery",
+            &metrics.dropped_bytes,
+        );
+        counter(
+            "recovered_logs",
+            "Logs that were not left by a clean stop",
+            &metrics.recovered_logs,
+        );
+        counter(
+            "set_aside",
+            "Damaged files that were given another name",
+            &metrics.set_aside,
+        );
+        counter(
+            "holes",
+            "Times that a reader met missing offsets",
+            &metrics.holes,
         );
         storage.register(
             "flush_seconds",
@@ -150,6 +178,10 @@ impl Metrics {
             read_ahead_bytes: Counter::default(),
             read_ahead_unused_bytes: Counter::default(),
             corruptions: Counter::default(),
+            set_aside: Counter::default(),
+            holes: Counter::default(),
+            dropped_bytes: Counter::default(),
+            recovered_logs: Counter::default(),
             segments: Gauge::default(),
             logs: Gauge::default(),
             open_files: Gauge::default(),

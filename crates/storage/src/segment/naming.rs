@@ -14,6 +14,8 @@ use crate::checkpoint::{leader_epochs, moved_log, partition_metadata};
 const NAME_BYTES_MAX: usize = 255;
 /// Ends the name of a file that is only waiting to be removed. Kafka removes them at start, too.
 pub(crate) const DELETED: &str = ".deleted";
+/// Ends the name of what was found damaged, or contradicts what was not. It is neither used nor removed.
+pub(crate) const SET_ASIDE: &str = ".damaged";
 /// Ends the name of what a compaction had not finished.
 pub(crate) const CLEANED: &str = ".cleaned";
 /// Ends the name of what a finished compaction was putting in place.
@@ -84,8 +86,15 @@ pub(crate) enum Name {
     Leftover,
     /// One of the checkpoints.
     Checkpoint,
+    /// Found damaged earlier, and left for somebody to look at.
+    SetAside,
     /// Not ours.
     Foreign,
+}
+
+/// The name under which a file is set aside; the time keeps it apart from earlier ones.
+pub(crate) fn set_aside_name(name: &str, now_ms: i64) -> String {
+    format!("{name}.{now_ms}{SET_ASIDE}")
 }
 
 /// Says what `name` is in a partition's folder.
@@ -104,6 +113,9 @@ pub(crate) fn classify(name: &str) -> Name {
     }
     if name == PREPARED {
         return Name::Leftover;
+    }
+    if name.ends_with(SET_ASIDE) {
+        return Name::SetAside;
     }
     if let Some(target) = name.strip_suffix(SWAP) {
         return segment_file(target).map_or(Name::Foreign, |(base, role)| Name::Swap(base, role));

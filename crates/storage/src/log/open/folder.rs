@@ -268,7 +268,7 @@ impl Part {
                 Name::Segment(base, role) => part.indexes.push((base, role)),
                 Name::Swap(base, role) => part.swaps.push((base, role, entry.len)),
                 Name::Away(base) => part.away.push(base),
-                Name::Checkpoint => {}
+                Name::Checkpoint | Name::SetAside => {}
             }
         }
         Ok(part)

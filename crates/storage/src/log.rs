@@ -22,6 +22,7 @@ use crate::options::{Durability, LogOptions};
 use crate::segment::Segment;
 use crate::store::{DirHealth, LogPoints, Store};
 
+mod aborted;
 pub mod append;
 mod close;
 mod compact;

@@ -244,6 +244,27 @@ impl<P: Platform> Store<P> {
         self.shared.logs.borrow_mut().retain(|log| !is_it(log));
     }
 
+    /// Says in one line what the logs that were opened so far have lost by an unclean stop. The counts are the process's.
+    pub fn tell_of_recovery(&self) {
+        let metrics = &self.shared.metrics;
+        let (logs, dropped_bytes) = (metrics.recovered_logs.get(), metrics.dropped_bytes.get());
+        if logs == 0 {
+            return;
+        }
+        if dropped_bytes == 0 {
+            tracing::info!(
+                logs,
+                "unclean stop: the logs were recovered, no bytes of records were dropped"
+            );
+        } else {
+            tracing::warn!(
+                logs,
+                dropped_bytes,
+                "unclean stop: the logs were recovered, bytes after their last valid batches were dropped"
+            );
+        }
+    }
+
     /// Open files of segments, as they were last counted; a log that is not written to has none.
     pub fn open_files(&self) -> usize {
         usize::try_from(self.shared.open_files.get()).unwrap_or(0)

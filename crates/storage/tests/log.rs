@@ -16,6 +16,8 @@ mod cache;
 mod hints;
 #[path = "log/names.rs"]
 mod names;
+#[path = "log/producers.rs"]
+mod producers;
 #[path = "log/read_ahead.rs"]
 mod read_ahead;
 #[path = "log/restart.rs"]

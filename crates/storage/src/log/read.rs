@@ -251,8 +251,7 @@ impl<P: Platform> Log<P> {
         let loaded = if let Some(loaded) = load::indexes_of(disk, segment, options).await? {
             loaded
         } else {
-            let file = segment.file(disk).await?;
-            load::rebuild(disk, segment, &file, options).await?
+            self.rebuilt(segment).await?
         };
         if segment.loaded.borrow().is_some() {
             // Somebody was faster, and may have changed them since: what was read is out of date.
@@ -272,10 +271,7 @@ impl<P: Platform> Log<P> {
             return false;
         }
         let disk = self.store.disk();
-        let Ok(file) = segment.file(disk).await else {
-            return false;
-        };
-        let rebuilt = load::rebuild(disk, segment, &file, self.index_options()).await;
+        let rebuilt = self.rebuilt(segment).await;
         let path = segment.path(Role::OffsetIndex);
         match rebuilt {
             Ok(loaded) => {

@@ -14,7 +14,7 @@ use wire::types::Offset;
 use super::Log;
 use super::indexes::Indexes;
 use super::open::remove;
-use super::producer_state::{ProducerStates, snapshot};
+use super::producer_state::ProducerStates;
 use super::read::walk_to;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
@@ -265,7 +265,7 @@ impl<P: Platform> Log<P> {
         self.sync_names().await
     }
 
-    async fn snapshots_on_disk(&self) -> Result<Vec<Offset>> {
+    pub(super) async fn snapshots_on_disk(&self) -> Result<Vec<Offset>> {
         let listed = self.store.disk().list(&self.folder).await;
         let entries = listed.map_err(Error::io("list", &self.folder))?;
         let mut offsets: Vec<_> = entries
@@ -279,52 +279,9 @@ impl<P: Platform> Log<P> {
         Ok(offsets)
     }
 
-    /// Restores the producers as of `end` from the newest snapshot that can be read and the batches after it.
+    /// Restores the producers as of `end`.
     async fn rebuild_producers(&self, end: Offset) -> Result<()> {
-        let disk = self.store.disk();
-        let now_ms = self.store.clock().wall_ms();
-        let expiration_ms = self.options().producer_id_expiration_ms;
-        let first = self
-            .segments
-            .borrow()
-            .front()
-            .map_or(end, |first| first.base);
-        let mut states = ProducerStates::new(first);
-        for offset in self.snapshots_on_disk().await?.into_iter().rev() {
-            let path = file_path(&self.folder, offset, Role::Snapshot);
-            let bytes = disk
-                .read_file(&path)
-                .await
-                .map_err(Error::io("read", &path))?;
-            if let Ok(producers) = snapshot::parse(&bytes) {
-                states = ProducerStates::restore(offset, &producers, now_ms, expiration_ms);
-                break;
-            }
-        }
-        while states.end() < end {
-            let Some(segment) = self.segment_with(states.end()) else {
-                break;
-            };
-            let path = segment.path(Role::Log);
-            let file = segment.file(disk).await?;
-            let mut scan = Scan::new(&file, 0, segment.size.get(), WALK_BYTES);
-            while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
-                if header.next_offset() > states.end() {
-                    let marker = if header.is_control() {
-                        let batch = scan
-                            .batch(&header)
-                            .await
-                            .map_err(Error::io("read", &path))?;
-                        super::append::marker_of(&batch)
-                    } else {
-                        None
-                    };
-                    states.replay(&header, marker);
-                }
-                scan.skip(&header);
-            }
-            states.advance_log_start(segment.next.get());
-        }
+        let mut states = self.producers_at(end).await?;
         states.advance_high_watermark(self.high_watermark.get());
         *self.producers.borrow_mut() = states;
         Ok(())

@@ -1,6 +1,7 @@
 //! Checkpoints are hints: whatever they say, a log that was left in good order keeps its records, and what is damaged is
 //! set aside, not removed.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::world::*;
@@ -259,7 +260,7 @@ proptest! {
 fn lines(entries: Vec<(i32, i64)>) -> Vec<u8> {
     let mut text = format!("0\n{}\n", entries.len());
     for (epoch, start) in entries {
-        text.push_str(&format!("{epoch} {start}\n"));
+        let _ = writeln!(text, "{epoch} {start}");
     }
     text.into_bytes()
 }

@@ -29,7 +29,7 @@ use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::relocation::Moves;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
-use crate::telemetry::{Received, Telemetry};
+use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
 
 /// The shard that runs the controller.
@@ -92,6 +92,8 @@ pub struct Broker<P: Platform> {
     pub(crate) checkpoint_turn: Semaphore,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
+    /// What this shard last added to the gauge of late transactions.
+    pub(crate) counted_late: Cell<i64>,
     /// What this shard last added to the partition gauges: partitions, of them led.
     pub(crate) counted: Cell<(i64, i64)>,
     image: RefCell<Arc<Image>>,
@@ -125,16 +127,18 @@ impl<P: Platform> Broker<P> {
                 platform.clone(),
                 options.group.clone(),
                 PartitionOffsetsLog::new(me.clone()),
+                metrics.groups.clone(),
             ),
             transactions: TransactionCoordinator::new(me.clone()),
             partitions: RefCell::default(),
             producer_ids: ProducerIds::default(),
             moves: Moves::default(),
             quotas: Quotas::new(),
-            telemetry: Telemetry::new(shards.count(), Received::new(metrics.telemetry.clone())),
+            telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             checkpoint_turn: Semaphore::new(1),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
+            counted_late: Cell::default(),
             image: RefCell::new(Arc::new(Image::empty())),
             controller: OnceCell::new(),
             platform,

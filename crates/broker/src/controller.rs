@@ -94,9 +94,18 @@ impl From<ErrorCode> for Refusal {
     }
 }
 
-/// Hands out a block of producer ids: the first id and how many.
-pub(crate) fn allocate_producer_ids(image: &Image, node: NodeId) -> Outcome<(i64, i64)> {
+/// Hands out a block of producer ids: the first id and how many. None are left when a log says so.
+pub(crate) fn allocate_producer_ids(
+    image: &Image,
+    node: NodeId,
+) -> Outcome<Result<(i64, i64), ErrorCode>> {
     let first = image.next_producer_id();
+    if first > i64::MAX - PRODUCER_ID_BLOCK {
+        return Outcome {
+            records: Vec::new(),
+            response: Err(ErrorCode::UnknownServerError),
+        };
+    }
     let record = ProducerIdsRecord {
         broker_id: node.0,
         broker_epoch: image.broker(node).map_or(-1, |broker| broker.epoch),
@@ -104,7 +113,7 @@ pub(crate) fn allocate_producer_ids(image: &Image, node: NodeId) -> Outcome<(i64
     };
     Outcome {
         records: vec![record.into()],
-        response: (first, PRODUCER_ID_BLOCK),
+        response: Ok((first, PRODUCER_ID_BLOCK)),
     }
 }
 

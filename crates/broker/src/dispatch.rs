@@ -18,6 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::Platform;
 use wire::error::{DecodeError, EncodeError, FrameError};
+use wire::kafka::shape::DECODED_BYTES_MAX;
 use wire::kafka::{self, Api, Request, RequestHeader, Response};
 use wire::protocol::Encodable;
 use wire::types::ErrorCode;
@@ -27,9 +28,6 @@ use crate::broker::CONTROLLER_SHARD;
 use crate::controller::{Caller, Controller, Rules};
 use crate::handler::{self, Context};
 use crate::quota::{Busy, Kind, timed};
-
-/// Most memory that a request without records may take once it is decoded.
-const DECODED_BYTES_MAX: usize = 64 << 20;
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -135,7 +133,7 @@ async fn answer<P: Platform>(
         Api::Produce => records::produce(b, c, busy, request).await,
         Api::Fetch => records::fetch(b, c, busy, request).await,
         Api::ApiVersions if request.is_unknown_api_versions() => {
-            let response = handler::api_versions::unsupported();
+            let response = handler::api_versions::unsupported(&b.image());
             Ok(Reply::Send(kafka::encode_response(
                 Api::ApiVersions,
                 0,

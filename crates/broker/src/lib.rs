@@ -37,7 +37,7 @@ mod relocation;
 mod replayed;
 mod route;
 pub mod shards;
-mod telemetry;
+pub mod telemetry;
 pub mod topic_config;
 mod transaction;
 

@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::compaction;
+use crate::group;
 use crate::image::Image;
 use crate::quota;
 use crate::telemetry;
@@ -52,8 +53,14 @@ pub struct Metrics {
     pub under_replicated: Gauge,
     /// 1 while this node is the controller.
     pub controllers: Gauge,
+    /// Partitions of `__transaction_state` whose transactional ids are not served, because their log failed.
+    pub failed_transaction_partitions: Gauge,
+    /// Partitions in which a transaction has been open for longer than any may take.
+    pub late_transactions: Gauge,
     /// Compaction.
     pub compaction: compaction::Metrics,
+    /// Group coordinators.
+    pub groups: group::metrics::Metrics,
     /// Quotas.
     pub(crate) quotas: quota::Metrics,
     /// Telemetry of clients.
@@ -160,7 +167,16 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
+            failed_transaction_partitions: gauge(
+                "forebay_transaction_coordinator_failed_partitions",
+                "Partitions of __transaction_state whose transactional ids are not served",
+            ),
+            late_transactions: gauge(
+                "kafka_server_replicamanager_partitionswithlatetransactionscount",
+                "Partitions in which a transaction is open for longer than any may take",
+            ),
             compaction: compaction::Metrics::register(registry),
+            groups: group::metrics::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),
             telemetry: telemetry::Metrics::register(registry),
         }

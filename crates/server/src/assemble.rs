@@ -22,11 +22,13 @@ use platform::os::{EngineChoice, System};
 use storage::tier::TierTable;
 use storage::{Store, StoreOptions};
 use tokio::sync::watch;
+use wire::kafka::Api;
 use wire::types::NodeId;
 
 use crate::admission::Changing;
 use crate::config::{DiskEngine, Settings};
 use crate::connection::{Called, Reply, RequestContext, Service};
+use crate::health::Reason;
 use crate::media;
 use crate::metrics::{LogMetrics, LogRow};
 use crate::serve::Prepared;
@@ -35,6 +37,7 @@ use crate::tiers;
 use crate::tiers::ask::Ask;
 use crate::tiers::metrics::TierMetrics;
 use crate::tiers::watch::Watch;
+use crate::trouble::{self, StableOffsets};
 
 /// Bytes of a chunk of a busy log's tail.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -108,7 +111,8 @@ impl BrokerAssembly {
         let settings = &self.settings;
         let node_id = settings.node_id.map(NodeId);
         let cluster_id = settings.cluster_id.as_deref();
-        let log_dirs = LogDirs::open(platform, &settings.log_dirs, node_id, cluster_id).await?;
+        let (paths, told) = (&settings.log_dirs, settings.told);
+        let log_dirs = LogDirs::open_as_told(platform, paths, node_id, cluster_id, told).await?;
         for dir in &settings.log_dirs {
             say_how_files_are_written(platform, dir).await?;
         }
@@ -187,7 +191,11 @@ impl Assembly for BrokerAssembly {
             store.spawn_mover(tiers.policy);
         }
         housekeeping::start(&broker);
-        Ok(Rc::new(BrokerService { broker, store }))
+        Ok(Rc::new(BrokerService {
+            broker,
+            store,
+            stable: StableOffsets::default(),
+        }))
     }
 
     async fn close(&self, shard: usize, service: Rc<BrokerService>) -> anyhow::Result<()> {
@@ -207,6 +215,26 @@ impl Assembly for BrokerAssembly {
         };
         let rows = service.broker.led_partitions().iter().map(row).collect();
         self.log_metrics.replace(shard, rows);
+    }
+
+    fn reasons(&self, shard: usize, service: &Rc<BrokerService>) -> Vec<Reason> {
+        let broker = &service.broker;
+        let led = broker.led_partitions();
+        let mut reasons = Vec::new();
+        trouble::of_logs(&led, &mut reasons);
+        let now = broker.platform.clock().now();
+        let longest = broker.options.transaction.timeout_max;
+        let stuck = service.stable.stuck(&led, longest, now);
+        let example = stuck.first().map(ToString::to_string).unwrap_or_default();
+        reasons.extend(Reason::degraded(
+            "stuck_stable_offsets",
+            stuck.len(),
+            example,
+        ));
+        if let Some(tiers) = self.tiers.as_deref().filter(|_| shard == CONTROLLER_SHARD) {
+            trouble::of_tiers(tiers, &mut reasons);
+        }
+        reasons
     }
 
     fn ask(&self, _shard: usize, service: &Rc<BrokerService>, ask: Ask) -> Answering {
@@ -253,6 +281,7 @@ async fn say_how_files_are_written(platform: &System, dir: &Path) -> anyhow::Res
 pub struct BrokerService {
     broker: Rc<Broker<System>>,
     store: Store<System>,
+    stable: StableOffsets,
 }
 
 impl Service for BrokerService {
@@ -278,6 +307,7 @@ impl Service for BrokerService {
         };
         Called {
             overlaps: called.overlaps,
+            only_reads: called.api == Some(Api::Fetch),
             future,
         }
     }

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use platform::lock::DirLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::admin::{self, Shown};
+use crate::admin::{self, Names, Shown};
 use crate::config::Settings;
 use crate::listener::Bound;
 use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
@@ -95,7 +95,16 @@ async fn control<A: Assembly>(
         tokio::spawn(watch.run());
     }
     let recovery = move || assembly.recovery();
-    let shown = Shown::new(metrics, shards.view(), recovery, tiers);
+    let own = settings
+        .admin_listener
+        .iter()
+        .map(|(host, _)| host.as_str());
+    let advertised = settings
+        .advertised
+        .iter()
+        .map(|address| address.host.as_str());
+    let names = Names::new(own.chain(advertised));
+    let shown = Shown::new(metrics, shards.view(), recovery, tiers, names);
     let admin_at = admin
         .as_ref()
         .and_then(|listener| listener.local_addr().ok());

@@ -24,6 +24,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::admission::{Admission, Changing};
 use crate::config::NetworkSettings;
 use crate::connection::{Budget, Limits, Service};
+use crate::health::{self, Reason};
 use crate::listener::{Bound, Listening};
 use crate::metrics::{ConnectionMetrics, RequestMetrics};
 use crate::tiers::ask::{Answer, Ask};
@@ -35,6 +36,9 @@ const OVERLAPPED_MAX: usize = 64;
 
 /// How long requests of peers that have gone are worked on.
 const ABANDONED_MAX: Duration = Duration::from_secs(30);
+
+/// How long a shard may take to answer the admin endpoint.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Makes what the shards serve. One for the process; its methods run on the shard that they name.
 pub trait Assembly: Send + Sync + 'static {
@@ -68,6 +72,11 @@ pub trait Assembly: Send + Sync + 'static {
     /// Bounds on connections that change while it serves.
     fn changing(&self) -> Option<Changing> {
         None
+    }
+
+    /// What is wrong on a shard, for `/readyz`. Asked on that shard, often: it looks at what is known, and waits for nothing.
+    fn reasons(&self, _shard: usize, _service: &Rc<Self::Service>) -> Vec<Reason> {
+        Vec::new()
     }
 
     /// Brings gauges up to date, before somebody reads them.
@@ -116,6 +125,8 @@ type Report = anyhow::Result<()>;
 enum Call {
     /// Somebody reads metrics: bring them up to date and say so.
     Scrape(oneshot::Sender<()>),
+    /// Somebody asks whether all is well.
+    Reasons(oneshot::Sender<Vec<Reason>>),
     /// An operator asks about tiers.
     Tiers(Ask, oneshot::Sender<Option<Answer>>),
 }
@@ -161,7 +172,7 @@ impl Shards {
         let (phase, seen) = watch::channel(Phase::Starting);
         let (reports, reported) = mpsc::unbounded_channel();
         let (spread, handed) = Spread::new(count);
-        let budget = Budget::new(network.queued_bytes_max);
+        let budget = Budget::new(network.queued_bytes_max, network.request_bytes_max);
         let shared = Shared {
             phase: seen,
             reports,
@@ -290,10 +301,34 @@ impl ShardsView {
             shard.send(Call::Scrape(done)).ok().map(|()| answer)
         };
         let answers: Vec<_> = self.calls.iter().filter_map(ask).collect();
-        for answer in answers {
-            // A shard that is ending has nothing to add.
-            let _ = answer.await;
+        let all = async {
+            for answer in answers {
+                // A shard that is ending has nothing to add.
+                let _ = answer.await;
+            }
+        };
+        // One that does not answer is shown as it was.
+        let _ = tokio::time::timeout(ANSWER_MAX, all).await;
+    }
+
+    /// What is wrong, on any shard; one that does not answer is a reason itself.
+    pub async fn reasons(&self) -> Vec<Reason> {
+        let ask = |shard: &mpsc::UnboundedSender<Call>| {
+            let (reasons, answer) = oneshot::channel();
+            shard.send(Call::Reasons(reasons)).ok().map(|()| answer)
+        };
+        let asked: Vec<_> = self.calls.iter().map(ask).collect();
+        let deadline = tokio::time::Instant::now() + ANSWER_MAX;
+        let (mut told, mut silent) = (Vec::new(), Vec::new());
+        for (shard, answer) in asked.into_iter().enumerate() {
+            match tokio::time::timeout_at(deadline, async { answer?.await.ok() }).await {
+                Ok(reasons) => told.extend(reasons.unwrap_or_default()),
+                Err(_) => silent.push(format!("shard {shard}")),
+            }
         }
+        let (count, silent) = (silent.len(), silent.join(", "));
+        told.extend(Reason::not_ready("shards_not_answering", count, silent));
+        health::merged(told)
     }
 
     /// Asks every shard about its tiers; those that are ending say nothing.

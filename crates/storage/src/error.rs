@@ -133,6 +133,11 @@ impl Error {
         }
     }
 
+    /// True when the log goes on by itself once something outside of it has changed: what it has taken stays taken.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.kind(), Kind::Full | Kind::Retry)
+    }
+
     /// For `map_err` on calls of the disk: names what was tried and on what.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| {
@@ -181,6 +186,17 @@ impl Error {
     /// True when only the machine is short of something for the time being.
     pub fn is_exhausted(&self) -> bool {
         matches!(self, Self::Exhausted { .. })
+    }
+
+    /// True for a refusal of what would have changed the disk: the path that it happened on takes no more changes.
+    pub(crate) fn is_of_a_write(&self) -> bool {
+        match self {
+            Self::Io { action, source, .. } => {
+                let reads = ["open", "read", "list"];
+                !reads.contains(action) && source.kind() != io::ErrorKind::NotFound
+            }
+            _ => false,
+        }
     }
 
     /// The same trouble as a latch: what later callers are told.

@@ -86,6 +86,19 @@ impl<P: Platform> Log<P> {
         self.flush_upto(self.log_end_offset()).await
     }
 
+    /// As [`Log::flush`], for who must know what becomes of it: without room the bytes stay where they are and are
+    /// written as soon as there is some, which is waited for, however long. Fails when the log failed for good or was
+    /// closed: what it has is then known when it is opened again, not before.
+    pub async fn flush_for_good(&self) -> Result<()> {
+        let target = self.log_end_offset();
+        loop {
+            match self.flush_upto(target).await {
+                Err(error) if error.is_passing() => self.progressed().await,
+                result => return result,
+            }
+        }
+    }
+
     /// Completes when everything below `target` is durable, or fails when that is not to be expected.
     pub(crate) async fn flush_upto(&self, target: Offset) -> Result<()> {
         loop {

@@ -91,26 +91,6 @@ impl Metrics {
             "Bytes cut off in recovery",
             &metrics.truncated_bytes,
         );
-        counter(
-            "dropped_bytes",
-            "Bytes of records cut off in recovery",
-            &metrics.dropped_bytes,
-        );
-        counter(
-            "recovered_logs",
-            "Logs that were not left by a clean stop",
-            &metrics.recovered_logs,
-        );
-        counter(
-            "set_aside",
-            "Damaged files that were given another name",
-            &metrics.set_aside,
-        );
-        counter(
-            "holes",
-            "Times that a reader met missing offsets",
-            &metrics.holes,
-        );
         storage.register(
             "flush_seconds",
             "Duration of a flush, sync included",
@@ -128,7 +108,34 @@ impl Metrics {
             metrics.open_files.clone(),
         );
         metrics.register_reads(storage);
+        metrics.register_damage(storage);
         metrics
+    }
+
+    fn register_damage(&self, storage: &mut Registry) {
+        let mut counter = |name: &str, help: &str, counter: &Counter| {
+            storage.register(name, help, counter.clone());
+        };
+        counter(
+            "dropped_bytes",
+            "Bytes of records cut off in recovery",
+            &self.dropped_bytes,
+        );
+        counter(
+            "recovered_logs",
+            "Logs that were not left by a clean stop",
+            &self.recovered_logs,
+        );
+        counter(
+            "set_aside",
+            "Damaged files that were given another name",
+            &self.set_aside,
+        );
+        counter(
+            "holes",
+            "Times that a reader met missing offsets",
+            &self.holes,
+        );
     }
 
     fn register_reads(&self, storage: &mut Registry) {

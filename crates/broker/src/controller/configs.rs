@@ -288,7 +288,8 @@ impl Rules<'_> {
             }
         }
         if kind == ResourceType::CLIENT_METRICS {
-            return client_metrics::validate(resource, &settings);
+            client_metrics::validate(resource, &settings)?;
+            return client_metrics::check_room(self.image, resource, &settings);
         }
         if kind == ResourceType::GROUP {
             return self.judge_group(resource, &settings);

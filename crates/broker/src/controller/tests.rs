@@ -178,7 +178,7 @@ fn producer_ids_are_handed_out_in_blocks_once() {
     let mut image = started();
     for block in 0..3 {
         let outcome = allocate_producer_ids(&image, NodeId(1));
-        assert_eq!(outcome.response, (block * 1000, 1000));
+        assert_eq!(outcome.response, Ok((block * 1000, 1000)));
         apply(&mut image, outcome.records);
     }
     assert_eq!(image.next_producer_id(), 3000);

@@ -2,6 +2,7 @@
 //!
 //! While there is no such topic, no group has a home; the question is then put here, and the coordinator says so.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -23,7 +24,7 @@ use crate::broker::Groups;
 use crate::group::{Client, partition_for};
 use crate::handler::{self, Context};
 use crate::image::{GROUP_VERSION, OFFSETS_TOPIC};
-use crate::join::join_all;
+use crate::join::join_in_turns;
 use crate::shards::ShardIndex;
 use crate::transaction::TRANSACTIONS_TOPIC;
 
@@ -147,6 +148,14 @@ fn client(context: &Context) -> Client {
     }
 }
 
+/// A group that is named again is not answered again: what an answer costs is bounded by what there is of the groups, not
+/// by that times the length of a request.
+fn each_once(groups: Vec<GroupId>) -> impl Iterator<Item = GroupId> {
+    let mut seen = BTreeSet::new();
+    let first = move |group: &GroupId| seen.insert(group.clone());
+    groups.into_iter().filter(first)
+}
+
 /// Consumer groups are served when neither the broker's settings nor the cluster say otherwise.
 fn serves_consumer_groups<P: Platform>(broker: &Broker<P>) -> bool {
     broker.options.group.consumer_protocol && broker.image().feature(GROUP_VERSION) >= 1
@@ -226,7 +235,9 @@ async fn offset_fetch<P: Platform>(
     version: i16,
 ) -> OffsetFetchResponse {
     let stable = request.require_stable;
-    let groups = handler::offset_fetch::split(request, version);
+    let mut groups = handler::offset_fetch::split(request, version);
+    let mut seen = BTreeSet::new();
+    groups.retain(|group| seen.insert(group.group_id.clone()));
     let by_id = version >= handler::offset_fetch::BY_ID;
     let answers = groups.into_iter().map(|mut group| async move {
         let home = home_of(broker, group.group_id.as_str());
@@ -249,7 +260,7 @@ async fn offset_fetch<P: Platform>(
         }
         answer
     });
-    handler::offset_fetch::gather(join_all(answers).await, version)
+    handler::offset_fetch::gather(join_in_turns(answers).await, version)
 }
 
 async fn describe_groups<P: Platform>(
@@ -258,7 +269,7 @@ async fn describe_groups<P: Platform>(
     version: i16,
 ) -> DescribeGroupsResponse {
     let operations = request.include_authorized_operations;
-    let answers = request.groups.into_iter().map(|group| async move {
+    let answers = each_once(request.groups).map(|group| async move {
         let asked: GroupId = group.clone();
         let answered =
             broker
@@ -274,7 +285,7 @@ async fn describe_groups<P: Platform>(
         let gone = || handler::describe_groups::refused(&group, ErrorCode::NotCoordinator);
         answered.await.unwrap_or_else(gone)
     });
-    DescribeGroupsResponse::default().with_groups(join_all(answers).await)
+    DescribeGroupsResponse::default().with_groups(join_in_turns(answers).await)
 }
 
 async fn describe_consumer_groups<P: Platform>(
@@ -284,7 +295,7 @@ async fn describe_consumer_groups<P: Platform>(
     use handler::consumer_group_describe::{handle_group, refused};
     let operations = request.include_authorized_operations;
     let served = serves_consumer_groups(broker);
-    let answers = request.group_ids.into_iter().map(|group| async move {
+    let answers = each_once(request.group_ids).map(|group| async move {
         if !served {
             return refused(&group, ErrorCode::UnsupportedVersion, None);
         }
@@ -296,14 +307,14 @@ async fn describe_consumer_groups<P: Platform>(
         let gone = || refused(&group, ErrorCode::NotCoordinator, None);
         answered.await.unwrap_or_else(gone)
     });
-    ConsumerGroupDescribeResponse::default().with_groups(join_all(answers).await)
+    ConsumerGroupDescribeResponse::default().with_groups(join_in_turns(answers).await)
 }
 
 async fn delete_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: DeleteGroupsRequest,
 ) -> DeleteGroupsResponse {
-    let answers = request.groups_names.into_iter().map(|group| async move {
+    let answers = each_once(request.groups_names).map(|group| async move {
         let asked: GroupId = group.clone();
         let answered =
             broker
@@ -314,7 +325,7 @@ async fn delete_groups<P: Platform>(
         let gone = || handler::delete_groups::result(&group, Some(ErrorCode::NotCoordinator));
         answered.await.unwrap_or_else(gone)
     });
-    DeleteGroupsResponse::default().with_results(join_all(answers).await)
+    DeleteGroupsResponse::default().with_results(join_in_turns(answers).await)
 }
 
 async fn list_groups<P: Platform>(

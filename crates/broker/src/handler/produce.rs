@@ -22,7 +22,7 @@ use crate::Broker;
 use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
 use crate::image::is_internal;
-use crate::partition::{Accepted, Acks, Partition};
+use crate::partition::{Accepted, Acks, Partition, Verified};
 use crate::route::at_partitions;
 use crate::transaction::admit;
 
@@ -81,17 +81,22 @@ pub(crate) async fn handle<P: Platform>(
         }
         named.push((topic.name, topic.topic_id, indexes));
     }
+    let mut admitted = Vec::new();
     if let Some(id) = &transactional_id {
-        let admitted = admit(broker, id.as_str(), version, &items).await;
-        for ((target, _), admitted) in items.iter_mut().zip(admitted) {
-            *target = target.and_then(|target| admitted.map(|()| target));
-        }
+        admitted = admit(broker, id.as_str(), version, &items).await;
     }
+    let mut admitted = admitted.into_iter();
+    let items = items.into_iter().map(|(target, records)| {
+        let admitted = admitted.next().unwrap_or(Ok(Verified::Unasked));
+        let target = target.and_then(|target| admitted.map(|_| target));
+        (target, (records, admitted.unwrap_or(Verified::Unasked)))
+    });
+    let items = items.collect();
     let in_transaction = transactional_id.is_some();
     let acks = acks.unwrap_or(Acks::Leader);
-    let appended = at_partitions(broker, items, move |broker, partition, records| {
+    let appended = at_partitions(broker, items, move |broker, partition, batch| {
         // Outside the future: begun now, in order.
-        let begun = begin(&broker, &partition, &records, version >= 7, in_transaction);
+        let begun = begin(&broker, &partition, &batch, version >= 7, in_transaction);
         async move { Ok(finish(&partition, begun, acks, deadline).await) }
     });
     let appended = appended.await;
@@ -149,7 +154,7 @@ fn failure(appended: &Result<Appended, ErrorCode>) -> Option<ErrorCode> {
 fn begin<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
-    records: &Bytes,
+    (records, verified): &(Bytes, Verified),
     zstd: bool,
     in_transaction: bool,
 ) -> Result<Accepted, AppendError> {
@@ -161,7 +166,7 @@ fn begin<P: Platform>(
         // Nobody would ever end it: the request names no transactional id.
         Err(ErrorCode::TransactionalIdAuthorizationFailed.into())
     } else {
-        partition.append(records, zstd, broker.platform.clock())
+        partition.append_verified(records, zstd, *verified, broker.platform.clock())
     };
     let bytes = records.len() as u64;
     match &accepted {

@@ -18,8 +18,8 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
         let entry = entry?;
         let facts = match fs::metadata(entry.path()) {
             Ok(facts) => facts,
-            // A dangling link is a name all the same; a file removed meanwhile is not.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match entry.metadata() {
+            // A link that leads nowhere is a name all the same; a file removed meanwhile is not.
+            Err(error) if is_dead_end(&error) => match entry.metadata() {
                 Ok(facts) => facts,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
@@ -35,6 +35,11 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
     }
     entries.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(entries)
+}
+
+/// True for what a link can lead to: nothing, or itself.
+fn is_dead_end(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ELOOP)
 }
 
 pub(super) fn create_dir(dir: &Path) -> io::Result<()> {

@@ -9,6 +9,7 @@ use prometheus_client::registry::Registry;
 use serde::Serialize;
 
 use super::Shown;
+use crate::health::{Effect, Reason};
 use crate::shards::Phase;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -44,10 +45,14 @@ struct Readiness {
     status: &'static str,
     logs_opened: u64,
     logs_total: u64,
+    reasons: Vec<Reason>,
 }
 
 /// Answers one request.
 pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<Full<Bytes>> {
+    if let Some(why) = shown.names.refuse(request) {
+        return response(StatusCode::FORBIDDEN, TEXT, why.into());
+    }
     let path = request.uri().path();
     if path == "/tiers" || path.starts_with("/tiers/") {
         return super::tiers::answer(request, shown).await;
@@ -66,7 +71,7 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
             response(StatusCode::OK, OPEN_METRICS, shown.metrics.text())
         }
         "/livez" => response(StatusCode::OK, TEXT, "alive\n".into()),
-        "/readyz" => readiness(shown),
+        "/readyz" => readiness(shown).await,
         _ => {
             let text = "there are /metrics, /livez, /readyz and /tiers\n";
             response(StatusCode::NOT_FOUND, TEXT, text.into())
@@ -74,10 +79,20 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
     }
 }
 
-fn readiness(shown: &Shown) -> Response<Full<Bytes>> {
-    let (code, status) = match shown.shards.phase() {
+async fn readiness(shown: &Shown) -> Response<Full<Bytes>> {
+    let phase = shown.shards.phase();
+    let reasons = match phase {
+        Phase::Serving => shown.shards.reasons().await,
+        _ => Vec::new(),
+    };
+    let worst = reasons.iter().map(|reason| reason.effect).max();
+    let (code, status) = match phase {
         Phase::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
-        Phase::Serving => (StatusCode::OK, "ready"),
+        Phase::Serving => match worst {
+            None => (StatusCode::OK, "ready"),
+            Some(Effect::Degraded) => (StatusCode::OK, "degraded"),
+            Some(Effect::NotReady) => (StatusCode::SERVICE_UNAVAILABLE, "not-answering"),
+        },
         Phase::Draining | Phase::Closing | Phase::Exit => {
             (StatusCode::SERVICE_UNAVAILABLE, "stopping")
         }
@@ -87,6 +102,7 @@ fn readiness(shown: &Shown) -> Response<Full<Bytes>> {
         status,
         logs_opened,
         logs_total,
+        reasons,
     };
     // A struct of numbers and plain text always has a form in JSON.
     let mut text = serde_json::to_string(&readiness).unwrap_or_default();

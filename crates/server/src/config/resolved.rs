@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::log_dirs::Told;
 use broker::node_config::Cordoned;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub cluster_id: Option<String>,
     /// Data directories, at least one.
     pub log_dirs: Vec<PathBuf>,
+    /// What the command line says of them, for this start.
+    pub told: Told,
     /// Tiers, when there are any; `log_dirs` are the paths of the first.
     pub tiers: Option<TierSettings>,
     /// Where to listen, at least one.
@@ -112,6 +115,7 @@ impl Settings {
             node_id: node_id(&values, &mut problems),
             cluster_id: values.text("cluster.id").map(str::to_owned),
             log_dirs,
+            told: Told::default(),
             tiers,
             listeners,
             advertised,
@@ -374,6 +378,7 @@ fn transaction_options(values: &Values) -> TransactionOptions {
         id_expiration: wait("transactional.id.expiration.ms"),
         abort_check: wait("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
         expiration_check: wait("transaction.remove.expired.transaction.cleanup.interval.ms"),
+        producer_expiration_check: wait("producer.id.expiration.check.interval.ms"),
         verify_partitions: values.is("transaction.partition.verification.enable"),
     }
 }

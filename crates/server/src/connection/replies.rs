@@ -17,6 +17,8 @@ const SLICES_MAX: usize = 64;
 pub(super) struct ReplyWriter {
     parts: VecDeque<Bytes>,
     pending_bytes: usize,
+    /// Most of them since there were none.
+    peak_bytes: usize,
     /// Bytes written to the socket, ever.
     pub(super) written_bytes: u64,
 }
@@ -24,7 +26,9 @@ pub(super) struct ReplyWriter {
 impl ReplyWriter {
     /// Queues one reply.
     pub(super) fn push(&mut self, reply: Vec<Bytes>) {
-        self.pending_bytes += reply.iter().map(Bytes::len).sum::<usize>();
+        let bytes = reply.iter().fold(0, |sum, part| sum + part.len());
+        self.pending_bytes += bytes;
+        self.peak_bytes = self.peak_bytes.max(self.pending_bytes);
         self.parts
             .extend(reply.into_iter().filter(|part| !part.is_empty()));
     }
@@ -32,6 +36,11 @@ impl ReplyWriter {
     /// Bytes queued and not yet written.
     pub(super) fn pending_bytes(&self) -> usize {
         self.pending_bytes
+    }
+
+    /// The most of them since there were none.
+    pub(super) fn peak_bytes(&self) -> usize {
+        self.peak_bytes
     }
 
     /// Writes until everything is written.
@@ -59,6 +68,9 @@ impl ReplyWriter {
 
     fn advance(&mut self, written: usize) {
         self.pending_bytes -= written;
+        if self.pending_bytes == 0 {
+            self.peak_bytes = 0;
+        }
         self.written_bytes += written as u64;
         let mut left = written;
         while let Some(part) = self.parts.front_mut().filter(|part| left >= part.len()) {

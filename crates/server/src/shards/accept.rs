@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -18,6 +19,11 @@ use super::spread::Counted;
 use super::{Accepted, Shared};
 use crate::admission::{Refused, Seat, Turn};
 use crate::metrics::{ListenerMetrics, OpenCount};
+
+/// A peer that has not been heard for so long is asked whether it is still there, every interval: one that vanished without
+/// an end is forgotten, whatever it waits for.
+const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Pause after the system refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -114,6 +120,10 @@ impl Acceptor {
             }
         };
         socket.set_nodelay(true)?;
+        let alive = TcpKeepalive::new()
+            .with_time(KEEPALIVE_IDLE)
+            .with_interval(KEEPALIVE_INTERVAL);
+        SockRef::from(&socket).set_tcp_keepalive(&alive)?;
         let (shard, counted) = self.shared.spread.choose(self.me);
         let counts = Counts {
             _seat: seat,

@@ -51,6 +51,9 @@ pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &Shared, e
                         assembly.before_scrape(me, &service);
                         let _ = done.send(());
                     }
+                    Call::Reasons(answer) => {
+                        let _ = answer.send(assembly.reasons(me, &service));
+                    }
                     Call::Tiers(ask, answer) => {
                         let answering = assembly.ask(me, &service, ask);
                         tokio::task::spawn_local(async move {

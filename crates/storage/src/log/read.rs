@@ -87,10 +87,7 @@ impl<P: Platform> Log<P> {
                     let loaded = self.load(&segment).await;
                     loaded.map_err(|error| self.unless_gone(from, error))?;
                 }
-                Plan::Beyond(segment) => {
-                    self.note_hole(&segment, wanted.from);
-                    wanted.from = segment.next.get();
-                }
+                Plan::Beyond(segment) => wanted.from = self.beyond(&segment, wanted.from),
                 Plan::File {
                     segment,
                     position,
@@ -128,27 +125,25 @@ impl<P: Platform> Log<P> {
                                 Resident::Gone => {}
                             }
                         }
-                        Found::EndOfFile(_) => {
-                            self.note_hole(&segment, wanted.from);
-                            wanted.from = segment.next.get();
-                        }
+                        Found::EndOfFile(_) => wanted.from = self.beyond(&segment, wanted.from),
                     }
                 }
             }
         }
     }
 
-    /// Nothing of a segment is at or past an offset that belongs to it: in a log that was never compacted, records are
-    /// missing.
-    fn note_hole(&self, segment: &Segment<P>, from: Offset) {
+    /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never
+    /// compacted, records are missing there.
+    fn beyond(&self, segment: &Segment<P>, from: Offset) -> Offset {
+        let next = segment.next.get();
         let has_gaps = self.options.borrow().compact || self.compaction.compacted().is_some();
-        if has_gaps || segment.absent.get() || segment.holes_named.replace(true) {
-            return;
+        if !has_gaps && !segment.absent.get() && !segment.holes_named.replace(true) {
+            self.store.shared.metrics.holes.inc();
+            let file = segment.path(Role::Log);
+            tracing::warn!(file = %file.display(), %from, %next,
+                "records are missing between a segment and the one after it: readers go on behind the hole");
         }
-        self.store.shared.metrics.holes.inc();
-        let file = segment.path(Role::Log);
-        tracing::warn!(file = %file.display(), %from, next = %segment.next.get(),
-            "records are missing between a segment and the one after it: readers go on behind the hole");
+        next
     }
 
     /// What a failure to read is to the reader: no failure of the disk if the segment was deleted under its hands.

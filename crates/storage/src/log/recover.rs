@@ -204,22 +204,12 @@ impl<P: Platform> Recovery<'_, P> {
         if self.producers.end() > end && self.clean {
             return Ok(None);
         }
-        let mut log_start = how.log_start.max(first);
-        if log_start > end && self.clean {
-            // What a clean stop has left is whole, so it is the checkpoint that is wrong.
-            tracing::warn!(folder = %self.folder.path.display(), %end, %log_start,
-                "the checkpoint of log starts is beyond the end of the log, and is not used");
-            log_start = first;
-        }
+        let log_start = self.log_start(how, first, end);
         if log_start > end {
             tracing::warn!(folder = %self.folder.path.display(), %end, %log_start,
                 "the log ends before its start offset and begins anew there");
             self.discard(&bases).await?;
             return Ok(Some(self.empty(log_start)));
-        }
-        if how.recovery_point > end && !self.clean {
-            tracing::error!(folder = %self.folder.path.display(), %end, recovery_point = %how.recovery_point,
-                "the log ends before what was durable: records are missing, or the checkpoint is wrong");
         }
         self.settle_epochs(&segments, end).await?;
         self.prepare_active(&segments).await?;
@@ -230,6 +220,23 @@ impl<P: Platform> Recovery<'_, P> {
             how.recovery_point.min(end)
         };
         Ok(Some(self.finish(segments, log_start, end, recovery_point)))
+    }
+
+    /// Where the log starts, by what is known and what was found.
+    fn log_start(&self, how: OpenAs, first: Offset, end: Offset) -> Offset {
+        let folder = self.folder.path.display();
+        let log_start = how.log_start.max(first);
+        if how.recovery_point > end && !self.clean {
+            tracing::error!(%folder, %end, recovery_point = %how.recovery_point,
+                "the log ends before what was durable: records are missing, or the checkpoint is wrong");
+        }
+        if log_start > end && self.clean {
+            // What a clean stop has left is whole, so it is the checkpoint that is wrong.
+            tracing::warn!(%folder, %end, %log_start,
+                "the checkpoint of log starts is beyond the end of the log, and is not used");
+            return first;
+        }
+        log_start
     }
 
     fn finish(
@@ -288,8 +295,8 @@ impl<P: Platform> Recovery<'_, P> {
 
     /// A segment on a path that is not there: it holds its place.
     fn absent(&self, base: Offset, next: Offset) -> Segment<P> {
-        let dir = self.folder.absent.get(&base);
-        let dir = dir.map_or(Path::new(""), |dir| dir.as_path());
+        let place = self.folder.absent.get(&base);
+        let dir = place.map_or(Path::new(""), |place| place.dir.as_path());
         let name = self.folder.path.file_name().unwrap_or_default();
         let segment = Segment::stored(dir.join(name).into(), base, next, 0, None, self.now_ms);
         segment.named.set(true);

@@ -281,7 +281,9 @@ impl<P: Platform> Relocation<P> {
                     reason: damage.reason,
                 })
             }
-            Err(Trouble::Source(error) | Trouble::Target(error)) => Err(error),
+            Err(Trouble::Source(error) | Trouble::Target(error) | Trouble::Home(error)) => {
+                Err(error)
+            }
         }
     }
 
@@ -297,7 +299,7 @@ impl<P: Platform> Relocation<P> {
         let entries = log.store.disk().list(&log.folder).await;
         for entry in entries.map_err(Error::io("list", &log.folder))? {
             let wanted = match naming::classify(&entry.name) {
-                Name::Segment(_, Role::Snapshot) | Name::Away(_) => true,
+                Name::Segment(_, Role::Snapshot) | Name::Away(..) | Name::Owed(_) => true,
                 Name::Checkpoint => {
                     [partition_metadata::FILE, leader_epochs::FILE].contains(&entry.name.as_str())
                 }

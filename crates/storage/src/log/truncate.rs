@@ -13,6 +13,7 @@ use wire::types::Offset;
 
 use super::Log;
 use super::indexes::Indexes;
+use super::open::notes::Owing;
 use super::open::remove;
 use super::producer_state::ProducerStates;
 use super::read::walk_to;
@@ -123,17 +124,30 @@ impl<P: Platform> Log<P> {
             if last.base <= base {
                 break;
             }
-            for role in [
-                Role::OffsetIndex,
-                Role::TimeIndex,
-                Role::TxnIndex,
-                Role::Log,
-            ] {
-                remove(self.store.disk(), &last.path(role)).await?;
-            }
+            self.remove_files(&last).await?;
             self.segments.borrow_mut().pop_back();
             self.store.shared.metrics.segments.dec();
             self.note_gone(&last).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes a segment's files. What another path does not let go of does not count any more all the same, and is owed.
+    async fn remove_files(&self, segment: &Segment<P>) -> Result<()> {
+        let roles = [
+            Role::OffsetIndex,
+            Role::TimeIndex,
+            Role::TxnIndex,
+            Role::Log,
+        ];
+        for role in roles {
+            let removed = remove(self.store.disk(), &segment.path(role)).await;
+            let Err(error) = removed else { continue };
+            if self.is_home(&segment.folder) {
+                return Err(error);
+            }
+            self.fail_path(&error);
+            return self.owe(Owing::Copy, segment.base, &segment.folder).await;
         }
         Ok(())
     }
@@ -296,14 +310,7 @@ impl<P: Platform> Log<P> {
         }
         let old: Vec<_> = self.segments.borrow().iter().cloned().collect();
         for segment in old.iter().rev() {
-            for role in [
-                Role::OffsetIndex,
-                Role::TimeIndex,
-                Role::TxnIndex,
-                Role::Log,
-            ] {
-                remove(disk, &segment.path(role)).await?;
-            }
+            self.remove_files(segment).await?;
             self.note_gone(segment).await?;
         }
         let fresh = self.new_segment(offset, self.store.clock().wall_ms());

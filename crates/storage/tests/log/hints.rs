@@ -105,7 +105,7 @@ fn a_damaged_file_of_epochs_is_kept_under_another_name() {
         let log = next.try_open(small(), true, 24, 0).await.unwrap();
         log.flush().await.unwrap();
         let names = names(next.disk()).await;
-        let aside = names.iter().find(|name| name.ends_with(".damaged"));
+        let aside = names.iter().find(|name| name.ends_with(".aside"));
         let aside = Path::new(FOLDER).join(aside.unwrap());
         assert_eq!(next.disk().contents(&aside).unwrap(), b"0\n1\nx\n");
         assert!(names.contains(&"leader-epoch-checkpoint".to_owned()));
@@ -143,7 +143,7 @@ fn a_log_start_beyond_the_end_deletes_nothing() {
         assert_eq!(log.log_start_offset(), Offset(5000));
         let names = names(next.disk()).await;
         let aside = names.iter().filter(|name| name.contains(".log."));
-        let aside: Vec<_> = aside.filter(|name| name.ends_with(".damaged")).collect();
+        let aside: Vec<_> = aside.filter(|name| name.ends_with(".aside")).collect();
         let mut kept = 0;
         for name in aside {
             let bytes = next.disk().contents(&Path::new(FOLDER).join(name)).unwrap();

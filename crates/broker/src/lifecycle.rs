@@ -88,6 +88,7 @@ impl<P: Platform> Broker<P> {
             self.log_dirs.forget_arrivals(&self.platform).await;
         }
         self.resume_moves().await;
+        self.store.tell_of_recovery();
         self.recovery.set_ready(true);
         Ok(())
     }

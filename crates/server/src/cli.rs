@@ -1,5 +1,6 @@
 //! The command line.
 
+mod check;
 mod http;
 mod metadata;
 mod tier;
@@ -48,6 +49,8 @@ enum Command {
     },
     /// Looks at, and repairs, the metadata of a broker that does not run.
     Metadata(metadata::MetadataArgs),
+    /// Reads all files of log directories that no broker runs on, and says what is wrong with them (docs/check.md).
+    Check(check::CheckArgs),
     /// Shows the tiers of a running broker, and gives orders to them.
     Tier(tier::TierArgs),
     /// Topics, and the records in them. This and the next four are clients of any Kafka.
@@ -118,6 +121,7 @@ impl Cli {
                     },
             } => return exit(metadata::reset(&keys, topic.as_deref(), &data_dir)),
             Command::Metadata(metadata) => return exit(metadata.run()),
+            Command::Check(check) => return check.run(),
             Command::Tier(tier) => return exit_of_client(tier.run()),
             Command::Topic(topic) => return exit_of_client(topic.run()),
             Command::Group(group) => return exit_of_client(group.run()),
@@ -133,7 +137,7 @@ impl Cli {
 /// What is wrong with files and settings may take many lines.
 fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
-        eprintln!("forebay: {}", escaped_lines(&format!("{error:#}")));
+        eprintln!("forebay: {}", escaped_lines(&said(&error)));
         ExitCode::FAILURE
     })
 }
@@ -141,9 +145,32 @@ fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
 /// What a broker says takes one line, however many it has.
 fn exit_of_client(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
-        eprintln!("forebay: {}", escaped(&format!("{error:#}")));
+        eprintln!("forebay: {}", escaped(&said(&error)));
         ExitCode::FAILURE
     })
+}
+
+/// An error and what caused it; a cause that has been said already is not said again.
+fn said(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    let denied = error.chain().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>();
+        io.is_some_and(|io| io.kind() == io::ErrorKind::PermissionDenied)
+    });
+    if denied {
+        let user = rustix::process::geteuid().as_raw();
+        text.push_str(&format!(" (this process runs as user {user})"));
+    }
+    text
 }
 
 fn start(
@@ -200,5 +227,27 @@ fn print(text: &str) -> anyhow::Result<()> {
         // Who closed the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_contains_its_cause_says_it_once() {
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let cause = denied.to_string();
+        let lock = platform::Error::Lock {
+            dir: PathBuf::from("/d"),
+            source: denied,
+        };
+        let text = said(&anyhow::Error::new(lock).context("cannot start"));
+        assert_eq!(text.matches(&cause).count(), 1, "{text}");
+        assert!(
+            text.starts_with("cannot start: cannot lock directory /d"),
+            "{text}"
+        );
+        assert!(text.contains("runs as user"), "{text}");
     }
 }

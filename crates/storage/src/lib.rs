@@ -4,6 +4,7 @@
 //! records once anyone could have read it; nothing is served from a disk that was not checked first.
 //! It does not know: requests, connections, groups, replication, other shards.
 
+pub mod check;
 pub mod checkpoint;
 pub mod error;
 mod flush;

@@ -3,7 +3,7 @@
 //! Segment files are opened for direct I/O where their file system can, else buffered, which is
 //! said once per file system. Everything about names runs on blocking threads.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,6 +32,8 @@ pub struct SystemDisk {
     buffers: BufPool,
     /// Whether direct I/O works, by device number.
     direct: Rc<RefCell<HashMap<u64, bool>>>,
+    /// Nothing is written, not even to try direct I/O.
+    read_only: Rc<Cell<bool>>,
     dax: Rc<Dax>,
 }
 
@@ -41,6 +43,7 @@ impl SystemDisk {
             engine,
             buffers: BufPool::new(READ_BUFFERS_KEPT_BYTES_MAX),
             direct: Rc::default(),
+            read_only: Rc::default(),
             dax: Rc::default(),
         }
     }
@@ -51,8 +54,16 @@ impl SystemDisk {
         self.dax.declare(dir, volatile).await
     }
 
+    /// From now on no file is made to find out whether direct I/O works: for who only reads, and by the page cache.
+    pub fn set_read_only(&self) {
+        self.read_only.set(true);
+    }
+
     /// Whether segment files in `dir` bypass the page cache.
     pub async fn direct(&self, dir: &Path) -> io::Result<bool> {
+        if self.read_only.get() {
+            return Ok(false);
+        }
         let at = dir.to_owned();
         let device = run(move || direct::device(&at)).await?;
         if let Some(works) = self.direct.borrow().get(&device) {

@@ -38,6 +38,8 @@ pub(super) struct State {
     exhausted: Option<i32>,
     mounts: Mounts,
     latency: (Duration, Duration),
+    /// What the operation that is starting takes beside that.
+    delay: Duration,
     /// Segment files below are mapped.
     dax: Vec<PathBuf>,
     /// Tells when files are changed.
@@ -62,6 +64,7 @@ impl SimDisk {
                 exhausted: None,
                 mounts: Mounts::default(),
                 latency: (Duration::ZERO, Duration::ZERO),
+                delay: Duration::ZERO,
                 dax: Vec::new(),
                 clock: None,
             })),
@@ -278,6 +281,10 @@ impl SimDisk {
                 Err(io::ErrorKind::ReadOnlyFilesystem.into())
             }
             None => Ok(()),
+            Some(Effect::Slow(delay)) => {
+                state.delay = delay;
+                Ok(())
+            }
             Some(effect) => {
                 if !matches!(effect, Effect::Errno(_)) {
                     part(&mut state);
@@ -285,7 +292,7 @@ impl SimDisk {
                 Err(match effect {
                     Effect::Errno(number) => io::Error::from_raw_os_error(number),
                     Effect::Fail(kind) => io::Error::new(kind, "simulated fault"),
-                    Effect::PowerOff => power_off(),
+                    Effect::PowerOff | Effect::Slow(_) => power_off(),
                 })
             }
         }
@@ -297,6 +304,7 @@ impl SimDisk {
             let (min, max) = state.latency;
             let spread = u64::try_from(max.saturating_sub(min).as_nanos()).unwrap_or(u64::MAX);
             let delay = min + Duration::from_nanos(state.rng.below(spread.saturating_add(1)));
+            let delay = delay + std::mem::take(&mut state.delay);
             (delay, state.rng.below(3))
         };
         if delay > Duration::ZERO {

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 /// Kinds of disk operations. `replace_file` and `create_dir` consist of several.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -70,6 +71,8 @@ pub enum Effect {
     Fail(io::ErrorKind),
     /// It fails with a number of the operating system (EMFILE, say), which have no kind. Nothing of it has happened.
     Errno(i32),
+    /// It takes that long, and happens.
+    Slow(Duration),
     /// The power goes: it happens in parts, and it and all later operations fail
     /// ([`is_power_off`]).
     PowerOff,

@@ -94,7 +94,7 @@ impl<P: Platform> Log<P> {
                     let loaded = self.load(&segment).await;
                     loaded.map_err(|error| self.unless_gone(from, error))?;
                 }
-                Plan::Beyond(segment) => wanted.from = segment.next.get(),
+                Plan::Beyond(segment) => wanted.from = self.beyond(&segment, wanted.from),
                 Plan::File {
                     segment,
                     position,
@@ -133,11 +133,25 @@ impl<P: Platform> Log<P> {
                                 Resident::Gone => {}
                             }
                         }
-                        Found::EndOfFile(_) => wanted.from = segment.next.get(),
+                        Found::EndOfFile(_) => wanted.from = self.beyond(&segment, wanted.from),
                     }
                 }
             }
         }
+    }
+
+    /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never
+    /// compacted, records are missing there.
+    fn beyond(&self, segment: &Segment<P>, from: Offset) -> Offset {
+        let next = segment.next.get();
+        let has_gaps = self.options.borrow().compact || self.compaction.compacted().is_some();
+        if !has_gaps && !segment.absent.get() && !segment.holes_named.replace(true) {
+            self.store.shared.metrics.holes.inc();
+            let file = segment.path(Role::Log);
+            tracing::warn!(file = %file.display(), %from, %next,
+                "records are missing between a segment and the one after it: readers go on behind the hole");
+        }
+        next
     }
 
     /// What a failure to read is to the reader: no failure of the disk if the segment was deleted under its hands.
@@ -240,8 +254,7 @@ impl<P: Platform> Log<P> {
         let loaded = if let Some(loaded) = load::indexes_of(disk, segment, options).await? {
             loaded
         } else {
-            let file = segment.file(disk).await?;
-            load::rebuild(disk, segment, &file, options).await?
+            self.rebuilt(segment).await?
         };
         if segment.loaded.borrow().is_some() {
             // Somebody was faster, and may have changed them since: what was read is out of date.
@@ -261,10 +274,7 @@ impl<P: Platform> Log<P> {
             return false;
         }
         let disk = self.store.disk();
-        let Ok(file) = segment.file(disk).await else {
-            return false;
-        };
-        let rebuilt = load::rebuild(disk, segment, &file, self.index_options()).await;
+        let rebuilt = self.rebuilt(segment).await;
         let path = segment.path(Role::OffsetIndex);
         match rebuilt {
             Ok(loaded) => {

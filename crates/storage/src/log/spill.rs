@@ -46,7 +46,8 @@ impl<P: Platform> Log<P> {
                 break;
             }
             spilled = true;
-            if let Err(error) = self.leave_behind(&segment, was_named).await {
+            let left = self.patiently(async || self.leave_behind(&segment, was_named).await);
+            if let Err(error) = left.await {
                 self.fail(&error);
                 return Err(error);
             }

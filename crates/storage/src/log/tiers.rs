@@ -155,11 +155,8 @@ impl<P: Platform> Log<P> {
 
     /// Names in `folder` have changed: it is synced before what follows counts.
     pub(crate) fn note_changed(&self, folder: &Rc<Path>) {
-        if self.is_home(folder) {
-            self.flush.note_new_name();
-        } else {
-            self.flush.note_new_name_in(folder);
-        }
+        let elsewhere = (!self.is_home(folder)).then_some(folder);
+        self.flush.names.note(elsewhere);
     }
 
     /// The files of a segment have lost their names.
@@ -219,7 +216,7 @@ impl<P: Platform> Log<P> {
 
     /// A segment does not count any more, whether its files are gone, durably where they were elsewhere, or are owed.
     pub(super) async fn gone_or_owed(&self, segment: &Segment<P>, gone: Result<()>) -> Result<()> {
-        self.flush.note_new_name();
+        self.flush.names.note(None);
         if self.is_home(&segment.folder) {
             return gone;
         }
@@ -255,7 +252,7 @@ impl<P: Platform> Log<P> {
                 removed => removed?,
             }
         }
-        self.flush.note_new_name();
+        self.flush.names.note(None);
         self.remove_note(base, &segment.folder).await
     }
 
@@ -489,6 +486,10 @@ impl<P: Platform> Log<P> {
         let Some(path) = self.path_of(error).filter(|path| path.dir() != self.dir) else {
             return false;
         };
+        if error.kind() == Kind::Full {
+            // Nothing of it is broken.
+            return true;
+        }
         if path.fail(&error.to_string()) {
             tracing::error!(dir = %path.dir().display(), %error, "a tier's path failed: nothing more is put on it");
         }
@@ -508,7 +509,11 @@ impl<P: Platform> Log<P> {
     }
 
     /// Latches what a failure has made unusable: the log directory, or another path and whatever is being written there.
-    pub(super) fn fail_dir(&self, error: &Error) {
+    pub(crate) fn fail_dir(&self, error: &Error) {
+        if error.kind() == Kind::Full {
+            // Nothing of the directory is broken.
+            return;
+        }
         if self.fail_path(error) {
             return;
         }
@@ -536,7 +541,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// True when bytes of the log are being written to `dir`.
-    fn writes_to(&self, dir: &Path) -> bool {
+    pub(crate) fn writes_to(&self, dir: &Path) -> bool {
         let segments = self.segments.borrow();
         let mut unsealed = segments
             .iter()

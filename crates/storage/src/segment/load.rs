@@ -81,13 +81,22 @@ async fn read<P: Platform>(
     }
 }
 
-/// Builds the offset and time index of a sealed segment from its batches' headers. Aborted transactions are kept as
-/// they are on disk if they can be read.
-pub(crate) async fn rebuild<P: Platform>(
+/// The aborted transactions of a segment as its file has them; `None` when there is none, or it is damaged.
+pub(crate) async fn aborted_of<P: Platform>(
     disk: &P::Disk,
+    segment: &Segment<P>,
+    options: IndexOptions,
+) -> Result<Option<TxnIndex>> {
+    let bytes = read(disk, segment, Role::TxnIndex, options).await?;
+    Ok(bytes.and_then(|bytes| TxnIndex::parse(segment.base, &bytes).ok()))
+}
+
+/// Builds the offset and time index of a sealed segment from its batches' headers.
+pub(crate) async fn rebuild<P: Platform>(
     segment: &Segment<P>,
     file: &File<P>,
     options: IndexOptions,
+    aborted: TxnIndex,
 ) -> Result<Loaded> {
     let path = segment.path(Role::Log);
     let mut indexes = Indexes::new(segment.base, options);
@@ -117,10 +126,6 @@ pub(crate) async fn rebuild<P: Platform>(
         scan.skip(&header);
     }
     indexes.seal();
-    let aborted = read(disk, segment, Role::TxnIndex, options)
-        .await?
-        .unwrap_or_default();
-    let aborted = TxnIndex::parse(segment.base, &aborted).unwrap_or_else(|_| TxnIndex::new());
     Ok(Loaded { indexes, aborted })
 }
 

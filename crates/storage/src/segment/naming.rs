@@ -96,6 +96,11 @@ pub(crate) enum Name {
     Foreign,
 }
 
+/// The name under which a file is set aside; the time keeps it apart from earlier ones.
+pub(crate) fn set_aside_name(name: &str, now_ms: i64) -> String {
+    format!("{name}.{now_ms}{ASIDE}")
+}
+
 /// Says what `name` is in a partition's folder.
 pub(crate) fn classify(name: &str) -> Name {
     let checkpoints = [
@@ -113,8 +118,8 @@ pub(crate) fn classify(name: &str) -> Name {
     if let Some(digits) = name.strip_suffix(OWED) {
         return base_of(digits).map_or(Name::Foreign, Name::Owed);
     }
-    if let Some(stem) = name.strip_suffix(ASIDE) {
-        return segment_file(stem).map_or(Name::Foreign, |_| Name::Aside);
+    if name.ends_with(ASIDE) {
+        return Name::Aside;
     }
     if name == PREPARED {
         return Name::Leftover;

@@ -166,7 +166,7 @@ impl<P: Platform> Log<P> {
                 .await?;
         }
         self.note_changed(folder);
-        let synced = self.sync_names().await;
+        let synced = self.patiently(async || self.sync_names().await).await;
         synced.inspect_err(|error| {
             if !self.fail_path(error) {
                 self.fail(error);
@@ -198,15 +198,15 @@ impl<P: Platform> Log<P> {
             }
         }
         self.note_changed(folder);
-        self.flush.note_new_name();
-        self.sync_names().await?;
+        self.flush.names.note(None);
+        self.patiently(async || self.sync_names().await).await?;
         for role in ROLES {
             let to = file_path(folder, base, role);
             self.rename_if_there(role, &swap_path(folder, base, role), &to)
                 .await?;
         }
         self.note_changed(folder);
-        self.sync_names().await?;
+        self.patiently(async || self.sync_names().await).await?;
         Ok(removed)
     }
 

@@ -129,6 +129,6 @@ async fn set_aside<P: Platform>(
     let renamed = store.disk().rename(folder, &aside).await;
     renamed.map_err(Error::io("rename", folder))?;
     let synced = store.disk().sync_dir(dir).await;
-    synced.map_err(Error::io("sync", dir))?;
+    synced.map_err(Error::dir_sync(dir))?;
     Ok(aside)
 }

@@ -211,7 +211,7 @@ pub(in crate::log) async fn write_owed<D: Disk>(
 
 async fn sync<D: Disk>(disk: &D, home: &Path) -> Result<()> {
     let synced = disk.sync_dir(home).await;
-    synced.map_err(Error::io("sync", home))
+    synced.map_err(Error::dir_sync(home))
 }
 
 #[cfg(test)]

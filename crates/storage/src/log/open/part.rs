@@ -186,6 +186,6 @@ impl Part {
 
     pub(super) async fn sync<D: Disk>(&self, disk: &D) -> Result<()> {
         let synced = disk.sync_dir(self.folder()).await;
-        synced.map_err(Error::io("sync", self.folder()))
+        synced.map_err(Error::dir_sync(self.folder()))
     }
 }

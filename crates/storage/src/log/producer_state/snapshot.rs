@@ -82,6 +82,11 @@ pub fn encode(producers: &[ProducerSnapshot]) -> Vec<u8> {
     bytes
 }
 
+/// How long a snapshot of so many producers is.
+pub fn encoded_bytes(producers: usize) -> u64 {
+    (producers as u64).saturating_mul(ENTRY_BYTES as u64)
+}
+
 /// Reads the bytes of a snapshot file.
 pub fn parse(bytes: &[u8]) -> Result<Vec<ProducerSnapshot>, SnapshotError> {
     let length = SnapshotError::Length { bytes: bytes.len() };

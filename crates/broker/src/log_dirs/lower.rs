@@ -34,10 +34,8 @@ impl LogDirs {
             known.extend(read_known(platform, &dir.path).await?);
         }
         let before = known.clone();
-        let mut at_home = BTreeMap::new();
-        for dir in &self.dirs {
-            at_home.insert(dir.path.clone(), dir.id);
-        }
+        let home = self.dirs.iter().map(|dir| (dir.path.clone(), dir.id));
+        let at_home: Known = home.collect();
         // What was known before this start: that is what old notes speak of.
         tiers.learn(
             before
@@ -94,7 +92,12 @@ impl LogDirs {
         if known == before {
             return Ok(());
         }
-        let bytes = encode(&known);
+        self.remember(platform, &known).await
+    }
+
+    /// Notes the paths that were used in every log directory.
+    async fn remember<P: Platform>(&self, platform: &P, known: &Known) -> Result<(), LogDirsError> {
+        let bytes = encode(known);
         for dir in &self.dirs {
             let file = dir.path.join(FILE);
             let written = platform.disk().replace_file(&file, &bytes).await;

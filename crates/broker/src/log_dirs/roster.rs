@@ -72,9 +72,11 @@ async fn read<P: Platform>(platform: &P, dir: &Path) -> Result<Option<Roster>, L
     let mut listed = Roster::new();
     for line in String::from_utf8_lossy(&bytes).lines() {
         let parsed = line.split_once(' ');
-        match parsed.and_then(|(id, path)| Some((uuid_from_base64(id)?, path))) {
-            Some((id, path)) => drop(listed.insert(id, path.into())),
-            None => tracing::warn!(file = %file.display(), line, "not a log directory"),
+        let parsed = parsed.and_then(|(id, path)| Some((uuid_from_base64(id)?, path)));
+        if let Some((id, path)) = parsed {
+            listed.insert(id, path.into());
+        } else {
+            tracing::warn!(file = %file.display(), line, "not a log directory");
         }
     }
     Ok(Some(listed))

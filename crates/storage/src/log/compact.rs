@@ -103,6 +103,16 @@ impl State {
         self.compacted.get()
     }
 
+    /// A round over all of the log, or a part of it, has got to `end`.
+    fn got_to(&self, end: Offset, is_whole: bool) {
+        let reached = if is_whole {
+            &self.compacted
+        } else {
+            &self.part_end
+        };
+        reached.set(Some(end));
+    }
+
     /// The log is about to be cut: the round that is under way comes to nothing.
     pub(super) fn interrupt(&self) {
         self.interruptions.set(self.interruptions.get() + 1);

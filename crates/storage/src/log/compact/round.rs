@@ -47,11 +47,6 @@ impl<P: Platform> Log<P> {
         self.sweep_unfinished().await?;
         let now_ms = self.store.clock().wall_ms();
         let (segments, is_whole) = self.compactable();
-        let readable_from = segments.first().map_or(self.end.get(), |first| first.base);
-        if !is_whole && readable_from > self.first_dirty() {
-            // What is dirty and cannot be read may hold the newest record of a key.
-            return Ok(None);
-        }
         let facts = self.facts(&segments, policy).await?;
         if !is_whole && !self.is_part_due(&facts, policy, now_ms) {
             return Ok(None);
@@ -100,11 +95,7 @@ impl<P: Platform> Log<P> {
             bytes_before += replaced.before;
             bytes_after += replaced.after;
         }
-        if is_whole {
-            self.compaction.compacted.set(Some(end));
-        } else {
-            self.compaction.part_end.set(Some(end));
-        }
+        self.compaction.got_to(end, is_whole);
         let (bytes_read, bytes_written) = pace.bytes();
         Ok(Some(Compacted {
             from: dirt.first_dirty,
@@ -137,6 +128,11 @@ impl<P: Platform> Log<P> {
         policy: &CompactPolicy,
         now_ms: i64,
     ) -> bool {
+        let readable_from = facts.first().map_or(self.end.get(), |first| first.base);
+        if readable_from > self.first_dirty() {
+            // What is dirty and cannot be read may hold the newest record of a key.
+            return false;
+        }
         let Some(end) = self.compaction.part_end.get() else {
             return true;
         };

@@ -144,7 +144,7 @@ pub(super) async fn read_owed<D: Disk>(disk: &D, home: &Path, base: Offset) -> R
             Some(("copy", place)) => owed.push((Owing::Copy, Place::parse(place))),
             Some(("unmade", place)) => owed.push((Owing::Unmade, Place::parse(place))),
             _ => {
-                tracing::warn!(file = %file.display(), line, "not something that a directory owes")
+                tracing::warn!(file = %file.display(), line, "not something that a directory owes");
             }
         }
     }
@@ -203,7 +203,7 @@ pub(in crate::log) async fn write_owed<D: Disk>(
             Owing::Copy => "copy",
             Owing::Unmade => "unmade",
         };
-        text.push_str(&format!("{word} {}\n", place.line()));
+        text.extend([word, " ", &place.line(), "\n"]);
     }
     let written = disk.replace_file(&file, &text.into_bytes()).await;
     written.map_err(Error::io("write", &file))

@@ -13,6 +13,7 @@ use platform::sync::Semaphore;
 use storage::store::Store;
 use wire::types::{ErrorCode, TopicId};
 
+use crate::answers::Answers;
 use crate::compaction;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
@@ -56,6 +57,8 @@ pub struct Shared {
     pub compacting: compaction::Turns,
     /// Settings that change while it runs and are enforced all over the process.
     pub node: NodeConfigs,
+    /// Memory of answers on their way out.
+    pub answers: Answers,
 }
 
 /// One shard's broker.
@@ -76,6 +79,7 @@ pub struct Broker<P: Platform> {
     pub recovery: Recovery,
     pub(crate) compacting: compaction::Turns,
     pub(crate) node: NodeConfigs,
+    pub(crate) answers: Answers,
     /// The groups whose offsets partitions this shard leads.
     pub(crate) groups: Rc<Groups<P>>,
     /// The transactional ids whose partition this shard leads.
@@ -92,6 +96,8 @@ pub struct Broker<P: Platform> {
     pub(crate) checkpoint_turn: Semaphore,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
+    /// What this shard last added to the gauge of late transactions.
+    pub(crate) counted_late: Cell<i64>,
     /// What this shard last added to the partition gauges: partitions, of them led.
     pub(crate) counted: Cell<(i64, i64)>,
     image: RefCell<Arc<Image>>,
@@ -113,6 +119,7 @@ impl<P: Platform> Broker<P> {
             recovery,
             compacting,
             node,
+            answers,
         } = shared;
         let (shards, inbox) = seat.take();
         let broker = Rc::new_cyclic(|me| Self {
@@ -125,6 +132,7 @@ impl<P: Platform> Broker<P> {
                 platform.clone(),
                 options.group.clone(),
                 PartitionOffsetsLog::new(me.clone()),
+                metrics.groups.clone(),
             ),
             transactions: TransactionCoordinator::new(me.clone()),
             partitions: RefCell::default(),
@@ -135,6 +143,7 @@ impl<P: Platform> Broker<P> {
             checkpoint_turn: Semaphore::new(1),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
+            counted_late: Cell::default(),
             image: RefCell::new(Arc::new(Image::empty())),
             controller: OnceCell::new(),
             platform,
@@ -146,6 +155,7 @@ impl<P: Platform> Broker<P> {
             recovery,
             compacting,
             node,
+            answers,
         });
         broker.shards.seat(Rc::downgrade(&broker));
         (broker, inbox)

@@ -21,6 +21,7 @@ mod embedded;
 pub mod groups;
 mod java_hash;
 mod metadata_hash;
+pub mod metrics;
 mod offsets;
 mod open;
 pub mod records;
@@ -44,6 +45,33 @@ pub struct Now {
     pub at: Instant,
     /// Wall clock in milliseconds, for what is written.
     pub wall_ms: i64,
+}
+
+/// When something happened that is dated by a wall clock, as the monotonic clock has it: what the wall clock does once
+/// it is known changes nothing. A date in the future (the clock was set back) is now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Since {
+    /// When it became known.
+    known: Instant,
+    /// How long ago it was then.
+    age_ms: i64,
+}
+
+impl Since {
+    /// Something dated `wall_ms` that is known from now on.
+    pub(crate) fn of(wall_ms: i64, now: Now) -> Self {
+        Self {
+            known: now.at,
+            age_ms: now.wall_ms.saturating_sub(wall_ms).max(0),
+        }
+    }
+
+    /// How long ago it was, in milliseconds.
+    pub(crate) fn age_ms(self, now: Now) -> i64 {
+        let known = now.at.saturating_duration_since(self.known);
+        let known = i64::try_from(known.as_millis()).unwrap_or(i64::MAX);
+        self.age_ms.saturating_add(known)
+    }
 }
 
 /// Who asks, as far as groups care.

@@ -1,11 +1,17 @@
 //! Waiting for several futures at once.
 //!
 //! Unlike the libraries' `join_all`, every future is polled in order during the first poll, however many there are:
-//! the order of appends of pipelined requests rests on that.
+//! the order of appends of pipelined requests rests on that. Later, only those are polled that were woken, or whose
+//! neighbours were: a request about ten thousand partitions hears from each of them at another time.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Futures that are woken together.
+const NEIGHBOURS: usize = 32;
 
 enum Slot<F: Future> {
     Waiting(Pin<Box<F>>),
@@ -18,28 +24,107 @@ pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) ->
         .into_iter()
         .map(|future| Slot::Waiting(Box::pin(future)))
         .collect();
-    std::future::poll_fn(|context| {
-        let mut waiting = false;
-        for slot in &mut slots {
-            if let Slot::Waiting(future) = slot {
-                match future.as_mut().poll(context) {
-                    Poll::Ready(output) => *slot = Slot::Done(output),
-                    Poll::Pending => waiting = true,
-                }
+    if slots.len() <= NEIGHBOURS {
+        std::future::poll_fn(|context| poll_all(&mut slots, context)).await;
+    } else {
+        let mut bells: Vec<Bell> = Vec::new();
+        let chunks = slots.len().div_ceil(NEIGHBOURS);
+        bells.resize_with(chunks, Bell::default);
+        std::future::poll_fn(|context| {
+            let mut waiting = false;
+            for (slots, bell) in slots.chunks_mut(NEIGHBOURS).zip(&mut bells) {
+                waiting |= bell.answer(context, |context| poll_all(slots, context));
             }
-        }
-        if waiting {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
-    })
-    .await;
+            if waiting {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
+        })
+        .await;
+    }
     let done = |slot| match slot {
         Slot::Done(output) => Some(output),
         Slot::Waiting(_) => None,
     };
     slots.into_iter().filter_map(done).collect()
+}
+
+fn poll_all<F: Future>(slots: &mut [Slot<F>], context: &mut Context<'_>) -> Poll<()> {
+    let mut waiting = false;
+    for slot in slots {
+        if let Slot::Waiting(future) = slot {
+            match future.as_mut().poll(context) {
+                Poll::Ready(output) => *slot = Slot::Done(output),
+                Poll::Pending => waiting = true,
+            }
+        }
+    }
+    if waiting {
+        Poll::Pending
+    } else {
+        Poll::Ready(())
+    }
+}
+
+/// What neighbours wake.
+#[derive(Default)]
+enum Bell {
+    /// Not polled yet.
+    #[default]
+    New,
+    Hung(Waker, Arc<Rung>),
+    Done,
+}
+
+struct Rung {
+    rung: AtomicBool,
+    /// The task that waits for all.
+    task: Waker,
+}
+
+impl Wake for Rung {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
+}
+
+impl Bell {
+    /// Polls the neighbours if one of them was woken, or if another task asks than before. True while they wait.
+    fn answer(
+        &mut self,
+        context: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<()>,
+    ) -> bool {
+        match self {
+            Self::Done => return false,
+            Self::Hung(_, rung) if rung.task.will_wake(context.waker()) => {
+                if !rung.rung.swap(false, Ordering::AcqRel) {
+                    return true;
+                }
+            }
+            Self::New | Self::Hung(..) => {
+                let rung = Arc::new(Rung {
+                    rung: AtomicBool::new(false),
+                    task: context.waker().clone(),
+                });
+                *self = Self::Hung(Waker::from(Arc::clone(&rung)), rung);
+            }
+        }
+        let Self::Hung(waker, _) = self else {
+            return false;
+        };
+        let waiting = poll(&mut Context::from_waker(waker)).is_pending();
+        if !waiting {
+            *self = Self::Done;
+        }
+        waiting
+    }
 }
 
 /// Completes as soon as one of the futures has.
@@ -56,4 +141,84 @@ pub(crate) async fn first<F: Future>(futures: impl IntoIterator<Item = F>) {
         }
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+
+    use platform::sync::oneshot;
+
+    use super::*;
+
+    /// Polls, and says whether the task was woken since the last time.
+    struct Task(Arc<Woken>);
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    impl Task {
+        fn new() -> Self {
+            Self(Arc::default())
+        }
+
+        fn was_woken(&self) -> bool {
+            self.0.0.swap(false, Ordering::Relaxed)
+        }
+
+        fn poll<F: Future>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
+            let waker = Waker::from(Arc::clone(&self.0));
+            future.poll(&mut Context::from_waker(&waker))
+        }
+    }
+
+    #[test]
+    fn all_begin_in_order_and_each_end_polls_its_neighbours_only() {
+        const COUNT: usize = 10_000;
+        let polls = Rc::new(Cell::new(0_usize));
+        let begun = Rc::new(RefCell::new(Vec::new()));
+        let (ends, futures): (Vec<_>, Vec<_>) = (0..COUNT)
+            .map(|index| {
+                let (end, ended) = oneshot::channel();
+                let (polls, begun) = (Rc::clone(&polls), Rc::clone(&begun));
+                let future = async move {
+                    begun.borrow_mut().push(index);
+                    let mut ended = std::pin::pin!(ended);
+                    std::future::poll_fn(|context| {
+                        polls.set(polls.get() + 1);
+                        ended.as_mut().poll(context)
+                    })
+                    .await
+                    .unwrap()
+                };
+                (end, future)
+            })
+            .unzip();
+        let mut all = std::pin::pin!(join_all(futures));
+        let (first, task) = (Task::new(), Task::new());
+        assert!(first.poll(all.as_mut()).is_pending());
+        assert!(begun.borrow().iter().copied().eq(0..COUNT));
+        // Another task takes over: it has to be known everywhere.
+        assert!(task.poll(all.as_mut()).is_pending());
+        polls.set(0);
+        let last = ends.len() - 1;
+        for (index, end) in ends.into_iter().enumerate() {
+            end.send(index).unwrap();
+            assert!(task.was_woken());
+            let polled = task.poll(all.as_mut());
+            match polled {
+                Poll::Pending => assert!(index < last),
+                Poll::Ready(results) => assert!(results.into_iter().eq(0..COUNT)),
+            }
+        }
+        assert!(polls.get() <= COUNT * NEIGHBOURS, "{} polls", polls.get());
+        assert!(!first.was_woken());
+    }
 }

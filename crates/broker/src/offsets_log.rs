@@ -1,10 +1,11 @@
 //! The group coordinator's view of `__consumer_offsets`: append and wait, load at start.
 //!
-//! Invariants: an append is answered when it is at or below the high watermark, so a group never acts on what a crash
-//! could take back; a partition is loaded from its log start to its end before its groups are served.
+//! Invariants: an append ends when it is at or below the high watermark, however long that takes, so a group never acts on
+//! what a crash could take back; a partition whose groups could not be loaded, or whose log was in doubt, is loaded again; a partition is loaded from its log start to its end before its groups are served.
 
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
@@ -18,10 +19,14 @@ use wire::types::{ErrorCode, NodeId, Offset, ProducerId, TimestampMs};
 use crate::Broker;
 use crate::group::OffsetsLog;
 use crate::group::cluster::MetadataView;
-use crate::group::coordinator::{OpenTransactions, Written};
+use crate::group::coordinator::{OpenTransactions, Unwritten, Written};
 use crate::image::{Image, OFFSETS_TOPIC};
-use crate::partition::{Acks, Partition};
+use crate::partition::Partition;
 use crate::replayed::each_batch;
+
+/// How soon groups that are not served are loaded again, and how long it takes at most.
+const AGAIN_MIN: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_mins(5);
 
 /// A partition, and the broker that leads it.
 type Led<P> = (Rc<Broker<P>>, Rc<Partition<P>>);
@@ -67,25 +72,40 @@ impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
         self.partition(partition).is_ok()
     }
 
+    fn batch_bytes_max(&self, partition: i32) -> usize {
+        // A partition that is not here takes nothing anyway.
+        let led = self.partition(partition);
+        led.map_or(usize::MAX, |(_, led)| led.config().max_message_bytes)
+    }
+
     async fn append(
         &self,
         partition: i32,
         records: Vec<(Bytes, Option<Bytes>)>,
         now_ms: i64,
-    ) -> Result<(), ErrorCode> {
-        let (broker, partition) = self.partition(partition)?;
+    ) -> Result<(), Unwritten> {
+        let (broker, partition) = self.partition(partition).map_err(Unwritten::Refused)?;
         let now = TimestampMs(now_ms);
         let mut batch = BatchBuilder::new(Offset::ZERO, partition.leader_epoch());
         for (key, value) in &records {
             batch.add(now, Some(key), value.as_deref(), &[]);
         }
-        let batch = batch.finish().map_err(|_| ErrorCode::UnknownServerError)?;
+        let batch = batch
+            .finish()
+            .map_err(|_| Unwritten::Refused(ErrorCode::UnknownServerError))?;
         let accepted = partition.append(&batch, true, broker.platform.clock());
-        let accepted = accepted.map_err(|error| error.code)?;
-        let deadline = broker.platform.clock().now() + broker.options.group.offset_commit_timeout;
-        let committed = partition.acknowledged(accepted, Acks::All, deadline).await;
-        // In the log, and perhaps there after a restart: to the coordinator the same as time being up.
-        committed.map_err(|_| ErrorCode::RequestTimedOut)
+        let accepted = accepted.map_err(|error| Unwritten::Refused(error.code))?;
+        // Without the broker: nobody is to be kept from stopping by a disk without room.
+        drop(broker);
+        let fate = partition.fate(accepted).await;
+        fate.map_err(|_| Unwritten::Unknown)
+    }
+
+    fn serve_again(&self, partition: i32, attempt: u32) {
+        if let Ok((broker, partition)) = self.partition(partition) {
+            let broker = Rc::downgrade(&broker);
+            task::spawn(load_again(broker, Rc::downgrade(&partition), attempt));
+        }
     }
 }
 
@@ -106,7 +126,36 @@ async fn load<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>) {
         Err(error) => {
             // Serving groups from half of their records would lose commits.
             tracing::error!(partition = %partition.name, %error, "groups cannot be loaded");
-            broker.groups.unload(index);
+            broker.groups.fail_load(index);
+        }
+    }
+}
+
+/// Loads the groups of a partition anew that are not served: when the log takes appends and all that it has taken is
+/// committed, so that nothing is missed. Not before a while, which grows with the attempts.
+async fn load_again<P: Platform>(
+    broker: Weak<Broker<P>>,
+    partition: Weak<Partition<P>>,
+    attempt: u32,
+) {
+    let pause = AGAIN_MIN * 2_u32.saturating_pow(attempt.saturating_sub(1).min(16));
+    let pause = pause.min(AGAIN_MAX);
+    loop {
+        let Some(clock) = broker.upgrade().map(|it| it.platform.clock().clone()) else {
+            return;
+        };
+        clock.sleep(pause).await;
+        let (Some(broker), Some(partition)) = (broker.upgrade(), partition.upgrade()) else {
+            return;
+        };
+        let index = partition.name.partition;
+        if partition.is_closed() || !broker.groups.is_failed(index) {
+            return;
+        }
+        let end = partition.log.log_end_offset();
+        if partition.log.failed().is_none() && partition.high_watermark() >= end {
+            tracing::info!(partition = %partition.name, attempt, "groups are loaded again");
+            return begin_load(&broker, &partition);
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The admin endpoint: metrics and health over HTTP, on a runtime apart from the shards.
 //!
 //! `/metrics` (text), `/livez` (200 while the process runs), `/readyz` (200 while requests are
-//! served, else 503; says how far recovery has come), `/tiers` (what tiers hold, and orders to them).
-//! It is for operators, and answers one address, `admin.listener`.
+//! served, else 503; says how far recovery has come, and what is out of service), `/tiers` (what tiers hold, and orders to
+//! them). It is for operators, and answers one address, `admin.listener`, under names that are this broker's.
 
+mod names;
 mod page;
+mod places;
 mod tiers;
 
 use std::convert::Infallible;
@@ -16,19 +18,21 @@ use anyhow::Context as _;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 use crate::shards::ShardsView;
 use crate::tiers::watch::Watch;
+pub use names::Names;
 use page::RequestMemory;
+use places::{EXCHANGE_MAX, Exchange, Places};
 
-/// Connections at a time; more wait.
+/// Connections at a time; one more takes the place of another.
 const CONNECTIONS_MAX: usize = 32;
 
-/// A request's head must be there within this time, also the next one of a connection.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Least time between two lines about connections that could not be accepted.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Pause after the system refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -41,15 +45,17 @@ pub struct Shown {
     recovery: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
     request_memory: RequestMemory,
     tiers: Option<Watch>,
+    names: Names,
 }
 
 impl Shown {
-    /// Shows these; `recovery` says how many logs are open, and how many there are.
+    /// Shows these to who asks by one of `names`; `recovery` says how many logs are open, and how many there are.
     pub fn new(
         metrics: Metrics,
         shards: ShardsView,
         recovery: impl Fn() -> (u64, u64) + Send + Sync + 'static,
         tiers: Option<Watch>,
+        names: Names,
     ) -> Self {
         let request_memory = metrics.register(RequestMemory::register);
         Self {
@@ -58,6 +64,7 @@ impl Shown {
             recovery: Box::new(recovery),
             request_memory,
             tiers,
+            names,
         }
     }
 }
@@ -73,32 +80,48 @@ pub fn bind(host: &str, port: u16) -> anyhow::Result<StdListener> {
 /// Answers until the future is dropped.
 pub async fn serve(listener: StdListener, shown: Arc<Shown>) -> anyhow::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut places = Places::new(CONNECTIONS_MAX);
+    let mut logged: Option<Instant> = None;
     loop {
-        let place = Arc::clone(&places).acquire_owned().await?;
         let socket = match listener.accept().await {
             Ok((socket, _)) => socket,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept admin connections");
+                if logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
+                    tracing::warn!(%error, "cannot accept admin connections");
+                    logged = Some(Instant::now());
+                }
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
-        let shown = Arc::clone(&shown);
-        tokio::spawn(async move {
-            let answer = service_fn(|request| {
-                let shown = Arc::clone(&shown);
-                async move { Ok::<_, Infallible>(page::answer(&request, &shown).await) }
-            });
-            let served = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEAD_TIMEOUT)
-                .serve_connection(TokioIo::new(socket), answer)
-                .await;
+        let exchange = Exchange::default();
+        let task = tokio::spawn(hold(socket, Arc::clone(&shown), exchange.clone()));
+        places.give(task.abort_handle(), exchange);
+    }
+}
+
+/// One request and its answer.
+async fn hold(socket: TcpStream, shown: Arc<Shown>, exchange: Exchange) {
+    let answer = service_fn(|request| {
+        let (shown, exchange) = (Arc::clone(&shown), exchange.clone());
+        async move {
+            exchange.asked();
+            let answer = page::answer(&request, &shown).await;
+            exchange.answered();
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(EXCHANGE_MAX)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(socket), answer);
+    tokio::select! {
+        served = served => {
             if let Err(error) = served {
                 tracing::debug!(%error, "admin connection ended");
             }
-            drop(place);
-        });
+        }
+        () = exchange.overdue() => tracing::debug!("admin connection cut off: it took too long"),
     }
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use broker::answers::Answers;
 use broker::dispatch::{self, Reply as Answer};
 use broker::handler::Context;
 use broker::log_dirs::LogDirs;
@@ -22,19 +23,22 @@ use platform::os::{EngineChoice, System};
 use storage::tier::TierTable;
 use storage::{Store, StoreOptions};
 use tokio::sync::watch;
+use wire::kafka::Api;
 use wire::types::NodeId;
 
 use crate::admission::Changing;
 use crate::config::{DiskEngine, Settings};
 use crate::connection::{Called, Reply, RequestContext, Service};
+use crate::health::Reason;
 use crate::media;
-use crate::metrics::{LogMetrics, LogRow};
+use crate::metrics::{DirMetrics, DirRow, LogMetrics, LogRow};
 use crate::serve::Prepared;
 use crate::shards::{Answering, Assembly};
 use crate::tiers;
 use crate::tiers::ask::Ask;
 use crate::tiers::metrics::TierMetrics;
 use crate::tiers::watch::Watch;
+use crate::trouble::{self, StableOffsets};
 
 /// Bytes of a chunk of a busy log's tail.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -51,6 +55,9 @@ const READ_AHEAD_BYTES_MAX: usize = 8 << 20;
 /// Sealed segments kept open, per shard.
 const OPEN_SEGMENTS_MAX: usize = 1024;
 
+/// Files and connections that a broker has open besides its logs, at the least.
+const OPEN_FILES_BESIDE_LOGS: usize = 128;
+
 /// Makes the broker.
 pub struct BrokerAssembly {
     settings: Settings,
@@ -59,9 +66,11 @@ pub struct BrokerAssembly {
     metrics: broker::metrics::Metrics,
     storage_metrics: storage::Metrics,
     log_metrics: LogMetrics,
+    dir_metrics: DirMetrics,
     recovery: Recovery,
     compacting: broker::compaction::Turns,
     node: NodeConfigs,
+    answers: Answers,
     /// The tiers, if there are any; the table is that of all shards.
     tiers: Option<Arc<TierTable>>,
     watch: Option<Watch>,
@@ -93,9 +102,11 @@ impl BrokerAssembly {
                 .register(broker::metrics::Metrics::register),
             storage_metrics: prepared.metrics.register(storage::Metrics::new),
             log_metrics: prepared.metrics.register(LogMetrics::register),
+            dir_metrics: prepared.metrics.register(DirMetrics::register),
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
             node: NodeConfigs::default(),
+            answers: Answers::new(settings.network.answers_bytes_max),
             tiers,
             watch,
             settings,
@@ -108,7 +119,9 @@ impl BrokerAssembly {
         let settings = &self.settings;
         let node_id = settings.node_id.map(NodeId);
         let cluster_id = settings.cluster_id.as_deref();
-        let log_dirs = LogDirs::open(platform, &settings.log_dirs, node_id, cluster_id).await?;
+        let (paths, told) = (&settings.log_dirs, settings.told);
+        let log_dirs = LogDirs::open_as_told(platform, paths, node_id, cluster_id, told).await?;
+        say_if_files_are_few(log_dirs.found().count());
         for dir in &settings.log_dirs {
             say_how_files_are_written(platform, dir).await?;
         }
@@ -124,6 +137,7 @@ impl BrokerAssembly {
             recovery: self.recovery.clone(),
             compacting: self.compacting.clone(),
             node: self.node.clone(),
+            answers: self.answers.clone(),
         })
     }
 
@@ -142,6 +156,23 @@ impl BrokerAssembly {
             read_ahead_bytes_max: READ_AHEAD_BYTES_MAX,
             open_segments_max: OPEN_SEGMENTS_MAX,
         }
+    }
+
+    /// Every directory that holds logs, as a shard knows it.
+    fn dirs(&self, store: &Store<System>) -> Vec<DirRow> {
+        let row = |dir: &Path, tier: &str| DirRow {
+            dir: dir.display().to_string(),
+            tier: tier.to_owned(),
+            failed: store.dir_failure(dir),
+        };
+        let Some(tiers) = &self.tiers else {
+            let dirs = self.settings.log_dirs.iter();
+            return dirs.map(|dir| row(dir, "")).collect();
+        };
+        let paths = tiers.paths().iter();
+        paths
+            .map(|path| row(path.dir(), &tiers.tiers()[path.tier].name))
+            .collect()
     }
 
     fn seat(&self, shard: usize) -> anyhow::Result<Seat<System>> {
@@ -188,7 +219,11 @@ impl Assembly for BrokerAssembly {
             store.spawn_mover(tiers.policy);
         }
         housekeeping::start(&broker);
-        Ok(Rc::new(BrokerService { broker, store }))
+        Ok(Rc::new(BrokerService {
+            broker,
+            store,
+            stable: StableOffsets::default(),
+        }))
     }
 
     async fn close(&self, shard: usize, service: Rc<BrokerService>) -> anyhow::Result<()> {
@@ -208,12 +243,39 @@ impl Assembly for BrokerAssembly {
         };
         let rows = service.broker.led_partitions().iter().map(row).collect();
         self.log_metrics.replace(shard, rows);
+        let unreadable = service.store.unreadable_segments();
+        let dirs = self.dirs(&service.store);
+        self.dir_metrics.replace(shard, dirs, unreadable);
+    }
+
+    fn reasons(&self, shard: usize, service: &Rc<BrokerService>) -> Vec<Reason> {
+        let broker = &service.broker;
+        let led = broker.led_partitions();
+        let mut reasons = Vec::new();
+        trouble::of_logs(&led, &mut reasons);
+        let now = broker.platform.clock().now();
+        let longest = broker.options.transaction.timeout_max;
+        let stuck = service.stable.stuck(&led, longest, now);
+        let example = stuck.first().map(ToString::to_string).unwrap_or_default();
+        reasons.extend(Reason::degraded(
+            "stuck_stable_offsets",
+            stuck.len(),
+            example,
+        ));
+        if let Some(tiers) = self.tiers.as_deref().filter(|_| shard == CONTROLLER_SHARD) {
+            trouble::of_tiers(tiers, &mut reasons);
+        }
+        reasons
     }
 
     fn ask(&self, _shard: usize, service: &Rc<BrokerService>, ask: Ask) -> Answering {
         let store = service.store.clone();
         let policy = self.settings.tiers.as_ref().map(|tiers| tiers.policy);
         Box::pin(async move { Some(tiers::ask::answer(&store, &policy?, ask).await) })
+    }
+
+    fn answers(&self) -> Answers {
+        self.answers.clone()
     }
 
     fn changing(&self) -> Option<Changing> {
@@ -224,8 +286,26 @@ impl Assembly for BrokerAssembly {
         self.watch.clone()
     }
 
+    fn logs(&self) -> usize {
+        let led = usize::try_from(self.metrics.partitions.get()).unwrap_or(0);
+        led.max(usize::try_from(self.recovery().1).unwrap_or(usize::MAX))
+    }
+
     fn recovery(&self) -> (u64, u64) {
         self.recovery.progress()
+    }
+}
+
+/// A log may need a descriptor for itself at any moment; connections leave one for each and some more.
+fn say_if_files_are_few(logs: usize) {
+    let needed = logs.saturating_add(OPEN_FILES_BESIDE_LOGS);
+    if let Some(limit) = platform::process::open_files_max().filter(|limit| *limit < needed) {
+        tracing::error!(
+            logs,
+            open_files_max = limit,
+            needed,
+            "too few open files for the logs there are: raise the limit (ulimit -n, LimitNOFILE= of systemd)"
+        );
     }
 }
 
@@ -254,6 +334,7 @@ async fn say_how_files_are_written(platform: &System, dir: &Path) -> anyhow::Res
 pub struct BrokerService {
     broker: Rc<Broker<System>>,
     store: Store<System>,
+    stable: StableOffsets,
 }
 
 impl Service for BrokerService {
@@ -279,6 +360,7 @@ impl Service for BrokerService {
         };
         Called {
             overlaps: called.overlaps,
+            only_reads: called.api == Some(Api::Fetch),
             future,
         }
     }

@@ -1,12 +1,15 @@
 //! The command line.
 
+mod check;
 mod http;
+mod metadata;
 mod tier;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use broker::log_dirs::Told;
 use clap::{Parser, Subcommand};
 use wire::text::{escaped, escaped_lines};
 
@@ -28,6 +31,13 @@ enum Command {
         /// File with settings, in Kafka's server.properties syntax.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Formats directories of log.dirs that are not formatted beside others that are: new disks. Without it they
+        /// are taken for file systems that are not mounted.
+        #[arg(long)]
+        format_new_log_dirs: bool,
+        /// Goes on without log directories that there were and are not any more: their logs begin anew, empty.
+        #[arg(long)]
+        forget_missing_log_dirs: bool,
         /// Settings; they win over the environment (`FOREBAY_LOG_DIRS` is log.dirs) and the file.
         #[arg(value_name = "KEY=VALUE")]
         settings: Vec<String>,
@@ -37,6 +47,10 @@ enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Looks at, and repairs, the metadata of a broker that does not run.
+    Metadata(metadata::MetadataArgs),
+    /// Reads all files of log directories that no broker runs on, and says what is wrong with them (docs/check.md).
+    Check(check::CheckArgs),
     /// Shows the tiers of a running broker, and gives orders to them.
     Tier(tier::TierArgs),
     /// Topics, and the records in them. This and the next four are clients of any Kafka.
@@ -62,19 +76,52 @@ enum ConfigCommand {
     },
     /// Prints the reference of all settings (docs/configuration.md).
     Reference,
+    /// Takes dynamic values back, from the metadata of a broker that does not run.
+    Reset {
+        /// Settings of brokers, topics, groups or client metrics, or quotas, by name: all values of that name go.
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+        /// The log directory with `__cluster_metadata-0`.
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+        /// Of this topic only.
+        #[arg(long, value_name = "NAME")]
+        topic: Option<String>,
+    },
 }
 
 impl Cli {
     /// Does what was asked; `serve` runs the broker.
     pub fn run(self, serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>) -> ExitCode {
         let done = match self.command {
-            Command::Serve { config, settings } => start(config.as_deref(), &settings, serve),
+            Command::Serve {
+                config,
+                format_new_log_dirs: format_new,
+                forget_missing_log_dirs: forget_missing,
+                settings,
+            } => {
+                let told = Told {
+                    format_new,
+                    forget_missing,
+                };
+                start(config.as_deref(), &settings, told, serve)
+            }
             Command::Config {
                 command: ConfigCommand::Check { file },
             } => check(&file),
             Command::Config {
                 command: ConfigCommand::Reference,
             } => print(&reference::page()),
+            Command::Config {
+                command:
+                    ConfigCommand::Reset {
+                        keys,
+                        data_dir,
+                        topic,
+                    },
+            } => return exit(metadata::reset(&keys, topic.as_deref(), &data_dir)),
+            Command::Metadata(metadata) => return exit(metadata.run()),
+            Command::Check(check) => return check.run(),
             Command::Tier(tier) => return exit_of_client(tier.run()),
             Command::Topic(topic) => return exit_of_client(topic.run()),
             Command::Group(group) => return exit_of_client(group.run()),
@@ -90,7 +137,7 @@ impl Cli {
 /// What is wrong with files and settings may take many lines.
 fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
-        eprintln!("forebay: {}", escaped_lines(&format!("{error:#}")));
+        eprintln!("forebay: {}", escaped_lines(&said(&error)));
         ExitCode::FAILURE
     })
 }
@@ -98,14 +145,38 @@ fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
 /// What a broker says takes one line, however many it has.
 fn exit_of_client(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
-        eprintln!("forebay: {}", escaped(&format!("{error:#}")));
+        eprintln!("forebay: {}", escaped(&said(&error)));
         ExitCode::FAILURE
     })
+}
+
+/// An error and what caused it; a cause that has been said already is not said again.
+fn said(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    let denied = error.chain().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>();
+        io.is_some_and(|io| io.kind() == io::ErrorKind::PermissionDenied)
+    });
+    if denied {
+        let user = rustix::process::geteuid().as_raw();
+        text.push_str(&format!(" (this process runs as user {user})"));
+    }
+    text
 }
 
 fn start(
     config: Option<&Path>,
     arguments: &[String],
+    told: Told,
     serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut raw = Raw::default();
@@ -120,8 +191,11 @@ fn start(
         ))
     }));
     raw.add_arguments(arguments).map_err(anyhow::Error::msg)?;
-    let Resolved { settings, warnings } =
-        Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
+    let Resolved {
+        mut settings,
+        warnings,
+    } = Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
+    settings.told = told;
     serve(settings, warnings)
 }
 
@@ -153,5 +227,27 @@ fn print(text: &str) -> anyhow::Result<()> {
         // Who closed the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_contains_its_cause_says_it_once() {
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let cause = denied.to_string();
+        let lock = platform::Error::Lock {
+            dir: PathBuf::from("/d"),
+            source: denied,
+        };
+        let text = said(&anyhow::Error::new(lock).context("cannot start"));
+        assert_eq!(text.matches(&cause).count(), 1, "{text}");
+        assert!(
+            text.starts_with("cannot start: cannot lock directory /d"),
+            "{text}"
+        );
+        assert!(text.contains("runs as user"), "{text}");
     }
 }

@@ -4,10 +4,10 @@
 //! A cycle: plan (what is unwritten now) -> give new segments their files -> write everything, together -> `written`
 //! advances -> save the leader epochs, sync the files in order, sync the folder if there are new names -> `durable` advances.
 //! Invariants: `durable` never passes an unsynced byte of any segment, nor a name that is not durable; a write or sync that
-//! failed is not repeated and latches the log. No room is not a failure: the bytes stay in memory, appends are refused,
-//! and the write is tried again when something was deleted, or after a while.
+//! failed is not repeated and latches the log. No room is not a failure, nor is the want of descriptors or memory: the
+//! bytes stay in memory, appends are refused, and the write is tried again when something was deleted, or after a while.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,26 +19,33 @@ use wire::types::Offset;
 
 use crate::checkpoint::leader_epochs;
 use crate::error::{Error, Kind, Result};
+use crate::flush::names::Names;
 use crate::log::Log;
 use crate::options::Durability;
 use crate::segment::naming::Role;
 use crate::segment::tail::Blocks;
 use crate::segment::{File, Segment};
 
+pub(crate) mod idle;
+pub(crate) mod names;
+
 /// How long a log without room waits before it tries again, if nothing is deleted meanwhile.
 const ROOM_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The same for one that the machine has no descriptor or no memory for.
+pub(crate) const SHORTAGE_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What a log knows of its flushes.
 #[derive(Debug, Default)]
 pub(crate) struct FlushState {
+    /// Names of files that have changed since their folder was last synced.
+    pub(crate) names: Names,
+    /// For how long nothing was appended.
+    idle: idle::Idle,
     /// A task is at it, and will look again before it ends.
     running: Cell<bool>,
     /// Somebody waits for a sync, whatever the log's durability.
     sync_wanted: Cell<bool>,
-    /// A segment's file has been given its name since the folder was last synced.
-    names_dirty: Cell<bool>,
-    /// The same of folders on other paths than home.
-    dirty_folders: RefCell<Vec<Rc<Path>>>,
     /// Appends are refused while the log is being cut.
     held: Cell<bool>,
     /// When the oldest record that is not durable was written.
@@ -48,19 +55,6 @@ pub(crate) struct FlushState {
 impl FlushState {
     pub(crate) fn is_held(&self) -> bool {
         self.held.get()
-    }
-
-    /// The folder has changed and must be synced before what follows counts.
-    pub(crate) fn note_new_name(&self) {
-        self.names_dirty.set(true);
-    }
-
-    /// The same of a folder on another path.
-    pub(crate) fn note_new_name_in(&self, folder: &Rc<Path>) {
-        let mut folders = self.dirty_folders.borrow_mut();
-        if !folders.contains(folder) {
-            folders.push(Rc::clone(folder));
-        }
     }
 
     pub(crate) fn hold(&self, held: bool) {
@@ -90,6 +84,19 @@ impl<P: Platform> Log<P> {
     /// Completes when everything appended before the call is durable.
     pub async fn flush(&self) -> Result<()> {
         self.flush_upto(self.log_end_offset()).await
+    }
+
+    /// As [`Log::flush`], for who must know what becomes of it: without room the bytes stay where they are and are
+    /// written as soon as there is some, which is waited for, however long. Fails when the log failed for good or was
+    /// closed: what it has is then known when it is opened again, not before.
+    pub async fn flush_for_good(&self) -> Result<()> {
+        let target = self.log_end_offset();
+        loop {
+            match self.flush_upto(target).await {
+                Err(error) if error.is_passing() => self.progressed().await,
+                result => return result,
+            }
+        }
     }
 
     /// Completes when everything below `target` is durable, or fails when that is not to be expected.
@@ -134,6 +141,11 @@ impl<P: Platform> Log<P> {
                 .observe(started.elapsed().as_secs_f64());
             match result {
                 Ok(()) => self.leave_full(),
+                Err(error) if error.is_exhausted() => {
+                    self.store().close_unused_files();
+                    self.enter_full(error);
+                    self.store().clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
+                }
                 Err(error) if error.kind() == Kind::Full => {
                     metrics.flush_full.inc();
                     if self.store().give_up_pooled(&error).await {
@@ -142,7 +154,7 @@ impl<P: Platform> Log<P> {
                     if self.spill(&error).await.unwrap_or(false) {
                         continue;
                     }
-                    self.enter_full();
+                    self.enter_full(error);
                     let room = self.store().shared.room_made.notified();
                     // Both ways of waking are good: it is tried again.
                     let _ = task::timeout(ROOM_RETRY_INTERVAL, room).await;
@@ -290,39 +302,35 @@ impl<P: Platform> Log<P> {
     async fn sync_written(&self) -> Result<()> {
         for segment in self.unsealed_segments() {
             let written = segment.written.get();
-            if segment.synced.get() < written
-                && let Some(file) = segment.open_file()
-            {
+            if segment.synced.get() < written {
+                let file = self.name_segment(&segment).await?;
                 let synced = file.sync().await;
-                synced.map_err(|error| sync_error(&segment.path(Role::Log), error))?;
+                synced.map_err(Error::file_sync(&segment.path(Role::Log)))?;
                 segment.synced.set(written);
             }
         }
         self.sync_names().await
     }
 
-    /// Makes the names of new files durable.
-    pub(crate) async fn sync_names(&self) -> Result<()> {
-        if self.flush.names_dirty.replace(false) {
-            let folder = self.folder();
-            let synced = self.store().disk().sync_dir(folder).await;
-            synced.map_err(|error| sync_error(folder, error))?;
+    /// Does something that may be done again, until the machine is no longer short of what it takes.
+    pub(crate) async fn patiently<T>(
+        &self,
+        mut attempt: impl AsyncFnMut() -> Result<T>,
+    ) -> Result<T> {
+        let mut said = false;
+        loop {
+            match attempt().await {
+                Err(error) if error.is_exhausted() && !self.is_beyond_repair() => {
+                    if !said {
+                        tracing::warn!(partition = %self.topic_partition(), %error, "waiting until that is over");
+                    }
+                    said = true;
+                    self.store().close_unused_files();
+                    self.store().clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
+                }
+                result => return result,
+            }
         }
-        let others = self.flush.dirty_folders.take();
-        for folder in others {
-            let synced = self.store().disk().sync_dir(&folder).await;
-            synced.map_err(|error| sync_error(&folder, error))?;
-        }
-        Ok(())
-    }
-}
-
-/// A failed sync is never "no room": what it should have made durable may be gone.
-fn sync_error(path: &Path, source: std::io::Error) -> Error {
-    Error::Io {
-        action: "sync",
-        path: path.to_path_buf(),
-        source: source.into(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! records once anyone could have read it; nothing is served from a disk that was not checked first.
 //! It does not know: requests, connections, groups, replication, other shards.
 
+pub mod check;
 pub mod checkpoint;
 pub mod error;
 mod flush;
@@ -22,7 +23,8 @@ pub use log::{CompactOptions, CompactPolicy, Compacted, Dirt};
 pub use metrics::Metrics;
 pub use options::{Durability, LogOptions, OpenAs, StoreOptions};
 pub use segment::naming::{
-    deleted_folder_name, folder_name, is_pooled, parse_folder_name, parse_future_folder_name,
+    deleted_folder_name, folder_name, is_deleted_folder, is_pooled, parse_folder_name,
+    parse_future_folder_name,
 };
 pub use store::{LogPoints, Store};
 pub use tier::MoveRate;

@@ -22,6 +22,7 @@ use crate::options::{Durability, LogOptions};
 use crate::segment::Segment;
 use crate::store::{DirHealth, LogPoints, Store};
 
+mod aborted;
 pub mod append;
 mod close;
 mod compact;
@@ -66,8 +67,8 @@ pub trait Observer {
 #[derive(Clone, Debug)]
 enum Condition {
     Open,
-    /// No room. What was appended is kept in memory and written when there is room.
-    Full,
+    /// No room, or no descriptors or memory. What was appended is kept in memory and written when there is some.
+    Full(Error),
     /// A write or sync failed.
     Failed(Error),
     Closed,
@@ -291,8 +292,7 @@ impl<P: Platform> Log<P> {
     pub fn failed(&self) -> Option<Error> {
         match &*self.condition.borrow() {
             Condition::Open => self.health.failed(),
-            Condition::Full => Some(self.full()),
-            Condition::Failed(error) => Some(error.clone()),
+            Condition::Full(error) | Condition::Failed(error) => Some(error.clone()),
             Condition::Closed => Some(Error::Closed),
         }
     }
@@ -303,23 +303,38 @@ impl<P: Platform> Log<P> {
         matches!(&*condition, Condition::Failed(_) | Condition::Closed) || self.health.is_failed()
     }
 
-    pub(crate) fn enter_full(&self) {
+    pub(crate) fn enter_full(&self, error: Error) {
         let mut condition = self.condition.borrow_mut();
-        if matches!(&*condition, Condition::Open) {
-            *condition = Condition::Full;
-            drop(condition);
-            tracing::warn!(partition = %self.partition, "no room, appends are refused until there is");
-            self.tell();
+        match &mut *condition {
+            // It is told once; what it is short of may change.
+            Condition::Full(known) => *known = error,
+            Condition::Open => {
+                tracing::debug!(partition = %self.partition, %error, "appends are refused");
+                self.health.enter_full(&self.dir, &error);
+                *condition = Condition::Full(error);
+                drop(condition);
+                self.tell();
+            }
+            Condition::Failed(_) | Condition::Closed => {}
         }
     }
 
     pub(crate) fn leave_full(&self) {
         let mut condition = self.condition.borrow_mut();
-        if matches!(&*condition, Condition::Full) {
+        if matches!(&*condition, Condition::Full(_)) {
             *condition = Condition::Open;
             drop(condition);
-            tracing::info!(partition = %self.partition, "there is room again");
+            tracing::debug!(partition = %self.partition, "appends are taken again");
+            self.health.leave_full(&self.dir);
             self.tell();
+        }
+    }
+
+    /// Leaves the state that it is in for good.
+    fn become_finally(&self, last: Condition) {
+        let before = self.condition.replace(last);
+        if matches!(before, Condition::Full(_)) {
+            self.health.leave_full(&self.dir);
         }
     }
 
@@ -353,6 +368,11 @@ impl<P: Platform> Log<P> {
     /// Completes at the next progress.
     pub(crate) async fn progressed(&self) {
         self.progress.notified().await;
+    }
+
+    /// True when nobody writes to the segments' files.
+    pub(crate) fn may_write_now(&self) -> bool {
+        self.writing.available_permits() > 0
     }
 
     /// The right to write to the segments' files, until it is dropped.
@@ -407,7 +427,7 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    fn active(&self) -> Rc<Segment<P>> {
+    pub(crate) fn active(&self) -> Rc<Segment<P>> {
         let segments = self.segments.borrow();
         Rc::clone(segments.back().expect("a log has at least one segment"))
     }
@@ -422,7 +442,7 @@ impl<P: Platform> Log<P> {
         }
         tracing::error!(partition = %self.partition, %error, "the log failed and takes no appends");
         self.store.shared.metrics.flush_errors.inc();
-        *self.condition.borrow_mut() = Condition::Failed(error.latched());
+        self.become_finally(Condition::Failed(error.latched()));
         self.fail_dir(error);
         self.tell();
     }

@@ -32,10 +32,20 @@ pub struct Metrics {
     pub read_ahead_unused_bytes: Counter,
     /// Damaged bytes found on disk, by occurrence.
     pub corruptions: Counter,
+    /// Damaged files that were given another name.
+    pub set_aside: Counter,
+    /// Times that a reader met offsets of which nothing is there, in a log that has no gaps.
+    pub holes: Counter,
+    /// Bytes of records, not of padding, that were cut off in recovery.
+    pub dropped_bytes: Counter,
+    /// Logs that were not left by a clean stop.
+    pub recovered_logs: Counter,
     /// Segments of all open logs.
     pub segments: Gauge,
     /// Open logs.
     pub logs: Gauge,
+    /// Open files of segments.
+    pub open_files: Gauge,
     /// Bytes of data read while recovering logs after an unclean stop.
     pub recovered_bytes: Counter,
     /// Bytes cut off because they were no valid batches.
@@ -92,8 +102,40 @@ impl Metrics {
             metrics.segments.clone(),
         );
         storage.register("logs", "Open logs", metrics.logs.clone());
+        storage.register(
+            "open_files",
+            "Segment files that hold a descriptor",
+            metrics.open_files.clone(),
+        );
         metrics.register_reads(storage);
+        metrics.register_damage(storage);
         metrics
+    }
+
+    fn register_damage(&self, storage: &mut Registry) {
+        let mut counter = |name: &str, help: &str, counter: &Counter| {
+            storage.register(name, help, counter.clone());
+        };
+        counter(
+            "dropped_bytes",
+            "Bytes of records cut off in recovery",
+            &self.dropped_bytes,
+        );
+        counter(
+            "recovered_logs",
+            "Logs that were not left by a clean stop",
+            &self.recovered_logs,
+        );
+        counter(
+            "set_aside",
+            "Damaged files that were given another name",
+            &self.set_aside,
+        );
+        counter(
+            "holes",
+            "Times that a reader met missing offsets",
+            &self.holes,
+        );
     }
 
     fn register_reads(&self, storage: &mut Registry) {
@@ -143,8 +185,13 @@ impl Metrics {
             read_ahead_bytes: Counter::default(),
             read_ahead_unused_bytes: Counter::default(),
             corruptions: Counter::default(),
+            set_aside: Counter::default(),
+            holes: Counter::default(),
+            dropped_bytes: Counter::default(),
+            recovered_logs: Counter::default(),
             segments: Gauge::default(),
             logs: Gauge::default(),
+            open_files: Gauge::default(),
             recovered_bytes: Counter::default(),
             truncated_bytes: Counter::default(),
         }

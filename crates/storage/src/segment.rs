@@ -94,6 +94,8 @@ pub(crate) struct Segment<P: Platform> {
     pub(crate) loaded: RefCell<Option<Loaded>>,
     /// Its indexes were built anew from the batches because a position in them was wrong.
     pub(crate) reindexed: Cell<bool>,
+    /// It was said that records are missing after it.
+    pub(crate) holes_named: Cell<bool>,
     /// Compaction is putting another in its place: its names are not its own any more, so file and indexes stay with
     /// those who read it.
     pub(crate) replaced: Cell<bool>,
@@ -154,6 +156,7 @@ impl<P: Platform> Segment<P> {
             blocks: RefCell::default(),
             loaded: RefCell::new(loaded),
             reindexed: Cell::new(false),
+            holes_named: Cell::new(false),
             replaced: Cell::new(false),
             cuts: Cell::new(0),
             offline: RefCell::new(None),
@@ -244,6 +247,13 @@ impl<P: Platform> Segment<P> {
         }
         self.set_file(file.clone());
         Ok(file)
+    }
+
+    /// Lets go of a sealed segment's file; its indexes stay.
+    pub(crate) fn close_if_sealed(&self) {
+        if self.sealed.get() && !self.replaced.get() {
+            *self.file.borrow_mut() = None;
+        }
     }
 
     /// Forgets file and indexes of a sealed segment; they are read again when they are needed.

@@ -18,6 +18,7 @@ use platform::{Clock, Platform};
 use wire::types::{Offset, TopicId, TopicPartition};
 
 use crate::error::{Error, Result};
+use crate::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::options::{LogOptions, OpenAs, StoreOptions};
@@ -33,6 +34,8 @@ mod unnoted;
 use memory::Memory;
 use unnoted::Unnoted;
 
+/// How often a log is tried to be opened while the machine is short of descriptors.
+const OPEN_TRIES: usize = 20;
 /// How often logs with `Replicated` durability are looked at for `flush_ms`.
 const FLUSH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -64,6 +67,8 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) read_ahead: ReadAhead<P>,
     /// Logs that are being flushed.
     pub(crate) flushing: Cell<usize>,
+    /// Open files of segments, when they were last counted.
+    pub(crate) open_files: Cell<i64>,
     /// The tiers, if there are any.
     pub(crate) tiers: Option<Arc<TierTable>>,
     /// The same table, also of a single tier, where paths of it have pools of segment files.
@@ -74,6 +79,8 @@ pub(crate) struct Shared<P: Platform> {
 #[derive(Debug, Default)]
 pub(crate) struct DirHealth {
     failed: RefCell<Option<Error>>,
+    /// Logs of it that take no appends for want of room.
+    full: Cell<usize>,
 }
 
 impl DirHealth {
@@ -83,6 +90,21 @@ impl DirHealth {
 
     pub(crate) fn is_failed(&self) -> bool {
         self.failed.borrow().is_some()
+    }
+
+    /// A log has no room; said once for all of them.
+    pub(crate) fn enter_full(&self, dir: &Path, error: &Error) {
+        if self.full.replace(self.full.get().saturating_add(1)) == 0 {
+            tracing::warn!(dir = %dir.display(), %error, "appends are refused until that is over");
+        }
+    }
+
+    /// It has some again.
+    pub(crate) fn leave_full(&self, dir: &Path) {
+        let left = self.full.get().saturating_sub(1);
+        if self.full.replace(left) == 1 {
+            tracing::warn!(dir = %dir.display(), "there is room again: all logs take appends");
+        }
     }
 
     /// Latches; true the first time.
@@ -134,6 +156,7 @@ impl<P: Platform> Store<P> {
             dirs: RefCell::default(),
             loaded: RefCell::default(),
             flushing: Cell::new(0),
+            open_files: Cell::new(0),
             pools: tiers.clone().filter(|tiers| tiers.has_pools()),
             tiers: tiers.filter(|tiers| tiers.is_tiered()),
         };
@@ -152,7 +175,18 @@ impl<P: Platform> Store<P> {
         options: LogOptions,
         how: OpenAs,
     ) -> Result<Rc<Log<P>>> {
-        let log = crate::log::open::open(self, dir, partition, topic_id, options, how).await?;
+        let mut tries = 0;
+        let log = loop {
+            let (partition, options) = (partition.clone(), options.clone());
+            match crate::log::open::open(self, dir, partition, topic_id, options, how).await {
+                Err(error) if error.is_exhausted() && tries < OPEN_TRIES => {
+                    self.close_unused_files();
+                    self.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
+                    tries += 1;
+                }
+                opened => break opened?,
+            }
+        };
         let mut logs = self.shared.logs.borrow_mut();
         logs.retain(|log| log.strong_count() > 0);
         logs.push(Rc::downgrade(&log));
@@ -173,6 +207,30 @@ impl<P: Platform> Store<P> {
     pub fn dir_failed(&self, dir: &Path) -> bool {
         let dirs = self.shared.dirs.borrow();
         dirs.get(dir).is_some_and(|health| health.is_failed())
+    }
+
+    /// Why this shard does not use a log directory or a path of a tier, if so.
+    pub fn dir_failure(&self, dir: &Path) -> Option<String> {
+        let path = self.tiers().and_then(|tiers| {
+            let mut paths = tiers.paths().iter();
+            paths.find(|path| path.dir() == dir)
+        });
+        let of_path = path.and_then(|path| path.failed());
+        of_path.map(ToString::to_string).or_else(|| {
+            let failed = self.shared.dirs.borrow().get(dir)?.failed();
+            failed.map(|error| error.to_string())
+        })
+    }
+
+    /// Segments of this shard that are damaged or on a path that is not there.
+    pub fn unreadable_segments(&self) -> u64 {
+        let mut unreadable = 0;
+        for log in self.logs() {
+            log.each_segment(|segment| {
+                unreadable += u64::from(segment.offline.borrow().is_some());
+            });
+        }
+        unreadable
     }
 
     /// What belongs into the checkpoint files of `dir`, for the logs of this shard.
@@ -210,7 +268,50 @@ impl<P: Platform> Store<P> {
         self.shared.logs.borrow_mut().retain(|log| !is_it(log));
     }
 
-    /// Starts the task that honours `flush_ms`. Everything else is flushed when it is appended.
+    /// Says in one line what the logs that were opened so far have lost by an unclean stop. The counts are the process's.
+    pub fn tell_of_recovery(&self) {
+        let metrics = &self.shared.metrics;
+        let (logs, dropped_bytes) = (metrics.recovered_logs.get(), metrics.dropped_bytes.get());
+        if logs == 0 {
+            return;
+        }
+        if dropped_bytes == 0 {
+            tracing::info!(
+                logs,
+                "unclean stop: the logs were recovered, no bytes of records were dropped"
+            );
+        } else {
+            tracing::warn!(
+                logs,
+                dropped_bytes,
+                "unclean stop: the logs were recovered, bytes after their last valid batches were dropped"
+            );
+        }
+    }
+
+    /// Open files of segments, as they were last counted; a log that is not written to has none.
+    pub fn open_files(&self) -> usize {
+        usize::try_from(self.shared.open_files.get()).unwrap_or(0)
+    }
+
+    /// How many sealed segments have an open file.
+    pub(crate) fn open_sealed_files(&self) -> usize {
+        let loaded = self.shared.loaded.borrow();
+        let segments = loaded.iter().filter_map(Weak::upgrade);
+        segments
+            .filter(|segment| segment.open_file().is_some())
+            .count()
+    }
+
+    /// Lets go of the sealed segments' files; who reads one keeps it.
+    pub(crate) fn close_sealed_files(&self) {
+        for segment in self.shared.loaded.borrow().iter().filter_map(Weak::upgrade) {
+            segment.close_if_sealed();
+        }
+    }
+
+    /// Starts the task that honours `flush_ms`, and closes the files of idle logs. Everything else is flushed when it is
+    /// appended.
     pub fn spawn_flusher(&self) -> JoinHandle<()> {
         let shared = Rc::downgrade(&self.shared);
         let clock = self.clock().clone();
@@ -225,6 +326,7 @@ impl<P: Platform> Store<P> {
                 for log in store.logs() {
                     log.flush_if_due(now_ms);
                 }
+                store.close_idle_files();
             }
         })
     }

@@ -11,9 +11,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use platform::Platform;
-use platform::sim::{Effect, Fault, SimPlatform};
+use platform::sim::{Effect, Fault, OpKind, SimPlatform};
 use storage::{Kind, LogOptions, Result, StoreOptions};
 use wire::types::Offset;
 use world::*;
@@ -316,6 +317,95 @@ fn a_full_disk_at_any_operation_loses_nothing_and_passes() {
                 let next = world.successor_with(world.disk().crash(k), crash_store());
                 check(&next, &known).await;
             });
+        }
+    }
+}
+
+/// Numbers that Linux gives to EMFILE and ENFILE.
+const NO_DESCRIPTOR: [i32; 2] = [24, 23];
+
+#[test]
+fn without_a_descriptor_at_any_operation_the_log_goes_on_when_there_is_one() {
+    for on in MEDIA {
+        for kind in [
+            OpKind::Open,
+            OpKind::Create,
+            OpKind::List,
+            OpKind::SyncDir,
+            OpKind::ReadFile,
+        ] {
+            let mut struck = true;
+            let mut k = 0;
+            while struck {
+                struck = simulate(live_without_a_descriptor(on, kind, k));
+                k += 1;
+            }
+            assert!(k > 1, "{kind:?} is among the operations");
+        }
+    }
+}
+
+/// A life in which the `k`-th operation of a kind finds no descriptor; false when there are fewer.
+async fn live_without_a_descriptor(on: On, kind: OpKind, k: u64) -> bool {
+    let (world, known) = fresh(on);
+    let errno = NO_DESCRIPTOR[usize::try_from(k % 2).unwrap()];
+    let fault = Fault::at_kind(k, kind, Effect::Errno(errno));
+    world.disk().inject(fault);
+    let result = live(&world, &known).await;
+    if let Err(error) = &result {
+        assert_eq!(error.kind(), Kind::Full, "{kind:?} {k}: {error}");
+    }
+    let struck = world.disk().faults_left() == 0;
+    world.disk().clear_faults();
+    assert!(!world.store.dir_failed(Path::new(DIR)), "{kind:?} {k}");
+    if let Some(log) = world.store.logs().first() {
+        world.platform.clock().sleep(Duration::from_secs(3)).await;
+        assert!(log.failed().is_none(), "{kind:?} {k}: {:?}", log.failed());
+        // What was refused has been written meanwhile, or is the next to be.
+        log.flush().await.unwrap();
+        acknowledge(log, &known, 2, 500).await.unwrap();
+        log.roll().await.unwrap();
+        acknowledge(log, &known, 1, 500).await.unwrap();
+        let (start, end) = (log.log_start_offset().0, log.durable_offset().0);
+        assert_holds(log, start, end).await;
+    }
+    let known = known.borrow().clone();
+    let next = world.successor_with(world.disk().crash(k), crash_store());
+    check(&next, &known).await;
+    struck
+}
+
+#[test]
+fn without_a_descriptor_at_any_operation_of_its_start_a_log_opens_all_the_same() {
+    for on in MEDIA {
+        let operations = operations_of_a_life(on);
+        for cut_at in (3..operations).step_by(19) {
+            for k in 0..40 {
+                let struck = simulate(async {
+                    let (world, known) = fresh(on);
+                    world.disk().inject(Fault::at(cut_at, Effect::PowerOff));
+                    let _ = live(&world, &known).await;
+                    let known = known.borrow().clone();
+                    let disk = world.disk().crash(cut_at);
+                    let next = world.successor_with(disk, crash_store());
+                    for kind in [OpKind::Open, OpKind::ReadFile, OpKind::List, OpKind::Create] {
+                        let fault = Fault::at_kind(k, kind, Effect::Errno(23));
+                        next.disk().inject(fault);
+                    }
+                    let (clean, point) = (known.clean, known.recovery_point);
+                    let opened = next
+                        .try_open(crash_options(), clean, point, known.log_start)
+                        .await;
+                    drop(opened.unwrap());
+                    let struck = next.disk().faults_left() < 4;
+                    let last = next.successor_with(next.disk().crash(k), crash_store());
+                    check(&last, &known).await;
+                    struck
+                });
+                if !struck {
+                    break;
+                }
+            }
         }
     }
 }

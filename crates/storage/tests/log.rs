@@ -12,6 +12,12 @@ mod world;
 mod append_and_read;
 #[path = "log/cache.rs"]
 mod cache;
+#[path = "log/hints.rs"]
+mod hints;
+#[path = "log/names.rs"]
+mod names;
+#[path = "log/producers.rs"]
+mod producers;
 #[path = "log/read_ahead.rs"]
 mod read_ahead;
 #[path = "log/restart.rs"]

@@ -17,15 +17,16 @@ impl Offset {
     /// The first offset a partition can have.
     pub const ZERO: Self = Self(0);
 
-    /// The offset `records` further on.
+    /// The offset `records` further on; at the end of all numbers it stays there, for offsets come from disks and
+    /// clients, too.
     #[must_use]
     pub const fn plus(self, records: i64) -> Self {
-        Self(self.0 + records)
+        Self(self.0.saturating_add(records))
     }
 
     /// How many offsets lie between `earlier` and `self`.
     pub const fn since(self, earlier: Self) -> i64 {
-        self.0 - earlier.0
+        self.0.saturating_sub(earlier.0)
     }
 }
 

@@ -1,15 +1,13 @@
 //! The controller at work: one decision after the other, each durable and seen by every shard
 //! before it is answered.
 //!
-//! A turn: decide on the newest image, append the records, wait until they are durable, replay
-//! them, hand the new image to all shards, answer. A turn that cannot append answers
-//! `KAFKA_STORAGE_ERROR` and changes nothing. Invariant: whoever was told that a topic exists can
-//! produce to it at once on every shard.
+//! What a turn is, and what becomes of one whose records cannot be written: `service/turn.rs`.
+//! Invariant: whoever was told that a topic exists can produce to it at once on every shard.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +23,7 @@ use wire::messages::{
     UnregisterBrokerRequest, UnregisterBrokerResponse, UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 };
-use wire::records::metadata::{AbortTransactionRecord, MetadataRecord, MetadataVersion};
+use wire::records::metadata::{AbortTransactionRecord, MetadataVersion};
 use wire::types::{ErrorCode, Offset};
 
 use crate::handler;
@@ -36,7 +34,10 @@ use crate::options::BrokerOptions;
 use super::answers::Answer;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
 use super::mutations::{Caller, Gate, Mutations};
+use super::topic_name::MetricNames;
 use super::{Outcome, Rules, allocate_producer_ids, startup, topics, uuid_v4};
+
+mod turn;
 
 /// Records of a start that go into one batch.
 const START_RECORDS_MAX: usize = 5000;
@@ -52,8 +53,9 @@ pub struct Controller<P: Platform> {
     replayer: RefCell<Replayer>,
     mutations: Mutations,
     /// Held during a turn.
-    turn: Semaphore,
+    turn: Arc<Semaphore>,
     publish: Publish,
+    me: Weak<Self>,
 }
 
 impl<P: Platform> Controller<P> {
@@ -69,40 +71,43 @@ impl<P: Platform> Controller<P> {
     ) -> Result<Rc<Self>, MetadataLogError> {
         let directories = home.directories.clone();
         let (log, replayer) = MetadataLog::open(platform.clone(), store, home).await?;
-        let controller = Self {
+        let controller = Rc::new_cyclic(|me| Self {
             platform,
             options,
             log,
             replayer: RefCell::new(replayer),
             mutations: Mutations::default(),
-            turn: Semaphore::new(1),
+            turn: Arc::new(Semaphore::new(1)),
             publish,
-        };
-        let applied = controller.log.append_leader_change().await?;
+            me: me.clone(),
+        });
+        let applied = controller.begin_epoch().await?;
         controller.replay(Vec::new(), applied);
         if controller.replayer.borrow().in_transaction() {
             let reason = Some("the leader stopped within the transaction".to_owned());
             controller
-                .commit(vec![AbortTransactionRecord { reason }.into()])
+                .commit_at_start(vec![AbortTransactionRecord { reason }.into()])
                 .await?;
         }
-        let bootstrap = controller.log.bootstrap(startup::bootstrap()).await?;
-        if controller.image().feature(MetadataVersion::FEATURE) == 0 {
-            controller.commit(bootstrap).await?;
+        let is_new = controller.image().feature(MetadataVersion::FEATURE) == 0;
+        let bootstrap = controller.log.bootstrap(startup::bootstrap(), is_new);
+        let bootstrap = bootstrap.await?;
+        if is_new {
+            controller.commit_at_start(bootstrap).await?;
         }
         let features = startup::new_features(&controller.image(), controller.options.node_id);
         if !features.is_empty() {
-            controller.commit(features).await?;
+            controller.commit_at_start(features).await?;
         }
         let incarnation = u128::from(controller.platform.random_u64()) << 64
             | u128::from(controller.platform.random_u64());
         let offset = controller.log.end_offset();
         let incarnation = uuid_v4(incarnation);
         let registration = startup::register(&controller.options, incarnation, directories, offset);
-        controller.commit(vec![registration]).await?;
+        controller.commit_at_start(vec![registration]).await?;
         let elections = startup::lead_all(&controller.image(), controller.options.node_id);
         for chunk in elections.chunks(START_RECORDS_MAX) {
-            controller.commit(chunk.to_vec()).await?;
+            controller.commit_at_start(chunk.to_vec()).await?;
         }
         controller.snapshot_if_due().await;
         tracing::info!(
@@ -111,7 +116,7 @@ impl<P: Platform> Controller<P> {
             topics = controller.image().topics().count(),
             "loaded the metadata"
         );
-        Ok(Rc::new(controller))
+        Ok(controller)
     }
 
     /// The newest image.
@@ -259,7 +264,7 @@ impl<P: Platform> Controller<P> {
     pub async fn allocate_producer_ids(&self) -> Result<(i64, i64), ErrorCode> {
         let node = self.options.node_id;
         self.turn(|rules, _| allocate_producer_ids(rules.image, node))
-            .await
+            .await?
     }
 
     /// Creates topics that a client asked for or that the broker itself needs, with default
@@ -268,16 +273,23 @@ impl<P: Platform> Controller<P> {
     pub async fn create_missing(&self, names: &[String]) -> Result<(), ErrorCode> {
         self.turn(|rules, random| {
             let mut records = Vec::new();
+            let mut refused = Vec::new();
+            let taken = MetricNames::of(rules.image);
             for name in names {
-                match topics::create_missing(rules, name, random) {
+                match topics::create_missing(rules, name, &taken, random) {
                     Ok(more) => records.extend(more),
-                    Err(refusal) => tracing::warn!(
-                        topic = name,
-                        code = ?refusal.code,
-                        reason = refusal.message.as_deref().unwrap_or_default(),
-                        "cannot create the topic that a client asked for"
-                    ),
+                    Err(refusal) => refused.push((name, refusal)),
                 }
+            }
+            // One line, however many a client asked for.
+            if let Some((name, refusal)) = refused.first() {
+                tracing::warn!(
+                    topic = name,
+                    code = ?refusal.code,
+                    reason = refusal.message.as_deref().unwrap_or_default(),
+                    others = refused.len().saturating_sub(1),
+                    "cannot create the topic that a client asked for"
+                );
             }
             Outcome {
                 records,
@@ -323,60 +335,6 @@ impl<P: Platform> Controller<P> {
             }
             (Ok(response), _) => response,
             (Err(_), None) => unreachable!("a turn fails only after its decision"),
-        }
-    }
-
-    /// One turn.
-    async fn turn<R>(
-        &self,
-        decide: impl FnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
-    ) -> Result<R, ErrorCode> {
-        let turn = self.turn.acquire().await;
-        let image = self.image();
-        let rules = Rules {
-            image: &image,
-            options: &self.options,
-        };
-        let mut random = || self.platform.random_u64();
-        let Outcome { records, response } = decide(rules, &mut random);
-        if turn.is_err() {
-            return Err(ErrorCode::NotController);
-        }
-        if records.is_empty() {
-            return Ok(response);
-        }
-        if let Err(error) = self.commit(records).await {
-            tracing::error!(%error, "cannot write to the metadata log");
-            return Err(ErrorCode::KafkaStorageError);
-        }
-        (self.publish)(self.image()).await;
-        self.snapshot_if_due().await;
-        Ok(response)
-    }
-
-    /// Makes records durable and applies them.
-    async fn commit(&self, records: Vec<MetadataRecord>) -> Result<(), MetadataLogError> {
-        let level = self.replayer.borrow().image().metadata_version();
-        let applied = self.log.append(&records, level).await?;
-        self.replay(records, applied);
-        Ok(())
-    }
-
-    /// Applies records of our own making, which fit the image that they were decided on.
-    fn replay(&self, records: Vec<MetadataRecord>, applied: crate::image::Applied) {
-        let replayed = self.replayer.borrow_mut().replay(records, applied);
-        assert!(
-            replayed.is_ok(),
-            "the controller wrote what does not fit its own image: {replayed:?}"
-        );
-    }
-
-    async fn snapshot_if_due(&self) {
-        if self.log.wants_snapshot() {
-            let image = self.image();
-            if let Err(error) = self.log.write_snapshot(&image).await {
-                tracing::error!(%error, "cannot write a snapshot of the metadata");
-            }
         }
     }
 }

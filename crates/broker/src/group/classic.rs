@@ -35,7 +35,7 @@ pub use member::{Member, Protocols};
 pub use session::{Departed, Leaver};
 pub use sync::{Sync, sync_refused};
 
-use super::Now;
+use super::{Now, Since};
 use rebalance::JoinTimer;
 pub use record::Converted;
 pub use replace::Replacement;
@@ -44,6 +44,8 @@ pub use replace::Replacement;
 pub(super) const CONSUMER: &str = "consumer";
 /// A member that has never joined in full is dropped after this long, whatever its session timeout.
 pub(super) const NEW_MEMBER_TIMEOUT: Duration = Duration::from_mins(5);
+/// Static members that are away while nobody else has joined are looked for no more often than this.
+pub(super) const ABSENCE_MIN: Duration = Duration::from_secs(1);
 /// Ids handed out to members that have not yet come back with them, per group.
 pub(super) const PENDING_MEMBERS_MAX: usize = 10_000;
 
@@ -149,12 +151,18 @@ pub struct ClassicGroup {
     previous: State,
     /// Wall time of the last change of state; `None` before the first.
     state_since_ms: Option<i64>,
+    /// The same time, for what is to happen a while after it.
+    state_since: Option<Since>,
     generation: i32,
     protocol_type: Option<StrBytes>,
     protocol: Option<StrBytes>,
     /// Invariant: one of `members`.
     leader: Option<StrBytes>,
+    /// Changed by [`ClassicGroup::enroll`], [`ClassicGroup::strike`] and [`ClassicGroup::reoffer`] only where
+    /// protocols are concerned.
     members: BTreeMap<StrBytes, Member>,
+    /// How many members offer each protocol: a join is compared with this and not with every member.
+    offered: BTreeMap<StrBytes, usize>,
     /// Member id by instance id. Invariant: every id is one of `members`.
     statics: BTreeMap<StrBytes, StrBytes>,
     /// Ids handed out and when they lapse. Invariant: none is one of `members`.
@@ -180,11 +188,13 @@ impl ClassicGroup {
             state: State::Empty,
             previous: State::Empty,
             state_since_ms: None,
+            state_since: None,
             generation: 0,
             protocol_type: None,
             protocol: None,
             leader: None,
             members: BTreeMap::new(),
+            offered: BTreeMap::new(),
             statics: BTreeMap::new(),
             pending_joins: BTreeMap::new(),
             pending_syncs: BTreeSet::new(),
@@ -216,9 +226,14 @@ impl ClassicGroup {
         self.protocol.as_ref()
     }
 
-    /// Wall time of the last change of state.
-    pub fn state_since_ms(&self) -> Option<i64> {
-        self.state_since_ms
+    /// When the state last changed.
+    pub(super) fn state_since(&self) -> Option<Since> {
+        self.state_since
+    }
+
+    fn note_state_since(&mut self, wall_ms: Option<i64>, now: Now) {
+        self.state_since_ms = wall_ms;
+        self.state_since = wall_ms.map(|wall_ms| Since::of(wall_ms, now));
     }
 
     /// The members.
@@ -279,13 +294,14 @@ impl ClassicGroup {
     fn enter(&mut self, state: State, now: Now) {
         self.previous = self.state;
         self.state = state;
-        self.state_since_ms = Some(now.wall_ms);
+        self.note_state_since(Some(now.wall_ms), now);
     }
 }
 
-/// `ms` milliseconds after `now`; a negative time is none.
+/// `ms` milliseconds after `now`, and never `now` itself: a time that a client or a record names may be
+/// nothing or less, and a deadline that is due as soon as it is set would never leave the timer.
 fn after(now: Now, ms: i32) -> Instant {
-    now.at + Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+    now.at + Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1))
 }
 
 #[cfg(test)]

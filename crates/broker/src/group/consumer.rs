@@ -278,7 +278,8 @@ impl ConsumerGroup {
         }
     }
 
-    /// Ends a record's append: it is in the log, or never will be.
+    /// Ends a record's append: it is in the log, or never will be; then [`Self::reindex`] has to follow, once for all
+    /// records of the append.
     pub fn settle(&mut self, sequence: Sequence, record: &ConsumerRecord, appended: bool) {
         match record {
             ConsumerRecord::Epoch(_) => self.epoch.settle(sequence, appended),
@@ -304,9 +305,6 @@ impl ConsumerGroup {
                     }
                 }
             }
-        }
-        if !appended {
-            self.reindex();
         }
     }
 

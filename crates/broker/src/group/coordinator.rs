@@ -5,7 +5,10 @@
 //! what comes meanwhile; records settle in the order of the log. One background task sleeps until
 //! the nearest deadline of all groups. Invariants: a request for a partition that is being loaded
 //! is told so, for one that is not here as well; when a slot goes, everybody who waits in it is
-//! told; no borrow lives across an await.
+//! told; no borrow lives across an await; what the log has taken stays in flight until it is known to
+//! be committed. While that takes longer than clients wait, the slot stands still: who asks for a
+//! change is told to come back, who only asks is answered, and no member's time runs out. A slot of
+//! which nobody knows what the log has is loaded anew, when the log takes appends.
 
 mod append;
 mod load;
@@ -29,11 +32,12 @@ use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, s
 use super::cluster::Cluster;
 use super::consumer::Refused;
 use super::groups::{Append, Decided, Groups, Outcome};
+use super::metrics::Metrics;
 pub use super::open::{OpenTransactions, Written};
 use super::records::GroupRecord;
 use super::{Now, partition_for};
 use crate::options::GroupOptions;
-use append::Queue;
+use append::{Done, Queue};
 
 /// Where groups are written.
 pub trait OffsetsLog: 'static {
@@ -45,15 +49,27 @@ pub trait OffsetsLog: 'static {
     fn partition_count(&self) -> Option<i32>;
     /// True when this shard leads the partition.
     fn owns(&self, partition: i32) -> bool;
-    /// Appends records as one batch. Completes when they are committed, or with the reason why they
-    /// are not: [`ErrorCode::RequestTimedOut`] when they are in the log but not known to be
-    /// committed, anything else when they are not in the log.
+    /// Largest batch that the partition takes.
+    fn batch_bytes_max(&self, partition: i32) -> usize;
+    /// Appends records as one batch. Completes when their fate is known, however long that takes.
     fn append(
         &self,
         partition: i32,
         records: Vec<(Bytes, Option<Bytes>)>,
         now_ms: i64,
-    ) -> impl Future<Output = Result<(), ErrorCode>>;
+    ) -> impl Future<Output = Result<(), Unwritten>>;
+    /// The groups of a partition are not served: has them loaded anew in a while, longer with every attempt, unless the
+    /// partition goes.
+    fn serve_again(&self, partition: i32, attempt: u32);
+}
+
+/// Why records are not committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unwritten {
+    /// They are not in the log, and will not be.
+    Refused(ErrorCode),
+    /// The log failed for good, or is not led here any more: its next reader will see.
+    Unknown,
 }
 
 /// The groups whose partition this shard owns.
@@ -70,10 +86,15 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     /// When the timer task wakes; `None` while it does not run.
     wakes_at: Cell<Option<Instant>>,
     wake: Rc<Notify>,
+    metrics: Metrics,
+    /// How often in a row the groups of a partition could not be served.
+    failures: RefCell<BTreeMap<i32, u32>>,
 }
 
 struct Slot {
     phase: Phase,
+    /// Nobody knows yet whether what was appended is committed, and for longer than clients wait.
+    stalled: bool,
     groups: Groups,
     queue: Queue,
     incarnation: u64,
@@ -85,13 +106,13 @@ struct Slot {
 enum Phase {
     Loading,
     Active,
-    /// Its log holds something that cannot be understood.
+    /// Its log failed, cannot be read, or holds something that cannot be understood.
     Failed,
 }
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     /// A coordinator without groups.
-    pub fn new(platform: P, options: GroupOptions, log: L) -> Rc<Self> {
+    pub fn new(platform: P, options: GroupOptions, log: L, metrics: Metrics) -> Rc<Self> {
         Rc::new_cyclic(|me| Self {
             me: me.clone(),
             platform,
@@ -103,6 +124,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             next_incarnation: Cell::new(0),
             wakes_at: Cell::new(None),
             wake: Rc::default(),
+            metrics,
+            failures: RefCell::default(),
         })
     }
 
@@ -177,7 +200,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     ) -> Result<Vec<Departed>, ErrorCode> {
         let cluster = self.log.cluster();
         let leave = |groups: &mut Groups, now| groups.leave(group, leavers, now, &cluster);
-        let (partition, (departed, outcome)) = self.active(group, leave)?;
+        let (partition, (departed, outcome)) = self.moving(group, leave)?;
         let writes = !outcome.appends.is_empty();
         self.carry_out(partition, outcome);
         if writes {
@@ -194,7 +217,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         decide: impl FnOnce(&mut Groups, (Now, &dyn Cluster)) -> Result<Decided<R>, Refused>,
     ) -> Result<R, Refused> {
         let cluster = self.log.cluster();
-        let decided = self.active(group, |groups, now| decide(groups, (now, &cluster)));
+        let decided = self.moving(group, |groups, now| decide(groups, (now, &cluster)));
         let (partition, decided) = decided.map_err(told)?;
         let (records, answer, outcome) = decided?;
         let waits = !records.is_empty() || self.has_queue(partition);
@@ -229,7 +252,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         group: &str,
         decide: impl FnOnce(&mut Groups, Now) -> (Vec<GroupRecord>, R),
     ) -> Result<R, ErrorCode> {
-        let (partition, (records, answer)) = self.active(group, decide)?;
+        let (partition, (records, answer)) = self.moving(group, decide)?;
         if !records.is_empty() {
             self.append(partition, records).await?;
         }
@@ -242,7 +265,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         group: &str,
         decide: impl FnOnce(&mut Groups, Now) -> R,
     ) -> Result<R, ErrorCode> {
-        Ok(self.active(group, decide)?.1)
+        Ok(self.moving(group, decide)?.1)
     }
 
     /// Looks at the latest state, and answers when it is in the log.
@@ -253,7 +276,12 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     ) -> Result<R, ErrorCode> {
         let (partition, answer) = self.active(group, |groups, _| look(groups))?;
         if self.has_queue(partition) {
-            self.append(partition, Vec::new()).await?;
+            let stable = self.append(partition, Vec::new()).await;
+            // Positions are asked for again where they are, not at a coordinator that is looked for.
+            stable.map_err(|error| match error {
+                ErrorCode::CoordinatorNotAvailable => ErrorCode::CoordinatorLoadInProgress,
+                other => other,
+            })?;
         }
         Ok(answer)
     }
@@ -304,6 +332,21 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
+    /// As [`Self::active`], for what may lead to a change: not while the log is behind.
+    fn moving<R>(
+        &self,
+        group: &str,
+        decide: impl FnOnce(&mut Groups, Now) -> R,
+    ) -> Result<(i32, R), ErrorCode> {
+        let partition = self.partition_of(group)?;
+        let slots = self.slots.borrow();
+        if slots.get(&partition).is_some_and(|slot| slot.stalled) {
+            return Err(ErrorCode::CoordinatorNotAvailable);
+        }
+        drop(slots);
+        self.active(group, decide)
+    }
+
     async fn wait_for(
         &self,
         group: &StrBytes,
@@ -311,7 +354,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     ) -> Result<Reply, ErrorCode> {
         let token = Token(self.next_token.get());
         self.next_token.set(token.0 + 1);
-        let (partition, outcome) = self.active(group, |groups, now| decide(groups, token, now))?;
+        let (partition, outcome) = self.moving(group, |groups, now| decide(groups, token, now))?;
         let (sender, receiver) = oneshot::channel();
         self.waiting.borrow_mut().insert(token, sender);
         self.carry_out(partition, outcome);
@@ -328,17 +371,13 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             }
         }
         for append in outcome.appends {
-            self.enqueue(partition, append, None);
+            self.enqueue(partition, append, Done::Nobody);
         }
         self.rearm();
     }
 
-    fn enqueue(
-        &self,
-        partition: i32,
-        append: Append,
-        done: Option<oneshot::Sender<Result<(), ErrorCode>>>,
-    ) {
+    fn enqueue(&self, partition: i32, append: Append, done: Done) {
+        let now = self.now();
         let mut slots = self.slots.borrow_mut();
         // Without a slot the sender is dropped, which is an answer.
         let Some(slot) = slots.get_mut(&partition) else {
@@ -346,7 +385,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         };
         let sequence = slot.queue.push(append, done);
         if let Some(append) = slot.queue.last() {
-            slot.groups.stage(sequence, &append.records);
+            slot.groups.stage(sequence, &append.records, now);
         }
         if slot.queue.begin_writing() {
             let incarnation = slot.incarnation;

@@ -9,13 +9,14 @@
 mod consumers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
 
 use platform::clock::Instant;
 use wire::protocol::StrBytes;
 use wire::records::offsets::{GroupMetadataValue, OffsetCommitValue};
 use wire::types::ErrorCode;
 
-use super::Now;
 use super::classic::{
     ClassicGroup, Departed, Effects, Join, Leaver, Limits, Reply, Sync, Then, Token, join_refused,
     sync_refused,
@@ -25,11 +26,16 @@ use super::consumer::{ConsumerGroup, ConsumerOptions};
 use super::open::OpenTransactions;
 use super::records::GroupRecord;
 use super::versioned::{Sequence, Versioned};
+use super::{Now, Since};
 pub use consumers::Decided;
 pub(super) use consumers::of_group;
 
 /// Groups in one partition of `__consumer_offsets`.
 const GROUPS_MAX: usize = 1_000_000;
+/// Groups whose deadlines are seen to before others get their turn.
+const EXPIRED_AT_ONCE_MAX: usize = 100;
+/// The least time between two looks at the deadlines of one group.
+const MOMENT: Duration = Duration::from_millis(1);
 
 /// Limits of groups and offsets.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +91,22 @@ pub enum Kind<'a> {
 }
 
 /// Offsets of one group by topic and partition.
-pub(super) type Offsets = BTreeMap<StrBytes, BTreeMap<i32, Versioned<OffsetCommitValue>>>;
+pub(super) type Offsets = BTreeMap<StrBytes, BTreeMap<i32, Versioned<Position>>>;
+
+/// A committed offset.
+#[derive(Clone, Debug)]
+pub(super) struct Position {
+    pub(super) value: OffsetCommitValue,
+    /// When it was committed.
+    pub(super) since: Since,
+}
+
+impl Position {
+    fn new(value: OffsetCommitValue, now: Now) -> Self {
+        let since = Since::of(value.commit_timestamp, now);
+        Self { value, since }
+    }
+}
 
 /// One group.
 #[derive(Debug)]
@@ -159,6 +180,9 @@ pub struct Groups {
     pub(super) open: OpenTransactions,
     by_id: BTreeMap<StrBytes, Group>,
     deadlines: BTreeSet<(Instant, StrBytes)>,
+    /// Nothing is due earlier than this: a moment after the time that [`Groups::expire`] last dealt with,
+    /// so that no machine can ask for the same time again and again.
+    not_before: Option<Instant>,
 }
 
 impl Groups {
@@ -169,6 +193,7 @@ impl Groups {
             open: OpenTransactions::default(),
             by_id: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            not_before: None,
         }
     }
 
@@ -184,6 +209,15 @@ impl Groups {
 
     pub(super) fn existing(&self) -> impl Iterator<Item = (&StrBytes, &Group)> {
         self.by_id.iter().filter(|(_, group)| group.exists())
+    }
+
+    /// All that there is, by id, from behind `after`.
+    pub(super) fn all_after(
+        &self,
+        after: Option<&StrBytes>,
+    ) -> impl Iterator<Item = (&StrBytes, &Group)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_id.range::<StrBytes, _>((from, Bound::Unbounded))
     }
 
     pub(super) fn existing_group(&self, id: &StrBytes) -> Option<&Group> {
@@ -315,10 +349,15 @@ impl Groups {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Does what is due.
+    /// Does what is due, for some groups at a time: what is left is still due. Every group that was seen
+    /// to is due later than `now`, so this ends, whatever the machines say.
     pub fn expire(&mut self, now: Now, cluster: &dyn Cluster) -> Outcome {
         let mut outcome = Outcome::default();
-        while self.next_deadline().is_some_and(|at| at <= now.at) {
+        self.not_before = Some(now.at + MOMENT);
+        for _ in 0..EXPIRED_AT_ONCE_MAX {
+            if self.next_deadline().is_none_or(|at| at > now.at) {
+                break;
+            }
             let Some((_, id)) = self.deadlines.pop_first() else {
                 break;
             };
@@ -335,7 +374,7 @@ impl Groups {
     }
 
     /// Takes in records that are about to be appended.
-    pub fn stage(&mut self, sequence: Sequence, records: &[GroupRecord]) {
+    pub fn stage(&mut self, sequence: Sequence, records: &[GroupRecord], now: Now) {
         let limits = self.options.classic;
         for record in records {
             let group = self.by_id.entry(record.group().clone());
@@ -348,10 +387,9 @@ impl Groups {
                     ..
                 } => {
                     let offsets = group.offsets.entry(topic.clone()).or_default();
-                    offsets
-                        .entry(*partition)
-                        .or_default()
-                        .stage(sequence, value.clone());
+                    let position = value.clone().map(|value| Position::new(value, now));
+                    let versions = offsets.entry(*partition).or_default();
+                    versions.stage(sequence, position);
                 }
                 GroupRecord::Metadata { value, .. } => {
                     if value.is_none() && group.machine.is_idle() {
@@ -363,6 +401,32 @@ impl Groups {
                     let consumer = group.consumer.get_or_insert_default();
                     consumer.stage(sequence, record);
                 }
+            }
+        }
+    }
+
+    /// It takes too long to know what becomes of an append: whoever waits for it is told; its records are still on their
+    /// way.
+    pub fn stop_waiting(&mut self, append: &mut Append, error: ErrorCode, now: Now) -> Outcome {
+        let told = append.then.take().and_then(|(id, then)| {
+            let machine = &mut self.by_id.get_mut(&id)?.machine;
+            let effects = machine.stored(then, Err(error), now);
+            Some(self.carry(&id, effects))
+        });
+        let mut told = told.unwrap_or_default();
+        let answers = append.answers.drain(..);
+        let refused = answers.map(|(token, reply)| (token, reply.refused(error)));
+        told.replies.extend(refused);
+        told
+    }
+
+    /// After a time in which nobody could be heard: every member has a whole session, and every rebalance its time.
+    pub fn resume(&mut self, now: Now) {
+        let session = self.options.consumer.session_timeout_ms.value;
+        for group in self.by_id.values_mut() {
+            group.machine.resume(now);
+            if let Some(consumer) = &mut group.consumer {
+                consumer.put_off(now, session);
             }
         }
     }
@@ -379,6 +443,9 @@ impl Groups {
     ) -> Outcome {
         for record in &append.records {
             self.settle_record(sequence, record, appended, now);
+        }
+        if !appended {
+            self.reindex(&append.records);
         }
         let told = append.then.and_then(|(id, then)| {
             let machine = &mut self.by_id.get_mut(&id)?.machine;
@@ -401,6 +468,20 @@ impl Groups {
             self.sweep(record.group());
         }
         told
+    }
+
+    /// Versions of these records were dropped: what follows from the versions is made anew, once per group.
+    fn reindex(&mut self, records: &[GroupRecord]) {
+        let consumers = records
+            .iter()
+            .filter(|record| matches!(record, GroupRecord::Consumer { .. }));
+        let groups: BTreeSet<&StrBytes> = consumers.map(GroupRecord::group).collect();
+        for id in groups {
+            let group = self.by_id.get_mut(id);
+            if let Some(consumer) = group.and_then(|group| group.consumer.as_mut()) {
+                consumer.reindex();
+            }
+        }
     }
 
     fn settle_record(
@@ -465,13 +546,14 @@ impl Groups {
         let known = self.by_id.entry(group.clone());
         let known = known.or_insert_with(|| Group::new(limits));
         let offsets = known.offsets.entry(topic.clone()).or_default();
-        offsets.entry(*partition).or_default().commit(value.clone());
+        let position = value.clone().map(|value| Position::new(value, now));
+        offsets.entry(*partition).or_default().commit(position);
         self.sweep(group);
     }
 
     /// Takes in a record that is in the log. Machines follow in [`Groups::finish_load`].
     pub fn load(&mut self, record: &GroupRecord, now: Now) {
-        self.stage(0, std::slice::from_ref(record));
+        self.stage(0, std::slice::from_ref(record), now);
         self.settle_record(0, record, true, now);
         self.sweep(record.group());
     }
@@ -543,6 +625,7 @@ impl Groups {
         let Some(group) = self.by_id.get_mut(id) else {
             return;
         };
+        let next = self.not_before.map_or(next, |moment| next.max(moment));
         // A deadline that was put off is found out when the earlier one passes.
         if group.armed.is_some_and(|armed| armed <= next) {
             return;

@@ -3,7 +3,7 @@
 //! Which topics and partitions exist is the caller's knowledge: it is asked for with every request
 //! and is not kept here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wire::messages::offset_commit_request::OffsetCommitRequestTopic;
 use wire::messages::offset_commit_response::OffsetCommitResponsePartition;
@@ -27,10 +27,10 @@ pub(crate) use by_id::{COMMIT_BY_ID, commit_answer, unknown_to};
 
 use super::classic::State;
 use super::consumer::ConsumerGroup;
-use super::groups::{Group, Groups};
+use super::groups::{Group, Groups, Position};
 use super::open::Unstable;
 use super::records::GroupRecord;
-use super::{Now, owned};
+use super::{Now, Since, owned};
 
 /// Which topics and partitions there are.
 pub trait Topics {
@@ -107,6 +107,8 @@ impl Groups {
         now: Now,
     ) -> (Vec<GroupRecord>, OffsetCommitResponse) {
         let mut accepted: Option<Result<(), ErrorCode>> = None;
+        // One copy for all records: an id may be long, and partitions many.
+        let group = owned(&request.group_id);
         let mut records = Vec::new();
         let mut answers = Vec::with_capacity(request.topics.len());
         for topic in &request.topics {
@@ -127,7 +129,7 @@ impl Groups {
                     Err(error) => answer.with_error_code(error.code()),
                     Ok(value) => {
                         records.push(GroupRecord::Offset {
-                            group: owned(&request.group_id),
+                            group: group.clone(),
                             topic: name.clone(),
                             partition: index,
                             value: Some(value),
@@ -226,11 +228,12 @@ impl Groups {
         let group = self.recorded_group(&request.group_id);
         let find = |topic: &StrBytes, partition: i32| {
             let offset = group?.offsets.get(topic)?.get(&partition)?;
-            if latest {
+            let position = if latest {
                 offset.latest()
             } else {
                 offset.committed()
-            }
+            };
+            position.map(|position| &position.value)
         };
         let topics = if let Some(topics) = &request.topics {
             let asked = topics.iter().map(|topic| {
@@ -286,9 +289,10 @@ impl Groups {
             return failed(ErrorCode::NonEmptyGroup);
         }
         let unstable = self.open.of_group(id);
-        let mut records = Vec::new();
+        let (id, mut gone) = (owned(id), BTreeSet::new());
         let mut answers = Vec::with_capacity(request.topics.len());
         for topic in &request.topics {
+            let name = owned(&topic.name);
             let subscribed = match consumer {
                 Some(consumer) => consumer.is_subscribed_to(&topic.name),
                 None => group.machine.is_subscribed_to(&topic.name),
@@ -310,30 +314,34 @@ impl Groups {
                     .get(&topic.name.0)
                     .and_then(|all| all.get(&index));
                 let is_there = offset.is_some_and(|offset| offset.latest().is_some())
-                    || unstable.contains_key(&(topic.name.0.clone(), index));
+                    || unstable.contains_key(&(name.clone(), index));
                 if error.is_none() && is_there {
-                    records.push(tombstone(id, &topic.name, index));
+                    gone.insert((name.clone(), index));
                 }
             }
             let answer = OffsetDeleteResponseTopic::default().with_name(topic.name.clone());
             answers.push(answer.with_partitions(partitions));
         }
+        let gone = gone.iter();
+        let records = gone.map(|(topic, partition)| tombstone(&id, topic, *partition));
         (
-            records,
+            records.collect(),
             OffsetDeleteResponse::default().with_topics(answers),
         )
     }
 
     /// Handles a deletion of a group. What an open transaction has written goes too: its end would bring the group back.
     pub fn delete_group(&self, id: &StrBytes) -> Result<Vec<GroupRecord>, ErrorCode> {
+        let id = &owned(id);
         let unstable = self.open.of_group(id);
-        let written = || {
-            unstable
-                .keys()
-                .map(|(topic, partition)| tombstone(id, topic, *partition))
+        let has = |group: &Group, (topic, partition): &(StrBytes, i32)| {
+            let offset = group.offsets.get(topic).and_then(|all| all.get(partition));
+            offset.is_some_and(|offset| offset.latest().is_some())
         };
+        let written = unstable.keys();
         let Some(group) = self.existing_group(id) else {
-            let records: Vec<GroupRecord> = written().collect();
+            let gone = written.map(|(topic, partition)| tombstone(id, topic, *partition));
+            let records: Vec<GroupRecord> = gone.collect();
             return Some(records)
                 .filter(|records| !records.is_empty())
                 .ok_or(ErrorCode::GroupIdNotFound);
@@ -345,23 +353,33 @@ impl Groups {
         }
         let mut records = Vec::new();
         delete_where(id, group, &mut records, |_, _, _| true);
-        records.extend(
-            written()
-                .filter(|record| !records.contains(record))
-                .collect::<Vec<_>>(),
-        );
+        let written = written.filter(|place| !has(group, place));
+        records.extend(written.map(|(topic, partition)| tombstone(id, topic, *partition)));
         records.extend(end_of_group(id, group));
         Ok(records)
     }
 
-    /// Offsets that nobody has needed for too long, and groups that nothing is left of; each
-    /// group's records apart. What an open transaction is about to move stays, and so does its group.
-    pub fn expire_offsets(&self, now: Now) -> Vec<Vec<GroupRecord>> {
-        let (open, none) = (self.open.by_group(), Unstable::new());
-        let expired = self
-            .existing()
-            .map(|(id, group)| self.expire_group(id, group, open.get(id).unwrap_or(&none), now));
-        expired.filter(|records| !records.is_empty()).collect()
+    /// Offsets that nobody has needed for too long, and groups that nothing is left of; each group's records apart. What an
+    /// open transaction is about to move stays, and so does its group. Looks at `count` groups `after` one, and says
+    /// after which to go on, if there are more.
+    pub fn expire_offsets(
+        &self,
+        after: Option<&StrBytes>,
+        count: usize,
+        now: Now,
+    ) -> (Vec<Vec<GroupRecord>>, Option<StrBytes>) {
+        let mut last = None;
+        let mut expired = Vec::new();
+        for (id, group) in self.all_after(after).take(count) {
+            last = Some(id);
+            if !group.exists() {
+                continue;
+            }
+            let records = self.expire_group(id, group, &self.open.of_group(id), now);
+            expired.extend(Some(records).filter(|records| !records.is_empty()));
+        }
+        let more = last.filter(|last| self.all_after(Some(*last)).next().is_some());
+        (expired, more.cloned())
     }
 
     fn expire_group(
@@ -378,8 +396,8 @@ impl Groups {
         let empty = machine.state() == State::Empty;
         // What the time of an offset is counted from: a group of members that has been left, its
         // last change.
-        let left_ms = machine
-            .state_since_ms()
+        let left = machine
+            .state_since()
             .filter(|_| empty && machine.has_protocol_type());
         let reading = machine.is_consumer()
             && machine.knows_subscriptions()
@@ -387,9 +405,9 @@ impl Groups {
         let mut records = Vec::new();
         if empty || reading {
             let retention = self.options.offsets_retention_ms;
-            delete_where(id, group, &mut records, |topic, partition, value| {
-                let since = left_ms.unwrap_or(value.commit_timestamp);
-                is_expired(value, since, retention, now)
+            delete_where(id, group, &mut records, |topic, partition, position| {
+                let since = left.unwrap_or(position.since);
+                is_expired(position, since, retention, now)
                     && !machine.is_subscribed_to(topic)
                     && !unstable.contains_key(&(topic.clone(), partition))
             });
@@ -412,8 +430,8 @@ impl Groups {
         let retention = self.options.offsets_retention_ms;
         let read = consumer.topics();
         let mut records = Vec::new();
-        delete_where(id, group, &mut records, |topic, partition, value| {
-            is_expired(value, value.commit_timestamp, retention, now)
+        delete_where(id, group, &mut records, |topic, partition, position| {
+            is_expired(position, position.since, retention, now)
                 && !read.contains(topic)
                 && !unstable.contains_key(&(topic.clone(), partition))
         });
@@ -425,24 +443,31 @@ impl Groups {
 
     /// Offsets of topics that are gone, also of those in open transactions; each group's records apart.
     pub fn topics_deleted(&self, gone: &[(StrBytes, TopicId)]) -> Vec<Vec<GroupRecord>> {
+        let mut by_name: BTreeMap<&StrBytes, Vec<Uuid>> = BTreeMap::new();
+        for (name, id) in gone {
+            by_name.entry(name).or_default().push(id.0);
+        }
         let is_gone = |topic: &StrBytes, had: Uuid| {
-            let mut gone = gone.iter();
-            gone.any(|(name, id)| name == topic && (had.is_nil() || had == id.0))
+            let ids = by_name.get(topic);
+            ids.is_some_and(|ids| had.is_nil() || ids.contains(&had))
         };
         let mut lost: BTreeMap<&StrBytes, Vec<GroupRecord>> = BTreeMap::new();
         for (id, group) in self.existing() {
             let records = lost.entry(id).or_default();
-            delete_where(id, group, records, |topic, _, value| {
-                is_gone(topic, value.topic_id)
+            delete_where(id, group, records, |topic, _, position| {
+                is_gone(topic, position.value.topic_id)
             });
         }
-        let open = self.open.by_group();
-        for (id, unstable) in &open {
+        for (id, unstable) in self.open.by_group() {
             let records = lost.entry(id).or_default();
+            let known = self.existing_group(id);
             for ((topic, partition), had) in unstable {
-                let record = tombstone(id, topic, *partition);
-                if is_gone(topic, *had) && !records.contains(&record) {
-                    records.push(record);
+                let offset = known.and_then(|group| group.offsets.get(&topic)?.get(&partition));
+                let position = offset.and_then(|offset| offset.latest());
+                let is_told =
+                    position.is_some_and(|position| is_gone(&topic, position.value.topic_id));
+                if is_gone(&topic, had) && !is_told {
+                    records.push(tombstone(id, &topic, partition));
                 }
             }
         }
@@ -514,12 +539,17 @@ fn check_consumer_fetch(
     })
 }
 
-fn is_expired(value: &OffsetCommitValue, since_ms: i64, retention: i64, now: Now) -> bool {
+/// By the time that has passed, whatever the wall clock shows. A client of old versions names the time at which its
+/// offset expires: so long after its commit.
+fn is_expired(position: &Position, since: Since, retention: i64, now: Now) -> bool {
+    let value = &position.value;
     if value.expire_timestamp == -1 {
-        now.wall_ms.saturating_sub(since_ms) >= retention
-    } else {
-        now.wall_ms >= value.expire_timestamp
+        return since.age_ms(now) >= retention;
     }
+    let asked = value
+        .expire_timestamp
+        .saturating_sub(value.commit_timestamp);
+    position.since.age_ms(now) >= asked
 }
 
 fn offsets_of(group: &Group) -> usize {
@@ -543,13 +573,13 @@ fn delete_where(
     id: &StrBytes,
     group: &Group,
     records: &mut Vec<GroupRecord>,
-    goes: impl Fn(&StrBytes, i32, &OffsetCommitValue) -> bool,
+    goes: impl Fn(&StrBytes, i32, &Position) -> bool,
 ) {
     for (topic, offsets) in &group.offsets {
         for (partition, offset) in offsets {
             if offset
                 .latest()
-                .is_some_and(|value| goes(topic, *partition, value))
+                .is_some_and(|position| goes(topic, *partition, position))
             {
                 records.push(tombstone(id, topic, *partition));
             }
@@ -557,10 +587,11 @@ fn delete_where(
     }
 }
 
+/// Of names that are the groups' own, so that many tombstones of a group share them.
 fn tombstone(group: &StrBytes, topic: &StrBytes, partition: i32) -> GroupRecord {
     GroupRecord::Offset {
-        group: owned(group),
-        topic: owned(topic),
+        group: group.clone(),
+        topic: topic.clone(),
         partition,
         value: None,
     }

@@ -28,86 +28,222 @@ pub struct Written {
     pub timestamp: TimestampMs,
 }
 
-/// Records of transactions that are open in one partition, by producer.
+/// Records of transactions that are open in one partition, by producer, and found by what they are about: no question
+/// about one group, and no commit, looks at those of others.
 #[derive(Default, Debug)]
 pub struct OpenTransactions {
-    by_producer: BTreeMap<i64, Vec<(u64, Written)>>,
-    next: u64,
+    by_producer: BTreeMap<i64, BTreeMap<Serial, Written>>,
+    /// Invariant: every entry is a record of `by_producer` that is an offset.
+    by_group: BTreeMap<StrBytes, BTreeMap<(StrBytes, i32), BTreeMap<Serial, Source>>>,
+    next: Serial,
+    /// Bytes of keys and values.
+    bytes: usize,
 }
+
+/// The order in which records were added.
+type Serial = u64;
+
+/// Where an offset comes from.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    producer: i64,
+    topic_id: Uuid,
+}
+
+/// What a record is about: the group, the partition, and the id that its topic had.
+type About = (StrBytes, (StrBytes, i32), Uuid);
 
 impl OpenTransactions {
     /// Keeps a record until its transaction ends.
     pub fn add(&mut self, producer: ProducerId, record: Written) {
-        let records = self.by_producer.entry(producer.0).or_default();
-        records.push((self.next, record));
+        let (producer, serial) = (producer.0, self.next);
         self.next += 1;
+        self.bytes = self.bytes.saturating_add(size(&record));
+        if let Some((group, partition, topic_id)) = about(&record.key, record.value.as_deref()) {
+            let mine = self.by_group.entry(group).or_default();
+            let source = Source { producer, topic_id };
+            mine.entry(partition).or_default().insert(serial, source);
+        }
+        let records = self.by_producer.entry(producer).or_default();
+        records.insert(serial, record);
     }
 
     /// The records of a transaction that ended; to be replayed if it was committed.
     pub fn end(&mut self, producer: ProducerId) -> Vec<Written> {
         let ended = self.by_producer.remove(&producer.0).unwrap_or_default();
-        ended.into_iter().map(|(_, record)| record).collect()
+        for (serial, record) in &ended {
+            self.forget(*serial, record);
+        }
+        ended.into_values().collect()
     }
 
     /// Everything that is added from now on comes after what has been added so far.
-    pub(super) fn mark(&self) -> u64 {
+    pub(super) fn mark(&self) -> Serial {
         self.next
     }
 
     /// Forgets what was written under a key before the mark: something newer stands.
-    pub(super) fn supersede(&mut self, key: &[u8], mark: u64) {
-        self.retain(|serial, record| serial >= mark || record.key != key);
+    pub(super) fn supersede(&mut self, key: &[u8], mark: Serial) {
+        let Some((group, partition, _)) = about(key, None) else {
+            return;
+        };
+        let mine = self.by_group.get(&group);
+        let Some(written) = mine.and_then(|mine| mine.get(&partition)) else {
+            return;
+        };
+        let older = written.range(..mark);
+        let older: Vec<(i64, Serial)> = older
+            .map(|(serial, source)| (source.producer, *serial))
+            .collect();
+        for one in older {
+            self.remove(one);
+        }
     }
 
-    fn retain(&mut self, keep: impl Fn(u64, &Written) -> bool) {
-        for records in self.by_producer.values_mut() {
-            records.retain(|(serial, record)| keep(*serial, record));
+    /// Takes one record out, wherever it is found.
+    fn remove(&mut self, (producer, serial): (i64, Serial)) {
+        let Some(records) = self.by_producer.get_mut(&producer) else {
+            return;
+        };
+        let record = records.remove(&serial);
+        if records.is_empty() {
+            self.by_producer.remove(&producer);
         }
-        self.by_producer.retain(|_, records| !records.is_empty());
+        if let Some(record) = record {
+            self.forget(serial, &record);
+        }
+    }
+
+    /// A record is not in `by_producer` any more.
+    fn forget(&mut self, serial: Serial, record: &Written) {
+        self.bytes = self.bytes.saturating_sub(size(record));
+        let Some((group, partition, _)) = about(&record.key, None) else {
+            return;
+        };
+        let Some(mine) = self.by_group.get_mut(&group) else {
+            return;
+        };
+        if let Some(written) = mine.get_mut(&partition) {
+            written.remove(&serial);
+            if written.is_empty() {
+                mine.remove(&partition);
+            }
+        }
+        if mine.is_empty() {
+            self.by_group.remove(&group);
+        }
     }
 
     /// Forgets what is older than the last plain record of its key.
     pub(super) fn without_older(mut self, positions: &BTreeMap<Bytes, Offset>) -> Self {
-        self.retain(|_, record| {
+        let is_older = |record: &Written| {
             let plain = positions.get(&record.key);
-            plain.is_none_or(|plain| *plain < record.offset)
+            plain.is_some_and(|plain| *plain >= record.offset)
+        };
+        let all = self.by_producer.iter();
+        let all = all.flat_map(|(producer, records)| {
+            let older = records.iter().filter(|(_, record)| is_older(record));
+            older.map(|(serial, _)| (*producer, *serial))
         });
+        let older: Vec<(i64, Serial)> = all.collect();
+        for one in older {
+            self.remove(one);
+        }
         self
     }
 
-    /// What of each group is open.
-    pub(super) fn by_group(&self) -> BTreeMap<StrBytes, Unstable> {
-        let mut all: BTreeMap<StrBytes, Unstable> = BTreeMap::new();
-        for (_, written) in self.by_producer.values().flatten() {
-            let record = GroupRecord::decode(&written.key, written.value.as_deref());
-            if let Ok(Some(GroupRecord::Offset {
-                group,
-                topic,
-                partition,
-                value,
-            })) = record
-            {
-                let id = value.map_or(Uuid::nil(), |value| value.topic_id);
-                let mine = all.entry(group).or_default();
-                mine.insert((topic, partition), id);
-            }
-        }
-        all
+    /// The groups that any of it is about, and what.
+    pub(super) fn by_group(&self) -> impl Iterator<Item = (&StrBytes, Unstable)> {
+        let all = self.by_group.iter();
+        all.map(|(group, mine)| (group, unstable(mine)))
     }
 
     /// What of one group is open.
-    pub(super) fn of_group(&self, group: &str) -> Unstable {
-        if self.is_empty() {
-            return Unstable::new();
-        }
-        let all = self.by_group().into_iter();
-        let mut mine = all.filter(|(id, _)| id.as_str() == group);
-        mine.next()
-            .map(|(_, unstable)| unstable)
-            .unwrap_or_default()
+    pub(super) fn of_group(&self, group: &StrBytes) -> Unstable {
+        self.by_group.get(group).map(unstable).unwrap_or_default()
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.by_producer.is_empty()
+    }
+
+    /// Bytes of the records.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn size(record: &Written) -> usize {
+    let value = record.value.as_ref().map_or(0, Bytes::len);
+    record.key.len().saturating_add(value)
+}
+
+fn unstable(mine: &BTreeMap<(StrBytes, i32), BTreeMap<Serial, Source>>) -> Unstable {
+    let last = mine.iter().filter_map(|(partition, written)| {
+        let (_, source) = written.last_key_value()?;
+        Some((partition.clone(), source.topic_id))
+    });
+    last.collect()
+}
+
+fn about(key: &[u8], value: Option<&[u8]>) -> Option<About> {
+    match GroupRecord::decode(key, value) {
+        Ok(Some(GroupRecord::Offset {
+            group,
+            topic,
+            partition,
+            value,
+        })) => {
+            let id = value.map_or(Uuid::nil(), |value| value.topic_id);
+            Some((group, (topic, partition), id))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offset(group: &str, partition: i32, at: i64) -> Written {
+        let text = |text: &str| StrBytes::from_string(text.to_owned());
+        let record = GroupRecord::Offset {
+            group: text(group),
+            topic: text("t"),
+            partition,
+            value: None,
+        };
+        let (key, value) = record.encode();
+        Written {
+            key,
+            value,
+            offset: Offset(at),
+            timestamp: TimestampMs(0),
+        }
+    }
+
+    /// Fifty thousand groups, each asked about and each with something newer: looking through all of the others for
+    /// each would not end in an hour.
+    #[test]
+    fn what_is_open_of_one_group_is_found_without_looking_at_the_others() {
+        let mut open = OpenTransactions::default();
+        let groups: Vec<String> = (0..50_000).map(|at| format!("g{at}")).collect();
+        for (at, group) in groups.iter().enumerate() {
+            let producer = ProducerId(i64::try_from(at % 7).unwrap());
+            open.add(producer, offset(group, 0, 1));
+        }
+        let mark = open.mark();
+        open.add(ProducerId(0), offset("g0", 0, 2));
+        for group in &groups {
+            let id = StrBytes::from_string(group.clone());
+            assert_eq!(open.of_group(&id).len(), 1);
+            open.supersede(&offset(group, 0, 0).key, mark);
+            let left = usize::from(group == "g0");
+            assert_eq!(open.of_group(&id).len(), left, "{group}");
+        }
+        assert_eq!(open.by_group().count(), 1);
+        assert!(open.bytes() > 0);
+        assert_eq!(open.end(ProducerId(0)).len(), 1);
+        assert!(open.is_empty() && open.by_group().next().is_none() && open.bytes() == 0);
     }
 }

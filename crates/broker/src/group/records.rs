@@ -52,6 +52,29 @@ impl GroupRecord {
         }
     }
 
+    /// Bytes that it takes at least, in the log as in memory.
+    pub fn size(&self) -> usize {
+        let value = match self {
+            Self::Offset { topic, value, .. } => {
+                let note = value.as_ref().map_or(0, |value| value.metadata.len());
+                topic.len().saturating_add(note)
+            }
+            Self::Metadata { value, .. } => {
+                let members = value.iter().flat_map(|value| &value.members);
+                members.fold(0, |all: usize, member| {
+                    let opaque = member
+                        .subscription
+                        .len()
+                        .saturating_add(member.assignment.len());
+                    all.saturating_add(opaque)
+                        .saturating_add(member.member_id.len())
+                })
+            }
+            Self::Consumer { record, .. } => record.size(),
+        };
+        self.group().len().saturating_add(value)
+    }
+
     /// As bytes.
     pub fn encode(&self) -> RawRecord {
         match self {

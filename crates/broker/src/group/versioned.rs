@@ -1,8 +1,8 @@
 //! A value that may have newer versions on their way to the log.
 //!
 //! Decisions look at the latest version, readers are shown the committed one; a version whose
-//! append failed is dropped as if it had never been. Versions settle in the order in which they
-//! were staged.
+//! append failed is dropped as if it had never been. Versions that are committed settle in the order
+//! in which they were staged.
 
 use std::collections::VecDeque;
 
@@ -44,14 +44,18 @@ impl<T> Versioned<T> {
         self.staged.push_back((sequence, value));
     }
 
-    /// Ends the versions of an append: in the log, or not.
+    /// Ends the versions of an append: in the log, or not. Those that are in the log end in their order; what never will
+    /// be may go before what is still on its way.
     pub(super) fn settle(&mut self, sequence: Sequence, appended: bool) {
+        if !appended {
+            self.staged.retain(|(staged, _)| *staged != sequence);
+            return;
+        }
         while let Some((first, _)) = self.staged.front() {
             if *first > sequence {
                 return;
             }
-            let value = self.staged.pop_front();
-            if let Some((_, value)) = value.filter(|_| appended) {
+            if let Some((_, value)) = self.staged.pop_front() {
                 self.committed = value;
             }
         }
@@ -88,7 +92,11 @@ mod tests {
             (value.committed(), value.latest()),
             (Some(&"a"), Some(&"a"))
         );
+        // A later one is given up while an earlier one is on its way.
         value.stage(4, None);
+        value.stage(5, Some("c"));
+        value.settle(5, false);
+        assert_eq!((value.committed(), value.latest()), (Some(&"a"), None));
         value.settle(4, true);
         assert!(value.is_vacant());
     }

@@ -15,8 +15,11 @@ use wire::types::ErrorCode;
 use crate::group::classic::{Join, join_refused};
 use crate::group::{Client, GroupCoordinator, OffsetsLog, owned};
 
-/// Largest metadata of one member over all its protocols, in bytes.
+/// Largest metadata of one member over all its protocols with their names, in bytes.
 const METADATA_BYTES_MAX: usize = 8 << 20;
+
+/// Protocols of one member.
+const PROTOCOLS_MAX: usize = 1_000;
 
 pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
@@ -51,12 +54,11 @@ fn check<P: Platform, L: OffsetsLog>(
     if !session.is_ok_and(|session| allowed.contains(&session)) {
         return Err(ErrorCode::InvalidSessionTimeout);
     }
-    let metadata: usize = request
-        .protocols
-        .iter()
-        .map(|protocol| protocol.metadata.len())
-        .sum();
-    if metadata > METADATA_BYTES_MAX {
+    let metadata = request.protocols.iter().fold(0, |all: usize, protocol| {
+        let bytes = protocol.metadata.len().saturating_add(protocol.name.len());
+        all.saturating_add(bytes)
+    });
+    if metadata > METADATA_BYTES_MAX || request.protocols.len() > PROTOCOLS_MAX {
         return Err(ErrorCode::InvalidRequest);
     }
     Ok(())

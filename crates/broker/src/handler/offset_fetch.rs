@@ -94,7 +94,9 @@ pub(crate) async fn handle_group<P: Platform, L: OffsetsLog>(
     let fetched = fetched.unwrap_or_else(Err);
     let mut fetched = fetched.unwrap_or_else(|error| refused(request, error));
     if require_stable && fetched.error_code == 0 {
-        let unstable = coordinator.unstable_offsets(group).unwrap_or_default();
+        let unstable = coordinator
+            .unstable_offsets(&request.group_id)
+            .unwrap_or_default();
         withhold(&mut fetched, &unstable);
     }
     fetched

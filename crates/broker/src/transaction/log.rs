@@ -3,11 +3,13 @@
 //! Invariant: an append that has begun ends only when it is known whether the record is in the log: until then nobody
 //! can say where the transactional id stands.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
+use platform::task::timeout;
 use wire::batch::builder::BatchBuilder;
 use wire::batch::record::records;
 use wire::records::transactions::TransactionLogKey;
@@ -15,7 +17,7 @@ use wire::types::{ErrorCode, Offset, TimestampMs};
 
 use super::state::Entry;
 use crate::Broker;
-use crate::partition::{Acks, Partition};
+use crate::partition::Partition;
 use crate::replayed::each_batch;
 
 /// How long to wait before looking again whether an append has come through.
@@ -45,14 +47,13 @@ pub(super) async fn append<P: Platform>(
         .map_err(|_| Unwritten::Refused(ErrorCode::UnknownServerError))?;
     let accepted = partition.append(&batch, true, clock);
     let accepted = accepted.map_err(|error| Unwritten::Refused(told(error.code)))?;
+    let mut fate = pin!(partition.fate(accepted));
     loop {
-        let deadline = clock.now() + PATIENCE;
-        match partition.acknowledged(accepted, Acks::All, deadline).await {
-            Ok(()) => return Ok(()),
-            Err(ErrorCode::RequestTimedOut) => {
+        match timeout(PATIENCE, &mut fate).await {
+            Ok(known) => return known.map_err(|_| Unwritten::Unknown),
+            Err(_) => {
                 tracing::warn!(partition = %partition.name, "the transaction log is slow to commit");
             }
-            Err(_) => return Err(Unwritten::Unknown),
         }
     }
 }

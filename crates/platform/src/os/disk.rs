@@ -3,7 +3,7 @@
 //! Segment files are opened for direct I/O where their file system can, else buffered, which is
 //! said once per file system. Everything about names runs on blocking threads.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,6 +32,8 @@ pub struct SystemDisk {
     buffers: BufPool,
     /// Whether direct I/O works, by device number.
     direct: Rc<RefCell<HashMap<u64, bool>>>,
+    /// Nothing is written, not even to try direct I/O.
+    read_only: Rc<Cell<bool>>,
     dax: Rc<Dax>,
 }
 
@@ -41,6 +43,7 @@ impl SystemDisk {
             engine,
             buffers: BufPool::new(READ_BUFFERS_KEPT_BYTES_MAX),
             direct: Rc::default(),
+            read_only: Rc::default(),
             dax: Rc::default(),
         }
     }
@@ -51,8 +54,16 @@ impl SystemDisk {
         self.dax.declare(dir, volatile).await
     }
 
+    /// From now on no file is made to find out whether direct I/O works: for who only reads, and by the page cache.
+    pub fn set_read_only(&self) {
+        self.read_only.set(true);
+    }
+
     /// Whether segment files in `dir` bypass the page cache.
     pub async fn direct(&self, dir: &Path) -> io::Result<bool> {
+        if self.read_only.get() {
+            return Ok(false);
+        }
         let at = dir.to_owned();
         let device = run(move || direct::device(&at)).await?;
         if let Some(works) = self.direct.borrow().get(&device) {
@@ -121,9 +132,9 @@ impl Disk for SystemDisk {
         run(move || names::sync_dir(&dir)).await
     }
 
-    async fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+    async fn read_file_within(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         let path = path.to_owned();
-        run(move || std::fs::read(path)).await
+        run(move || names::read_file(&path, bytes_max)).await
     }
 
     async fn replace_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -143,7 +154,9 @@ impl Disk for SystemDisk {
 }
 
 fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
+    // A pipe that lies there under a segment's name must not be waited for.
     let flags = OFlags::CLOEXEC
+        | OFlags::NONBLOCK
         | match how {
             Open::Read => OFlags::RDONLY,
             Open::Write => OFlags::RDWR,
@@ -152,7 +165,7 @@ fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
     if direct {
         match rustix::fs::open(path, flags | OFlags::DIRECT, mode).map_err(io::Error::from) {
-            Ok(file) => return Ok((file, true)),
+            Ok(file) => return Ok((names::regular(file)?, true)),
             // A refused creation has created the name on some kernels: see below.
             Err(error) if direct::refused(&error) => {}
             Err(error) => return Err(error),
@@ -163,5 +176,6 @@ fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
     } else {
         flags
     };
-    Ok((rustix::fs::open(path, flags, mode)?, false))
+    let file = rustix::fs::open(path, flags, mode)?;
+    Ok((names::regular(file)?, false))
 }

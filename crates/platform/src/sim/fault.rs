@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 /// Kinds of disk operations. `replace_file` and `create_dir` consist of several.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -46,6 +47,14 @@ pub enum OpKind {
 }
 
 impl OpKind {
+    /// Whether it takes a descriptor.
+    pub fn needs_descriptor(self) -> bool {
+        matches!(
+            self,
+            Self::Open | Self::Create | Self::List | Self::SyncDir | Self::ReadFile
+        )
+    }
+
     /// Whether it changes the disk.
     pub fn mutates(self) -> bool {
         !matches!(
@@ -60,6 +69,10 @@ impl OpKind {
 pub enum Effect {
     /// It fails. A write may have happened in parts; a sync drops what it should have made durable.
     Fail(io::ErrorKind),
+    /// It fails with a number of the operating system (EMFILE, say), which have no kind. Nothing of it has happened.
+    Errno(i32),
+    /// It takes that long, and happens.
+    Slow(Duration),
     /// The power goes: it happens in parts, and it and all later operations fail
     /// ([`is_power_off`]).
     PowerOff,
@@ -128,6 +141,10 @@ impl Faults {
 
     pub(super) fn plan(&mut self, fault: Fault) {
         self.planned.push(fault);
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.planned.len()
     }
 
     pub(super) fn clear(&mut self) {

@@ -9,17 +9,20 @@ use prometheus_client::registry::Registry;
 use serde::Serialize;
 
 use super::Shown;
-use crate::shards::Phase;
+use crate::health::{Effect, Reason};
+use crate::shards::{Phase, ShardsView};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Gauges of the memory that requests hold.
+/// Gauges of the memory that requests and answers hold.
 #[derive(Clone, Default, Debug)]
 pub(super) struct RequestMemory {
     used: Gauge,
     max: Gauge,
+    answers_used: Gauge,
+    answers_max: Gauge,
 }
 
 impl RequestMemory {
@@ -29,12 +32,23 @@ impl RequestMemory {
         registry.register("forebay_request_memory_bytes", help, gauges.used.clone());
         let help = "Bound on forebay_request_memory_bytes";
         registry.register("forebay_request_memory_max_bytes", help, gauges.max.clone());
+        let help = "Memory of answers that clients have not taken yet";
+        let used = gauges.answers_used.clone();
+        registry.register("forebay_response_memory_bytes", help, used);
+        let help = "Bound on forebay_response_memory_bytes";
+        let max = gauges.answers_max.clone();
+        registry.register("forebay_response_memory_max_bytes", help, max);
         gauges
     }
 
-    fn show(&self, (used, max): (usize, usize)) {
-        self.used.set(i64::try_from(used).unwrap_or(i64::MAX));
-        self.max.set(i64::try_from(max).unwrap_or(i64::MAX));
+    fn show(&self, shards: &ShardsView) {
+        let set = |(used_gauge, max_gauge): (&Gauge, &Gauge), (used, max): (usize, usize)| {
+            used_gauge.set(i64::try_from(used).unwrap_or(i64::MAX));
+            max_gauge.set(i64::try_from(max).unwrap_or(i64::MAX));
+        };
+        set((&self.used, &self.max), shards.request_memory());
+        let answers = (&self.answers_used, &self.answers_max);
+        set(answers, shards.response_memory());
     }
 }
 
@@ -44,10 +58,14 @@ struct Readiness {
     status: &'static str,
     logs_opened: u64,
     logs_total: u64,
+    reasons: Vec<Reason>,
 }
 
 /// Answers one request.
 pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<Full<Bytes>> {
+    if let Some(why) = shown.names.refuse(request) {
+        return response(StatusCode::FORBIDDEN, TEXT, why.into());
+    }
     let path = request.uri().path();
     if path == "/tiers" || path.starts_with("/tiers/") {
         return super::tiers::answer(request, shown).await;
@@ -62,11 +80,11 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
     match path {
         "/metrics" => {
             shown.shards.before_scrape().await;
-            shown.request_memory.show(shown.shards.request_memory());
+            shown.request_memory.show(&shown.shards);
             response(StatusCode::OK, OPEN_METRICS, shown.metrics.text())
         }
         "/livez" => response(StatusCode::OK, TEXT, "alive\n".into()),
-        "/readyz" => readiness(shown),
+        "/readyz" => readiness(shown).await,
         _ => {
             let text = "there are /metrics, /livez, /readyz and /tiers\n";
             response(StatusCode::NOT_FOUND, TEXT, text.into())
@@ -74,10 +92,20 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
     }
 }
 
-fn readiness(shown: &Shown) -> Response<Full<Bytes>> {
-    let (code, status) = match shown.shards.phase() {
+async fn readiness(shown: &Shown) -> Response<Full<Bytes>> {
+    let phase = shown.shards.phase();
+    let reasons = match phase {
+        Phase::Serving => shown.shards.reasons().await,
+        _ => Vec::new(),
+    };
+    let worst = reasons.iter().map(|reason| reason.effect).max();
+    let (code, status) = match phase {
         Phase::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
-        Phase::Serving => (StatusCode::OK, "ready"),
+        Phase::Serving => match worst {
+            None => (StatusCode::OK, "ready"),
+            Some(Effect::Degraded) => (StatusCode::OK, "degraded"),
+            Some(Effect::NotReady) => (StatusCode::SERVICE_UNAVAILABLE, "not-answering"),
+        },
         Phase::Draining | Phase::Closing | Phase::Exit => {
             (StatusCode::SERVICE_UNAVAILABLE, "stopping")
         }
@@ -87,6 +115,7 @@ fn readiness(shown: &Shown) -> Response<Full<Bytes>> {
         status,
         logs_opened,
         logs_total,
+        reasons,
     };
     // A struct of numbers and plain text always has a form in JSON.
     let mut text = serde_json::to_string(&readiness).unwrap_or_default();

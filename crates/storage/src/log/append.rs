@@ -91,8 +91,7 @@ impl<P: Platform> Log<P> {
     fn check_appendable(&self) -> Result<()> {
         match &*self.condition.borrow() {
             Condition::Open => {}
-            Condition::Full => return Err(self.full()),
-            Condition::Failed(error) => return Err(error.clone()),
+            Condition::Full(error) | Condition::Failed(error) => return Err(error.clone()),
             Condition::Closed => return Err(Error::Closed),
         }
         if self.health.is_failed() {
@@ -263,7 +262,7 @@ fn stamped(fixed: &mut [u8; HEADER_BYTES], base: Offset, stamp: Stamp) -> BatchH
 }
 
 /// The transaction marker in a control batch, if it is one.
-pub(super) fn marker_of(batch: &[u8]) -> Option<EndMarker> {
+pub(crate) fn marker_of(batch: &[u8]) -> Option<EndMarker> {
     let mut record = batch.get(HEADER_BYTES..)?;
     let _length = varint::take(&mut record)?;
     let (_attributes, mut record) = record.split_first()?;

@@ -11,7 +11,11 @@ use wire::types::Uuid;
 
 use super::{Condition, Log};
 use crate::error::{Error, Result};
+use crate::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::segment::naming;
+
+/// How often closing is tried while the machine is short of descriptors.
+const CLOSE_TRIES: usize = 40;
 
 impl<P: Platform> Log<P> {
     /// Begins a new segment if the active one has records; completes when everything before it is durable.
@@ -55,12 +59,25 @@ impl<P: Platform> Log<P> {
         self.flush.hold(true);
         self.stop_compacting().await;
         let result = self.close_cleanly().await;
-        *self.condition.borrow_mut() = Condition::Closed;
+        self.become_finally(Condition::Closed);
         self.note_closed();
         result
     }
 
     async fn close_cleanly(&self) -> Result<()> {
+        for _ in 0..CLOSE_TRIES {
+            match self.try_closing().await {
+                Err(error) if error.is_exhausted() && !self.is_beyond_repair() => {
+                    self.store.close_unused_files();
+                    self.store.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
+                }
+                result => return result,
+            }
+        }
+        self.try_closing().await
+    }
+
+    async fn try_closing(&self) -> Result<()> {
         if let Some(error) = self.failed() {
             return Err(error);
         }
@@ -78,7 +95,7 @@ impl<P: Platform> Log<P> {
         let active = self.active();
         self.cut_to_length(&active).await?;
         self.discard_prepared().await;
-        self.flush.note_new_name();
+        self.flush.names.note(None);
         self.sync_names().await
     }
 
@@ -91,7 +108,7 @@ impl<P: Platform> Log<P> {
             .await
             .map_err(|_| Error::Closed)?;
         let _permit = self.may_write().await?;
-        *self.condition.borrow_mut() = Condition::Closed;
+        self.become_finally(Condition::Closed);
         self.store.forget(self);
         self.note_closed();
         let disk = self.store.disk();
@@ -105,7 +122,7 @@ impl<P: Platform> Log<P> {
             .map_err(Error::io("rename", &self.folder))?;
         disk.sync_dir(&self.dir)
             .await
-            .map_err(Error::io("sync", &self.dir))?;
+            .map_err(Error::dir_sync(&self.dir))?;
         let mut targets = vec![target];
         targets.extend(self.unname_elsewhere(unique).await);
         let delay = Duration::from_millis(self.options().file_delete_delay_ms);

@@ -1,4 +1,4 @@
-//! Opening a log: what is in its folders (`open/folder.rs`), whose they are; then recovery; then the pieces are put
+//! Opening a log: what is in its folders (`open/gather.rs`), whose they are; then recovery; then the pieces are put
 //! together.
 
 use std::cell::{Cell, RefCell};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use platform::Platform;
-use platform::disk::Disk;
+use platform::disk::{Disk, is_unreadable};
 use platform::sync::{Notify, Semaphore};
 use wire::types::{Offset, TopicId, TopicPartition};
 
@@ -22,6 +22,9 @@ use crate::segment::naming::{self, Role, file_path};
 use crate::store::Store;
 
 pub(super) mod folder;
+mod gather;
+pub(super) mod notes;
+mod part;
 
 use folder::Folder;
 
@@ -40,8 +43,8 @@ pub(crate) async fn open<P: Platform>(
         .await
         .map_err(Error::io("create", &path))?;
     check_owner(disk, &path, topic_id).await?;
-    let mut folder = folder::gather(store, path, &partition, topic_id).await?;
-    let epochs = read_epochs(disk, &folder.path).await?;
+    let mut folder = gather::gather(store, path, &partition, topic_id).await?;
+    let epochs = read_epochs(store, &folder.path).await?;
     let recovered = recover::recover(store, &folder, &options, how, epochs).await?;
     let bases: Vec<_> = recovered
         .segments
@@ -60,6 +63,7 @@ pub(crate) async fn open<P: Platform>(
         .metrics
         .segments
         .inc_by(i64::try_from(bases.len()).unwrap_or(i64::MAX));
+    let tiers = super::tiers::State::of(&folder);
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -87,7 +91,7 @@ pub(crate) async fn open<P: Platform>(
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
         readers: super::read::Readers::default(),
         compaction: super::compact::State::new(how.compacted),
-        tiers: super::tiers::State::default(),
+        tiers,
     });
     log.name_first_segment().await?;
     log.upkeep_after_open(recovered.scanned_bytes);
@@ -137,16 +141,36 @@ async fn check_owner<D: Disk>(disk: &D, folder: &Path, expected: TopicId) -> Res
     }
 }
 
-async fn read_epochs<D: Disk>(disk: &D, folder: &Path) -> Result<EpochCache> {
+/// The leader epochs as the file has them. One that is damaged is set aside: the batches know them, too.
+async fn read_epochs<P: Platform>(store: &Store<P>, folder: &Path) -> Result<EpochCache> {
     let path = folder.join(leader_epochs::FILE);
-    match disk.read_file(&path).await {
-        Ok(bytes) => {
-            let epochs = leader_epochs::parse(&path, &bytes).map_err(malformed)?;
-            Ok(EpochCache::new(&epochs))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(EpochCache::default()),
-        Err(error) => Err(Error::io("read", &path)(error)),
+    let found = match store.disk().read_file(&path).await {
+        Ok(bytes) if bytes.is_empty() => "empty".to_owned(),
+        Ok(bytes) => match leader_epochs::parse(&path, &bytes) {
+            Ok(epochs) => return Ok(EpochCache::new(&epochs)),
+            Err(error) => error.to_string(),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(EpochCache::default()),
+        Err(error) if is_unreadable(&error) => error.to_string(),
+        Err(error) => return Err(Error::io("read", &path)(error)),
+    };
+    tracing::warn!(file = %path.display(), found,
+        "the leader epochs cannot be read and are taken from the batches");
+    set_aside(store, &path).await?;
+    Ok(EpochCache::default())
+}
+
+/// Gives a damaged file another name, under which nobody uses or removes it.
+pub(super) async fn set_aside<P: Platform>(store: &Store<P>, path: &Path) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside = path.with_file_name(naming::set_aside_name(&name, store.clock().wall_ms()));
+    match store.disk().rename(path, &aside).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        renamed => renamed.map_err(Error::io("set aside", path))?,
     }
+    store.shared.metrics.set_aside.inc();
+    tracing::warn!(file = %path.display(), aside = %aside.display(), "a damaged file was set aside");
+    Ok(())
 }
 
 fn malformed(error: Malformed) -> Error {

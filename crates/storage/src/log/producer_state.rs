@@ -3,7 +3,8 @@
 //!
 //! Life of a producer here: unknown (any first sequence is taken, since its state may have been deleted with its
 //! records) -> known (each batch has to follow the last) -> expired after `producer.id.expiration.ms` without a batch.
-//! A new epoch begins with sequence 0; an older one is refused.
+//! A new epoch begins with sequence 0; an older one is refused. Ids are not checked against those that were issued: data of
+//! other clusters is adopted with its producers. So their number is bounded, and those that have been idle longest go.
 //! Life of a transaction: open from its first record -> decided by the marker -> stable once the high watermark passed
 //! the marker.
 //! Invariants: the same bytes replayed give the same state; [`ProducerStates::append`], `end_transaction` (both by
@@ -28,6 +29,10 @@ pub use snapshot::ProducerSnapshot;
 use transactions::Transactions;
 
 use super::txn_index::AbortedTxn;
+
+/// The most producers of a partition that are remembered, some 20 MB of them. Beyond that those that wrote longest ago and
+/// have no transaction open are forgotten, an eighth of all at once.
+pub const PRODUCERS_MAX: usize = 1 << 16;
 
 /// Who appends: it says how much is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -139,6 +144,7 @@ impl ProducerStates {
         if header.producer_id.0 < 0 {
             return;
         }
+        self.make_room();
         let producer = self
             .producers
             .entry(header.producer_id)
@@ -157,6 +163,7 @@ impl ProducerStates {
         marker: EndMarker,
     ) -> Option<AbortedTxn> {
         self.end = header.next_offset();
+        self.make_room();
         let producer = self
             .producers
             .entry(header.producer_id)
@@ -222,6 +229,26 @@ impl ProducerStates {
         self.producers
             .retain(|_, producer| !producer.is_expired(now_ms, expiration_ms));
         before - self.producers.len()
+    }
+
+    /// Forgets the producers that have been idle longest, if there are too many. One more fits then.
+    fn make_room(&mut self) {
+        if self.producers.len() < PRODUCERS_MAX {
+            return;
+        }
+        let idle = self
+            .producers
+            .values()
+            .filter(|producer| producer.transaction_start().is_none());
+        let mut ages: Vec<_> = idle.map(Producer::last_offset).collect();
+        let count = (PRODUCERS_MAX / 8).min(ages.len().saturating_sub(1));
+        if ages.is_empty() {
+            return;
+        }
+        let (_, &mut newest_to_go, _) = ages.select_nth_unstable(count);
+        self.producers.retain(|_, producer| {
+            producer.transaction_start().is_some() || producer.last_offset() > newest_to_go
+        });
     }
 
     /// What a snapshot file at [`ProducerStates::end`] holds; also the answer to `DescribeProducers`.

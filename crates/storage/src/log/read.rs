@@ -33,6 +33,9 @@ use crate::segment::{File, Segment};
 /// Bytes of one read of a walk over headers.
 const WALK_BYTES: usize = 16 << 10;
 
+/// Most that a reader is given at once while memory is short, a first batch apart.
+const COPIED_BYTES_MAX: usize = 1 << 20;
+
 /// What was found in a file.
 enum Found {
     Batches(Bytes),
@@ -77,17 +80,21 @@ impl<P: Platform> Log<P> {
         self.check_range(from)?;
         loop {
             let metrics = &self.store.shared.metrics;
+            let short = self.store.shared.memory.is_short();
+            if short {
+                wanted.bytes_max = wanted.bytes_max.min(COPIED_BYTES_MAX);
+            }
             match self.plan_read(wanted)? {
                 Plan::Nothing => return Ok(Vec::new()),
                 Plan::Memory(slices) => {
                     metrics.cache_hits.inc();
-                    return Ok(slices);
+                    return Ok(if short { copied(&slices) } else { slices });
                 }
                 Plan::Load(segment) => {
                     let loaded = self.load(&segment).await;
                     loaded.map_err(|error| self.unless_gone(from, error))?;
                 }
-                Plan::Beyond(segment) => wanted.from = segment.next.get(),
+                Plan::Beyond(segment) => wanted.from = self.beyond(&segment, wanted.from),
                 Plan::File {
                     segment,
                     position,
@@ -119,17 +126,32 @@ impl<P: Platform> Log<P> {
                         Found::EndOfFile(end) if end < segment.size.get() => {
                             // What follows was not written yet when the read began.
                             match segment.slice_resident(end, wanted) {
+                                Resident::Slices(slices) if short => return Ok(copied(&slices)),
                                 Resident::Slices(slices) => return Ok(slices),
                                 Resident::Nothing => return Ok(Vec::new()),
                                 Resident::Beyond => wanted.from = segment.next.get(),
                                 Resident::Gone => {}
                             }
                         }
-                        Found::EndOfFile(_) => wanted.from = segment.next.get(),
+                        Found::EndOfFile(_) => wanted.from = self.beyond(&segment, wanted.from),
                     }
                 }
             }
         }
+    }
+
+    /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never
+    /// compacted, records are missing there.
+    fn beyond(&self, segment: &Segment<P>, from: Offset) -> Offset {
+        let next = segment.next.get();
+        let has_gaps = self.options.borrow().compact || self.compaction.compacted().is_some();
+        if !has_gaps && !segment.absent.get() && !segment.holes_named.replace(true) {
+            self.store.shared.metrics.holes.inc();
+            let file = segment.path(Role::Log);
+            tracing::warn!(file = %file.display(), %from, %next,
+                "records are missing between a segment and the one after it: readers go on behind the hole");
+        }
+        next
     }
 
     /// What a failure to read is to the reader: no failure of the disk if the segment was deleted under its hands.
@@ -232,8 +254,7 @@ impl<P: Platform> Log<P> {
         let loaded = if let Some(loaded) = load::indexes_of(disk, segment, options).await? {
             loaded
         } else {
-            let file = segment.file(disk).await?;
-            load::rebuild(disk, segment, &file, options).await?
+            self.rebuilt(segment).await?
         };
         if segment.loaded.borrow().is_some() {
             // Somebody was faster, and may have changed them since: what was read is out of date.
@@ -253,10 +274,7 @@ impl<P: Platform> Log<P> {
             return false;
         }
         let disk = self.store.disk();
-        let Ok(file) = segment.file(disk).await else {
-            return false;
-        };
-        let rebuilt = load::rebuild(disk, segment, &file, self.index_options()).await;
+        let rebuilt = self.rebuilt(segment).await;
         let path = segment.path(Role::OffsetIndex);
         match rebuilt {
             Ok(loaded) => {
@@ -343,6 +361,12 @@ impl<P: Platform> Log<P> {
             _ => Ok(bytes),
         }
     }
+}
+
+/// The same bytes in memory of the reader's own: however long it takes to send them, the chunks are free for appends.
+fn copied(slices: &[Bytes]) -> Vec<Bytes> {
+    let copy = |slice: &Bytes| Bytes::copy_from_slice(slice);
+    slices.iter().map(copy).collect()
 }
 
 /// The position of the batch that holds `offset`, walking from `position`; `None` when there is none before `end`.

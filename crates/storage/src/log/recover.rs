@@ -26,7 +26,11 @@ use crate::segment::{File, Loaded, Segment, load};
 use crate::store::Store;
 
 mod ending;
+mod epochs;
 mod producers;
+
+/// No log comes near: an offset from here on is damage.
+const OFFSET_MAX: Offset = Offset(1 << 62);
 
 /// Bytes of one read while batches are verified.
 const VERIFY_BYTES: usize = 1 << 20;
@@ -44,6 +48,8 @@ pub(super) struct Recovered<P: Platform> {
     pub(super) producers: ProducerStates,
     /// Bytes that had to be verified.
     pub(super) scanned_bytes: u64,
+    /// It is what a clean stop leaves, or new.
+    left_clean: bool,
 }
 
 /// A recovery under way.
@@ -55,6 +61,10 @@ struct Recovery<'a, P: Platform> {
     /// Compaction may have left gaps between offsets: it may now, or it has been at it.
     gaps: bool,
     epochs: EpochCache,
+    /// What the file of epochs says and what the batches say are two things.
+    epochs_differ: bool,
+    /// The epoch of the batch that was checked last.
+    met_epoch: Option<LeaderEpoch>,
     producers: ProducerStates,
     scanned_bytes: u64,
     now_ms: i64,
@@ -76,6 +86,7 @@ pub(super) async fn recover<P: Platform>(
     how: OpenAs,
     epochs: EpochCache,
 ) -> Result<Recovered<P>> {
+    let how = plausible(how, folder);
     let trusted = if how.clean {
         Offset(i64::MAX)
     } else {
@@ -89,6 +100,8 @@ pub(super) async fn recover<P: Platform>(
         clean,
         gaps: options.compact || how.compacted.is_some(),
         epochs,
+        epochs_differ: false,
+        met_epoch: None,
         producers: ProducerStates::new(how.log_start),
         scanned_bytes: 0,
         now_ms: store.clock().wall_ms(),
@@ -100,6 +113,9 @@ pub(super) async fn recover<P: Platform>(
         tracing::warn!(folder = %folder.path.display(),
             "the log does not end as a clean stop leaves it and is checked");
         recovered = recovery(false, epochs).run(how.recovery_point, how).await?;
+    }
+    if !recovered.as_ref().is_some_and(|found| found.left_clean) {
+        store.shared.metrics.recovered_logs.inc();
     }
     let mut recovered = recovered.ok_or(Error::Corrupt {
         path: folder.path.to_path_buf(),
@@ -115,6 +131,21 @@ pub(super) async fn recover<P: Platform>(
         .recovered_bytes
         .inc_by(recovered.scanned_bytes);
     Ok(recovered)
+}
+
+/// What is known of the log, without what cannot be right.
+fn plausible(mut how: OpenAs, folder: &Folder) -> OpenAs {
+    for (offset, name) in [
+        (&mut how.log_start, "log start"),
+        (&mut how.recovery_point, "recovery point"),
+    ] {
+        if *offset < Offset::ZERO || *offset >= OFFSET_MAX {
+            tracing::warn!(folder = %folder.path.display(), %offset, checkpoint = name,
+                "a checkpoint says what cannot be, and is not used");
+            *offset = Offset::ZERO;
+        }
+    }
+    how
 }
 
 impl<P: Platform> Recovery<'_, P> {
@@ -173,13 +204,14 @@ impl<P: Platform> Recovery<'_, P> {
         if self.producers.end() > end && self.clean {
             return Ok(None);
         }
-        let log_start = how.log_start.max(first);
+        let log_start = self.log_start(how, first, end);
         if log_start > end {
             tracing::warn!(folder = %self.folder.path.display(), %end, %log_start,
                 "the log ends before its start offset and begins anew there");
             self.discard(&bases).await?;
             return Ok(Some(self.empty(log_start)));
         }
+        self.settle_epochs(&segments, end).await?;
         self.prepare_active(&segments).await?;
         self.producers.advance_log_start(log_start);
         let recovery_point = if self.clean {
@@ -188,6 +220,23 @@ impl<P: Platform> Recovery<'_, P> {
             how.recovery_point.min(end)
         };
         Ok(Some(self.finish(segments, log_start, end, recovery_point)))
+    }
+
+    /// Where the log starts, by what is known and what was found.
+    fn log_start(&self, how: OpenAs, first: Offset, end: Offset) -> Offset {
+        let folder = self.folder.path.display();
+        let log_start = how.log_start.max(first);
+        if how.recovery_point > end && !self.clean {
+            tracing::error!(%folder, %end, recovery_point = %how.recovery_point,
+                "the log ends before what was durable: records are missing, or the checkpoint is wrong");
+        }
+        if log_start > end && self.clean {
+            // What a clean stop has left is whole, so it is the checkpoint that is wrong.
+            tracing::warn!(%folder, %end, %log_start,
+                "the checkpoint of log starts is beyond the end of the log, and is not used");
+            return first;
+        }
+        log_start
     }
 
     fn finish(
@@ -206,6 +255,7 @@ impl<P: Platform> Recovery<'_, P> {
             epochs_changed: false,
             producers: self.producers,
             scanned_bytes: self.scanned_bytes,
+            left_clean: self.clean || self.met_epoch.is_none(),
         }
     }
 
@@ -245,8 +295,8 @@ impl<P: Platform> Recovery<'_, P> {
 
     /// A segment on a path that is not there: it holds its place.
     fn absent(&self, base: Offset, next: Offset) -> Segment<P> {
-        let dir = self.folder.absent.get(&base);
-        let dir = dir.map_or(Path::new(""), |dir| dir.as_path());
+        let place = self.folder.absent.get(&base);
+        let dir = place.map_or(Path::new(""), |place| place.dir.as_path());
         let name = self.folder.path.file_name().unwrap_or_default();
         let segment = Segment::stored(dir.join(name).into(), base, next, 0, None, self.now_ms);
         segment.named.set(true);
@@ -288,11 +338,6 @@ impl<P: Platform> Recovery<'_, P> {
     ) -> Result<(Rc<Segment<P>>, Loaded, Start)> {
         let base = bases.get(opened).copied().unwrap_or(Offset::ZERO);
         let segment = self.stored(base, base);
-        let epoch = |offset| {
-            self.epochs
-                .epoch_at(offset)
-                .unwrap_or(LeaderEpoch(i32::MIN))
-        };
         let gaps = self.gaps;
         let mut start = Start {
             position: 0,
@@ -314,6 +359,8 @@ impl<P: Platform> Recovery<'_, P> {
             let header = scan.header().await.map_err(Error::io("read", &path))?;
             if let Some(header) = header
                 && header.magic == crate::segment::scan::MAGIC
+                && header.base_offset >= base
+                && header.last_offset_delta >= 0
                 && (position == 0 || header.last_offset() == entry.offset)
                 && (self.clean
                     || scan
@@ -322,11 +369,11 @@ impl<P: Platform> Recovery<'_, P> {
                         .map_err(Error::io("read", &path))?)
             {
                 start.position = position;
-                let epoch = epoch(header.base_offset);
+                // Batches decide: what a file says of their epochs is no reason to refuse one.
                 start.expected = Expected {
                     offset: header.base_offset,
                     gaps,
-                    epoch,
+                    epoch: LeaderEpoch(i32::MIN),
                 };
                 // The entry's own batch is noted again when it is checked.
                 loaded.indexes.truncate_to(header.base_offset);
@@ -383,9 +430,7 @@ impl<P: Platform> Recovery<'_, P> {
             }
             let at = u32::try_from(scan.position()).unwrap_or(u32::MAX);
             loaded.indexes.append(&header, at);
-            if self.epochs.epoch_at(header.base_offset) != Some(header.leader_epoch) {
-                self.epochs.assign(header.leader_epoch, header.base_offset);
-            }
+            self.note_epoch(&header);
             self.replay(&mut scan, &header, Some(loaded), &path).await?;
             if segment.first_timestamp.get().is_none() && header.max_timestamp.0 >= 0 {
                 segment.first_timestamp.set(Some(header.max_timestamp.0));

@@ -46,7 +46,8 @@ impl<P: Platform> Log<P> {
                 break;
             }
             spilled = true;
-            if let Err(error) = self.leave_behind(&segment, was_named).await {
+            let left = self.patiently(async || self.leave_behind(&segment, was_named).await);
+            if let Err(error) = left.await {
                 self.fail(&error);
                 return Err(error);
             }
@@ -64,6 +65,12 @@ impl<P: Platform> Log<P> {
     async fn leave_behind(&self, segment: &Segment<P>, was_named: bool) -> Result<()> {
         if segment.written.get() > 0 {
             return self.cut_to_length(segment).await;
+        }
+        if !self.is_home(&segment.folder) {
+            // A file that could not be made may be there, and the note of it is.
+            segment.close_file();
+            self.note_gone(segment).await?;
+            return self.remove_empty(segment).await;
         }
         if was_named {
             segment.close_file();

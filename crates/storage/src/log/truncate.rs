@@ -14,7 +14,7 @@ use wire::types::Offset;
 use super::Log;
 use super::indexes::Indexes;
 use super::open::remove;
-use super::producer_state::{ProducerStates, snapshot};
+use super::producer_state::ProducerStates;
 use super::read::walk_to;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
@@ -73,13 +73,17 @@ impl<P: Platform> Log<P> {
 
     async fn cut(&self, offset: Offset) -> Result<()> {
         self.refuse_absent_from(offset)?;
-        self.remove_snapshots_past(offset).await?;
+        self.patiently(async || self.remove_snapshots_past(offset).await)
+            .await?;
         let Some(segment) = self.segment_with(offset) else {
             return Ok(());
         };
-        self.load(&segment).await?;
-        self.remove_segments_past(segment.base).await?;
-        let position = self.position_of(&segment, offset).await?;
+        self.patiently(async || self.load(&segment).await).await?;
+        self.patiently(async || self.remove_segments_past(segment.base).await)
+            .await?;
+        let position = self
+            .patiently(async || self.position_of(&segment, offset).await)
+            .await?;
         let end = self.cut_segment(&segment, position, offset).await?;
         self.end.set(end);
         self.written.set(end);
@@ -94,7 +98,8 @@ impl<P: Platform> Log<P> {
         self.upkeep.truncate_to(end);
         self.compaction.truncate_to(end);
         self.forget_readers();
-        self.rebuild_producers(end).await
+        self.patiently(async || self.rebuild_producers(end).await)
+            .await
     }
 
     /// What is on a path that is not there cannot be cut off, and would come back with it.
@@ -112,25 +117,37 @@ impl<P: Platform> Log<P> {
     /// Removes the segments whose base is past `base`, the last first.
     async fn remove_segments_past(&self, base: Offset) -> Result<()> {
         loop {
+            // One after the other on the disk, too: no gap may be left by a crash.
+            self.sync_names().await?;
             let last = self.active();
             if last.base <= base {
                 break;
             }
-            for role in [
-                Role::OffsetIndex,
-                Role::TimeIndex,
-                Role::TxnIndex,
-                Role::Log,
-            ] {
-                remove(self.store.disk(), &last.path(role)).await?;
-            }
+            self.remove_files(&last).await?;
             self.segments.borrow_mut().pop_back();
             self.store.shared.metrics.segments.dec();
-            self.note_gone(&last).await?;
-            // One after the other on the disk, too: no gap may be left by a crash.
-            self.sync_names().await?;
         }
         Ok(())
+    }
+
+    /// Removes a segment's files. What another path does not let go of does not count any more all the same, and is owed.
+    async fn remove_files(&self, segment: &Segment<P>) -> Result<()> {
+        let roles = [
+            Role::OffsetIndex,
+            Role::TimeIndex,
+            Role::TxnIndex,
+            Role::Log,
+        ];
+        let removed = async {
+            for role in roles {
+                remove(self.store.disk(), &segment.path(role)).await?;
+            }
+            if self.is_home(&segment.folder) {
+                return Ok(());
+            }
+            self.sync_folder(&segment.folder).await
+        };
+        self.gone_or_owed(segment, removed.await).await
     }
 
     async fn position_of(&self, segment: &Rc<Segment<P>>, offset: Offset) -> Result<u64> {
@@ -155,12 +172,12 @@ impl<P: Platform> Log<P> {
         segment.sealed.set(false);
         segment.rolled.set(false);
         segment.close_file();
-        let file = segment.file(disk).await?;
+        let file = self.patiently(async || segment.file(disk).await).await?;
         let end = self.end_before(segment, position, offset).await?;
         file.set_len(position)
             .await
             .map_err(Error::io("cut", &path))?;
-        file.sync().await.map_err(Error::io("sync", &path))?;
+        file.sync().await.map_err(Error::file_sync(&path))?;
         let partial = position % BLOCK_BYTES as u64;
         let bytes = if partial == 0 {
             Bytes::new()
@@ -235,7 +252,14 @@ impl<P: Platform> Log<P> {
         let Some(saved) = Saved::of(segment) else {
             return Err(Error::Closed);
         };
-        load::save(self.store.disk(), segment, &saved).await?;
+        let Err(error) = load::save(self.store.disk(), segment, &saved).await else {
+            return Ok(end);
+        };
+        tracing::warn!(file = %path.display(), %error, "the indexes cannot be saved and will be made anew");
+        // Those on the disk know of batches that are no more.
+        for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
+            remove(self.store.disk(), &segment.path(role)).await?;
+        }
         Ok(end)
     }
 
@@ -249,11 +273,11 @@ impl<P: Platform> Log<P> {
                 .await?;
             }
         }
-        self.flush.note_new_name();
+        self.flush.names.note(None);
         self.sync_names().await
     }
 
-    async fn snapshots_on_disk(&self) -> Result<Vec<Offset>> {
+    pub(super) async fn snapshots_on_disk(&self) -> Result<Vec<Offset>> {
         let listed = self.store.disk().list(&self.folder).await;
         let entries = listed.map_err(Error::io("list", &self.folder))?;
         let mut offsets: Vec<_> = entries
@@ -267,52 +291,9 @@ impl<P: Platform> Log<P> {
         Ok(offsets)
     }
 
-    /// Restores the producers as of `end` from the newest snapshot that can be read and the batches after it.
+    /// Restores the producers as of `end`.
     async fn rebuild_producers(&self, end: Offset) -> Result<()> {
-        let disk = self.store.disk();
-        let now_ms = self.store.clock().wall_ms();
-        let expiration_ms = self.options().producer_id_expiration_ms;
-        let first = self
-            .segments
-            .borrow()
-            .front()
-            .map_or(end, |first| first.base);
-        let mut states = ProducerStates::new(first);
-        for offset in self.snapshots_on_disk().await?.into_iter().rev() {
-            let path = file_path(&self.folder, offset, Role::Snapshot);
-            let bytes = disk
-                .read_file(&path)
-                .await
-                .map_err(Error::io("read", &path))?;
-            if let Ok(producers) = snapshot::parse(&bytes) {
-                states = ProducerStates::restore(offset, &producers, now_ms, expiration_ms);
-                break;
-            }
-        }
-        while states.end() < end {
-            let Some(segment) = self.segment_with(states.end()) else {
-                break;
-            };
-            let path = segment.path(Role::Log);
-            let file = segment.file(disk).await?;
-            let mut scan = Scan::new(&file, 0, segment.size.get(), WALK_BYTES);
-            while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
-                if header.next_offset() > states.end() {
-                    let marker = if header.is_control() {
-                        let batch = scan
-                            .batch(&header)
-                            .await
-                            .map_err(Error::io("read", &path))?;
-                        super::append::marker_of(&batch)
-                    } else {
-                        None
-                    };
-                    states.replay(&header, marker);
-                }
-                scan.skip(&header);
-            }
-            states.advance_log_start(segment.next.get());
-        }
+        let mut states = self.producers_at(end).await?;
         states.advance_high_watermark(self.high_watermark.get());
         *self.producers.borrow_mut() = states;
         Ok(())
@@ -321,24 +302,18 @@ impl<P: Platform> Log<P> {
     async fn start_anew(&self, offset: Offset) -> Result<()> {
         let disk = self.store.disk();
         self.refuse_absent_from(Offset(i64::MIN))?;
-        for at in self.snapshots_on_disk().await? {
+        let snapshots = self.patiently(async || self.snapshots_on_disk().await);
+        for at in snapshots.await? {
             remove(disk, &file_path(&self.folder, at, Role::Snapshot)).await?;
         }
         let old: Vec<_> = self.segments.borrow().iter().cloned().collect();
         for segment in old.iter().rev() {
-            for role in [
-                Role::OffsetIndex,
-                Role::TimeIndex,
-                Role::TxnIndex,
-                Role::Log,
-            ] {
-                remove(disk, &segment.path(role)).await?;
-            }
-            self.note_gone(segment).await?;
+            self.remove_files(segment).await?;
         }
         let fresh = self.new_segment(offset, self.store.clock().wall_ms());
-        self.name_segment(&fresh).await?;
-        self.sync_names().await?;
+        self.patiently(async || self.name_segment(&fresh).await)
+            .await?;
+        self.patiently(async || self.sync_names().await).await?;
         let mut segments = self.segments.borrow_mut();
         segments.clear();
         segments.push_back(fresh);

@@ -33,6 +33,8 @@ use crate::segment::{File, Segment};
 const ALLOCATE_BYTES_MIN: u64 = 64 << 10;
 /// Snapshots of saves that are kept until the checkpoints speak of a later one.
 const SAVED_SNAPSHOTS_MAX: usize = 16;
+/// A roll takes a snapshot when so many times its bytes were appended since the last one; a recovery reads them again.
+const SNAPSHOT_SHARE: u64 = 4;
 /// How long to wait after something went wrong.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -68,6 +70,8 @@ pub(super) struct Upkeep<P: Platform> {
     naming: Cell<bool>,
     /// Bytes appended since the last save.
     unsaved_bytes: Cell<u64>,
+    /// Bytes appended since the last snapshot at a roll.
+    unsnapshot_bytes: Cell<u64>,
     /// Producer snapshots taken at rolls, to be written when the segment before them is sealed.
     snapshots: RefCell<VecDeque<(Offset, Vec<u8>)>>,
     /// The snapshots of saves, oldest first. Those before what the checkpoints say are useless.
@@ -85,6 +89,7 @@ impl<P: Platform> Upkeep<P> {
             prepared: RefCell::new(None),
             naming: Cell::new(false),
             unsaved_bytes: Cell::new(0),
+            unsnapshot_bytes: Cell::new(u64::MAX),
             snapshots: RefCell::default(),
             saved: RefCell::new(last_saved.into_iter().collect()),
             random: Cell::new(random),
@@ -115,8 +120,9 @@ impl<P: Platform> Upkeep<P> {
 
 impl<P: Platform> Log<P> {
     pub(super) fn upkeep_after_append(&self, bytes: u64) {
-        let unsaved_bytes = &self.upkeep.unsaved_bytes;
-        unsaved_bytes.set(unsaved_bytes.get() + bytes);
+        for count in [&self.upkeep.unsaved_bytes, &self.upkeep.unsnapshot_bytes] {
+            count.set(count.get().saturating_add(bytes));
+        }
         self.start_upkeep();
     }
 
@@ -127,8 +133,12 @@ impl<P: Platform> Log<P> {
     }
 
     pub(super) fn upkeep_after_roll(&self, base: Offset) {
-        let bytes = snapshot::encode(&self.producers.borrow().snapshot());
-        self.upkeep.snapshots.borrow_mut().push_back((base, bytes));
+        let size = snapshot::encoded_bytes(self.producers.borrow().producer_count());
+        if self.upkeep.unsnapshot_bytes.get() >= size.saturating_mul(SNAPSHOT_SHARE) {
+            let bytes = snapshot::encode(&self.producers.borrow().snapshot());
+            self.upkeep.snapshots.borrow_mut().push_back((base, bytes));
+            self.upkeep.unsnapshot_bytes.set(0);
+        }
         self.upkeep
             .random
             .set(self.store.shared.platform.random_u64());
@@ -328,7 +338,7 @@ impl<P: Platform> Log<P> {
         segment.allocated.set(size);
         segment.recharge();
         if let Err(error) = file.sync().await {
-            let error = Error::io("sync", &path)(error);
+            let error = Error::file_sync(&path)(error);
             self.fail(&error);
             return Err(error);
         }
@@ -406,6 +416,21 @@ impl<P: Platform> Log<P> {
         if let Err(error) = self.store.disk().remove_file(&path).await {
             tracing::debug!(path = %path.display(), %error, "an old producer snapshot stays");
         }
+    }
+
+    /// True when no file waits to become the next segment.
+    pub(crate) fn has_no_prepared(&self) -> bool {
+        self.upkeep.prepared.borrow().is_none()
+    }
+
+    /// Has the prepared file removed, in the background: the log is idle. Another is made when it is needed.
+    pub(crate) fn start_discarding(&self) {
+        let Some(log) = self.me() else { return };
+        task::spawn(async move {
+            if let Ok(_gate) = log.upkeep.gate.acquire().await {
+                log.discard_prepared().await;
+            }
+        });
     }
 
     /// Removes the prepared file; a closed log leaves nothing behind.

@@ -90,7 +90,8 @@ impl<'a, F: DiskFile> Scan<'a, F> {
     pub(crate) async fn header(&mut self) -> io::Result<Option<BatchHeader>> {
         let bytes = self.bytes_at(self.position, HEADER_BYTES).await?;
         let header = BatchHeader::parse(&bytes);
-        Ok(header.filter(|header| header.size_bytes as u64 <= self.end - self.position))
+        Ok(header
+            .filter(|header| header.size_bytes as u64 <= self.end.saturating_sub(self.position)))
     }
 
     /// True when the CRC of the batch here is right.

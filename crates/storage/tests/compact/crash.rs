@@ -7,9 +7,10 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use platform::Platform;
-use platform::sim::{Effect, Fault, SimPlatform};
+use platform::sim::{Effect, Fault, OpKind, SimPlatform};
 use storage::{Kind, LogOptions, OpenAs, Result, StoreOptions};
 use wire::types::Offset;
 
@@ -295,6 +296,47 @@ fn a_failure_or_a_full_disk_at_any_operation_loses_nothing() {
                 }
                 let next = world.successor_with(world.disk().crash(k), small_store());
                 check(&next, known, small_options()).await;
+            });
+        }
+    }
+}
+
+#[test]
+fn without_a_descriptor_at_any_operation_compaction_fails_nothing() {
+    for kind in [
+        OpKind::Open,
+        OpKind::Create,
+        OpKind::List,
+        OpKind::SyncDir,
+        OpKind::ReadFile,
+    ] {
+        let mut struck = true;
+        for k in 0.. {
+            if !struck {
+                break;
+            }
+            struck = simulate(async {
+                let (world, book) = fresh();
+                let fault = Fault::at_kind(k, kind, Effect::Errno(24));
+                world.disk().inject(fault);
+                let result = live(&world, &book).await;
+                if let Err(error) = &result {
+                    assert_eq!(error.kind(), Kind::Full, "{kind:?} {k}: {error}");
+                }
+                let struck = world.disk().faults_left() == 0;
+                world.disk().clear_faults();
+                if let Some(log) = world.store.logs().first() {
+                    world.platform.clock().sleep(Duration::from_secs(2)).await;
+                    assert!(log.failed().is_none(), "{kind:?} {k}: {:?}", log.failed());
+                    let now_ms = world.platform.clock().wall_ms();
+                    append(log, &book, &draft(22), now_ms).await.unwrap();
+                    log.roll().await.unwrap();
+                    round(&world, &book, log).await.unwrap();
+                }
+                let known = book.borrow().clone();
+                let next = world.successor_with(world.disk().crash(k), small_store());
+                check(&next, known, small_options()).await;
+                struck
             });
         }
     }

@@ -136,6 +136,31 @@ fn appends_beyond_the_memory_are_refused_as_a_whole_and_work_later() {
 }
 
 #[test]
+fn readers_that_keep_what_they_read_never_keep_producers_from_appending() {
+    simulate(async {
+        let store = StoreOptions {
+            cache_bytes_max: 256 << 10,
+            unwritten_bytes_max: 512 << 10,
+            ..store_options()
+        };
+        let world = World::on(platform::sim::SimPlatform::new(1), store);
+        let log = world.open(options()).await;
+        let mut kept = Vec::new();
+        // Forty times the memory, all of it read at the end of the log and held.
+        for offset in 0..1500 {
+            produce(&log, 1, 20_000).await;
+            let end = Offset(offset + 1);
+            let read = log.read(Offset(offset), end, 1 << 20, true).await.unwrap();
+            kept.push(read);
+        }
+        for (offset, read) in kept.iter().enumerate() {
+            let offset = i64::try_from(offset).unwrap();
+            assert_eq!(decode(&read.concat().into()), [(offset, offset)]);
+        }
+    });
+}
+
+#[test]
 fn many_idle_logs_share_little_memory() {
     simulate(async {
         let store = StoreOptions {
@@ -169,6 +194,140 @@ fn many_idle_logs_share_little_memory() {
         }
         for log in &logs {
             assert_holds(log, 0, 10).await;
+        }
+    });
+}
+
+async fn open_named(world: &World, topic: &str) -> SimLog {
+    let partition = wire::types::TopicPartition {
+        topic: topic.into(),
+        partition: 0,
+    };
+    let how = storage::OpenAs {
+        clean: false,
+        recovery_point: Offset(0),
+        log_start: Offset(0),
+        compacted: None,
+    };
+    let dir = std::path::Path::new(DIR);
+    let opened = world
+        .store
+        .open_log(dir, partition, topic_id(), options(), how);
+    opened.await.unwrap()
+}
+
+#[test]
+fn while_there_are_no_descriptors_nothing_fails_and_all_goes_on_afterwards() {
+    simulate(async {
+        for errno in [24, 23, 12, 11] {
+            let world = World::new();
+            let (rolls, other) = (
+                open_named(&world, "rolls").await,
+                open_named(&world, "other").await,
+            );
+            for _ in 0..30 {
+                produce(&rolls, 1, 3000).await;
+                produce(&other, 1, 100).await;
+            }
+            world.disk().set_exhausted(Some(errno));
+            let mut refused = None;
+            for _ in 0..40 {
+                let first = rolls.log_end_offset().0;
+                match rolls.append(&batch(first, 1, 3000), EPOCH, NOW_MS) {
+                    Ok(_) => drop(rolls.flush().await),
+                    Err(error) => refused = Some(error),
+                }
+            }
+            assert_eq!(
+                refused.unwrap().kind(),
+                Kind::Full,
+                "a roll needs a descriptor"
+            );
+            // Whoever has its file goes on.
+            produce(&other, 1, 100).await;
+            assert!(!world.store.dir_failed(std::path::Path::new(DIR)));
+            let durable = rolls.durable_offset().0;
+            assert_holds(&rolls, rolls.log_start_offset().0, durable).await;
+            world.disk().set_exhausted(None);
+            pass(2).await;
+            assert!(rolls.failed().is_none());
+            produce(&rolls, 1, 3000).await;
+            let end = rolls.log_end_offset().0;
+            assert_holds(&rolls, 0, end).await;
+            rolls.close().await.unwrap();
+            let next = world.successor(world.disk().crash(3));
+            let log = open_named(&next, "rolls").await;
+            assert_eq!(log.log_end_offset(), Offset(end));
+            assert_holds(&log, 0, end).await;
+        }
+    });
+}
+
+#[test]
+fn logs_that_nobody_writes_to_hold_no_descriptor() {
+    simulate(async {
+        let world = World::new();
+        let _flusher = world.store.spawn_flusher();
+        let mut logs = Vec::new();
+        for index in 0..20 {
+            let log = open_named(&world, &format!("t{index}")).await;
+            produce(&log, 1, 40_000).await;
+            append(&log, 1, 10);
+            logs.push(log);
+        }
+        pass(3).await;
+        assert_eq!(world.store.open_files(), 20);
+        for second in 0..60 {
+            if second % 5 == 0 {
+                produce(&logs[0], 1, 10).await;
+            }
+            pass(1).await;
+        }
+        assert_eq!(
+            world.store.open_files(),
+            1,
+            "only the one that is written to"
+        );
+        for log in &logs {
+            let end = log.log_end_offset().0;
+            assert_holds(log, 0, end).await;
+            produce(log, 1, 2000).await;
+            assert_holds(log, 0, end + 1).await;
+        }
+        let ends: Vec<_> = logs.iter().map(|log| log.log_end_offset()).collect();
+        let next = world.successor(world.disk().crash(3));
+        for (index, end) in ends.into_iter().enumerate() {
+            let log = open_named(&next, &format!("t{index}")).await;
+            assert_eq!(log.log_end_offset(), end);
+            assert_holds(&log, 0, end.0).await;
+        }
+    });
+}
+
+#[test]
+fn above_the_bound_the_longest_idle_files_are_closed_at_once() {
+    simulate(async {
+        let store = StoreOptions {
+            open_segments_max: 4,
+            ..store_options()
+        };
+        let world = World::on(platform::sim::SimPlatform::new(1), store);
+        let _flusher = world.store.spawn_flusher();
+        let mut logs = Vec::new();
+        for index in 0..30 {
+            let log = open_named(&world, &format!("t{index}")).await;
+            produce(&log, 1, 100).await;
+            logs.push(log);
+        }
+        pass(4).await;
+        assert!(
+            world.store.open_files() <= 4,
+            "{}",
+            world.store.open_files()
+        );
+        for log in &logs {
+            produce(log, 1, 100).await;
+            assert_holds(log, 0, 2).await;
         }
     });
 }

@@ -142,7 +142,7 @@ impl ClassicGroup {
             awaiting_sync: None,
             session_deadline: now.at + NEW_MEMBER_TIMEOUT,
         };
-        self.members.insert(id, member);
+        self.enroll(id, member);
         self.rebalance_or_complete(now, effects);
     }
 
@@ -155,10 +155,10 @@ impl ClassicGroup {
         token: Option<Token>,
         effects: &mut Effects,
     ) {
+        self.reoffer(id, &join.protocols);
         let Some(member) = self.members.get_mut(id) else {
             return;
         };
-        member.protocols.clone_from(&join.protocols);
         member.rebalance_timeout_ms = join.rebalance_timeout_ms;
         member.session_timeout_ms = join.session_timeout_ms;
         if let Some(before) = std::mem::replace(&mut member.awaiting_join, token) {
@@ -212,10 +212,10 @@ impl ClassicGroup {
         if self.state == State::Empty {
             return !protocol_type.is_empty() && !protocols.is_empty();
         }
-        let offered_by_all =
-            |name: &StrBytes| self.members.values().all(|member| member.offers(name));
         self.protocol_type.as_ref() == Some(protocol_type)
-            && protocols.iter().any(|(name, _)| offered_by_all(name))
+            && protocols
+                .iter()
+                .any(|(name, _)| self.is_offered_by_all(name))
     }
 
     pub(super) fn joins_waiting(&self) -> usize {

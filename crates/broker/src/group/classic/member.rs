@@ -1,4 +1,4 @@
-//! A member of a classic group, and the protocols it offers.
+//! A member of a classic group, and the protocols it offers; the members of a group, with the count of what they offer.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use platform::clock::Instant;
 use wire::protocol::StrBytes;
 
-use crate::group::classic::Token;
+use crate::group::classic::{ClassicGroup, Token};
 
 /// Protocols in the member's order of preference, each with its opaque metadata.
 pub type Protocols = Vec<(StrBytes, Bytes)>;
@@ -44,8 +44,9 @@ impl Member {
             .unwrap_or_default()
     }
 
-    pub(super) fn offers(&self, protocol: &StrBytes) -> bool {
-        self.protocols.iter().any(|(name, _)| name == protocol)
+    /// The names of its protocols, each once.
+    pub(super) fn offers(&self) -> BTreeSet<&StrBytes> {
+        self.protocols.iter().map(|(name, _)| name).collect()
     }
 
     /// The protocol it likes most of those that everybody offers.
@@ -60,5 +61,55 @@ impl Member {
     /// True when silence is no sign of death: a request of it waits here.
     pub(super) fn is_waiting(&self) -> bool {
         !self.is_new && (self.awaiting_join.is_some() || self.awaiting_sync.is_some())
+    }
+}
+
+impl ClassicGroup {
+    /// Takes a member in; returns the one that was there under the id.
+    pub(super) fn enroll(&mut self, id: StrBytes, member: Member) -> Option<Member> {
+        for name in member.offers() {
+            *self.offered.entry(name.clone()).or_default() += 1;
+        }
+        let before = self.members.insert(id, member);
+        if let Some(before) = &before {
+            self.withdraw(before);
+        }
+        before
+    }
+
+    /// Takes a member out.
+    pub(super) fn strike(&mut self, id: &StrBytes) -> Option<Member> {
+        let member = self.members.remove(id)?;
+        self.withdraw(&member);
+        Some(member)
+    }
+
+    /// A member offers something else from now on.
+    pub(super) fn reoffer(&mut self, id: &StrBytes, protocols: &Protocols) {
+        let known = self.members.get(id);
+        if known.is_none_or(|member| member.protocols == *protocols) {
+            return;
+        }
+        if let Some(mut member) = self.strike(id) {
+            member.protocols.clone_from(protocols);
+            self.enroll(id.clone(), member);
+        }
+    }
+
+    fn withdraw(&mut self, member: &Member) {
+        for name in member.offers() {
+            if let Some(count) = self.offered.get_mut(name) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    self.offered.remove(name);
+                }
+            }
+        }
+    }
+
+    /// True when every member offers the protocol.
+    pub(super) fn is_offered_by_all(&self, name: &StrBytes) -> bool {
+        let count = self.offered.get(name).copied().unwrap_or(0);
+        count == self.members.len()
     }
 }

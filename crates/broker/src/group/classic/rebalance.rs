@@ -13,7 +13,7 @@ use wire::messages::SyncGroupResponse;
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::{CONSUMER, ClassicGroup, Effects, Reply, State, Store, Then, after};
+use super::{ABSENCE_MIN, CONSUMER, ClassicGroup, Effects, Reply, State, Store, Then, after};
 use crate::group::{Now, subscription};
 
 /// When the join phase is looked at again.
@@ -73,7 +73,7 @@ impl ClassicGroup {
         } else if self.has_all_joined() {
             self.complete_join(now, effects);
         } else {
-            self.wait_for_joins(now);
+            self.wait_for_joins_until(now.at + self.rebalance_timeout());
         }
     }
 
@@ -81,10 +81,10 @@ impl ClassicGroup {
     pub(super) fn end_join_phase(&mut self, timer: JoinTimer, now: Now, effects: &mut Effects) {
         match timer.phase {
             JoinPhase::Initial { delay, remaining }
-                if self.joined_meanwhile && !remaining.is_zero() =>
+                if self.joined_meanwhile && !self.initial_delay(remaining).is_zero() =>
             {
                 self.joined_meanwhile = false;
-                let next = self.limits.initial_rebalance_delay.min(remaining);
+                let next = self.initial_delay(remaining);
                 let phase = JoinPhase::Initial {
                     delay: next,
                     remaining: remaining.saturating_sub(delay),
@@ -110,7 +110,7 @@ impl ClassicGroup {
         }
         if !self.members.is_empty() && !self.elect_joined_leader() {
             // Static members only, and none of them is here: they are waited for.
-            self.wait_for_joins(now);
+            self.wait_for_joins_until(now.at + self.rebalance_timeout().max(ABSENCE_MIN));
             return;
         }
         self.generation = self.generation.wrapping_add(1).max(0);
@@ -174,8 +174,12 @@ impl ClassicGroup {
         }
     }
 
-    fn wait_for_joins(&mut self, now: Now) {
-        let at = now.at + self.rebalance_timeout();
+    /// What is left of the wait of a first rebalance, at most the time that it waits at once.
+    fn initial_delay(&self, remaining: Duration) -> Duration {
+        self.limits.initial_rebalance_delay.min(remaining)
+    }
+
+    fn wait_for_joins_until(&mut self, at: Instant) {
         self.join_timer = Some(JoinTimer {
             at,
             phase: JoinPhase::Final,
@@ -186,14 +190,14 @@ impl ClassicGroup {
         self.joins_waiting() == self.members.len() && self.pending_joins.is_empty()
     }
 
-    /// The longest time that a member may take.
-    fn rebalance_timeout(&self) -> Duration {
+    /// The longest time that a member may take, and never none: clients and records name any number.
+    pub(super) fn rebalance_timeout(&self) -> Duration {
         let longest = self
             .members
             .values()
             .map(|member| member.rebalance_timeout_ms)
             .max();
-        Duration::from_millis(u64::try_from(longest.unwrap_or(0)).unwrap_or(0))
+        Duration::from_millis(u64::try_from(longest.unwrap_or(0)).unwrap_or(0).max(1))
     }
 
     /// Makes sure that the leader is among those that joined; false when nobody did.
@@ -220,13 +224,8 @@ impl ClassicGroup {
     /// The protocol with most votes among those that all members offer; of several, the first by
     /// name.
     pub(super) fn select_protocol(&self) -> Option<StrBytes> {
-        let first = self.members.values().next()?;
-        let everybody = |name: &StrBytes| self.members.values().all(|member| member.offers(name));
-        let candidates = first
-            .protocols
-            .iter()
-            .map(|(name, _)| name)
-            .filter(|name| everybody(name));
+        let candidates = self.offered.keys();
+        let candidates = candidates.filter(|name| self.is_offered_by_all(name));
         let candidates: BTreeSet<&StrBytes> = candidates.collect();
         let mut votes: BTreeMap<StrBytes, usize> = BTreeMap::new();
         for vote in self
@@ -261,7 +260,7 @@ impl ClassicGroup {
     /// Forgets a member, expected or present. Whoever waits as this member must have been answered
     /// before.
     pub(super) fn remove(&mut self, id: &StrBytes) {
-        if let Some(member) = self.members.remove(id) {
+        if let Some(member) = self.strike(id) {
             debug_assert!(
                 member.awaiting_sync.is_none(),
                 "a sync of {id:?} waits for nothing"

@@ -54,7 +54,8 @@ impl ClassicGroup {
         group.generation = value.generation;
         group.protocol_type = Some(text(&value.protocol_type)).filter(|kind| !kind.is_empty());
         group.protocol = value.protocol.as_ref().map(text);
-        group.state_since_ms = Some(value.current_state_timestamp).filter(|ms| *ms != -1);
+        let since_ms = Some(value.current_state_timestamp).filter(|ms| *ms != -1);
+        group.note_state_since(since_ms, now);
         for member in &value.members {
             let id = text(&member.member_id);
             let rebalance = member.rebalance_timeout;
@@ -80,7 +81,7 @@ impl ClassicGroup {
                 awaiting_sync: None,
                 session_deadline: after(now, member.session_timeout),
             };
-            group.members.insert(id, loaded);
+            group.enroll(id, loaded);
         }
         let leader = value.leader.as_ref().map(text);
         group.leader = leader.filter(|leader| group.members.contains_key(leader));
@@ -139,7 +140,7 @@ impl ClassicGroup {
         let mut group = Self::new(limits);
         group.generation = generation;
         group.protocol_type = Some(StrBytes::from_static_str(CONSUMER));
-        group.state_since_ms = Some(now.wall_ms);
+        group.note_state_since(Some(now.wall_ms), now);
         for member in members {
             if let Some(instance) = &member.instance_id {
                 group.statics.insert(instance.clone(), member.id.clone());
@@ -157,7 +158,7 @@ impl ClassicGroup {
                 awaiting_sync: None,
                 session_deadline: after(now, member.session_timeout_ms),
             };
-            group.members.insert(member.id, loaded);
+            group.enroll(member.id, loaded);
         }
         group.leader = group.members.keys().next().cloned();
         group.protocol = group.select_protocol();

@@ -73,7 +73,7 @@ impl ClassicGroup {
         now: Now,
         effects: &mut Effects,
     ) -> Option<Member> {
-        let mut member = self.members.remove(old_id)?;
+        let mut member = self.strike(old_id)?;
         if let Some(token) = member.awaiting_join.take() {
             effects.refuse_join(token, old_id.clone(), ErrorCode::FencedInstanceId);
         }
@@ -93,7 +93,7 @@ impl ClassicGroup {
         if self.leader.as_ref() == Some(old_id) {
             self.leader = Some(new_id.clone());
         }
-        self.members.insert(new_id.clone(), member);
+        self.enroll(new_id.clone(), member);
         Some(old)
     }
 
@@ -161,6 +161,7 @@ impl ClassicGroup {
         if self.rename(new_id, old_id, now, effects).is_none() {
             return;
         }
+        self.reoffer(old_id, &old.protocols);
         if let Some(member) = self.members.get_mut(old_id) {
             let assignment: Bytes = std::mem::take(&mut member.assignment);
             let session_deadline = after(now, old.session_timeout_ms);

@@ -55,6 +55,21 @@ impl ClassicGroup {
         }
     }
 
+    /// Nobody could be heard until now: everybody has a whole session, and a rebalance its time.
+    pub fn resume(&mut self, now: Now) {
+        for member in self.members.values_mut() {
+            let whole = after(now, member.session_timeout_ms);
+            member.session_deadline = member.session_deadline.max(whole);
+        }
+        let rebalance = now.at + self.rebalance_timeout();
+        if let Some(timer) = &mut self.join_timer {
+            timer.at = timer.at.max(rebalance);
+        }
+        if let Some(deadline) = &mut self.sync_deadline {
+            *deadline = rebalance.max(*deadline);
+        }
+    }
+
     /// Handles departures.
     pub fn leave(&mut self, leavers: &[Leaver], now: Now) -> (Vec<Departed>, Effects) {
         let mut effects = Effects::default();
@@ -142,7 +157,7 @@ impl ClassicGroup {
                 continue;
             }
             if member.is_waiting() {
-                member.session_deadline = after(now, member.session_timeout_ms.max(1));
+                member.session_deadline = after(now, member.session_timeout_ms);
             } else {
                 silent.push(id.clone());
             }

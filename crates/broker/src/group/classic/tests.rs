@@ -100,9 +100,30 @@ impl Bench {
             self.now.at = at.max(self.now.at);
             let effects = self.group.expire(self.now);
             self.take(effects);
+            self.check_that_time_goes_on();
         }
         self.now.at = end;
         self.now.wall_ms += i64::try_from(ms).unwrap();
+    }
+
+    /// The count of what members offer follows from the members.
+    pub(super) fn check_offers(&self) {
+        let mut counted: BTreeMap<StrBytes, usize> = BTreeMap::new();
+        for member in self.group.members.values() {
+            for name in member.offers() {
+                *counted.entry(name.clone()).or_default() += 1;
+            }
+        }
+        assert_eq!(self.group.offered, counted);
+    }
+
+    /// What was just dealt with is not due again: else whoever waits for deadlines would stand still.
+    fn check_that_time_goes_on(&self) {
+        let next = self.group.next_deadline();
+        assert!(
+            next.is_none_or(|next| next > self.now.at),
+            "due again at the time that was dealt with"
+        );
     }
 
     pub(super) fn leave(&mut self, id: &str, instance: Option<&str>) -> Option<ErrorCode> {
@@ -301,6 +322,90 @@ fn an_assignment_that_cannot_be_written_is_nobodys() {
             .members()
             .all(|(_, member)| member.assignment.is_empty())
     );
+}
+
+/// Comparing everybody's protocols with everybody's would not end while anybody waits.
+#[test]
+fn members_with_many_protocols_join_and_agree_without_comparing_all_with_all() {
+    let mut bench = Bench::new(0, 1_000);
+    let offer = |own: usize| {
+        let names = (0..1_000).map(|at| format!("protocol-{own}-{at}"));
+        let names = names.chain(["common".to_owned()]);
+        names
+            .map(|name| (text(&name), Bytes::new()))
+            .collect::<Vec<_>>()
+    };
+    for member in 0..200 {
+        bench.join(Join {
+            protocols: offer(member),
+            ..old_client(&format!("m{member}"))
+        });
+    }
+    bench.pass(0);
+    assert_eq!(bench.group.state(), State::CompletingRebalance);
+    assert_eq!(bench.group.protocol().map(StrBytes::as_str), Some("common"));
+    let stranger = bench.join(Join {
+        protocols: offer(1_000).split_off(500)[..500].to_vec(),
+        ..old_client("x")
+    });
+    assert_eq!(
+        bench.joined(stranger).error_code,
+        code(ErrorCode::InconsistentGroupProtocol)
+    );
+}
+
+/// Seven ordinary requests: two static members become stable, come back without a rebalance timeout,
+/// and one of them leaves.
+#[test]
+fn static_members_without_a_rebalance_timeout_are_waited_for_in_time_that_passes() {
+    for timeout in [i32::MIN, -1, 0, 1] {
+        let mut bench = Bench::new(0, 100);
+        bench.join(fixed("a", "A"));
+        bench.join(fixed("b", "B"));
+        bench.pass(0);
+        let generation = bench.group.generation();
+        let leader = bench.group.leader.clone().unwrap();
+        for id in ["b", "a"] {
+            let assigned = [("a", "0"), ("b", "1")];
+            let leads = leader.as_str() == id;
+            bench.sync(id, generation, if leads { &assigned } else { &[] });
+        }
+        assert_eq!(bench.group.state(), State::Stable);
+        for (id, instance) in [("a2", "A"), ("b2", "B")] {
+            bench.join(Join {
+                rebalance_timeout_ms: timeout,
+                ..fixed(id, instance)
+            });
+        }
+        assert_eq!(bench.group.state(), State::Stable);
+        assert_eq!(bench.leave("b2", Some("B")), None);
+        bench.pass(5_000);
+        assert_eq!(bench.group.state(), State::PreparingRebalance);
+        // It comes back and is the whole group.
+        let back = bench.join(Join {
+            rebalance_timeout_ms: timeout,
+            ..fixed("a3", "A")
+        });
+        assert_eq!(bench.joined(back).generation_id, generation + 1);
+    }
+}
+
+#[test]
+fn a_group_whose_record_names_no_times_does_not_stop_the_clock() {
+    for timeout in [i32::MIN, -1, 0, 1] {
+        let mut bench = Bench::stable(&["a"]);
+        let mut value = bench.group.value();
+        for member in &mut value.members {
+            member.group_instance_id = Some("A".to_owned());
+            member.rebalance_timeout = timeout;
+            member.session_timeout = timeout;
+        }
+        bench.group = ClassicGroup::load(bench.group.limits, &value, bench.now);
+        let effects = bench.group.rebalance(bench.now);
+        bench.take(effects);
+        bench.pass(60_000);
+        assert_eq!(bench.group.state(), State::Empty);
+    }
 }
 
 #[test]

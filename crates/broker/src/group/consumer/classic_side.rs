@@ -107,14 +107,15 @@ impl ConsumerGroup {
         if kind != CONSUMER {
             return false;
         }
-        let sides = || {
-            self.members()
-                .filter_map(|(_, member)| member.classic.as_ref())
-        };
-        let by_all = |name: &StrBytes| {
-            sides().all(|side| side.protocols.iter().any(|(offered, _)| offered == name))
-        };
-        protocols.iter().any(|(name, _)| by_all(name))
+        let sides = self.members();
+        let sides = sides.filter_map(|(_, member)| member.classic.as_ref());
+        // What is left of the offer after each member: no member is looked at more than once.
+        let mut common: BTreeSet<&StrBytes> = protocols.iter().map(|(name, _)| name).collect();
+        for side in sides {
+            let offered = side.protocols.iter().map(|(name, _)| name);
+            common = offered.filter(|name| common.contains(name)).collect();
+        }
+        !common.is_empty()
     }
 
     /// Decides on a sync: the answer, and the time until which the member must be heard of again.

@@ -54,6 +54,28 @@ pub struct ClassicSide {
     pub protocols: Protocols,
 }
 
+impl Member {
+    /// Bytes of what it says of itself, beside the names of topics.
+    pub fn size(&self) -> usize {
+        let maybe = |text: &Option<StrBytes>| text.as_ref().map_or(0, |text| text.len());
+        let offered = self.classic.iter().flat_map(|side| &side.protocols);
+        let offered = offered.fold(0_usize, |all, (name, metadata)| {
+            all.saturating_add(name.len())
+                .saturating_add(metadata.len())
+        });
+        [
+            maybe(&self.instance_id),
+            maybe(&self.rack_id),
+            maybe(&self.assignor),
+            self.client_id.len(),
+            self.client_host.len(),
+            self.regex.len(),
+        ]
+        .into_iter()
+        .fold(offered, usize::saturating_add)
+    }
+}
+
 impl Default for Member {
     fn default() -> Self {
         Self {

@@ -64,6 +64,37 @@ pub struct Matched {
 }
 
 impl ConsumerRecord {
+    /// Bytes that it takes at least, beside the group's name.
+    pub fn size(&self) -> usize {
+        let names = |names: &BTreeSet<StrBytes>| {
+            names
+                .iter()
+                .fold(0, |all: usize, name| all.saturating_add(name.len() + 2))
+        };
+        match self {
+            Self::Epoch(_) | Self::OldTopics(_) | Self::TargetEpoch(_) => 0,
+            Self::Member(id, member) => {
+                id.len().saturating_add(member.as_ref().map_or(0, |member| {
+                    member.size().saturating_add(names(&member.topics))
+                }))
+            }
+            Self::Target(id, target) => {
+                let topics = target.iter().flatten();
+                topics.fold(id.len(), |all, (_, partitions)| {
+                    all.saturating_add(16 + 4 * partitions.len())
+                })
+            }
+            Self::Progress(id, progress) => {
+                let held = progress.iter().flat_map(Progress::held);
+                id.len().saturating_add(8 * held.count())
+            }
+            Self::Regex(regex, matched) => {
+                let matched = matched.as_ref().map_or(0, |matched| names(&matched.topics));
+                regex.len().saturating_add(matched)
+            }
+        }
+    }
+
     /// As bytes.
     pub fn encode(&self, group: &StrBytes) -> (Bytes, Option<Bytes>) {
         let group = || group.to_string();

@@ -48,7 +48,9 @@ impl Draft<'_> {
             .latest()
             .map_or(0, |one| one.made_ms);
         let interval = self.ask.settings.assignment_interval_ms;
-        made_ms == 0 || interval == 0 || self.ask.now.wall_ms >= made_ms.saturating_add(interval)
+        // A time in the future is of a wall clock that has been set back since: that is due, too.
+        let waits = (made_ms..made_ms.saturating_add(interval)).contains(&self.ask.now.wall_ms);
+        made_ms == 0 || !waits
     }
 
     /// The assignor that most members ask for; of several, the first of the settings.

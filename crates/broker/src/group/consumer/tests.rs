@@ -318,8 +318,7 @@ fn assignments_are_made_at_intervals() {
     assert_eq!(bench.group.state(), State::Assigning);
     bench.now.wall_ms += 1_000;
     assert_eq!(bench.ok(&beat("b", 2)).0, 3);
-    // The wall clock went back: later is soon enough, and the group lives on.
-    bench.now.wall_ms = 0;
+    bench.now.wall_ms += 999;
     assert_eq!(bench.ok(&joining("c", &["t"])).0, 3);
     bench.cluster.group_settings = BTreeMap::from([("consumer.assignment.interval.ms".into(), 0)]);
     assert_eq!(
@@ -327,6 +326,58 @@ fn assignments_are_made_at_intervals() {
         4,
         "the group's own setting counts"
     );
+}
+
+#[test]
+fn newcomers_get_their_share_at_once_after_the_wall_clock_was_set_back() {
+    for hours in [1, 24, 24 * 365] {
+        let mut bench = Bench::new(&[("t", 2)]);
+        bench.now.wall_ms = 40_000_000_000;
+        bench.options.assignment_interval_ms.value = 1_000;
+        bench.ok(&joining("a", &["t"]));
+        bench.now.wall_ms -= hours * 3_600_000;
+        assert_eq!(bench.ok(&joining("b", &["t"])).0, 3, "{hours} hours");
+        assert_ne!(bench.group.state(), State::Assigning);
+        // Forwards, too: nobody waits.
+        bench.now.wall_ms += 2 * hours * 3_600_000;
+        bench.ok(&joining("c", &["t"]));
+        assert_ne!(bench.group.state(), State::Assigning);
+    }
+}
+
+#[test]
+fn expressions_are_looked_up_again_after_the_wall_clock_jumped() {
+    for jump in [-3_600_000, 3_600_000] {
+        let mut bench = Bench::new(&[("ta", 1)]);
+        bench.now.wall_ms = 40_000_000_000;
+        let by_regex = Heartbeat {
+            topics: None,
+            regex: Some(text("t.*")),
+            ..joining("a", &[])
+        };
+        bench.ok(&by_regex);
+        bench.now.wall_ms += jump;
+        bench.cluster.topics.insert("tb".into(), 1);
+        bench.cluster.version += 1;
+        let epoch = bench.group.progress(&text("a")).epoch;
+        bench.ok(&beat("a", epoch));
+        assert!(bench.group.is_subscribed_to(&text("tb")), "{jump}");
+    }
+}
+
+/// Sessions and rebalances are deadlines of the monotonic clock.
+#[test]
+fn no_member_is_overdue_because_the_wall_clock_jumped() {
+    for jump in [-3_600_000, 3_600_000] {
+        let mut bench = Bench::new(&[("t", 2)]);
+        bench.now.wall_ms = 40_000_000_000;
+        bench.ok(&joining("a", &["t"]));
+        bench.now.wall_ms += jump;
+        bench.now.at += Duration::from_millis(44_999);
+        assert!(bench.group.overdue(bench.now.at).is_empty());
+        bench.now.at += Duration::from_millis(1);
+        assert_eq!(bench.group.overdue(bench.now.at), [text("a")]);
+    }
 }
 
 #[test]
@@ -383,6 +434,7 @@ fn what_was_not_written_leaves_no_trace() {
     assert_eq!(bench.group.size(), 2);
     for record in &decision.records {
         bench.group.settle(9, record, false);
+        bench.group.reindex();
     }
     let after = format!(
         "{:?}",

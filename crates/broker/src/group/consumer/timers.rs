@@ -12,6 +12,10 @@ use super::member::MemberState;
 use super::{ConsumerGroup, Decision};
 use crate::group::Now;
 
+/// Members that came out of the log, or that could not be given up because the log took nothing, have at
+/// least this long, whatever their records say: else a log that takes nothing would be asked all the time.
+const RESUMED_MIN: Duration = Duration::from_secs(1);
+
 /// What to do with a member's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimerChange {
@@ -100,14 +104,34 @@ impl ConsumerGroup {
             }
             let classic = member.classic.as_ref();
             let timeout = classic.map_or(session_timeout, |side| millis(side.session_timeout_ms));
-            changes.push((id.clone(), TimerChange::Session(now.at + timeout)));
+            let by = now.at + timeout.max(RESUMED_MIN);
+            changes.push((id.clone(), TimerChange::Session(by)));
             let progress = self.progress(id);
             if classic.is_none() && progress.state == MemberState::Unrevoked {
-                let by = now.at + millis(member.rebalance_timeout_ms);
+                let by = now.at + millis(member.rebalance_timeout_ms).max(RESUMED_MIN);
                 changes.push((id.clone(), TimerChange::Rebalance(by, progress.epoch)));
             }
         }
         self.set_timers(&changes);
+    }
+
+    /// Nobody could be heard until now: no time of a member ends before another session has.
+    pub fn put_off(&mut self, now: Now, session_timeout_ms: i32) {
+        let whole = now.at + millis(session_timeout_ms).max(RESUMED_MIN);
+        for timers in self.timers.values_mut() {
+            let MemberTimers {
+                session,
+                rebalance,
+                join,
+                sync,
+            } = timers;
+            for at in [session, join, sync].into_iter().flatten() {
+                *at = whole.max(*at);
+            }
+            if let Some((at, _)) = rebalance {
+                *at = whole.max(*at);
+            }
+        }
     }
 
     /// When a member is to be given up next.

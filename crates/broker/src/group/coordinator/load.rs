@@ -34,6 +34,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         };
         let slot = Slot {
             phase: Phase::Loading,
+            stalled: false,
             groups: Groups::new(options),
             queue: Queue::default(),
             incarnation,
@@ -78,7 +79,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             Err(error) => {
                 // Serving groups from some of their records would move them back.
                 tracing::error!(partition, %offset, %error, "a group record cannot be read");
-                slot.phase = Phase::Failed;
+                self.note_failed(slot);
             }
         }
     }
@@ -99,8 +100,10 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         };
         if slot.phase == Phase::Failed {
             tracing::error!(partition, %leader_epoch, "unreadable groups are not served");
-            return;
+            drop(slots);
+            return self.serve_again(partition);
         }
+        self.failures.borrow_mut().remove(&partition);
         slot.phase = Phase::Active;
         slot.positions.clear();
         let outcome = slot.groups.finish_load(now, &self.log.cluster());
@@ -108,10 +111,71 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         self.carry_out(partition, outcome);
     }
 
+    /// The partition cannot be read: its groups are not served until it can.
+    pub fn fail_load(&self, partition: i32) {
+        let incarnation = {
+            let slots = self.slots.borrow();
+            slots.get(&partition).map(|slot| slot.incarnation)
+        };
+        if let Some(incarnation) = incarnation {
+            self.fail(partition, incarnation);
+        }
+    }
+
+    /// What is known of a slot is not what the log has: everybody who waits is told, nobody is served, and it is loaded
+    /// anew as soon as it can be.
+    pub(super) fn fail(&self, partition: i32, incarnation: u64) {
+        let told = self.slot(partition, incarnation, |slot| {
+            self.note_failed(slot);
+            slot.queue = Queue::default();
+            slot.groups.abandon(ErrorCode::NotCoordinator)
+        });
+        if let Some(outcome) = told {
+            self.carry_out(partition, outcome);
+            self.serve_again(partition);
+        }
+    }
+
+    fn note_failed(&self, slot: &mut Slot) {
+        if std::mem::replace(&mut slot.phase, Phase::Failed) != Phase::Failed {
+            self.metrics.failed_partitions.inc();
+        }
+    }
+
+    fn serve_again(&self, partition: i32) {
+        let mut failures = self.failures.borrow_mut();
+        let attempt = failures.entry(partition).or_default();
+        *attempt = attempt.saturating_add(1);
+        let attempt = *attempt;
+        drop(failures);
+        self.log.serve_again(partition, attempt);
+    }
+
+    /// True when the groups of a partition that is here are not served.
+    pub fn is_failed(&self, partition: i32) -> bool {
+        let slots = self.slots.borrow();
+        slots
+            .get(&partition)
+            .is_some_and(|slot| slot.phase == Phase::Failed)
+    }
+
+    /// How many partitions that are here have groups that are not served.
+    pub fn failed_slots(&self) -> usize {
+        let slots = self.slots.borrow();
+        let failed = slots.values().filter(|slot| slot.phase == Phase::Failed);
+        failed.count()
+    }
+
     /// The partition is not here any more: everybody who waits is told.
     pub fn unload(&self, partition: i32) {
         let slot = self.slots.borrow_mut().remove(&partition);
         if let Some(mut slot) = slot {
+            if slot.phase == Phase::Failed {
+                self.metrics.failed_partitions.dec();
+            }
+            if slot.stalled {
+                self.metrics.stalled_partitions.dec();
+            }
             // Queued appends go with the slot, and their senders with them, which is an answer.
             let outcome = slot.groups.abandon(ErrorCode::NotCoordinator);
             self.carry_out(partition, outcome);

@@ -2,9 +2,10 @@
 
 use platform::Platform;
 use storage::log::producer_state::Outcome;
+use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, ProducerId};
 
-use super::{GroupCoordinator, OffsetsLog, Phase, Written};
+use super::{GroupCoordinator, OffsetsLog, Written};
 use crate::group::Unstable;
 use crate::group::records::GroupRecord;
 
@@ -37,7 +38,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             return;
         }
         // Plain commits from before the marker settle first, so that this one, which is later, stands.
-        if self.has_queue(partition) && self.append(partition, Vec::new()).await.is_err() {
+        if !self.settled(partition).await {
             return;
         }
         let now = self.now();
@@ -46,20 +47,25 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
             return;
         };
+        let mut failed = false;
         for Written { key, value, .. } in records {
             match GroupRecord::decode(&key, value.as_deref()) {
                 Ok(Some(record)) => slot.groups.commit_record(&record, now),
                 Ok(None) => {}
                 Err(error) => {
                     tracing::error!(partition, %error, "an offset of a transaction cannot be read");
-                    slot.phase = Phase::Failed;
+                    failed = true;
                 }
             }
+        }
+        drop(slots);
+        if failed {
+            self.fail(partition, incarnation);
         }
     }
 
     /// The partitions of a group whose offsets are not stable: a transaction that wrote them is open.
-    pub fn unstable_offsets(&self, group: &str) -> Result<Unstable, ErrorCode> {
+    pub fn unstable_offsets(&self, group: &StrBytes) -> Result<Unstable, ErrorCode> {
         let partition = self.partition_of(group)?;
         let slots = self.slots.borrow();
         let slot = slots.get(&partition);

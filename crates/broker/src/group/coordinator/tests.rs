@@ -25,14 +25,15 @@ use wire::protocol::StrBytes;
 use wire::records::offsets::OffsetCommitValue;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, Uuid};
 
-use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Written};
+use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Unwritten, Written};
 use crate::group::cluster::fake::FakeCluster;
+use crate::group::metrics::Metrics;
 use crate::group::records::{GroupRecord, RawRecord};
 use crate::group::{Client, Topics, partition_for};
 use crate::handler;
 use crate::options::GroupOptions;
 
-type Pending = (Vec<RawRecord>, oneshot::Sender<Result<(), ErrorCode>>);
+type Pending = (Vec<RawRecord>, oneshot::Sender<Result<(), Unwritten>>);
 
 /// A log whose appends end when the test says so.
 #[derive(Default)]
@@ -41,6 +42,8 @@ struct Ledger {
     pending: RefCell<Vec<Pending>>,
     held: std::cell::Cell<bool>,
     gone: std::cell::Cell<bool>,
+    /// What is to be loaded again, and the attempt.
+    again: RefCell<Vec<(i32, u32)>>,
 }
 
 #[derive(Clone, Default)]
@@ -57,26 +60,32 @@ impl OffsetsLog for TestLog {
         Some(4)
     }
 
+    fn batch_bytes_max(&self, _: i32) -> usize {
+        1 << 20
+    }
+
     fn owns(&self, _: i32) -> bool {
         !self.0.gone.get()
     }
 
-    async fn append(&self, _: i32, records: Vec<RawRecord>, _: i64) -> Result<(), ErrorCode> {
+    fn serve_again(&self, partition: i32, attempt: u32) {
+        self.0.again.borrow_mut().push((partition, attempt));
+    }
+
+    async fn append(&self, _: i32, records: Vec<RawRecord>, _: i64) -> Result<(), Unwritten> {
         if !self.0.held.get() {
             self.0.records.borrow_mut().extend(records);
             return Ok(());
         }
         let (sender, receiver) = oneshot::channel();
         self.0.pending.borrow_mut().push((records, sender));
-        receiver
-            .await
-            .unwrap_or(Err(ErrorCode::NotLeaderOrFollower))
+        receiver.await.unwrap_or(Err(Unwritten::Unknown))
     }
 }
 
 impl TestLog {
     /// Ends the only append in flight and returns how many records it had.
-    async fn end(&self, result: Result<(), ErrorCode>) -> usize {
+    async fn end(&self, result: Result<(), Unwritten>) -> usize {
         let mut pending = self.0.pending.borrow_mut().split_off(0);
         assert_eq!(pending.len(), 1, "one append in flight");
         let (records, sender) = pending.remove(0);
@@ -130,7 +139,12 @@ fn options() -> GroupOptions {
 
 /// A coordinator with all partitions loaded from nothing.
 fn coordinator(log: &TestLog) -> Coordinator {
-    let coordinator = GroupCoordinator::new(SimPlatform::new(1), options(), log.clone());
+    let coordinator = GroupCoordinator::new(
+        SimPlatform::new(1),
+        options(),
+        log.clone(),
+        Metrics::default(),
+    );
     for partition in 0..4 {
         coordinator.begin_load(partition);
         coordinator.finish_load(partition, LeaderEpoch(0));
@@ -294,6 +308,15 @@ fn requests_are_checked_before_a_group_is_asked() {
             .with_session_timeout_ms(5_999);
         let answer = handler::join_group::handle(&coordinator, request, 5, &client).await;
         assert_eq!(answer.error_code, code(ErrorCode::InvalidSessionTimeout));
+        let many = (0..1_001)
+            .map(|at| JoinGroupRequestProtocol::default().with_name(text(&format!("p{at}"))));
+        let request = JoinGroupRequest::default()
+            .with_group_id(group("g"))
+            .with_session_timeout_ms(10_000)
+            .with_protocol_type(text("consumer"))
+            .with_protocols(many.collect());
+        let refused = handler::join_group::handle(&coordinator, request, 5, &client).await;
+        assert_eq!(refused.error_code, code(ErrorCode::InvalidRequest));
         // Old clients cannot read a null name.
         assert_eq!(answer.protocol_name.as_deref(), Some(""));
         let leave = LeaveGroupRequest::default()
@@ -342,6 +365,38 @@ fn commits_are_answered_when_they_are_in_the_log_and_gathered_meanwhile() {
     });
 }
 
+/// Every record carries the group's id: a request of half a megabyte would be three gigabytes of records.
+#[test]
+fn a_commit_of_more_than_a_batch_can_hold_is_refused_before_it_is_made() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        let partitions = (0..30_000).map(|index| {
+            OffsetCommitRequestPartition::default()
+                .with_partition_index(index)
+                .with_committed_offset(1)
+        });
+        let topic = OffsetCommitRequestTopic::default()
+            .with_name(TopicName(text("t")))
+            .with_partitions(partitions.collect());
+        let request = OffsetCommitRequest::default()
+            .with_group_id(group(&"g".repeat(30_000)))
+            .with_generation_id_or_member_epoch(-1)
+            .with_topics(vec![topic]);
+        let answer = handler::offset_commit::handle(&coordinator, &request, 8, &AnyTopic).await;
+        let codes = answer.topics[0].partitions.iter().map(|one| one.error_code);
+        assert_eq!(codes.clone().count(), 30_000);
+        assert!(
+            codes
+                .into_iter()
+                .all(|one| one == code(ErrorCode::UnknownServerError))
+        );
+        assert!(log.0.records.borrow().is_empty());
+        // Whoever comes after it is served.
+        assert_eq!(commit(&coordinator, "g", 1).await, 0);
+    });
+}
+
 #[test]
 fn a_failed_append_is_told_in_words_that_clients_understand() {
     simulate(async {
@@ -352,21 +407,126 @@ fn a_failed_append_is_told_in_words_that_clients_understand() {
         for (error, told, after) in [
             (ErrorCode::KafkaStorageError, ErrorCode::NotCoordinator, 1),
             (ErrorCode::MessageTooLarge, ErrorCode::UnknownServerError, 1),
-            // In the log, only not known to be committed: it counts.
-            (
-                ErrorCode::RequestTimedOut,
-                ErrorCode::CoordinatorNotAvailable,
-                9,
-            ),
         ] {
             let asked = {
                 let coordinator = Rc::clone(&coordinator);
                 task::spawn(async move { commit(&coordinator, "g", 9).await })
             };
             settle().await;
-            log.end(Err(error)).await;
+            log.end(Err(Unwritten::Refused(error))).await;
             assert_eq!(asked.await.unwrap(), code(told));
             assert_eq!(fetched(&coordinator, "g", false).await, Some(after));
+        }
+    });
+}
+
+/// A disk without room writes what it has taken when there is some.
+#[test]
+fn while_the_fate_of_a_commit_is_not_known_nobody_acts_on_it_and_then_it_counts() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        let clock = coordinator.platform.clock().clone();
+        let spawn = |offset| {
+            let coordinator = Rc::clone(&coordinator);
+            task::spawn(async move { commit(&coordinator, "h", offset).await })
+        };
+        log.0.held.set(true);
+        let first = spawn(7);
+        settle().await;
+        let behind = spawn(8);
+        settle().await;
+        clock.sleep(Duration::from_secs(6)).await;
+        settle().await;
+        let come_back = code(ErrorCode::CoordinatorNotAvailable);
+        assert_eq!(first.await.unwrap(), come_back);
+        assert_eq!(behind.await.unwrap(), come_back);
+        // Changes are refused, also after a while; what is committed can be read, what is not cannot.
+        clock.sleep(Duration::from_hours(1)).await;
+        assert_eq!(commit(&coordinator, "h", 9).await, come_back);
+        assert_eq!(join(&coordinator, "h", "", 3).await.error_code, come_back);
+        assert_eq!(fetched(&coordinator, "h", false).await, None);
+        assert_eq!(coordinator.metrics.stalled_partitions.get(), 1);
+        // Room: it is in the log, so it is in memory, and the slot serves again.
+        log.0.held.set(false);
+        assert_eq!(log.end(Ok(())).await, 1);
+        assert_eq!(fetched(&coordinator, "h", false).await, Some(7));
+        assert_eq!(coordinator.metrics.stalled_partitions.get(), 0);
+        assert_eq!(commit(&coordinator, "h", 10).await, 0);
+        assert_eq!(fetched(&coordinator, "h", true).await, Some(10));
+    });
+}
+
+/// The session is ten seconds, and for an hour nobody could be heard.
+#[test]
+fn no_member_is_given_up_for_a_time_in_which_the_log_took_nothing() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        let clock = coordinator.platform.clock().clone();
+        let member = join(&coordinator, "g", "", 3).await;
+        assert_eq!(sync(&coordinator, "g", &member).await.error_code, 0);
+        log.0.held.set(true);
+        // A group beside it, whose commit the log does not take.
+        let mut names = (0..).map(|at| format!("n{at}"));
+        let beside = names.find(|name| partition_for(name, 4) == partition_for("g", 4));
+        let asked = {
+            let coordinator = Rc::clone(&coordinator);
+            task::spawn(async move { commit(&coordinator, &beside.unwrap(), 1).await })
+        };
+        clock.sleep(Duration::from_secs(7)).await;
+        assert_eq!(beat(&coordinator, "g", &member), 0);
+        clock.sleep(Duration::from_hours(1)).await;
+        asked.await.unwrap();
+        log.0.held.set(false);
+        log.end(Ok(())).await;
+        clock.sleep(Duration::from_secs(9)).await;
+        assert_eq!(beat(&coordinator, "g", &member), 0);
+        clock.sleep(Duration::from_secs(11)).await;
+        assert_eq!(
+            beat(&coordinator, "g", &member),
+            code(ErrorCode::UnknownMemberId)
+        );
+    });
+}
+
+#[test]
+fn groups_of_which_nobody_knows_what_the_log_has_are_loaded_again() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        let partition = partition_for("g", 4);
+        for attempt in 1..3 {
+            log.0.held.set(true);
+            let asked = {
+                let coordinator = Rc::clone(&coordinator);
+                task::spawn(async move { commit(&coordinator, "g", 1).await })
+            };
+            settle().await;
+            log.end(Err(Unwritten::Unknown)).await;
+            log.0.held.set(false);
+            let not_here = code(ErrorCode::NotCoordinator);
+            assert_eq!(asked.await.unwrap(), not_here);
+            assert_eq!(commit(&coordinator, "g", 2).await, not_here);
+            assert_eq!(coordinator.failed_slots(), 1);
+            assert_eq!(coordinator.metrics.failed_partitions.get(), 1);
+            assert_eq!(log.0.again.borrow_mut().pop(), Some((partition, attempt)));
+            coordinator.begin_load(partition);
+            if attempt == 1 {
+                // Not this time either.
+                coordinator.fail_load(partition);
+                assert_eq!(log.0.again.borrow_mut().pop(), Some((partition, 2)));
+                coordinator.begin_load(partition);
+            }
+            coordinator.finish_load(partition, LeaderEpoch(1));
+            assert_eq!(commit(&coordinator, "g", 3).await, 0);
+            assert_eq!(coordinator.failed_slots(), 0);
+            assert_eq!(coordinator.metrics.failed_partitions.get(), 0);
+            if attempt == 1 {
+                // A load that came to its end begins to count anew.
+                assert!(coordinator.failures.borrow().is_empty());
+                break;
+            }
         }
     });
 }
@@ -438,7 +598,12 @@ fn a_restart_finds_groups_and_offsets_and_members_have_a_session_to_be_heard() {
         let joined = join(&before, "g", "", 3).await;
         sync(&before, "g", &joined).await;
         commit(&before, "simple", 42).await;
-        let after = GroupCoordinator::new(SimPlatform::new(2), options(), log.clone());
+        let after = GroupCoordinator::new(
+            SimPlatform::new(2),
+            options(),
+            log.clone(),
+            Metrics::default(),
+        );
         for partition in 0..4 {
             after.begin_load(partition);
         }
@@ -600,7 +765,12 @@ fn what_a_transaction_has_written_of_a_deleted_topic_does_not_count_at_its_end()
         let other = TopicId(Uuid::from_u128(8));
         coordinator.topics_deleted(&[(text("other"), other)]);
         settle().await;
-        assert!(!coordinator.unstable_offsets("g").unwrap().is_empty());
+        assert!(
+            !coordinator
+                .unstable_offsets(&StrBytes::from_static_str("g"))
+                .unwrap()
+                .is_empty()
+        );
         coordinator.topics_deleted(&[(text("t"), other)]);
         settle().await;
         let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
@@ -611,11 +781,18 @@ fn what_a_transaction_has_written_of_a_deleted_topic_does_not_count_at_its_end()
 
 #[test]
 fn forgotten_groups_go_after_their_retention() {
+    for jump_hours in [-24 * 365, -2, 0, 2, 24 * 365] {
+        forgotten_after_retention(jump_hours * 3_600_000);
+    }
+}
+
+fn forgotten_after_retention(jump_ms: i64) {
     simulate(async {
         let log = TestLog::default();
         let coordinator = coordinator(&log);
         commit(&coordinator, "g", 1).await;
         let clock = coordinator.platform.clock().clone();
+        clock.jump_ms(jump_ms);
         clock.sleep(Duration::from_mins(55)).await;
         assert_eq!(fetched(&coordinator, "g", false).await, Some(1));
         clock.sleep(Duration::from_mins(20)).await;

@@ -104,7 +104,7 @@ impl Bench {
 
     fn write(&mut self, append: Append) {
         self.sequence += 1;
-        self.groups.stage(self.sequence, &append.records);
+        self.groups.stage(self.sequence, &append.records, self.now);
         self.queue.push((self.sequence, append));
     }
 
@@ -161,6 +161,26 @@ impl Bench {
         self.now.wall_ms += i64::try_from(ms).unwrap();
         let outcome = self.groups.expire(self.now, &FakeCluster::default());
         self.take(outcome);
+    }
+
+    /// Time passes, and nothing is due meanwhile.
+    fn elapse(&mut self, ms: i64) {
+        self.now.at += Duration::from_millis(ms.unsigned_abs());
+        self.now.wall_ms += ms;
+    }
+
+    /// What has expired, looked for group by group.
+    fn expired(&self) -> Vec<Vec<GroupRecord>> {
+        let mut all = Vec::new();
+        let mut after = None;
+        loop {
+            let (some, last) = self.groups.expire_offsets(after.as_ref(), 1, self.now);
+            all.extend(some);
+            match last {
+                None => return all,
+                last => after = last,
+            }
+        }
     }
 
     fn commit(&mut self, request: &OffsetCommitRequest, version: i16) -> Vec<i16> {
@@ -317,6 +337,34 @@ fn a_simple_consumer_commits_without_joining() {
     );
     let listed: Vec<_> = bench.groups.classics().collect();
     assert_eq!((listed.len(), listed[0].1.state()), (1, State::Empty));
+}
+
+/// Also when a machine asked for a time that has passed: the shard has one thread.
+#[test]
+fn looking_at_deadlines_ends_and_leaves_none_behind() {
+    let mut bench = Bench::new();
+    for group in 0..250 {
+        bench.join(&format!("g{group}"), "", "m");
+    }
+    bench.now.at += Duration::from_hours(1);
+    for _ in 0..10 {
+        let outcome = bench.groups.expire(bench.now, &FakeCluster::default());
+        bench.take(outcome);
+    }
+    assert!(
+        bench
+            .groups
+            .next_deadline()
+            .is_none_or(|at| at > bench.now.at)
+    );
+    // A deadline that is set for the time that has been dealt with waits for the clock to move.
+    bench.groups.arm_at(&text("g0"), bench.now.at);
+    assert!(
+        bench
+            .groups
+            .next_deadline()
+            .is_some_and(|at| at > bench.now.at)
+    );
 }
 
 #[test]
@@ -502,23 +550,88 @@ fn offsets_expire_when_the_group_has_been_empty_for_long() {
     bench.stable("g");
     bench.commit(&as_member(commit("g", &[("t", 0, 5)]), "m", 1), 9);
     bench.settle_all();
-    bench.now.wall_ms += 2_000_000;
-    assert!(
-        bench.groups.expire_offsets(bench.now).is_empty(),
-        "it is being read"
-    );
+    bench.elapse(2_000_000);
+    assert!(bench.expired().is_empty(), "it is being read");
     bench.leave("g", "m");
     bench.settle_all();
-    bench.now.wall_ms += 999_999;
-    assert!(bench.groups.expire_offsets(bench.now).is_empty());
-    bench.now.wall_ms += 1;
-    let expired = bench.groups.expire_offsets(bench.now);
+    bench.elapse(999_999);
+    assert!(bench.expired().is_empty());
+    bench.elapse(1);
+    let expired = bench.expired();
     assert_eq!(expired.iter().map(Vec::len).collect::<Vec<_>>(), [2]);
     for records in expired {
         bench.records(records);
     }
     bench.settle_all();
     assert_eq!(bench.groups.classics().count(), 0);
+}
+
+/// Whatever the wall clock does meanwhile, and whether or not it is right again after a restart.
+#[test]
+fn offsets_live_as_long_as_time_passes_and_not_as_the_wall_clock_jumps() {
+    const DAY_MS: i64 = 86_400_000;
+    for jump in [-DAY_MS, -1_000_001, -1, 1, 999_999, DAY_MS] {
+        for (retention_ms, lives_ms) in [(-1, 1_000_000), (10_000, 10_000)] {
+            let mut bench = Bench::new();
+            bench.now.wall_ms = 100 * DAY_MS;
+            let mut request = commit("g", &[("t", 0, 5)]);
+            request.retention_time_ms = retention_ms;
+            bench.commit(&request, 4);
+            bench.settle_all();
+            bench.now.wall_ms += jump;
+            bench.elapse(lives_ms - 1);
+            assert!(bench.expired().is_empty(), "{jump}");
+            bench.elapse(1);
+            assert!(!bench.expired().is_empty(), "{jump}");
+            // Loaded under a clock that was set back: from now on, and not from when the clock is there again.
+            bench.now.wall_ms = 50 * DAY_MS;
+            let mut again = bench.reloaded();
+            std::mem::swap(&mut again, &mut bench.groups);
+            assert!(bench.expired().is_empty(), "{jump}");
+            bench.elapse(lives_ms);
+            assert!(!bench.expired().is_empty(), "{jump}");
+        }
+    }
+}
+
+#[test]
+fn a_group_that_was_left_is_forgotten_after_its_time_and_not_as_the_wall_clock_jumps() {
+    for jump in [-86_400_000, 86_400_000] {
+        let mut bench = Bench::new();
+        bench.now.wall_ms = 1_000_000_000;
+        bench.stable("g");
+        bench.commit(&as_member(commit("g", &[("t", 0, 5)]), "m", 1), 9);
+        bench.settle_all();
+        bench.elapse(5_000_000);
+        bench.leave("g", "m");
+        bench.settle_all();
+        bench.now.wall_ms += jump;
+        bench.elapse(999_999);
+        assert!(bench.expired().is_empty(), "{jump}");
+        bench.elapse(1);
+        assert_eq!(bench.expired().len(), 1, "{jump}");
+    }
+}
+
+/// Sessions, rebalances and syncs are deadlines of the monotonic clock.
+#[test]
+fn no_member_is_given_up_nor_kept_because_the_wall_clock_jumps() {
+    for jump in [-86_400_000, 86_400_000] {
+        let mut bench = Bench::new();
+        bench.now.wall_ms = 1_000_000_000;
+        bench.stable("g");
+        bench.now.wall_ms += jump;
+        bench.pass(9_999);
+        assert_eq!(
+            bench.groups.classic(&text("g")).unwrap().state(),
+            State::Stable
+        );
+        bench.pass(1);
+        assert_eq!(
+            bench.groups.classic(&text("g")).unwrap().state(),
+            State::Empty
+        );
+    }
 }
 
 #[test]
@@ -529,8 +642,8 @@ fn a_retention_that_the_client_asked_for_counts_from_the_commit() {
     bench.commit(&request, 4);
     bench.commit(&commit("g", &[("u", 0, 6)]), 4);
     bench.settle_all();
-    bench.now.wall_ms += 10;
-    let expired = bench.groups.expire_offsets(bench.now);
+    bench.elapse(10);
+    let expired = bench.expired();
     assert_eq!(expired.iter().map(Vec::len).collect::<Vec<_>>(), [1]);
     for records in expired {
         bench.records(records);
@@ -675,7 +788,7 @@ fn run(bench: &mut Bench, step: &Step) {
             }
         }
         Step::Expire => {
-            for records in bench.groups.expire_offsets(bench.now) {
+            for records in bench.expired() {
                 bench.records(records);
             }
         }

@@ -214,6 +214,13 @@ impl Producer {
         self.transaction_start.is_some() && self.epoch == epoch
     }
 
+    /// Offset of its last record, -1 when only a marker is known.
+    pub(super) fn last_offset(&self) -> Offset {
+        self.batches
+            .back()
+            .map_or(Offset(-1), |batch| batch.last_offset)
+    }
+
     pub(super) fn last_timestamp(&self) -> TimestampMs {
         self.last_timestamp
     }

@@ -8,6 +8,9 @@ use thiserror::Error;
 use wire::crc;
 use wire::types::{Offset, ProducerId, TimestampMs};
 
+/// A longer file is not read: it is no snapshot that helps anybody.
+pub const FILE_BYTES_MAX: u64 = 64 << 20;
+
 const VERSION: i16 = 1;
 const HEADER_BYTES: usize = 6;
 const ENTRY_BYTES: usize = 46;
@@ -77,6 +80,11 @@ pub fn encode(producers: &[ProducerSnapshot]) -> Vec<u8> {
     bytes.extend_from_slice(&crc::crc32c(&entries).to_be_bytes());
     bytes.extend_from_slice(&entries);
     bytes
+}
+
+/// How long a snapshot of so many producers is.
+pub fn encoded_bytes(producers: usize) -> u64 {
+    (producers as u64).saturating_mul(ENTRY_BYTES as u64)
 }
 
 /// Reads the bytes of a snapshot file.

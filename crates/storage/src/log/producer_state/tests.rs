@@ -379,3 +379,21 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn of_more_producers_than_are_remembered_those_that_are_idle_longest_go() {
+    let mut states = ProducerStates::new(Offset::ZERO);
+    let id = |at: usize| i64::try_from(at).unwrap();
+    states.append(&header(id(5_000_000), Offset(0), txn(0, 0, 1)));
+    for at in 1..=3 * PRODUCERS_MAX {
+        states.append(&header(id(at), Offset(id(at)), batch(0, 0, 1)));
+        assert!(states.producer_count() <= PRODUCERS_MAX);
+    }
+    assert!(states.producer_count() > PRODUCERS_MAX / 2);
+    assert!(states.knows(ProducerId(id(3 * PRODUCERS_MAX))));
+    assert!(!states.knows(ProducerId(1)));
+    assert!(
+        states.knows(ProducerId(5_000_000)),
+        "its transaction is open"
+    );
+}

@@ -1,20 +1,43 @@
 //! How a recovery leaves the files: cut to the batches that were found good, durably, with nothing after the log's end.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use platform::Platform;
-use platform::disk::{BLOCK_BYTES, Disk, DiskFile};
+use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
 use wire::types::Offset;
 
-use super::super::open::remove;
-use super::{Checked, Recovery};
+use super::super::open::{remove, set_aside};
+use super::{Checked, Recovery, VERIFY_BYTES};
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
-use crate::segment::scan::Scan;
+use crate::segment::scan::{MAGIC, Scan};
 use crate::segment::tail::Tail;
 use crate::segment::{Loaded, Segment};
+
+/// The end of the last bytes in `from..len` that are not zeros; what was reserved and not written is.
+async fn last_of_records<F: DiskFile>(file: &F, from: u64, len: u64) -> Result<Option<u64>> {
+    let mut last = None;
+    let mut at = from;
+    while at < len {
+        let wanted = usize::try_from(len - at).map_or(VERIFY_BYTES, |left| left.min(VERIFY_BYTES));
+        // What cannot be read is no reason not to start: it goes.
+        let Ok(bytes) = file.read_at(at, wanted).await else {
+            return Ok(Some(len));
+        };
+        if let Some(found) = bytes.iter().rposition(|byte| *byte != 0) {
+            last = Some(at.saturating_add(found as u64).saturating_add(1));
+        }
+        if bytes.is_empty() {
+            break;
+        }
+        at = at.saturating_add(bytes.len() as u64);
+    }
+    Ok(last)
+}
 
 impl<P: Platform> Recovery<'_, P> {
     /// Gives a checked segment its state, and its file the length of its batches, durably.
@@ -46,14 +69,20 @@ impl<P: Platform> Recovery<'_, P> {
                 .metrics
                 .truncated_bytes
                 .inc_by(len - checked.size);
-            tracing::info!(file = %path.display(), size = checked.size, len,
-                "cut to the end of the last valid batch");
+            if let Some(last) = last_of_records(&file, checked.size, len).await? {
+                let bytes = last.saturating_sub(checked.size);
+                self.store.shared.metrics.dropped_bytes.inc_by(bytes);
+                tracing::warn!(file = %path.display(), size = checked.size, bytes,
+                    "bytes that are no valid batches were cut off the end of a log");
+            } else {
+                tracing::debug!(file = %path.display(), size = checked.size, len, "padding was cut off");
+            }
             file.set_len(checked.size)
                 .await
                 .map_err(Error::io("cut", &path))?;
         }
         // What a killed process had written is there, but it is durable only now.
-        file.sync().await.map_err(Error::io("sync", &path))
+        file.sync().await.map_err(Error::file_sync(&path))
     }
 
     /// Removes segments that cannot follow what was found.
@@ -64,17 +93,33 @@ impl<P: Platform> Recovery<'_, P> {
             let folder = self.folder.logs.get(&base).map(|data| &data.folder);
             let folder = folder.unwrap_or(&self.folder.path);
             let file = file_path(folder, base, Role::Log);
-            tracing::warn!(file = %file.display(), "a segment after the end of the log is removed");
-            for role in [
-                Role::OffsetIndex,
-                Role::TimeIndex,
-                Role::TxnIndex,
-                Role::Log,
-            ] {
+            tracing::warn!(file = %file.display(), "a segment after the end of the log is taken out of it");
+            for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
                 remove(disk, &file_path(folder, base, role)).await?;
+            }
+            if self.has_batches(base, &file).await? {
+                set_aside(self.store, &file).await?;
+            } else {
+                remove(disk, &file).await?;
             }
         }
         Ok(())
+    }
+
+    /// True when a data file begins with a batch whose CRC is right.
+    async fn has_batches(&self, base: Offset, path: &Path) -> Result<bool> {
+        let len = self.folder.logs.get(&base).map_or(0, |data| data.len);
+        let file = match self.store.disk().open(path, Open::Read).await {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(Error::io("open", path)(error)),
+        };
+        let mut scan = Scan::new(&file, 0, len, VERIFY_BYTES);
+        let Some(header) = scan.header().await.map_err(Error::io("read", path))? else {
+            return Ok(false);
+        };
+        let right = scan.crc_is_right(&header).await;
+        Ok(header.magic == MAGIC && right.map_err(Error::io("read", path))?)
     }
 
     /// Reads what appends to the last segment need: its last partial block, and the time of its first batch.
@@ -83,7 +128,7 @@ impl<P: Platform> Recovery<'_, P> {
         if !self.clean {
             for folder in self.folder.folders() {
                 let synced = disk.sync_dir(&folder).await;
-                synced.map_err(Error::io("sync", &folder))?;
+                synced.map_err(Error::dir_sync(&folder))?;
             }
         }
         let Some(active) = segments.back() else {

@@ -1,0 +1,127 @@
+//! One turn of the controller: decide on the newest image, append the records, wait until they are durable, replay
+//! them, hand the new image to all shards, answer.
+//!
+//! Invariant: what was appended is replayed if, and only if, it became durable. So the part of a turn that follows the
+//! append runs in a task of its own, which nobody's leaving ends (a connection that is cut, a client that gives up), and
+//! which keeps the turn until the fate of the records is known. Records are refused before anything of them was taken,
+//! or durable, or the log failed for good on the way: then nobody knows what it holds, and the controller changes
+//! nothing any more until the next start. A disk without room is none of these: the turn waits for room, and the
+//! clients are told to ask again (`REQUEST_TIMED_OUT`) when that takes longer than they may be kept waiting.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use platform::Platform;
+use platform::task::{self, timeout};
+use wire::records::metadata::MetadataRecord;
+use wire::types::ErrorCode;
+
+use super::Controller;
+use crate::controller::metadata_log::MetadataLogError;
+use crate::controller::{Outcome, Rules};
+use crate::image::Applied;
+
+/// How long a client is kept waiting while the log waits for room, and how long a start is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl<P: Platform> Controller<P> {
+    /// One turn.
+    pub(super) async fn turn<R>(
+        &self,
+        decide: impl FnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
+    ) -> Result<R, ErrorCode> {
+        let turn = self.patiently(Arc::clone(&self.turn).acquire_owned()).await;
+        let image = self.image();
+        let rules = Rules {
+            image: &image,
+            options: &self.options,
+        };
+        let mut random = || self.platform.random_u64();
+        let Outcome { records, response } = decide(rules, &mut random);
+        let turn = turn?.map_err(|_| ErrorCode::NotController)?;
+        if records.is_empty() {
+            return Ok(response);
+        }
+        let me = self.me.upgrade().ok_or(ErrorCode::NotController)?;
+        let carried_out = task::spawn(async move {
+            let _turn = turn;
+            me.carry_out(records).await
+        });
+        match self.patiently(carried_out).await? {
+            Ok(Ok(())) => Ok(response),
+            Ok(Err(_)) | Err(_) => Err(ErrorCode::KafkaStorageError),
+        }
+    }
+
+    /// Writes records, and lets everybody know.
+    async fn carry_out(&self, records: Vec<MetadataRecord>) -> Result<(), MetadataLogError> {
+        if let Err(error) = self.commit(records).await {
+            tracing::error!(%error, "cannot write to the metadata log");
+            return Err(error);
+        }
+        (self.publish)(self.image()).await;
+        self.snapshot_if_due().await;
+        Ok(())
+    }
+
+    /// Waits, however long, but not for room on the disk.
+    async fn patiently<R>(&self, what: impl Future<Output = R>) -> Result<R, ErrorCode> {
+        let mut what = pin!(what);
+        loop {
+            match timeout(PATIENCE, &mut what).await {
+                Ok(done) => return Ok(done),
+                Err(_) if self.log.waits_for_room() => return Err(ErrorCode::RequestTimedOut),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Makes records durable and applies them.
+    async fn commit(&self, records: Vec<MetadataRecord>) -> Result<(), MetadataLogError> {
+        let level = self.replayer.borrow().image().metadata_version();
+        let applied = self.log.append(&records, level).await?;
+        self.replay(records, applied);
+        Ok(())
+    }
+
+    /// The same before anybody is served: a disk without room ends the start.
+    pub(super) async fn commit_at_start(
+        &self,
+        records: Vec<MetadataRecord>,
+    ) -> Result<(), MetadataLogError> {
+        self.at_start(self.commit(records)).await
+    }
+
+    /// Begins the epoch of this run.
+    pub(super) async fn begin_epoch(&self) -> Result<Applied, MetadataLogError> {
+        self.at_start(self.log.append_leader_change()).await
+    }
+
+    async fn at_start<R>(
+        &self,
+        write: impl Future<Output = Result<R, MetadataLogError>>,
+    ) -> Result<R, MetadataLogError> {
+        let written = self.patiently(write).await;
+        written.unwrap_or_else(|_| Err(self.log.trouble()))
+    }
+
+    /// Applies records of our own making, as the next start will.
+    pub(super) fn replay(&self, records: Vec<MetadataRecord>, applied: Applied) {
+        let mut replayer = self.replayer.borrow_mut();
+        replayer.replay(records, applied, |_, error| {
+            tracing::error!(%error, "the controller wrote what does not fit its own image");
+            debug_assert!(false, "the controller wrote what does not fit: {error}");
+        });
+    }
+
+    pub(super) async fn snapshot_if_due(&self) {
+        if self.log.wants_snapshot() {
+            let image = self.image();
+            if let Err(error) = self.log.write_snapshot(&image).await {
+                tracing::error!(%error, "cannot write a snapshot of the metadata");
+            }
+        }
+    }
+}

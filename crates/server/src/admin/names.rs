@@ -1,0 +1,121 @@
+//! By which names the admin endpoint may be asked.
+//!
+//! A web page can make a browser on this machine send requests here under the page's own host name, once that name is made
+//! to lead to this address. So a request is answered only if it names an address, `localhost`, or a name that the operator
+//! gave this broker; and one that a page sent, only if it is a page of this endpoint. Requests without a `Host`, which no
+//! browser sends, pass.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use hyper::Request;
+use hyper::header::{HOST, HeaderName, ORIGIN};
+
+/// The names, lower-cased.
+#[derive(Clone, Default, Debug)]
+pub struct Names(Vec<String>);
+
+impl Names {
+    /// These besides `localhost` and all addresses.
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let lower = |name: &str| name.to_ascii_lowercase();
+        Self(names.into_iter().map(lower).collect())
+    }
+
+    /// What is wrong with the names in a request, if anything.
+    pub(super) fn refuse<B>(&self, request: &Request<B>) -> Option<&'static str> {
+        let text = |name: HeaderName| {
+            let header = request.headers().get(name)?;
+            Some(header.to_str().unwrap_or_default())
+        };
+        let host = text(HOST);
+        let named = host.or_else(|| {
+            request
+                .uri()
+                .authority()
+                .map(hyper::http::uri::Authority::as_str)
+        });
+        if !named.is_none_or(|named| self.knows(named)) {
+            return Some(
+                "Host must be an address, localhost, or the host of admin.listener or of advertised.listeners\n",
+            );
+        }
+        match text(ORIGIN).map(|origin| origin.split_once("://")) {
+            None => None,
+            Some(Some((_, from))) if named == Some(from) => None,
+            Some(_) => Some("requests of other origins are not answered\n"),
+        }
+    }
+
+    /// True for an authority (`host` or `host:port`) that may be meant.
+    fn knows(&self, authority: &str) -> bool {
+        if let Some(rest) = authority.strip_prefix('[') {
+            let inside = rest.split_once(']').map(|(inside, _)| inside);
+            return inside.is_some_and(|inside| inside.parse::<Ipv6Addr>().is_ok());
+        }
+        let host = match authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => authority,
+        };
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        host == "localhost" || host.parse::<IpAddr>().is_ok() || self.0.contains(&host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(host: Option<&str>, origin: Option<&str>, answered: bool) {
+        let names = Names::new(["Broker-1.example"]);
+        let mut request = Request::builder().uri("/livez");
+        if let Some(host) = host {
+            request = request.header(HOST, host);
+        }
+        if let Some(origin) = origin {
+            request = request.header(ORIGIN, origin);
+        }
+        let request = request.body(()).unwrap();
+        let refused = names.refuse(&request);
+        assert_eq!(
+            refused.is_none(),
+            answered,
+            "{host:?} {origin:?} {refused:?}"
+        );
+    }
+
+    #[test]
+    fn addresses_localhost_and_the_brokers_own_names_are_answered() {
+        for host in [
+            "127.0.0.1",
+            "10.0.0.7:9644",
+            "[::1]:9644",
+            "[fe80::1]",
+            "localhost",
+            "LOCALHOST:1",
+            "broker-1.example:9644",
+            "broker-1.example.",
+        ] {
+            check(Some(host), None, true);
+        }
+        check(None, None, true);
+        for host in [
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "",
+            "[::1",
+            "localhost.evil:9644",
+            "x@y",
+        ] {
+            check(Some(host), None, false);
+        }
+    }
+
+    #[test]
+    fn a_page_of_somebody_else_is_not_answered() {
+        let host = Some("127.0.0.1:9644");
+        check(host, Some("http://127.0.0.1:9644"), true);
+        for origin in ["http://evil.example", "null", "http://127.0.0.1", ""] {
+            check(host, Some(origin), false);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What is wrong with a shard's broker, as reasons for `/readyz`.
+//!
+//! Each names one cause (docs/metrics.md lists them). It looks at what logs, partitions and tiers know of themselves; the one
+//! thing it keeps is since when a last stable offset has stood still. Invariant: no more is kept than there are partitions
+//! with an open transaction.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use broker::partition::Partition;
+use platform::Platform;
+use platform::clock::Instant;
+use storage::Kind;
+use storage::tier::TierTable;
+use wire::types::{Offset, TopicPartition};
+
+use crate::health::Reason;
+
+/// How much longer than the longest transaction a last stable offset may stand still.
+const SLACK: Duration = Duration::from_mins(1);
+
+/// Since when last stable offsets have stood still below their high watermarks.
+#[derive(Default, Debug)]
+pub(crate) struct StableOffsets(RefCell<BTreeMap<TopicPartition, (Offset, Instant)>>);
+
+impl StableOffsets {
+    /// Looks at all partitions, and says which have stood still for longer than any transaction may take.
+    pub(crate) fn stuck<P: Platform>(
+        &self,
+        led: &[Rc<Partition<P>>],
+        transaction_max: Duration,
+        now: Instant,
+    ) -> Vec<TopicPartition> {
+        let open = led.iter().filter_map(|partition| {
+            let stable = partition.log.stable_offset();
+            (stable < partition.high_watermark()).then(|| (partition.name.clone(), stable))
+        });
+        self.look(open, transaction_max.saturating_add(SLACK), now)
+    }
+
+    fn look(
+        &self,
+        open: impl Iterator<Item = (TopicPartition, Offset)>,
+        still_max: Duration,
+        now: Instant,
+    ) -> Vec<TopicPartition> {
+        let mut seen = self.0.borrow_mut();
+        let before = std::mem::take(&mut *seen);
+        let mut stuck = Vec::new();
+        for (name, offset) in open {
+            let since = match before.get(&name) {
+                Some((same, since)) if *same == offset => *since,
+                _ => now,
+            };
+            if now.saturating_duration_since(since) > still_max {
+                stuck.push(name.clone());
+            }
+            seen.insert(name, (offset, since));
+        }
+        stuck
+    }
+}
+
+/// Logs that take no appends, for good or until there is room.
+pub(crate) fn of_logs<P: Platform>(led: &[Rc<Partition<P>>], into: &mut Vec<Reason>) {
+    let (mut failed, mut full) = ((0, String::new()), (0, String::new()));
+    for partition in led {
+        let Some(error) = partition.log.failed() else {
+            continue;
+        };
+        let (count, example) = match error.kind() {
+            Kind::Failed => &mut failed,
+            Kind::Full => &mut full,
+            _ => continue,
+        };
+        *count += 1;
+        if example.is_empty() {
+            *example = format!("{}: {error}", partition.name);
+        }
+    }
+    into.extend(Reason::degraded("latched_logs", failed.0, failed.1));
+    into.extend(Reason::degraded("full_logs", full.0, full.1));
+}
+
+/// Paths of tiers to which nothing is written any more. The table is that of all shards, so one of them tells.
+pub(crate) fn of_tiers(tiers: &TierTable, into: &mut Vec<Reason>) {
+    let failed = |path: &storage::tier::TierPath| {
+        let why = path.failed()?;
+        Some(format!("{}: {why}", path.dir().display()))
+    };
+    let mut failed = tiers.paths().iter().filter_map(|path| failed(path));
+    if let Some(example) = failed.next() {
+        into.extend(Reason::degraded(
+            "failed_paths",
+            1 + failed.count(),
+            example,
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(topic: &str) -> TopicPartition {
+        TopicPartition {
+            topic: topic.into(),
+            partition: 0,
+        }
+    }
+
+    #[test]
+    fn an_offset_that_stands_still_for_too_long_is_stuck_until_it_moves() {
+        let offsets = StableOffsets::default();
+        let (begin, max) = (Instant::now(), Duration::from_mins(16));
+        let check = |at: u64, open: &[(&str, i64)], expected: &[&str]| {
+            let open = open
+                .iter()
+                .map(|(topic, offset)| (name(topic), Offset(*offset)));
+            let now = begin + Duration::from_mins(at);
+            let stuck: Vec<_> = offsets.look(open, max, now);
+            let expected: Vec<_> = expected.iter().map(|topic| name(topic)).collect();
+            assert_eq!(stuck, expected, "minute {at}");
+        };
+        check(0, &[("a", 5), ("b", 7)], &[]);
+        check(10, &[("a", 5), ("b", 8)], &[]);
+        check(17, &[("a", 5), ("b", 8)], &["a"]);
+        check(18, &[("a", 6)], &[]);
+        check(30, &[("a", 6), ("b", 8)], &[]);
+        assert_eq!(offsets.0.borrow().len(), 2, "what is not open is forgotten");
+        check(35, &[("a", 6), ("b", 8)], &["a"]);
+    }
+}

@@ -1,0 +1,238 @@
+//! Reading the files of log directories, all of them and nothing but reading, and holding them against every rule that a
+//! log keeps: names, batches (CRC, order, epochs), indexes, producers, checkpoints, identities.
+//!
+//! Several directories are looked at together: log directories, and paths of tiers that hold segments of the same logs.
+//! The broker must not run on them meanwhile, or what it is writing is taken for damage. Memory is bounded: a window of a
+//! data file, the small files of one segment, and the first [`FINDINGS_MAX`] findings.
+//! It does not: repair, or know settings; gaps between offsets are damage unless `cleaner-offset-checkpoint` has the log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use platform::disk::{Disk, Entry, is_unreadable};
+
+use crate::checkpoint::{clean_shutdown, meta_properties, offsets};
+use crate::segment::naming;
+
+mod folder;
+mod segment;
+
+/// More findings are counted and not kept.
+pub const FINDINGS_MAX: usize = 10_000;
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Severity {
+    /// Nothing is wrong: something that a start tidies up, or that was set aside.
+    Note,
+    /// A file is damaged that is made anew from others, or only speeds things up.
+    Hint,
+    /// Records are damaged or missing, or nobody knows whose they are.
+    Damage,
+}
+
+impl Severity {
+    /// One word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Hint => "hint",
+            Self::Damage => "damage",
+        }
+    }
+}
+
+/// Something that was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The file or folder.
+    pub path: PathBuf,
+    /// Where in it, in bytes.
+    pub position: Option<u64>,
+    /// What it is.
+    pub what: String,
+}
+
+/// What there is, and what is wrong with it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Report {
+    /// Logs, of partitions.
+    pub logs: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Batches whose CRC is right.
+    pub batches: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// The first findings, as they were met.
+    pub findings: Vec<Finding>,
+    /// How many there are of each severity: notes, hints, damage.
+    pub counts: [u64; 3],
+}
+
+impl Report {
+    fn add(
+        &mut self,
+        severity: Severity,
+        path: &Path,
+        position: Option<u64>,
+        what: impl Into<String>,
+    ) {
+        let count = match severity {
+            Severity::Note => &mut self.counts[0],
+            Severity::Hint => &mut self.counts[1],
+            Severity::Damage => &mut self.counts[2],
+        };
+        *count = count.saturating_add(1);
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(Finding {
+                severity,
+                path: path.to_path_buf(),
+                position,
+                what: what.into(),
+            });
+        }
+    }
+
+    fn note(&mut self, path: &Path, what: impl Into<String>) {
+        self.add(Severity::Note, path, None, what);
+    }
+
+    fn hint(&mut self, path: &Path, what: impl Into<String>) {
+        self.add(Severity::Hint, path, None, what);
+    }
+
+    fn damage(&mut self, path: &Path, position: Option<u64>, what: impl Into<String>) {
+        self.add(Severity::Damage, path, position, what);
+    }
+
+    /// True when there is neither damage nor a damaged hint.
+    pub fn is_sound(&self) -> bool {
+        self.counts[1] == 0 && self.counts[2] == 0
+    }
+}
+
+/// Looks at everything in `dirs`. An error is one of the operating system: then nothing can be said.
+pub async fn check<D: Disk>(disk: &D, dirs: &[PathBuf]) -> std::io::Result<Report> {
+    let mut report = Report::default();
+    // The folders of one log, by name, on all directories.
+    let mut logs: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let mut compacted = BTreeSet::new();
+    for dir in dirs {
+        let entries = disk.list(dir).await?;
+        check_dir(disk, dir, &entries, &mut report).await?;
+        compacted.extend(compacted_in(disk, dir).await?);
+        for entry in entries {
+            let path = dir.join(&entry.name);
+            if !entry.is_dir {
+                continue;
+            }
+            if naming::parse_folder_name(&entry.name).is_some() {
+                logs.entry(entry.name).or_default().push(path);
+            } else if naming::is_deleted_folder(&entry.name) {
+                report.note(&path, "a deleted log, removed by the next start");
+            } else if naming::parse_future_folder_name(&entry.name).is_some() {
+                report.note(&path, "a copy of a log on its way to another directory");
+            } else {
+                report.note(&path, "not a folder of a log");
+            }
+        }
+    }
+    for (name, folders) in &logs {
+        report.logs = report.logs.saturating_add(1);
+        let was_compacted = compacted.contains(name);
+        folder::check(disk, folders, was_compacted, &mut report).await?;
+    }
+    Ok(report)
+}
+
+/// The folders of the logs that were ever compacted, as the checkpoint has them.
+async fn compacted_in<D: Disk>(disk: &D, dir: &Path) -> std::io::Result<Vec<String>> {
+    let file = dir.join(offsets::COMPACTED);
+    // Whatever is wrong with it has been named.
+    let Read::Bytes(bytes) = read(disk, &file, &mut Report::default()).await? else {
+        return Ok(Vec::new());
+    };
+    let entries = offsets::parse(&file, &bytes).unwrap_or_default();
+    let names = entries
+        .iter()
+        .map(|(partition, _)| naming::folder_name(partition));
+    Ok(names.collect())
+}
+
+/// The small files of a log directory itself.
+async fn check_dir<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    entries: &[Entry],
+    report: &mut Report,
+) -> std::io::Result<()> {
+    let identity = dir.join(meta_properties::FILE);
+    match read(disk, &identity, report).await? {
+        Read::Bytes(bytes) => {
+            if let Err(error) = meta_properties::parse(&identity, &bytes) {
+                report.damage(&identity, None, error.to_string());
+            }
+        }
+        Read::Missing => report.damage(
+            &identity,
+            None,
+            "missing: nobody knows whose directory this is",
+        ),
+        Read::Unreadable => {}
+    }
+    for name in [
+        offsets::RECOVERY_POINTS,
+        offsets::LOG_STARTS,
+        offsets::HIGH_WATERMARKS,
+        offsets::COMPACTED,
+    ] {
+        let file = dir.join(name);
+        // Kafka leaves empty ones behind.
+        if let Read::Bytes(bytes) = read(disk, &file, report).await?
+            && !bytes.is_empty()
+            && let Err(error) = offsets::parse(&file, &bytes)
+        {
+            report.hint(&file, error.to_string());
+        }
+    }
+    let mark = dir.join(clean_shutdown::FILE);
+    match read(disk, &mark, report).await? {
+        Read::Bytes(bytes) => {
+            if let Err(error) = clean_shutdown::parse(&mark, &bytes) {
+                report.hint(&mark, error.to_string());
+            }
+        }
+        Read::Missing if entries.iter().any(|entry| entry.is_dir) => {
+            report.note(
+                dir,
+                "not left by a clean stop: what a start cuts off or finishes is named here, too",
+            );
+        }
+        Read::Missing | Read::Unreadable => {}
+    }
+    Ok(())
+}
+
+/// What became of reading a small file.
+enum Read {
+    Bytes(Vec<u8>),
+    Missing,
+    /// Named in the report.
+    Unreadable,
+}
+
+async fn read<D: Disk>(disk: &D, file: &Path, report: &mut Report) -> std::io::Result<Read> {
+    match disk.read_file(file).await {
+        Ok(bytes) => Ok(Read::Bytes(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Read::Missing),
+        Err(error) if is_unreadable(&error) => {
+            report.hint(file, error.to_string());
+            Ok(Read::Unreadable)
+        }
+        Err(error) => Err(error),
+    }
+}

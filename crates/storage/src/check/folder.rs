@@ -1,0 +1,230 @@
+//! One log, in all its folders: whose they are, which files there are, and its segments one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use platform::disk::Disk;
+use wire::types::{LeaderEpoch, Offset, TopicId};
+
+use super::segment::{self, Walk};
+use super::{Read, Report, read};
+use crate::checkpoint::{leader_epochs, partition_metadata};
+use crate::log::epoch_cache::EpochCache;
+use crate::log::producer_state::{ProducerStates, snapshot};
+use crate::segment::naming::{Name, Role, classify, file_path};
+use crate::segment::scan::Expected;
+
+/// The segments of a log, and what else is known of it.
+struct Found {
+    /// Folder and length of each data file.
+    logs: BTreeMap<Offset, (PathBuf, u64)>,
+    away: BTreeSet<Offset>,
+    home: PathBuf,
+    epochs: Option<EpochCache>,
+}
+
+/// Checks the log that lies in `folders`.
+pub(super) async fn check<D: Disk>(
+    disk: &D,
+    folders: &[PathBuf],
+    was_compacted: bool,
+    report: &mut Report,
+) -> std::io::Result<()> {
+    let mut found = Found {
+        logs: BTreeMap::new(),
+        away: BTreeSet::new(),
+        home: folders.first().cloned().unwrap_or_default(),
+        epochs: None,
+    };
+    let mut owner = None;
+    for folder in folders {
+        names(disk, folder, &mut found, report).await?;
+        if let Some(id) = topic_of(disk, folder, &mut found, report).await? {
+            if owner.is_some_and(|owner| owner != id) {
+                report.damage(
+                    folder,
+                    None,
+                    "belongs to another topic than a folder of the same name",
+                );
+                return Ok(());
+            }
+            owner = Some(id);
+        }
+    }
+    for base in &found.away {
+        if !found.logs.contains_key(base) {
+            let note = crate::segment::naming::away_path(&found.home, *base);
+            report.damage(
+                &note,
+                None,
+                "the segment is in none of the directories that were looked at",
+            );
+        }
+    }
+    let file = found.home.join(leader_epochs::FILE);
+    if let Read::Bytes(bytes) = read(disk, &file, report).await? {
+        match leader_epochs::parse(&file, &bytes) {
+            Ok(epochs) => found.epochs = Some(EpochCache::new(&epochs)),
+            Err(error) => report.hint(&file, error.to_string()),
+        }
+    }
+    segments(disk, &found, was_compacted, report).await
+}
+
+/// Sorts the names in a folder.
+async fn names<D: Disk>(
+    disk: &D,
+    folder: &Path,
+    found: &mut Found,
+    report: &mut Report,
+) -> std::io::Result<()> {
+    let mut indexes = Vec::new();
+    for entry in disk.list(folder).await? {
+        let path = folder.join(&entry.name);
+        let name = if entry.is_dir {
+            Name::Foreign
+        } else {
+            classify(&entry.name)
+        };
+        match name {
+            Name::Segment(base, Role::Log) => {
+                let data = (folder.to_path_buf(), entry.len);
+                if let Some((other, _)) = found.logs.insert(base, data) {
+                    let what = format!("the same segment is in {}, too", other.display());
+                    report.damage(&path, None, what);
+                }
+            }
+            Name::Segment(offset, Role::Snapshot) => {
+                snapshot_at(disk, folder, offset, report).await?;
+            }
+            Name::Segment(base, _) => indexes.push((base, path)),
+            Name::Away(base, _) => drop(found.away.insert(base)),
+            Name::Aside => report.note(
+                &path,
+                "was set aside as damaged; it is not used, and may be removed",
+            ),
+            Name::Swap(..) => report.note(&path, "a compaction that the next start finishes"),
+            Name::Leftover => report.note(&path, "left over; the next start removes it"),
+            Name::Foreign => report.note(&path, "not a file of a log"),
+            Name::Owed(_) | Name::Checkpoint => {}
+        }
+    }
+    for (base, path) in indexes {
+        if !found.logs.contains_key(&base) {
+            report.hint(&path, "an index without its segment");
+        }
+    }
+    Ok(())
+}
+
+async fn snapshot_at<D: Disk>(
+    disk: &D,
+    folder: &Path,
+    offset: Offset,
+    report: &mut Report,
+) -> std::io::Result<()> {
+    let path = file_path(folder, offset, Role::Snapshot);
+    match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
+        Ok(bytes) => {
+            if let Err(error) = snapshot::parse(&bytes) {
+                report.hint(&path, error.to_string());
+            }
+            Ok(())
+        }
+        Err(error) if platform::disk::is_unreadable(&error) => {
+            report.hint(&path, error.to_string());
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whose folder it is; one with `partition.metadata` is the log's home.
+async fn topic_of<D: Disk>(
+    disk: &D,
+    folder: &Path,
+    found: &mut Found,
+    report: &mut Report,
+) -> std::io::Result<Option<TopicId>> {
+    let mut any = false;
+    for name in [partition_metadata::FILE, partition_metadata::PART_FILE] {
+        let file = folder.join(name);
+        match read(disk, &file, report).await? {
+            Read::Bytes(bytes) => {
+                if name == partition_metadata::FILE {
+                    found.home = folder.to_path_buf();
+                }
+                match partition_metadata::parse(&file, &bytes) {
+                    Ok(id) => return Ok(Some(id)),
+                    Err(error) => report.damage(&file, None, error.to_string()),
+                }
+                any = true;
+            }
+            Read::Unreadable => any = true,
+            Read::Missing => {}
+        }
+    }
+    // The log of the metadata has none in Kafka's directories.
+    let is_metadata = folder
+        .file_name()
+        .is_some_and(|name| name == "__cluster_metadata-0");
+    if !any && !is_metadata {
+        let file = folder.join(partition_metadata::FILE);
+        report.hint(
+            &file,
+            "missing: the next start takes the folder for the topic of its name",
+        );
+    }
+    Ok(None)
+}
+
+/// Walks over all segments, oldest first.
+async fn segments<D: Disk>(
+    disk: &D,
+    found: &Found,
+    was_compacted: bool,
+    report: &mut Report,
+) -> std::io::Result<()> {
+    let first = found.logs.keys().next().copied().unwrap_or(Offset::ZERO);
+    let mut walk = Walk {
+        expected: Expected {
+            offset: first,
+            gaps: true,
+            epoch: LeaderEpoch(i32::MIN),
+        },
+        producers: ProducerStates::new(first),
+        may_have_gaps: was_compacted,
+        epochs_differ: false,
+    };
+    let last = found.logs.keys().next_back().copied();
+    for (&base, (folder, len)) in &found.logs {
+        let path = file_path(folder, base, Role::Log);
+        if base < walk.expected.offset {
+            let what = format!(
+                "begins within the segment before it, which ends at {}",
+                walk.expected.offset
+            );
+            report.damage(&path, None, what);
+        } else if base > walk.expected.offset {
+            let what = format!(
+                "the offsets from {} on are missing before it",
+                walk.expected.offset
+            );
+            walk.gap(&path, 0, what, report);
+        }
+        walk.expected.offset = base;
+        let data = segment::Data {
+            folder,
+            base,
+            len: *len,
+            is_last: Some(base) == last,
+        };
+        report.segments = report.segments.saturating_add(1);
+        segment::check(disk, &data, found.epochs.as_ref(), &mut walk, report).await?;
+    }
+    if walk.epochs_differ {
+        let file = found.home.join(leader_epochs::FILE);
+        report.hint(&file, "says other leader epochs than the batches");
+    }
+    Ok(())
+}

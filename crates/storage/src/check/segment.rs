@@ -1,0 +1,268 @@
+//! One segment: every batch of its data file, and its indexes against them.
+
+use std::path::Path;
+
+use platform::disk::{Disk, DiskFile, Open, SMALL_FILE_BYTES_MAX, is_unreadable};
+use wire::batch::BatchHeader;
+use wire::types::{Offset, TimestampMs};
+
+use super::Report;
+use crate::log::append::marker_of;
+use crate::log::epoch_cache::EpochCache;
+use crate::log::offset_index::OffsetIndex;
+use crate::log::producer_state::ProducerStates;
+use crate::log::time_index::TimeIndex;
+use crate::log::txn_index::{AbortedTxn, TxnIndex};
+use crate::segment::naming::{Role, file_path};
+use crate::segment::scan::{Expected, NO_BATCH, Scan};
+
+/// Bytes of one read of a data file.
+const WINDOW_BYTES: usize = 1 << 20;
+/// Indexes are not longer than this with any settings that make sense.
+const INDEX_BYTES_MAX: u32 = 1 << 28;
+
+/// A data file.
+pub(super) struct Data<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) base: Offset,
+    pub(super) len: u64,
+    pub(super) is_last: bool,
+}
+
+/// What is known of a log on the way from its first segment to its last.
+pub(super) struct Walk {
+    pub(super) expected: Expected,
+    pub(super) producers: ProducerStates,
+    /// The log was compacted, so that gaps are no damage.
+    pub(super) may_have_gaps: bool,
+    /// The file of leader epochs is contradicted.
+    pub(super) epochs_differ: bool,
+}
+
+impl Walk {
+    /// Offsets are missing.
+    pub(super) fn gap(&self, path: &Path, at: u64, what: String, report: &mut Report) {
+        if self.may_have_gaps {
+            // One for each batch would be no help to anybody.
+            return;
+        }
+        let what = format!("{what}; that is as it should be only in a log that was compacted");
+        report.damage(path, Some(at), what);
+    }
+}
+
+/// The indexes of a segment, as far as they can be read.
+struct Files {
+    offsets: Option<OffsetIndex>,
+    times: Option<TimeIndex>,
+    aborted: Option<TxnIndex>,
+    offsets_wrong: bool,
+    largest: TimestampMs,
+}
+
+/// Reads all of a segment.
+pub(super) async fn check<D: Disk>(
+    disk: &D,
+    data: &Data<'_>,
+    epochs: Option<&EpochCache>,
+    walk: &mut Walk,
+    report: &mut Report,
+) -> std::io::Result<()> {
+    let path = file_path(data.folder, data.base, Role::Log);
+    let file = match disk.open(&path, Open::Read).await {
+        Ok(file) => file,
+        Err(error) if is_unreadable(&error) => {
+            report.damage(&path, None, error.to_string());
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let mut files = read_files(disk, data, report).await?;
+    let mut found = Vec::new();
+    let mut scan = Scan::new(&file, 0, data.len, WINDOW_BYTES);
+    while scan.position() < data.len {
+        let at = scan.position();
+        let header = scan.header().await?;
+        let refused = match &header {
+            None => Some(NO_BATCH),
+            Some(header) => walk.expected.refuses(header),
+        };
+        let (Some(header), None) = (header, refused) else {
+            rest(&file, data, at, refused.unwrap_or(NO_BATCH), &path, report).await?;
+            break;
+        };
+        if !scan.crc_is_right(&header).await? {
+            report.damage(&path, Some(at), "the CRC is wrong");
+        } else {
+            report.batches = report.batches.saturating_add(1);
+            report.bytes = report.bytes.saturating_add(header.size_bytes as u64);
+        }
+        if header.base_offset > walk.expected.offset {
+            let what = format!(
+                "the offsets from {} on are missing before this batch",
+                walk.expected.offset
+            );
+            let far = header.base_offset.since(data.base) > i64::from(i32::MAX);
+            if far {
+                report.damage(
+                    &path,
+                    Some(at),
+                    "an offset that no segment of this name can hold",
+                );
+            } else {
+                walk.gap(&path, at, what, report);
+            }
+        }
+        let known = epochs.and_then(|epochs| epochs.epoch_at(header.base_offset));
+        walk.epochs_differ |= known.is_some_and(|known| known != header.leader_epoch);
+        let marker = if header.is_control() {
+            marker_of(&scan.batch(&header).await?)
+        } else {
+            None
+        };
+        found.extend(walk.producers.replay(&header, marker));
+        files.meet(&header, at);
+        walk.expected = walk.expected.after(&header);
+        scan.skip(&header);
+    }
+    files.finish(data, walk, &found, report);
+    Ok(())
+}
+
+/// What lies behind the last batch: zeros, in the last segment after a crash, or damage.
+async fn rest<F: DiskFile>(
+    file: &F,
+    data: &Data<'_>,
+    from: u64,
+    reason: &str,
+    path: &Path,
+    report: &mut Report,
+) -> std::io::Result<()> {
+    let mut at = from;
+    let mut zeros = true;
+    while at < data.len && zeros {
+        let left = usize::try_from(data.len - at).unwrap_or(WINDOW_BYTES);
+        let bytes = file.read_at(at, left.min(WINDOW_BYTES)).await?;
+        if bytes.is_empty() {
+            break;
+        }
+        zeros = bytes.iter().all(|byte| *byte == 0);
+        at = at.saturating_add(bytes.len() as u64);
+    }
+    if zeros && data.is_last {
+        report.note(
+            path,
+            format!("ends with {} bytes of padding", data.len - from),
+        );
+    } else if zeros {
+        report.damage(path, Some(from), "zeros where batches should be");
+    } else {
+        report.damage(path, Some(from), reason);
+    }
+    Ok(())
+}
+
+async fn read_files<D: Disk>(
+    disk: &D,
+    data: &Data<'_>,
+    report: &mut Report,
+) -> std::io::Result<Files> {
+    let mut files = Files {
+        offsets: None,
+        times: None,
+        aborted: None,
+        offsets_wrong: false,
+        largest: TimestampMs::NONE,
+    };
+    for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
+        let path = file_path(data.folder, data.base, role);
+        let bytes_max = data.len.max(SMALL_FILE_BYTES_MAX);
+        let bytes = match disk.read_file_within(&path, bytes_max).await {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if role != Role::TxnIndex && !data.is_last && data.len > 0 {
+                    report.hint(&path, "missing");
+                }
+                continue;
+            }
+            Err(error) if is_unreadable(&error) => {
+                report.hint(&path, error.to_string());
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let parsed = match role {
+            Role::OffsetIndex => OffsetIndex::parse(data.base, INDEX_BYTES_MAX, &bytes)
+                .map(|index| files.offsets = Some(index)),
+            Role::TimeIndex => TimeIndex::parse(data.base, INDEX_BYTES_MAX, &bytes)
+                .map(|index| files.times = Some(index)),
+            _ => TxnIndex::parse(data.base, &bytes).map(|index| files.aborted = Some(index)),
+        };
+        if let Err(error) = parsed {
+            report.hint(&path, error.to_string());
+        }
+    }
+    Ok(files)
+}
+
+impl Files {
+    /// Holds the offset index against a batch: whatever points into it must point at it, and name its last offset.
+    fn meet(&mut self, header: &BatchHeader, at: u64) {
+        if header.record_count > 0 {
+            self.largest = self.largest.max(header.max_timestamp);
+        }
+        let Some(offsets) = &self.offsets else { return };
+        let (Ok(at), Ok(end)) = (
+            u32::try_from(at),
+            u32::try_from(at.saturating_add(header.size_bytes as u64)),
+        ) else {
+            return;
+        };
+        if let Some(entry) = offsets.first_at_or_past(at)
+            && entry.position < end
+        {
+            let right = entry.position == at && entry.offset == header.last_offset();
+            self.offsets_wrong |= !right;
+        }
+    }
+
+    /// What only all of the segment can tell.
+    fn finish(&self, data: &Data<'_>, walk: &Walk, found: &[AbortedTxn], report: &mut Report) {
+        let path = |role| file_path(data.folder, data.base, role);
+        let beyond = self
+            .offsets
+            .as_ref()
+            .is_some_and(|offsets| u64::from(offsets.last().position) >= data.len.max(1));
+        if self.offsets_wrong || beyond {
+            report.hint(
+                &path(Role::OffsetIndex),
+                "an entry is not where its batch is",
+            );
+        }
+        if let Some(times) = &self.times {
+            let last = times.last();
+            if last.timestamp > self.largest || last.offset > walk.expected.offset {
+                report.hint(
+                    &path(Role::TimeIndex),
+                    "an entry is of a time or an offset that is not in the segment",
+                );
+            }
+        }
+        // What compaction has emptied keeps its entries; an entry too many hides nothing that counts.
+        let told = self.aborted.as_ref().map_or(&[][..], TxnIndex::entries);
+        let missing = found.iter().find(|txn| {
+            let same = |told: &AbortedTxn| {
+                told.last_offset == txn.last_offset && told.producer_id == txn.producer_id
+            };
+            !told.iter().any(same)
+        });
+        // The index of the last segment is written when it is saved.
+        if let Some(txn) = missing.filter(|_| !data.is_last) {
+            let what = format!(
+                "the transaction of producer {} that was aborted at {} is missing: readers at read_committed would be given its records",
+                txn.producer_id.0, txn.last_offset
+            );
+            report.damage(&path(Role::TxnIndex), None, what);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Logs that nobody writes to hold no descriptor.
+//!
+//! Every second the files of active segments are looked at. One that was not written to for a while is closed, the
+//! longest idle first where there are more than the bound; it is opened again by whoever needs it. Invariants: a file
+//! with bytes that are not durable is never closed; what was prepared for the next segment goes with it.
+//! It does not: touch sealed segments (`Store::note_loaded` bounds those), or mapped files, which are memory.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use platform::Platform;
+use platform::disk::{Disk, Medium};
+use wire::types::Offset;
+
+use crate::log::Log;
+use crate::store::Store;
+
+/// Looks without an append after which a file is closed.
+const IDLE_LOOKS: u32 = 30;
+
+/// The same while the machine is short of descriptors.
+const SHORTAGE_LOOKS: u32 = 3;
+
+/// How long a log has been idle, in looks.
+#[derive(Debug)]
+pub(super) struct Idle {
+    end: Cell<Offset>,
+    looks: Cell<u32>,
+}
+
+impl Default for Idle {
+    fn default() -> Self {
+        Self {
+            end: Cell::new(Offset(-1)),
+            looks: Cell::new(0),
+        }
+    }
+}
+
+impl Idle {
+    /// Looks again; says for how many looks nothing was appended.
+    fn look(&self, end: Offset) -> u32 {
+        let looks = if self.end.replace(end) == end {
+            self.looks.get().saturating_add(1)
+        } else {
+            0
+        };
+        self.looks.set(looks);
+        looks
+    }
+}
+
+impl<P: Platform> Log<P> {
+    /// For how many looks nothing was appended, if there is a file to be closed.
+    fn idle_looks(&self) -> Option<u32> {
+        let looks = self.flush.idle.look(self.log_end_offset());
+        let active = self.active();
+        let mapped = self.store().disk().medium(&active.folder) != Medium::File;
+        (active.open_file().is_some() && !mapped).then_some(looks)
+    }
+
+    /// Closes the file of the active segment if all of it is durable and nobody is at it; else sees to it that it can be
+    /// closed later. True when it was closed.
+    fn close_idle_file(&self) -> bool {
+        let active = self.active();
+        let at_rest = !self.flush.running.get() && self.has_no_prepared() && active.named.get();
+        let durable = active.synced.get() == active.size.get()
+            && self.durable_offset() == self.log_end_offset()
+            && !self.has_unsaved_epochs()
+            && self.flush.names.are_durable();
+        if !durable {
+            self.flush.sync_wanted.set(true);
+            self.request_flush();
+        } else if at_rest && self.may_write_now() && !self.is_beyond_repair() {
+            self.flush.idle.looks.set(0);
+            active.close_file();
+            return true;
+        } else if at_rest_but_prepared(self) {
+            self.start_discarding();
+        }
+        false
+    }
+}
+
+fn at_rest_but_prepared<P: Platform>(log: &Log<P>) -> bool {
+    !log.flush.running.get() && !log.has_no_prepared()
+}
+
+impl<P: Platform> Store<P> {
+    /// Looks which logs are idle, and closes their files. Once a second.
+    pub(crate) fn close_idle_files(&self) {
+        let mut open: Vec<(u32, Rc<Log<P>>)> = self
+            .logs()
+            .into_iter()
+            .filter_map(|log| Some((log.idle_looks()?, log)))
+            .collect();
+        let bound = self.shared.options.open_segments_max.max(1);
+        let mut left = open.len();
+        if left > bound {
+            open.sort_by_key(|(looks, _)| std::cmp::Reverse(*looks));
+        }
+        for (looks, log) in open {
+            let too_many = left > bound && looks > 0;
+            if (looks >= IDLE_LOOKS || too_many) && log.close_idle_file() {
+                left -= 1;
+            }
+        }
+        let sealed = self.open_sealed_files();
+        let open = i64::try_from(left.saturating_add(sealed)).unwrap_or(i64::MAX);
+        let before = self.shared.open_files.replace(open);
+        self.shared.metrics.open_files.inc_by(open - before);
+    }
+
+    /// Lets go of files that nobody needs now: the machine is short of descriptors.
+    pub(crate) fn close_unused_files(&self) {
+        for log in self.logs() {
+            let active = log.active();
+            let mapped = self.disk().medium(&active.folder) != Medium::File;
+            let idle = log.flush.idle.looks.get() >= SHORTAGE_LOOKS;
+            if idle && !mapped && active.open_file().is_some() {
+                log.close_idle_file();
+            }
+        }
+        self.close_sealed_files();
+    }
+}

@@ -1,0 +1,113 @@
+//! Names of files that are not durable yet: which folders have to be synced before what follows counts.
+//!
+//! A folder is synced by one caller at a time; who comes meanwhile waits, and finds that the sync was enough for it, or
+//! makes another. Invariants: a change counts as durable only after a sync that began after it; a folder whose sync
+//! failed is not synced again by this log. It does not: know files, or decide what has to be named.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use platform::Platform;
+use platform::disk::Disk;
+use platform::sync::Semaphore;
+
+use crate::error::{Error, Result};
+use crate::log::Log;
+
+/// One folder's changes, counted.
+#[derive(Debug)]
+struct Changes {
+    /// `None` is home.
+    folder: Option<Rc<Path>>,
+    made: u64,
+    durable: u64,
+}
+
+/// What has been renamed, made and removed in a log's folders.
+#[derive(Debug)]
+pub(crate) struct Names {
+    changes: RefCell<Vec<Changes>>,
+    /// Whoever holds it syncs.
+    turn: Semaphore,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self {
+            changes: RefCell::default(),
+            turn: Semaphore::new(1),
+        }
+    }
+}
+
+impl Names {
+    /// A folder has changed, home if none is named, and must be synced before what follows counts.
+    pub(crate) fn note(&self, folder: Option<&Rc<Path>>) {
+        let mut all = self.changes.borrow_mut();
+        let known = all.iter_mut().find(|known| known.folder.as_ref() == folder);
+        if let Some(known) = known {
+            known.made = known.made.saturating_add(1);
+            return;
+        }
+        all.push(Changes {
+            folder: folder.map(Rc::clone),
+            made: 1,
+            durable: 0,
+        });
+    }
+
+    /// A folder to be synced, and up to which change that would count.
+    fn next(&self) -> Option<(Option<Rc<Path>>, u64)> {
+        let all = self.changes.borrow();
+        let due = all.iter().find(|changes| changes.durable < changes.made);
+        due.map(|changes| (changes.folder.clone(), changes.made))
+    }
+
+    fn synced(&self, folder: Option<&Rc<Path>>, upto: u64) {
+        let mut all = self.changes.borrow_mut();
+        for known in all
+            .iter_mut()
+            .filter(|known| known.folder.as_ref() == folder)
+        {
+            known.durable = known.durable.max(upto);
+        }
+    }
+
+    /// True when there is nothing to be synced.
+    pub(crate) fn are_durable(&self) -> bool {
+        self.next().is_none()
+    }
+}
+
+impl<P: Platform> Log<P> {
+    /// Makes the names of new files durable. A failure latches the log, unless nothing that is still being written lies
+    /// in that folder: then it is its path's alone.
+    pub(crate) async fn sync_names(&self) -> Result<()> {
+        let names = &self.flush.names;
+        if names.are_durable() && names.turn.available_permits() > 0 {
+            return Ok(());
+        }
+        let turn = names.turn.acquire().await;
+        let _turn = turn.map_err(|_| Error::Closed)?;
+        while let Some((folder, upto)) = names.next() {
+            let at: &Path = folder.as_deref().unwrap_or(self.folder());
+            let synced = self.store().disk().sync_dir(at).await;
+            let synced = synced.map_err(Error::dir_sync(at));
+            if let Err(error) = &synced
+                && !error.is_exhausted()
+            {
+                if folder.is_none() || self.writes_to(at) {
+                    self.fail(error);
+                    return synced;
+                }
+                self.fail_dir(error);
+                names.synced(folder.as_ref(), u64::MAX);
+                return synced;
+            }
+            synced?;
+            names.synced(folder.as_ref(), upto);
+        }
+        Ok(())
+    }
+}

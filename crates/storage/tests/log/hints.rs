@@ -1,0 +1,266 @@
+//! Checkpoints are hints: whatever they say, a log that was left in good order keeps its records, and what is damaged is
+//! set aside, not removed.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::world::*;
+use platform::Platform;
+use platform::disk::Disk;
+use platform::sim::{SimDisk, SimPlatform};
+use proptest::prelude::*;
+use storage::{LogOptions, Metrics, Stamp, Store};
+use wire::types::{LeaderEpoch, Offset};
+
+const EPOCHS: &str = "/logs/orders-0/leader-epoch-checkpoint";
+
+fn small() -> LogOptions {
+    LogOptions {
+        segment_bytes: 12 << 10,
+        ..options()
+    }
+}
+
+fn in_epoch(epoch: i32) -> Stamp {
+    Stamp {
+        leader_epoch: LeaderEpoch(epoch),
+        log_append_time: None,
+    }
+}
+
+/// Twenty-four records in the epochs 1 (from 0), 4 (from 9) and 5 (from 17), in several segments, left in good order.
+async fn left() -> World {
+    let world = World::new();
+    let log = world.open(small()).await;
+    for at in 0..24 {
+        let epoch = match at {
+            0..9 => 1,
+            9..17 => 4,
+            _ => 5,
+        };
+        log.append(&batch(at, 1, 2000), in_epoch(epoch), NOW_MS)
+            .unwrap();
+        log.flush().await.unwrap();
+    }
+    assert!(log.segment_count() > 3);
+    log.close().await.unwrap();
+    world
+}
+
+fn epoch_ends(log: &SimLog) -> Vec<(i32, i64)> {
+    let end = |epoch| log.epoch_end(LeaderEpoch(epoch));
+    let ends = [1, 4, 5].map(end);
+    ends.map(|(epoch, offset)| (epoch.0, offset.0)).to_vec()
+}
+
+async fn names(disk: &SimDisk) -> Vec<String> {
+    let listed = disk.list(Path::new(FOLDER)).await.unwrap();
+    listed.into_iter().map(|entry| entry.name).collect()
+}
+
+#[test]
+fn leader_epochs_are_taken_from_the_batches_where_the_file_is_wrong_or_gone() {
+    let files: [&[u8]; 10] = [
+        b"",
+        b"0\n1\n2147483647 0\n",
+        b"0\n1\n3 1000\n",
+        b"0\n2\n1 0\n9 12\n",
+        b"0\n3\n1 0\n4 10\n5 17\n",
+        b"0\n1\n5 0\n",
+        b"0\n2\n1 0\n4 9\n",
+        b"garbage",
+        b"0\n1\n1 9223372036854775807\n",
+        &[0; 600],
+    ];
+    for (clean, file) in [true, false]
+        .into_iter()
+        .flat_map(|clean| files.map(|file| (clean, file)))
+    {
+        simulate(async {
+            let world = left().await;
+            world.disk().put(Path::new(EPOCHS), file).unwrap();
+            let next = world.successor(world.disk().crash(1));
+            let log = next.try_open(small(), clean, 24, 0).await.unwrap();
+            let said = String::from_utf8_lossy(file).into_owned();
+            assert_eq!(log.log_end_offset(), Offset(24), "{said}");
+            assert_holds(&log, 0, 24).await;
+            // Where an epoch begins within what is trusted is the one thing that is not looked at.
+            if !said.contains("4 10") && !said.contains("5 0") {
+                assert_eq!(epoch_ends(&log), [(1, 9), (4, 17), (5, 24)], "{said}");
+            }
+            log.flush().await.unwrap();
+            let again = next.successor(next.disk().crash(2));
+            let log = again.try_open(small(), clean, 24, 0).await.unwrap();
+            assert_eq!(log.log_end_offset(), Offset(24));
+        });
+    }
+}
+
+#[test]
+fn a_damaged_file_of_epochs_is_kept_under_another_name() {
+    simulate(async {
+        let world = left().await;
+        world.disk().put(Path::new(EPOCHS), b"0\n1\nx\n").unwrap();
+        let next = world.successor(world.disk().crash(1));
+        let log = next.try_open(small(), true, 24, 0).await.unwrap();
+        log.flush().await.unwrap();
+        let names = names(next.disk()).await;
+        let aside = names.iter().find(|name| name.ends_with(".aside"));
+        let aside = Path::new(FOLDER).join(aside.unwrap());
+        assert_eq!(next.disk().contents(&aside).unwrap(), b"0\n1\nx\n");
+        assert!(names.contains(&"leader-epoch-checkpoint".to_owned()));
+        // It is there after the next start, too.
+        log.close().await.unwrap();
+        let again = next.successor(next.disk().crash(2));
+        again.try_open(small(), true, 24, 0).await.unwrap();
+        assert!(again.disk().contents(&aside).is_ok());
+    });
+}
+
+#[test]
+fn a_log_start_beyond_the_end_deletes_nothing() {
+    for (clean, log_start) in [
+        (true, 25),
+        (true, 1 << 40),
+        (true, i64::MAX),
+        (false, i64::MAX),
+        (false, 1 << 62),
+        (true, -5),
+    ] {
+        simulate(async {
+            let world = left().await;
+            let next = world.successor(world.disk().crash(1));
+            let log = next.try_open(small(), clean, 24, log_start).await.unwrap();
+            assert_eq!(log.log_end_offset(), Offset(24), "{clean} {log_start}");
+            assert_holds(&log, 0, 24).await;
+        });
+    }
+    simulate(async {
+        // After a crash the records may be gone that were before it. What is there is kept all the same.
+        let world = left().await;
+        let next = world.successor(world.disk().crash(1));
+        let log = next.try_open(small(), false, 24, 5000).await.unwrap();
+        assert_eq!(log.log_start_offset(), Offset(5000));
+        let names = names(next.disk()).await;
+        let aside = names.iter().filter(|name| name.contains(".log."));
+        let aside: Vec<_> = aside.filter(|name| name.ends_with(".aside")).collect();
+        let mut kept = 0;
+        for name in aside {
+            let bytes = next.disk().contents(&Path::new(FOLDER).join(name)).unwrap();
+            kept += decode(&bytes.into()).len();
+        }
+        assert_eq!(kept, 24);
+    });
+}
+
+#[test]
+fn offsets_at_the_end_of_all_numbers_in_a_data_file_are_damage_and_no_panic() {
+    // The base offset is not under the CRC: every value of it gets here.
+    for (clean, base) in [true, false]
+        .into_iter()
+        .flat_map(|clean| [i64::MAX, i64::MAX - 3, i64::MIN, -1, 1 << 62].map(|base| (clean, base)))
+    {
+        simulate(async {
+            let world = World::new();
+            let log = world.open(options()).await;
+            for _ in 0..10 {
+                produce(&log, 3, 2000).await;
+            }
+            log.close().await.unwrap();
+            let file = Path::new(FOLDER).join("00000000000000000000.log");
+            let whole = world.disk().contents(&file).unwrap();
+            let mut at = 0;
+            while at < whole.len() {
+                let mut bytes = whole.clone();
+                bytes[at..at + 8].copy_from_slice(&base.to_be_bytes());
+                let size = i32::from_be_bytes(bytes[at + 8..at + 12].try_into().unwrap());
+                at += 12 + usize::try_from(size).unwrap();
+                let disk = SimDisk::new(1);
+                for name in names(world.disk()).await {
+                    let path = Path::new(FOLDER).join(&name);
+                    disk.put(&path, &world.disk().contents(&path).unwrap())
+                        .unwrap();
+                }
+                disk.put(&file, &bytes).unwrap();
+                let next = World::on(
+                    SimPlatform::on(disk, world.platform.clock().clone(), 1),
+                    store_options(),
+                );
+                for point in [0, 15, 30, i64::MAX] {
+                    let opened = next.try_open(options(), clean, point, 0).await;
+                    let log = opened.unwrap();
+                    let (start, end) = (log.log_start_offset(), log.log_end_offset());
+                    let _ = log.read(start, end, 1 << 20, true).await;
+                    let _ = log.close().await;
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_reader_that_meets_a_hole_has_it_counted() {
+    simulate(async {
+        let world = left().await;
+        let logs = names(world.disk()).await;
+        let logs: Vec<_> = logs.iter().filter(|name| name.ends_with(".log")).collect();
+        world
+            .disk()
+            .remove_file(&Path::new(FOLDER).join(logs[1]))
+            .await
+            .unwrap();
+        world.disk().sync_dir(Path::new(FOLDER)).await.unwrap();
+        let clock = world.platform.clock().clone();
+        let platform = SimPlatform::on(world.disk().crash(1), clock, 7);
+        let metrics = Metrics::unregistered();
+        let store = Store::new(platform.clone(), store_options(), metrics.clone());
+        let next = World { platform, store };
+        let log = next.try_open(small(), true, 24, 0).await.unwrap();
+        let mut at = Offset(0);
+        let mut read = 0;
+        while at < Offset(24) {
+            let slices = log.read(at, Offset(24), 3000, true).await.unwrap();
+            let found = decode(&slices.concat().into());
+            read += found.len();
+            at = Offset(found.last().unwrap().0 + 1);
+        }
+        assert!(read < 24);
+        assert_eq!(metrics.holes.get(), 1);
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// For any content of the checkpoint files.
+    #[test]
+    fn a_log_that_was_left_in_good_order_keeps_its_records(
+        epochs in prop_oneof![
+            any::<Vec<u8>>(),
+            proptest::collection::vec((any::<i32>(), any::<i64>()), 0..4).prop_map(lines),
+            proptest::collection::vec((0..9_i32, 0..40_i64), 0..4).prop_map(lines),
+        ],
+        recovery_point: i64,
+        log_start in prop_oneof![any::<i64>(), 25..100_i64, Just(0)],
+    ) {
+        simulate(async {
+            let world = left().await;
+            world.disk().put(Path::new(EPOCHS), &epochs).unwrap();
+            let next = world.successor(world.disk().crash(1));
+            let log = next.try_open(small(), true, recovery_point, log_start).await.unwrap();
+            assert_eq!(log.log_end_offset(), Offset(24));
+            assert_holds(&log, log.log_start_offset().0, 24).await;
+            if !(1..=24).contains(&log_start) {
+                assert_eq!(log.log_start_offset(), Offset(0));
+            }
+        });
+    }
+}
+
+fn lines(entries: Vec<(i32, i64)>) -> Vec<u8> {
+    let mut text = format!("0\n{}\n", entries.len());
+    for (epoch, start) in entries {
+        let _ = writeln!(text, "{epoch} {start}");
+    }
+    text.into_bytes()
+}

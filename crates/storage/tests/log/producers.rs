@@ -1,0 +1,139 @@
+//! Producers of a partition: aborted transactions are told of whatever became of the files that say so, and snapshots of
+//! many producers are in proportion to their records.
+
+use std::path::Path;
+
+use crate::world::*;
+use bytes::Bytes;
+use platform::disk::Disk;
+use storage::LogOptions;
+use wire::batch::builder::BatchBuilder;
+use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
+
+fn draft(id: i64, sequence: i32) -> BatchBuilder {
+    BatchBuilder::new(Offset(0), LeaderEpoch(-1))
+        .transactional(true)
+        .producer(ProducerId(id), 0, sequence)
+}
+
+fn in_transaction(id: i64, sequence: i32, first: i64) -> Bytes {
+    filled(draft(id, sequence), first, 2, 1000, NOW_MS)
+}
+
+fn end(id: i64, commit: bool) -> Bytes {
+    let mut marker = draft(id, -1).control(true);
+    let (key, value) = ([0, 0, 0, u8::from(commit)], [0; 6]);
+    marker.add(TimestampMs(NOW_MS), Some(&key), Some(&value), &[]);
+    marker.finish().unwrap()
+}
+
+fn add(log: &SimLog, bytes: &Bytes) {
+    log.append(bytes, EPOCH, NOW_MS).unwrap();
+}
+
+async fn aborted(log: &SimLog) -> Vec<(i64, i64, i64)> {
+    let end = log.log_end_offset();
+    let found = log.aborted_transactions(Offset(0), end).await.unwrap();
+    let facts = found
+        .iter()
+        .map(|txn| (txn.producer_id.0, txn.first_offset.0, txn.last_offset.0));
+    facts.collect()
+}
+
+#[test]
+fn aborted_transactions_are_told_of_after_their_index_was_damaged_or_lost() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        for round in 0..4 {
+            // One that spans segments, one that is committed, one within a segment.
+            add(&log, &in_transaction(7, 2 * round, 0));
+            log.roll().await.unwrap();
+            add(&log, &in_transaction(8, 4 * round, 0));
+            add(&log, &in_transaction(9, 2 * round, 0));
+            add(&log, &end(7, false));
+            add(&log, &in_transaction(8, 4 * round + 2, 0));
+            add(&log, &end(8, true));
+            log.roll().await.unwrap();
+            add(&log, &end(9, false));
+        }
+        log.roll().await.unwrap();
+        let expected = aborted(&log).await;
+        assert_eq!(expected.len(), 8);
+        log.close().await.unwrap();
+        let listed = world.disk().list(Path::new(FOLDER)).await.unwrap();
+        let names = |suffix: &str| {
+            let found = listed.iter().map(|entry| entry.name.clone());
+            let found = found.filter(|name| name.ends_with(suffix));
+            found
+                .map(|name| Path::new(FOLDER).join(name))
+                .collect::<Vec<_>>()
+        };
+        let point = log.log_end_offset().0;
+        for without_snapshots in [false, true] {
+            for damage in [&b"x"[..], &[0; 33], &[255; 34]] {
+                let disk = world.disk().kill(1);
+                for file in names(".txnindex") {
+                    disk.put(&file, damage).unwrap();
+                }
+                if without_snapshots {
+                    for file in names(".snapshot") {
+                        disk.put(&file, b"").unwrap();
+                    }
+                }
+                let next = world.successor(disk);
+                let log = next.try_open(options(), true, point, 0).await.unwrap();
+                assert_eq!(
+                    aborted(&log).await,
+                    expected,
+                    "{without_snapshots} {damage:?}"
+                );
+            }
+            // Without any index.
+            let disk = world.disk().kill(1);
+            let next = world.successor(disk);
+            for suffix in [".txnindex", ".index", ".timeindex"] {
+                for file in names(suffix) {
+                    next.disk().remove_file(&file).await.unwrap();
+                }
+            }
+            let log = next.try_open(options(), true, point, 0).await.unwrap();
+            assert_eq!(aborted(&log).await, expected, "{without_snapshots}");
+        }
+    });
+}
+
+#[test]
+fn snapshots_of_many_producers_take_less_than_their_records() {
+    simulate(async {
+        let world = World::new();
+        let small = LogOptions {
+            segment_bytes: 8 << 10,
+            ..options()
+        };
+        let log = world.open(small.clone()).await;
+        for id in 0..3000 {
+            log.append(&produced(id, 0, 0, 1), EPOCH, NOW_MS).unwrap();
+            if id % 50 == 0 {
+                log.flush().await.unwrap();
+            }
+        }
+        log.save().await.unwrap();
+        let listed = world.disk().list(Path::new(FOLDER)).await.unwrap();
+        let sum = |suffix: &str| -> u64 {
+            let found = listed.iter().filter(|entry| entry.name.ends_with(suffix));
+            found.map(|entry| entry.len).sum()
+        };
+        assert!(sum(".snapshot") > 0);
+        assert!(
+            2 * sum(".snapshot") <= sum(".log"),
+            "{} of {}",
+            sum(".snapshot"),
+            sum(".log")
+        );
+        // Nothing is forgotten by that.
+        let next = world.successor(world.disk().crash(1));
+        let log = next.open(small).await;
+        assert_eq!(log.producers().len(), 3000);
+    });
+}

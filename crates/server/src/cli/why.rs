@@ -13,7 +13,7 @@ pub(super) fn why(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();
-        if text.ends_with(&cause) {
+        if text.contains(&cause) {
             continue;
         }
         if !text.is_empty() {
@@ -21,34 +21,38 @@ pub(super) fn why(error: &anyhow::Error) -> String {
         }
         text.push_str(&cause);
     }
-    if let Some(path) = refused_path(error) {
-        text.push_str(&owners(path));
+    if error.chain().any(is_denied) {
+        text.push_str(&owners(error.chain().find_map(refused_path)));
     }
     text
 }
 
-/// The path that permission was wanting for.
-fn refused_path(error: &anyhow::Error) -> Option<&Path> {
-    error.chain().find_map(|cause| {
-        let Some(storage::Error::Io { path, source, .. }) = cause.downcast_ref() else {
-            return None;
-        };
-        (source.kind() == io::ErrorKind::PermissionDenied).then_some(path.as_path())
-    })
+type Cause<'a> = &'a (dyn std::error::Error + 'static);
+
+fn is_denied(cause: Cause<'_>) -> bool {
+    let io = cause.downcast_ref::<io::Error>();
+    io.is_some_and(|io| io.kind() == io::ErrorKind::PermissionDenied)
+        || refused_path(cause).is_some()
+}
+
+/// The path that permission was wanting for, where the error knows it.
+fn refused_path(cause: Cause<'_>) -> Option<&Path> {
+    let Some(storage::Error::Io { path, source, .. }) = cause.downcast_ref() else {
+        return None;
+    };
+    (source.kind() == io::ErrorKind::PermissionDenied).then_some(path.as_path())
 }
 
 /// Who this is, and whose the path is, or the nearest directory above it that can be looked at.
-fn owners(path: &Path) -> String {
-    let Ok(me) = fs::metadata("/proc/self") else {
-        return String::new();
-    };
+fn owners(path: Option<&Path>) -> String {
+    let me = rustix::process::geteuid().as_raw();
     let seen = |path: &Path| Some((path.to_path_buf(), fs::metadata(path).ok()?));
-    let Some((path, owned)) = path.ancestors().find_map(seen) else {
-        return format!(" (this runs as uid {})", me.uid());
+    let owned = path.and_then(|path| path.ancestors().find_map(seen));
+    let Some((path, owned)) = owned else {
+        return format!(" (this runs as uid {me})");
     };
     format!(
-        " (this runs as uid {}; {} belongs to uid {}, mode {:o})",
-        me.uid(),
+        " (this runs as uid {me}; {} belongs to uid {}, mode {:o})",
         path.display(),
         owned.uid(),
         owned.mode() & 0o7777
@@ -77,7 +81,7 @@ mod tests {
             text.starts_with("starting the broker: cannot open "),
             "{text}"
         );
-        let me = fs::metadata("/proc/self").unwrap().uid();
+        let me = rustix::process::geteuid().as_raw();
         let owner = format!("{} belongs to uid {me}, mode 7", dir.path().display());
         assert!(
             text.contains(&format!("runs as uid {me}; {owner}")),

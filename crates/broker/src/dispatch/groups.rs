@@ -148,12 +148,19 @@ fn client(context: &Context) -> Client {
     }
 }
 
-/// A group that is named again is not answered again: what an answer costs is bounded by what there is of the groups, not
-/// by that times the length of a request.
-fn each_once(groups: Vec<GroupId>) -> impl Iterator<Item = GroupId> {
+/// So many groups of a request are answered as often as they are named.
+const REPEATED_MAX: usize = 100;
+
+/// Behind [`REPEATED_MAX`], a group that was named before is not answered again: what an answer costs is bounded by what
+/// there is of the groups, not by that times the length of a request.
+fn without_repeats<T>(asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> impl Iterator<Item = T> {
     let mut seen = BTreeSet::new();
-    let first = move |group: &GroupId| seen.insert(group.clone());
-    groups.into_iter().filter(first)
+    let mut count = 0;
+    let keeps = move |one: &T| {
+        count += 1;
+        seen.insert(group(one).clone()) || count <= REPEATED_MAX
+    };
+    asked.into_iter().filter(keeps)
 }
 
 /// Consumer groups are served when neither the broker's settings nor the cluster say otherwise.
@@ -235,11 +242,10 @@ async fn offset_fetch<P: Platform>(
     version: i16,
 ) -> OffsetFetchResponse {
     let stable = request.require_stable;
-    let mut groups = handler::offset_fetch::split(request, version);
-    let mut seen = BTreeSet::new();
-    groups.retain(|group| seen.insert(group.group_id.clone()));
+    let groups = handler::offset_fetch::split(request, version);
     let by_id = version >= handler::offset_fetch::BY_ID;
-    let answers = groups.into_iter().map(|mut group| async move {
+    let groups = without_repeats(groups, |group| &group.group_id);
+    let answers = groups.map(|mut group| async move {
         let home = home_of(broker, group.group_id.as_str());
         let image = broker.image();
         let unknown = if by_id {
@@ -269,7 +275,7 @@ async fn describe_groups<P: Platform>(
     version: i16,
 ) -> DescribeGroupsResponse {
     let operations = request.include_authorized_operations;
-    let answers = each_once(request.groups).map(|group| async move {
+    let answers = without_repeats(request.groups, |group| group).map(|group| async move {
         let asked: GroupId = group.clone();
         let answered =
             broker
@@ -295,7 +301,7 @@ async fn describe_consumer_groups<P: Platform>(
     use handler::consumer_group_describe::{handle_group, refused};
     let operations = request.include_authorized_operations;
     let served = serves_consumer_groups(broker);
-    let answers = each_once(request.group_ids).map(|group| async move {
+    let answers = without_repeats(request.group_ids, |group| group).map(|group| async move {
         if !served {
             return refused(&group, ErrorCode::UnsupportedVersion, None);
         }
@@ -314,7 +320,7 @@ async fn delete_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: DeleteGroupsRequest,
 ) -> DeleteGroupsResponse {
-    let answers = each_once(request.groups_names).map(|group| async move {
+    let answers = without_repeats(request.groups_names, |group| group).map(|group| async move {
         let asked: GroupId = group.clone();
         let answered =
             broker

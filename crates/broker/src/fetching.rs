@@ -15,6 +15,7 @@ use platform::Platform;
 use platform::clock::Instant;
 use platform::task::timeout_at;
 use storage::log::txn_index::AbortedTxn;
+use wire::batch::{BatchHeader, HEADER_BYTES};
 use wire::types::{ErrorCode, LeaderEpoch, Offset};
 
 use crate::Broker;
@@ -227,6 +228,29 @@ pub(crate) fn slices_bytes(slices: &[Bytes]) -> usize {
     slices.iter().map(Bytes::len).fold(0, usize::saturating_add)
 }
 
+/// The offset behind the last of the batches in slices that follow each other. `None` if they are none.
+fn end_of(slices: &[Bytes]) -> Option<Offset> {
+    let mut end = None;
+    let mut skipped = 0_usize;
+    for (index, slice) in slices.iter().enumerate() {
+        while let Some(rest) = slice.get(skipped..).filter(|rest| !rest.is_empty()) {
+            let header = if rest.len() >= HEADER_BYTES {
+                BatchHeader::parse(rest)
+            } else {
+                // It goes on in the next slices.
+                let more = slices.iter().skip(index.saturating_add(1)).flatten();
+                let all = rest.iter().chain(more).copied();
+                BatchHeader::parse(&all.take(HEADER_BYTES).collect::<Vec<u8>>())
+            };
+            let header = header?;
+            end = Some(header.last_offset().plus(1));
+            skipped = skipped.saturating_add(header.size_bytes);
+        }
+        skipped = skipped.saturating_sub(slice.len());
+    }
+    end
+}
+
 async fn read_at<P: Platform>(
     partition: &Partition<P>,
     wanted: Wanted,
@@ -254,8 +278,11 @@ async fn read_at<P: Platform>(
     };
     let aborted = match isolation {
         Isolation::ReadUncommitted => None,
+        Isolation::ReadCommitted if records.is_empty() => Some(Vec::new()),
         Isolation::ReadCommitted => {
-            let aborted = log.aborted_transactions(wanted.fetch_offset, end).await;
+            // Of what comes later, a later fetch is told.
+            let below = end_of(&records).unwrap_or(end);
+            let aborted = log.aborted_transactions(wanted.fetch_offset, below).await;
             Some(aborted.map_err(|error| partition.storage_error(&error))?)
         }
     };

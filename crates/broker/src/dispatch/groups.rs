@@ -273,14 +273,14 @@ async fn describe_groups<P: Platform>(
     version: i16,
 ) -> DescribeGroupsResponse {
     let operations = request.include_authorized_operations;
-    use handler::describe_groups::{handle_group, refused};
     let asked = homes(broker, &request.groups).await;
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {
         let groups = &broker.groups;
-        std::future::ready(handle_group(groups, &group, operations, version))
+        let answer = handler::describe_groups::handle_group(groups, &group, operations, version);
+        std::future::ready(answer)
     });
     let answers = request.groups.iter().zip(answers.await);
-    let gone = |group| refused(group, ErrorCode::NotCoordinator);
+    let gone = |group| handler::describe_groups::refused(group, ErrorCode::NotCoordinator);
     let answers = answers.map(|(group, answer)| answer.unwrap_or_else(|| gone(group)));
     DescribeGroupsResponse::default().with_groups(answers.collect())
 }

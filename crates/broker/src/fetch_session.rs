@@ -8,6 +8,14 @@
 //! client that comes back to another shard is told that its session is unknown and starts a new one.
 //! Pure: time and randomness are passed in.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,6 +6,14 @@
 //! dropped ends everywhere: what it waits for, and what it reads, on other shards, too.
 //! Expected of the caller: each partition is named once.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 mod waiting;
 
 use std::rc::Rc;

@@ -1,5 +1,13 @@
 //! From what a request names to the partitions themselves, on whatever shard they live.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 use std::future::Future;
 use std::rc::Rc;
 

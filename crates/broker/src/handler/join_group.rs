@@ -55,7 +55,7 @@ fn check<P: Platform, L: OffsetsLog>(
         .protocols
         .iter()
         .map(|protocol| protocol.metadata.len())
-        .sum();
+        .sum(); // Bounded: lengths of bytes in memory.
     if metadata > METADATA_BYTES_MAX {
         return Err(ErrorCode::InvalidRequest);
     }

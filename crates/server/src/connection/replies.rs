@@ -24,7 +24,7 @@ pub(super) struct ReplyWriter {
 impl ReplyWriter {
     /// Queues one reply.
     pub(super) fn push(&mut self, reply: Vec<Bytes>) {
-        self.pending_bytes += reply.iter().map(Bytes::len).sum::<usize>();
+        self.pending_bytes += reply.iter().map(Bytes::len).sum::<usize>(); // Bounded: lengths of bytes in memory.
         self.parts
             .extend(reply.into_iter().filter(|part| !part.is_empty()));
     }

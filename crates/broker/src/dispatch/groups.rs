@@ -290,15 +290,15 @@ async fn describe_groups<P: Platform>(
     version: i16,
 ) -> DescribeGroupsResponse {
     let operations = request.include_authorized_operations;
-    use handler::describe_groups::{handle_group, refused};
     let groups = without_repeats(request.groups, |group| group);
     let asked = homes(broker, &groups).await;
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {
         let groups = &broker.groups;
-        std::future::ready(handle_group(groups, &group, operations, version))
+        let answer = handler::describe_groups::handle_group(groups, &group, operations, version);
+        std::future::ready(answer)
     });
     let answers = groups.iter().zip(answers.await);
-    let gone = |group| refused(group, ErrorCode::NotCoordinator);
+    let gone = |group| handler::describe_groups::refused(group, ErrorCode::NotCoordinator);
     let answers = answers.map(|(group, answer)| answer.unwrap_or_else(|| gone(group)));
     DescribeGroupsResponse::default().with_groups(answers.collect())
 }
@@ -312,7 +312,9 @@ async fn describe_consumer_groups<P: Platform>(
     let served = serves_consumer_groups(broker);
     let groups = without_repeats(request.group_ids, |group| group);
     if !served {
-        let refused = groups.iter().map(|group| refused(group, ErrorCode::UnsupportedVersion, None));
+        let refused = groups
+            .iter()
+            .map(|group| refused(group, ErrorCode::UnsupportedVersion, None));
         return ConsumerGroupDescribeResponse::default().with_groups(refused.collect());
     }
     let asked = homes(broker, &groups).await;

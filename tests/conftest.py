@@ -31,7 +31,8 @@ def pytest_addoption(parser):
     parser.addoption("--target", default="forebay", help="forebay, kafka, or the address of a running broker")
     parser.addoption("--rounds", type=int, default=None, help="rounds of the crash suites")
     parser.addoption("--seed", type=int, default=1, help="seed of the crash suites")
-    parser.addoption("--minutes", type=float, default=0.5, help="how long the chain is under fire")
+    parser.addoption("--minutes", type=float, default=0.5, help="how long the chain is under fire, and the broker under attack")
+    parser.addoption("--rate", default="50MB", help="bytes a second of the honest load beside attacks")
 
 
 @pytest.fixture(scope="session")

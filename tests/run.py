@@ -1,6 +1,6 @@
 """Runs the project's tests and says how many passed.
 
-    ./test                 everything below down to kill9: about 15 minutes on two cores from a clean clone
+    ./test                 everything below down to sweep: about 15 minutes on two cores from a clean clone
     ./test check           cargo fmt, clippy with warnings denied, xtask tidy
     ./test guard           instructions of the hot paths, compared with docs/benchmarks/instructions.csv (valgrind)
     ./test rust            unit, property, crash-point and simulation tests (cargo test)
@@ -8,14 +8,17 @@
     ./test clients         real clients and Kafka's tools against the release binary, the oracle, the same questions to Kafka
     ./test short           of other people's suites that of Kafka's own tools
     ./test kill9           50 rounds of kill -9 under load, and 8 while segments move between tiers
+    ./test sweep           every request at the limit of what is decoded: some of everything; with --minutes 60 at length
     ./test powercut        20 rounds of power cuts on a scratch ext4 (root and loop devices)
     ./test fire            exactly-once chains while their links and the broker are killed: --minutes 10
+    ./test hostile         an honest load with a ledger beside clients that mean harm: --minutes 10 --rate 50MB
     ./test suites          other people's suites against the release binary, in full: about 20 minutes
     ./test kgo             one of them: kgo, kgo-chaos, rdkafka, kafka-python, java-tools, streams, connect, mirror
     ./test dax             mapped files on persistent memory, in a machine in software that is killed: about 20 minutes
 
     --rounds N, --seed N   for kill9, powercut and dax
-    --minutes N, --seed N  for fire
+    --minutes N, --seed N  for fire, sweep and hostile
+    --rate BYTES           hostile: of the honest load, each second
     --target kafka         clients, kill9: against Apache Kafka, which shows whether a test is right
     -k EXPRESSION          clients: only tests that match
 
@@ -39,10 +42,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
-SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "powercut", "fire", "dax", "suites"]
+SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep", "powercut", "fire", "hostile", "dax", "suites"]
 FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror"]
 SHORT = ["java-tools"]
-BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9"]
+BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
 
 sys.path.insert(0, str(TESTS))
@@ -282,6 +285,17 @@ def rust(run):
     run.step("cargo test", ["cargo", "test", "-q", "--locked", "--workspace", "--no-fail-fast"], count=cargo_counts)
 
 
+def sweep(run):
+    """In the gate some of everything, with time for whatever else the machine does; at length as promised to clients."""
+    if not run.built:
+        raise RuntimeError("sweep was not run: see above")
+    run.step("build sweep", ["cargo", "build", "--release", "--locked", "-p", "forebay-bench", "--example", "sweep"], count=nothing)
+    minutes = run.options.minutes
+    how = ["--minutes", minutes] if minutes else ["--minutes", 0, "--share", 2, "--answer-ms", 5000, "--others-ms", 1000]
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+    run.step("sweep", [target / "examples/sweep", "--broker", target / "forebay", "--keep", LOGS / "sweep", "--seed", run.options.seed, *how])
+
+
 def report(run):
     chromium(run)
     run.step("report", [python(run), "-m", "pytest", "-q", "bench/test_report.py"], count=pytest_counts, cwd=TESTS)
@@ -292,23 +306,25 @@ def main():
     parser.add_argument("suites", nargs="*", choices=[*SUITES, *FOREIGN, []], metavar="suite")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--rate", default="50MB")
     parser.add_argument("--target", default="forebay")
     parser.add_argument("-k", dest="only", default="")
     options = parser.parse_args()
+    minutes = options.minutes or 10
     suites = options.suites or BY_DEFAULT
     run = Run(options)
     run.ready = run.built = False
     signal.signal(signal.SIGTERM, run.end)
 
     theirs = FOREIGN if "suites" in suites else [name for name in FOREIGN if name in suites]
-    outside = [suite for suite in ("clients", "short", "kill9", "powercut", "fire", "dax") if suite in suites]
+    outside = [suite for suite in ("clients", "short", "kill9", "powercut", "fire", "hostile", "dax") if suite in suites]
     outside += ["suites"] * bool(theirs)
     lanes = []
-    if outside:
+    if outside or "sweep" in suites:
         # No client and no broker runs in the machine in software: what does, its suite builds.
         alone = outside == ["dax"]
-        lanes.append(run.lane(lambda: install_python(run) if alone else install(run)))
+        lanes.append(run.lane(lambda: outside and (install_python(run) if alone else install(run))))
         lanes.append(run.lane(lambda: alone or options.target != "forebay" or build(run)))
     # The suites that need the binary start as soon as it is there; the other cargo commands go on beside them.
     crash = ["--seed", options.seed, *(["--rounds", options.rounds] if options.rounds else []), "-s", "--timeout", 1800]
@@ -318,8 +334,10 @@ def main():
                     *(["-k", options.only] if options.only else [])],
         "kill9": [*crash, "crash/test_kill9.py"],
         "powercut": [*crash, "crash/test_powercut.py"],
-        "fire": ["--seed", options.seed, "--minutes", options.minutes, "-s", "--timeout", int(options.minutes * 60) + 900,
+        "fire": ["--seed", options.seed, "--minutes", minutes, "-s", "--timeout", int(minutes * 60) + 900,
                  "crash/test_fire.py"],
+        "hostile": ["--seed", options.seed, "--minutes", minutes, "--rate", options.rate, "-s", "--timeout", int(minutes * 120) + 1800,
+                    "hostile/test_hostile.py"],
         "dax": [*crash, "--timeout", 7200, "dax/test_dax.py"],
     }
     behind = list(lanes)
@@ -334,8 +352,8 @@ def main():
         lanes.append(run.lane(body, *behind))
         behind = lanes[-1:]
     # One cargo command at a time: they would wait for each other's lock.
-    inside = [(suite, body) for suite, body in (("check", check), ("guard", guard), ("rust", rust)) if suite in suites]
-    behind = [lanes[1]] if outside else []
+    inside = [(suite, body) for suite, body in (("check", check), ("guard", guard), ("rust", rust), ("sweep", sweep)) if suite in suites]
+    behind = lanes[1:2]
     for _, body in inside:
         lanes.append(run.lane(lambda body=body: body(run), *behind))
         behind = lanes[-1:]

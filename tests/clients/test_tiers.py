@@ -1,6 +1,7 @@
 """Tiers as their operator sees them: segments go down, are read from there, are there after a restart; the commands."""
 
 import json
+import shutil
 import struct
 import subprocess
 import urllib.error
@@ -169,6 +170,32 @@ def test_segments_move_down_are_read_and_survive(tiered):
     more, more_offsets = produce(client, first=COUNT, count=20)
     read_all(client, records + more, offsets + more_offsets)
     client.close()
+
+
+def test_a_reader_of_a_path_that_is_lost_is_told_and_ends(tiered):
+    tiers = tiered()
+    client = Client("librdkafka", tiers.broker.address)
+    client.create_topic(topic=TOPIC, partitions=1, configs={})
+    produce(client)
+    client.close()
+    wait_until(lambda: settled(tiers), "the fast tier to be at its threshold", 60)
+    assert tiers.broker.stop() == 0
+    # Not mounted: an empty directory is in its place.
+    away = tiers.bulk.rename(tiers.bulk.with_name("away"))
+    tiers.bulk.mkdir()
+    tiers.broker.start()
+    consume = [forebay_binary(), "topic", "consume", TOPIC, "--exit", "--timeout", "3", "-f", "%o\n", "--brokers", tiers.broker.address]
+    for more in ([], ["--group", "g"]):
+        done = subprocess.run([*consume, *more], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 1, done.stderr
+        assert done.stderr.count("KAFKA_STORAGE_ERROR; trying on") == 1, done.stderr
+        assert done.stderr.splitlines()[-1] == f"forebay: partition {TOPIC}-0: KAFKA_STORAGE_ERROR", done.stderr
+    assert tiers.broker.stop() == 0
+    shutil.rmtree(tiers.bulk)
+    away.rename(tiers.bulk)
+    tiers.broker.start()
+    done = subprocess.run(consume, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == COUNT, done.stderr
 
 
 def test_a_topic_is_pinned_to_a_tier(tiered):

@@ -81,8 +81,8 @@ class Connection:
         raise AssertionError(f"the connection should have been closed, but {len(answer)} bytes came")
 
 
-def brokers(port):
+def brokers(port, timeout=20.0):
     """The number of brokers in a Metadata (version 1) answer for no topics."""
-    with Connection(port) as connection:
+    with Connection(port, timeout) as connection:
         answer = connection.request(METADATA, 1, struct.pack(">i", 0))
     return struct.unpack(">i", answer[:4])[0]

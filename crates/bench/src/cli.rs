@@ -121,6 +121,7 @@ fn list() -> anyhow::Result<String> {
 fn say(text: &str) -> anyhow::Result<()> {
     use std::io::{self, Write as _};
     let mut out = io::stdout().lock();
+    let text = wire::text::escaped_lines(text);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // Who closed the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -16,6 +16,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use wire::StrBytes;
 use wire::batch::BatchHeader;
+use wire::kafka::shape::DECODED_BYTES_MAX;
 use wire::kafka::{Api, Request, Response, decode_request, encode_response};
 use wire::messages::api_versions_response::ApiVersion;
 use wire::messages::create_topics_response::CreatableTopicResult;
@@ -45,7 +46,6 @@ const SERVED: [(Api, i16, i16); 6] = [
 ];
 /// Questions are small; only Produce is not read as a whole.
 const QUESTION_BYTES_MAX: usize = 16 << 20;
-const DECODED_BYTES_MAX: usize = 64 << 20;
 /// Bytes of a request's header up to the client's id: key, version, correlation id, length of that.
 const FIXED_HEADER_BYTES: usize = 10;
 
@@ -87,7 +87,8 @@ pub async fn serve(listener: TcpListener, takes: Takes) -> anyhow::Result<()> {
         let state = Rc::clone(&state);
         tokio::task::spawn_local(async move {
             if let Err(error) = converse(socket, skipping, &state).await {
-                eprintln!("sink: {peer}: {error:#}");
+                let why = format!("{error:#}");
+                eprintln!("sink: {peer}: {}", wire::text::Escaped(&why));
             }
         });
     }

@@ -13,6 +13,7 @@ use platform::sync::Semaphore;
 use storage::store::Store;
 use wire::types::{ErrorCode, TopicId};
 
+use crate::answers::Answers;
 use crate::compaction;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
@@ -29,7 +30,7 @@ use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::relocation::Moves;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
-use crate::telemetry::{Received, Telemetry};
+use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
 
 /// The shard that runs the controller.
@@ -56,6 +57,8 @@ pub struct Shared {
     pub compacting: compaction::Turns,
     /// Settings that change while it runs and are enforced all over the process.
     pub node: NodeConfigs,
+    /// Memory of answers on their way out.
+    pub answers: Answers,
 }
 
 /// One shard's broker.
@@ -76,6 +79,7 @@ pub struct Broker<P: Platform> {
     pub recovery: Recovery,
     pub(crate) compacting: compaction::Turns,
     pub(crate) node: NodeConfigs,
+    pub(crate) answers: Answers,
     /// The groups whose offsets partitions this shard leads.
     pub(crate) groups: Rc<Groups<P>>,
     /// The transactional ids whose partition this shard leads.
@@ -92,6 +96,8 @@ pub struct Broker<P: Platform> {
     pub(crate) checkpoint_turn: Semaphore,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
+    /// What this shard last added to the gauge of late transactions.
+    pub(crate) counted_late: Cell<i64>,
     /// What this shard last added to the partition gauges: partitions, of them led.
     pub(crate) counted: Cell<(i64, i64)>,
     image: RefCell<Arc<Image>>,
@@ -113,6 +119,7 @@ impl<P: Platform> Broker<P> {
             recovery,
             compacting,
             node,
+            answers,
         } = shared;
         let (shards, inbox) = seat.take();
         let broker = Rc::new_cyclic(|me| Self {
@@ -132,10 +139,11 @@ impl<P: Platform> Broker<P> {
             producer_ids: ProducerIds::default(),
             moves: Moves::default(),
             quotas: Quotas::new(),
-            telemetry: Telemetry::new(shards.count(), Received::new(metrics.telemetry.clone())),
+            telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             checkpoint_turn: Semaphore::new(1),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
+            counted_late: Cell::default(),
             image: RefCell::new(Arc::new(Image::empty())),
             controller: OnceCell::new(),
             platform,
@@ -147,6 +155,7 @@ impl<P: Platform> Broker<P> {
             recovery,
             compacting,
             node,
+            answers,
         });
         broker.shards.seat(Rc::downgrade(&broker));
         (broker, inbox)

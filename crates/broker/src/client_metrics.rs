@@ -1,11 +1,12 @@
 //! Subscriptions to client metrics (KIP-714): their settings, and what is allowed.
 //!
-//! A subscription says which metrics clients are to send, how often, and which clients. Not here:
-//! asking clients for them (`telemetry`).
+//! A subscription says which metrics clients are to send, how often, and which clients. Bounded, as every client's request
+//! is held against all of them: so many subscriptions, so many bytes of their settings in all, so much for an expression.
+//! Not here: asking clients for them (`telemetry`).
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 use wire::types::ErrorCode;
 
 use crate::controller::Refusal;
@@ -20,6 +21,13 @@ pub(crate) const METRICS: &str = "metrics";
 pub(crate) const DEFAULT_INTERVAL_MS: i32 = 300_000;
 const INTERVAL_MS_MIN: i64 = 100;
 const INTERVAL_MS_MAX: i64 = 3_600_000;
+
+/// Subscriptions there may be.
+const SUBSCRIPTIONS_MAX: usize = 100;
+/// Bytes of the names and settings of all subscriptions.
+const SETTINGS_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a compiled expression, and of what it remembers while it is matched.
+const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 
 /// What clients can be told apart by.
 const SELECTORS: [&str; 6] = [
@@ -91,27 +99,87 @@ pub(crate) fn validate(name: &str, settings: &BTreeMap<String, String>) -> Resul
             ));
         }
     }
-    let patterns = settings.get(MATCH).map_or("", String::as_str);
-    for pattern in patterns
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-    {
-        if !is_pattern(pattern) {
-            return Err(config(format!(
-                "Illegal client matching pattern: {pattern}"
-            )));
-        }
+    let text = settings.get(MATCH).map_or("", String::as_str);
+    if let Err(pattern) = patterns(text) {
+        return Err(config(format!(
+            "Illegal client matching pattern: {pattern}"
+        )));
     }
     Ok(())
 }
 
-fn is_pattern(pattern: &str) -> bool {
-    let mut parts = pattern.split('=');
-    let (Some(name), Some(expression), None) = (parts.next(), parts.next(), parts.next()) else {
-        return false;
-    };
-    SELECTORS.contains(&name.trim()) && Regex::new(expression.trim()).is_ok()
+/// Judges whether a subscription finds room among the others.
+pub(crate) fn check_room(
+    image: &Image,
+    name: &str,
+    settings: &BTreeMap<String, String>,
+) -> Result<(), Refusal> {
+    let others = || image.configured(ResourceType::CLIENT_METRICS);
+    let others = || others().filter(|other| *other != name);
+    let bytes = others().map(|other| bytes_of(image, other));
+    let bytes = bytes.fold(bytes_in(name, settings), usize::saturating_add);
+    if others().count() < SUBSCRIPTIONS_MAX && bytes <= SETTINGS_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "There may be {SUBSCRIPTIONS_MAX} subscriptions to client metrics, and {SETTINGS_BYTES_MAX} \
+         bytes of their settings"
+    );
+    Err(Refusal::new(ErrorCode::PolicyViolation, message))
+}
+
+/// The subscriptions that count: all, unless the metadata log has more than there may be.
+pub(crate) fn in_force(image: &Image) -> impl Iterator<Item = &str> {
+    let mut bytes = 0_usize;
+    let names = image.configured(ResourceType::CLIENT_METRICS);
+    names.take(SUBSCRIPTIONS_MAX).take_while(move |name| {
+        bytes = bytes.saturating_add(bytes_of(image, name));
+        bytes <= SETTINGS_BYTES_MAX
+    })
+}
+
+fn bytes_of(image: &Image, name: &str) -> usize {
+    let settings = image.settings(ResourceType::CLIENT_METRICS, name);
+    settings.map_or(0, |settings| bytes_in(name, settings))
+}
+
+fn bytes_in(name: &str, settings: &BTreeMap<String, String>) -> usize {
+    let texts = settings.iter().flat_map(|(key, value)| [key, value]);
+    texts
+        .map(String::len)
+        .fold(name.len(), usize::saturating_add)
+}
+
+/// The patterns of `match`, each with what it selects by; of two for the same the last counts. The error is the pattern
+/// that is none.
+pub(crate) fn patterns(list: &str) -> Result<BTreeMap<&str, &str>, &str> {
+    let mut found = BTreeMap::new();
+    for pattern in parts(list) {
+        let mut sides = pattern.split('=').map(str::trim);
+        let (Some(name), Some(text), None) = (sides.next(), sides.next(), sides.next()) else {
+            return Err(pattern);
+        };
+        if !SELECTORS.contains(&name) || expression(text).is_none() {
+            return Err(pattern);
+        }
+        found.insert(name, text);
+    }
+    Ok(found)
+}
+
+/// An expression, unless it is none, or too large when compiled.
+pub(crate) fn expression(text: &str) -> Option<Regex> {
+    let mut expression = RegexBuilder::new(text);
+    expression.size_limit(EXPRESSION_BYTES_MAX);
+    expression.dfa_size_limit(EXPRESSION_BYTES_MAX);
+    expression.build().ok()
+}
+
+/// The parts of a list.
+pub(crate) fn parts(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
 }
 
 /// Every place that has a value for a setting of a subscription, the strongest first.
@@ -143,7 +211,10 @@ mod tests {
             check(&[
                 (INTERVAL, "100"),
                 ("metrics", "*"),
-                (MATCH, "client_id=a.*, client_software_name = java")
+                (
+                    MATCH,
+                    "client_id=a.*, client_software_name = java, client_id=\\w+-\\w+"
+                )
             ]),
             Ok(())
         );
@@ -171,6 +242,12 @@ mod tests {
             (
                 MATCH,
                 "client_age=3",
+                ErrorCode::InvalidConfig,
+                "Illegal client matching pattern",
+            ),
+            (
+                MATCH,
+                "client_id=(a{1000}){1000}",
                 ErrorCode::InvalidConfig,
                 "Illegal client matching pattern",
             ),

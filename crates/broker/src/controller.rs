@@ -11,6 +11,7 @@ pub(crate) mod batches;
 pub(crate) mod configs;
 pub mod metadata_log;
 pub(crate) mod mutations;
+pub mod offline;
 pub(crate) mod placement;
 pub(crate) mod quorum_state;
 pub(crate) mod quotas;
@@ -44,6 +45,29 @@ pub(crate) struct Rules<'a> {
     pub(crate) image: &'a Image,
     /// What this broker was told at start.
     pub(crate) options: &'a BrokerOptions,
+}
+
+/// Refuses a request that names more parts than one request may change. A decision is made in one go, so this bounds for
+/// how long it holds its shard.
+pub(crate) fn check_count(parts: usize) -> Result<(), Refusal> {
+    if parts > RECORDS_PER_REQUEST_MAX {
+        return Err(too_large());
+    }
+    Ok(())
+}
+
+/// What a request is told that asks for too much.
+pub(crate) fn too_large() -> Refusal {
+    let message = "Unable to perform excessively large batch operation.";
+    Refusal::new(ErrorCode::PolicyViolation, message)
+}
+
+/// A name for a message. One that is longer than any topic's may be is cut: a message may be told for each of many
+/// partitions.
+pub(crate) fn quoted(name: &str) -> &str {
+    const BYTES_MAX: usize = 255;
+    name.get(..name.floor_char_boundary(BYTES_MAX))
+        .unwrap_or(name)
 }
 
 /// A decision: what to write, and what to answer once it is durable.
@@ -94,9 +118,18 @@ impl From<ErrorCode> for Refusal {
     }
 }
 
-/// Hands out a block of producer ids: the first id and how many.
-pub(crate) fn allocate_producer_ids(image: &Image, node: NodeId) -> Outcome<(i64, i64)> {
+/// Hands out a block of producer ids: the first id and how many. None are left when a log says so.
+pub(crate) fn allocate_producer_ids(
+    image: &Image,
+    node: NodeId,
+) -> Outcome<Result<(i64, i64), ErrorCode>> {
     let first = image.next_producer_id();
+    if first > i64::MAX - PRODUCER_ID_BLOCK {
+        return Outcome {
+            records: Vec::new(),
+            response: Err(ErrorCode::UnknownServerError),
+        };
+    }
     let record = ProducerIdsRecord {
         broker_id: node.0,
         broker_epoch: image.broker(node).map_or(-1, |broker| broker.epoch),
@@ -104,7 +137,7 @@ pub(crate) fn allocate_producer_ids(image: &Image, node: NodeId) -> Outcome<(i64
     };
     Outcome {
         records: vec![record.into()],
-        response: (first, PRODUCER_ID_BLOCK),
+        response: Ok((first, PRODUCER_ID_BLOCK)),
     }
 }
 

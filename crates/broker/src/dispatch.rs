@@ -18,6 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::Platform;
 use wire::error::{DecodeError, EncodeError, FrameError};
+use wire::kafka::shape::DECODED_BYTES_MAX;
 use wire::kafka::{self, Api, Request, RequestHeader, Response};
 use wire::protocol::Encodable;
 use wire::types::ErrorCode;
@@ -27,9 +28,6 @@ use crate::broker::CONTROLLER_SHARD;
 use crate::controller::{Caller, Controller, Rules};
 use crate::handler::{self, Context};
 use crate::quota::{Busy, Kind, timed};
-
-/// Most memory that a request without records may take once it is decoded.
-const DECODED_BYTES_MAX: usize = 64 << 20;
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -135,7 +133,7 @@ async fn answer<P: Platform>(
         Api::Produce => records::produce(b, c, busy, request).await,
         Api::Fetch => records::fetch(b, c, busy, request).await,
         Api::ApiVersions if request.is_unknown_api_versions() => {
-            let response = handler::api_versions::unsupported();
+            let response = handler::api_versions::unsupported(&b.image());
             Ok(Reply::Send(kafka::encode_response(
                 Api::ApiVersions,
                 0,
@@ -314,9 +312,11 @@ async fn describe<P: Platform>(
     match request.header.api {
         Api::Metadata => {
             run(request, async |r| {
-                let missing = handler::metadata::missing(&b.image(), &r, v);
-                if b.options.auto_create_topics && !missing.is_empty() {
-                    b.create_missing(missing).await;
+                if b.options.auto_create_topics {
+                    let missing = handler::metadata::missing(&b.image(), &r, v).await;
+                    if !missing.is_empty() {
+                        b.create_missing(missing).await;
+                    }
                 }
                 let asked = handler::metadata::Asked {
                     listener: &c.listener,
@@ -324,7 +324,7 @@ async fn describe<P: Platform>(
                     node,
                     version: v,
                 };
-                handler::metadata::handle(&b.image(), asked, &r, &[])
+                handler::metadata::handle(&b.image(), asked, &r, &[]).await
             })
             .await
         }
@@ -336,8 +336,9 @@ async fn describe<P: Platform>(
         }
         Api::DescribeTopicPartitions => {
             run(request, async |r| {
+                let image = b.image();
                 let described =
-                    handler::describe_topic_partitions::handle(&b.image(), &c.listener, &r);
+                    handler::describe_topic_partitions::handle(&image, &c.listener, &r).await;
                 described
                     .unwrap_or_else(|code| handler::describe_topic_partitions::refuse(&r, code))
             })
@@ -349,7 +350,7 @@ async fn describe<P: Platform>(
                     image: &b.image(),
                     options: &b.options,
                 };
-                handler::describe_configs::handle(rules, &r)
+                handler::describe_configs::handle(rules, &r).await
             })
             .await
         }

@@ -2,7 +2,11 @@
 //!
 //! Invariants: the wait ends at the deadline, when enough bytes are readable, or when a partition has an error, never
 //! by polling; the bytes limit of the request is shared out in the order of the partitions; the first batch that is
-//! due is returned whole, whatever its size. Estimating is memory only; only [`read`] touches disks.
+//! due is returned whole, whatever its size. Estimating is memory only; only [`read`] touches disks. A fetch that is
+//! dropped ends everywhere: what it waits for, and what it reads, on other shards, too.
+//! Expected of the caller: each partition is named once.
+
+mod waiting;
 
 use std::rc::Rc;
 
@@ -17,8 +21,9 @@ use crate::Broker;
 use crate::fetch_session::Wanted;
 use crate::join::first;
 use crate::partition::{Isolation, Partition};
-use crate::purgatory::Waiter;
-use crate::route::{Target, at_partitions};
+use crate::route::{Target, at_partitions_abandoned};
+
+use waiting::{Seen, sleep_until_more};
 
 /// Limits of one fetch.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +55,8 @@ struct Estimate {
     bytes: usize,
     /// Readable end at the time of the estimate.
     end: Offset,
+    /// The client's log is not ours: that is told at once, and instead of records.
+    diverges: bool,
 }
 
 /// Fetches `items` in order, where they live: on the one shard that owns them all, or from here.
@@ -88,17 +95,18 @@ async fn wait_and_read<P: Platform>(
 ) -> Vec<Result<Fetched, ErrorCode>> {
     loop {
         let estimates = estimate(broker, &items, limits.isolation).await;
-        let bytes: usize = estimates
-            .iter()
-            .flatten()
-            .map(|estimate| estimate.bytes)
-            .sum();
-        let failed = estimates.iter().any(Result::is_err);
+        let bytes = estimates.iter().flatten().map(|estimate| estimate.bytes);
+        let bytes = bytes.fold(0, usize::saturating_add);
+        let urgent = |estimate: &Result<Estimate, _>| {
+            estimate.as_ref().map_or(true, |estimate| estimate.diverges)
+        };
         let enough = bytes >= limits.bytes_min || items.is_empty();
-        if failed || enough || broker.platform.clock().now() >= limits.deadline {
+        let due = enough || estimates.iter().any(urgent);
+        if due || broker.platform.clock().now() >= limits.deadline {
             return read(broker, &items, &estimates, limits).await;
         }
-        wait(broker, &items, &estimates, limits).await;
+        let missing = limits.bytes_min.saturating_sub(bytes);
+        wait(broker, &items, &estimates, missing, limits).await;
     }
 }
 
@@ -107,7 +115,7 @@ async fn estimate<P: Platform>(
     items: &[Item],
     isolation: Isolation,
 ) -> Vec<Result<Estimate, ErrorCode>> {
-    at_partitions(broker, items.to_vec(), move |_, partition, wanted| {
+    at_partitions_abandoned(broker, items.to_vec(), move |_, partition, wanted| {
         std::future::ready(estimate_at(&partition, wanted, isolation))
     })
     .await
@@ -128,38 +136,47 @@ fn estimate_at<P: Platform>(
         return Err(ErrorCode::OffsetOutOfRange);
     }
     let end = partition.readable_end(isolation);
-    // A divergence is told at once: as good as enough bytes.
-    if partition
+    let diverges = partition
         .divergence(wanted.last_fetched_epoch, from)?
-        .is_some()
-    {
-        return Ok(Estimate {
-            bytes: usize::MAX >> 16,
-            end,
-        });
-    }
-    let bytes_max = usize::try_from(wanted.max_bytes).unwrap_or(0);
+        .is_some();
+    let bytes = if diverges {
+        0
+    } else {
+        let bytes_max = usize::try_from(wanted.max_bytes).unwrap_or(0);
+        partition.log.available_bytes(from, end, bytes_max)
+    };
     Ok(Estimate {
-        bytes: partition.log.available_bytes(from, end, bytes_max),
+        bytes,
         end,
+        diverges,
     })
 }
 
-/// Sleeps until one of the partitions can give more than was estimated, or the deadline.
+/// Sleeps until the partitions can give `missing` bytes more than was estimated, one of them is not what it was, or the
+/// deadline.
 async fn wait<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: &[Item],
     estimates: &[Result<Estimate, ErrorCode>],
+    missing: usize,
     limits: FetchLimits,
 ) {
-    let mut by_shard: Vec<Vec<(Target, Offset)>> = vec![Vec::new(); broker.shards.count()];
-    for ((target, _), estimate) in items.iter().zip(estimates) {
+    let mut by_shard: Vec<Vec<Seen>> = vec![Vec::new(); broker.shards.count()];
+    for ((target, wanted), estimate) in items.iter().zip(estimates) {
         if let (Ok(target), Ok(estimate)) = (target, estimate)
             && let Some(seen) = by_shard.get_mut(broker.shards.owner(target.0, target.1))
         {
-            seen.push((*target, estimate.end));
+            let bytes_max = usize::try_from(wanted.max_bytes).unwrap_or(0);
+            seen.push(Seen {
+                target: *target,
+                end: estimate.end,
+                room: bytes_max.saturating_sub(estimate.bytes),
+            });
         }
     }
+    let asked = by_shard.iter().filter(|seen| !seen.is_empty()).count();
+    // While no shard has its share of what is missing, all of them together have less than that.
+    let share = missing.checked_div(asked).unwrap_or(missing).max(1);
     let sleeping = by_shard
         .into_iter()
         .enumerate()
@@ -168,29 +185,11 @@ async fn wait<P: Platform>(
         broker
             .shards
             .call_abandoned(shard, move |broker| async move {
-                sleep_until_more(&broker, &seen, limits).await;
+                sleep_until_more(&broker, &seen, share, limits).await;
             })
     });
     // Time being up is as good a reason to go on as data.
     let _ = timeout_at(limits.deadline, first(calls)).await;
-}
-
-async fn sleep_until_more<P: Platform>(
-    broker: &Rc<Broker<P>>,
-    seen: &[(Target, Offset)],
-    limits: FetchLimits,
-) {
-    let waiter = Waiter::sleeping();
-    for (target, end) in seen {
-        let Ok(partition) = broker.led(*target) else {
-            return;
-        };
-        partition.waiters.register(&waiter);
-        if partition.readable_end(limits.isolation) > *end || partition.is_closed() {
-            return;
-        }
-    }
-    let _ = timeout_at(limits.deadline, waiter.woken()).await;
 }
 
 /// Reads what the estimates promise, within the request's limit.
@@ -200,7 +199,12 @@ async fn read<P: Platform>(
     estimates: &[Result<Estimate, ErrorCode>],
     limits: FetchLimits,
 ) -> Vec<Result<Fetched, ErrorCode>> {
-    let mut left = limits.bytes_max;
+    let due = items.iter().zip(estimates).map(|((_, wanted), estimate)| {
+        let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
+        due.min(usize::try_from(wanted.max_bytes).unwrap_or(0))
+    });
+    let due = due.fold(0, usize::saturating_add).min(limits.bytes_max);
+    let (mut left, _aside) = broker.answers.set_aside(due);
     let mut first_due = true;
     let share = |((target, wanted), estimate): (&Item, &Result<Estimate, ErrorCode>)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
@@ -208,12 +212,12 @@ async fn read<P: Platform>(
             .min(left)
             .min(usize::try_from(wanted.max_bytes).unwrap_or(0));
         let whole = due > 0 && std::mem::take(&mut first_due);
-        left -= bytes;
+        left = left.saturating_sub(bytes);
         (*target, (*wanted, bytes, whole))
     };
     let shares: Vec<_> = items.iter().zip(estimates).map(share).collect();
     let isolation = limits.isolation;
-    at_partitions(
+    at_partitions_abandoned(
         broker,
         shares,
         move |_, partition, (wanted, bytes, whole)| async move {
@@ -221,6 +225,16 @@ async fn read<P: Platform>(
         },
     )
     .await
+}
+
+/// Bytes of slices.
+pub(crate) fn slices_bytes(slices: &[Bytes]) -> usize {
+    slices.iter().map(Bytes::len).fold(0, usize::saturating_add)
+}
+
+fn unread<P: Platform>(partition: &Partition<P>, error: &storage::Error) -> ErrorCode {
+    partition.metrics.failed_fetch_requests.add(1);
+    partition.storage_error(error)
 }
 
 async fn read_at<P: Platform>(
@@ -239,11 +253,11 @@ async fn read_at<P: Platform>(
     let wants_records = diverging.is_none() && (bytes > 0 || whole) && wanted.fetch_offset < end;
     let records = if wants_records {
         let records = log.read(wanted.fetch_offset, end, bytes, whole).await;
-        let records = records.map_err(|error| partition.storage_error(&error))?;
+        let records = records.map_err(|error| unread(partition, &error))?;
         partition
             .metrics
             .bytes_out
-            .add(records.iter().map(|slice| slice.len() as u64).sum());
+            .add(slices_bytes(&records) as u64);
         records
     } else {
         Vec::new()
@@ -252,7 +266,7 @@ async fn read_at<P: Platform>(
         Isolation::ReadUncommitted => None,
         Isolation::ReadCommitted => {
             let aborted = log.aborted_transactions(wanted.fetch_offset, end).await;
-            Some(aborted.map_err(|error| partition.storage_error(&error))?)
+            Some(aborted.map_err(|error| unread(partition, &error))?)
         }
     };
     Ok(Fetched {

@@ -19,6 +19,7 @@ pub fn start<P: Platform>(broker: &Rc<Broker<P>>) {
     task::spawn(retain(Rc::clone(broker)));
     task::spawn(abort_overdue(Rc::clone(broker)));
     task::spawn(forget_idle_ids(Rc::clone(broker)));
+    task::spawn(forget_silent_producers(Rc::clone(broker)));
     task::spawn(compaction::run(Rc::clone(broker)));
     task::spawn(checkpoint_what_is_saved(Rc::clone(broker)));
     if broker.shards.me() == CONTROLLER_SHARD {
@@ -33,9 +34,7 @@ async fn retain<P: Platform>(broker: Rc<Broker<P>>) {
             .clock()
             .sleep(broker.options.retention_check)
             .await;
-        broker
-            .telemetry
-            .forget_idle(broker.platform.clock().wall_ms());
+        broker.telemetry.forget_idle(broker.platform.clock().now());
         for partition in broker.led_partitions() {
             retain_one(&broker, &partition).await;
         }
@@ -80,6 +79,20 @@ async fn abort_overdue<P: Platform>(broker: Rc<Broker<P>>) {
     loop {
         clock.sleep(broker.options.transaction.abort_check).await;
         broker.transactions.abort_overdue();
+        broker.count_late_transactions();
+    }
+}
+
+async fn forget_silent_producers<P: Platform>(broker: Rc<Broker<P>>) {
+    let clock = broker.platform.clock();
+    loop {
+        let pause = broker.options.transaction.producer_expiration_check;
+        clock.sleep(pause).await;
+        for partition in broker.led_partitions() {
+            partition.log.expire_producers(clock.wall_ms());
+            // Each look is short; all of them together need not be.
+            task::yield_now().await;
+        }
     }
 }
 

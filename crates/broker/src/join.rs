@@ -1,74 +1,48 @@
 //! Waiting for several futures at once.
 //!
-//! Unlike the libraries' `join_all`, [`join_all`] polls every future in order during the first poll, however many there
-//! are: the order of appends of pipelined requests rests on that. [`join_in_turns`] begins a few at a time and lets
-//! others have the thread in between: for requests that name as many things as they like.
-//! Invariant: whatever the number, a future that is woken costs no look at the others (few are all looked at, which is
-//! cheaper than finding out which).
+//! Unlike the libraries' `join_all`, every future is polled in order during the first poll, however many there are:
+//! the order of appends of pipelined requests rests on that. Later, only those are polled that were woken, or whose
+//! neighbours were: a request about ten thousand partitions hears from each of them at another time.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// So many futures are polled all when one of them is woken.
-const POLLED_TOGETHER_MAX: usize = 32;
-/// So many futures are polled before others have the thread.
-const POLLED_IN_A_TURN_MAX: usize = 64;
+/// Futures that are woken together.
+const NEIGHBOURS: usize = 32;
 
 enum Slot<F: Future> {
     Waiting(Pin<Box<F>>),
     Done(F::Output),
 }
 
-impl<F: Future> Slot<F> {
-    /// True when it is done.
-    fn poll(&mut self, context: &mut Context<'_>) -> bool {
-        if let Self::Waiting(future) = self {
-            match future.as_mut().poll(context) {
-                Poll::Ready(output) => *self = Self::Done(output),
-                Poll::Pending => return false,
-            }
-        }
-        true
-    }
-}
-
 /// Completes with the results in the order of the futures.
 pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let mut slots = waiting(futures);
-    if slots.len() <= POLLED_TOGETHER_MAX {
-        std::future::poll_fn(|context| {
-            let mut all = true;
-            for slot in &mut slots {
-                all &= slot.poll(context);
-            }
-            if all { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-    } else {
-        drive(&mut slots, usize::MAX).await;
-    }
-    outputs(slots)
-}
-
-/// As [`join_all`], but some at a time: between them others have the thread.
-pub(crate) async fn join_in_turns<F: Future>(
-    futures: impl IntoIterator<Item = F>,
-) -> Vec<F::Output> {
-    let mut slots = waiting(futures);
-    drive(&mut slots, POLLED_IN_A_TURN_MAX).await;
-    outputs(slots)
-}
-
-fn waiting<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<Slot<F>> {
-    futures
+    let mut slots: Vec<Slot<F>> = futures
         .into_iter()
         .map(|future| Slot::Waiting(Box::pin(future)))
-        .collect()
-}
-
-fn outputs<F: Future>(slots: Vec<Slot<F>>) -> Vec<F::Output> {
+        .collect();
+    if slots.len() <= NEIGHBOURS {
+        std::future::poll_fn(|context| poll_all(&mut slots, context)).await;
+    } else {
+        let mut bells: Vec<Bell> = Vec::new();
+        let chunks = slots.len().div_ceil(NEIGHBOURS);
+        bells.resize_with(chunks, Bell::default);
+        std::future::poll_fn(|context| {
+            let mut waiting = false;
+            for (slots, bell) in slots.chunks_mut(NEIGHBOURS).zip(&mut bells) {
+                waiting |= bell.answer(context, |context| poll_all(slots, context));
+            }
+            if waiting {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
+        })
+        .await;
+    }
     let done = |slot| match slot {
         Slot::Done(output) => Some(output),
         Slot::Waiting(_) => None,
@@ -76,83 +50,80 @@ fn outputs<F: Future>(slots: Vec<Slot<F>>) -> Vec<F::Output> {
     slots.into_iter().filter_map(done).collect()
 }
 
-/// Polls each future once, in order, and then those that are woken; at most `turn` before others have the thread.
-async fn drive<F: Future>(slots: &mut [Slot<F>], turn: usize) {
-    let woken = Arc::new(Woken::default());
-    let mut left = slots.len();
-    let mut begun = 0;
-    let mut wakers: Vec<Waker> = Vec::with_capacity(slots.len());
-    std::future::poll_fn(move |context| {
-        woken.lock().task = Some(context.waker().clone());
-        for _ in 0..turn {
-            let index = if begun < slots.len() {
-                let woken = Arc::clone(&woken);
-                let index = begun;
-                wakers.push(Waker::from(Arc::new(WakeOne { index, woken })));
-                begun += 1;
-                Some(index)
-            } else {
-                woken.lock().queue.pop()
-            };
-            if left == 0 {
-                return Poll::Ready(());
-            }
-            let Some(index) = index else {
-                return Poll::Pending;
-            };
-            let (Some(slot), Some(waker)) = (slots.get_mut(index), wakers.get(index)) else {
-                continue;
-            };
-            let was_waiting = matches!(slot, Slot::Waiting(_));
-            if was_waiting && slot.poll(&mut Context::from_waker(waker)) {
-                left -= 1;
+fn poll_all<F: Future>(slots: &mut [Slot<F>], context: &mut Context<'_>) -> Poll<()> {
+    let mut waiting = false;
+    for slot in slots {
+        if let Slot::Waiting(future) = slot {
+            match future.as_mut().poll(context) {
+                Poll::Ready(output) => *slot = Slot::Done(output),
+                Poll::Pending => waiting = true,
             }
         }
-        if left == 0 {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
+    }
+    if waiting {
         Poll::Pending
-    })
-    .await;
-}
-
-/// The futures that have something to say.
-#[derive(Default)]
-struct Woken(Mutex<Ready>);
-
-#[derive(Default)]
-struct Ready {
-    queue: Vec<usize>,
-    /// Who waits for them.
-    task: Option<Waker>,
-}
-
-impl Woken {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Ready> {
-        // Nothing in there can be half done.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    } else {
+        Poll::Ready(())
     }
 }
 
-struct WakeOne {
-    index: usize,
-    woken: Arc<Woken>,
+/// What neighbours wake.
+#[derive(Default)]
+enum Bell {
+    /// Not polled yet.
+    #[default]
+    New,
+    Hung(Waker, Arc<Rung>),
+    Done,
 }
 
-impl Wake for WakeOne {
+struct Rung {
+    rung: AtomicBool,
+    /// The task that waits for all.
+    task: Waker,
+}
+
+impl Wake for Rung {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let mut ready = self.woken.lock();
-        ready.queue.push(self.index);
-        let task = ready.task.take();
-        drop(ready);
-        if let Some(task) = task {
-            task.wake();
+        self.rung.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
+}
+
+impl Bell {
+    /// Polls the neighbours if one of them was woken, or if another task asks than before. True while they wait.
+    fn answer(
+        &mut self,
+        context: &mut Context<'_>,
+        poll: impl FnOnce(&mut Context<'_>) -> Poll<()>,
+    ) -> bool {
+        match self {
+            Self::Done => return false,
+            Self::Hung(_, rung) if rung.task.will_wake(context.waker()) => {
+                if !rung.rung.swap(false, Ordering::AcqRel) {
+                    return true;
+                }
+            }
+            Self::New | Self::Hung(..) => {
+                let rung = Arc::new(Rung {
+                    rung: AtomicBool::new(false),
+                    task: context.waker().clone(),
+                });
+                *self = Self::Hung(Waker::from(Arc::clone(&rung)), rung);
+            }
         }
+        let Self::Hung(waker, _) = self else {
+            return false;
+        };
+        let waiting = poll(&mut Context::from_waker(waker)).is_pending();
+        if !waiting {
+            *self = Self::Done;
+        }
+        waiting
     }
 }
 
@@ -177,73 +148,77 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::rc::Rc;
 
-    use platform::runtime::run_simulated;
     use platform::sync::oneshot;
-    use platform::task;
 
     use super::*;
 
-    /// Completes when told, and counts how often it is looked at.
-    async fn told(receiver: oneshot::Receiver<usize>, looks: Rc<Cell<usize>>) -> usize {
-        let mut receiver = std::pin::pin!(receiver);
-        std::future::poll_fn(|context| {
-            looks.set(looks.get() + 1);
-            receiver.as_mut().poll(context)
-        })
-        .await
-        .unwrap()
+    /// Polls, and says whether the task was woken since the last time.
+    struct Task(Arc<Woken>);
+
+    #[derive(Default)]
+    struct Woken(AtomicBool);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, Ordering::Relaxed);
+        }
     }
 
-    /// The answers come one by one, last first, each by itself.
-    #[test]
-    fn a_future_that_is_done_costs_no_look_at_the_others() {
-        run_simulated(async {
-            let looks = Rc::new(Cell::new(0));
-            let count = 5_000;
-            let (senders, receivers): (Vec<_>, Vec<_>) =
-                (0..count).map(|_| oneshot::channel()).unzip();
-            let waits = receivers
-                .into_iter()
-                .map(|one| told(one, Rc::clone(&looks)));
-            let joined = task::spawn(join_all(waits.collect::<Vec<_>>()));
-            for (index, sender) in senders.into_iter().enumerate().rev() {
-                task::yield_now().await;
-                sender.send(index).unwrap();
-            }
-            assert_eq!(joined.await.unwrap(), (0..count).collect::<Vec<_>>());
-            assert!(looks.get() <= 3 * count, "{} looks", looks.get());
-        })
-        .unwrap();
+    impl Task {
+        fn new() -> Self {
+            Self(Arc::default())
+        }
+
+        fn was_woken(&self) -> bool {
+            self.0.0.swap(false, Ordering::Relaxed)
+        }
+
+        fn poll<F: Future>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
+            let waker = Waker::from(Arc::clone(&self.0));
+            future.poll(&mut Context::from_waker(&waker))
+        }
     }
 
     #[test]
-    fn all_begin_in_order_at_once_or_a_few_at_a_time() {
-        run_simulated(async {
-            for (in_turns, seen_by_others) in [(false, 200), (true, POLLED_IN_A_TURN_MAX)] {
-                let begun = Rc::new(RefCell::new(Vec::new()));
-                let each = (0..200).map(|index| {
-                    let begun = Rc::clone(&begun);
-                    async move {
-                        begun.borrow_mut().push(index);
-                        task::yield_now().await;
-                        index
-                    }
-                });
-                let each: Vec<_> = each.collect();
-                let joined = if in_turns {
-                    task::spawn(join_in_turns(each))
-                } else {
-                    task::spawn(join_all(each))
+    fn all_begin_in_order_and_each_end_polls_its_neighbours_only() {
+        const COUNT: usize = 10_000;
+        let polls = Rc::new(Cell::new(0_usize));
+        let begun = Rc::new(RefCell::new(Vec::new()));
+        let (ends, futures): (Vec<_>, Vec<_>) = (0..COUNT)
+            .map(|index| {
+                let (end, ended) = oneshot::channel();
+                let (polls, begun) = (Rc::clone(&polls), Rc::clone(&begun));
+                let future = async move {
+                    begun.borrow_mut().push(index);
+                    let mut ended = std::pin::pin!(ended);
+                    std::future::poll_fn(|context| {
+                        polls.set(polls.get() + 1);
+                        ended.as_mut().poll(context)
+                    })
+                    .await
+                    .unwrap()
                 };
-                let seen = {
-                    let begun = Rc::clone(&begun);
-                    task::spawn(async move { begun.borrow().len() })
-                };
-                assert_eq!(seen.await.unwrap(), seen_by_others);
-                assert_eq!(joined.await.unwrap(), (0..200).collect::<Vec<_>>());
-                assert_eq!(*begun.borrow(), (0..200).collect::<Vec<_>>());
+                (end, future)
+            })
+            .unzip();
+        let mut all = std::pin::pin!(join_all(futures));
+        let (first, task) = (Task::new(), Task::new());
+        assert!(first.poll(all.as_mut()).is_pending());
+        assert!(begun.borrow().iter().copied().eq(0..COUNT));
+        // Another task takes over: it has to be known everywhere.
+        assert!(task.poll(all.as_mut()).is_pending());
+        polls.set(0);
+        let last = ends.len() - 1;
+        for (index, end) in ends.into_iter().enumerate() {
+            end.send(index).unwrap();
+            assert!(task.was_woken());
+            let polled = task.poll(all.as_mut());
+            match polled {
+                Poll::Pending => assert!(index < last),
+                Poll::Ready(results) => assert!(results.into_iter().eq(0..COUNT)),
             }
-        })
-        .unwrap();
+        }
+        assert!(polls.get() <= COUNT * NEIGHBOURS, "{} polls", polls.get());
+        assert!(!first.was_woken());
     }
 }

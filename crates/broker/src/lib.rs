@@ -6,6 +6,7 @@
 
 #![warn(clippy::iter_over_hash_type)]
 
+pub mod answers;
 mod broker;
 mod checkpoints;
 mod client_metrics;
@@ -35,9 +36,10 @@ pub mod quota;
 pub mod recovery;
 mod relocation;
 mod replayed;
+mod rests;
 mod route;
 pub mod shards;
-mod telemetry;
+pub mod telemetry;
 pub mod topic_config;
 mod transaction;
 

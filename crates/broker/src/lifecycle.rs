@@ -75,6 +75,11 @@ impl<P: Platform> Broker<P> {
                 .sum(),
         );
         self.warn_of_strays(&image);
+        if let Some(tiers) = self.store.tiers() {
+            let is_topic = |id| image.topic_by_id(id).is_some();
+            let (dirs, platform) = (&self.log_dirs, &self.platform);
+            dirs.remove_orphans(platform, tiers, is_topic).await;
+        }
         self.control(Rc::clone(&controller));
         self.metrics.controllers.set(1);
         self.publish_everywhere(image).await;

@@ -18,9 +18,12 @@ use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64}
 
 mod lower;
 mod moved;
+mod roster;
 
 pub(crate) use moved::Unfinished;
 use moved::{Arrived, read_note};
+
+use crate::controller::METADATA_TOPIC;
 
 /// The id of a node that nobody gave one.
 const DEFAULT_NODE_ID: NodeId = NodeId(1);
@@ -29,6 +32,8 @@ const DEFAULT_NODE_ID: NodeId = NodeId(1);
 const STRAY: &str = "-stray";
 /// The longest name that file systems take.
 const NAME_BYTES_MAX: usize = 255;
+/// Ids below stand for something else than a directory, as in Kafka: unassigned, lost, migrating.
+const RESERVED_IDS: u128 = 100;
 
 /// Why the log directories cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +74,44 @@ pub enum LogDirsError {
         /// Node id configured.
         expected: i32,
     },
+    /// A directory that is nobody's beside others that are ours.
+    #[error(
+        "no meta.properties found in {path}, and other directories of log.dirs have one: is its file system mounted? \
+         If it is a new directory, start once with --format-new-log-dirs"
+    )]
+    Unformatted {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A directory that there was.
+    #[error(
+        "log directory {id}, last at {path}, is not among log.dirs: is its file system mounted, and is it named? If it \
+         is gone for good, with what was in it, start once with --forget-missing-log-dirs"
+    )]
+    Missing {
+        /// Its id.
+        id: String,
+        /// Where it was.
+        path: PathBuf,
+    },
+    /// Logs, and nothing that says whose they are.
+    #[error(
+        "there are logs in {path}, and the metadata log is in none of log.dirs: is a directory missing? If it is gone for \
+         good, start once with --forget-missing-log-dirs"
+    )]
+    NoMetadata {
+        /// One of the directories.
+        path: PathBuf,
+    },
+}
+
+/// What the operator says of the directories, for one start.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Told {
+    /// A directory without `meta.properties` beside others is a new one.
+    pub format_new: bool,
+    /// A directory that is not there any more is gone for good; its logs begin anew, empty.
+    pub forget_missing: bool,
 }
 
 /// One log directory as it was found.
@@ -101,6 +144,7 @@ pub struct LogDirs {
     unfinished: Vec<Unfinished>,
     /// Logs that lie in two directories.
     twins: Vec<(TopicPartition, usize, usize)>,
+    told: Told,
 }
 
 impl LogDir {
@@ -117,13 +161,24 @@ impl LogDir {
 }
 
 impl LogDirs {
-    /// Reads the directories, creating and formatting those that are missing or empty. What is not configured (node
-    /// id, cluster id) is taken from the directories, or made up for new ones.
+    /// Reads the directories, creating and formatting them if all are missing or empty. What is not configured (node id,
+    /// cluster id) is taken from the directories, or made up for new ones.
     pub async fn open<P: Platform>(
         platform: &P,
         paths: &[PathBuf],
         node_id: Option<NodeId>,
         cluster_id: Option<&str>,
+    ) -> Result<Self, LogDirsError> {
+        Self::open_as_told(platform, paths, node_id, cluster_id, Told::default()).await
+    }
+
+    /// The same, where some may be new or gone.
+    pub async fn open_as_told<P: Platform>(
+        platform: &P,
+        paths: &[PathBuf],
+        node_id: Option<NodeId>,
+        cluster_id: Option<&str>,
+        told: Told,
     ) -> Result<Self, LogDirsError> {
         let mut identities = Vec::new();
         for path in paths {
@@ -131,34 +186,61 @@ impl LogDirs {
             created.map_err(failed("create", path))?;
             identities.push(read_identity(platform, path).await?);
         }
-        let known = identities
-            .iter()
-            .flatten()
-            .map(|meta| meta.cluster_id.clone())
-            .next();
+        let known = identities.iter().flatten().next();
         let fresh = || uuid_to_base64(random_uuid(platform));
         let cluster_id = known
+            .map(|meta| meta.cluster_id.clone())
             .or_else(|| cluster_id.map(str::to_owned))
             .unwrap_or_else(fresh);
-        let known = identities.iter().flatten().map(|meta| meta.node_id).next();
-        let node_id = node_id.or(known).unwrap_or(DEFAULT_NODE_ID);
+        let node_id = node_id.or(known.map(|meta| meta.node_id));
         let mut dirs = Self {
             cluster_id,
-            node_id,
+            node_id: node_id.unwrap_or(DEFAULT_NODE_ID),
             dirs: Vec::new(),
             found: BTreeMap::new(),
             arrived: Vec::new(),
             unfinished: Vec::new(),
             twins: Vec::new(),
+            told,
         };
-        for (path, identity) in paths.iter().zip(identities) {
-            let id = dirs.identify(platform, path, identity).await?;
+        for (path, identity) in paths.iter().zip(&identities) {
+            dirs.check_owner(path, identity.as_ref())?;
+        }
+        let ids = roster::check(platform, paths, &identities, told).await?;
+        for ((path, identity), id) in paths.iter().zip(identities).zip(ids) {
+            let id = dirs.identify(platform, path, identity, Some(id)).await?;
             let dir = read_dir(platform, path, id).await?;
             dirs.list(platform, path).await?;
             dirs.dirs.push(dir);
         }
+        dirs.check_metadata()?;
         dirs.finish_moves(platform).await?;
         Ok(dirs)
+    }
+
+    /// Logs of topics mean nothing without the metadata log: where it is missing, so is the directory that has it.
+    fn check_metadata(&self) -> Result<(), LogDirsError> {
+        let mut found = self.found.iter();
+        let is_there = found
+            .by_ref()
+            .any(|(name, _)| name.topic.as_ref() == METADATA_TOPIC);
+        let owned = self.found.values().find(|(_, id)| id.is_some());
+        match owned.and_then(|(index, _)| self.dirs.get(*index)) {
+            Some(dir) if !is_there && !self.told.forget_missing => Err(LogDirsError::NoMetadata {
+                path: dir.path.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// True when the log of a partition that the metadata has in one of `directories` is in a directory that is not
+    /// here: there must not be an empty one in its place.
+    pub(crate) fn is_elsewhere(&self, name: &TopicPartition, directories: &[Uuid]) -> bool {
+        let is_here = |id: &Uuid| self.dirs.iter().any(|dir| dir.id == *id);
+        let is_one = |id: &&Uuid| id.as_u128() >= RESERVED_IDS;
+        !self.told.forget_missing
+            && !self.found.contains_key(name)
+            && directories.iter().any(|id| is_one(&id) && !is_here(id))
     }
 
     /// How to open the log of a topic in `dir`: what the checkpoints say is of use only for the log that was found, not
@@ -243,36 +325,43 @@ impl LogDirs {
         self.found.iter().map(|(name, (_, id))| (name, *id))
     }
 
+    /// Refuses a directory of another cluster or node.
+    fn check_owner(
+        &self,
+        path: &Path,
+        identity: Option<&MetaProperties>,
+    ) -> Result<(), LogDirsError> {
+        let Some(meta) = identity else { return Ok(()) };
+        if meta.cluster_id != self.cluster_id {
+            return Err(LogDirsError::OtherCluster {
+                path: path.to_owned(),
+                found: meta.cluster_id.clone(),
+                expected: self.cluster_id.clone(),
+            });
+        }
+        if meta.node_id != self.node_id {
+            return Err(LogDirsError::OtherNode {
+                path: path.to_owned(),
+                found: meta.node_id.0,
+                expected: self.node_id.0,
+            });
+        }
+        Ok(())
+    }
+
     /// Checks whose directory it is; one that is nobody's becomes ours.
     async fn identify<P: Platform>(
         &self,
         platform: &P,
         path: &Path,
         identity: Option<MetaProperties>,
+        planned: Option<Uuid>,
     ) -> Result<Uuid, LogDirsError> {
-        if let Some(meta) = &identity {
-            let expected = self.cluster_id.clone();
-            if meta.cluster_id != expected {
-                let found = meta.cluster_id.clone();
-                return Err(LogDirsError::OtherCluster {
-                    path: path.to_owned(),
-                    found,
-                    expected,
-                });
-            }
-            if meta.node_id != self.node_id {
-                let (found, expected) = (meta.node_id.0, self.node_id.0);
-                return Err(LogDirsError::OtherNode {
-                    path: path.to_owned(),
-                    found,
-                    expected,
-                });
-            }
-            if let Some(id) = meta.directory_id {
-                return Ok(id);
-            }
+        self.check_owner(path, identity.as_ref())?;
+        if let Some(id) = identity.and_then(|meta| meta.directory_id) {
+            return Ok(id);
         }
-        let id = random_uuid(platform);
+        let id = planned.unwrap_or_else(|| random_uuid(platform));
         let meta = MetaProperties {
             cluster_id: self.cluster_id.clone(),
             node_id: self.node_id,
@@ -302,14 +391,16 @@ impl LogDirs {
                 if !is_ours(&entry.name) {
                     tracing::warn!(file = %full.display(), "foreign file in a log directory: left alone");
                 }
-            } else if is_deleted(&entry.name) {
+            } else if storage::is_deleted_folder(&entry.name) {
                 tracing::info!(dir = %full.display(), "the deletion of a log will be finished");
-            } else if let Some(name) = partition_of(&entry.name) {
-                let id = read_topic_id(platform, &full).await?;
-                if id.is_none() && is_part(platform, &full).await? {
+            } else if let Some(name) = storage::parse_folder_name(&entry.name) {
+                // What cannot be read makes its own partition offline, when it is opened.
+                let id = understood(read_topic_id(platform, &full).await, &full).flatten();
+                let is_part = || async { is_part(platform, &full).await };
+                if id.is_none() && understood(is_part().await, &full).unwrap_or(false) {
                     continue;
                 }
-                if let Some(moved) = read_note(platform, &full).await? {
+                if let Some(moved) = understood(read_note(platform, &full).await, &full).flatten() {
                     let name = name.clone();
                     self.arrived.push(Arrived { name, index, moved });
                 }
@@ -317,7 +408,7 @@ impl LogDirs {
                     self.twins.push((name, other, index));
                 }
             } else if let Some(name) = storage::parse_future_folder_name(&entry.name) {
-                let topic_id = read_topic_id(platform, &full).await?;
+                let topic_id = understood(read_topic_id(platform, &full).await, &full).flatten();
                 self.unfinished.push(Unfinished {
                     name,
                     topic_id,
@@ -332,27 +423,13 @@ impl LogDirs {
     }
 }
 
-/// `topic-3` as a partition; `None` for every other directory name.
-fn partition_of(name: &str) -> Option<TopicPartition> {
-    let (topic, partition) = name.rsplit_once('-')?;
-    let digits = !partition.is_empty() && partition.bytes().all(|c| c.is_ascii_digit());
-    let partition = digits.then(|| partition.parse().ok()).flatten()?;
-    (!topic.is_empty()).then(|| TopicPartition {
-        topic: topic.into(),
-        partition,
-    })
-}
-
-/// True for `topic-3.<32 hex digits>-delete`: a log whose deletion was under way.
-fn is_deleted(name: &str) -> bool {
-    let parts = name
-        .strip_suffix("-delete")
-        .and_then(|name| name.rsplit_once('.'));
-    parts.is_some_and(|(log, unique)| {
-        partition_of(log).is_some()
-            && unique.len() == 32
-            && unique.bytes().all(|c| c.is_ascii_hexdigit())
-    })
+/// What a small file of a log says. One that cannot be read or understood is named and says nothing: it concerns its own
+/// log only.
+fn understood<T>(read: Result<T, LogDirsError>, folder: &Path) -> Option<T> {
+    read.inspect_err(
+        |error| tracing::error!(log = %folder.display(), %error, "a log's folder cannot be understood"),
+    )
+    .ok()
 }
 
 /// Renames the folder of a log that is in the way of another, as Kafka names strays; gives its new name.
@@ -390,6 +467,7 @@ fn is_ours(name: &str) -> bool {
         "cleaner-offset-checkpoint",
         "bootstrap.checkpoint",
         lower::FILE,
+        roster::FILE,
         storage::tier::DRAINED_FILE,
         ".lock",
     ];
@@ -422,12 +500,25 @@ async fn read_dir<P: Platform>(
         id,
         clean,
         recovery_points: read_offsets(platform, &path.join(offsets::RECOVERY_POINTS)).await?,
-        log_starts: read_offsets(platform, &path.join(offsets::LOG_STARTS)).await?,
-        compacted: read_offsets(platform, &path.join(offsets::COMPACTED)).await?,
+        log_starts: read_lines(platform, &path.join(offsets::LOG_STARTS)).await?,
+        compacted: read_lines(platform, &path.join(offsets::COMPACTED)).await?,
     })
 }
 
-/// A damaged checkpoint is as good as none: recovery then reads more, and loses nothing.
+/// The lines of a checkpoint that make sense, each for itself; the others are named. Nothing else knows what they say.
+async fn read_lines<P: Platform>(
+    platform: &P,
+    file: &Path,
+) -> Result<BTreeMap<TopicPartition, Offset>, LogDirsError> {
+    let bytes = optional(platform, file).await?.unwrap_or_default();
+    let (offsets, damage) = offsets::parse_lines(file, &bytes);
+    for error in damage {
+        tracing::error!(%error, "a line of a checkpoint is ignored");
+    }
+    Ok(offsets.into_iter().collect())
+}
+
+/// Damaged recovery points are as good as none: recovery then reads more, and loses nothing.
 async fn read_offsets<P: Platform>(
     platform: &P,
     file: &Path,
@@ -488,39 +579,4 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> L
 pub(crate) fn random_uuid<P: Platform>(platform: &P) -> Uuid {
     let bits = u128::from(platform.random_u64()) << 64 | u128::from(platform.random_u64());
     uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{is_deleted, partition_of};
-
-    #[test]
-    fn names_of_directories_are_topics_and_numbers() {
-        let name = |dir| partition_of(dir).map(|name| (name.topic.to_string(), name.partition));
-        assert_eq!(name("cars-0"), Some(("cars".to_owned(), 0)));
-        assert_eq!(name("a-b-12"), Some(("a-b".to_owned(), 12)));
-        for foreign in [
-            "cars",
-            "cars-",
-            "-1",
-            "cars-x",
-            "cars-1.tmp",
-            "cars--99999999999",
-        ] {
-            assert_eq!(name(foreign), None, "{foreign}");
-        }
-    }
-
-    #[test]
-    fn only_logs_under_deletion_are_removed() {
-        assert!(is_deleted("cars-0.0123456789abcdef0123456789abcdef-delete"));
-        for other in [
-            "my-delete",
-            "cars-0-delete",
-            "cars-0.0123-delete",
-            "x.0123456789abcdef0123456789abcdef-delete",
-        ] {
-            assert!(!is_deleted(other), "{other}");
-        }
-    }
 }

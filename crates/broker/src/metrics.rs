@@ -53,6 +53,10 @@ pub struct Metrics {
     pub under_replicated: Gauge,
     /// 1 while this node is the controller.
     pub controllers: Gauge,
+    /// Partitions of `__transaction_state` whose transactional ids are not served, because their log failed.
+    pub failed_transaction_partitions: Gauge,
+    /// Partitions in which a transaction has been open for longer than any may take.
+    pub late_transactions: Gauge,
     /// Compaction.
     pub compaction: compaction::Metrics,
     /// Group coordinators.
@@ -117,11 +121,8 @@ impl Metrics {
         let failed_produce_requests =
             by_topic("failedproducerequests", "Produce requests that failed");
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
-        let mut gauge = |name: &str, help: &str| {
-            let gauge = Gauge::default();
-            registry.register(name, help, gauge.clone());
-            gauge
-        };
+        let [failed_transaction_partitions, late_transactions] = of_transactions(registry);
+        let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             messages_in,
             bytes_in,
@@ -163,6 +164,8 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
+            failed_transaction_partitions,
+            late_transactions,
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),
@@ -229,4 +232,25 @@ impl Metrics {
             family.remove(&label);
         }
     }
+}
+
+/// The gauges of what keeps transactions from ending.
+fn of_transactions(registry: &mut Registry) -> [Gauge; 2] {
+    let gauges = [
+        (
+            "forebay_transaction_coordinator_failed_partitions",
+            "Partitions of __transaction_state whose transactional ids are not served",
+        ),
+        (
+            "kafka_server_replicamanager_partitionswithlatetransactionscount",
+            "Partitions in which a transaction is open for longer than any may take",
+        ),
+    ];
+    gauges.map(|(name, help)| new_gauge(registry, name, help))
+}
+
+fn new_gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
+    let gauge = Gauge::default();
+    registry.register(name, help, gauge.clone());
+    gauge
 }

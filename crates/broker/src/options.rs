@@ -216,4 +216,6 @@ pub struct TransactionOptions {
     pub expiration_check: Duration,
     /// Ask the coordinator before a producer's first batch of a transaction is appended.
     pub verify_partitions: bool,
+    /// How often producers that have been silent for too long are looked for.
+    pub producer_expiration_check: Duration,
 }

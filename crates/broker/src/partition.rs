@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::clock::Instant;
@@ -27,9 +28,17 @@ use wire::types::{
 
 use crate::error::{AppendError, error_code};
 use crate::metrics::{Metrics, TopicMetrics};
-use crate::purgatory::Waiters;
+use crate::purgatory::{Registration, Waiter, Waiters};
 use crate::topic_config::TopicConfig;
 use crate::transaction::Ending;
+
+mod verifying;
+
+use verifying::Verifying;
+pub(crate) use verifying::{Guard, Verified};
+
+/// Of so many reads that fail one is told of.
+const FAILED_READS_PER_LINE: u64 = 1000;
 
 /// A partition led by this shard.
 pub struct Partition<P: Platform> {
@@ -49,7 +58,13 @@ pub struct Partition<P: Platform> {
     offline: Cell<bool>,
     offline_partitions: Gauge,
     progress: Notify,
-    pub(crate) waiters: Waiters,
+    /// Fetches that wait for the high watermark, and for the last stable offset.
+    waiting: [Waiters; 2],
+    verifying: RefCell<Verifying>,
+    /// The first offset that is not stable, and since when it has been that one.
+    unstable: Cell<Option<(Offset, Instant)>>,
+    /// Reads that failed.
+    failed_reads: Cell<u64>,
     pub(crate) metrics: TopicMetrics,
 }
 
@@ -119,7 +134,10 @@ impl<P: Platform> Partition<P> {
             closed: Cell::new(false),
             leaving: Cell::new(false),
             progress: Notify::new(),
-            waiters: Waiters::default(),
+            waiting: Default::default(),
+            verifying: RefCell::default(),
+            unstable: Cell::new(None),
+            failed_reads: Cell::new(0),
             log,
         });
         let observer: Weak<Self> = Rc::downgrade(&partition);
@@ -139,6 +157,8 @@ impl<P: Platform> Partition<P> {
         if epoch > self.leader_epoch.get() {
             self.leader_epoch.set(epoch);
             self.log.start_epoch(epoch);
+            // Who waits for the leader of another epoch is told so now.
+            self.alarm();
         }
     }
 
@@ -210,6 +230,18 @@ impl<P: Platform> Partition<P> {
         zstd: bool,
         clock: &Clock,
     ) -> Result<Accepted, AppendError> {
+        self.append_verified(records, zstd, Verified::Unasked, clock)
+    }
+
+    /// As [`Partition::append`], of a producer of whom the coordinator may have been asked: what was true then is looked
+    /// at again.
+    pub(crate) fn append_verified(
+        &self,
+        records: &Bytes,
+        zstd: bool,
+        verified: Verified,
+        clock: &Clock,
+    ) -> Result<Accepted, AppendError> {
         // Before any look at sequences: what a failed log refuses leaves a gap that is not the producer's.
         self.takes_appends()?;
         let config = self.config();
@@ -235,6 +267,7 @@ impl<P: Platform> Partition<P> {
                 });
             }
         }
+        self.check_verified(&produced.header, verified)?;
         let produced = recoded(produced, &config)?;
         let log_append_time = config.log_append_time.then_some(TimestampMs(now_ms));
         let stamp = Stamp {
@@ -246,6 +279,7 @@ impl<P: Platform> Partition<P> {
             last_offset,
             ..
         } = self.log.append(&produced.batch, stamp, now_ms)?;
+        self.note_opened(&produced.header);
         let log_append_time = log_append_time.unwrap_or(TimestampMs::NONE);
         Ok(Accepted {
             base_offset,
@@ -261,6 +295,34 @@ impl<P: Platform> Partition<P> {
 
     pub(crate) fn knows_producer(&self, producer_id: ProducerId) -> bool {
         self.log.knows_producer(producer_id)
+    }
+
+    /// Says that the coordinator is about to be asked for a producer.
+    pub(crate) fn ask_for(&self, producer_id: ProducerId, epoch: i16) -> Guard {
+        self.verifying.borrow_mut().ask(producer_id, epoch)
+    }
+
+    fn check_verified(&self, header: &BatchHeader, verified: Verified) -> Result<(), AppendError> {
+        let (id, epoch) = (header.producer_id, header.producer_epoch);
+        let stands = match verified {
+            _ if !header.is_transactional() => true,
+            Verified::Unasked => true,
+            Verified::By(guard) if self.verifying.borrow().stands(id, epoch, guard) => true,
+            Verified::Open | Verified::By(_) => self.is_in_transaction(id, epoch),
+        };
+        if stands {
+            return Ok(());
+        }
+        Err(AppendError {
+            message: Some("the transaction has ended meanwhile".to_owned()),
+            ..ErrorCode::InvalidTxnState.into()
+        })
+    }
+
+    fn note_opened(&self, header: &BatchHeader) {
+        if header.is_transactional() {
+            self.verifying.borrow_mut().end(header.producer_id);
+        }
     }
 
     /// Appends the marker that ends a transaction. Decides and copies; does not wait.
@@ -284,7 +346,9 @@ impl<P: Platform> Partition<P> {
             .map_err(|_| ErrorCode::UnknownServerError)?;
         let header = BatchHeader::parse(&batch).ok_or(ErrorCode::UnknownServerError)?;
         self.log.check_marker(&header, ending.marker)?;
-        self.append_own(&batch, now_ms)
+        let accepted = self.append_own(&batch, now_ms)?;
+        self.verifying.borrow_mut().end(ending.producer_id);
+        Ok(accepted)
     }
 
     /// Appends a batch of a group coordinator in the name of a transactional producer. Decides and copies; does not
@@ -292,6 +356,7 @@ impl<P: Platform> Partition<P> {
     pub(crate) fn append_for_producer(
         &self,
         batch: &Bytes,
+        verified: Verified,
         clock: &Clock,
     ) -> Result<Accepted, AppendError> {
         self.takes_appends()?;
@@ -300,7 +365,10 @@ impl<P: Platform> Partition<P> {
         }
         let header = BatchHeader::parse(batch).ok_or(ErrorCode::UnknownServerError)?;
         self.log.check_producer(&header, Origin::Coordinator)?;
-        self.append_own(batch, clock.wall_ms())
+        self.check_verified(&header, verified)?;
+        let accepted = self.append_own(batch, clock.wall_ms())?;
+        self.note_opened(&header);
+        Ok(accepted)
     }
 
     fn append_own(&self, batch: &Bytes, now_ms: i64) -> Result<Accepted, AppendError> {
@@ -410,6 +478,42 @@ impl<P: Platform> Partition<P> {
     pub fn resign(&self) {
         self.closed.set(true);
         self.progressed();
+        self.alarm();
+    }
+
+    /// Fetches that wait here for more to read.
+    pub fn waiting_fetches(&self) -> usize {
+        self.waiting
+            .iter()
+            .map(Waiters::count)
+            .fold(0, usize::saturating_add)
+    }
+
+    /// Wakes `waiter`, which calls this partition `name`, once `bytes` more can be read at this isolation; `None`: only
+    /// when the partition is not what it was.
+    pub(crate) fn wake(
+        &self,
+        waiter: &Rc<Waiter>,
+        name: usize,
+        bytes: Option<u64>,
+        isolation: Isolation,
+    ) -> Registration {
+        let end = self.readable_end(isolation);
+        let between = |from, to| self.log.available_bytes(from, to, usize::MAX);
+        self.waiting_at(isolation)
+            .register(waiter, name, bytes, end, between)
+    }
+
+    fn waiting_at(&self, isolation: Isolation) -> &Waiters {
+        let [committed, stable] = &self.waiting;
+        match isolation {
+            Isolation::ReadUncommitted => committed,
+            Isolation::ReadCommitted => stable,
+        }
+    }
+
+    fn alarm(&self) {
+        self.waiting.iter().for_each(Waiters::alarm);
     }
 
     fn advance_high_watermark(&self) {
@@ -434,11 +538,29 @@ impl<P: Platform> Partition<P> {
         }
     }
 
+    /// True when the same transaction has held back readers of committed records for longer than `longest`, as far as
+    /// the calls tell.
+    pub(crate) fn has_late_transaction(&self, now: Instant, longest: Duration) -> bool {
+        let first = self.log.stable_offset();
+        if first >= self.high_watermark.get() {
+            self.unstable.set(None);
+            return false;
+        }
+        let known = self.unstable.get().filter(|(offset, _)| *offset == first);
+        let (_, since) = known.unwrap_or((first, now));
+        self.unstable.set(Some((first, since)));
+        now.saturating_duration_since(since) > longest
+    }
+
     /// Says why a read failed, and gives Kafka's code for it.
     pub(crate) fn storage_error(&self, error: &storage::Error) -> ErrorCode {
-        let code = error_code(error);
-        tracing::error!(partition = %self.name, %error, "reading failed");
-        code
+        // Clients ask again at once, and for ever.
+        let before = self.failed_reads.get();
+        self.failed_reads.set(before.wrapping_add(1));
+        if before.is_multiple_of(FAILED_READS_PER_LINE) {
+            tracing::error!(partition = %self.name, %error, failed_before = before, "reading failed");
+        }
+        error_code(error)
     }
 }
 
@@ -463,6 +585,12 @@ impl<P: Platform> Observer for Partition<P> {
         self.advance_high_watermark();
         self.count_offline();
         self.progress.notify_waiters();
-        self.waiters.wake();
+        for isolation in [Isolation::ReadUncommitted, Isolation::ReadCommitted] {
+            let waiting = self.waiting_at(isolation);
+            if waiting.count() > 0 {
+                let between = |from, to| self.log.available_bytes(from, to, usize::MAX);
+                waiting.advance(self.readable_end(isolation), between);
+            }
+        }
     }
 }

@@ -5,10 +5,12 @@
 //! be opened makes its partition offline (`KAFKA_STORAGE_ERROR`), not the broker.
 
 use std::path::Path;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use platform::Platform;
+use platform::task;
 use storage::tier::{PathUse, TierPath};
 use wire::StrBytes;
 use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
@@ -25,12 +27,37 @@ use crate::transaction::TRANSACTIONS_TOPIC;
 /// Logs opened at the same time by one shard.
 const OPENING_MAX: usize = 16;
 
+/// How much longer than the longest timeout a transaction may be open before it counts as late, as in Kafka.
+const LATE_AFTER: Duration = Duration::from_mins(5);
+
 /// A partition that this shard should lead and does not yet.
 struct Missing {
     topic_id: TopicId,
     name: TopicPartition,
     epoch: LeaderEpoch,
     config: Arc<TopicConfig>,
+    /// Where its log is, as far as the metadata say.
+    directories: Vec<wire::types::Uuid>,
+}
+
+/// How long after a log could not be opened it is tried again, and how long at most between two tries.
+const OPEN_AGAIN: Duration = Duration::from_secs(1);
+const OPEN_AGAIN_MAX: Duration = Duration::from_mins(1);
+
+/// Opens a log that there was no room for, or no descriptor, as soon as there is.
+async fn open_later<P: Platform>(broker: Weak<Broker<P>>, topic_id: TopicId, name: TopicPartition) {
+    let mut pause = OPEN_AGAIN;
+    loop {
+        let Some(clock) = broker.upgrade().map(|it| it.platform.clock().clone()) else {
+            return;
+        };
+        clock.sleep(pause).await;
+        pause = (pause * 2).min(OPEN_AGAIN_MAX);
+        match broker.upgrade() {
+            Some(broker) if !broker.open_again(topic_id, &name).await => {}
+            _ => return,
+        }
+    }
 }
 
 /// Partitions of this shard that the image no longer has.
@@ -139,6 +166,7 @@ impl<P: Platform> Broker<P> {
                         },
                         epoch,
                         config: Arc::clone(config),
+                        directories: state.directories.clone(),
                     }),
                 }
             }
@@ -161,28 +189,83 @@ impl<P: Platform> Broker<P> {
     }
 
     async fn open_partition(self: &Rc<Self>, missing: &Missing) {
+        let name = &missing.name;
+        let directories = &missing.directories;
+        if self.log_dirs.is_elsewhere(name, directories) {
+            tracing::error!(partition = %name, ?directories,
+                "the log is in a directory that is not among log.dirs; the partition is offline");
+            self.install(
+                missing.topic_id,
+                name.partition,
+                Err(ErrorCode::KafkaStorageError),
+            );
+            self.recovery.opened();
+            return;
+        }
+        let slot = match self.lead_log(missing).await {
+            Ok(led) => Ok(led),
+            Err(error) => {
+                tracing::error!(partition = %name, %error, "cannot open the log; the partition is offline");
+                if error.is_passing() {
+                    let again = open_later(Rc::downgrade(self), missing.topic_id, name.clone());
+                    task::spawn(again);
+                }
+                Err(ErrorCode::KafkaStorageError)
+            }
+        };
+        self.install(missing.topic_id, name.partition, slot);
+        self.recovery.opened();
+    }
+
+    async fn lead_log(&self, missing: &Missing) -> storage::Result<Rc<Partition<P>>> {
         let Missing {
             topic_id,
             name,
             epoch,
             config,
+            ..
         } = missing;
-        let slot = match self.open_log(*topic_id, name, config).await {
-            Ok(log) => Ok(Partition::lead(
-                *topic_id,
-                name.clone(),
-                log,
-                *epoch,
-                Arc::clone(config),
-                &self.metrics,
-            )),
-            Err(error) => {
-                tracing::error!(partition = %name, %error, "cannot open the log; the partition is offline");
-                Err(ErrorCode::KafkaStorageError)
-            }
+        let log = self.open_log(*topic_id, name, config).await?;
+        let config = Arc::clone(config);
+        Ok(Partition::lead(
+            *topic_id,
+            name.clone(),
+            log,
+            *epoch,
+            config,
+            &self.metrics,
+        ))
+    }
+
+    /// Tries once more to open a log that could not be opened; true when there is nothing left to try.
+    async fn open_again(self: &Rc<Self>, topic_id: TopicId, name: &TopicPartition) -> bool {
+        // No image is applied meanwhile: the partition stays what it is.
+        let _turn = self.image_turn.acquire().await;
+        let is_offline = |slot: &Slot<P>| slot.is_err();
+        let key = (topic_id, name.partition);
+        let known = self.partitions.borrow().get(&key).map(is_offline);
+        let image = self.image();
+        let topic = image.topic_by_id(topic_id);
+        let state = topic.and_then(|topic| topic.partitions.get(&name.partition));
+        let (Some(true), Some(state)) = (known, state) else {
+            return true;
         };
-        self.install(*topic_id, name.partition, slot);
-        self.recovery.opened();
+        let missing = Missing {
+            topic_id,
+            name: name.clone(),
+            epoch: LeaderEpoch(state.leader_epoch),
+            config: TopicConfigs::new(&image, &self.options).of(&name.topic),
+            directories: state.directories.clone(),
+        };
+        match self.lead_log(&missing).await {
+            Ok(led) => {
+                tracing::info!(partition = %name, "the log could be opened now; the partition is served");
+                self.install(topic_id, name.partition, Ok(led));
+                self.count_partitions();
+                true
+            }
+            Err(error) => !error.is_passing(),
+        }
     }
 
     /// Makes a partition one of this shard's, and has whoever keeps state in it read it.
@@ -244,6 +327,19 @@ impl<P: Platform> Broker<P> {
     fn tier_path(&self, dir: &Path) -> Option<&TierPath> {
         let mut paths = self.store.tiers()?.paths().iter();
         paths.find(|path| path.dir() == dir).map(AsRef::as_ref)
+    }
+
+    /// Counts the partitions whose last stable offset stands still for longer than a transaction may take.
+    pub(crate) fn count_late_transactions(&self) {
+        let now = self.platform.clock().now();
+        let longest = self.options.transaction.timeout_max + LATE_AFTER;
+        let led = self.led_partitions();
+        let late = led
+            .iter()
+            .filter(|it| it.has_late_transaction(now, longest));
+        let late = i64::try_from(late.count()).unwrap_or(i64::MAX);
+        let before = self.counted_late.replace(late);
+        self.metrics.late_transactions.inc_by(late - before);
     }
 
     pub(crate) fn count_partitions(&self) {

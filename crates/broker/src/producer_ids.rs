@@ -7,16 +7,28 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use platform::Platform;
+use platform::sync::Semaphore;
 use wire::types::{ErrorCode, ProducerId};
 
 use crate::Broker;
 use crate::broker::CONTROLLER_SHARD;
 
 /// What is left of this shard's block.
-#[derive(Default)]
 pub(crate) struct ProducerIds {
     next: Cell<i64>,
     end: Cell<i64>,
+    /// Held while the controller is asked for a block: whoever comes meanwhile takes from that one.
+    asking: Semaphore,
+}
+
+impl Default for ProducerIds {
+    fn default() -> Self {
+        Self {
+            next: Cell::new(0),
+            end: Cell::new(0),
+            asking: Semaphore::new(1),
+        }
+    }
 }
 
 impl ProducerIds {
@@ -42,10 +54,28 @@ pub(crate) async fn next<P: Platform>(broker: &Rc<Broker<P>>) -> Result<Producer
         if let Some(id) = broker.producer_ids.take() {
             return Ok(id);
         }
+        let asking = broker.producer_ids.asking.acquire().await;
+        if asking.is_err() {
+            return Err(ErrorCode::CoordinatorNotAvailable);
+        }
+        if let Some(id) = broker.producer_ids.take() {
+            return Ok(id);
+        }
         let block = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
             broker.controller()?.allocate_producer_ids().await
         });
-        let (first, count) = block.await.ok_or(ErrorCode::CoordinatorNotAvailable)??;
+        let block = block.await.ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        let (first, count) = block.map_err(told)?;
         broker.producer_ids.refill(first, count);
+    }
+}
+
+/// What a producer is told, so that it asks again, where the controller cannot write just now.
+fn told(code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::KafkaStorageError | ErrorCode::RequestTimedOut | ErrorCode::NotController => {
+            ErrorCode::CoordinatorLoadInProgress
+        }
+        code => code,
     }
 }

@@ -4,12 +4,17 @@ use std::future::Future;
 use std::rc::Rc;
 
 use platform::Platform;
+use platform::task::yield_now;
 use wire::types::{ErrorCode, TopicId};
 
 use crate::Broker;
 use crate::fetch_session::TopicKey;
 use crate::join::join_all;
 use crate::partition::Partition;
+use crate::shards::ShardIndex;
+
+/// Items of one shard that are begun without letting others run, where the order does not ask for more.
+const AT_ONCE: usize = 512;
 
 /// A partition that exists, by its topic's id.
 pub(crate) type Target = (TopicId, i32);
@@ -43,7 +48,8 @@ impl<P: Platform> Broker<P> {
 }
 
 /// Runs `work` for each item at its partition, on the shard that leads it, and returns the results in the order of
-/// the items. Items of one shard begin in their order; nothing waits before all have begun.
+/// the items. Items of one shard begin in their order; nothing waits before all have begun. What has begun on other
+/// shards goes on to its end, also when the caller goes away.
 pub(crate) async fn at_partitions<P, T, R, F, Fut>(
     broker: &Rc<Broker<P>>,
     items: Vec<(Result<Target, ErrorCode>, T)>,
@@ -56,8 +62,58 @@ where
     F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut + Clone + Send + 'static,
     Fut: Future<Output = Result<R, ErrorCode>> + 'static,
 {
-    let mut results: Vec<Result<R, ErrorCode>> = Vec::with_capacity(items.len());
-    let mut by_shard: Vec<Vec<(usize, Target, T)>> = Vec::new();
+    let (mut results, by_shard) = divided(broker, items);
+    let calls = by_shard
+        .into_iter()
+        .enumerate()
+        .filter(|(_, list)| !list.is_empty())
+        .map(|(shard, list)| {
+            let work = work.clone();
+            let all = move |broker| at_these(broker, list, work);
+            broker.shards.call(shard, all)
+        });
+    fill(&mut results, join_all(calls).await);
+    results
+}
+
+/// As [`at_partitions`], for work that only reads and waits: it ends everywhere when the caller goes away, and of many
+/// items some wait for others.
+pub(crate) async fn at_partitions_abandoned<P, T, R, F, Fut>(
+    broker: &Rc<Broker<P>>,
+    items: Vec<(Result<Target, ErrorCode>, T)>,
+    work: F,
+) -> Vec<Result<R, ErrorCode>>
+where
+    P: Platform,
+    T: Send + 'static,
+    R: Send + 'static,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = Result<R, ErrorCode>> + 'static,
+{
+    let (mut results, by_shard) = divided(broker, items);
+    let calls = by_shard
+        .into_iter()
+        .enumerate()
+        .filter(|(_, list)| !list.is_empty())
+        .map(|(shard, list)| {
+            let work = work.clone();
+            let all = move |broker| at_these_in_turns(broker, list, work);
+            broker.shards.call_abandoned(shard, all)
+        });
+    fill(&mut results, join_all(calls).await);
+    results
+}
+
+/// Items of one shard: each with its place in the request.
+type OfShard<T> = Vec<(usize, Target, T)>;
+
+/// What each item is answered if its shard does not, and the items by shard.
+fn divided<P: Platform, T, R>(
+    broker: &Broker<P>,
+    items: Vec<(Result<Target, ErrorCode>, T)>,
+) -> (Vec<Result<R, ErrorCode>>, Vec<OfShard<T>>) {
+    let mut results = Vec::with_capacity(items.len());
+    let mut by_shard: Vec<OfShard<T>> = Vec::new();
     by_shard.resize_with(broker.shards.count(), Vec::new);
     for (index, (target, item)) in items.into_iter().enumerate() {
         results.push(Err(target
@@ -72,31 +128,136 @@ where
             }
         }
     }
+    (results, by_shard)
+}
+
+/// Does the work of one shard.
+async fn at_these<P, T, R, F, Fut>(
+    broker: Rc<Broker<P>>,
+    list: OfShard<T>,
+    work: F,
+) -> Vec<(usize, Result<R, ErrorCode>)>
+where
+    P: Platform,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut,
+    Fut: Future<Output = Result<R, ErrorCode>>,
+{
+    let each = list.into_iter().map(|(index, target, item)| {
+        let begun = broker
+            .led(target)
+            .map(|partition| work(Rc::clone(&broker), partition, item));
+        async move {
+            match begun {
+                Ok(begun) => (index, begun.await),
+                Err(code) => (index, Err(code)),
+            }
+        }
+    });
+    join_all(each).await
+}
+
+/// The same, not all at once: the shard has others to serve.
+async fn at_these_in_turns<P, T, R, F, Fut>(
+    broker: Rc<Broker<P>>,
+    list: OfShard<T>,
+    work: F,
+) -> Vec<(usize, Result<R, ErrorCode>)>
+where
+    P: Platform,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut + Clone,
+    Fut: Future<Output = Result<R, ErrorCode>>,
+{
+    if list.len() <= AT_ONCE {
+        return at_these(broker, list, work).await;
+    }
+    let mut done = Vec::with_capacity(list.len());
+    let mut list = list.into_iter();
+    loop {
+        let some: Vec<_> = list.by_ref().take(AT_ONCE).collect();
+        if some.is_empty() {
+            return done;
+        }
+        done.extend(at_these(Rc::clone(&broker), some, work.clone()).await);
+        yield_now().await;
+    }
+}
+
+fn fill<R>(
+    results: &mut [Result<R, ErrorCode>],
+    done: Vec<Option<Vec<(usize, Result<R, ErrorCode>)>>>,
+) {
+    for (index, result) in done.into_iter().flatten().flatten() {
+        if let Some(slot) = results.get_mut(index) {
+            *slot = result;
+        }
+    }
+}
+
+/// Has the shard of each item work on it, and returns the results in the order of the items: one message for each shard,
+/// however many items there are. `None` where a shard is shutting down.
+pub(crate) async fn at_homes<P, T, R, F, Fut>(
+    broker: &Rc<Broker<P>>,
+    items: Vec<(ShardIndex, T)>,
+    work: F,
+) -> Vec<Option<R>>
+where
+    P: Platform,
+    T: Send + 'static,
+    R: Send + 'static,
+    F: Fn(Rc<Broker<P>>, T) -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = R> + 'static,
+{
+    let mut results = Vec::new();
+    results.resize_with(items.len(), || None);
+    let mut by_shard: Vec<Vec<(usize, T)>> = Vec::new();
+    by_shard.resize_with(broker.shards.count(), Vec::new);
+    for (index, (home, item)) in items.into_iter().enumerate() {
+        if let Some(list) = by_shard.get_mut(home) {
+            list.push((index, item));
+        }
+    }
     let calls = by_shard
         .into_iter()
         .enumerate()
         .filter(|(_, list)| !list.is_empty())
         .map(|(shard, list)| {
             let work = work.clone();
-            broker.shards.call(shard, move |broker| async move {
-                let each = list.into_iter().map(|(index, target, item)| {
-                    let begun = broker
-                        .led(target)
-                        .map(|partition| work(Rc::clone(&broker), partition, item));
-                    async move {
-                        match begun {
-                            Ok(begun) => (index, begun.await),
-                            Err(code) => (index, Err(code)),
-                        }
-                    }
-                });
-                join_all(each).await
-            })
+            broker
+                .shards
+                .call(shard, move |broker| at_home(broker, list, work))
         });
     for (index, result) in join_all(calls).await.into_iter().flatten().flatten() {
         if let Some(slot) = results.get_mut(index) {
-            *slot = result;
+            *slot = Some(result);
         }
     }
     results
+}
+
+async fn at_home<P, T, R, F, Fut>(
+    broker: Rc<Broker<P>>,
+    list: Vec<(usize, T)>,
+    work: F,
+) -> Vec<(usize, R)>
+where
+    P: Platform,
+    F: Fn(Rc<Broker<P>>, T) -> Fut,
+    Fut: Future<Output = R>,
+{
+    let mut done = Vec::with_capacity(list.len());
+    let mut list = list.into_iter();
+    loop {
+        let some = list.by_ref().take(AT_ONCE);
+        let some = some.map(|(index, item)| {
+            let work = work(Rc::clone(&broker), item);
+            async move { (index, work.await) }
+        });
+        let some = join_all(some).await;
+        let last = some.len() < AT_ONCE;
+        done.extend(some);
+        if last {
+            return done;
+        }
+        yield_now().await;
+    }
 }

@@ -1,45 +1,65 @@
 //! Telemetry of clients (KIP-714): who is asked for which metrics, how often, and what came of it.
 //!
-//! A client's instance id picks the shard that knows it. Decisions are pure: each is told the time. Rules as Kafka's: a
-//! request before the push interval is over is refused, save the first push after the subscription was told; a client
-//! that said it terminates is not heard any more; when a subscription changes, everybody's begins anew.
-//! Bounded: the instances of a shard, the least recently heard goes first. What clients measured is in
-//! `telemetry/received.rs`, which of them are asked in `telemetry/subscription.rs`.
+//! A client's instance id picks the shard that knows it. Decisions are pure: each is told the (monotonic) time. Rules as
+//! Kafka's: a request before the push interval is over is refused, save the first push after the subscription was told; a
+//! client that said it terminates is not heard any more; when a subscription changes, everybody's begins anew.
+//! Bounded: the instances of a shard; at the bound the address with the most gives one up (`telemetry/ledger.rs`). What
+//! clients measured is in `telemetry/received.rs`, which of them are asked in `telemetry/subscription.rs`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use platform::Platform;
+use platform::clock::Instant;
 use wire::types::{ErrorCode, Uuid};
 
 use crate::Broker;
 use crate::handler::Context;
 
-pub(crate) mod received;
-pub(crate) mod subscription;
+mod ledger;
+mod received;
+mod retained;
+mod subscription;
 
-pub(crate) use received::{Metrics, Received};
-pub(crate) use subscription::{Client, Subscription};
+use ledger::{Holder, Ledger};
+pub use received::{BYTES_MAX, Metrics, Received};
+pub(crate) use subscription::Subscriptions;
+pub use subscription::{Client, Subscription};
 
 /// Clients known in all, over all shards.
 const INSTANCES_MAX: usize = 16_384;
 /// A client that was not heard for so long, or for three intervals, is forgotten.
-const FORGOTTEN_AFTER_MS_MIN: i64 = 60_000;
+const FORGOTTEN_AFTER_MIN: Duration = Duration::from_secs(60);
+/// Bytes that are kept of what a client calls itself.
+const CALLED_BYTES_MAX: usize = 256;
 
 /// The clients that one shard knows.
 pub(crate) struct Telemetry {
-    instances: RefCell<HashMap<Uuid, Instance>>,
+    instances: RefCell<Instances>,
     instances_max: usize,
+    /// Who is asked for what.
+    pub(crate) subscriptions: Subscriptions,
     received: Received,
 }
 
-/// A client.
+#[derive(Default)]
+struct Instances {
+    of: HashMap<Uuid, Instance>,
+    /// Each holds one.
+    ledger: Ledger,
+}
+
+/// A client. Which metrics it is asked for is not kept: the metadata says it.
 struct Instance {
-    subscription: Rc<Subscription>,
-    last_get_ms: Option<i64>,
-    last_push_ms: Option<i64>,
-    heard_ms: i64,
+    subscription: i32,
+    interval: Duration,
+    /// Of the subscriptions from which its own was made.
+    version: u64,
+    last_get: Option<Instant>,
+    last_push: Option<Instant>,
+    heard: Instant,
     terminating: bool,
     /// The last push was refused for what the client believes of its subscription: it may ask again at once.
     is_astray: bool,
@@ -80,10 +100,10 @@ impl Context {
         let software = self.software.borrow();
         Client {
             id,
-            called: self.client_id.to_string(),
+            called: wire::text::cut(&self.client_id, CALLED_BYTES_MAX).to_owned(),
             software_name: software.name.clone(),
             software_version: software.version.clone(),
-            address: self.peer.ip().to_string(),
+            address: self.peer.ip(),
             port: self.peer.port(),
         }
     }
@@ -91,11 +111,12 @@ impl Context {
 
 impl Telemetry {
     /// Nobody is known.
-    pub(crate) fn new(shards: usize, received: Received) -> Self {
+    pub(crate) fn new(shards: usize, metrics: Metrics) -> Self {
         Self {
             instances: RefCell::default(),
             instances_max: (INSTANCES_MAX / shards.max(1)).max(1),
-            received,
+            subscriptions: Subscriptions::default(),
+            received: Received::new(metrics, shards),
         }
     }
 
@@ -107,40 +128,43 @@ impl Telemetry {
     /// Judges a question for the subscription.
     pub(crate) fn ask(
         &self,
-        id: Uuid,
-        subscription: Subscription,
-        now_ms: i64,
-    ) -> Result<Rc<Subscription>, ErrorCode> {
-        self.with(id, subscription, now_ms, |client| {
-            let last = client.last_get_ms.max(client.last_push_ms);
-            let due = client.is_due(last, now_ms);
+        client: &Client,
+        subscription: &Subscription,
+        now: Instant,
+    ) -> Result<(), ErrorCode> {
+        self.with(client, subscription, now, |instance| {
+            let last = instance.last_get.max(instance.last_push);
+            let due = instance.is_due(last, now);
             if due {
-                client.last_get_ms = Some(now_ms);
-            } else if !client.is_astray {
+                instance.last_get = Some(now);
+            } else if !instance.is_astray {
                 return Err(ErrorCode::ThrottlingQuotaExceeded);
             }
-            client.is_astray = false;
-            Ok(Rc::clone(&client.subscription))
+            instance.is_astray = false;
+            // What it is told now: it may call itself something else than before.
+            instance.subscription = subscription.id;
+            instance.interval = subscription.interval();
+            Ok(())
         })
     }
 
     /// Judges a push; what it carries is not looked at.
     pub(crate) fn push(
         &self,
-        id: Uuid,
-        subscription: Subscription,
+        client: &Client,
+        subscription: &Subscription,
         push: Push,
         bytes_max: usize,
-        now_ms: i64,
+        now: Instant,
     ) -> Result<(), ErrorCode> {
-        self.with(id, subscription, now_ms, |client| {
-            let judged = client.judge(push, bytes_max, now_ms);
-            client.terminating = push.terminating;
+        self.with(client, subscription, now, |instance| {
+            let judged = instance.judge(push, bytes_max, now);
+            instance.terminating = push.terminating;
             let astray = [
                 ErrorCode::UnknownSubscriptionId,
                 ErrorCode::UnsupportedCompressionType,
             ];
-            client.is_astray = judged.is_err_and(|code| astray.contains(&code));
+            instance.is_astray = judged.is_err_and(|code| astray.contains(&code));
             judged
         })
     }
@@ -148,101 +172,89 @@ impl Telemetry {
     /// Runs `decide` on a client that may be new; counts what is refused.
     fn with<R>(
         &self,
-        id: Uuid,
-        subscription: Subscription,
-        now_ms: i64,
+        client: &Client,
+        subscription: &Subscription,
+        now: Instant,
         decide: impl FnOnce(&mut Instance) -> Result<R, ErrorCode>,
     ) -> Result<R, ErrorCode> {
         let mut instances = self.instances.borrow_mut();
-        let known = instances.get(&id);
-        if known.is_none_or(|known| known.subscription.version != subscription.version) {
-            if known.is_none() && instances.len() >= self.instances_max {
-                self.make_room(&mut instances, now_ms);
-            }
-            instances.insert(id, Instance::new(subscription, now_ms));
+        let Instances { of, ledger } = &mut *instances;
+        let is_known = of.contains_key(&client.id);
+        if !is_known
+            && ledger.len() >= self.instances_max
+            && let Some(id) = ledger.first_to_go()
+        {
+            ledger.remove(id);
+            of.remove(&id);
+            self.received.forget(id);
         }
-        self.received.count_instances(instances.len());
-        let Some(client) = instances.get_mut(&id) else {
-            return Err(ErrorCode::UnknownServerError);
-        };
-        client.heard_ms = now_ms;
-        let decided = decide(client);
+        ledger.heard(client.id, client.holder(), usize::from(!is_known));
+        let instance = of
+            .entry(client.id)
+            .or_insert_with(|| Instance::new(subscription, now));
+        if instance.version != subscription.version {
+            *instance = Instance::new(subscription, now);
+        }
+        instance.heard = now;
+        let decided = decide(instance);
+        self.received.count_instances(ledger.len());
         if let Err(code) = &decided {
             self.received.refused(*code);
         }
         decided
     }
 
-    /// Forgets who has not been heard for long, and if there is nobody, the one not heard for longest.
-    fn make_room(&self, instances: &mut HashMap<Uuid, Instance>, now_ms: i64) {
-        let gone = |client: &Instance| now_ms - client.heard_ms > client.forgotten_after_ms();
-        let before = instances.len();
-        instances.retain(|id, client| {
-            let stays = !gone(client);
-            if !stays {
-                self.received.forget(*id);
-            }
-            stays
-        });
-        if instances.len() < before {
-            return;
-        }
-        let oldest = instances
-            .iter()
-            .min_by_key(|(id, client)| (client.heard_ms, **id));
-        if let Some(id) = oldest.map(|(id, _)| *id) {
-            instances.remove(&id);
-            self.received.forget(id);
-        }
-    }
-
     /// Forgets who has not been heard for long.
-    pub(crate) fn forget_idle(&self, now_ms: i64) {
+    pub(crate) fn forget_idle(&self, now: Instant) {
         let mut instances = self.instances.borrow_mut();
-        instances.retain(|id, client| {
-            let stays = now_ms - client.heard_ms <= client.forgotten_after_ms();
+        let Instances { of, ledger } = &mut *instances;
+        of.retain(|id, instance| {
+            let stays = !instance.is_gone(now);
             if !stays {
+                ledger.remove(*id);
                 self.received.forget(*id);
             }
             stays
         });
-        self.received.count_instances(instances.len());
+        self.received.count_instances(ledger.len());
     }
 }
 
 impl Instance {
-    fn new(subscription: Subscription, now_ms: i64) -> Self {
+    fn new(subscription: &Subscription, now: Instant) -> Self {
         Self {
-            subscription: Rc::new(subscription),
-            last_get_ms: None,
-            last_push_ms: None,
-            heard_ms: now_ms,
+            subscription: subscription.id,
+            interval: subscription.interval(),
+            version: subscription.version,
+            last_get: None,
+            last_push: None,
+            heard: now,
             terminating: false,
             is_astray: false,
         }
     }
 
-    fn is_due(&self, last_ms: Option<i64>, now_ms: i64) -> bool {
-        let interval = i64::from(self.subscription.interval_ms);
-        last_ms.is_none_or(|last| now_ms - last >= interval)
+    fn is_due(&self, last: Option<Instant>, now: Instant) -> bool {
+        last.is_none_or(|last| now.saturating_duration_since(last) >= self.interval)
     }
 
-    fn forgotten_after_ms(&self) -> i64 {
-        FORGOTTEN_AFTER_MS_MIN.max(3 * i64::from(self.subscription.interval_ms))
+    fn is_gone(&self, now: Instant) -> bool {
+        let silent = now.saturating_duration_since(self.heard);
+        silent > FORGOTTEN_AFTER_MIN.max(self.interval.saturating_mul(3))
     }
 
-    fn judge(&mut self, push: Push, bytes_max: usize, now_ms: i64) -> Result<(), ErrorCode> {
+    fn judge(&mut self, push: Push, bytes_max: usize, now: Instant) -> Result<(), ErrorCode> {
         if self.terminating {
             return Err(ErrorCode::InvalidRequest);
         }
         // Clients spread their first push over half to one and a half intervals.
-        let is_first = self.last_get_ms > self.last_push_ms;
-        if is_first || self.is_due(self.last_push_ms, now_ms) {
-            self.last_push_ms = Some(now_ms);
+        let is_first = self.last_get > self.last_push;
+        if is_first || self.is_due(self.last_push, now) {
+            self.last_push = Some(now);
         } else if !push.terminating {
             return Err(ErrorCode::ThrottlingQuotaExceeded);
         }
-        if push.subscription != self.subscription.id {
+        if push.subscription != self.subscription {
             return Err(ErrorCode::UnknownSubscriptionId);
         }
         if !push.known_codec {

@@ -19,7 +19,12 @@ pub(crate) mod machine;
 mod markers;
 pub(crate) mod state;
 
+use std::future::Future;
+use std::time::Duration;
+
 use platform::Platform;
+use platform::task;
+use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::group::partition_for;
@@ -31,6 +36,20 @@ pub(crate) use markers::{Ending, end_at};
 
 /// The topic of transactional ids.
 pub const TRANSACTIONS_TOPIC: &str = "__transaction_state";
+
+/// How long whoever asks for a change is kept waiting for it to be written down. It goes on without him, and who asks
+/// again meanwhile is told that another change is on its way.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
+
+/// Makes a change in a task of its own, which ends when its fate is known, and answers in time.
+pub(crate) async fn change<T: 'static>(
+    change: impl Future<Output = Result<T, ErrorCode>> + 'static,
+) -> Result<T, ErrorCode> {
+    match task::timeout(ANSWERED_WITHIN, task::spawn(change)).await {
+        Ok(done) => done.unwrap_or(Err(ErrorCode::NotCoordinator)),
+        Err(_) => Err(ErrorCode::CoordinatorNotAvailable),
+    }
+}
 
 /// The shard of a transactional id; this one while no id has a home.
 pub(crate) fn home_of<P: Platform>(broker: &Broker<P>, id: &str) -> ShardIndex {

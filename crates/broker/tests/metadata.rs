@@ -26,6 +26,9 @@ use wire::messages::{CreateTopicsRequest, DeleteTopicsRequest};
 use wire::records::metadata::MetadataVersion;
 use wire::types::{ErrorCode, LeaderEpoch, NodeId, Offset, Uuid};
 
+#[path = "metadata/odd.rs"]
+mod odd;
+
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/kafka-4.3");
 const NODE: NodeId = NodeId(1);
 
@@ -80,6 +83,7 @@ fn options() -> BrokerOptions {
             abort_check: Duration::from_secs(10),
             expiration_check: Duration::from_hours(1),
             verify_partitions: true,
+            producer_expiration_check: Duration::from_mins(10),
         },
         quota: broker::options::QuotaOptions::kafka(),
         telemetry_bytes_max: 1 << 20,
@@ -108,6 +112,18 @@ async fn try_start(
     platform: &SimPlatform,
     snapshot_bytes: u64,
 ) -> Option<Rc<Controller<SimPlatform>>> {
+    let controller = begin(platform, snapshot_bytes).await;
+    let controller = controller
+        .inspect_err(|error| eprintln!("no start: {error}"))
+        .ok()?;
+    controller.unfence().await.ok()?;
+    Some(controller)
+}
+
+async fn begin(
+    platform: &SimPlatform,
+    snapshot_bytes: u64,
+) -> Result<Rc<Controller<SimPlatform>>, String> {
     let home = Home {
         node: NODE,
         dir: "/d".into(),
@@ -120,7 +136,8 @@ async fn try_start(
         directories: vec![Uuid::from_u128(0xd1)],
         snapshot_bytes,
     };
-    platform.disk().create_dir(Path::new("/d")).await.ok()?;
+    let made = platform.disk().create_dir(Path::new("/d")).await;
+    made.map_err(|error| error.to_string())?;
     let publish = Rc::new(
         |_: Arc<Image>| -> std::pin::Pin<Box<dyn Future<Output = ()>>> {
             Box::pin(std::future::ready(()))
@@ -129,12 +146,7 @@ async fn try_start(
     let store = store(platform);
     let controller =
         Controller::start(platform.clone(), &store, Arc::new(options()), home, publish);
-    let controller = controller
-        .await
-        .inspect_err(|error| eprintln!("no start: {error}"))
-        .ok()?;
-    controller.unfence().await.ok()?;
-    Some(controller)
+    controller.await.map_err(|error| error.to_string())
 }
 
 async fn start(platform: &SimPlatform, snapshot_bytes: u64) -> Rc<Controller<SimPlatform>> {

@@ -9,6 +9,8 @@ mod harness;
 mod admin_questions;
 #[path = "served/by_id.rs"]
 mod by_id;
+#[path = "served/crowded.rs"]
+mod crowded;
 #[path = "served/directories.rs"]
 mod directories;
 #[path = "served/disk_failures.rs"]
@@ -23,6 +25,12 @@ mod fetch;
 mod full_metadata;
 #[path = "served/full_offsets.rs"]
 mod full_offsets;
+#[path = "served/full_transactions.rs"]
+mod full_transactions;
+#[path = "served/hanging.rs"]
+mod hanging;
+#[path = "served/hostile_fetch.rs"]
+mod hostile_fetch;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]
@@ -41,6 +49,8 @@ mod quotas;
 mod restart;
 #[path = "served/sessions.rs"]
 mod sessions;
+#[path = "served/silent_producers.rs"]
+mod silent_producers;
 #[path = "served/stopping.rs"]
 mod stopping;
 #[path = "served/telemetry.rs"]
@@ -51,3 +61,5 @@ mod topics;
 mod transactional;
 #[path = "served/transactions.rs"]
 mod transactions;
+#[path = "served/wrong_starts.rs"]
+mod wrong_starts;

@@ -1,9 +1,13 @@
 //! How an answer is shown: a table for people, JSON for programs.
+//!
+//! Invariant: names, ids and messages of others are shown escaped ([`wire::text`]). A table escapes its cells, [`print`] all
+//! but line feeds; who writes text of others into lines of its own escapes it there, so that nobody forges a line.
 
 use std::io::{self, Write as _};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use wire::text::{escaped, escaped_json, escaped_lines};
 
 /// How an answer is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum, Serialize, Deserialize)]
@@ -23,15 +27,39 @@ impl Format {
         answer: &T,
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        match self {
-            Self::Text => print(&text()),
-            Self::Json => print(&(serde_json::to_string_pretty(answer)? + "\n")),
-        }
+        write(&self.shown(answer, text)?)
+    }
+
+    /// What is shown of it.
+    fn shown<T: Serialize>(
+        self,
+        answer: &T,
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<String> {
+        Ok(match self {
+            Self::Text => escaped_lines(&text()).into_owned(),
+            Self::Json => escaped_json(&serde_json::to_string_pretty(answer)?).into_owned() + "\n",
+        })
     }
 }
 
-/// Writes to standard output. Who closed the pipe has read enough.
+/// Writes lines to standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    write(&escaped_lines(text))
+}
+
+/// Writes a line of JSON to standard output.
+pub(crate) fn print_json(json: &impl Serialize) -> anyhow::Result<()> {
+    write(&(escaped_json(&serde_json::to_string(json)?).into_owned() + "\n"))
+}
+
+/// Says a line on standard error.
+pub(crate) fn say(line: &str) {
+    eprintln!("forebay: {}", escaped(line));
+}
+
+/// Who closed the pipe has read enough.
+fn write(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -58,7 +86,8 @@ impl Table {
     }
 
     pub(crate) fn row<const N: usize>(&mut self, row: [String; N]) {
-        self.rows.push(Vec::from(row));
+        let cells = row.iter().map(|cell| escaped(cell).into_owned());
+        self.rows.push(cells.collect());
     }
 
     /// The lines, without blanks at their ends.
@@ -100,7 +129,47 @@ pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use wire::text::is_unseen;
+
     use super::*;
+
+    #[test]
+    fn a_group_id_can_neither_move_the_cursor_nor_forge_a_row() {
+        let mut table = Table::headed(&["GROUP", "STATE"]);
+        table.row([
+            "a\x1b[2J\x07\nforged  Stable".into(),
+            "\u{9b}1mEmpty".into(),
+        ]);
+        let shown = "GROUP                               STATE\n\
+                     a\\u{1b}[2J\\u{7}\\u{a}forged  Stable  \\u{9b}1mEmpty\n";
+        assert_eq!(table.render(), shown);
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_has_a_line_for_each_row_and_nothing_unseen(
+            rows in proptest::collection::vec(("[\\x00-\\u{2100}]{0,12}", any::<String>()), 0..6)
+        ) {
+            let mut table = Table::headed(&["A", "B"]);
+            let lines = rows.len() + 1;
+            for (a, b) in rows {
+                table.row([a, b]);
+            }
+            let text = table.render();
+            prop_assert_eq!(text.matches('\n').count(), lines);
+            prop_assert!(!text.contains(|c| c != '\n' && is_unseen(c)));
+        }
+
+        #[test]
+        fn what_is_printed_shows_nothing_unseen_and_json_means_the_same(said in any::<String>(), hidden in "[\\x00-\\u{2100}]{0,12}") {
+            let said = said + &hidden;
+            prop_assert!(!Format::Text.shown(&said, || said.clone()).unwrap().contains(|c| !matches!(c, '\n' | '\t') && is_unseen(c)));
+            let json = Format::Json.shown(&said, String::new).unwrap();
+            prop_assert!(!json.contains(|c| c != '\n' && is_unseen(c)));
+            prop_assert_eq!(serde_json::from_str::<String>(&json).unwrap(), said);
+        }
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

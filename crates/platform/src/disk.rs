@@ -12,11 +12,35 @@ use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
+use rustix::io::Errno;
 
 use crate::buf::AlignedBuf;
 
 /// Alignment of positions, lengths and memory of segment writes, in bytes.
 pub const BLOCK_BYTES: usize = 4096;
+
+/// The longest that a small file may be, unless who reads it knows better.
+pub const SMALL_FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// True when the machine is short of something that comes back: descriptors, memory, requests in flight. What was tried
+/// has not happened, and nothing is known to be broken. A failed sync is never that.
+pub fn is_not_now(error: &io::Error) -> bool {
+    let short_of = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
+    let code = error.raw_os_error();
+    code.is_some_and(|code| short_of.map(Errno::raw_os_error).contains(&code))
+}
+
+/// True when a small file is there and is none: too long, a directory, a pipe, a device. Asking again changes nothing.
+pub fn is_unreadable(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, InvalidData, IsADirectory};
+    matches!(error.kind(), FileTooLarge | InvalidData | IsADirectory)
+}
+
+/// The error of a file that is longer than its reader takes.
+pub(crate) fn too_long(len: u64, bytes_max: u64) -> io::Error {
+    let found = format!("{len} bytes long, where at most {bytes_max} can be right");
+    io::Error::new(io::ErrorKind::FileTooLarge, found)
+}
 
 /// How to open a segment file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,8 +103,17 @@ pub trait Disk: Clone + 'static {
     fn remove_dir(&self, dir: &Path) -> impl Future<Output = io::Result<()>>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> impl Future<Output = io::Result<()>>;
-    /// Reads a whole small file.
-    fn read_file(&self, path: &Path) -> impl Future<Output = io::Result<Vec<u8>>>;
+    /// Reads a whole small file, of at most [`SMALL_FILE_BYTES_MAX`].
+    fn read_file(&self, path: &Path) -> impl Future<Output = io::Result<Vec<u8>>> {
+        self.read_file_within(path, SMALL_FILE_BYTES_MAX)
+    }
+    /// Reads a whole file of at most `bytes_max` bytes. A longer one, and what is no regular file, is refused
+    /// ([`is_unreadable`]), and never waited for.
+    fn read_file_within(
+        &self,
+        path: &Path,
+        bytes_max: u64,
+    ) -> impl Future<Output = io::Result<Vec<u8>>>;
     /// Replaces a small file as a whole: writes `<path>.tmp`, syncs it, renames it, syncs the
     /// directory. After a crash the file has the old bytes or the new ones, never a mixture.
     fn replace_file(&self, path: &Path, bytes: &[u8]) -> impl Future<Output = io::Result<()>>;
@@ -98,6 +131,8 @@ pub struct Space {
     pub free: u64,
     /// In all.
     pub total: u64,
+    /// True for a file system that is memory: what was synced is gone with the power.
+    pub in_memory: bool,
 }
 
 /// Whose requests go first where a device's scheduler knows classes (Linux: mq-deadline, bfq); elsewhere all are alike.

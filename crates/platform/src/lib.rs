@@ -14,6 +14,7 @@ pub mod process;
 pub mod runtime;
 pub mod sim;
 pub mod socket;
+pub mod stack;
 pub mod sync;
 pub mod task;
 

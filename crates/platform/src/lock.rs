@@ -12,6 +12,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
@@ -20,6 +21,9 @@ use crate::error::Error;
 
 /// Name of the lock file in a directory.
 pub const LOCK_FILE: &str = ".lock";
+
+/// Pause between two tries.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Lock files that this process holds.
 static HELD: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
@@ -51,11 +55,35 @@ impl Drop for DirLock {
 impl DirLock {
     /// Locks a directory that exists, or says who holds it.
     pub fn acquire(dir: &Path) -> Result<Self, Error> {
-        match lock(&dir.join(LOCK_FILE)) {
+        Self::acquire_within(dir, Duration::ZERO, |_| {})
+    }
+
+    /// The same, but waits for so long for a holder that is ending, or that cannot be seen; `waits` is told once who that is.
+    /// One that is alive and well is not waited for.
+    pub fn acquire_within(
+        dir: &Path,
+        wait: Duration,
+        mut waits: impl FnMut(&str),
+    ) -> Result<Self, Error> {
+        let deadline = Instant::now() + wait;
+        let mut said = false;
+        let mut locked = lock(&dir.join(LOCK_FILE));
+        while let Ok(Err(holder)) = &locked
+            && holder.may_end
+            && Instant::now() < deadline
+        {
+            if !said {
+                waits(&holder.name);
+                said = true;
+            }
+            std::thread::sleep(RETRY_INTERVAL);
+            locked = lock(&dir.join(LOCK_FILE));
+        }
+        match locked {
             Ok(Ok(lock)) => Ok(lock),
             Ok(Err(holder)) => Err(Error::DirHeld {
                 dir: dir.to_owned(),
-                holder,
+                holder: holder.name,
             }),
             Err(source) => Err(Error::Lock {
                 dir: dir.to_owned(),
@@ -65,8 +93,15 @@ impl DirLock {
     }
 }
 
+/// Who has the lock.
+struct Holder {
+    name: String,
+    /// It is on its way out, or was not there when it was looked for.
+    may_end: bool,
+}
+
 /// The lock, or else its holder.
-fn lock(path: &Path) -> io::Result<Result<DirLock, String>> {
+fn lock(path: &Path) -> io::Result<Result<DirLock, Holder>> {
     let mut held = held();
     if std::fs::metadata(path).is_ok_and(|facts| held.contains(&id_of(&facts))) {
         return Ok(Err(describe(&std::process::id().to_string())));
@@ -96,21 +131,42 @@ fn lock(path: &Path) -> io::Result<Result<DirLock, String>> {
     Ok(Ok(DirLock { _file: file, id }))
 }
 
-fn describe(pid: &str) -> String {
+fn describe(pid: &str) -> Holder {
     let Ok(pid) = pid.parse::<u32>() else {
-        return "another process (it left no pid)".to_owned();
+        return Holder {
+            name: "another process (it left no pid)".to_owned(),
+            may_end: true,
+        };
     };
-    match std::fs::read(format!("/proc/{pid}/cmdline")) {
-        Ok(command) => {
-            let words: Vec<_> = command
-                .split(|byte| *byte == 0)
-                .filter(|word| !word.is_empty())
-                .map(String::from_utf8_lossy)
-                .collect();
-            format!("process {pid} ({})", words.join(" "))
-        }
-        Err(_) => format!("process {pid} (not visible from here)"),
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    if command.is_empty() {
+        // It has no memory any more, or it left its pid and was followed by one that has not left its own.
+        return Holder {
+            name: format!("process {pid}, which is ending or not visible from here"),
+            may_end: true,
+        };
     }
+    let words: Vec<_> = command
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty())
+        .map(String::from_utf8_lossy)
+        .collect();
+    Holder {
+        name: format!("process {pid} ({})", words.join(" ")),
+        may_end: is_killed(pid),
+    }
+}
+
+/// True when a process has been sent SIGKILL and has not ended yet.
+fn is_killed(pid: u32) -> bool {
+    const KILL: u64 = 1 << 8;
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = status.lines().filter_map(|line| {
+        let (name, mask) = line.split_once(':')?;
+        let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+        ["SigPnd", "ShdPnd"].contains(&name).then_some(mask)
+    });
+    pending.fold(0, |all, mask| all | mask) & KILL != 0
 }
 
 #[cfg(test)]
@@ -134,6 +190,49 @@ mod tests {
         );
         drop(held);
         DirLock::acquire(dir.path()).unwrap();
+    }
+
+    /// Holds the lock as another process would that left `pid`, until it is dropped.
+    fn held_by(dir: &Path, pid: &str) -> File {
+        let path = dir.join(LOCK_FILE);
+        std::fs::write(&path, pid).unwrap();
+        let file = File::open(path).unwrap();
+        flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_holder_that_is_ending_is_waited_for_and_one_that_is_well_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = Duration::from_secs(60);
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        // Nobody waits for it, so its number is not given again; it has no command line any more once it has ended.
+        while !std::fs::read(format!("/proc/{}/cmdline", child.id()))
+            .unwrap()
+            .is_empty()
+        {
+            std::thread::yield_now();
+        }
+        for pid in [
+            child.id().to_string(),
+            String::new(),
+            "4294967295".to_owned(),
+        ] {
+            let mut held = Some(held_by(dir.path(), &pid));
+            let mut said = String::new();
+            let lock = DirLock::acquire_within(dir.path(), long, |holder| {
+                holder.clone_into(&mut said);
+                held = None;
+            });
+            lock.unwrap();
+            assert!(!said.is_empty() && said.contains(&pid), "{said}");
+        }
+        child.wait().unwrap();
+        let well = std::process::id().to_string();
+        let held = held_by(dir.path(), &well);
+        let refused = DirLock::acquire_within(dir.path(), long, |_| panic!("it waits"));
+        assert!(refused.unwrap_err().to_string().contains(&well));
+        drop(held);
     }
 
     #[test]

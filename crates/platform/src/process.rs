@@ -42,6 +42,21 @@ pub fn usage() -> io::Result<Usage> {
     })
 }
 
+/// True when this process was started with SIGHUP ignored. To be asked before anybody listens for it.
+pub fn ignores_hangup() -> bool {
+    const HANGUP: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & HANGUP != 0)
+}
+
+/// How many files this process may have open; `None` without a bound.
+pub fn open_files_max() -> Option<usize> {
+    let limit = getrlimit(Resource::Nofile).current?;
+    usize::try_from(limit).ok()
+}
+
 fn unreadable(path: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,

@@ -1,11 +1,13 @@
-//! What sockets can be told beyond reading and writing: when to say that there is something to
-//! read.
+//! What sockets can be told and asked beyond reading and writing: when to say that there is something to
+//! read, and whether the peer has gone.
 //!
 //! Both calls are advice and knowledge, not state that anything depends on: a system that does not
 //! know them wakes readers more often, and that is all.
 #![allow(unsafe_code, reason = "an option that no safe wrapper has")]
 
 use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Lets waiting readers sleep until `bytes` bytes are there, or the peer has ended, or the system
 /// wants its memory back. Asks at once whether that is already so, and then wakes.
@@ -19,6 +21,15 @@ pub fn wake_reader_at(socket: impl AsFd, bytes: usize) {
 pub fn unread_bytes(socket: impl AsFd) -> usize {
     let bytes = rustix::io::ioctl_fionread(socket).unwrap_or(0);
     usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// True when the peer has ended the connection, or its half of it, though there may still be something to read.
+pub fn peer_has_ended(socket: impl AsFd) -> bool {
+    let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    let mut asked = [PollFd::new(&socket, PollFlags::RDHUP)];
+    // If the system cannot say, the next read or write will.
+    let told = poll(&mut asked, Some(&Timespec::default())).is_ok();
+    told && asked.iter().any(|socket| socket.revents().intersects(gone))
 }
 
 /// The numbers are those of these processors; some others have their own.
@@ -82,8 +93,6 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
     use super::*;
 
     fn readable(socket: &TcpStream) -> bool {
@@ -96,6 +105,16 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (client, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn the_end_of_the_peer_is_seen_behind_what_is_unread() {
+        let (mut client, server) = pair();
+        client.write_all(&[7; 10]).unwrap();
+        assert!(!peer_has_ended(&server));
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(peer_has_ended(&server));
+        assert_eq!(unread_bytes(&server), 10);
     }
 
     #[test]

@@ -3,12 +3,13 @@
 
 use std::future::Future;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
 use platform::buf::{AlignedBuf, ChunkPool, PoolOptions};
-use platform::disk::{BLOCK_BYTES, Disk, DiskFile, IoClass, Open};
+use platform::disk::{BLOCK_BYTES, Disk, DiskFile, IoClass, Open, is_unreadable};
 use platform::os::{EngineChoice, System, SystemFile};
 use platform::runtime::run_shard;
 use platform::{Platform, task};
@@ -279,13 +280,24 @@ fn the_runtime_may_end_with_requests_under_way() {
     });
 }
 
+/// A file that every write to fails.
+fn sealed_file() -> OwnedFd {
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+    let file = memfd_create("sealed", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, BLOCK).unwrap();
+    fcntl_add_seals(&file, SealFlags::WRITE).unwrap();
+    file
+}
+
 #[test]
 fn a_failed_write_latches_the_file_and_only_it() {
     with_engines(|system, dir| async move {
-        let full = Path::new("/dev/full");
-        let file = system.disk().open(full, Open::Write).await.unwrap();
+        let sealed = sealed_file();
+        let path = format!("/proc/self/fd/{}", sealed.as_raw_fd());
+        let file = system.disk().open(Path::new(&path), Open::Write);
+        let file = file.await.unwrap();
         let error = file.write_at(0, vec![blocks(1, 1)]).await.unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         let error = file.clone().sync().await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Other);
         let message = error.to_string();
@@ -386,4 +398,65 @@ fn the_engine_is_chosen_by_name() {
         ran.unwrap();
     }
     assert!(EngineChoice::from_name("aio").is_none());
+}
+
+fn make_pipe(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let mode = Mode::RUSR | Mode::WUSR;
+    mknodat(CWD, path, FileType::Fifo, mode, 0).unwrap();
+}
+
+#[test]
+fn a_pipe_under_the_name_of_a_file_is_refused_and_never_waited_for() {
+    with_engines(|system, dir| async move {
+        let path = dir.join("leader-epoch-checkpoint");
+        make_pipe(&path);
+        let refused = system.disk().read_file(&path).await.unwrap_err();
+        assert!(is_unreadable(&refused), "{refused}");
+        for how in [Open::Read, Open::Write] {
+            let refused = system.disk().open(&path, how).await.err().unwrap();
+            assert!(is_unreadable(&refused), "{refused}");
+        }
+        make_pipe(&dir.join("notes.tmp"));
+        let refused = system.disk().replace_file(&dir.join("notes"), b"x").await;
+        assert!(refused.is_err());
+        // Files are replaced by name whatever has the name.
+        system.disk().replace_file(&path, b"0\n0\n").await.unwrap();
+        assert_eq!(system.disk().read_file(&path).await.unwrap(), b"0\n0\n");
+    });
+}
+
+#[test]
+fn a_small_file_is_read_up_to_its_bound_and_a_longer_one_is_refused() {
+    with_engines(|system, dir| async move {
+        let path = dir.join("0.index");
+        let file = new_file(&system, &dir).await;
+        file.set_len(1 << 40).await.unwrap();
+        let sparse = dir.join("00000000000000000000.log");
+        let refused = system.disk().read_file(&sparse).await.unwrap_err();
+        assert!(is_unreadable(&refused), "{refused}");
+        std::fs::write(&path, [7; 100]).unwrap();
+        let read = system.disk().read_file_within(&path, 100).await.unwrap();
+        assert_eq!(read, [7; 100]);
+        let refused = system.disk().read_file_within(&path, 99).await;
+        assert!(is_unreadable(&refused.unwrap_err()));
+        let refused = system.disk().read_file(&dir).await.unwrap_err();
+        assert!(is_unreadable(&refused), "{refused}");
+    });
+}
+
+#[test]
+fn a_file_system_that_is_memory_is_known() {
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
+    let kind_of = |dir: &str| {
+        let mut mounts = mounts.lines().rev().map(|line| line.split(' '));
+        mounts.find_map(|mut fields| (fields.nth(1)? == dir).then(|| fields.next())?)
+    };
+    with_engines(async |system, _| {
+        for dir in ["/dev/shm", "/"] {
+            let Some(kind) = kind_of(dir) else { continue };
+            let space = system.disk().space(Path::new(dir)).await.unwrap();
+            assert_eq!(space.in_memory, ["tmpfs", "ramfs"].contains(&kind), "{dir}");
+        }
+    });
 }

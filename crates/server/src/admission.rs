@@ -3,12 +3,14 @@
 //! As Kafka has it: above `max.connection.creation.rate` a listener takes the next connection later; an address above its
 //! quota (`connection_creation_rate`) has its connection closed, and only after as long as it takes to be allowed again,
 //! so that it does not come at once. Neither waits for longer than one sample of usage. Not as Kafka: a connection above
-//! `max.connections` is closed, not kept waiting.
-//! Invariant: every seat given is counted until it is dropped. One table for the process, behind a lock that is held for
-//! an addition or a subtraction. It does not wait: whoever accepts does.
+//! `max.connections` is closed, not kept waiting; and a few seats are outside of all bounds, for 127.0.0.1 and ::1 alone, so
+//! that whoever is on the machine can take a bound back that shuts everybody out. Descriptors are kept back for the logs.
+//! Invariants: every seat given is counted until it is dropped; what is kept is bounded by the connections there are, and by
+//! [`RATES_MAX`]. One table for the process, behind a lock that is held for an addition or a subtraction. It does not wait:
+//! whoever accepts does.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +25,15 @@ pub type Changing = watch::Receiver<Option<Arc<NodeConfig>>>;
 /// Addresses with a quota below which nobody is looked for to be forgotten.
 const SWEEP_MIN: usize = 1024;
 
+/// Addresses whose rate is kept at most.
+const RATES_MAX: usize = 64 << 10;
+
+/// Seats outside of all bounds, for the machine itself.
+const OWN_SEATS: usize = 4;
+
+/// Descriptors that connections leave to others, besides one for each log.
+const SPARE_DESCRIPTORS: usize = 64;
+
 /// The table; clones share it.
 #[derive(Clone, Debug)]
 pub struct Admission {
@@ -33,7 +44,10 @@ pub struct Admission {
 struct Table {
     limits: ConnectionLimits,
     changing: Option<Changing>,
+    descriptors: Descriptors,
     all: usize,
+    /// Own seats that are taken.
+    own: usize,
     per_address: HashMap<IpAddr, usize>,
     /// How fast connections come, and from the addresses that have a quota.
     rate: Rate,
@@ -47,7 +61,34 @@ struct Table {
 #[derive(Debug)]
 pub struct Seat {
     admission: Admission,
-    address: IpAddr,
+    /// `None` for an own seat.
+    address: Option<IpAddr>,
+}
+
+/// How many descriptors there may be, and for what they are kept back.
+#[derive(Clone, Default)]
+pub struct Descriptors {
+    /// The limit of the process, if there is one.
+    pub limit: Option<usize>,
+    /// How many logs there are.
+    pub logs: Option<Arc<dyn Fn() -> usize + Send + Sync>>,
+}
+
+impl Descriptors {
+    /// Those below this number are for connections. The system gives the lowest that is free, so above it are others' alone.
+    fn for_connections(&self) -> usize {
+        let logs = self.logs.as_ref().map_or(0, |logs| logs());
+        let kept = logs.saturating_add(SPARE_DESCRIPTORS);
+        self.limit.map_or(usize::MAX, |limit| {
+            limit.saturating_sub(kept).max(limit / 2)
+        })
+    }
+}
+
+impl std::fmt::Debug for Descriptors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "below {}", self.for_connections())
+    }
 }
 
 /// When a connection that has been accepted is to be looked at.
@@ -66,6 +107,8 @@ pub enum Turn {
 pub enum Refused {
     /// `max.connections`.
     All,
+    /// The limit of open files.
+    Descriptors,
     /// `max.connections.per.ip`, or its override for the address.
     Address,
     /// Quota `connection_creation_rate` of the address: to be closed after this time.
@@ -77,6 +120,7 @@ impl Refused {
     pub fn setting(self) -> &'static str {
         match self {
             Self::All => "max.connections",
+            Self::Descriptors => "open files (ulimit -n, LimitNOFILE)",
             Self::Address => "max.connections.per.ip",
             Self::TooFast(_) => "connection_creation_rate",
         }
@@ -85,11 +129,17 @@ impl Refused {
 
 impl Admission {
     /// With these bounds, until others come.
-    pub fn new(limits: ConnectionLimits, changing: Option<Changing>) -> Self {
+    pub fn new(
+        limits: ConnectionLimits,
+        changing: Option<Changing>,
+        descriptors: Descriptors,
+    ) -> Self {
         let table = Table {
             limits,
             changing,
+            descriptors,
             all: 0,
+            own: 0,
             per_address: HashMap::new(),
             rate: Rate::default(),
             rates: HashMap::new(),
@@ -124,27 +174,32 @@ impl Admission {
         Turn::After(pause)
     }
 
-    /// A seat for a connection from `address`, if there is one.
-    pub fn admit(&self, address: IpAddr, now: Instant) -> Result<Seat, Refused> {
+    /// A seat for a connection from `address`, whose socket has this descriptor, if there is one.
+    pub fn admit(&self, address: IpAddr, descriptor: usize, now: Instant) -> Result<Seat, Refused> {
         let address = address.to_canonical();
         let mut table = self.lock();
         table.learn();
-        if table.all >= table.limits.all_max {
-            return Err(Refused::All);
+        let refused = match table.check(address, descriptor, now) {
+            Ok(()) => {
+                table.all += 1;
+                *table.per_address.entry(address).or_default() += 1;
+                let admission = self.clone();
+                let address = Some(address);
+                return Ok(Seat { admission, address });
+            }
+            Err(refused) => refused,
+        };
+        let here = [
+            IpAddr::from(Ipv4Addr::LOCALHOST),
+            IpAddr::from(Ipv6Addr::LOCALHOST),
+        ];
+        if here.contains(&address) && table.own < OWN_SEATS {
+            table.own += 1;
+            let admission = self.clone();
+            let address = None;
+            return Ok(Seat { admission, address });
         }
-        table.check_rate(address, now)?;
-        let limits = &table.limits;
-        let own = limits.overrides.get(&address).copied();
-        let max = own.unwrap_or(limits.per_address_max);
-        if table.per_address.get(&address).copied().unwrap_or(0) >= max {
-            return Err(Refused::Address);
-        }
-        table.all += 1;
-        *table.per_address.entry(address).or_default() += 1;
-        Ok(Seat {
-            admission: self.clone(),
-            address,
-        })
+        Err(refused)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -165,6 +220,24 @@ impl Table {
         {
             self.limits = config.connections.clone();
         }
+    }
+
+    /// Whether there is a seat within the bounds.
+    fn check(&mut self, address: IpAddr, descriptor: usize, now: Instant) -> Result<(), Refused> {
+        if self.all >= self.limits.all_max {
+            return Err(Refused::All);
+        }
+        if descriptor >= self.descriptors.for_connections() {
+            return Err(Refused::Descriptors);
+        }
+        self.check_rate(address, now)?;
+        let limits = &self.limits;
+        let own = limits.overrides.get(&address).copied();
+        let max = own.unwrap_or(limits.per_address_max);
+        if self.per_address.get(&address).copied().unwrap_or(0) >= max {
+            return Err(Refused::Address);
+        }
+        Ok(())
     }
 
     fn check_rate(&mut self, address: IpAddr, now: Instant) -> Result<(), Refused> {
@@ -199,18 +272,26 @@ impl Table {
             let touched = rate.touched();
             touched.is_some_and(|touched| now.saturating_duration_since(touched) < span)
         });
-        self.sweep_at = (self.rates.len() * 2).max(SWEEP_MIN);
+        if self.rates.len() >= RATES_MAX {
+            // From so many addresses that each has come lately: they begin anew.
+            self.rates.clear();
+        }
+        self.sweep_at = (self.rates.len() * 2).clamp(SWEEP_MIN, RATES_MAX);
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut table = self.admission.lock();
+        let Some(address) = self.address else {
+            table.own -= 1;
+            return;
+        };
         table.all -= 1;
-        if let Some(count) = table.per_address.get_mut(&self.address) {
+        if let Some(count) = table.per_address.get_mut(&address) {
             *count -= 1;
             if *count == 0 {
-                table.per_address.remove(&self.address);
+                table.per_address.remove(&address);
             }
         }
     }

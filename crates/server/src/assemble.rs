@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use broker::answers::Answers;
 use broker::dispatch::{self, Reply as Answer};
 use broker::handler::Context;
 use broker::log_dirs::LogDirs;
@@ -22,6 +23,7 @@ use platform::os::{EngineChoice, System};
 use storage::tier::TierTable;
 use storage::{Store, StoreOptions};
 use tokio::sync::watch;
+use wire::kafka::Api;
 use wire::types::NodeId;
 
 use crate::admission::Changing;
@@ -29,7 +31,7 @@ use crate::config::{DiskEngine, Settings};
 use crate::connection::{Called, Reply, RequestContext, Service};
 use crate::health::Reason;
 use crate::media;
-use crate::metrics::{LogMetrics, LogRow};
+use crate::metrics::{DirMetrics, DirRow, LogMetrics, LogRow};
 use crate::serve::Prepared;
 use crate::shards::{Answering, Assembly};
 use crate::tiers;
@@ -53,6 +55,9 @@ const READ_AHEAD_BYTES_MAX: usize = 8 << 20;
 /// Sealed segments kept open, per shard.
 const OPEN_SEGMENTS_MAX: usize = 1024;
 
+/// Files and connections that a broker has open besides its logs, at the least.
+const OPEN_FILES_BESIDE_LOGS: usize = 128;
+
 /// Makes the broker.
 pub struct BrokerAssembly {
     settings: Settings,
@@ -61,9 +66,11 @@ pub struct BrokerAssembly {
     metrics: broker::metrics::Metrics,
     storage_metrics: storage::Metrics,
     log_metrics: LogMetrics,
+    dir_metrics: DirMetrics,
     recovery: Recovery,
     compacting: broker::compaction::Turns,
     node: NodeConfigs,
+    answers: Answers,
     /// The tiers, if there are any; the table is that of all shards.
     tiers: Option<Arc<TierTable>>,
     watch: Option<Watch>,
@@ -95,9 +102,11 @@ impl BrokerAssembly {
                 .register(broker::metrics::Metrics::register),
             storage_metrics: prepared.metrics.register(storage::Metrics::new),
             log_metrics: prepared.metrics.register(LogMetrics::register),
+            dir_metrics: prepared.metrics.register(DirMetrics::register),
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
             node: NodeConfigs::default(),
+            answers: Answers::new(settings.network.answers_bytes_max),
             tiers,
             watch,
             settings,
@@ -110,7 +119,9 @@ impl BrokerAssembly {
         let settings = &self.settings;
         let node_id = settings.node_id.map(NodeId);
         let cluster_id = settings.cluster_id.as_deref();
-        let log_dirs = LogDirs::open(platform, &settings.log_dirs, node_id, cluster_id).await?;
+        let (paths, told) = (&settings.log_dirs, settings.told);
+        let log_dirs = LogDirs::open_as_told(platform, paths, node_id, cluster_id, told).await?;
+        say_if_files_are_few(log_dirs.found().count());
         for dir in &settings.log_dirs {
             say_how_files_are_written(platform, dir).await?;
         }
@@ -118,6 +129,7 @@ impl BrokerAssembly {
             log_dirs.open_lower_tiers(platform, tiers).await?;
             media::say(platform, tiers).await;
         }
+        media::warn_of_memory(platform, &settings.log_dirs, self.tiers.as_deref()).await;
         Ok(Shared {
             options: Arc::new(settings.broker_options(log_dirs.node_id, &self.ports)),
             log_dirs: Arc::new(log_dirs),
@@ -125,6 +137,7 @@ impl BrokerAssembly {
             recovery: self.recovery.clone(),
             compacting: self.compacting.clone(),
             node: self.node.clone(),
+            answers: self.answers.clone(),
         })
     }
 
@@ -143,6 +156,23 @@ impl BrokerAssembly {
             read_ahead_bytes_max: READ_AHEAD_BYTES_MAX,
             open_segments_max: OPEN_SEGMENTS_MAX,
         }
+    }
+
+    /// Every directory that holds logs, as a shard knows it.
+    fn dirs(&self, store: &Store<System>) -> Vec<DirRow> {
+        let row = |dir: &Path, tier: &str| DirRow {
+            dir: dir.display().to_string(),
+            tier: tier.to_owned(),
+            failed: store.dir_failure(dir),
+        };
+        let Some(tiers) = &self.tiers else {
+            let dirs = self.settings.log_dirs.iter();
+            return dirs.map(|dir| row(dir, "")).collect();
+        };
+        let paths = tiers.paths().iter();
+        paths
+            .map(|path| row(path.dir(), &tiers.tiers()[path.tier].name))
+            .collect()
     }
 
     fn seat(&self, shard: usize) -> anyhow::Result<Seat<System>> {
@@ -213,6 +243,9 @@ impl Assembly for BrokerAssembly {
         };
         let rows = service.broker.led_partitions().iter().map(row).collect();
         self.log_metrics.replace(shard, rows);
+        let unreadable = service.store.unreadable_segments();
+        let dirs = self.dirs(&service.store);
+        self.dir_metrics.replace(shard, dirs, unreadable);
     }
 
     fn reasons(&self, shard: usize, service: &Rc<BrokerService>) -> Vec<Reason> {
@@ -241,6 +274,10 @@ impl Assembly for BrokerAssembly {
         Box::pin(async move { Some(tiers::ask::answer(&store, &policy?, ask).await) })
     }
 
+    fn answers(&self) -> Answers {
+        self.answers.clone()
+    }
+
     fn changing(&self) -> Option<Changing> {
         Some(self.node.subscribe())
     }
@@ -249,8 +286,26 @@ impl Assembly for BrokerAssembly {
         self.watch.clone()
     }
 
+    fn logs(&self) -> usize {
+        let led = usize::try_from(self.metrics.partitions.get()).unwrap_or(0);
+        led.max(usize::try_from(self.recovery().1).unwrap_or(usize::MAX))
+    }
+
     fn recovery(&self) -> (u64, u64) {
         self.recovery.progress()
+    }
+}
+
+/// A log may need a descriptor for itself at any moment; connections leave one for each and some more.
+fn say_if_files_are_few(logs: usize) {
+    let needed = logs.saturating_add(OPEN_FILES_BESIDE_LOGS);
+    if let Some(limit) = platform::process::open_files_max().filter(|limit| *limit < needed) {
+        tracing::error!(
+            logs,
+            open_files_max = limit,
+            needed,
+            "too few open files for the logs there are: raise the limit (ulimit -n, LimitNOFILE= of systemd)"
+        );
     }
 }
 
@@ -305,6 +360,7 @@ impl Service for BrokerService {
         };
         Called {
             overlaps: called.overlaps,
+            only_reads: called.api == Some(Api::Fetch),
             future,
         }
     }

@@ -1,13 +1,16 @@
 //! The command line.
 
 mod http;
+mod metadata;
 mod tier;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use broker::log_dirs::Told;
 use clap::{Parser, Subcommand};
+use wire::text::{escaped, escaped_lines};
 
 use crate::config::{Problem, Raw, Resolved, Settings, Warning, reference};
 use crate::machine::Machine;
@@ -27,6 +30,13 @@ enum Command {
         /// File with settings, in Kafka's server.properties syntax.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Formats directories of log.dirs that are not formatted beside others that are: new disks. Without it they
+        /// are taken for file systems that are not mounted.
+        #[arg(long)]
+        format_new_log_dirs: bool,
+        /// Goes on without log directories that there were and are not any more: their logs begin anew, empty.
+        #[arg(long)]
+        forget_missing_log_dirs: bool,
         /// Settings; they win over the environment (`FOREBAY_LOG_DIRS` is log.dirs) and the file.
         #[arg(value_name = "KEY=VALUE")]
         settings: Vec<String>,
@@ -36,6 +46,8 @@ enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Looks at, and repairs, the metadata of a broker that does not run.
+    Metadata(metadata::MetadataArgs),
     /// Shows the tiers of a running broker, and gives orders to them.
     Tier(tier::TierArgs),
     /// Topics, and the records in them. This and the next four are clients of any Kafka.
@@ -61,24 +73,56 @@ enum ConfigCommand {
     },
     /// Prints the reference of all settings (docs/configuration.md).
     Reference,
+    /// Takes dynamic values back, from the metadata of a broker that does not run.
+    Reset {
+        /// Settings of brokers, topics, groups or client metrics, or quotas, by name: all values of that name go.
+        #[arg(required = true, value_name = "KEY")]
+        keys: Vec<String>,
+        /// The log directory with `__cluster_metadata-0`.
+        #[arg(long, value_name = "DIR")]
+        data_dir: PathBuf,
+        /// Of this topic only.
+        #[arg(long, value_name = "NAME")]
+        topic: Option<String>,
+    },
 }
 
 impl Cli {
     /// Does what was asked; `serve` runs the broker.
     pub fn run(self, serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>) -> ExitCode {
         let done = match self.command {
-            Command::Serve { config, settings } => start(config.as_deref(), &settings, serve),
+            Command::Serve {
+                config,
+                format_new_log_dirs: format_new,
+                forget_missing_log_dirs: forget_missing,
+                settings,
+            } => {
+                let told = Told {
+                    format_new,
+                    forget_missing,
+                };
+                start(config.as_deref(), &settings, told, serve)
+            }
             Command::Config {
                 command: ConfigCommand::Check { file },
             } => check(&file),
             Command::Config {
                 command: ConfigCommand::Reference,
             } => print(&reference::page()),
-            Command::Tier(tier) => return exit(tier.run()),
-            Command::Topic(topic) => return exit(topic.run()),
-            Command::Group(group) => return exit(group.run()),
-            Command::Cluster(cluster) => return exit(cluster.run()),
-            Command::Txn(txn) => return exit(txn.run()),
+            Command::Config {
+                command:
+                    ConfigCommand::Reset {
+                        keys,
+                        data_dir,
+                        topic,
+                    },
+            } => return exit(metadata::reset(&keys, topic.as_deref(), &data_dir)),
+            Command::Metadata(metadata) => return exit(metadata.run()),
+            Command::Tier(tier) => return exit_of_client(tier.run()),
+            Command::Topic(topic) => return exit_of_client(topic.run()),
+            Command::Group(group) => return exit_of_client(group.run()),
+            Command::Cluster(cluster) => return exit_of_client(cluster.run()),
+            Command::Txn(txn) => return exit_of_client(txn.run()),
             Command::Profile(profile) => return exit(profile.run()),
             Command::Bench(bench) => return exit(bench.run()),
         };
@@ -86,9 +130,18 @@ impl Cli {
     }
 }
 
+/// What is wrong with files and settings may take many lines.
 fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
-        eprintln!("forebay: {error:#}");
+        eprintln!("forebay: {}", escaped_lines(&format!("{error:#}")));
+        ExitCode::FAILURE
+    })
+}
+
+/// What a broker says takes one line, however many it has.
+fn exit_of_client(done: anyhow::Result<ExitCode>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        eprintln!("forebay: {}", escaped(&format!("{error:#}")));
         ExitCode::FAILURE
     })
 }
@@ -96,6 +149,7 @@ fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
 fn start(
     config: Option<&Path>,
     arguments: &[String],
+    told: Told,
     serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut raw = Raw::default();
@@ -110,8 +164,11 @@ fn start(
         ))
     }));
     raw.add_arguments(arguments).map_err(anyhow::Error::msg)?;
-    let Resolved { settings, warnings } =
-        Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
+    let Resolved {
+        mut settings,
+        warnings,
+    } = Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
+    settings.told = told;
     serve(settings, warnings)
 }
 
@@ -138,6 +195,7 @@ fn wrong(problems: &[Problem]) -> anyhow::Error {
 
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
+    let text = escaped_lines(text);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // Who closed the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -19,6 +19,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use broker::answers::Answers;
 use tokio::net::TcpStream;
 use tokio::sync::watch as signal;
 
@@ -53,6 +54,8 @@ pub struct Environment {
     pub limits: Limits,
     /// Memory of requests, in the whole process.
     pub budget: Budget,
+    /// Memory of answers, in the whole process.
+    pub answers: Answers,
     /// Buffers of this shard.
     pub buffers: Buffers,
     /// Counters.

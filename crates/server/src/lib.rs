@@ -19,3 +19,4 @@ pub mod serve;
 pub mod shards;
 pub mod tiers;
 mod trouble;
+mod watchdog;

@@ -1,25 +1,102 @@
 //! Log lines: text or JSON, on standard error; and what happens when something panics.
+//!
+//! Invariant: whatever a field says, an event is one line and moves no cursor: names, ids and messages of clients are in
+//! them ([`wire::text`]). Backtraces alone have lines of their own.
 
 use std::backtrace::Backtrace;
+use std::fmt;
 use std::io::{self, IsTerminal};
 
+use tracing::Subscriber;
+use tracing::field::Field;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use wire::text::{escaped, escaped_json, escaped_lines};
 
 use crate::config::Settings;
+
+/// The field that has many lines: no text of a client is in it.
+const BACKTRACE: &str = "backtrace";
 
 /// Begins to log as the settings say. Once per process.
 pub fn begin(settings: &Settings) -> anyhow::Result<()> {
     let filter: EnvFilter = settings.log_level.parse()?;
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal());
+    let ansi = io::stderr().is_terminal();
     let begun = if settings.log_json {
-        lines.json().flatten_event(true).try_init()
+        tracing::subscriber::set_global_default(json(filter, ansi, io::stderr))
     } else {
-        lines.try_init()
+        tracing::subscriber::set_global_default(text(filter, ansi, io::stderr))
     };
     begun.map_err(|error| anyhow::anyhow!("logging: {error}"))
+}
+
+fn text(
+    filter: EnvFilter,
+    ansi: bool,
+    to: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,
+) -> impl Subscriber + Send + Sync {
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .fmt_fields(debug_fn(write_field).delimited(" "))
+        .with_ansi(ansi)
+        .with_writer(to)
+        .finish()
+}
+
+fn json(
+    filter: EnvFilter,
+    ansi: bool,
+    to: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,
+) -> impl Subscriber + Send + Sync {
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(ansi)
+        .json()
+        .flatten_event(true)
+        .with_writer(Escaping(to))
+        .finish()
+}
+
+/// Writes a field of an event as `name=value`, the message without its name.
+fn write_field(to: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    let ansi = to.has_ansi_escapes();
+    match field.name() {
+        "message" => {}
+        name if ansi => write!(to, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?,
+        name => write!(to, "{name}=")?,
+    }
+    let value = format!("{value:?}");
+    to.write_str(&match field.name() {
+        BACKTRACE => escaped_lines(&value),
+        _ => escaped(&value),
+    })
+}
+
+/// Writes lines of JSON with what a terminal would not show escaped.
+struct Escaping<M>(M);
+
+impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for Escaping<M> {
+    type Writer = Escaping<M::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Escaping(self.0.make_writer())
+    }
+}
+
+impl<W: io::Write> io::Write for Escaping<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match std::str::from_utf8(line) {
+            Ok(json) => self.0.write_all(escaped_json(json).as_bytes())?,
+            Err(_) => self.0.write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Lets a panic on any thread end the process, with the reason in the log: a broker without one of
@@ -32,4 +109,65 @@ pub fn abort_on_panic() {
         tracing::error!(thread, %panic, %backtrace, "panic, the process ends");
         std::process::abort();
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use wire::text::is_unseen;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(by: impl Subscriber + Send + Sync, kept: &Kept) -> String {
+        let forged = "g\n2026-01-01T00:00:00Z ERROR forged\u{9b}1m\u{202e}\x1b[2J";
+        tracing::subscriber::with_default(by, || {
+            tracing::warn!(group = %forged, client = forged, member = ?forged, count = 3, "it is {forged}");
+        });
+        String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn what_a_client_calls_itself_forges_no_line_of_the_log() {
+        let kept = Kept::default();
+        let to = kept.clone();
+        let by = text(EnvFilter::new("info"), false, move || to.clone());
+        let line = logged(by, &kept);
+        assert_eq!(line.matches('\n').count(), 1, "{line:?}");
+        assert!(!line.trim_end().contains(is_unseen), "{line:?}");
+        assert!(
+            line.contains(" WARN ") && line.contains("it is g\\u{a}2026"),
+            "{line}"
+        );
+        assert!(
+            line.contains(" group=g\\u{a}2026") && line.contains(" count=3"),
+            "{line}"
+        );
+
+        let kept = Kept::default();
+        let to = kept.clone();
+        let by = json(EnvFilter::new("info"), false, move || to.clone());
+        let line = logged(by, &kept);
+        assert_eq!(line.matches('\n').count(), 1, "{line:?}");
+        assert!(!line.trim_end().contains(is_unseen), "{line:?}");
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert!(
+            read["group"].as_str().unwrap().contains("forged\u{9b}1m"),
+            "{line}"
+        );
+    }
 }

@@ -4,6 +4,7 @@
 //! Invariant: a path that is not on the medium it was declared to be on stops the start, unless it was declared to keep
 //! nothing. One of a lower tier that is not there at all is the business of whoever opens it.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -46,6 +47,47 @@ pub(crate) async fn declare(platform: &System, tiers: &TierTable) -> anyhow::Res
 /// True for a path of a lower tier that cannot even be asked for its room: it is offline.
 async fn is_absent(platform: &System, path: &TierPath) -> bool {
     path.tier > 0 && platform.disk().space(path.dir()).await.is_err()
+}
+
+/// Warns of directories whose file system is memory although nothing says that they keep nothing: what was acknowledged
+/// there is gone with the power.
+pub(crate) async fn warn_of_memory(
+    platform: &System,
+    log_dirs: &[PathBuf],
+    tiers: Option<&TierTable>,
+) {
+    for (dir, tier) in claimed_durable(log_dirs, tiers) {
+        let space = platform.disk().space(dir).await;
+        if !space.is_ok_and(|space| space.in_memory) {
+            continue;
+        }
+        let dir = dir.display();
+        match tier {
+            Some(tier) => tracing::warn!(%tier, %dir,
+                "the file system is memory: records are lost with the power; \
+                 storage.tier.{tier}.durability=volatile says that this is meant"),
+            None => tracing::warn!(%dir,
+                "the file system of log.dirs is memory: records are lost with the power"),
+        }
+    }
+}
+
+/// Directories that are said to keep what was synced, with the names of their tiers.
+fn claimed_durable<'a>(
+    log_dirs: &'a [PathBuf],
+    tiers: Option<&'a TierTable>,
+) -> Vec<(&'a Path, Option<&'a str>)> {
+    let paths = || tiers.into_iter().flat_map(TierTable::paths);
+    let of_tiers = paths().filter_map(|path| {
+        let tier = tiers?.tiers().get(path.tier)?;
+        // Of an emulated path there is a warning already.
+        let claims = tier.safety == Safety::Durable && !path.is_emulated();
+        claims.then_some((path.dir(), Some(&*tier.name)))
+    });
+    let others = log_dirs.iter().map(PathBuf::as_path);
+    let others = others.filter(|dir| paths().all(|path| path.dir() != *dir));
+    let others = others.map(|dir| (dir, None));
+    others.chain(of_tiers).collect()
 }
 
 /// Notes how much room each path has before the first log is opened: new segments go where there is some.

@@ -4,6 +4,7 @@
 //! none. Each crate declares its own names once; `docs/metrics.md` lists them all.
 
 mod connections;
+mod dirs;
 mod logs;
 mod process;
 mod requests;
@@ -14,6 +15,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 pub use connections::{ConnectionMetrics, ListenerMetrics, OpenCount};
+pub use dirs::{DirMetrics, DirRow};
 pub use logs::{LogMetrics, LogRow};
 pub use requests::{RequestKind, RequestMeter, RequestMetrics};
 

@@ -22,6 +22,9 @@ use crate::shards::{Assembly, ShardOptions, Shards};
 /// How long requests that were begun may take when the server stops.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
+/// How long to wait for a directory whose holder is ending, as one does that was killed a moment ago.
+const LOCK_MAX: Duration = Duration::from_secs(10);
+
 /// What is there before the shards are: for whoever makes their service.
 pub struct Prepared {
     /// The settings.
@@ -86,6 +89,7 @@ async fn control<A: Assembly>(
         pinned: settings.shards_pinned,
         network: settings.network.clone(),
         drain_max: DRAIN_MAX,
+        stuck_after: settings.stuck_after,
         requests: metrics.register(RequestMetrics::register),
         connections: metrics.register(ConnectionMetrics::register),
     };
@@ -117,7 +121,7 @@ async fn control<A: Assembly>(
             return Ok(());
         }
     }
-    shards.serve();
+    shards.serve()?;
     for (listener, port) in settings.advertised.iter().zip(&ports) {
         let (name, host) = (&listener.listener, &listener.host);
         tracing::info!(listener = %name, %host, port, "listening");
@@ -131,7 +135,7 @@ async fn control<A: Assembly>(
     }
     tokio::select! {
         stopped = shards.stop() => stopped?,
-        name = signals.next() => {
+        name = signals.urgent() => {
             anyhow::bail!("second {name}: the logs are not closed; the next start recovers them");
         }
     }
@@ -147,10 +151,12 @@ async fn serve_admin(listener: Option<TcpListener>, shown: Arc<Shown>) {
     }
 }
 
-/// SIGTERM and SIGINT.
+/// SIGTERM, SIGINT, and SIGHUP, which a terminal sends that is closed: all of them stop the server cleanly. A process that was
+/// told to ignore SIGHUP when it was started (nohup) does so.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Option<Signal>,
 }
 
 impl Signals {
@@ -159,11 +165,29 @@ impl Signals {
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
+            hangup: (!platform::process::ignores_hangup())
+                .then(|| listen(SignalKind::hangup()))
+                .transpose()?,
         })
     }
 
     /// The name of the next one.
     async fn next(&mut self) -> &'static str {
+        let hung_up = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = hung_up => "SIGHUP",
+        }
+    }
+
+    /// The name of the next one that somebody sends who does not want to wait: not SIGHUP.
+    async fn urgent(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.interrupt.recv() => "SIGINT",
@@ -176,7 +200,10 @@ impl Signals {
 fn lock_dirs(settings: &Settings) -> anyhow::Result<Vec<DirLock>> {
     let lock = |dir: &Path| -> anyhow::Result<DirLock> {
         std::fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
-        Ok(DirLock::acquire(dir)?)
+        let waits = |holder: &str| {
+            tracing::warn!(dir = %dir.display(), holder, "waiting for the lock of the directory");
+        };
+        Ok(DirLock::acquire_within(dir, LOCK_MAX, waits)?)
     };
     let home = settings.log_dirs.iter().map(|dir| lock(dir));
     let mut locks = home.collect::<anyhow::Result<Vec<_>>>()?;

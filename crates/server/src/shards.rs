@@ -19,9 +19,10 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use broker::answers::Answers;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::admission::{Admission, Changing};
+use crate::admission::{Admission, Changing, Descriptors};
 use crate::config::NetworkSettings;
 use crate::connection::{Budget, Limits, Service};
 use crate::health::{self, Reason};
@@ -29,6 +30,7 @@ use crate::listener::{Bound, Listening};
 use crate::metrics::{ConnectionMetrics, RequestMetrics};
 use crate::tiers::ask::{Answer, Ask};
 use crate::tiers::watch::Watch;
+use crate::watchdog::{self, Pulse};
 use spread::Spread;
 
 /// Requests of one connection that may be under way together.
@@ -36,6 +38,9 @@ const OVERLAPPED_MAX: usize = 64;
 
 /// How long requests of peers that have gone are worked on.
 const ABANDONED_MAX: Duration = Duration::from_secs(30);
+
+/// How long a shard may take to notice that the server stops.
+const STUCK_MAX: Duration = Duration::from_secs(10);
 
 /// How long a shard may take to answer the admin endpoint.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -59,6 +64,11 @@ pub trait Assembly: Send + Sync + 'static {
     /// Logs opened so far and logs in all, from any thread.
     fn recovery(&self) -> (u64, u64);
 
+    /// Logs there are now, from any thread.
+    fn logs(&self) -> usize {
+        usize::try_from(self.recovery().1).unwrap_or(usize::MAX)
+    }
+
     /// Answers an operator's question about tiers.
     fn ask(&self, _shard: usize, _service: &Rc<Self::Service>, _ask: Ask) -> Answering {
         Box::pin(std::future::ready(None))
@@ -68,6 +78,9 @@ pub trait Assembly: Send + Sync + 'static {
     fn tiers(&self) -> Option<Watch> {
         None
     }
+
+    /// Where answers are counted until they are sent.
+    fn answers(&self) -> Answers;
 
     /// Bounds on connections that change while it serves.
     fn changing(&self) -> Option<Changing> {
@@ -97,6 +110,8 @@ pub struct ShardOptions {
     pub network: NetworkSettings,
     /// How long requests that were begun may take when the server stops.
     pub drain_max: Duration,
+    /// The process ends when a shard has not moved for so long; `None`: never.
+    pub stuck_after: Option<Duration>,
     /// Counts of requests.
     pub requests: RequestMetrics,
     /// Counts of connections.
@@ -138,9 +153,11 @@ struct Shared {
     reports: mpsc::UnboundedSender<Report>,
     admission: Admission,
     budget: Budget,
+    answers: Answers,
     limits: Limits,
     spread: Arc<Spread>,
     drain_max: Duration,
+    beat_interval: Duration,
     requests: RequestMetrics,
     connections: ConnectionMetrics,
 }
@@ -152,7 +169,11 @@ pub struct Shards {
     reports: mpsc::UnboundedReceiver<Report>,
     calls: Vec<mpsc::UnboundedSender<Call>>,
     threads: Vec<JoinHandle<()>>,
+    pulses: Vec<Arc<Pulse>>,
+    stuck_after: Option<Duration>,
+    drain_max: Duration,
     budget: Budget,
+    answers: Answers,
 }
 
 impl Shards {
@@ -172,29 +193,38 @@ impl Shards {
         let (phase, seen) = watch::channel(Phase::Starting);
         let (reports, reported) = mpsc::unbounded_channel();
         let (spread, handed) = Spread::new(count);
-        let budget = Budget::new(network.queued_bytes_max);
+        let budget = Budget::new(network.queued_bytes_max, network.request_bytes_max);
         let shared = Shared {
             phase: seen,
             reports,
-            admission: Admission::new(network.connections.clone(), assembly.changing()),
+            admission: Admission::new(
+                network.connections.clone(),
+                assembly.changing(),
+                descriptors(assembly),
+            ),
             budget: budget.clone(),
+            answers: assembly.answers(),
             limits: limits(network),
             spread: Arc::new(spread),
             drain_max: options.drain_max,
+            beat_interval: watchdog::beat_interval(options.stuck_after.unwrap_or_default()),
             requests: options.requests,
             connections: options.connections,
         };
         let mut sockets = per_shard(listeners, count);
         let (mut calls, mut threads) = (Vec::new(), Vec::new());
+        let pulses: Vec<Arc<Pulse>> = (0..count).map(|_| Arc::default()).collect();
         for (index, handed) in handed.into_iter().enumerate() {
             let (call, called) = mpsc::unbounded_channel();
             let (assembly, shared) = (Arc::clone(assembly), shared.clone());
             let sockets = sockets.pop().unwrap_or_default();
+            let pulse = pulses.get(index).map(Arc::clone).unwrap_or_default();
             let run = move || {
                 let ends = shard::Ends {
                     sockets,
                     handed,
                     called,
+                    pulse,
                 };
                 let shard = shard::run(index, &*assembly, &shared, ends);
                 if let Err(error) = platform::runtime::run_shard(pinned.then_some(index), shard) {
@@ -213,7 +243,11 @@ impl Shards {
             reports: reported,
             calls,
             threads,
+            pulses,
+            stuck_after: options.stuck_after,
+            drain_max: options.drain_max,
             budget,
+            answers: assembly.answers(),
         })
     }
 
@@ -222,9 +256,13 @@ impl Shards {
         self.all_report().await
     }
 
-    /// Lets clients in.
-    pub fn serve(&self) {
+    /// Lets clients in, and watches the shards from now on.
+    pub fn serve(&self) -> anyhow::Result<()> {
+        if let Some(stuck_after) = self.stuck_after {
+            watchdog::start(self.pulses.clone(), stuck_after)?;
+        }
         self.phase.send_replace(Phase::Serving);
+        Ok(())
     }
 
     /// Waits for a failure while serving.
@@ -241,7 +279,13 @@ impl Shards {
     /// Finishes what was begun, closes the services and ends the threads.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.phase.send_replace(Phase::Draining);
-        let drained = self.all_report().await;
+        let patience = self.drain_max.saturating_add(STUCK_MAX);
+        let Ok(drained) = tokio::time::timeout(patience, self.all_report()).await else {
+            // It has requests under way that nobody can end, so its logs cannot be closed.
+            anyhow::bail!(
+                "a shard does not answer: the logs are not closed; the next start recovers them"
+            );
+        };
         self.phase.send_replace(Phase::Closing);
         let closed = self.all_report().await;
         self.abandon();
@@ -264,6 +308,7 @@ impl Shards {
             phase: self.phase.subscribe(),
             calls: self.calls.clone(),
             budget: self.budget.clone(),
+            answers: self.answers.clone(),
         }
     }
 
@@ -281,6 +326,7 @@ pub struct ShardsView {
     phase: watch::Receiver<Phase>,
     calls: Vec<mpsc::UnboundedSender<Call>>,
     budget: Budget,
+    answers: Answers,
 }
 
 impl ShardsView {
@@ -292,6 +338,11 @@ impl ShardsView {
     /// Bytes of memory that requests hold, and the bound.
     pub fn request_memory(&self) -> (usize, usize) {
         (self.budget.used_bytes(), self.budget.bytes_max())
+    }
+
+    /// Bytes of memory that answers hold, and the bound.
+    pub fn response_memory(&self) -> (usize, usize) {
+        (self.answers.used_bytes(), self.answers.bytes_max())
     }
 
     /// Lets every shard bring its metrics up to date.
@@ -344,6 +395,14 @@ impl ShardsView {
             answers.extend(answered.await.ok().flatten());
         }
         answers
+    }
+}
+
+fn descriptors<A: Assembly>(assembly: &Arc<A>) -> Descriptors {
+    let assembly = Arc::clone(assembly);
+    Descriptors {
+        limit: platform::process::open_files_max(),
+        logs: Some(Arc::new(move || assembly.logs())),
     }
 }
 

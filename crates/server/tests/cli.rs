@@ -123,3 +123,106 @@ fn the_reference_is_the_page_in_docs() {
     let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     assert!(page == std::fs::read_to_string(kept).unwrap());
 }
+
+/// A log directory as Kafka 4.3 leaves it, with topics and a dynamic setting.
+fn metadata_of_kafka() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let golden = PathBuf::from(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../broker/tests/golden/kafka-4.3"
+    ));
+    let folder = dir.path().join("__cluster_metadata-0");
+    std::fs::create_dir(&folder).unwrap();
+    for (from, to) in [
+        ("cluster-metadata.log", "00000000000000000000.log"),
+        ("quorum-state", "quorum-state"),
+    ] {
+        std::fs::copy(golden.join(from), folder.join(to)).unwrap();
+    }
+    dir
+}
+
+/// Runs a command on a directory; gives whether it succeeded, and what it said with `DIR` for the directory.
+fn of(dir: &tempfile::TempDir, arguments: &[&str]) -> (bool, String) {
+    let path = dir.path().to_str().unwrap();
+    let arguments: Vec<_> = arguments
+        .iter()
+        .map(|it| if *it == "DIR" { path } else { *it })
+        .collect();
+    let output = forebay(&arguments);
+    let said = text(&output.stdout) + &text(&output.stderr);
+    (output.status.success(), said.replace(path, "DIR"))
+}
+
+#[test]
+fn the_metadata_of_a_stopped_broker_is_shown_checked_and_repaired() {
+    let dir = metadata_of_kafka();
+    let (sound, said) = of(&dir, &["metadata", "check", "DIR"]);
+    assert!(sound && said.ends_with("topics: sound\n"), "{said}");
+    let (_, said) = of(&dir, &["metadata", "show", "DIR"]);
+    assert!(said.contains("meta-b") && said.contains("log.cleaner.threads"));
+    let (_, said) = of(&dir, &["metadata", "show", "DIR", "--format", "json"]);
+    for line in said.lines() {
+        let _: serde_json::Value = serde_json::from_str(line).unwrap();
+    }
+    let (done, said) = of(&dir, &["metadata", "repair", "DIR"]);
+    assert!(done && said == "DIR: nothing to repair\n", "{said}");
+
+    let log = dir
+        .path()
+        .join("__cluster_metadata-0/00000000000000000000.log");
+    let mut bytes = std::fs::read(&log).unwrap();
+    let at = bytes.windows(6).position(|it| it == b"meta-b").unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&log, bytes).unwrap();
+    let (sound, said) = of(&dir, &["metadata", "check", "DIR"]);
+    assert!(
+        !sound && said.contains("error: 00000000000000000000.log"),
+        "{said}"
+    );
+    let (done, said) = of(&dir, &["metadata", "repair", "DIR"]);
+    assert!(
+        done && said.contains("set aside: DIR/__cluster_metadata-0.0.aside"),
+        "{said}"
+    );
+    assert!(
+        said.contains("kept: topic \"__consumer_offsets\" with 50 partitions"),
+        "{said}"
+    );
+    let (sound, said) = of(&dir, &["metadata", "check", "DIR"]);
+    assert!(sound, "{said}");
+    assert!(
+        dir.path()
+            .join("__cluster_metadata-0.0.aside/00000000000000000000.log")
+            .exists()
+    );
+}
+
+#[test]
+fn a_dynamic_value_is_taken_back_of_a_stopped_broker() {
+    let dir = metadata_of_kafka();
+    let reset = [
+        "config",
+        "reset",
+        "log.cleaner.threads",
+        "--data-dir",
+        "DIR",
+    ];
+    let (done, said) = of(&dir, &reset);
+    assert!(done, "{said}");
+    assert_eq!(
+        said,
+        "dropped: broker \"(all)\": log.cleaner.threads=\"2\"\n"
+    );
+    let (done, said) = of(&dir, &reset);
+    assert!(
+        !done && said.contains("has no dynamic value there"),
+        "{said}"
+    );
+    let (sound, said) = of(&dir, &["metadata", "check", "DIR"]);
+    assert!(sound, "{said}");
+    let held = platform::lock::DirLock::acquire(dir.path()).unwrap();
+    let (done, said) = of(&dir, &["metadata", "repair", "DIR"]);
+    assert!(!done && said.contains("in use"), "{said}");
+    drop(held);
+}

@@ -2,108 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
-/// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(30);
+#[path = "running/broker.rs"]
+mod running;
 
-/// A running broker; killed when dropped.
-struct Broker {
-    process: Child,
-    log: BufReader<ChildStderr>,
-    address: SocketAddr,
-    admin: SocketAddr,
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn command(dir: &Path, settings: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    command
-        .args([
-            "serve",
-            "listeners=PLAINTEXT://127.0.0.1:0",
-            "admin.listener=127.0.0.1:0",
-        ])
-        .args(["log.format=json", &format!("log.dirs={}", dir.display())])
-        .args(settings)
-        .stderr(Stdio::piped());
-    command
-}
-
-impl Broker {
-    fn start(dir: &Path, settings: &[&str]) -> Self {
-        let mut process = command(dir, settings).spawn().unwrap();
-        let mut log = BufReader::new(process.stderr.take().unwrap());
-        let listening = line(&mut log, "listening");
-        let ready = line(&mut log, "ready");
-        let port = u16::try_from(listening["port"].as_u64().unwrap()).unwrap();
-        let admin = ready["admin"].as_str().unwrap().parse().unwrap();
-        Self {
-            process,
-            log,
-            address: ([127, 0, 0, 1], port).into(),
-            admin,
-        }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let socket = TcpStream::connect(self.address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket
-    }
-
-    /// Head and body of the answer to a request on the admin port.
-    fn ask(&self, method: &str, path: &str) -> (String, String) {
-        let mut socket = TcpStream::connect(self.admin).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(
-            socket,
-            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
-    }
-
-    fn stop(&mut self, signal: Signal) -> ExitStatus {
-        let id = i32::try_from(self.process.id()).unwrap();
-        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
-        self.process.wait().unwrap()
-    }
-}
-
-/// The next line of the log with this message.
-fn line(log: &mut impl BufRead, message: &str) -> Value {
-    let mut seen = String::new();
-    loop {
-        let mut text = String::new();
-        assert_ne!(
-            log.read_line(&mut text).unwrap(),
-            0,
-            "no line {message:?} in\n{seen}"
-        );
-        seen.push_str(&text);
-        let line: Value = serde_json::from_str(&text).unwrap_or_default();
-        if line["message"] == message {
-            return line;
-        }
-    }
-}
+use running::{API_VERSIONS, Broker, PATIENCE, api_versions, command, line};
 
 /// Writes bytes and reads until the broker closes.
 fn read_to_end(mut socket: TcpStream, bytes: &[u8]) -> Vec<u8> {
@@ -114,18 +25,6 @@ fn read_to_end(mut socket: TcpStream, bytes: &[u8]) -> Vec<u8> {
         Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => rest,
         Err(error) => panic!("{error}"),
     }
-}
-
-/// `ApiVersions` version 0 with correlation id 7.
-const API_VERSIONS: [u8; 14] = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0, 0];
-
-fn api_versions(mut socket: &TcpStream) {
-    socket.write_all(&API_VERSIONS).unwrap();
-    let mut head = [0; 8];
-    socket.read_exact(&mut head).unwrap();
-    assert_eq!(head[4..], [0, 0, 0, 7], "the correlation id comes back");
-    let len = usize::try_from(u32::from_be_bytes(*head.first_chunk().unwrap())).unwrap();
-    socket.read_exact(&mut vec![0; len - 4]).unwrap();
 }
 
 fn is_served(broker: &Broker) -> bool {
@@ -146,6 +45,36 @@ fn a_fresh_directory_is_served_and_left_cleanly() {
     let mut again = Broker::start(&data, &[]);
     api_versions(&again.connect());
     assert!(again.stop(Signal::INT).success());
+}
+
+#[test]
+fn a_hangup_stops_the_server_cleanly_unless_it_was_told_to_ignore_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut broker = Broker::start(dir.path(), &[]);
+    assert!(broker.stop(Signal::HUP).success());
+    assert!(dir.path().join(".kafka_cleanshutdown").exists());
+    let mut ignoring = Broker::start_with(|| {
+        let broker = command(dir.path(), &[]);
+        let mut command = Command::new("nohup");
+        command.arg(broker.get_program()).args(broker.get_args());
+        command
+    });
+    let id = i32::try_from(ignoring.process.id()).unwrap();
+    let process = rustix::process::Pid::from_raw(id).unwrap();
+    rustix::process::kill_process(process, Signal::HUP).unwrap();
+    api_versions(&ignoring.connect());
+    assert!(ignoring.stop(Signal::TERM).success());
+}
+
+#[test]
+fn a_start_right_after_a_kill_waits_for_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        let mut broker = Broker::start(dir.path(), &[]);
+        broker.process.kill().unwrap();
+        // Not waited for: it may still be there.
+        drop(Broker::start(dir.path(), &[]));
+    }
 }
 
 #[test]
@@ -302,6 +231,9 @@ fn a_connection_above_the_bound_is_refused_until_there_is_room() {
     let mut broker = Broker::start(dir.path(), &["max.connections=1", "num.shards=2"]);
     let first = broker.connect();
     api_versions(&first);
+    // Outside of all bounds, for 127.0.0.1 alone.
+    let own: Vec<_> = (0..4).map(|_| broker.connect()).collect();
+    own.iter().for_each(api_versions);
     let mut second = broker.connect();
     assert_eq!(second.read(&mut [0; 1]).unwrap(), 0);
     assert_eq!(

@@ -18,7 +18,7 @@ use crate::checker::lookups;
 use crate::checker::recovered::{self, Before};
 use crate::directory::{self, DIR, Found};
 use crate::ledger::LogLedger;
-use crate::plan::{End, LifePlan, LogPlan, Plan, Trouble};
+use crate::plan::{End, LifePlan, LogPlan, Plan, Spell, Trouble};
 use crate::producer::{self, Identity};
 use crate::report::{Journal, Report, Violation};
 use crate::world::World;
@@ -164,11 +164,19 @@ impl<W: World> Life<'_, W> {
         }
         let flusher = self.store.spawn_flusher();
         let mut tasks = self.spawn(&actors, rng);
-        let half = self.plan.duration / 2;
-        self.world.clock().sleep(half).await;
-        self.turn();
-        self.world.clock().sleep(half).await;
+        let turns = self.plan.trouble.turns();
+        for turn in 0..turns {
+            if turn > 0 {
+                self.turn(turn).await;
+            }
+            self.world.clock().sleep(self.plan.duration / turns).await;
+        }
         for actor in &actors {
+            let over = actor.is_over() && self.plan.trouble.passes();
+            actor.check(!over, || {
+                let (trouble, failed) = (self.plan.trouble, actor.log.failed());
+                format!("does not get over what has passed: {trouble:?}, {failed:?}")
+            });
             if actor.is_over() {
                 self.run.journal.count(|counts| counts.failed += 1);
             }
@@ -288,15 +296,42 @@ impl<W: World> Life<'_, W> {
         }
     }
 
-    /// Half of the life is over.
-    fn turn(&self) {
+    /// A part of the life is over.
+    async fn turn(&self, turn: u32) {
+        if let Trouble::Spells { of, .. } = self.plan.trouble {
+            match turn % 2 {
+                0 => self.begin(of).await,
+                _ => self.end_spell(),
+            }
+        }
         if let Trouble::Full { .. } = self.plan.trouble {
             self.disk.set_capacity_bytes(None);
         }
         if self.plan.trouble == Trouble::ReadOnly {
             self.disk.set_read_only(true);
         }
-        self.world.clock().jump_ms(self.plan.clock_jump_ms);
+        let there = if turn % 2 == 0 { -1 } else { 1 };
+        self.world.clock().jump_ms(there * self.plan.clock_jump_ms);
+    }
+
+    async fn begin(&self, spell: Spell) {
+        match spell {
+            Spell::Room { bytes } => self.leave_room(bytes).await,
+            Spell::Descriptors { errno } => self.disk.set_exhausted(Some(errno)),
+        }
+    }
+
+    fn end_spell(&self) {
+        self.disk.set_capacity_bytes(None);
+        self.disk.set_exhausted(None);
+    }
+
+    /// Leaves so much room on the disk.
+    async fn leave_room(&self, bytes: u64) {
+        if let Ok(space) = self.disk.space(Path::new("/")).await {
+            let used = space.total - space.free;
+            self.disk.set_capacity_bytes(Some(used + bytes));
+        }
     }
 
     async fn make_trouble(&self, _rng: &mut Rng) {
@@ -306,12 +341,8 @@ impl<W: World> Life<'_, W> {
                 ..Fault::at(skip, Effect::Fail(error))
             }),
             Trouble::PowerOff { skip } => self.disk.inject(Fault::at(skip, Effect::PowerOff)),
-            Trouble::Full { room_bytes } => {
-                if let Ok(space) = self.disk.space(Path::new("/")).await {
-                    let used = space.total - space.free;
-                    self.disk.set_capacity_bytes(Some(used + room_bytes));
-                }
-            }
+            Trouble::Full { room_bytes } => self.leave_room(room_bytes).await,
+            Trouble::Spells { of, .. } => self.begin(of).await,
             Trouble::None | Trouble::ReadOnly | Trouble::Rot { .. } => {}
         }
     }
@@ -402,6 +433,7 @@ impl<W: World> Life<'_, W> {
             self.disk.crash(rng.next_u64())
         };
         next.set_capacity_bytes(None);
+        next.set_exhausted(None);
         next
     }
 }

@@ -47,7 +47,7 @@ pub struct LifePlan {
     pub trouble: Trouble,
     /// It goes wrong from the opening of the logs on, not only once they are open.
     pub trouble_at_open: bool,
-    /// By how much the wall clock jumps half-way.
+    /// By how much the wall clock jumps at each turn, there and back.
     pub clock_jump_ms: i64,
     /// How it ends.
     pub end: End,
@@ -79,10 +79,32 @@ pub enum Trouble {
     },
     /// The disk is read-only for the second half of the life.
     ReadOnly,
+    /// Spells, with as much time between them as they last, in which the machine is short of something.
+    Spells {
+        /// Of what.
+        of: Spell,
+        /// How many.
+        count: u32,
+    },
     /// Some bits of one log's files are inverted before it is opened.
     Rot {
         /// How many.
         bits: u64,
+    },
+}
+
+/// What the machine is short of for a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spell {
+    /// The disk has only so much room left.
+    Room {
+        /// How much.
+        bytes: u64,
+    },
+    /// No descriptor is to be had: EMFILE (24), or ENFILE (23).
+    Descriptors {
+        /// What the operating system says.
+        errno: i32,
     },
 }
 
@@ -96,6 +118,20 @@ pub enum End {
     /// The power goes.
     PowerLoss,
 }
+
+/// A second, an hour, a month, either way.
+const CLOCK_JUMPS_MS: [i64; 10] = [
+    0,
+    0,
+    0,
+    0,
+    1000,
+    -1000,
+    3_600_000,
+    -3_600_000,
+    2_592_000_000,
+    -2_592_000_000,
+];
 
 const KINDS: [OpKind; 9] = [
     OpKind::Write,
@@ -169,7 +205,7 @@ impl LifePlan {
             latency: (Duration::ZERO, millis(one_of(rng, &[0, 1, 5, 5, 20, 100]))),
             trouble,
             trouble_at_open: rng.chance(25),
-            clock_jump_ms: one_of(rng, &[0, 0, 0, 3_600_000, -3_600_000]),
+            clock_jump_ms: one_of(rng, &CLOCK_JUMPS_MS),
             end: match end {
                 // Nothing but a restart of the machine shows what a failed sync has left.
                 End::Kill if trouble.may_fail_a_sync() => End::PowerLoss,
@@ -181,7 +217,7 @@ impl LifePlan {
 
 impl Trouble {
     fn draw(rng: &mut Rng) -> Self {
-        match rng.below(12) {
+        match rng.below(14) {
             0..=1 => Self::Fails {
                 skip: rng.below(300),
                 kind: None,
@@ -207,6 +243,18 @@ impl Trouble {
                 room_bytes: rng.below(200 << 10),
             },
             8 => Self::ReadOnly,
+            10 => Self::Spells {
+                of: Spell::Room {
+                    bytes: rng.below(100 << 10),
+                },
+                count: spells(rng),
+            },
+            11 => Self::Spells {
+                of: Spell::Descriptors {
+                    errno: one_of(rng, &[24, 23]),
+                },
+                count: spells(rng),
+            },
             9 => Self::Rot {
                 bits: 1 + rng.below(20),
             },
@@ -222,10 +270,27 @@ impl Trouble {
         }
     }
 
+    /// How many parts of a life differ.
+    pub(crate) fn turns(self) -> u32 {
+        match self {
+            Self::Spells { count, .. } => 2 * count,
+            _ => 2,
+        }
+    }
+
+    /// True when it passes, and a log must have got over it by the end of the life.
+    pub(crate) fn passes(self) -> bool {
+        matches!(self, Self::Full { .. } | Self::Spells { .. })
+    }
+
     /// True when an operation of the disk may fail through no fault of its caller.
     pub(crate) fn fails_operations(self) -> bool {
         !matches!(self, Self::None | Self::Rot { .. })
     }
+}
+
+fn spells(rng: &mut Rng) -> u32 {
+    one_of(rng, &[1, 2, 5])
 }
 
 fn store_options(rng: &mut Rng) -> StoreOptions {

@@ -105,8 +105,8 @@ impl Disk for LyingDisk {
         self.0.sync_dir(dir).await
     }
 
-    async fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.0.read_file(path).await
+    async fn read_file_within(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+        self.0.read_file_within(path, bytes_max).await
     }
 
     async fn replace_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {

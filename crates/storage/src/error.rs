@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use platform::disk::is_not_now;
 use wire::types::{Offset, TopicId};
 
 /// What storage returns.
@@ -30,6 +31,17 @@ pub enum Error {
     Full {
         /// The log's directory.
         path: PathBuf,
+    },
+    /// The machine is short of descriptors or memory just now. Appends are refused until it no longer is; nothing is
+    /// known to be broken.
+    #[error("cannot {action} {path} just now: {source}")]
+    Exhausted {
+        /// What was tried, and has not happened.
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: Arc<io::Error>,
     },
     /// No memory for more bytes in flight, or the log is being truncated: try again.
     #[error("the log cannot take more bytes just now")]
@@ -94,7 +106,7 @@ pub enum Error {
 pub enum Kind {
     /// May work when tried again.
     Retry,
-    /// Works when there is room again.
+    /// Works when there is room again, or whatever else the machine is short of for the time being.
     Full,
     /// The log or its directory is offline for appends.
     Failed,
@@ -111,7 +123,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Io { .. } | Self::Busy | Self::Offline { .. } => Kind::Retry,
-            Self::Full { .. } => Kind::Full,
+            Self::Full { .. } | Self::Exhausted { .. } => Kind::Full,
             Self::Failed { .. } => Kind::Failed,
             Self::Corrupt { .. } => Kind::Corrupt,
             Self::OutOfRange { .. } | Self::OtherTopic { .. } | Self::Invalid { .. } => {
@@ -131,14 +143,59 @@ impl Error {
         move |source| {
             let path = path.to_path_buf();
             if is_full(&source) {
-                Self::Full { path }
+                return Self::Full { path };
+            }
+            let exhausted = is_not_now(&source);
+            let source = Arc::new(source);
+            if exhausted {
+                Self::Exhausted {
+                    action,
+                    path,
+                    source,
+                }
             } else {
                 Self::Io {
                     action,
                     path,
-                    source: Arc::new(source),
+                    source,
                 }
             }
+        }
+    }
+
+    /// The same for the sync of a file: whatever the reason, what it should have made durable may be gone.
+    pub(crate) fn file_sync(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            action: "sync",
+            path: path.to_path_buf(),
+            source: source.into(),
+        }
+    }
+
+    /// The same for the sync of a directory. Without a descriptor to open it with it has not been tried.
+    pub(crate) fn dir_sync(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| {
+            if is_not_now(&source) {
+                Self::io("sync", path)(source)
+            } else {
+                Self::file_sync(path)(source)
+            }
+        }
+    }
+
+    /// True when only the machine is short of something for the time being.
+    pub fn is_exhausted(&self) -> bool {
+        matches!(self, Self::Exhausted { .. })
+    }
+
+    /// True for a refusal of what would have changed the disk: the path that it happened on takes no more changes.
+    pub(crate) fn is_of_a_write(&self) -> bool {
+        match self {
+            Self::Io { action, source, .. } => {
+                let reads = ["open", "read", "list"];
+                !reads.contains(action) && source.kind() != io::ErrorKind::NotFound
+            }
+            _ => false,
         }
     }
 

@@ -22,7 +22,8 @@ pub use log::{CompactOptions, CompactPolicy, Compacted, Dirt};
 pub use metrics::Metrics;
 pub use options::{Durability, LogOptions, OpenAs, StoreOptions};
 pub use segment::naming::{
-    deleted_folder_name, folder_name, is_pooled, parse_folder_name, parse_future_folder_name,
+    deleted_folder_name, folder_name, is_deleted_folder, is_pooled, parse_folder_name,
+    parse_future_folder_name,
 };
 pub use store::{LogPoints, Store};
 pub use tier::MoveRate;

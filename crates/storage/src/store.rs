@@ -175,6 +175,30 @@ impl<P: Platform> Store<P> {
         dirs.get(dir).is_some_and(|health| health.is_failed())
     }
 
+    /// Why this shard does not use a log directory or a path of a tier, if so.
+    pub fn dir_failure(&self, dir: &Path) -> Option<String> {
+        let path = self.tiers().and_then(|tiers| {
+            let mut paths = tiers.paths().iter();
+            paths.find(|path| path.dir() == dir)
+        });
+        let of_path = path.and_then(|path| path.failed());
+        of_path.map(ToString::to_string).or_else(|| {
+            let failed = self.shared.dirs.borrow().get(dir)?.failed();
+            failed.map(|error| error.to_string())
+        })
+    }
+
+    /// Segments of this shard that are damaged or on a path that is not there.
+    pub fn unreadable_segments(&self) -> u64 {
+        let mut unreadable = 0;
+        for log in self.logs() {
+            log.each_segment(|segment| {
+                unreadable += u64::from(segment.offline.borrow().is_some());
+            });
+        }
+        unreadable
+    }
+
     /// What belongs into the checkpoint files of `dir`, for the logs of this shard.
     pub fn points(&self, dir: &Path) -> Vec<LogPoints> {
         // Closed logs too: what a clean stop leaves behind is what the next start wants to know.

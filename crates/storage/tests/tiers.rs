@@ -13,6 +13,8 @@ mod ages;
 mod crash;
 #[path = "tiers/drain.rs"]
 mod drain;
+#[path = "tiers/failing.rs"]
+mod failing;
 #[path = "tiers/moves.rs"]
 mod moves;
 #[path = "tiers/restart_states.rs"]

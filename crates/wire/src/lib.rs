@@ -22,6 +22,11 @@ pub mod records;
     deny(clippy::indexing_slicing, clippy::cast_possible_truncation)
 )]
 pub mod telemetry;
+#[cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::cast_possible_truncation)
+)]
+pub mod text;
 pub mod types;
 
 pub use kafka_protocol::messages;

@@ -39,7 +39,11 @@ pub async fn listen(
         socket.set_nodelay(true)?;
         let (reader, writer) = socket.into_split();
         if let Err(error) = serve(reader, writer, &runner).await {
-            eprintln!("forebay bench agent: {caller}: {error:#}");
+            let why = format!("{error:#}");
+            eprintln!(
+                "forebay bench agent: {caller}: {}",
+                wire::text::Escaped(&why)
+            );
         }
     }
 }

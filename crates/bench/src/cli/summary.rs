@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use wire::text::Escaped;
+
 use crate::latency::Percentiles;
 use crate::outcome::{Interval, Outcome, Side};
 
@@ -58,10 +60,10 @@ pub(super) fn outcome(outcome: &Outcome) -> anyhow::Result<String> {
         );
     }
     for (error, count) in &outcome.errors {
-        let _ = writeln!(text, "error    {count} x {error}");
+        let _ = writeln!(text, "error    {count} x {}", Escaped(error));
     }
     if let Some(why) = &outcome.aborted {
-        let _ = writeln!(text, "ended before its time: {why}");
+        let _ = writeln!(text, "ended before its time: {}", Escaped(why));
     }
     Ok(text)
 }

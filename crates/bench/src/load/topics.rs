@@ -70,7 +70,10 @@ async fn make(bootstrap: &str, topics: &Topics, may_exist: bool) -> anyhow::Resu
                     .error_message
                     .as_ref()
                     .map_or("", |words| words.as_str());
-                bail!("making topic {name}: {error}: {words}");
+                bail!(
+                    "making topic {name}: {error}: {}",
+                    wire::text::Escaped(words)
+                );
             }
         }
     }

@@ -13,6 +13,11 @@ use wire::types::{LeaderEpoch, Offset, TimestampMs};
 
 use crate::image::{Applied, ReplayError, Replayer};
 
+/// No log gets as far as this offset: one that says so was not written by a broker.
+pub(crate) const OFFSET_MAX: i64 = 1 << 62;
+/// Records passed over that get a line each; those that follow are only counted.
+const LINES_MAX: u64 = 20;
+
 /// Why the bytes of a metadata log or snapshot cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum BadBatch {
@@ -25,9 +30,9 @@ pub enum BadBatch {
     /// A record without a value.
     #[error("the batch at offset {0} has a record without a value")]
     Empty(Offset),
-    /// A record that contradicts those before.
-    #[error("the batch at offset {0} cannot be applied: {1}")]
-    Replay(Offset, ReplayError),
+    /// Offsets or an epoch that no log of ours can have.
+    #[error("the batch at offset {0} has an impossible offset or epoch")]
+    Absurd(Offset),
     /// A batch cannot be made of these records.
     #[error("a batch of metadata cannot be made: {0}")]
     Encode(std::sync::Arc<std::io::Error>),
@@ -88,12 +93,49 @@ pub(crate) fn decode(
     for batch in Batches::new(bytes) {
         let (header, batch) = batch.map_err(|error| BadBatch::Batch(at, error))?;
         at = header.base_offset;
+        if !is_possible(&header) {
+            return Err(BadBatch::Absurd(at));
+        }
         wire::batch::iter::check_crc(&header, batch).map_err(|error| BadBatch::Batch(at, error))?;
         let content = contents(&header, &bytes.slice_ref(batch))?;
         each(&header, content)?;
         at = header.next_offset();
     }
     Ok(())
+}
+
+/// True for a header whose offsets can be counted on.
+pub(crate) fn is_possible(header: &BatchHeader) -> bool {
+    (0..OFFSET_MAX).contains(&header.base_offset.0)
+        && header.last_offset_delta >= 0
+        && header.leader_epoch.0 < i32::MAX
+}
+
+/// Records that did not fit what was before them, and were passed over.
+#[derive(Debug, Default)]
+pub(crate) struct Unfit {
+    count: u64,
+}
+
+impl Unfit {
+    /// Notes one, at this offset of the log or place in a snapshot.
+    pub(crate) fn note(&mut self, at: Offset, error: &ReplayError) {
+        self.count = self.count.saturating_add(1);
+        if self.count <= LINES_MAX {
+            tracing::error!(offset = at.0, %error, "a metadata record does not fit, the start goes on without it");
+        }
+    }
+
+    /// Says how many there were, and what shows them.
+    pub(crate) fn say(&self, dir: &std::path::Path) {
+        if self.count > 0 {
+            tracing::error!(
+                records = self.count,
+                "metadata records were passed over; `forebay metadata check {}` lists them",
+                dir.display()
+            );
+        }
+    }
 }
 
 fn contents(header: &BatchHeader, batch: &Bytes) -> Result<Content, BadBatch> {
@@ -126,6 +168,7 @@ pub(crate) fn replay(
     from: Offset,
     image: &mut Replayer,
     quorum: &mut QuorumRecords,
+    unfit: &mut Unfit,
 ) -> Result<(), BadBatch> {
     decode(bytes, |header, content| {
         if header.base_offset < from {
@@ -143,8 +186,11 @@ pub(crate) fn replay(
                 Vec::new()
             }
         };
-        let replayed = image.replay(records, applied);
-        replayed.map_err(|error| BadBatch::Replay(header.base_offset, error))
+        image.replay(records, applied, |place, error| {
+            let place = i64::try_from(place).unwrap_or(i64::MAX);
+            unfit.note(Offset(header.base_offset.0.saturating_add(place)), &error);
+        });
+        Ok(())
     })
 }
 

@@ -2,7 +2,7 @@
 
 mod of_brokers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use wire::records::metadata::{ClearElrRecord, ConfigRecord, MetadataRecord};
 use wire::types::{ErrorCode, NodeId};
@@ -13,7 +13,7 @@ use crate::image::{Image, ResourceType};
 use crate::options::ConfigKind;
 use crate::topic_config::{BrokerSettings, definition, validate};
 
-use super::{Refusal, Rules, topic_name};
+use super::{Refusal, Rules, check_count, topic_name};
 
 const VALUE_BYTES_MAX: usize = 0x7fff;
 const MIN_ISR: &str = "min.insync.replicas";
@@ -127,8 +127,9 @@ impl Rules<'_> {
                 });
             }
         }
+        let kept: HashSet<&str> = settings.iter().map(|(name, _)| *name).collect();
         for name in current.into_iter().flat_map(BTreeMap::keys) {
-            if !settings.iter().any(|(kept, _)| kept == name) {
+            if !kept.contains(name.as_str()) {
                 changes.push(Change {
                     name: name.clone(),
                     value: None,
@@ -219,19 +220,13 @@ impl Rules<'_> {
         let base = current
             .map(str::to_owned)
             .or_else(|| self.list_default(kind, name));
+        check_length(value)?;
         let base = base.unwrap_or_default();
-        let mut list: Vec<&str> = base.split(',').filter(|part| !part.is_empty()).collect();
-        for part in value.split(',') {
-            let found = list.iter().position(|existing| *existing == part);
-            match (operation.code, found) {
-                (2, None) => list.push(part),
-                (3, Some(at)) => {
-                    list.remove(at);
-                }
-                _ => {}
-            }
-        }
-        Ok(Some(list.join(",")))
+        Ok(Some(if operation.code == 2 {
+            appended(&base, value)
+        } else {
+            subtracted(&base, value)
+        }))
     }
 
     fn is_list(&self, kind: ResourceType, name: &str) -> bool {
@@ -275,20 +270,15 @@ impl Rules<'_> {
                 None => {
                     settings.remove(&change.name);
                 }
-                Some(value) if value.encode_utf16().count() > VALUE_BYTES_MAX => {
-                    return invalid(format!(
-                        "The configuration value cannot be added because it exceeds the maximum \
-                         value size of \
-                         {VALUE_BYTES_MAX} bytes."
-                    ));
-                }
                 Some(value) => {
+                    check_length(value)?;
                     settings.insert(change.name.clone(), value.clone());
                 }
             }
         }
         if kind == ResourceType::CLIENT_METRICS {
-            return client_metrics::validate(resource, &settings);
+            client_metrics::validate(resource, &settings)?;
+            return client_metrics::check_room(self.image, resource, &settings);
         }
         if kind == ResourceType::GROUP {
             return self.judge_group(resource, &settings);
@@ -348,5 +338,105 @@ impl Rules<'_> {
             );
         }
         Ok(())
+    }
+}
+
+fn check_length(value: &str) -> Result<(), Refusal> {
+    // A text has no more UTF-16 units than bytes.
+    if value.len() > VALUE_BYTES_MAX && value.encode_utf16().count() > VALUE_BYTES_MAX {
+        return Err(Refusal::new(
+            ErrorCode::InvalidConfig,
+            format!(
+                "The configuration value cannot be added because it exceeds the maximum value \
+                 size of {VALUE_BYTES_MAX} bytes."
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// The elements of a list that are there.
+fn elements(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').filter(|part| !part.is_empty())
+}
+
+/// The list, and behind it what it lacks of `more`.
+fn appended(list: &str, more: &str) -> String {
+    let mut all: Vec<&str> = elements(list).collect();
+    let mut known: HashSet<&str> = all.iter().copied().collect();
+    all.extend(more.split(',').filter(|part| known.insert(part)));
+    all.join(",")
+}
+
+/// The list without as many of each element as `less` has, the first ones.
+fn subtracted(list: &str, less: &str) -> String {
+    let mut gone = HashMap::<&str, usize>::new();
+    for part in less.split(',') {
+        let count = gone.entry(part).or_default();
+        *count = count.saturating_add(1);
+    }
+    let mut left = Vec::new();
+    for part in elements(list) {
+        match gone.get_mut(part) {
+            Some(count) if *count > 0 => *count -= 1,
+            _ => left.push(part),
+        }
+    }
+    left.join(",")
+}
+
+/// How often a request names each of its resources, and how much it asks for in all.
+#[derive(Default)]
+pub(crate) struct Named<'a> {
+    times: HashMap<(i8, &'a str), usize>,
+    parts: usize,
+}
+
+impl<'a> Named<'a> {
+    /// A resource of the request, with so many settings.
+    pub(crate) fn add(&mut self, kind: i8, name: &'a str, settings: usize) {
+        let times = self.times.entry((kind, name)).or_default();
+        *times = times.saturating_add(1);
+        self.parts = self.parts.saturating_add(settings.max(1));
+    }
+
+    /// Refuses one that is named again, and all when there are too many.
+    pub(crate) fn check(&self, kind: i8, name: &str) -> Result<(), Refusal> {
+        check_count(self.parts)?;
+        if self
+            .times
+            .get(&(kind, name))
+            .is_some_and(|times| *times > 1)
+        {
+            let message = "Each resource must appear at most once.";
+            return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_grow_by_what_is_new_and_shrink_by_what_is_there() {
+        for (list, more, expected) in [
+            ("", "a", "a"),
+            ("a", "a", "a"),
+            ("a,b", "c,a,c", "a,b,c"),
+            ("a,a", "b", "a,a,b"),
+        ] {
+            assert_eq!(appended(list, more), expected, "{list} + {more}");
+        }
+        for (list, less, expected) in [
+            ("a,b", "a", "b"),
+            ("a,b", "c", "a,b"),
+            ("a,b,a", "a", "b,a"),
+            ("a,b,a", "a,a,a", "b"),
+            ("", "a", ""),
+        ] {
+            assert_eq!(subtracted(list, less), expected, "{list} - {less}");
+        }
     }
 }

@@ -21,7 +21,7 @@ use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartit
 
 use crate::image::{Applied, Image, Replayer};
 
-use super::batches::{BadBatch, QuorumRecords, encode, encode_control, replay};
+use super::batches::{BadBatch, QuorumRecords, Unfit, encode, encode_control, replay};
 use super::quorum_state::{self, QuorumState};
 use super::snapshot::{self, BOOTSTRAP_FILE_NAME, SnapshotId};
 
@@ -29,6 +29,8 @@ use super::snapshot::{self, BOOTSTRAP_FILE_NAME, SnapshotId};
 pub const METADATA_TOPIC: &str = "__cluster_metadata";
 const READ_BYTES: usize = 1 << 20;
 const BATCH_BYTES_MAX: usize = 8 << 20;
+/// No image of the metadata is longer.
+const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
 
 /// Why the metadata log cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -37,8 +39,16 @@ pub enum MetadataLogError {
     /// The log.
     #[error(transparent)]
     Storage(#[from] storage::Error),
+    /// It cannot be opened.
+    #[error("the metadata log {path} cannot be read: {source}{}", tools(path))]
+    Open {
+        /// The folder.
+        path: PathBuf,
+        /// What storage says.
+        source: storage::Error,
+    },
     /// Its contents.
-    #[error("{path}: {source}")]
+    #[error("{path}: {source}{}", tools(path))]
     Content {
         /// The file or folder.
         path: PathBuf,
@@ -55,13 +65,17 @@ pub enum MetadataLogError {
         /// What the operating system said.
         source: Arc<std::io::Error>,
     },
-    /// `quorum-state` is something else.
-    #[error("{0} is not a file of Kafka's quorum state")]
-    QuorumState(PathBuf),
+    /// No epoch is left for another leader.
+    #[error("{path}: its leader epochs are used up{}", tools(path))]
+    Epochs {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Records between the snapshot and the log are gone.
     #[error(
         "{path} begins at offset {log_start}, but the newest snapshot ends at {snapshot}: records \
-         are missing"
+         are missing{}",
+        tools(path)
     )]
     Gap {
         /// The folder.
@@ -71,6 +85,27 @@ pub enum MetadataLogError {
         /// End of the newest snapshot.
         snapshot: Offset,
     },
+}
+
+/// What helps when the metadata cannot be used. `path` is the log's folder, or a file in it.
+fn tools(path: &Path) -> String {
+    let is_folder = path
+        .file_name()
+        .is_some_and(|name| name.to_string_lossy().starts_with(METADATA_TOPIC));
+    let folder = if is_folder { Some(path) } else { path.parent() };
+    let in_folder = folder.is_some_and(|it| {
+        it.file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(METADATA_TOPIC))
+    });
+    let dir = if in_folder {
+        folder.and_then(Path::parent)
+    } else {
+        path.parent()
+    };
+    let dir = dir.unwrap_or(path).display();
+    format!(
+        "; `forebay metadata check {dir}` says more, `forebay metadata repair {dir}` sets it aside and keeps what can be read"
+    )
 }
 
 /// Where the metadata log is, and this node in the eyes of the cluster.
@@ -123,10 +158,16 @@ impl<P: Platform> MetadataLog<P> {
                 options,
                 home.open_as,
             )
-            .await?;
+            .await
+            .map_err(|source| MetadataLogError::Open {
+                path: folder.clone(),
+                source,
+            })?;
         // Deleting a topic, or shortening its retention, is what makes room.
         log.ignore_capacities();
-        let (image, quorum) = newest_snapshot(&platform, &folder).await?;
+        let mut unfit = Unfit::default();
+        let start = log.log_start_offset();
+        let (image, quorum) = newest_snapshot(&platform, &folder, start, &mut unfit).await?;
         let from = SnapshotId::of(&image);
         let mut this = Self {
             platform,
@@ -138,13 +179,19 @@ impl<P: Platform> MetadataLog<P> {
             unsnapshot_bytes: Cell::new(0),
             unknown: Cell::new(false),
         };
-        let replayer = this.read_from(from.end, image).await?;
+        let replayer = this.read_from(from.end, image, &mut unfit).await?;
+        unfit.say(&this.home.dir);
         this.begin_epoch().await?;
         Ok((this, replayer))
     }
 
     /// Replays the log from `from` on.
-    async fn read_from(&self, from: Offset, image: Image) -> Result<Replayer, MetadataLogError> {
+    async fn read_from(
+        &self,
+        from: Offset,
+        image: Image,
+        unfit: &mut Unfit,
+    ) -> Result<Replayer, MetadataLogError> {
         let log = &self.log;
         if log.log_end_offset() < from {
             // The log ends before the snapshot does: it has nothing that the snapshot has not.
@@ -164,14 +211,18 @@ impl<P: Platform> MetadataLog<P> {
         let end = log.log_end_offset();
         let mut next = from;
         while next < end {
-            let read = log.read(next, end, READ_BYTES, true).await?;
+            let read = log.read(next, end, READ_BYTES, true).await;
+            let read = read.map_err(|source| MetadataLogError::Open {
+                path: self.folder.clone(),
+                source,
+            })?;
             let before = next;
             // A batch may lie across two slices.
             let bytes = match <[Bytes; 1]>::try_from(read) {
                 Ok([bytes]) => bytes,
                 Err(slices) => slices.concat().into(),
             };
-            let replayed = replay(&bytes, from, &mut replayer, &mut quorum);
+            let replayed = replay(&bytes, from, &mut replayer, &mut quorum, unfit);
             replayed.map_err(|source| self.content(source))?;
             self.count_bytes(bytes.len());
             next = next.max(replayer.image().last_applied_offset().plus(1));
@@ -188,14 +239,20 @@ impl<P: Platform> MetadataLog<P> {
     async fn begin_epoch(&mut self) -> Result<(), MetadataLogError> {
         let path = self.folder.join(quorum_state::FILE_NAME);
         let known = match self.platform.disk().read_file(&path).await {
-            Ok(bytes) => QuorumState::parse(&bytes)
-                .ok_or_else(|| MetadataLogError::QuorumState(path.clone()))?,
+            Ok(bytes) => match QuorumState::parse(&bytes) {
+                Some(known) => known,
+                None => self.without_quorum_state(&path).await?,
+            },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => QuorumState::NEW,
             Err(error) => return Err(io_error("read", &path, error)),
         };
         let logged = self.log.latest_epoch().unwrap_or(LeaderEpoch(0));
         let last = known.epoch.max(logged).max(self.epoch);
-        self.epoch = LeaderEpoch(last.0 + 1);
+        let next = last.0.checked_add(1).filter(|next| *next < i32::MAX);
+        let next = next.ok_or_else(|| MetadataLogError::Epochs {
+            path: self.folder.clone(),
+        })?;
+        self.epoch = LeaderEpoch(next);
         let state = QuorumState {
             epoch: self.epoch,
             ..known
@@ -208,6 +265,20 @@ impl<P: Platform> MetadataLog<P> {
         written.map_err(|error| io_error("write", &path, error))?;
         self.log.start_epoch(self.epoch);
         Ok(())
+    }
+
+    /// A file that says nothing of an epoch is set aside: the log knows every epoch in which something was written.
+    async fn without_quorum_state(&self, path: &Path) -> Result<QuorumState, MetadataLogError> {
+        let aside = path.with_extension("damaged");
+        tracing::error!(file = %path.display(), aside = %aside.display(),
+            "not a file of Kafka's quorum state: set aside, the log says which epoch it is");
+        let renamed = self.platform.disk().rename(path, &aside).await;
+        renamed.map_err(|error| io_error("rename", path, error))?;
+        let voters_in_log = self.quorum.borrow().voters.is_some();
+        Ok(QuorumState {
+            version: i32::from(voters_in_log),
+            ..QuorumState::NEW
+        })
     }
 
     /// Appends what begins the epoch: the leader change.
@@ -341,22 +412,24 @@ impl<P: Platform> MetadataLog<P> {
     }
 
     /// The records that a new cluster begins with, from `bootstrap.checkpoint`; writes that file
-    /// when it is missing, so that Kafka can be started on the directory.
+    /// when it is missing, so that Kafka can be started on the directory. A damaged one matters only to a log that is
+    /// `new`.
     pub(crate) async fn bootstrap(
         &self,
         default: Vec<MetadataRecord>,
+        new: bool,
     ) -> Result<Vec<MetadataRecord>, MetadataLogError> {
         let path = self.home.dir.join(BOOTSTRAP_FILE_NAME);
         let disk = self.platform.disk();
         match disk.read_file(&path).await {
-            Ok(bytes) => {
-                let failed = |source| MetadataLogError::Content {
-                    path: path.clone(),
-                    source,
-                };
-                let found = snapshot::read(&bytes.into()).map_err(failed)?;
-                Ok(found.map_or(default, |found| found.records))
-            }
+            Ok(bytes) => match snapshot::read(&bytes.into()) {
+                Ok(found) => Ok(found.map_or(default, |found| found.records)),
+                Err(source) if new => Err(MetadataLogError::Content { path, source }),
+                Err(source) => {
+                    tracing::error!(file = %path.display(), error = %source, "damaged, and not needed any more");
+                    Ok(default)
+                }
+            },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let bytes = snapshot::write(
                     &default,
@@ -412,27 +485,39 @@ async fn snapshots<P: Platform>(
     Ok(found)
 }
 
-/// The image of the newest snapshot that was finished, or the empty one.
+/// The image of the newest snapshot that is whole, or the empty one. One that is not is passed over, and stays: where
+/// an older one or the log itself, which begins at `log_start`, says the same, nothing is lost. Where not, it is what the
+/// start fails for.
 async fn newest_snapshot<P: Platform>(
     platform: &P,
     folder: &Path,
+    log_start: Offset,
+    unfit: &mut Unfit,
 ) -> Result<(Image, QuorumRecords), MetadataLogError> {
+    let mut damaged = None;
     for id in snapshots(platform, folder).await?.into_iter().rev() {
         let path = folder.join(id.file_name());
-        let bytes = platform.disk().read_file(&path).await;
+        let bytes = platform.disk().read_file_within(&path, SNAPSHOT_BYTES_MAX);
+        let bytes = bytes.await;
         let bytes = bytes.map_err(|error| io_error("read", &path, error))?;
-        let failed = |source| MetadataLogError::Content {
-            path: path.clone(),
-            source,
-        };
-        match snapshot::read(&bytes.into()).map_err(failed)? {
-            Some(found) => return found.image(id).map_err(failed),
-            None => {
+        match snapshot::read(&bytes.into()) {
+            Ok(Some(found)) if damaged.is_none() || id.end >= log_start => {
+                return Ok(found.image(id, unfit));
+            }
+            Ok(Some(_)) => break,
+            Ok(None) => {
                 tracing::warn!(snapshot = %path.display(), "an unfinished snapshot is not used");
+            }
+            Err(source) => {
+                tracing::error!(snapshot = %path.display(), error = %source, "a damaged snapshot is not used");
+                damaged.get_or_insert(MetadataLogError::Content { path, source });
             }
         }
     }
-    Ok((Image::empty(), QuorumRecords::default()))
+    match damaged {
+        Some(error) if log_start > Offset::ZERO => Err(error),
+        _ => Ok((Image::empty(), QuorumRecords::default())),
+    }
 }
 
 fn io_error(action: &'static str, path: &Path, source: std::io::Error) -> MetadataLogError {

@@ -33,8 +33,12 @@ impl QuorumState {
         if !matches!(version, 0 | 1) {
             return None;
         }
-        // Before any election the epoch may be -1.
-        let epoch = LeaderEpoch(number(text, "leaderEpoch")?.max(0));
+        // Before any election the epoch may be -1; the last one there is has no successor, and nobody's file has it.
+        let epoch = number(text, "leaderEpoch")?.max(0);
+        if epoch >= i32::MAX - 1 {
+            return None;
+        }
+        let epoch = LeaderEpoch(epoch);
         Some(Self { epoch, version })
     }
 
@@ -98,6 +102,7 @@ mod tests {
             "{\"leaderEpoch\":1,\"data_version\":2}",
             "\"leaderEpoch\":",
             "\u{0}",
+            "{\"leaderEpoch\":2147483647,\"data_version\":0}",
         ] {
             assert_eq!(QuorumState::parse(text.as_bytes()), None, "{text}");
         }

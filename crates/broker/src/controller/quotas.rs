@@ -110,7 +110,8 @@ fn check_value(allowed: &[(&str, Number)], key: &str, value: f64) -> Result<(), 
     let Some((_, number)) = allowed.iter().find(|(name, _)| *name == key) else {
         return Err(invalid(format!("Invalid configuration key {key}")));
     };
-    if value <= 0.0 {
+    // NaN is not greater either.
+    if value <= 0.0 || value.is_nan() {
         return Err(invalid(format!("Quota {key} must be greater than 0")));
     }
     let (most, name) = match number {
@@ -123,7 +124,9 @@ fn check_value(allowed: &[(&str, Number)], key: &str, value: f64) -> Result<(), 
             "Proposed value for {key} is too large for {name}."
         )));
     }
-    if (value % 1.0).abs() > 1e-6 {
+    // Kafka lets everything pass that is near a whole number, 0 as well: a rate of nearly nothing would shut everybody
+    // out, and this request, too.
+    if value < 1.0 || (value % 1.0).abs() > 1e-6 {
         return Err(invalid(format!("{key} cannot be a fractional value.")));
     }
     Ok(())

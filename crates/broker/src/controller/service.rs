@@ -34,6 +34,7 @@ use crate::options::BrokerOptions;
 use super::answers::Answer;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
 use super::mutations::{Caller, Gate, Mutations};
+use super::topic_name::MetricNames;
 use super::{Outcome, Rules, allocate_producer_ids, startup, topics, uuid_v4};
 
 mod turn;
@@ -88,8 +89,10 @@ impl<P: Platform> Controller<P> {
                 .commit_at_start(vec![AbortTransactionRecord { reason }.into()])
                 .await?;
         }
-        let bootstrap = controller.log.bootstrap(startup::bootstrap()).await?;
-        if controller.image().feature(MetadataVersion::FEATURE) == 0 {
+        let is_new = controller.image().feature(MetadataVersion::FEATURE) == 0;
+        let bootstrap = controller.log.bootstrap(startup::bootstrap(), is_new);
+        let bootstrap = bootstrap.await?;
+        if is_new {
             controller.commit_at_start(bootstrap).await?;
         }
         let features = startup::new_features(&controller.image(), controller.options.node_id);
@@ -261,7 +264,7 @@ impl<P: Platform> Controller<P> {
     pub async fn allocate_producer_ids(&self) -> Result<(i64, i64), ErrorCode> {
         let node = self.options.node_id;
         self.turn(|rules, _| allocate_producer_ids(rules.image, node))
-            .await
+            .await?
     }
 
     /// Creates topics that a client asked for or that the broker itself needs, with default
@@ -270,16 +273,23 @@ impl<P: Platform> Controller<P> {
     pub async fn create_missing(&self, names: &[String]) -> Result<(), ErrorCode> {
         self.turn(|rules, random| {
             let mut records = Vec::new();
+            let mut refused = Vec::new();
+            let taken = MetricNames::of(rules.image);
             for name in names {
-                match topics::create_missing(rules, name, random) {
+                match topics::create_missing(rules, name, &taken, random) {
                     Ok(more) => records.extend(more),
-                    Err(refusal) => tracing::warn!(
-                        topic = name,
-                        code = ?refusal.code,
-                        reason = refusal.message.as_deref().unwrap_or_default(),
-                        "cannot create the topic that a client asked for"
-                    ),
+                    Err(refusal) => refused.push((name, refusal)),
                 }
+            }
+            // One line, however many a client asked for.
+            if let Some((name, refusal)) = refused.first() {
+                tracing::warn!(
+                    topic = name,
+                    code = ?refusal.code,
+                    reason = refusal.message.as_deref().unwrap_or_default(),
+                    others = refused.len().saturating_sub(1),
+                    "cannot create the topic that a client asked for"
+                );
             }
             Outcome {
                 records,

@@ -12,7 +12,9 @@ use wire::types::{LeaderEpoch, Offset, TimestampMs};
 
 use crate::image::{Applied, Image};
 
-use super::batches::{BadBatch, Content, QuorumRecords, decode, encode, encode_control};
+use super::batches::{
+    BadBatch, Content, OFFSET_MAX, QuorumRecords, Unfit, decode, encode, encode_control,
+};
 
 /// Name of the file that a new node's log is filled from, in the log directory.
 pub(crate) const BOOTSTRAP_FILE_NAME: &str = "bootstrap.checkpoint";
@@ -44,7 +46,7 @@ impl SnapshotId {
         format!("{:020}-{:010}{SUFFIX}", self.end.0, self.epoch.0)
     }
 
-    /// Reads a file name; `None` for any other file.
+    /// Reads a file name; `None` for any other file, and for an offset or an epoch that cannot be.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (end, epoch) = name.strip_suffix(SUFFIX)?.split_once('-')?;
         let digits =
@@ -52,9 +54,11 @@ impl SnapshotId {
         if !digits(end, 20) || !digits(epoch, 10) {
             return None;
         }
+        let end = end.parse().ok().filter(|end| *end <= OFFSET_MAX)?;
+        let epoch = epoch.parse().ok().filter(|epoch| *epoch < i32::MAX)?;
         Some(Self {
-            end: Offset(end.parse().ok()?),
-            epoch: LeaderEpoch(epoch.parse().ok()?),
+            end: Offset(end),
+            epoch: LeaderEpoch(epoch),
         })
     }
 }
@@ -144,19 +148,19 @@ pub(crate) fn read(bytes: &Bytes) -> Result<Option<Snapshot>, BadBatch> {
 
 impl Snapshot {
     /// The image that the snapshot called `id` stands for.
-    pub(crate) fn image(self, id: SnapshotId) -> Result<(Image, QuorumRecords), BadBatch> {
+    pub(crate) fn image(self, id: SnapshotId, unfit: &mut Unfit) -> (Image, QuorumRecords) {
         let mut image = Image::empty();
-        for record in self.records {
-            image
-                .replay(record)
-                .map_err(|error| BadBatch::Replay(id.end, error))?;
+        for (place, record) in (0..).zip(self.records) {
+            if let Err(error) = image.replay(record) {
+                unfit.note(Offset(place), &error);
+            }
         }
         image.advance(Applied {
             offset: id.end.plus(-1),
             epoch: id.epoch,
             timestamp: self.last_timestamp,
         });
-        Ok((image, self.quorum))
+        (image, self.quorum)
     }
 }
 
@@ -203,7 +207,10 @@ mod tests {
         let level = image.metadata_version();
         let bytes = write(&records, level, &quorum, id.epoch, TimestampMs(77)).unwrap();
         let bytes = Bytes::from(bytes);
-        let read_back = read(&bytes).unwrap().unwrap().image(id).unwrap();
+        let read_back = read(&bytes)
+            .unwrap()
+            .unwrap()
+            .image(id, &mut Unfit::default());
         assert_eq!(read_back, (image, quorum));
 
         // Cut before the footer, it is not a snapshot.

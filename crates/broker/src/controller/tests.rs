@@ -59,7 +59,10 @@ pub(crate) fn create(image: &mut Image, name: &str, partitions: i32, settings: &
         assignment: Vec::new(),
         settings,
     };
-    let created = rules.create_topic(&topic, &mut random_for(name)).unwrap();
+    let names = topic_name::MetricNames::of(image);
+    let created = rules
+        .create_topic(&topic, &names, &mut random_for(name))
+        .unwrap();
     apply(image, created.records);
 }
 
@@ -178,7 +181,7 @@ fn producer_ids_are_handed_out_in_blocks_once() {
     let mut image = started();
     for block in 0..3 {
         let outcome = allocate_producer_ids(&image, NodeId(1));
-        assert_eq!(outcome.response, (block * 1000, 1000));
+        assert_eq!(outcome.response, Ok((block * 1000, 1000)));
         apply(&mut image, outcome.records);
     }
     assert_eq!(image.next_producer_id(), 3000);

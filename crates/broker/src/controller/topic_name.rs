@@ -1,6 +1,11 @@
 //! What a topic may be called.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
 use crate::image::Image;
+
+use super::quoted;
 
 const TOPIC_NAME_BYTES_MAX: usize = 249;
 
@@ -10,9 +15,12 @@ pub(crate) fn invalid(name: &str) -> Option<String> {
         "the empty string is not allowed".to_owned()
     } else if name == "." || name == ".." {
         format!("'{name}' is not allowed")
-    } else if name.encode_utf16().count() > TOPIC_NAME_BYTES_MAX {
+    } else if name.len() > TOPIC_NAME_BYTES_MAX
+        && name.encode_utf16().count() > TOPIC_NAME_BYTES_MAX
+    {
         format!(
-            "the length of '{name}' is longer than the max allowed length {TOPIC_NAME_BYTES_MAX}"
+            "the length of '{}' is longer than the max allowed length {TOPIC_NAME_BYTES_MAX}",
+            quoted(name)
         )
     } else if !name
         .bytes()
@@ -28,19 +36,41 @@ pub(crate) fn invalid(name: &str) -> Option<String> {
     Some(format!("Topic name is invalid: {reason}"))
 }
 
-/// An existing topic whose name differs from `name` only in dots and underscores: their metrics would
-/// have one name.
-pub(crate) fn colliding<'a>(image: &'a Image, name: &str) -> Option<&'a str> {
-    if !name.contains(['.', '_']) {
-        return None;
-    }
-    let mut names = image.topics().map(|topic| topic.name.as_ref());
-    names.find(|existing| is_same_metric(existing, name))
+/// The topics that there are, by the name that their metrics have.
+pub(crate) struct MetricNames<'a> {
+    image: &'a Image,
+    /// Made when it is asked for first.
+    topics: OnceCell<HashMap<String, &'a str>>,
 }
 
-fn is_same_metric(a: &str, b: &str) -> bool {
-    let unified = |c: u8| if c == b'.' { b'_' } else { c };
-    a.len() == b.len() && a.bytes().map(unified).eq(b.bytes().map(unified))
+impl<'a> MetricNames<'a> {
+    pub(crate) fn of(image: &'a Image) -> Self {
+        Self {
+            image,
+            topics: OnceCell::new(),
+        }
+    }
+
+    /// An existing topic whose name differs from `name` only in dots and underscores: their metrics would have one
+    /// name.
+    pub(crate) fn colliding(&self, name: &str) -> Option<&'a str> {
+        if !name.contains(['.', '_']) {
+            return None;
+        }
+        let topics = self.topics.get_or_init(|| {
+            let mut topics = HashMap::new();
+            for topic in self.image.topics() {
+                let name = topic.name.as_ref();
+                topics.entry(metric_name(name)).or_insert(name);
+            }
+            topics
+        });
+        topics.get(&metric_name(name)).copied()
+    }
+}
+
+fn metric_name(topic: &str) -> String {
+    topic.replace('.', "_")
 }
 
 #[cfg(test)]

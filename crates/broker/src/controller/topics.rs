@@ -10,7 +10,8 @@ use crate::transaction::TRANSACTIONS_TOPIC;
 
 use super::configs::{Change, change_settings};
 use super::placement::{active, check_manual, new_partition, place};
-use super::{Refusal, Rules, topic_name};
+use super::topic_name::{self, MetricNames};
+use super::{Refusal, Rules};
 
 /// A topic that somebody wants.
 pub(crate) struct NewTopic<'a> {
@@ -38,13 +39,14 @@ pub(crate) struct Created {
 type Assigned = Vec<(Vec<i32>, Vec<i32>)>;
 
 impl Rules<'_> {
-    /// Decides on one new topic.
+    /// Decides on one new topic beside those that are in `names`.
     pub(crate) fn create_topic(
         &self,
         topic: &NewTopic<'_>,
+        names: &MetricNames<'_>,
         random: &mut dyn FnMut() -> u64,
     ) -> Result<Created, Refusal> {
-        self.check_new_name(topic.name)?;
+        self.check_new_name(topic.name, names)?;
         let settings = self.new_settings(topic)?;
         let assigned = self.assign(topic)?;
         let id = super::topic_id(random);
@@ -75,7 +77,7 @@ impl Rules<'_> {
         })
     }
 
-    fn check_new_name(&self, name: &str) -> Result<(), Refusal> {
+    fn check_new_name(&self, name: &str, names: &MetricNames<'_>) -> Result<(), Refusal> {
         let invalid =
             |message: String| Err(Refusal::new(ErrorCode::InvalidTopicException, message));
         if self.image.topic_by_name(name).is_some() {
@@ -84,7 +86,7 @@ impl Rules<'_> {
                 format!("Topic '{name}' already exists."),
             ));
         }
-        if let Some(other) = topic_name::colliding(self.image, name) {
+        if let Some(other) = names.colliding(name) {
             return invalid(format!(
                 "Topic '{name}' collides with existing topic: {other}"
             ));
@@ -276,6 +278,7 @@ impl Rules<'_> {
 pub(crate) fn create_missing(
     rules: Rules<'_>,
     name: &str,
+    names: &MetricNames<'_>,
     random: &mut dyn FnMut() -> u64,
 ) -> Result<Vec<MetadataRecord>, Refusal> {
     if rules.image.topic_by_name(name).is_some() {
@@ -311,7 +314,7 @@ pub(crate) fn create_missing(
         assignment: Vec::new(),
         settings,
     };
-    Ok(rules.create_topic(&topic, random)?.records)
+    Ok(rules.create_topic(&topic, names, random)?.records)
 }
 
 fn default_of<T: PartialEq + Copy>(value: T, unset: T, default: T) -> T {

@@ -24,7 +24,8 @@ use crate::broker::Groups;
 use crate::group::{Client, partition_for};
 use crate::handler::{self, Context};
 use crate::image::{GROUP_VERSION, OFFSETS_TOPIC};
-use crate::join::join_in_turns;
+use crate::rests::{Rests, each};
+use crate::route::at_homes;
 use crate::shards::ShardIndex;
 use crate::transaction::TRANSACTIONS_TOPIC;
 
@@ -153,14 +154,14 @@ const REPEATED_MAX: usize = 100;
 
 /// Behind [`REPEATED_MAX`], a group that was named before is not answered again: what an answer costs is bounded by what
 /// there is of the groups, not by that times the length of a request.
-fn without_repeats<T>(asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> impl Iterator<Item = T> {
+fn without_repeats<T>(mut asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Vec<T> {
     let mut seen = BTreeSet::new();
     let mut count = 0;
-    let keeps = move |one: &T| {
+    asked.retain(|one| {
         count += 1;
         seen.insert(group(one).clone()) || count <= REPEATED_MAX
-    };
-    asked.into_iter().filter(keeps)
+    });
+    asked
 }
 
 /// Consumer groups are served when neither the broker's settings nor the cluster say otherwise.
@@ -200,6 +201,12 @@ fn home_of<P: Platform>(broker: &Broker<P>, group: &str) -> ShardIndex {
         })
 }
 
+/// Each group with its shard.
+async fn homes<P: Platform>(broker: &Broker<P>, groups: &[GroupId]) -> Vec<(ShardIndex, GroupId)> {
+    let home = |group: &GroupId| (home_of(broker, group.as_str()), group.clone());
+    each(groups, home).await
+}
+
 async fn find_coordinator<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
@@ -232,6 +239,7 @@ async fn find_coordinator<P: Platform>(
             port: endpoint.port,
         })
     })
+    .await
 }
 
 async fn offset_fetch<P: Platform>(
@@ -243,22 +251,29 @@ async fn offset_fetch<P: Platform>(
 ) -> OffsetFetchResponse {
     let stable = request.require_stable;
     let groups = handler::offset_fetch::split(request, version);
+    let mut groups = without_repeats(groups, |group| &group.group_id);
     let by_id = version >= handler::offset_fetch::BY_ID;
-    let groups = without_repeats(groups, |group| &group.group_id);
-    let answers = groups.map(|mut group| async move {
-        let home = home_of(broker, group.group_id.as_str());
-        let image = broker.image();
-        let unknown = if by_id {
-            handler::offset_fetch::name(&mut group, &image)
+    let image = broker.image();
+    let mut unknown = Vec::with_capacity(groups.len());
+    let mut asked = Vec::with_capacity(groups.len());
+    let mut rests = Rests::new();
+    for group in &mut groups {
+        unknown.push(if by_id {
+            handler::offset_fetch::name(group, &image)
         } else {
             Vec::new()
-        };
-        let asked = group.clone();
-        let answered = broker.shards.call(home, move |broker| async move {
-            handler::offset_fetch::handle_group(&broker.groups, &asked, stable).await
         });
-        let gone = || handler::offset_fetch::refused(&group, ErrorCode::NotCoordinator);
-        let mut answer = answered.await.unwrap_or_else(gone);
+        let home = home_of(broker, group.group_id.as_str());
+        asked.push((home, group.clone()));
+        rests.item().await;
+    }
+    let answers = at_homes(broker, asked, move |broker, group| async move {
+        handler::offset_fetch::handle_group(&broker.groups, &group, stable).await
+    });
+    let answers = answers.await.into_iter().zip(&groups).zip(unknown);
+    let answers = answers.map(|((answer, group), unknown)| {
+        let gone = || handler::offset_fetch::refused(group, ErrorCode::NotCoordinator);
+        let mut answer = answer.unwrap_or_else(gone);
         if by_id {
             handler::offset_fetch::identify(&mut answer, &image);
             // Last: an id of nothing is told as it was asked for.
@@ -266,7 +281,7 @@ async fn offset_fetch<P: Platform>(
         }
         answer
     });
-    handler::offset_fetch::gather(join_in_turns(answers).await, version)
+    handler::offset_fetch::gather(answers.collect(), version)
 }
 
 async fn describe_groups<P: Platform>(
@@ -275,23 +290,17 @@ async fn describe_groups<P: Platform>(
     version: i16,
 ) -> DescribeGroupsResponse {
     let operations = request.include_authorized_operations;
-    let answers = without_repeats(request.groups, |group| group).map(|group| async move {
-        let asked: GroupId = group.clone();
-        let answered =
-            broker
-                .shards
-                .call(home_of(broker, group.as_str()), move |broker| async move {
-                    handler::describe_groups::handle_group(
-                        &broker.groups,
-                        &asked,
-                        operations,
-                        version,
-                    )
-                });
-        let gone = || handler::describe_groups::refused(&group, ErrorCode::NotCoordinator);
-        answered.await.unwrap_or_else(gone)
+    use handler::describe_groups::{handle_group, refused};
+    let groups = without_repeats(request.groups, |group| group);
+    let asked = homes(broker, &groups).await;
+    let answers = at_homes(broker, asked, move |broker, group: GroupId| {
+        let groups = &broker.groups;
+        std::future::ready(handle_group(groups, &group, operations, version))
     });
-    DescribeGroupsResponse::default().with_groups(join_in_turns(answers).await)
+    let answers = groups.iter().zip(answers.await);
+    let gone = |group| refused(group, ErrorCode::NotCoordinator);
+    let answers = answers.map(|(group, answer)| answer.unwrap_or_else(|| gone(group)));
+    DescribeGroupsResponse::default().with_groups(answers.collect())
 }
 
 async fn describe_consumer_groups<P: Platform>(
@@ -301,37 +310,37 @@ async fn describe_consumer_groups<P: Platform>(
     use handler::consumer_group_describe::{handle_group, refused};
     let operations = request.include_authorized_operations;
     let served = serves_consumer_groups(broker);
-    let answers = without_repeats(request.group_ids, |group| group).map(|group| async move {
-        if !served {
-            return refused(&group, ErrorCode::UnsupportedVersion, None);
-        }
-        let asked: GroupId = group.clone();
-        let home = home_of(broker, group.as_str());
-        let answered = broker.shards.call(home, move |broker| {
-            std::future::ready(handle_group(&broker.groups, &asked, operations))
-        });
-        let gone = || refused(&group, ErrorCode::NotCoordinator, None);
-        answered.await.unwrap_or_else(gone)
+    let groups = without_repeats(request.group_ids, |group| group);
+    if !served {
+        let refused = groups
+            .iter()
+            .map(|group| refused(group, ErrorCode::UnsupportedVersion, None));
+        return ConsumerGroupDescribeResponse::default().with_groups(refused.collect());
+    }
+    let asked = homes(broker, &groups).await;
+    let answers = at_homes(broker, asked, move |broker, group: GroupId| {
+        std::future::ready(handle_group(&broker.groups, &group, operations))
     });
-    ConsumerGroupDescribeResponse::default().with_groups(join_in_turns(answers).await)
+    let answers = groups.iter().zip(answers.await);
+    let gone = |group| refused(group, ErrorCode::NotCoordinator, None);
+    let answers = answers.map(|(group, answer)| answer.unwrap_or_else(|| gone(group)));
+    ConsumerGroupDescribeResponse::default().with_groups(answers.collect())
 }
 
 async fn delete_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: DeleteGroupsRequest,
 ) -> DeleteGroupsResponse {
-    let answers = without_repeats(request.groups_names, |group| group).map(|group| async move {
-        let asked: GroupId = group.clone();
-        let answered =
-            broker
-                .shards
-                .call(home_of(broker, group.as_str()), move |broker| async move {
-                    handler::delete_groups::handle_group(&broker.groups, &asked).await
-                });
-        let gone = || handler::delete_groups::result(&group, Some(ErrorCode::NotCoordinator));
-        answered.await.unwrap_or_else(gone)
+    use handler::delete_groups::{handle_group, result};
+    let groups = without_repeats(request.groups_names, |group| group);
+    let asked = homes(broker, &groups).await;
+    let answers = at_homes(broker, asked, |broker, group: GroupId| async move {
+        handle_group(&broker.groups, &group).await
     });
-    DeleteGroupsResponse::default().with_results(join_in_turns(answers).await)
+    let answers = groups.iter().zip(answers.await);
+    let gone = |group| result(group, Some(ErrorCode::NotCoordinator));
+    let answers = answers.map(|(group, answer)| answer.unwrap_or_else(|| gone(group)));
+    DeleteGroupsResponse::default().with_results(answers.collect())
 }
 
 async fn list_groups<P: Platform>(

@@ -12,7 +12,7 @@ use wire::messages::add_partitions_to_txn_response::AddPartitionsToTxnResult;
 use wire::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
     DescribeTransactionsRequest, DescribeTransactionsResponse, EndTxnRequest,
-    InitProducerIdRequest, ListTransactionsRequest, ListTransactionsResponse,
+    InitProducerIdRequest, ListTransactionsRequest, ListTransactionsResponse, TransactionalId,
 };
 use wire::protocol::Encodable;
 use wire::types::{ErrorCode, ProducerId};
@@ -21,7 +21,8 @@ use super::{CloseReason, Reply, decoded, encoded, run};
 use crate::Broker;
 use crate::handler;
 use crate::handler::add_partitions_to_txn::{self, Asked};
-use crate::join::join_all;
+use crate::rests::each;
+use crate::route::at_homes;
 use crate::transaction::home_of;
 
 /// A request that names one transactional id.
@@ -140,7 +141,7 @@ async fn add_partitions<P: Platform>(
         return AddPartitionsToTxnResponse::default()
             .with_results_by_topic_v3_and_below(result.topic_results);
     }
-    let each = request.transactions.into_iter().map(|it| {
+    let asked = request.transactions.into_iter().map(|it| {
         let asked = Asked {
             id: it.transactional_id,
             producer: (ProducerId(it.producer_id.0), it.producer_epoch),
@@ -148,9 +149,17 @@ async fn add_partitions<P: Platform>(
             topics: it.topics,
             client_version: if version >= 5 { 2 } else { 0 },
         };
-        add_for_one(broker, asked, true)
+        (home_of(broker, &asked.id.0), asked)
     });
-    AddPartitionsToTxnResponse::default().with_results_by_transaction(join_all(each).await)
+    let asked: Vec<_> = asked.collect();
+    let kept: Vec<_> = asked.iter().map(|(_, asked)| asked.clone()).collect();
+    let answers = at_homes(broker, asked, |broker, asked| {
+        add_partitions_to_txn::handle(broker, asked, true)
+    });
+    let answers = kept.iter().zip(answers.await);
+    let gone = |asked| add_partitions_to_txn::refused(asked, ErrorCode::NotCoordinator);
+    let answers = answers.map(|(asked, answer)| answer.unwrap_or_else(|| gone(asked)));
+    AddPartitionsToTxnResponse::default().with_results_by_transaction(answers.collect())
 }
 
 async fn add_for_one<P: Platform>(
@@ -171,17 +180,17 @@ async fn describe<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: DescribeTransactionsRequest,
 ) -> DescribeTransactionsResponse {
-    let each = request.transactional_ids.into_iter().map(|id| async move {
-        let asked = id.clone();
-        let answered = broker
-            .shards
-            .call(home_of(broker, &id.0), move |broker| async move {
-                handler::describe_transactions::handle_id(&broker, &asked)
-            });
-        let gone = || handler::describe_transactions::refused(&id, ErrorCode::NotCoordinator);
-        answered.await.unwrap_or_else(gone)
+    use handler::describe_transactions::{handle_id, refused};
+    let ids = request.transactional_ids;
+    let home = |id: &TransactionalId| (home_of(broker, &id.0), id.clone());
+    let asked = each(&ids, home).await;
+    let answers = at_homes(broker, asked, |broker, id: TransactionalId| {
+        std::future::ready(handle_id(&broker, &id))
     });
-    DescribeTransactionsResponse::default().with_transaction_states(join_all(each).await)
+    let answers = ids.iter().zip(answers.await);
+    let gone = |id| refused(id, ErrorCode::NotCoordinator);
+    let answers = answers.map(|(id, answer)| answer.unwrap_or_else(|| gone(id)));
+    DescribeTransactionsResponse::default().with_transaction_states(answers.collect())
 }
 
 async fn list<P: Platform>(

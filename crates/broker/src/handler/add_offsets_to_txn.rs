@@ -40,7 +40,5 @@ async fn add<P: Platform>(
     let producer = (ProducerId(request.producer_id.0), request.producer_epoch);
     let partitions = vec![(OFFSETS_TOPIC.to_owned(), partition)];
     let coordinator = Rc::clone(&broker.transactions);
-    let added = coordinator.add(id, producer, partitions, 0);
-    let added = platform::task::spawn(added).await;
-    added.unwrap_or(Err(ErrorCode::NotCoordinator))
+    crate::transaction::change(coordinator.add(id, producer, partitions, 0)).await
 }

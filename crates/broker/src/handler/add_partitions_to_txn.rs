@@ -63,8 +63,7 @@ async fn decide<P: Platform>(
     }
     let coordinator = Rc::clone(coordinator);
     let added = coordinator.add(id, asked.producer, names.to_vec(), asked.client_version);
-    let added = platform::task::spawn(added).await;
-    all(added.unwrap_or(Err(ErrorCode::NotCoordinator)))
+    all(crate::transaction::change(added).await)
 }
 
 /// The answers when a partition does not exist.

@@ -9,7 +9,7 @@ use wire::messages::alter_client_quotas_response as response;
 use wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse};
 use wire::types::ErrorCode;
 
-use crate::controller::{Outcome, Refusal, Rules};
+use crate::controller::{Outcome, Refusal, Rules, check_count};
 use crate::image::QuotaEntity;
 
 /// Decides on a request.
@@ -19,9 +19,12 @@ pub(crate) fn handle(
 ) -> Outcome<AlterClientQuotasResponse> {
     let mut records = Vec::new();
     let mut results = BTreeMap::new();
+    let parts = request.entries.iter().map(|entry| entry.ops.len().max(1));
+    let allowed = check_count(parts.fold(0, usize::saturating_add));
     for entry in &request.entries {
         let entity = entity(entry);
-        let judged = match values(&entry.ops, &entity) {
+        let values = allowed.clone().and_then(|()| values(&entry.ops, &entity));
+        let judged = match values {
             _ if results.contains_key(&entity) => Err(Refusal::new(
                 ErrorCode::InvalidRequest,
                 format!("Ignoring duplicate entity {}", shown(&entity)),

@@ -1,11 +1,10 @@
 //! `AlterConfigs` (key 33), versions 0-2: replaces all settings of a resource. Old clients only;
 //! see `incremental_alter_configs.rs`.
 
-use wire::messages::alter_configs_request::AlterConfigsResource;
 use wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use wire::messages::{AlterConfigsRequest, AlterConfigsResponse};
-use wire::types::ErrorCode;
 
+use crate::controller::configs::Named;
 use crate::controller::{Outcome, Refusal, Rules};
 use crate::image::ResourceType;
 
@@ -14,29 +13,22 @@ pub(crate) fn handle(
     rules: Rules<'_>,
     request: &AlterConfigsRequest,
 ) -> Outcome<AlterConfigsResponse> {
-    let is_same = |a: &AlterConfigsResource, b: &AlterConfigsResource| {
-        a.resource_type == b.resource_type && a.resource_name == b.resource_name
-    };
+    let mut named = Named::default();
+    for resource in &request.resources {
+        let name = resource.resource_name.as_str();
+        named.add(resource.resource_type, name, resource.configs.len());
+    }
     let (mut records, mut responses) = (Vec::new(), Vec::new());
     for resource in &request.resources {
-        let outcome = if request
-            .resources
-            .iter()
-            .filter(|other| is_same(resource, other))
-            .count()
-            > 1
-        {
-            let message = "Each resource must appear at most once.";
-            Err(Refusal::new(ErrorCode::InvalidRequest, message))
-        } else {
-            let settings: Vec<_> = resource
-                .configs
-                .iter()
+        let name = resource.resource_name.as_str();
+        let outcome = named.check(resource.resource_type, name).and_then(|()| {
+            let configs = resource.configs.iter();
+            let settings: Vec<_> = configs
                 .map(|config| (config.name.as_str(), config.value.as_deref()))
                 .collect();
             let kind = ResourceType(resource.resource_type);
-            rules.alter_all(kind, resource.resource_name.as_str(), &settings)
-        };
+            rules.alter_all(kind, name, &settings)
+        });
         let (code, message) = Refusal::parts(outcome.map(|more| records.extend(more)));
         responses.push(
             AlterConfigsResourceResponse::default()

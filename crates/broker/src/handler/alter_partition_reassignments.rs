@@ -14,7 +14,7 @@ use wire::records::metadata::{MetadataRecord, PartitionChangeRecord};
 use wire::types::ErrorCode;
 
 use crate::controller::placement::{check_manual, directories_of};
-use crate::controller::{Outcome, Refusal, Rules};
+use crate::controller::{Outcome, Refusal, Rules, check_count, quoted};
 use crate::image::PartitionImage;
 
 /// Decides on a request.
@@ -25,9 +25,16 @@ pub(crate) fn handle(
     let mut records = Vec::new();
     let mut responses = Vec::new();
     let keeps_factor = !request.allow_replication_factor_change;
+    let parts = request
+        .topics
+        .iter()
+        .map(|topic| topic.partitions.len().max(1));
+    let allowed = check_count(parts.fold(0, usize::saturating_add));
     for topic in &request.topics {
         let partitions = topic.partitions.iter().map(|partition| {
-            let decided = rules.reassign(topic.name.as_str(), partition, keeps_factor);
+            let decided = allowed
+                .clone()
+                .and_then(|()| rules.reassign(topic.name.as_str(), partition, keeps_factor));
             let (code, message) = Refusal::parts(decided.map(|more| records.extend(more)));
             ReassignablePartitionResponse::default()
                 .with_partition_index(partition.partition_index)
@@ -57,8 +64,8 @@ impl Rules<'_> {
     ) -> Result<Option<MetadataRecord>, Refusal> {
         let unknown = |message: String| Refusal::new(ErrorCode::UnknownTopicOrPartition, message);
         let topic = self.image.topic_by_name(name);
-        let topic =
-            topic.ok_or_else(|| unknown(format!("Unable to find a topic named {name}.")))?;
+        let topic = topic
+            .ok_or_else(|| unknown(format!("Unable to find a topic named {}.", quoted(name))))?;
         let index = wanted.partition_index;
         let partition = topic.partitions.get(&index);
         let partition = partition

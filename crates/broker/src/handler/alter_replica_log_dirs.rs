@@ -2,10 +2,12 @@
 //!
 //! Answered when the move has begun; `DescribeLogDirs` shows how far it is. The directory that a log lies in ends a move
 //! that is under way. A path of a lower tier asks for the sealed segments to be moved to that tier, a path of the first
-//! tier for all of the log to get there. Kafka's codes: `LOG_DIR_NOT_FOUND` for a path that is no log directory,
+//! tier for all of the log to get there. A partition that is named again goes where it is named last, as in Kafka, which
+//! answers once. Kafka's codes: `LOG_DIR_NOT_FOUND` for a path that is no log directory,
 //! `KAFKA_STORAGE_ERROR` for a failed one, `INVALID_TOPIC_EXCEPTION` for a name that leaves no room for the copy's,
 //! `INVALID_REPLICA_ASSIGNMENT` for a directory that is cordoned.
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use wire::types::ErrorCode;
 use crate::Broker;
 use crate::fetch_session::TopicKey;
 use crate::partition::Partition;
+use crate::rests::Rests;
 use crate::route::at_partitions;
 
 /// What a copy's name has more than the topic's and a hyphen with the partition's number.
@@ -40,30 +43,39 @@ pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: AlterReplicaLogDirsRequest,
 ) -> AlterReplicaLogDirsResponse {
-    let mut names: Vec<(TopicName, i32)> = Vec::new();
+    // Places among the items.
+    let mut known: HashMap<(TopicName, i32), usize> = HashMap::new();
     let mut items = Vec::new();
+    let mut rests = Rests::new();
     for dir in request.dirs {
         let target = target(broker, Path::new(dir.path.as_str()));
         for topic in dir.topics {
             for partition in topic.partitions {
-                let found = place(broker, &topic.name, partition, &target);
-                let (found, to) = match found {
+                let item = match place(broker, &topic.name, partition, &target) {
                     Ok((found, to)) => (Ok(found), Some(to)),
                     Err(code) => (Err(code), None),
                 };
-                names.push((topic.name.clone(), partition));
-                items.push((found, to));
+                let last = *known
+                    .entry((topic.name.clone(), partition))
+                    .or_insert(items.len());
+                match items.get_mut(last) {
+                    Some(before) => *before = item,
+                    None => items.push(item),
+                }
+                rests.item().await;
             }
         }
     }
+    let mut names: Vec<_> = known.into_iter().collect();
+    names.sort_unstable_by_key(|(_, place)| *place);
     let moved = at_partitions(broker, items, |broker, partition, to| async move {
         match to {
             Some(to) => send(&broker, &partition, to).await,
             None => Err(ErrorCode::LogDirNotFound),
         }
     });
-    let mut topics: Vec<AlterReplicaLogDirTopicResult> = Vec::new();
-    for ((topic, partition), outcome) in names.into_iter().zip(moved.await) {
+    let mut topics: BTreeMap<TopicName, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
+    for (((topic, partition), _), outcome) in names.into_iter().zip(moved.await) {
         // A partition without a replica is called that here, as before there was another word for it.
         let code = match outcome {
             Ok(()) => 0,
@@ -73,16 +85,14 @@ pub(crate) async fn handle<P: Platform>(
         let result = AlterReplicaLogDirPartitionResult::default()
             .with_partition_index(partition)
             .with_error_code(code);
-        match topics.iter_mut().find(|known| known.topic_name == topic) {
-            Some(known) => known.partitions.push(result),
-            None => topics.push(
-                AlterReplicaLogDirTopicResult::default()
-                    .with_topic_name(topic)
-                    .with_partitions(vec![result]),
-            ),
-        }
+        topics.entry(topic).or_default().push(result);
     }
-    AlterReplicaLogDirsResponse::default().with_results(topics)
+    let results = topics.into_iter().map(|(topic, partitions)| {
+        AlterReplicaLogDirTopicResult::default()
+            .with_topic_name(topic)
+            .with_partitions(partitions)
+    });
+    AlterReplicaLogDirsResponse::default().with_results(results.collect())
 }
 
 /// The log directory or tier path that is called so.

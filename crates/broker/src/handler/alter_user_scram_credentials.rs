@@ -20,7 +20,7 @@ use wire::records::metadata::{
 };
 use wire::types::ErrorCode;
 
-use crate::controller::{Outcome, Refusal};
+use crate::controller::{Outcome, Refusal, check_count};
 use crate::image::Image;
 
 const SHA_256: i8 = 1;
@@ -37,11 +37,18 @@ pub(crate) fn handle(
     request: &AlterUserScramCredentialsRequest,
 ) -> Outcome<AlterUserScramCredentialsResponse> {
     let mut users: BTreeMap<&str, Judged> = BTreeMap::new();
+    let changes = request
+        .deletions
+        .len()
+        .saturating_add(request.upsertions.len());
+    let allowed = || check_count(changes);
     for deletion in &request.deletions {
-        judge(&mut users, &deletion.name, || removed(image, deletion));
+        let decide = || allowed().and_then(|()| removed(image, deletion));
+        judge(&mut users, &deletion.name, decide);
     }
     for upsertion in &request.upsertions {
-        judge(&mut users, &upsertion.name, || set(upsertion));
+        let decide = || allowed().and_then(|()| set(upsertion));
+        judge(&mut users, &upsertion.name, decide);
     }
     let mut records = Vec::new();
     let results = users.into_iter().map(|(user, judged)| {

@@ -1,7 +1,9 @@
 //! `ApiVersions` (key 18), versions 0-4: what this broker serves, and the cluster's finalized features.
 //!
 //! A version we do not know is answered in version 0 with `UNSUPPORTED_VERSION` and the table, so that the client can
-//! try again. Version 3 brought the client's software name (checked), features and tagged fields; version 4 lists
+//! try again. The two requests of telemetry are named only while somebody asks for metrics, as Kafka names them only with a
+//! receiver: clients that are told of them ask every five minutes for ever, and some say so to their users. They are
+//! answered all the same, for those who learned of them before. Version 3 brought the client's software name (checked), features and tagged fields; version 4 lists
 //! features whose minimum is 0.
 
 use std::cell::RefCell;
@@ -11,11 +13,15 @@ use wire::kafka::Api;
 use wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
 use wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use wire::protocol::StrBytes;
+use wire::text::cut;
 use wire::types::ErrorCode;
 
-use crate::Broker;
 use crate::handler::ClientSoftware;
 use crate::image::Image;
+use crate::{Broker, client_metrics};
+
+/// Bytes that are kept of the name and of the version of a client's software.
+const SOFTWARE_BYTES_MAX: usize = 256;
 
 /// Answers a request of a version that is served.
 pub(crate) fn handle<P: Platform>(
@@ -31,27 +37,30 @@ pub(crate) fn handle<P: Platform>(
     }
     if version >= 3 {
         software.replace(ClientSoftware {
-            name: request.client_software_name.to_string(),
-            version: request.client_software_version.to_string(),
+            name: cut(&request.client_software_name, SOFTWARE_BYTES_MAX).to_owned(),
+            version: cut(&request.client_software_version, SOFTWARE_BYTES_MAX).to_owned(),
         });
     }
-    let response = ApiVersionsResponse::default().with_api_keys(served());
+    let image = broker.image();
+    let response = ApiVersionsResponse::default().with_api_keys(served(&image));
     if version >= 3 {
-        with_features(response, &broker.image(), version)
+        with_features(response, &image, version)
     } else {
         response
     }
 }
 
 /// Answers a request of a version that is not served, in version 0.
-pub(crate) fn unsupported() -> ApiVersionsResponse {
+pub(crate) fn unsupported(image: &Image) -> ApiVersionsResponse {
     let code = ErrorCode::UnsupportedVersion.code();
     ApiVersionsResponse::default()
         .with_error_code(code)
-        .with_api_keys(served())
+        .with_api_keys(served(image))
 }
 
-fn served() -> Vec<ApiVersion> {
+fn served(image: &Image) -> Vec<ApiVersion> {
+    let is_asked = client_metrics::in_force(image).next().is_some();
+    let of_telemetry = [Api::GetTelemetrySubscriptions, Api::PushTelemetry];
     let row = |api: &Api| {
         let versions = api.advertised_versions();
         ApiVersion::default()
@@ -59,7 +68,9 @@ fn served() -> Vec<ApiVersion> {
             .with_min_version(*versions.start())
             .with_max_version(*versions.end())
     };
-    Api::ALL.iter().map(row).collect()
+    let named = Api::ALL.iter();
+    let named = named.filter(|api| is_asked || !of_telemetry.contains(api));
+    named.map(row).collect()
 }
 
 fn with_features(

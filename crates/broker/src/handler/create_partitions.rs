@@ -8,7 +8,7 @@ use wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 use wire::types::ErrorCode;
 
 use crate::controller::mutations::Gate;
-use crate::controller::{Outcome, RECORDS_PER_REQUEST_MAX, Refusal, Rules};
+use crate::controller::{Outcome, RECORDS_PER_REQUEST_MAX, Refusal, Rules, check_count, too_large};
 
 /// Decides on a request.
 pub(crate) fn handle(
@@ -16,6 +16,9 @@ pub(crate) fn handle(
     request: &CreatePartitionsRequest,
     gate: &Gate<'_>,
 ) -> Outcome<CreatePartitionsResponse> {
+    if let Err(refusal) = check_count(request.topics.len()) {
+        return refused(request, &refusal);
+    }
     let mut named = BTreeMap::<&str, usize>::new();
     for topic in &request.topics {
         *named.entry(topic.name.as_str()).or_default() += 1;
@@ -37,12 +40,11 @@ pub(crate) fn handle(
             .image
             .topic_by_name(name)
             .map_or(0, |topic| topic.partitions.len());
-        room -= i64::from(topic.count)
-            - i64::try_from(existing)
-                .unwrap_or(0)
-                .min(i64::from(topic.count));
+        let existing = i64::try_from(existing).unwrap_or(i64::MAX);
+        let more = i64::from(topic.count).saturating_sub(existing).max(0);
+        room = room.saturating_sub(more);
         if room < 0 {
-            return too_large(request);
+            return refused(request, &too_large());
         }
         let assignment = topic.assignments.as_ref().map(|assignments| {
             let brokers = assignments.iter().map(|chosen| chosen.broker_ids.iter());
@@ -62,9 +64,11 @@ pub(crate) fn handle(
     }
 }
 
-fn too_large(request: &CreatePartitionsRequest) -> Outcome<CreatePartitionsResponse> {
-    let message = "Unable to perform excessively large batch operation.";
-    let refusal = Refusal::new(ErrorCode::PolicyViolation, message);
+/// No topic grows.
+fn refused(
+    request: &CreatePartitionsRequest,
+    refusal: &Refusal,
+) -> Outcome<CreatePartitionsResponse> {
     let results = request
         .topics
         .iter()

@@ -13,6 +13,7 @@ use wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
 use wire::types::ErrorCode;
 
 use crate::controller::mutations::Gate;
+use crate::controller::topic_name::MetricNames;
 use crate::controller::topics::{Created, NewTopic};
 use crate::controller::{Outcome, Refusal, Rules};
 use crate::topic_config::{BrokerSettings, DEFINITIONS, Source};
@@ -36,12 +37,13 @@ pub(crate) fn handle(
     let wanted = wanted.filter(|topic| topic.name.as_str() != METADATA_TOPIC);
     let too_many = partitions(rules, request) > PARTITIONS_PER_REQUEST_MAX;
     let (mut records, mut results) = (Vec::new(), Vec::new());
+    let taken = MetricNames::of(rules.image);
     for topic in wanted {
         let created = if too_many {
             let message = "Excessively large number of partitions per request.";
             Err(Refusal::new(ErrorCode::PolicyViolation, message))
         } else {
-            let created = rules.create_topic(&new_topic(topic), random);
+            let created = rules.create_topic(&new_topic(topic), &taken, random);
             created.and_then(|created| {
                 gate.pass(usize::try_from(created.partitions).unwrap_or(0))?;
                 Ok(created)
@@ -70,16 +72,17 @@ pub(crate) fn handle(
     }
 }
 
-/// How many partitions the request asks for in all.
+/// How many partitions the request asks for in all; a topic that asks for none is work, too.
 fn partitions(rules: Rules<'_>, request: &CreateTopicsRequest) -> i64 {
     let count = |topic: &CreatableTopic| match topic.num_partitions {
         _ if !topic.assignments.is_empty() => {
             i64::try_from(topic.assignments.len()).unwrap_or(i64::MAX)
         }
         -1 => i64::from(rules.options.num_partitions),
-        count => i64::from(count.max(0)),
+        count => i64::from(count.max(1)),
     };
-    request.topics.iter().map(count).sum()
+    let counts = request.topics.iter().map(count);
+    counts.fold(0, i64::saturating_add)
 }
 
 fn new_topic(topic: &CreatableTopic) -> NewTopic<'_> {

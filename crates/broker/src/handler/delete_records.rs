@@ -16,6 +16,7 @@ use crate::Broker;
 use crate::fetch_session::TopicKey;
 use crate::image::is_internal;
 use crate::partition::Partition;
+use crate::rests::Rests;
 use crate::route::at_partitions;
 
 pub(crate) async fn handle<P: Platform>(
@@ -23,6 +24,7 @@ pub(crate) async fn handle<P: Platform>(
     request: DeleteRecordsRequest,
 ) -> DeleteRecordsResponse {
     let mut items = Vec::new();
+    let mut rests = Rests::new();
     for topic in &request.topics {
         let key = TopicKey::Name(topic.name.as_str().into());
         for partition in &topic.partitions {
@@ -30,6 +32,7 @@ pub(crate) async fn handle<P: Platform>(
                 broker.target(&key, partition.partition_index),
                 Offset(partition.offset),
             ));
+            rests.item().await;
         }
     }
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));

@@ -11,7 +11,7 @@ use wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::controller::mutations::Gate;
-use crate::controller::{Outcome, Refusal, Rules};
+use crate::controller::{Outcome, Refusal, Rules, check_count};
 
 /// Decides on a request.
 pub(crate) fn handle(
@@ -21,7 +21,19 @@ pub(crate) fn handle(
     gate: &Gate<'_>,
 ) -> Outcome<DeleteTopicsResponse> {
     if !rules.options.delete_topics {
-        return disabled(request, version);
+        let refusal = if version < 3 {
+            invalid("This version does not support topic deletion.")
+        } else {
+            ErrorCode::TopicDeletionDisabled.into()
+        };
+        return refused(request, &refusal);
+    }
+    let named = request
+        .topic_names
+        .len()
+        .saturating_add(request.topics.len());
+    if let Err(refusal) = check_count(named) {
+        return refused(request, &refusal);
     }
     let mut wanted = Wanted::default();
     for name in &request.topic_names {
@@ -140,13 +152,8 @@ impl Wanted {
     }
 }
 
-/// The answer when `delete.topic.enable` is false.
-fn disabled(request: &DeleteTopicsRequest, version: i16) -> Outcome<DeleteTopicsResponse> {
-    let refusal = if version < 3 {
-        invalid("This version does not support topic deletion.")
-    } else {
-        ErrorCode::TopicDeletionDisabled.into()
-    };
+/// No topic is deleted.
+fn refused(request: &DeleteTopicsRequest, refusal: &Refusal) -> Outcome<DeleteTopicsResponse> {
     let by_name = request
         .topic_names
         .iter()

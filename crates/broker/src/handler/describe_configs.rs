@@ -3,7 +3,9 @@
 //!
 //! Version 1 brought synonyms (every place that has a value, the strongest first), version 3 kinds
 //! and documentation. Values of sensitive settings are never shown. This broker has no loggers that
-//! clients could set.
+//! clients could set. Ours: an answer holds so many settings at most; what does not fit is refused, to be asked for alone.
+
+use std::collections::HashSet;
 
 use wire::StrBytes;
 use wire::messages::describe_configs_request::DescribeConfigsResource;
@@ -14,16 +16,21 @@ use wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use wire::types::ErrorCode;
 
 use crate::client_metrics::{self, SUBSCRIPTION_SETTINGS, SubscriptionSetting};
-use crate::controller::{Refusal, Rules, topic_name};
+use crate::controller::{Refusal, Rules, quoted, too_large, topic_name};
 use crate::group_config::{self, GROUP_SETTINGS, GroupSetting};
 use crate::image::ResourceType;
 use crate::options::ConfigKind;
+use crate::rests::Rests;
 use crate::topic_config::{
     BrokerSettings, DEFINITIONS, Definition, Source, Sourced, canonical, topic_sources,
 };
 
+/// Settings in one answer: those of more topics than one node has. A resource takes a few bytes to name, and kilobytes to
+/// describe.
+const SETTINGS_MAX: usize = 400_000;
+
 /// Answers from the image.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &DescribeConfigsRequest,
 ) -> DescribeConfigsResponse {
@@ -31,30 +38,55 @@ pub(crate) fn handle(
         image: rules.image,
         options: rules.options,
     };
-    let results = request.resources.iter().map(|resource| {
-        let (configs, refused) = match describe(broker, resource) {
+    let mut room = SETTINGS_MAX;
+    let mut rests = Rests::new();
+    let mut results = Vec::with_capacity(request.resources.len());
+    for resource in &request.resources {
+        let keys = Keys::of(resource);
+        let described = if room == 0 {
+            Err(too_large())
+        } else {
+            describe(broker, resource, &keys)
+        };
+        let (configs, refused) = match described {
             Ok(settings) => {
-                let shown = settings
-                    .into_iter()
-                    .filter(|setting| wanted(resource, setting));
-                (shown.map(|setting| setting.show(request)).collect(), Ok(()))
+                let shown = settings.into_iter().map(|setting| setting.show(request));
+                (shown.collect(), Ok(()))
             }
             Err(refusal) => (Vec::new(), Err(refusal)),
         };
+        room = room.saturating_sub(configs.len());
+        rests.items(configs.len().max(1)).await;
         let (code, message) = Refusal::parts(refused);
         let message = if code == 0 {
             Some(StrBytes::default())
         } else {
             message
         };
-        DescribeConfigsResult::default()
-            .with_resource_type(resource.resource_type)
-            .with_resource_name(resource.resource_name.clone())
-            .with_error_code(code)
-            .with_error_message(message)
-            .with_configs(configs)
-    });
-    DescribeConfigsResponse::default().with_results(results.collect())
+        results.push(
+            DescribeConfigsResult::default()
+                .with_resource_type(resource.resource_type)
+                .with_resource_name(resource.resource_name.clone())
+                .with_error_code(code)
+                .with_error_message(message)
+                .with_configs(configs),
+        );
+    }
+    DescribeConfigsResponse::default().with_results(results)
+}
+
+/// The settings of a resource that a request asks for; empty for all.
+struct Keys<'a>(HashSet<&'a str>);
+
+impl<'a> Keys<'a> {
+    fn of(resource: &'a DescribeConfigsResource) -> Self {
+        let keys = resource.configuration_keys.iter().flatten();
+        Self(keys.map(StrBytes::as_str).collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.contains(name)
+    }
 }
 
 /// One setting as it will be shown.
@@ -68,14 +100,10 @@ struct Setting {
     sensitive: bool,
 }
 
-fn wanted(resource: &DescribeConfigsResource, setting: &Setting) -> bool {
-    let keys = resource.configuration_keys.as_ref();
-    keys.is_none_or(|keys| keys.is_empty() || keys.iter().any(|key| key.as_str() == setting.name))
-}
-
 fn describe(
     broker: BrokerSettings<'_>,
     resource: &DescribeConfigsResource,
+    keys: &Keys<'_>,
 ) -> Result<Vec<Setting>, Refusal> {
     let name = resource.resource_name.as_str();
     let refuse = |message: String| Err(Refusal::new(ErrorCode::InvalidRequest, message));
@@ -89,12 +117,13 @@ fn describe(
             }
             Ok(DEFINITIONS
                 .iter()
+                .filter(|row| keys.has(row.name))
                 .map(|row| topic_setting(broker, name, row))
                 .collect())
         }
         ResourceType::GROUP if name.is_empty() => refuse("Group name must not be empty".into()),
         ResourceType::GROUP => {
-            let rows = GROUP_SETTINGS.iter();
+            let rows = GROUP_SETTINGS.iter().filter(|row| keys.has(row.name));
             Ok(rows.map(|row| group_setting(broker, name, row)).collect())
         }
         ResourceType::CLIENT_METRICS if name.is_empty() => {
@@ -102,19 +131,18 @@ fn describe(
         }
         ResourceType::CLIENT_METRICS => {
             let rows = SUBSCRIPTION_SETTINGS.iter();
+            let rows = rows.filter(|row| keys.has(row.name));
             Ok(rows
                 .map(|row| subscription_setting(broker, name, row))
                 .collect())
         }
-        ResourceType::BROKER if name.is_empty() => Ok(cluster_settings(broker)),
+        ResourceType::BROKER if name.is_empty() => Ok(cluster_settings(broker, keys)),
         ResourceType::BROKER => {
             check_broker(broker, name, "expected {} or empty string, but received")?;
-            let keys = broker.options.config_keys.iter();
-            let table = keys.map(|key| broker_setting(broker, key.name));
-            let others = broker.others();
-            Ok(table
-                .chain(others.into_iter().map(|name| broker_setting(broker, name)))
-                .collect())
+            let table = broker.options.config_keys.iter().map(|key| key.name);
+            let all = table.chain(broker.others());
+            let wanted = all.filter(|name| keys.has(name));
+            Ok(wanted.map(|name| broker_setting(broker, name)).collect())
         }
         ResourceType::BROKER_LOGGER if name.is_empty() => {
             refuse("Broker id must not be empty".into())
@@ -132,8 +160,9 @@ fn check_broker(broker: BrokerSettings<'_>, name: &str, words: &str) -> Result<(
     let message = match name.parse::<i32>() {
         Ok(id) if id == node => return Ok(()),
         Ok(_) => format!(
-            "Unexpected broker id, {} {name}",
-            words.replace("{}", &node.to_string())
+            "Unexpected broker id, {} {}",
+            words.replace("{}", &node.to_string()),
+            quoted(name)
         ),
         Err(_) => format!("Broker id must be an integer, but it is: {name}"),
     };
@@ -201,7 +230,7 @@ fn broker_setting(broker: BrokerSettings<'_>, name: &str) -> Setting {
 }
 
 /// What was set for all brokers at run time.
-fn cluster_settings(broker: BrokerSettings<'_>) -> Vec<Setting> {
+fn cluster_settings(broker: BrokerSettings<'_>, keys: &Keys<'_>) -> Vec<Setting> {
     let set = broker.image.settings(ResourceType::BROKER, "");
     let setting = |(name, value): (&String, &String)| {
         let key = broker.key(name);
@@ -220,7 +249,9 @@ fn cluster_settings(broker: BrokerSettings<'_>) -> Vec<Setting> {
             sensitive: key.is_none_or(|key| key.sensitive),
         }
     };
-    set.into_iter().flatten().map(setting).collect()
+    let set = set.into_iter().flatten();
+    let wanted = set.filter(|(name, _)| keys.has(name));
+    wanted.map(setting).collect()
 }
 
 impl Setting {

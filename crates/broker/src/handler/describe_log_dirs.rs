@@ -21,6 +21,7 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use crate::Broker;
+use crate::rests::Rests;
 
 /// A log, or some of it, in a directory.
 #[derive(Clone, Copy)]
@@ -44,9 +45,14 @@ pub(crate) async fn handle<P: Platform>(
         .await;
     let (sizes, failed): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
     let failed: BTreeSet<PathBuf> = failed.into_iter().flatten().collect();
+    let wanted = Wanted::of(&request);
+    let mut rests = Rests::new();
     let mut by_dir: BTreeMap<PathBuf, BTreeMap<String, Vec<Listed>>> = BTreeMap::new();
     for (dir, topic, listed) in sizes.into_iter().flatten() {
-        if wanted(&request, &topic, listed.partition) {
+        if wanted
+            .as_ref()
+            .is_none_or(|wanted| wanted.has(&topic, listed.partition))
+        {
             by_dir
                 .entry(dir)
                 .or_default()
@@ -54,6 +60,7 @@ pub(crate) async fn handle<P: Platform>(
                 .or_default()
                 .push(listed);
         }
+        rests.item().await;
     }
     let mut results = Vec::new();
     let mut more = Vec::new();
@@ -151,12 +158,24 @@ fn failed_dirs<P: Platform>(broker: &Broker<P>) -> Vec<PathBuf> {
         .collect()
 }
 
-fn wanted(request: &DescribeLogDirsRequest, topic: &str, partition: i32) -> bool {
-    request.topics.as_ref().is_none_or(|topics| {
-        topics
-            .iter()
-            .any(|asked| asked.topic.as_str() == topic && asked.partitions.contains(&partition))
-    })
+/// The partitions that a request asks for.
+struct Wanted<'a>(BTreeMap<&'a str, BTreeSet<i32>>);
+
+impl<'a> Wanted<'a> {
+    /// `None`: all of them.
+    fn of(request: &'a DescribeLogDirsRequest) -> Option<Self> {
+        let mut wanted: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
+        for topic in request.topics.as_ref()? {
+            let partitions = wanted.entry(topic.topic.as_str()).or_default();
+            partitions.extend(&topic.partitions);
+        }
+        Some(Self(wanted))
+    }
+
+    fn has(&self, topic: &str, partition: i32) -> bool {
+        let partitions = self.0.get(topic);
+        partitions.is_some_and(|partitions| partitions.contains(&partition))
+    }
 }
 
 fn topic_sizes((topic, partitions): (String, Vec<Listed>)) -> DescribeLogDirsTopic {

@@ -1,65 +1,105 @@
 //! `DescribeProducers` (key 61), version 0: the idempotent producers whose state a partition keeps.
+//!
+//! Ours: a partition is told of once, however often it is named, and an answer holds so many producers; the partitions
+//! that come after them are refused with `POLICY_VIOLATION`, to be asked for again. The protocol has no pages.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use platform::Platform;
+use platform::task::yield_now;
+use storage::log::producer_state::ProducerSnapshot;
 use wire::messages::describe_producers_response::{
     PartitionResponse, ProducerState, TopicResponse,
 };
 use wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
-
 use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::controller::{Refusal, topic_name};
 use crate::fetch_session::TopicKey;
 use crate::image::Image;
-use crate::route::at_partitions;
+use crate::rests::Rests;
+use crate::route::{Target, at_partitions_abandoned};
+
+/// Producers in one answer, save that those of a partition are told whole: some 10 MB.
+const PRODUCERS_MAX: usize = 200_000;
+/// Partitions that are asked at once.
+const AT_ONCE: usize = 16;
+
+type Known = Result<Vec<ProducerSnapshot>, ErrorCode>;
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: DescribeProducersRequest,
 ) -> DescribeProducersResponse {
     let mut items = Vec::new();
-    for topic in &request.topics {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    let mut named = HashSet::new();
+    let mut rests = Rests::new();
+    for topic in request.topics {
         let key = TopicKey::Name(topic.name.as_str().into());
-        let indexes = topic.partition_indexes.iter();
         let refused = no_topic(&broker.image(), &topic.name);
-        items.extend(indexes.map(|index| match &refused {
-            Some(refusal) => (Err(refusal.code), ()),
-            None => (broker.target(&key, *index), ()),
-        }));
+        let mut once = Vec::new();
+        for index in topic.partition_indexes {
+            rests.item().await;
+            if !named.insert((key.clone(), index)) {
+                continue;
+            }
+            once.push(index);
+            items.push(match &refused {
+                Some(refusal) => (Err(refusal.code), ()),
+                None => (broker.target(&key, index), ()),
+            });
+        }
+        let (_, message) = Refusal::parts(refused.map_or(Ok(()), Err));
+        topics.push((topic.name, once, message));
     }
-    let producers = at_partitions(broker, items, |_, partition, ()| async move {
-        Ok(partition.log.producers())
-    });
-    let mut producers = producers.await.into_iter();
-    let topics = request.topics.into_iter().map(|topic| {
-        let (_, message) =
-            Refusal::parts(no_topic(&broker.image(), &topic.name).map_or(Ok(()), Err));
-        let partitions =
-            topic
-                .partition_indexes
-                .iter()
-                .zip(producers.by_ref())
-                .map(|(index, producers)| {
-                    let answer = PartitionResponse::default().with_partition_index(*index);
-                    match producers {
-                        Ok(producers) => {
-                            answer.with_active_producers(producers.iter().map(state).collect())
-                        }
-                        Err(code) => answer
-                            .with_error_code(code.code())
-                            .with_error_message(message.clone()),
-                    }
-                });
-        let partitions = partitions.collect();
+    let mut producers = known(broker, items).await.into_iter();
+    let topics = topics.into_iter().map(|(name, indexes, message)| {
+        let partitions = indexes.into_iter().zip(producers.by_ref());
+        let partitions = partitions.map(|(index, producers)| {
+            let answer = PartitionResponse::default().with_partition_index(index);
+            match producers {
+                Ok(producers) => {
+                    answer.with_active_producers(producers.iter().map(state).collect())
+                }
+                Err(code) => answer
+                    .with_error_code(code.code())
+                    .with_error_message(message.clone()),
+            }
+        });
         TopicResponse::default()
-            .with_name(topic.name)
-            .with_partitions(partitions)
+            .with_name(name)
+            .with_partitions(partitions.collect())
     });
     let topics = topics.collect();
     DescribeProducersResponse::default().with_topics(topics)
+}
+
+/// What the partitions know, as far as it has room in an answer.
+async fn known<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    items: Vec<(Result<Target, ErrorCode>, ())>,
+) -> Vec<Known> {
+    let (mut known, mut room) = (Vec::with_capacity(items.len()), PRODUCERS_MAX);
+    let mut items = items.into_iter();
+    while room > 0 {
+        let some: Vec<_> = items.by_ref().take(AT_ONCE).collect();
+        if some.is_empty() {
+            return known;
+        }
+        let found = at_partitions_abandoned(broker, some, |_, partition, ()| async move {
+            Ok(partition.log.producers())
+        });
+        for producers in found.await {
+            room = room.saturating_sub(producers.as_ref().map_or(0, Vec::len));
+            known.push(producers);
+        }
+        yield_now().await;
+    }
+    known.extend(items.map(|(target, ())| Err(target.err().unwrap_or(ErrorCode::PolicyViolation))));
+    known
 }
 
 /// What is wrong with the topic itself; its partitions are refused with a code alone.
@@ -72,7 +112,7 @@ fn no_topic(image: &Image, name: &str) -> Option<Refusal> {
     missing.then(|| Refusal::new(unknown, "This server does not host this topic-partition."))
 }
 
-fn state(producer: &storage::log::producer_state::ProducerSnapshot) -> ProducerState {
+fn state(producer: &ProducerSnapshot) -> ProducerState {
     ProducerState::default()
         .with_producer_id(producer.producer_id.0.into())
         .with_producer_epoch(i32::from(producer.epoch))

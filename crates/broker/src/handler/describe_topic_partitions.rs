@@ -14,6 +14,7 @@ use wire::types::{ErrorCode, Uuid};
 
 use crate::controller::topic_name;
 use crate::image::{Image, PartitionImage, is_internal};
+use crate::rests::Rests;
 
 use super::metadata::TOPIC_OPERATIONS;
 
@@ -21,7 +22,7 @@ use super::metadata::TOPIC_OPERATIONS;
 const PARTITIONS_MAX: i32 = 2000;
 
 /// Answers a client that came through `listener`. `Err` fails the request as a whole.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     image: &Image,
     listener: &str,
     request: &DescribeTopicPartitionsRequest,
@@ -29,15 +30,22 @@ pub(crate) fn handle(
     let cursor = request.cursor.as_ref();
     let from = cursor.map_or("", |cursor| cursor.topic_name.as_str());
     let all = request.topics.is_empty();
-    let names: BTreeSet<&str> = if all {
-        image
-            .topics_from(from)
-            .map(|topic| topic.name.as_ref())
-            .collect()
+    let mut rests = Rests::new();
+    let mut names = BTreeSet::new();
+    if all {
+        // More topics than a page has partitions do not fit into it; one more is where the next page begins.
+        let page = usize::try_from(PARTITIONS_MAX).unwrap_or(usize::MAX);
+        let topics = image.topics_from(from).take(page.saturating_add(1));
+        names.extend(topics.map(|topic| topic.name.as_ref()));
     } else {
-        let names = request.topics.iter().map(|topic| topic.name.as_str());
-        names.filter(|name| *name >= from).collect()
-    };
+        for topic in &request.topics {
+            let name = topic.name.as_str();
+            if name >= from {
+                names.insert(name);
+            }
+            rests.item().await;
+        }
+    }
     let misplaced = cursor.is_some() && !all && !names.contains(from);
     if misplaced || cursor.is_some_and(|cursor| cursor.partition_index < 0) {
         return Err(ErrorCode::InvalidRequest);
@@ -45,6 +53,7 @@ pub(crate) fn handle(
     let mut room = request.response_partition_limit.clamp(1, PARTITIONS_MAX);
     let mut response = DescribeTopicPartitionsResponse::default();
     for name in names {
+        rests.item().await;
         let first = cursor.filter(|cursor| cursor.topic_name.as_str() == name);
         let first = first.map_or(0, |cursor| cursor.partition_index);
         if room == 0 {
@@ -64,7 +73,8 @@ pub(crate) fn handle(
             .range(first..end.max(first))
             .map(|(index, state)| partition_of(image, listener, *index, state))
             .collect();
-        room -= i32::try_from(partitions.len()).unwrap_or(room);
+        let told = i32::try_from(partitions.len()).unwrap_or(room);
+        room = room.saturating_sub(told);
         response.topics.push(
             DescribeTopicPartitionsResponseTopic::default()
                 .with_name(Some(StrBytes::from_string(name.to_owned()).into()))

@@ -12,7 +12,7 @@ use wire::messages::describe_user_scram_credentials_response::{
 use wire::messages::{DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse};
 use wire::types::ErrorCode;
 
-use crate::controller::Refusal;
+use crate::controller::{Refusal, quoted};
 use crate::image::Image;
 
 /// Answers from the image.
@@ -54,11 +54,15 @@ fn describe(image: &Image, user: &str, times: usize) -> Result<Vec<CredentialInf
             ErrorCode::DuplicateResource,
             format!(
                 "Cannot describe SCRAM credentials for the same user twice in a single request: \
-                 {user}"
+                 {}",
+                quoted(user)
             ),
         ));
     }
-    let own = image.scram().values().filter(|record| record.name == user);
+    let own = image.scram().range((user.to_owned(), i8::MIN)..);
+    let own = own
+        .map(|(_, record)| record)
+        .take_while(|record| record.name == user);
     let infos: Vec<_> = own
         .map(|record| {
             CredentialInfo::default()
@@ -69,7 +73,10 @@ fn describe(image: &Image, user: &str, times: usize) -> Result<Vec<CredentialInf
     if infos.is_empty() {
         return Err(Refusal::new(
             ErrorCode::ResourceNotFound,
-            format!("Attempt to describe a user credential that does not exist: {user}"),
+            format!(
+                "Attempt to describe a user credential that does not exist: {}",
+                quoted(user)
+            ),
         ));
     }
     Ok(infos)

@@ -8,7 +8,7 @@ use wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionRes
 use wire::messages::{ElectLeadersRequest, ElectLeadersResponse, TopicName};
 use wire::types::ErrorCode;
 
-use crate::controller::Refusal;
+use crate::controller::{Refusal, check_count, quoted};
 use crate::image::{Image, PartitionImage};
 
 const PREFERRED: i8 = 0;
@@ -17,6 +17,11 @@ const UNCLEAN: i8 = 1;
 /// Answers from the image.
 pub(crate) fn handle(image: &Image, request: &ElectLeadersRequest) -> ElectLeadersResponse {
     let kind = request.election_type;
+    let named = request.topic_partitions.iter().flatten();
+    let parts = named.map(|topic| topic.partitions.len().max(1));
+    if let Err(refusal) = check_count(parts.fold(0, usize::saturating_add)) {
+        return ElectLeadersResponse::default().with_error_code(refusal.code.code());
+    }
     if ![PREFERRED, UNCLEAN].contains(&kind) {
         return refused(request);
     }
@@ -71,10 +76,10 @@ fn elect(image: &Image, topic: &TopicName, index: i32, kind: i8) -> Refusal {
     let name = topic.as_str();
     let unknown = |message: String| Refusal::new(ErrorCode::UnknownTopicOrPartition, message);
     let Some(found) = image.topic_by_name(name) else {
-        return unknown(format!("No such topic as {name}"));
+        return unknown(format!("No such topic as {}", quoted(name)));
     };
     match found.partitions.get(&index) {
-        None => unknown(format!("No such partition as {name}-{index}")),
+        None => unknown(format!("No such partition as {}-{index}", quoted(name))),
         Some(partition) => judge(partition, kind),
     }
 }

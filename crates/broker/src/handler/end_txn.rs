@@ -29,9 +29,7 @@ pub(crate) async fn handle<P: Platform>(
     let ended = if id.is_empty() {
         Err(ErrorCode::InvalidRequest)
     } else {
-        let ended = Rc::clone(&broker.transactions).end(id, end);
-        let ended = platform::task::spawn(ended).await;
-        ended.unwrap_or(Err(ErrorCode::NotCoordinator))
+        crate::transaction::change(Rc::clone(&broker.transactions).end(id, end)).await
     };
     match known_to(ended, version >= 2) {
         Ok((id, epoch)) => EndTxnResponse::default()

@@ -3,7 +3,11 @@
 //! The session is resolved first ([`crate::fetch_session`]), then the partitions are read where they live
 //! ([`crate::fetching`]). Version 7 brought sessions, 11 rack and preferred replica, 12 diverging epochs, 13 topic ids.
 //! Followers of this node do not exist yet; a fetch that claims to be one is refused by partition.
+//!
+//! As in Kafka, a partition that is named again is read once, at its first place, as it was named last. Unlike Kafka's,
+//! a wait has a bound: who may wait for days is forgotten by everybody but us.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -17,8 +21,14 @@ use wire::types::{ErrorCode, NodeId, Offset, TopicId};
 
 use crate::Broker;
 use crate::fetch_session::{Key, Resolved, SessionClaim, Told, TopicKey, Wanted};
-use crate::fetching::{FetchLimits, Fetched, fetch_all};
+use crate::fetching::{FetchLimits, Fetched, fetch_all, slices_bytes};
 use crate::partition::Isolation;
+use crate::rests::each;
+
+/// Longest wait for `min_bytes`, whatever the client asks for.
+const WAIT_MAX: Duration = Duration::from_mins(5);
+/// Partitions among which one that is named again is looked for one by one.
+const FEW: usize = 16;
 
 /// `bytes_max` is what the client's quota leaves at most; `may_send` is asked once the size of the
 /// answer is known.
@@ -40,19 +50,18 @@ pub(crate) async fn handle<P: Platform>(
             };
         }
     };
-    let items = resolved
-        .partitions
-        .iter()
-        .map(|((topic, partition), wanted)| {
-            let target = if from_follower {
-                Err(ErrorCode::NotLeaderOrFollower)
-            } else {
-                broker.target(topic, *partition)
-            };
-            (target, *wanted)
-        });
-    let fetched = fetch_all(broker, items.collect(), limits).await;
-    let size = fetched.iter().flatten().map(size_bytes).sum();
+    let target = |((topic, partition), wanted): &(Key, Wanted)| {
+        let target = if from_follower {
+            Err(ErrorCode::NotLeaderOrFollower)
+        } else {
+            broker.target(topic, *partition)
+        };
+        (target, *wanted)
+    };
+    let items = each(&resolved.partitions, target).await;
+    let fetched = fetch_all(broker, items, limits).await;
+    let sizes = fetched.iter().flatten().map(size_bytes);
+    let size = sizes.fold(0, usize::saturating_add);
     if !may_send(size).await {
         // The client asks again, and is told then what it would have been told now.
         let session_id = broker.sessions.borrow_mut().withhold(&resolved);
@@ -81,7 +90,7 @@ pub(crate) async fn handle<P: Platform>(
 /// Bytes of an answer's part, as far as they differ from one to the other.
 fn size_bytes(fetched: &Fetched) -> usize {
     const FIELDS_BYTES: usize = 50;
-    FIELDS_BYTES + fetched.records.iter().map(bytes::Bytes::len).sum::<usize>()
+    slices_bytes(&fetched.records).saturating_add(FIELDS_BYTES)
 }
 
 fn limits<P: Platform>(
@@ -98,7 +107,7 @@ fn limits<P: Platform>(
         isolation: Isolation::from_wire(request.isolation_level),
         bytes_min: bytes(request.min_bytes).min(bytes_max),
         bytes_max,
-        deadline: broker.platform.clock().now() + wait,
+        deadline: broker.platform.clock().now() + wait.min(WAIT_MAX),
     }
 }
 
@@ -122,6 +131,7 @@ fn resolve<P: Platform>(
             ((key.clone(), partition.index), wanted)
         }));
     }
+    let named = once_each(named);
     let mut forgotten: Vec<Key> = Vec::new();
     for topic in &request.forgotten_topics {
         let key = TopicKey::from_wire(by_id, &topic.name, topic.topic_id);
@@ -135,6 +145,32 @@ fn resolve<P: Platform>(
     let random = broker.platform.random_u64();
     let mut sessions = broker.sessions.borrow_mut();
     sessions.resolve(claim, by_id, named, &forgotten, now, random)
+}
+
+/// Each partition once.
+fn once_each(named: Vec<(Key, Wanted)>) -> Vec<(Key, Wanted)> {
+    if named.len() <= FEW {
+        let mut after = named.iter();
+        let again = |(key, _): &(Key, Wanted)| {
+            after.next();
+            // The index is the same more seldom, and cheaper to compare.
+            let mut after = after.clone();
+            after.any(|(other, _)| other.1 == key.1 && other.0 == key.0)
+        };
+        if !named.iter().any(again) {
+            return named;
+        }
+    }
+    let mut places = HashMap::with_capacity(named.len());
+    let mut once: Vec<(Key, Wanted)> = Vec::with_capacity(named.len());
+    for (key, wanted) in named {
+        let place = *places.entry(key.clone()).or_insert(once.len());
+        match once.get_mut(place) {
+            Some((_, last)) => *last = wanted,
+            None => once.push((key, wanted)),
+        }
+    }
+    once
 }
 
 fn told(fetched: &Result<Fetched, ErrorCode>) -> Told {

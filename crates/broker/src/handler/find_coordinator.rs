@@ -9,6 +9,8 @@ use wire::messages::{BrokerId, FindCoordinatorRequest, FindCoordinatorResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, NodeId};
 
+use crate::rests::each;
+
 /// The key type of groups.
 pub(crate) const GROUP: i8 = 0;
 /// The key type of transactional ids.
@@ -37,12 +39,12 @@ pub(crate) fn keys(request: &FindCoordinatorRequest, version: i16) -> Vec<StrByt
 }
 
 /// Answers with what `find` says of each key.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     request: &FindCoordinatorRequest,
     version: i16,
     find: impl Fn(&str) -> Result<Node, ErrorCode>,
 ) -> FindCoordinatorResponse {
-    let found = keys(request, version).into_iter().map(|key| {
+    let answer_of = |key: StrBytes| {
         let node = match request.key_type {
             GROUP | TRANSACTION => find(&key),
             SHARE => Err(ErrorCode::InvalidRequest),
@@ -53,8 +55,8 @@ pub(crate) fn handle(
             }
         };
         answer(key, node)
-    });
-    let mut found: Vec<Coordinator> = found.collect();
+    };
+    let mut found: Vec<Coordinator> = each(keys(request, version), answer_of).await;
     if version >= 4 {
         return FindCoordinatorResponse::default().with_coordinators(found);
     }
@@ -103,6 +105,7 @@ fn message(error: ErrorCode) -> StrBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rests::tests::now;
 
     #[allow(clippy::unnecessary_wraps, reason = "what `handle` asks with can fail")]
     fn here(_: &str) -> Result<Node, ErrorCode> {
@@ -122,9 +125,17 @@ mod tests {
             .with_coordinator_keys(vec![key.clone(), key])
     }
 
+    fn asked(
+        request: &FindCoordinatorRequest,
+        version: i16,
+        find: impl Fn(&str) -> Result<Node, ErrorCode>,
+    ) -> FindCoordinatorResponse {
+        now(handle(request, version, find))
+    }
+
     #[test]
     fn one_key_is_answered_as_old_clients_read_it() {
-        let found = handle(&request(GROUP), 3, here);
+        let found = asked(&request(GROUP), 3, here);
         assert_eq!(
             (found.error_code, found.node_id.0, found.port),
             (0, 1, 9092)
@@ -132,7 +143,7 @@ mod tests {
         assert_eq!(found.error_message.as_deref(), Some("NONE"));
         assert!(found.coordinators.is_empty());
         let nowhere = |_: &str| Err(ErrorCode::CoordinatorNotAvailable);
-        let missing = handle(&request(TRANSACTION), 3, nowhere);
+        let missing = asked(&request(TRANSACTION), 3, nowhere);
         assert_eq!(
             (missing.error_code, missing.node_id.0, missing.port),
             (15, -1, -1)
@@ -145,7 +156,7 @@ mod tests {
 
     #[test]
     fn several_keys_are_answered_one_by_one() {
-        let found = handle(&request(GROUP), 4, here);
+        let found = asked(&request(GROUP), 4, here);
         assert_eq!(found.coordinators.len(), 2);
         assert!(
             found
@@ -153,7 +164,7 @@ mod tests {
                 .iter()
                 .all(|one| one.error_code == 0 && one.port == 9092)
         );
-        let unknown = handle(&request(5), 6, here);
+        let unknown = asked(&request(5), 6, here);
         assert_eq!(
             unknown.coordinators[1].error_code,
             ErrorCode::InvalidRequest.code()

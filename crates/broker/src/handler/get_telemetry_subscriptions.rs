@@ -13,7 +13,6 @@ use wire::types::Uuid;
 use crate::Broker;
 use crate::handler::Context;
 use crate::log_dirs;
-use crate::telemetry::Subscription;
 
 /// The codecs that a push may have, the best first: zstd, lz4, gzip, snappy.
 const CODECS: [i8; 4] = [4, 3, 1, 2];
@@ -30,10 +29,11 @@ pub(crate) async fn handle<P: Platform>(
     };
     let client = context.telemetry_client(id);
     let told = broker.at_telemetry(id, move |broker| {
-        let subscription = Subscription::of(&broker.image(), &client);
-        let now_ms = broker.platform.clock().wall_ms();
-        let told = broker.telemetry.ask(id, subscription, now_ms)?;
-        Ok((*told).clone())
+        let telemetry = &broker.telemetry;
+        let told = telemetry.subscriptions.of(&broker.image(), &client);
+        let now = broker.platform.clock().now();
+        telemetry.ask(&client, &told, now)?;
+        Ok(told)
     });
     let bytes_max = i32::try_from(broker.options.telemetry_bytes_max).unwrap_or(i32::MAX);
     match told.await {

@@ -1,12 +1,10 @@
 //! `IncrementalAlterConfigs` (key 44), versions 0-1: sets, deletes, appends to and subtracts from
 //! single settings.
 
-use wire::messages::incremental_alter_configs_request::AlterConfigsResource;
 use wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
-use wire::types::ErrorCode;
 
-use crate::controller::configs::Operation;
+use crate::controller::configs::{Named, Operation};
 use crate::controller::{Outcome, Refusal, Rules};
 use crate::image::ResourceType;
 
@@ -15,25 +13,19 @@ pub(crate) fn handle(
     rules: Rules<'_>,
     request: &IncrementalAlterConfigsRequest,
 ) -> Outcome<IncrementalAlterConfigsResponse> {
-    let is_same = |a: &AlterConfigsResource, b: &AlterConfigsResource| {
-        a.resource_type == b.resource_type && a.resource_name == b.resource_name
-    };
+    let mut named = Named::default();
+    for resource in &request.resources {
+        let name = resource.resource_name.as_str();
+        named.add(resource.resource_type, name, resource.configs.len());
+    }
     let (mut records, mut responses) = (Vec::new(), Vec::new());
     for resource in &request.resources {
-        let outcome = if request
-            .resources
-            .iter()
-            .filter(|other| is_same(resource, other))
-            .count()
-            > 1
-        {
-            let message = "Each resource must appear at most once.";
-            Err(Refusal::new(ErrorCode::InvalidRequest, message))
-        } else {
+        let name = resource.resource_name.as_str();
+        let outcome = named.check(resource.resource_type, name).and_then(|()| {
             let operations: Vec<_> = resource.configs.iter().map(operation).collect();
             let kind = ResourceType(resource.resource_type);
-            rules.alter_incrementally(kind, resource.resource_name.as_str(), &operations)
-        };
+            rules.alter_incrementally(kind, name, &operations)
+        });
         let (code, message) = Refusal::parts(outcome.map(|more| records.extend(more)));
         responses.push(
             AlterConfigsResourceResponse::default()

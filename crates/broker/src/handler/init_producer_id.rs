@@ -41,11 +41,8 @@ pub(crate) async fn handle_transactional<P: Platform>(
     };
     let coordinator = Rc::clone(&broker.transactions);
     let begun = coordinator.begin(id, request.transaction_timeout_ms, expected);
-    let begun = platform::task::spawn(begun).await;
-    answered(super::add_partitions_to_txn::known_to(
-        begun.unwrap_or(Err(ErrorCode::NotCoordinator)),
-        version >= 4,
-    ))
+    let begun = crate::transaction::change(begun).await;
+    answered(super::add_partitions_to_txn::known_to(begun, version >= 4))
 }
 
 fn answered(given: Result<(ProducerId, i16), ErrorCode>) -> InitProducerIdResponse {

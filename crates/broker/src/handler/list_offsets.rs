@@ -22,7 +22,8 @@ use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs};
 use crate::Broker;
 use crate::fetch_session::TopicKey;
 use crate::partition::{Isolation, Partition};
-use crate::route::at_partitions;
+use crate::rests::Rests;
+use crate::route::at_partitions_abandoned;
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -53,7 +54,8 @@ pub(crate) async fn handle<P: Platform>(
 ) -> ListOffsetsResponse {
     let isolation = Isolation::from_wire(request.isolation_level);
     let mut items = Vec::new();
-    let twice = named_twice(&request);
+    let mut rests = Rests::new();
+    let twice = named_twice(&request).await;
     for topic in &request.topics {
         let key = TopicKey::Name(topic.name.as_str().into());
         for partition in &topic.partitions {
@@ -69,15 +71,17 @@ pub(crate) async fn handle<P: Platform>(
                 broker.target(&key, index)
             };
             items.push((target, question));
+            rests.item().await;
         }
     }
     let deadline = broker.platform.clock().now() + SETTLES;
-    let answers = at_partitions(broker, items, move |_, partition, question| async move {
-        if !matches!(question.timestamp, EARLIEST | EARLIEST_LOCAL) {
-            partition.settled(deadline).await;
-        }
-        answer(&partition, question, version).await
-    });
+    let answers =
+        at_partitions_abandoned(broker, items, move |_, partition, question| async move {
+            if !matches!(question.timestamp, EARLIEST | EARLIEST_LOCAL) {
+                partition.settled(deadline).await;
+            }
+            answer(&partition, question, version).await
+        });
     let mut answers = answers.await.into_iter();
     // Refused once, however often it was named.
     let mut refused = twice.clone();
@@ -114,14 +118,21 @@ pub(crate) async fn handle<P: Platform>(
 }
 
 /// Partitions that the request names more than once: which question would an answer be to?
-fn named_twice(request: &ListOffsetsRequest) -> BTreeSet<(TopicName, i32)> {
+async fn named_twice(request: &ListOffsetsRequest) -> BTreeSet<(TopicName, i32)> {
     let mut named = BTreeSet::new();
     let all = request.topics.iter().flat_map(|topic| {
         let indexes = topic.partitions.iter().map(|asked| asked.partition_index);
         indexes.map(|index| (&topic.name, index))
     });
-    let again = all.filter(|partition| !named.insert(*partition));
-    again.map(|(name, index)| (name.clone(), index)).collect()
+    let mut twice = BTreeSet::new();
+    let mut rests = Rests::new();
+    for (name, index) in all {
+        if !named.insert((name, index)) {
+            twice.insert((name.clone(), index));
+        }
+        rests.item().await;
+    }
+    twice
 }
 
 async fn answer<P: Platform>(

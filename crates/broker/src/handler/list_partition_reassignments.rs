@@ -1,6 +1,8 @@
 //! `ListPartitionReassignments` (key 46), version 0: partitions that are on their way from one set of
 //! replicas to another. On one node there are some only in a directory that was a cluster's.
 
+use std::collections::BTreeSet;
+
 use wire::StrBytes;
 use wire::messages::list_partition_reassignments_response::{
     OngoingPartitionReassignment, OngoingTopicReassignment,
@@ -19,12 +21,15 @@ pub(crate) fn handle(
     let topics: Vec<_> = match &request.topics {
         None => image
             .topics()
-            .filter_map(|topic| ongoing(topic, |_| true))
+            .filter_map(|topic| ongoing(topic, topic.partitions.iter()))
             .collect(),
         Some(named) => {
             let of_one = |wanted: &wire::messages::list_partition_reassignments_request::ListPartitionReassignmentsTopics| {
                 let topic = image.topic_by_name(wanted.name.as_str())?;
-                ongoing(topic, |index| wanted.partition_indexes.contains(&index))
+                // From what is asked for, not from all that there is: a topic may be named again and again.
+                let indexes: BTreeSet<_> = wanted.partition_indexes.iter().collect();
+                let asked = indexes.into_iter();
+                ongoing(topic, asked.filter_map(|index| topic.partitions.get_key_value(index)))
             };
             named.iter().filter_map(of_one).collect()
         }
@@ -34,11 +39,14 @@ pub(crate) fn handle(
         .with_topics(topics)
 }
 
-fn ongoing(topic: &TopicImage, wanted: impl Fn(i32) -> bool) -> Option<OngoingTopicReassignment> {
+/// Those of the partitions that are on their way.
+fn ongoing<'a>(
+    topic: &TopicImage,
+    partitions: impl Iterator<Item = (&'a i32, &'a PartitionImage)>,
+) -> Option<OngoingTopicReassignment> {
     let moving =
         |partition: &PartitionImage| !partition.adding.is_empty() || !partition.removing.is_empty();
-    let partitions = topic.partitions.iter();
-    let partitions = partitions.filter(|(index, partition)| wanted(**index) && moving(partition));
+    let partitions = partitions.filter(|(_, partition)| moving(partition));
     let ids = |ids: &[i32]| ids.iter().copied().map(BrokerId).collect();
     let partitions: Vec<_> = partitions
         .map(|(index, partition)| {

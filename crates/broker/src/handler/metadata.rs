@@ -14,8 +14,9 @@ use wire::messages::metadata_response::{
 use wire::messages::{BrokerId, MetadataRequest, MetadataResponse};
 use wire::types::{ErrorCode, NodeId, TopicId, Uuid};
 
-use crate::controller::topic_name;
+use crate::controller::{check_count, topic_name};
 use crate::image::{Image, PartitionImage, TopicImage, is_internal};
+use crate::rests::{Rests, each};
 
 use super::describe_cluster::CLUSTER_OPERATIONS;
 
@@ -39,40 +40,57 @@ pub(crate) struct Asked<'a> {
 
 /// Topics that the client asked for by name and leave to create, and that are not there. The caller
 /// creates them where `auto.create.topics.enable` says so, and then answers from the new image.
-pub(crate) fn missing(image: &Image, request: &MetadataRequest, version: i16) -> Vec<String> {
-    let may_create = version < 4 || request.allow_auto_topic_creation;
-    let names = request.topics.iter().flatten().filter_map(|topic| {
-        let by_name = topic.topic_id.is_nil().then_some(topic.name.as_ref()?)?;
-        image
-            .topic_by_name(by_name.as_str())
-            .is_none()
-            .then(|| by_name.to_string())
-    });
+pub(crate) async fn missing(image: &Image, request: &MetadataRequest, version: i16) -> Vec<String> {
     let by_id =
         |topic: &wire::messages::metadata_request::MetadataRequestTopic| !topic.topic_id.is_nil();
+    let may_create = version < 4 || request.allow_auto_topic_creation;
     if !may_create || request.topics.iter().flatten().any(by_id) {
         return Vec::new();
     }
-    let names: BTreeSet<_> = names
-        .filter(|name| topic_name::invalid(name).is_none())
-        .collect();
-    names.into_iter().collect()
+    let mut names = BTreeSet::new();
+    let mut rests = Rests::new();
+    for name in request
+        .topics
+        .iter()
+        .flatten()
+        .filter_map(|topic| topic.name.as_ref())
+    {
+        let name = name.as_str();
+        if image.topic_by_name(name).is_none() && topic_name::invalid(name).is_none() {
+            names.insert(name);
+        }
+        rests.item().await;
+    }
+    // As many as a client may create at once when it says so; of more, none.
+    if check_count(names.len()).is_err() {
+        tracing::warn!(
+            topics = names.len(),
+            "a client names too many topics that are not there: none is created"
+        );
+        return Vec::new();
+    }
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// Answers from `image`. `creating` names topics that are about to be created: they have no leader
 /// yet.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     image: &Image,
     asked: Asked<'_>,
     request: &MetadataRequest,
     creating: &[String],
 ) -> MetadataResponse {
-    let topics = match wanted(image, request, asked.version) {
-        Ok(wanted) => wanted
-            .into_iter()
-            .map(|topic| topic.answer(image, asked, request, creating)),
+    let wanted = match wanted(image, request, asked.version).await {
+        Ok(wanted) => wanted,
         Err(code) => return refuse(request, code),
     };
+    let mut topics = Vec::with_capacity(wanted.len());
+    let mut rests = Rests::new();
+    for topic in wanted {
+        let topic = topic.answer(image, asked, request, creating);
+        rests.items(topic.partitions.len().max(1)).await;
+        topics.push(topic);
+    }
     let brokers = image
         .alive_brokers(asked.listener)
         .map(|(broker, endpoint)| {
@@ -92,7 +110,7 @@ pub(crate) fn handle(
         .with_brokers(brokers.collect())
         .with_cluster_id(Some(StrBytes::from_string(asked.cluster_id.to_owned())))
         .with_controller_id(controller.into())
-        .with_topics(topics.collect())
+        .with_topics(topics)
         .with_cluster_authorized_operations(if tell { CLUSTER_OPERATIONS } else { i32::MIN })
 }
 
@@ -103,7 +121,7 @@ enum Wanted<'a> {
     UnknownId(TopicId),
 }
 
-fn wanted<'a>(
+async fn wanted<'a>(
     image: &'a Image,
     request: &'a MetadataRequest,
     version: i16,
@@ -122,28 +140,28 @@ fn wanted<'a>(
     {
         return Err(ErrorCode::InvalidRequest);
     }
-    let ids: BTreeSet<_> = topics.iter().map(|t| TopicId(t.topic_id)).collect();
-    if ids.iter().any(|id| *id != TopicId::ZERO) {
-        let known = |id: &TopicId| match image.topic_by_id(*id) {
-            Some(topic) => Wanted::Known(topic),
-            None => Wanted::UnknownId(*id),
-        };
-        return Ok(ids
-            .iter()
-            .filter(|id| **id != TopicId::ZERO)
-            .map(known)
-            .collect());
+    let mut rests = Rests::new();
+    let (mut ids, mut names) = (BTreeSet::new(), BTreeSet::new());
+    for topic in topics {
+        let id = TopicId(topic.topic_id);
+        if id != TopicId::ZERO {
+            ids.insert(id);
+        }
+        names.extend(topic.name.as_ref().map(|name| name.as_str()));
+        rests.item().await;
     }
-    let names: BTreeSet<_> = topics
-        .iter()
-        .filter_map(|t| t.name.as_ref())
-        .map(|n| n.as_str())
-        .collect();
+    if !ids.is_empty() {
+        let known = |id| match image.topic_by_id(id) {
+            Some(topic) => Wanted::Known(topic),
+            None => Wanted::UnknownId(id),
+        };
+        return Ok(each(ids, known).await);
+    }
     let known = |name| match image.topic_by_name(name) {
         Some(topic) => Wanted::Known(topic),
         None => Wanted::UnknownName(name),
     };
-    Ok(names.into_iter().map(known).collect())
+    Ok(each(names, known).await)
 }
 
 impl Wanted<'_> {

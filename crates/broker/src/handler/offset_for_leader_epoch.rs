@@ -12,13 +12,15 @@ use wire::types::LeaderEpoch;
 
 use crate::Broker;
 use crate::fetch_session::TopicKey;
-use crate::route::at_partitions;
+use crate::rests::Rests;
+use crate::route::at_partitions_abandoned;
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: OffsetForLeaderEpochRequest,
 ) -> OffsetForLeaderEpochResponse {
     let mut items = Vec::new();
+    let mut rests = Rests::new();
     for topic in &request.topics {
         let key = TopicKey::Name(topic.topic.as_str().into());
         for partition in &topic.partitions {
@@ -27,12 +29,14 @@ pub(crate) async fn handle<P: Platform>(
                 LeaderEpoch(partition.leader_epoch),
             );
             items.push((broker.target(&key, partition.partition), asked));
+            rests.item().await;
         }
     }
-    let ends = at_partitions(broker, items, |_, partition, (claimed, asked)| async move {
-        partition.check_epoch(claimed)?;
-        Ok(partition.log.epoch_end(asked))
-    });
+    let ends =
+        at_partitions_abandoned(broker, items, |_, partition, (claimed, asked)| async move {
+            partition.check_epoch(claimed)?;
+            Ok(partition.log.epoch_end(asked))
+        });
     let mut ends = ends.await.into_iter();
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic

@@ -22,8 +22,8 @@ use crate::Broker;
 use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
 use crate::image::is_internal;
-use crate::partition::{Accepted, Acks, Partition};
-use crate::route::at_partitions;
+use crate::partition::{Accepted, Acks, Partition, Verified};
+use crate::route::{Target, at_partitions};
 use crate::transaction::admit;
 
 /// Who calls itself so may write where only the coordinators do: a tool that knows what it does.
@@ -81,17 +81,16 @@ pub(crate) async fn handle<P: Platform>(
         }
         named.push((topic.name, topic.topic_id, indexes));
     }
-    if let Some(id) = &transactional_id {
-        let admitted = admit(broker, id.as_str(), version, &items).await;
-        for ((target, _), admitted) in items.iter_mut().zip(admitted) {
-            *target = target.and_then(|target| admitted.map(|()| target));
-        }
-    }
+    let admitted = match &transactional_id {
+        Some(id) => admit(broker, id.as_str(), version, &items).await,
+        None => Vec::new(),
+    };
+    let items = verified(items, admitted);
     let in_transaction = transactional_id.is_some();
     let acks = acks.unwrap_or(Acks::Leader);
-    let appended = at_partitions(broker, items, move |broker, partition, records| {
+    let appended = at_partitions(broker, items, move |broker, partition, batch| {
         // Outside the future: begun now, in order.
-        let begun = begin(&broker, &partition, &records, version >= 7, in_transaction);
+        let begun = begin(&broker, &partition, &batch, version >= 7, in_transaction);
         async move { Ok(finish(&partition, begun, acks, deadline).await) }
     });
     let appended = appended.await;
@@ -115,6 +114,23 @@ pub(crate) async fn handle<P: Platform>(
         topics: topics.collect(),
         ..ProduceResponse::default()
     })
+}
+
+type Item<T> = (Result<Target, ErrorCode>, T);
+
+/// The batches with what their appends rest on; those that were not admitted have no target.
+fn verified(
+    items: Vec<Item<Bytes>>,
+    admitted: Vec<Result<Verified, ErrorCode>>,
+) -> Vec<Item<(Bytes, Verified)>> {
+    let unasked = std::iter::repeat(Ok(Verified::Unasked));
+    let admitted = admitted.into_iter().chain(unasked);
+    let items = items.into_iter().zip(admitted);
+    let items = items.map(|((target, records), admitted)| {
+        let target = target.and_then(|target| admitted.map(|_| target));
+        (target, (records, admitted.unwrap_or(Verified::Unasked)))
+    });
+    items.collect()
 }
 
 /// Refuses the topics that the coordinators keep.
@@ -149,7 +165,7 @@ fn failure(appended: &Result<Appended, ErrorCode>) -> Option<ErrorCode> {
 fn begin<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
-    records: &Bytes,
+    (records, verified): &(Bytes, Verified),
     zstd: bool,
     in_transaction: bool,
 ) -> Result<Accepted, AppendError> {
@@ -161,7 +177,7 @@ fn begin<P: Platform>(
         // Nobody would ever end it: the request names no transactional id.
         Err(ErrorCode::TransactionalIdAuthorizationFailed.into())
     } else {
-        partition.append(records, zstd, broker.platform.clock())
+        partition.append_verified(records, zstd, *verified, broker.platform.clock())
     };
     let bytes = records.len() as u64;
     match &accepted {

@@ -1,24 +1,21 @@
 //! `PushTelemetry` (key 72), version 0: a client sends what it measured, as OpenTelemetry metrics.
 //!
-//! Judged before it is decompressed; what is in it becomes metrics of this broker. Bytes that are no metrics are
-//! `INVALID_RECORD`, as when Kafka's receiver fails.
+//! Judged before it is decompressed; what is in it and was asked for becomes metrics of this broker. Bytes that are no
+//! metrics, or come to more than a push may, are `INVALID_RECORD`, as when Kafka's receiver fails.
 
 use std::rc::Rc;
 
 use platform::Platform;
 use wire::batch::compression::Compression;
 use wire::messages::{PushTelemetryRequest, PushTelemetryResponse};
-use wire::telemetry;
 use wire::types::{ErrorCode, Uuid};
 
 use crate::Broker;
 use crate::handler::Context;
-use crate::telemetry::{Push, Subscription};
+use crate::telemetry::Push;
 
-/// Bytes of a push once it is decompressed.
-const DECOMPRESSED_BYTES_MAX: usize = 16 << 20;
-/// Values of one push.
-const SAMPLES_MAX: usize = 5000;
+/// A push may decompress to so many times `telemetry.max.bytes`.
+const DECOMPRESSED_TIMES_MAX: usize = 4;
 /// Ids below this one have a meaning of their own.
 const RESERVED_IDS: u128 = 100;
 
@@ -35,29 +32,21 @@ pub(crate) async fn handle<P: Platform>(
     let client = context.telemetry_client(id);
     let pushed = broker.at_telemetry(id, move |broker| {
         let codec = Compression::from_code(request.compression_type.into());
-        let subscription = Subscription::of(&broker.image(), &client);
+        let telemetry = &broker.telemetry;
+        let asked = telemetry.subscriptions.of(&broker.image(), &client);
         let push = Push {
             subscription: request.subscription_id,
             terminating: request.terminating,
             known_codec: codec.is_ok(),
             bytes: request.metrics.len(),
         };
-        let now_ms = broker.platform.clock().wall_ms();
+        let now = broker.platform.clock().now();
         let bytes_max = broker.options.telemetry_bytes_max;
-        let telemetry = &broker.telemetry;
-        telemetry.push(id, subscription, push, bytes_max, now_ms)?;
+        telemetry.push(&client, &asked, push, bytes_max, now)?;
+        let plain_max = bytes_max.saturating_mul(DECOMPRESSED_TIMES_MAX);
+        let codec = codec.map_err(|_| ErrorCode::UnsupportedCompressionType)?;
         let received = telemetry.received();
-        let plain =
-            codec.and_then(|codec| codec.decompress(&request.metrics, DECOMPRESSED_BYTES_MAX));
-        let samples = plain
-            .ok()
-            .and_then(|plain| telemetry::samples(&plain, SAMPLES_MAX).ok());
-        let Some(samples) = samples else {
-            received.malformed();
-            return Err(ErrorCode::InvalidRecord);
-        };
-        received.keep(id, &client.called, samples, request.metrics.len());
-        Ok(())
+        received.take(&client, &asked, codec, &request.metrics, plain_max)
     });
     match pushed.await {
         Ok(()) => PushTelemetryResponse::default(),

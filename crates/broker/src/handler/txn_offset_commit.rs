@@ -22,7 +22,7 @@ use crate::Broker;
 use crate::group::coordinator::Written;
 use crate::group::records::GroupRecord;
 use crate::image::{Image, OFFSETS_TOPIC};
-use crate::partition::Acks;
+use crate::partition::{Acks, Verified};
 use crate::transaction::{admit_offsets, told_of_admission};
 
 pub(crate) async fn handle<P: Platform>(
@@ -40,16 +40,23 @@ pub(crate) async fn handle<P: Platform>(
         Err(code) => return answer(&request, |_, _| Some(code)),
     };
     let admitted = admit_offsets(&broker, &id, producer, partition, version).await;
-    if let Err(code) = admitted {
-        let code = told_of_admission(code, version);
-        return answer(&request, |topic, index| {
-            let known = is_there(&broker.image(), &request, topic, index);
-            Some(if known {
-                code
-            } else {
-                ErrorCode::UnknownTopicOrPartition
-            })
-        });
+    let verified = match admitted {
+        Ok(verified) => verified,
+        Err(code) => {
+            let code = told_of_admission(code, version);
+            return answer(&request, |topic, index| {
+                let known = is_there(&broker.image(), &request, topic, index);
+                Some(if known {
+                    code
+                } else {
+                    ErrorCode::UnknownTopicOrPartition
+                })
+            });
+        }
+    };
+    // The topic may have been made anew meanwhile, with another number of partitions.
+    if broker.groups.partition_of(request.group_id.as_str()) != Ok(partition) {
+        return answer(&request, |_, _| Some(ErrorCode::NotCoordinator));
     }
     // The same rules as for a plain commit, and the same records.
     let plain = as_plain(&request);
@@ -66,7 +73,13 @@ pub(crate) async fn handle<P: Platform>(
     let stored = if records.is_empty() {
         Ok(())
     } else {
-        store(&broker, partition, producer, &records).await
+        let stored = store(&broker, partition, producer, verified, &records).await;
+        stored.map_err(|code| match code {
+            ErrorCode::InvalidTxnState => {
+                told_of_admission(ErrorCode::TransactionAbortable, version)
+            }
+            code => code,
+        })
     };
     let told: Vec<Vec<i16>> = told
         .topics
@@ -98,6 +111,7 @@ async fn store<P: Platform>(
     broker: &Rc<Broker<P>>,
     partition: i32,
     (producer_id, epoch): (ProducerId, i16),
+    verified: Verified,
     records: &[GroupRecord],
 ) -> Result<(), ErrorCode> {
     let topic = broker.image().topic_by_name(OFFSETS_TOPIC).map(|it| it.id);
@@ -118,7 +132,7 @@ async fn store<P: Platform>(
     }
     let batch = builder.finish();
     let batch = batch.map_err(|_| ErrorCode::UnknownServerError)?;
-    let accepted = led.append_for_producer(&batch, clock);
+    let accepted = led.append_for_producer(&batch, verified, clock);
     let accepted = accepted.map_err(|error| told_of_append(error.code))?;
     let written = raw
         .into_iter()

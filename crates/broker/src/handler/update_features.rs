@@ -12,7 +12,7 @@ use wire::messages::{UpdateFeaturesRequest, UpdateFeaturesResponse};
 use wire::records::metadata::{FeatureLevelRecord, MetadataRecord, MetadataVersion};
 use wire::types::ErrorCode;
 
-use crate::controller::{Outcome, Refusal, Rules};
+use crate::controller::{Outcome, Refusal, Rules, check_count};
 use crate::image::SUPPORTED_FEATURES;
 
 const KRAFT_VERSION: &str = "kraft.version";
@@ -32,6 +32,9 @@ pub(crate) fn handle(
     version: i16,
 ) -> Outcome<UpdateFeaturesResponse> {
     let mut records = Vec::new();
+    if let Err(refusal) = check_count(request.feature_updates.len()) {
+        return refused(&refusal);
+    }
     for update in &request.feature_updates {
         match rules.update_feature(update, kind(update, version)) {
             Ok(record) => records.extend(record),

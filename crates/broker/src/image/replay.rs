@@ -16,36 +16,62 @@ use super::{
 
 const NO_LEADER_CHANGE: i32 = -2;
 
-/// A record that does not fit the image: the log contradicts itself, and must not be continued.
+/// A record that does not fit the image. It has changed nothing, or only what the variant says; those after it go on.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReplayError {
+    /// A topic that is there already, with its partitions.
+    #[error("a metadata record creates topic id {0}, which exists: skipped")]
+    TopicExists(TopicId),
+    /// Another topic of the same name: the later one stands, the earlier one is gone.
+    #[error(
+        "a metadata record creates topic {name} anew, without a removal of topic id {before}: that one is gone"
+    )]
+    NameTaken {
+        /// The name.
+        name: Arc<str>,
+        /// The topic that had it.
+        before: TopicId,
+    },
+    /// An impossible number of a partition.
+    #[error("a metadata record names partition {1} of topic id {0}, which cannot be: skipped")]
+    BadPartition(TopicId, i32),
+    /// Producer ids that were handed out before, or cannot be.
+    #[error("a metadata record goes back to producer id {next}, from {known}: skipped")]
+    ProducerIds {
+        /// What it says is next.
+        next: i64,
+        /// What was next before.
+        known: i64,
+    },
     /// A topic that is not there.
-    #[error("a metadata record names topic id {0}, which does not exist")]
+    #[error("a metadata record names topic id {0}, which does not exist: skipped")]
     Topic(TopicId),
     /// A partition that is not there.
-    #[error("a metadata record names partition {1} of topic id {0}, which does not exist")]
+    #[error("a metadata record names partition {1} of topic id {0}, which does not exist: skipped")]
     Partition(TopicId, i32),
     /// A broker that is not there, or not in this epoch.
-    #[error("a metadata record names broker {id} in epoch {epoch}, which is not registered")]
+    #[error(
+        "a metadata record names broker {id} in epoch {epoch}, which is not registered: skipped"
+    )]
     Broker {
         /// The broker.
         id: i32,
         /// The epoch.
         epoch: i64,
     },
-    /// Replicas and directories of a partition differ in number.
+    /// Replicas and directories of a partition differ in number: it is there, in no known directory.
     #[error(
         "a metadata record gives partition {1} of topic id {0} another number of directories than \
-         replicas"
+         replicas: the directories are left out"
     )]
     Directories(TopicId, i32),
 }
 
 impl Image {
-    /// Applies one record. Transaction records do nothing here: see [`super::Replayer`].
+    /// Applies one record; says so when it does not fit. Transaction records do nothing here: see [`super::Replayer`].
     pub fn replay(&mut self, record: MetadataRecord) -> Result<(), ReplayError> {
         match record {
-            MetadataRecord::Topic(record) => self.create_topic(&record),
+            MetadataRecord::Topic(record) => self.create_topic(&record)?,
             MetadataRecord::Partition(record) => self.set_partition(&record)?,
             MetadataRecord::PartitionChange(record) => self.change_partition(&record)?,
             MetadataRecord::RemoveTopic(record) => self.remove_topic(TopicId(record.topic_id))?,
@@ -83,7 +109,7 @@ impl Image {
                 Arc::make_mut(&mut self.scram).remove(&key);
             }
             MetadataRecord::ClientQuota(record) => self.set_quota(record),
-            MetadataRecord::ProducerIds(record) => self.next_producer_id = record.next_producer_id,
+            MetadataRecord::ProducerIds(record) => self.hand_out(record.next_producer_id)?,
             MetadataRecord::Opaque(record) => Arc::make_mut(&mut self.opaque).push(record),
             MetadataRecord::NoOp(_)
             | MetadataRecord::BeginTransaction(_)
@@ -98,19 +124,43 @@ impl Image {
         self.applied = applied;
     }
 
-    fn create_topic(&mut self, record: &TopicRecord) {
+    fn create_topic(&mut self, record: &TopicRecord) -> Result<(), ReplayError> {
         let name: Arc<str> = record.name.as_str().into();
         let id = TopicId(record.topic_id);
+        if self.names.contains_key(&id) {
+            return Err(ReplayError::TopicExists(id));
+        }
+        let before = self.topics.get(&name).map(|topic| topic.id);
+        if let Some(before) = before {
+            self.remove_topic(before)?;
+        }
         let topic = TopicImage {
             id,
             name: Arc::clone(&name),
             partitions: BTreeMap::new(),
         };
         Arc::make_mut(&mut self.names).insert(id, Arc::clone(&name));
-        Arc::make_mut(&mut self.topics).insert(name, Arc::new(topic));
+        Arc::make_mut(&mut self.topics).insert(Arc::clone(&name), Arc::new(topic));
+        match before {
+            Some(before) => Err(ReplayError::NameTaken { name, before }),
+            None => Ok(()),
+        }
+    }
+
+    /// An id is given out once, ever: what is next never goes back.
+    fn hand_out(&mut self, next: i64) -> Result<(), ReplayError> {
+        let known = self.next_producer_id;
+        if next < known {
+            return Err(ReplayError::ProducerIds { next, known });
+        }
+        self.next_producer_id = next;
+        Ok(())
     }
 
     fn remove_topic(&mut self, id: TopicId) -> Result<(), ReplayError> {
+        if !self.names.contains_key(&id) {
+            return Err(ReplayError::Topic(id));
+        }
         let name = Arc::make_mut(&mut self.names)
             .remove(&id)
             .ok_or(ReplayError::Topic(id))?;
@@ -132,13 +182,21 @@ impl Image {
 
     fn set_partition(&mut self, record: &PartitionRecord) -> Result<(), ReplayError> {
         let id = TopicId(record.topic_id);
-        let directories = record.directories.len();
-        if directories != 0 && directories != record.replicas.len() {
+        if record.partition_id < 0 {
+            return Err(ReplayError::BadPartition(id, record.partition_id));
+        }
+        let mut partition = PartitionImage::from(record);
+        let directories = partition.directories.len();
+        let differs = directories != 0 && directories != partition.replicas.len();
+        if differs {
+            // Without the partition its records would be out of sight.
+            partition.directories.clear();
+        }
+        let topic = self.topic_mut(id)?;
+        topic.partitions.insert(record.partition_id, partition);
+        if differs {
             return Err(ReplayError::Directories(id, record.partition_id));
         }
-        self.topic_mut(id)?
-            .partitions
-            .insert(record.partition_id, PartitionImage::from(record));
         Ok(())
     }
 
@@ -239,13 +297,13 @@ impl PartitionImage {
         }
         if record.leader != NO_LEADER_CHANGE {
             self.leader = record.leader;
-            self.leader_epoch += 1;
+            self.leader_epoch = self.leader_epoch.saturating_add(1);
         }
         match record.leader_recovery_state {
             0 => self.recovering = false,
             1 => self.recovering = true,
             _ => {}
         }
-        self.partition_epoch += 1;
+        self.partition_epoch = self.partition_epoch.saturating_add(1);
     }
 }

@@ -315,21 +315,90 @@ fn a_transaction_is_seen_at_its_end_or_never() {
         })
     };
     let mut log = Replayer::new(Image::empty());
+    let fits = |place: usize, error| panic!("{place}: {error}");
     log.replay(
         [BeginTransactionRecord::default().into(), topic("a", 1)],
         at(1),
-    )
-    .unwrap();
+        fits,
+    );
     assert!(log.in_transaction() && log.image().topic_by_name("a").is_none());
-    log.replay([AbortTransactionRecord::default().into()], at(2))
-        .unwrap();
+    log.replay([AbortTransactionRecord::default().into()], at(2), fits);
     assert!(log.image().topic_by_name("a").is_none());
     log.replay(
         [BeginTransactionRecord::default().into(), topic("b", 2)],
         at(4),
-    )
-    .unwrap();
-    log.replay([EndTransactionRecord {}.into()], at(5)).unwrap();
+        fits,
+    );
+    log.replay([EndTransactionRecord {}.into()], at(5), fits);
     assert!(log.image().topic_by_name("b").is_some());
     assert_eq!(log.image().last_applied_offset(), Offset(5));
+}
+
+#[test]
+fn whatever_does_not_fit_is_said_and_changes_nothing_else() {
+    let mut image = with_topic();
+    let before = image.clone();
+    let again = TopicRecord {
+        name: "other".into(),
+        topic_id: TOPIC.0,
+    };
+    assert_eq!(
+        image.replay(again.into()),
+        Err(ReplayError::TopicExists(TOPIC))
+    );
+    let odd = PartitionRecord {
+        partition_id: -1,
+        topic_id: TOPIC.0,
+        ..PartitionRecord::default()
+    };
+    assert_eq!(
+        image.replay(odd.into()),
+        Err(ReplayError::BadPartition(TOPIC, -1))
+    );
+    let ids = |next| ProducerIdsRecord {
+        broker_id: 1,
+        broker_epoch: 1,
+        next_producer_id: next,
+    };
+    assert_eq!(image, before);
+    apply(&mut image, [ids(2000).into()]);
+    for next in [1000, -1, i64::MIN] {
+        let known = 2000;
+        let back = Err(ReplayError::ProducerIds { next, known });
+        assert_eq!(image.replay(ids(next).into()), back);
+        assert_eq!(image.next_producer_id(), 2000, "an id is given out once");
+    }
+}
+
+#[test]
+fn of_two_topics_of_one_name_the_later_stands() {
+    let mut image = with_topic();
+    let name = Arc::clone(&image.topics().next().unwrap().name);
+    let (before, later) = (TOPIC, TopicId(Uuid::from_u128(4711)));
+    let record = TopicRecord {
+        name: name.to_string(),
+        topic_id: later.0,
+    };
+    let taken = ReplayError::NameTaken {
+        name: Arc::clone(&name),
+        before,
+    };
+    assert_eq!(image.replay(record.into()), Err(taken));
+    assert_eq!(image.topic_by_name(&name).unwrap().id, later);
+    assert!(image.topic_by_id(before).is_none());
+}
+
+#[test]
+fn epochs_at_their_end_stay_there() {
+    let mut image = with_topic();
+    let last = PartitionRecord {
+        partition_id: 0,
+        topic_id: TOPIC.0,
+        leader_epoch: i32::MAX,
+        partition_epoch: i32::MAX,
+        ..PartitionRecord::default()
+    };
+    apply(&mut image, [last.into(), change().into()]);
+    let topic = image.topic_by_id(TOPIC).unwrap();
+    assert_eq!(topic.partitions[&0].partition_epoch, i32::MAX);
 }

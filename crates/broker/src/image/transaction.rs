@@ -25,29 +25,39 @@ impl Replayer {
     }
 
     /// Applies the records of one batch, of which `applied` is the last. Publish only what
-    /// [`Self::image`] gives.
+    /// [`Self::image`] gives. Records that do not fit are passed over, at run time as at a start; `unfit` is told which
+    /// (its place in the batch) and why.
     pub fn replay(
         &mut self,
         records: impl IntoIterator<Item = MetadataRecord>,
         applied: Applied,
-    ) -> Result<(), ReplayError> {
-        for record in records {
+        mut unfit: impl FnMut(usize, ReplayError),
+    ) {
+        for (place, record) in records.into_iter().enumerate() {
             match record {
-                MetadataRecord::BeginTransaction(_) => self.before = Some(self.current.clone()),
+                MetadataRecord::BeginTransaction(_) => {
+                    // One that was begun and never ended did not take effect.
+                    let before = self.before.take().unwrap_or_else(|| self.current.clone());
+                    self.current = before.clone();
+                    self.before = Some(before);
+                }
                 MetadataRecord::EndTransaction(_) => self.before = None,
                 MetadataRecord::AbortTransaction(_) => {
                     if let Some(before) = self.before.take() {
                         self.current = before;
                     }
                 }
-                record => self.current.replay(record)?,
+                record => {
+                    if let Err(error) = self.current.replay(record) {
+                        unfit(place, error);
+                    }
+                }
             }
         }
         self.current.advance(applied);
         if let Some(before) = &mut self.before {
             before.advance(applied);
         }
-        Ok(())
     }
 
     /// What may be seen: without the transaction that is open, if one is.

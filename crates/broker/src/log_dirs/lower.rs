@@ -1,15 +1,18 @@
 //! The paths of lower tiers: whose they are, and whether they are there at all.
 //!
 //! A file system that is not mounted looks like a new, empty directory. So the log directories remember the lower paths
-//! that were used (`tier-paths`); one of them that is empty now is offline, not new, and nothing is concluded from what
-//! is not found on it. It does not lock them: the server does.
+//! that were used (`tier-paths`) and who was there; one of them that is empty now is offline, not new, unless who was
+//! there is on another path; and nothing is concluded from what is not found on it. A path is who it says it is,
+//! wherever it is mounted. It does not lock them: the server does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use platform::{Disk, Platform};
+use storage::checkpoint::meta_properties::MetaProperties;
+use storage::checkpoint::partition_metadata;
 use storage::tier::{Safety, TierPath, TierTable};
-use wire::types::{Uuid, uuid_from_base64, uuid_to_base64};
+use wire::types::{TopicId, Uuid, uuid_from_base64, uuid_to_base64};
 
 use super::{LogDirs, LogDirsError, failed, optional, read_identity};
 
@@ -31,23 +34,63 @@ impl LogDirs {
             known.extend(read_known(platform, &dir.path).await?);
         }
         let before = known.clone();
+        let mut at_home = BTreeMap::new();
+        for dir in &self.dirs {
+            at_home.insert(dir.path.clone(), dir.id);
+        }
+        // What was known before this start: that is what old notes speak of.
+        tiers.learn(
+            before
+                .iter()
+                .chain(&at_home)
+                .map(|(at, id)| (at.clone(), *id))
+                .collect(),
+        );
+        for path in tiers.paths().iter().filter(|path| path.tier == 0) {
+            if let Some(id) = at_home.get(path.dir()) {
+                path.set_identity(*id);
+            }
+        }
+        let mut found = Vec::new();
         for path in tiers.paths().iter().filter(|path| path.tier > 0) {
+            found.push((path, look(platform, path.dir()).await));
+        }
+        let here: Vec<Uuid> = found
+            .iter()
+            .filter_map(|(_, identity)| identity.as_ref().ok()?.as_ref()?.directory_id)
+            .collect();
+        for (path, identity) in found {
             let options = tiers.tiers().get(path.tier);
             let keeps = options.is_none_or(|tier| tier.safety == Safety::Durable);
-            let was_used = keeps && known.contains_key(path.dir());
-            match self.open_lower(platform, path.dir(), was_used).await {
-                Ok(id) => drop(known.insert(path.dir().to_path_buf(), id)),
+            let was_here = known.get(path.dir()).copied().filter(|_| keeps);
+            let is_lost = was_here.is_some_and(|id| !here.contains(&id));
+            let opened = match identity {
+                Ok(identity) => {
+                    self.open_lower(platform, path.dir(), identity, is_lost)
+                        .await
+                }
+                Err(error) => Err(error),
+            };
+            match opened {
+                Ok(id) => {
+                    path.set_identity(id);
+                    known.insert(path.dir().to_path_buf(), id);
+                }
                 Err(LogDirsError::Io {
                     action,
                     path: at,
                     source,
                 }) => {
                     let reason = format!("cannot {action} {}: {source}", at.display());
-                    take_offline(path, &reason);
+                    take_offline(path, &reason, was_here);
+                }
+                Err(LogDirsError::Malformed(error)) => {
+                    take_offline(path, &error.to_string(), was_here);
                 }
                 Err(other) => return Err(other),
             }
         }
+        warn_of_missing(tiers, &known);
         if known == before {
             return Ok(());
         }
@@ -60,27 +103,91 @@ impl LogDirs {
         Ok(())
     }
 
+    /// Removes from the paths of lower tiers the folders of topics that are no more: they were deleted while the path was
+    /// away. A folder of which home still has a part, or that names no topic, is left alone.
+    pub async fn remove_orphans<P: Platform>(
+        &self,
+        platform: &P,
+        tiers: &TierTable,
+        is_topic: impl Fn(TopicId) -> bool,
+    ) {
+        for path in tiers
+            .paths()
+            .iter()
+            .filter(|path| path.tier > 0 && path.failed().is_none())
+        {
+            let entries = platform.disk().list(path.dir()).await.unwrap_or_default();
+            for entry in entries.iter().filter(|entry| entry.is_dir) {
+                let folder = path.dir().join(&entry.name);
+                let stray = entry.name.ends_with(super::STRAY);
+                if !stray && storage::parse_folder_name(&entry.name).is_none() {
+                    continue;
+                }
+                let Some(id) = owner(platform, &folder).await else {
+                    continue;
+                };
+                if is_topic(id) || self.found().any(|(_, at_home)| at_home == Some(id)) {
+                    continue;
+                }
+                match platform.disk().remove_dir(&folder).await {
+                    Ok(()) => tracing::info!(folder = %folder.display(), topic_id = %id,
+                        "segments of a topic that was deleted are removed"),
+                    Err(error) => tracing::warn!(folder = %folder.display(), %error,
+                        "segments of a topic that was deleted stay"),
+                }
+            }
+        }
+    }
+
     async fn open_lower<P: Platform>(
         &self,
         platform: &P,
         path: &Path,
-        was_used: bool,
+        identity: Option<MetaProperties>,
+        is_lost: bool,
     ) -> Result<Uuid, LogDirsError> {
-        let created = platform.disk().create_dir(path).await;
-        created.map_err(failed("create", path))?;
-        let identity = read_identity(platform, path).await?;
-        if identity.is_none() && was_used {
+        if identity.is_none() && is_lost {
             let reason = "it is empty and was not before. Is its file system mounted? To use it as a new one, remove \
                           its line from tier-paths in the log directories";
             return Err(failed("use", path)(std::io::Error::other(reason)));
         }
-        self.identify(platform, path, identity).await
+        self.identify(platform, path, identity, None).await
     }
 }
 
-fn take_offline(path: &TierPath, reason: &str) {
+/// The topic whose segments a folder says it holds.
+async fn owner<P: Platform>(platform: &P, folder: &Path) -> Option<TopicId> {
+    let file = folder.join(partition_metadata::PART_FILE);
+    let bytes = platform.disk().read_file(&file).await.ok()?;
+    partition_metadata::parse(&file, &bytes).ok()
+}
+
+async fn look<P: Platform>(
+    platform: &P,
+    path: &Path,
+) -> Result<Option<MetaProperties>, LogDirsError> {
+    let created = platform.disk().create_dir(path).await;
+    created.map_err(failed("create", path))?;
+    read_identity(platform, path).await
+}
+
+fn take_offline(path: &TierPath, reason: &str, was_here: Option<Uuid>) {
     tracing::error!(dir = %path.dir().display(), reason, "a path of a tier is offline");
+    if let Some(id) = was_here {
+        path.set_identity(id);
+    }
     path.fail(reason);
+}
+
+/// Names directories that were used and are none of the paths. Segments that are on them are named by their logs.
+fn warn_of_missing(tiers: &TierTable, known: &Known) {
+    let is_path = |id: Uuid| tiers.paths().iter().any(|path| path.identity() == Some(id));
+    for (last, id) in known.iter().filter(|(_, id)| !is_path(**id)) {
+        let id = uuid_to_base64(*id);
+        tracing::warn!(%id, last = %last.display(),
+            "a directory that a tier had is none of its paths. If that is meant, remove its line from tier-paths in the \
+             log directories");
+    }
 }
 
 /// The paths that a log directory remembers. A line that makes no sense is named and forgotten.

@@ -1,7 +1,7 @@
 //! What a stop left of logs that were moving from one log directory to another.
 //!
 //! A log that lies in two directories is in the one whose folder has the note of where it came from; the other folder is
-//! the old copy and goes. Without such a note both stay, and an error names them. A copy that had not become the log is
+//! the old copy and goes. Without such a note both stay, the larger is served, and an error names them. A copy that had not become the log is
 //! listed, for whoever removes it and begins again.
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,9 @@ use storage::OpenAs;
 use storage::checkpoint::moved_log::{self, MovedLog};
 use wire::types::{TopicId, TopicPartition};
 
-use super::{LogDir, LogDirs, LogDirsError, failed, optional, random_uuid};
+use super::{
+    LogDir, LogDirs, LogDirsError, failed, optional, random_uuid, read_topic_id, understood,
+};
 
 /// A log that came from another directory.
 #[derive(Debug)]
@@ -30,6 +32,12 @@ pub(crate) struct Unfinished {
     /// Position of the directory that the log was on its way to.
     pub(crate) index: usize,
     pub(crate) folder: PathBuf,
+}
+
+async fn bytes_in<P: Platform>(platform: &P, folder: &Path) -> u64 {
+    let entries = platform.disk().list(folder).await.unwrap_or_default();
+    let lens = entries.iter().map(|entry| entry.len);
+    lens.fold(0, u64::saturating_add)
 }
 
 /// The note in a partition's folder, if there is one.
@@ -60,8 +68,7 @@ impl LogDirs {
                 (true, false) => (one, other),
                 (false, true) => (other, one),
                 _ => {
-                    tracing::error!(log = %name, one = %self.dirs[one].path.display(),
-                        other = %self.dirs[other].path.display(), "a log lies in two directories");
+                    self.choose(platform, name, one, other).await;
                     continue;
                 }
             };
@@ -77,6 +84,35 @@ impl LogDirs {
             self.found.insert(name, (new, id));
         }
         Ok(())
+    }
+
+    /// Serves the larger of two logs that nothing says more of, and touches neither.
+    async fn choose<P: Platform>(
+        &mut self,
+        platform: &P,
+        name: TopicPartition,
+        one: usize,
+        other: usize,
+    ) {
+        let (Some(dir), Some(other_dir)) = (self.dirs.get(one), self.dirs.get(other)) else {
+            return;
+        };
+        let folder = name.to_string();
+        let bytes = bytes_in(platform, &dir.path.join(&folder)).await;
+        let other_bytes = bytes_in(platform, &other_dir.path.join(&folder)).await;
+        let (served, left) = if other_bytes > bytes {
+            (other_dir, dir)
+        } else {
+            (dir, other_dir)
+        };
+        let (served, left) = (served.path.join(&folder), left.path.join(&folder));
+        tracing::error!(log = %name, served = %served.display(), served_bytes = bytes.max(other_bytes),
+            left_alone = %left.display(), left_alone_bytes = bytes.min(other_bytes),
+            "a log lies in two directories: the larger is served, the other is left alone. Stop, look into it, and move \
+             the one that is not wanted away");
+        let index = if other_bytes > bytes { other } else { one };
+        let id = understood(read_topic_id(platform, &served).await, &served).flatten();
+        self.found.insert(name, (index, id));
     }
 
     /// What a log's note adds to the checkpoints, which may be older than its arrival.

@@ -1,10 +1,10 @@
 //! What clients measured, as metrics of the broker: the last value of each series, and how many pushes there were.
 //!
-//! Amounts since the last push are added up. Bounded: so many series of one client and of all that a shard knows; what
-//! is beyond is counted and dropped. A client that is forgotten takes its series with it.
+//! Amounts since the last push are added up. Bounded (`telemetry/retained.rs`): what is beyond is counted and dropped. A
+//! client that is forgotten takes its series with it. Texts of clients are escaped: who reads `/metrics` on a terminal
+//! sees them.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -13,20 +13,52 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use wire::telemetry::Sample;
+use wire::batch::compression::Compression;
+use wire::telemetry::{self, Sample, Samples};
+use wire::text::escaped;
 use wire::types::{ErrorCode, Uuid, uuid_to_base64};
 
-/// Series of one client.
+use super::retained::{Bounds, Retained, Weighed};
+use super::{Client, Subscription};
+
+/// Series of one client, and their bytes.
 const CLIENT_SERIES_MAX: usize = 500;
+const CLIENT_BYTES_MAX: usize = 512 << 10;
 /// Series of all clients of a shard.
 const SERIES_MAX: usize = 20_000;
+/// Bytes of the series of all clients, over all shards.
+pub const BYTES_MAX: usize = 32 << 20;
+/// What is read of a push.
+const READ: telemetry::Bounds = telemetry::Bounds {
+    samples: 5000,
+    name_bytes: 256,
+    attributes_bytes: 1024,
+    fields: 300_000,
+};
+/// What a series takes beside its texts: two labels, a value, and their places.
+const SERIES_BYTES: usize = 512;
 
+/// A series; clones share its texts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct SeriesLabel {
     client_instance_id: Arc<str>,
     client_id: Arc<str>,
-    metric: String,
-    attributes: String,
+    metric: Arc<str>,
+    attributes: Arc<str>,
+}
+
+impl Weighed for SeriesLabel {
+    // Each text as if it were this one's alone: so the page that shows them is bounded, too.
+    fn bytes(&self) -> usize {
+        let texts = [
+            &self.client_instance_id,
+            &self.client_id,
+            &self.metric,
+            &self.attributes,
+        ];
+        let texts = texts.into_iter().map(|text| text.len());
+        texts.fold(SERIES_BYTES, usize::saturating_add)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -36,23 +68,29 @@ struct ErrorLabel {
 
 /// Counters and values, shared by all shards.
 #[derive(Clone, Debug)]
-pub(crate) struct Metrics {
+pub struct Metrics {
     instances: Gauge,
     pushes: Counter,
     bytes: Counter,
     dropped: Counter,
+    given_up: Counter,
+    series: Gauge,
+    retained: Gauge,
     refused: Family<ErrorLabel, Counter>,
     values: Family<SeriesLabel, Gauge<f64, AtomicU64>>,
 }
 
 impl Metrics {
     /// Makes and registers them.
-    pub(crate) fn register(registry: &mut Registry) -> Self {
+    pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             instances: Gauge::default(),
             pushes: Counter::default(),
             bytes: Counter::default(),
             dropped: Counter::default(),
+            given_up: Counter::default(),
+            series: Gauge::default(),
+            retained: Gauge::default(),
             refused: Family::default(),
             values: Family::default(),
         };
@@ -73,8 +111,23 @@ impl Metrics {
         );
         registry.register(
             "kafka_server_clientmetrics_dropped",
-            "Values of clients' metrics beyond the bound of series",
+            "Values of clients' metrics that nobody asked for or that found no room",
             metrics.dropped.clone(),
+        );
+        registry.register(
+            "kafka_server_clientmetrics_given_up",
+            "Series of clients' metrics given up for those of other addresses",
+            metrics.given_up.clone(),
+        );
+        registry.register(
+            "kafka_server_clientmetrics_series",
+            "Series of clients' metrics that are kept",
+            metrics.series.clone(),
+        );
+        registry.register(
+            "kafka_server_clientmetrics_retained_bytes",
+            "Bytes of memory for the series of clients' metrics",
+            metrics.retained.clone(),
         );
         registry.register(
             "kafka_server_clientmetrics_refused",
@@ -91,29 +144,35 @@ impl Metrics {
 }
 
 /// What the clients of one shard have sent.
-pub(crate) struct Received {
+pub struct Received {
     metrics: Metrics,
-    series: RefCell<HashMap<Uuid, HashSet<SeriesLabel>>>,
-    series_count: Cell<usize>,
+    retained: RefCell<Retained<SeriesLabel>>,
+    /// What this shard last added to the gauges.
     instances: Cell<i64>,
+    series: Cell<i64>,
+    bytes: Cell<i64>,
 }
 
 impl Received {
     /// Nothing yet.
-    pub(crate) fn new(metrics: Metrics) -> Self {
+    pub fn new(metrics: Metrics, shards: usize) -> Self {
+        let bounds = Bounds {
+            client_series: CLIENT_SERIES_MAX,
+            client_bytes: CLIENT_BYTES_MAX,
+            series: SERIES_MAX,
+            bytes: BYTES_MAX / shards.max(1),
+        };
         Self {
             metrics,
-            series: RefCell::default(),
-            series_count: Cell::new(0),
+            retained: RefCell::new(Retained::new(bounds)),
             instances: Cell::new(0),
+            series: Cell::new(0),
+            bytes: Cell::new(0),
         }
     }
 
     pub(super) fn count_instances(&self, now: usize) {
-        let now = i64::try_from(now).unwrap_or(i64::MAX);
-        self.metrics
-            .instances
-            .inc_by(now - self.instances.replace(now));
+        add(&self.metrics.instances, &self.instances, now);
     }
 
     pub(super) fn refused(&self, code: ErrorCode) {
@@ -124,55 +183,93 @@ impl Received {
             .inc();
     }
 
-    /// A push whose bytes are no metrics.
-    pub(crate) fn malformed(&self) {
-        self.refused(ErrorCode::InvalidRecord);
+    /// Takes a push that was judged: what is in it and was asked for is kept. Bytes that are no metrics, or come to more
+    /// than `plain_max` or than a push may, are refused.
+    pub fn take(
+        &self,
+        client: &Client,
+        asked: &Subscription,
+        codec: Compression,
+        pushed: &[u8],
+        plain_max: usize,
+    ) -> Result<(), ErrorCode> {
+        self.metrics.pushes.inc();
+        self.metrics.bytes.inc_by(pushed.len() as u64);
+        // Nothing was asked for: it is not worth reading.
+        if asked.metrics.is_empty() {
+            return Ok(());
+        }
+        let plain = codec.decompress(pushed, plain_max).ok();
+        let samples = plain.and_then(|plain| telemetry::samples(&plain, READ).ok());
+        let Some(samples) = samples else {
+            self.refused(ErrorCode::InvalidRecord);
+            return Err(ErrorCode::InvalidRecord);
+        };
+        self.keep(client, asked, samples);
+        Ok(())
     }
 
-    /// Keeps what a client measured; `bytes` is what it sent.
-    pub(crate) fn keep(&self, id: Uuid, client_id: &str, samples: Vec<Sample>, bytes: usize) {
-        self.metrics.pushes.inc();
-        self.metrics.bytes.inc_by(bytes as u64);
-        let instance: Arc<str> = uuid_to_base64(id).into();
-        let client_id: Arc<str> = client_id.into();
-        let mut series = self.series.borrow_mut();
-        let of_client = series.entry(id).or_default();
-        for sample in samples {
+    /// Bytes that are kept of this shard's clients.
+    pub fn retained_bytes(&self) -> usize {
+        self.retained.borrow().bytes()
+    }
+
+    /// Keeps what a client measured, as far as it was asked for.
+    fn keep(&self, client: &Client, asked: &Subscription, samples: Samples) {
+        self.metrics.dropped.inc_by(samples.beyond as u64);
+        let instance: Arc<str> = uuid_to_base64(client.id).into();
+        let client_id: Arc<str> = escaped(&client.called).into();
+        let mut retained = self.retained.borrow_mut();
+        for sample in samples.samples {
+            if !asked.wants(&sample.name) {
+                self.metrics.dropped.inc();
+                continue;
+            }
             let label = SeriesLabel {
                 client_instance_id: Arc::clone(&instance),
                 client_id: Arc::clone(&client_id),
-                attributes: shown(&sample.attributes),
-                metric: sample.name,
+                attributes: escaped(&sample.attributes).into(),
+                metric: escaped(&sample.name).into(),
             };
-            if !of_client.contains(&label) {
-                if of_client.len() >= CLIENT_SERIES_MAX || self.series_count.get() >= SERIES_MAX {
-                    self.metrics.dropped.inc();
-                    continue;
-                }
-                of_client.insert(label.clone());
-                self.series_count.set(self.series_count.get() + 1);
+            let verdict = retained.keep(client.id, client.holder(), &label);
+            self.metrics.given_up.inc_by(verdict.given_up.len() as u64);
+            for gone in verdict.given_up {
+                self.metrics.values.remove(&gone);
             }
-            let gauge = self.metrics.values.get_or_create(&label);
-            if sample.is_delta {
-                gauge.inc_by(sample.value);
+            if verdict.is_kept {
+                self.show(&label, &sample);
             } else {
-                gauge.set(sample.value);
+                self.metrics.dropped.inc();
             }
+        }
+        self.count(&retained);
+    }
+
+    fn show(&self, label: &SeriesLabel, sample: &Sample) {
+        let gauge = self.metrics.values.get_or_create(label);
+        if !sample.is_delta {
+            gauge.set(sample.value);
+        } else if sample.value.is_finite() {
+            gauge.inc_by(sample.value);
         }
     }
 
     pub(super) fn forget(&self, id: Uuid) {
-        for label in self.series.borrow_mut().remove(&id).into_iter().flatten() {
-            self.metrics.values.remove(&label);
-            self.series_count.set(self.series_count.get() - 1);
+        let mut retained = self.retained.borrow_mut();
+        for gone in retained.forget(id) {
+            self.metrics.values.remove(&gone);
         }
+        self.count(&retained);
+    }
+
+    fn count(&self, retained: &Retained<SeriesLabel>) {
+        add(&self.metrics.series, &self.series, retained.series());
+        add(&self.metrics.retained, &self.bytes, retained.bytes());
     }
 }
 
-/// Attributes as one label, in their order.
-fn shown(attributes: &[(String, String)]) -> String {
-    let pairs = attributes
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"));
-    pairs.collect::<Vec<_>>().join(",")
+/// Makes a gauge of all shards right, of which this one last added `mine`.
+fn add(gauge: &Gauge, mine: &Cell<i64>, now: usize) {
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    gauge.inc_by(now.saturating_sub(mine.replace(now)));
 }

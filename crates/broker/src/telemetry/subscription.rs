@@ -1,16 +1,22 @@
 //! Which clients are asked for which metrics: every subscription in the metadata that matches a client counts.
 //!
 //! A client gets the metrics of all that match it, and the shortest of their intervals. The id of what it is asked
-//! tells whether a push was made for it: it depends on the metrics, the interval and the client.
+//! tells whether a push was made for it: it depends on the metrics, the interval and the client. Expressions are compiled
+//! once for each state of the subscriptions, not for each request; how many there may be says `client_metrics.rs`.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
 
 use regex::Regex;
 use wire::crc;
-use wire::types::Uuid;
+use wire::types::{Offset, Uuid};
 
-use crate::client_metrics::{DEFAULT_INTERVAL_MS, INTERVAL, MATCH, METRICS};
+use super::Holder;
+use crate::client_metrics::{self, DEFAULT_INTERVAL_MS, INTERVAL, MATCH, METRICS};
 use crate::image::{Image, ResourceType};
 
 /// Stands for all metrics.
@@ -18,81 +24,172 @@ const ALL: &str = "*";
 
 /// What clients can be told apart by.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Client {
-    pub(crate) id: Uuid,
-    pub(crate) called: String,
-    pub(crate) software_name: String,
-    pub(crate) software_version: String,
-    pub(crate) address: String,
-    pub(crate) port: u16,
+pub struct Client {
+    /// Its instance id.
+    pub id: Uuid,
+    /// What it calls itself.
+    pub called: String,
+    /// Name of its library.
+    pub software_name: String,
+    /// Version of its library.
+    pub software_version: String,
+    /// Where it comes from.
+    pub address: IpAddr,
+    /// The port it comes from.
+    pub port: u16,
 }
 
 /// What a client is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Subscription {
-    pub(crate) id: i32,
+pub struct Subscription {
+    /// Tells it from what was asked before.
+    pub id: i32,
     /// Beginnings of names, sorted.
-    pub(crate) metrics: Vec<String>,
-    pub(crate) interval_ms: i32,
+    pub metrics: Vec<String>,
+    /// Between two pushes.
+    pub interval_ms: i32,
     /// Differs when any subscription does.
-    pub(crate) version: u64,
+    pub version: u64,
 }
 
 impl Subscription {
+    /// Between two pushes.
+    pub(crate) fn interval(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.interval_ms).unwrap_or(0))
+    }
+
+    /// True for the name of a metric that was asked for.
+    pub(crate) fn wants(&self, metric: &str) -> bool {
+        let mut wanted = self.metrics.iter();
+        wanted.any(|beginning| beginning == ALL || metric.starts_with(beginning.as_str()))
+    }
+}
+
+/// The cluster's subscriptions, as this shard last saw them.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    seen: RefCell<Option<(Offset, Rc<Compiled>)>>,
+}
+
+/// The subscriptions of one state of the metadata.
+struct Compiled {
+    version: u64,
+    each: Vec<Asked>,
+}
+
+/// One subscription.
+struct Asked {
+    metrics: Vec<String>,
+    interval_ms: i32,
+    /// All have to match; `None`: what is asked of clients is not understood, nobody matches.
+    of: Option<Vec<(String, Regex)>>,
+}
+
+impl Subscriptions {
     /// What the cluster's subscriptions ask of a client.
-    pub(crate) fn of(image: &Image, client: &Client) -> Self {
-        let mut version = DefaultHasher::new();
+    pub(crate) fn of(&self, image: &Image, client: &Client) -> Subscription {
+        let compiled = self.compiled(image);
         let mut metrics = BTreeSet::new();
         let mut interval_ms = DEFAULT_INTERVAL_MS;
-        for name in image.configured(ResourceType::CLIENT_METRICS) {
-            let setting = |key| image.setting(ResourceType::CLIENT_METRICS, name, key);
-            (name, setting(INTERVAL), setting(MATCH), setting(METRICS)).hash(&mut version);
-            if !client.matches(setting(MATCH).unwrap_or_default()) {
-                continue;
-            }
-            metrics.extend(parts(setting(METRICS).unwrap_or_default()).map(str::to_owned));
-            let interval = setting(INTERVAL).and_then(|text| text.trim().parse().ok());
-            interval_ms = interval_ms.min(interval.unwrap_or(DEFAULT_INTERVAL_MS));
+        for asked in compiled.each.iter().filter(|asked| asked.is_of(client)) {
+            metrics.extend(asked.metrics.iter().map(String::as_str));
+            interval_ms = interval_ms.min(asked.interval_ms);
         }
         if metrics.contains(ALL) {
-            metrics = [ALL.to_owned()].into();
+            metrics = [ALL].into();
         }
-        let metrics: Vec<_> = metrics.into_iter().collect();
+        let metrics: Vec<_> = metrics.into_iter().map(str::to_owned).collect();
         let what = format!("{metrics:?}{interval_ms}{}", client.id);
-        Self {
+        Subscription {
             id: crc::crc32c(what.as_bytes()).cast_signed(),
             metrics,
             interval_ms,
-            version: version.finish(),
+            version: compiled.version,
         }
+    }
+
+    fn compiled(&self, image: &Image) -> Rc<Compiled> {
+        let offset = image.last_applied_offset();
+        let mut seen = self.seen.borrow_mut();
+        if let Some((at, compiled)) = &mut *seen {
+            if *at == offset {
+                return Rc::clone(compiled);
+            }
+            if compiled.version == version(image) {
+                *at = offset;
+                return Rc::clone(compiled);
+            }
+        }
+        let compiled = Rc::new(Compiled {
+            version: version(image),
+            each: client_metrics::in_force(image)
+                .map(|name| Asked::of(image, name))
+                .collect(),
+        });
+        *seen = Some((offset, Rc::clone(&compiled)));
+        compiled
+    }
+}
+
+fn version(image: &Image) -> u64 {
+    let mut version = DefaultHasher::new();
+    for name in client_metrics::in_force(image) {
+        let setting = |key| image.setting(ResourceType::CLIENT_METRICS, name, key);
+        (name, setting(INTERVAL), setting(MATCH), setting(METRICS)).hash(&mut version);
+    }
+    version.finish()
+}
+
+impl Asked {
+    fn of(image: &Image, name: &str) -> Self {
+        let setting = |key| image.setting(ResourceType::CLIENT_METRICS, name, key);
+        let interval = setting(INTERVAL).and_then(|text| text.trim().parse().ok());
+        let patterns = client_metrics::patterns(setting(MATCH).unwrap_or_default());
+        if let Err(pattern) = &patterns {
+            tracing::warn!(subscription = ?name, ?pattern, "no client matches: the pattern is not understood");
+        }
+        let whole = |(name, expression): (&str, &str)| {
+            let whole = client_metrics::expression(&format!("^(?:{expression})$"));
+            whole.map(|whole| (name.to_owned(), whole))
+        };
+        let of = patterns.ok();
+        Self {
+            metrics: client_metrics::parts(setting(METRICS).unwrap_or_default())
+                .map(str::to_owned)
+                .collect(),
+            interval_ms: interval.unwrap_or(DEFAULT_INTERVAL_MS),
+            of: of.and_then(|patterns| patterns.into_iter().map(whole).collect()),
+        }
+    }
+
+    /// True when each pattern matches the whole of what it names.
+    fn is_of(&self, client: &Client) -> bool {
+        let all = |patterns: &Vec<(String, Regex)>| {
+            let mut patterns = patterns.iter();
+            patterns.all(|(name, whole)| {
+                let known = client.known_as(name);
+                known.is_some_and(|known| whole.is_match(&known))
+            })
+        };
+        self.of.as_ref().is_some_and(all)
     }
 }
 
 impl Client {
-    /// True when each of `patterns` (a list of name=expression) matches the whole of what it names.
-    fn matches(&self, patterns: &str) -> bool {
-        parts(patterns).all(|pattern| {
-            let Some((name, expression)) = pattern.split_once('=') else {
-                return false;
-            };
-            let (id, port) = (wire::types::uuid_to_base64(self.id), self.port.to_string());
-            let known = match name.trim() {
-                "client_instance_id" => &id,
-                "client_id" => &self.called,
-                "client_software_name" => &self.software_name,
-                "client_software_version" => &self.software_version,
-                "client_source_address" => &self.address,
-                "client_source_port" => &port,
-                _ => return false,
-            };
-            let whole = Regex::new(&format!("^(?:{})$", expression.trim()));
-            whole.is_ok_and(|whole| whole.is_match(known))
+    /// Who answers for it.
+    pub(super) fn holder(&self) -> Holder {
+        Holder::of(self.address)
+    }
+
+    fn known_as(&self, selector: &str) -> Option<String> {
+        Some(match selector {
+            "client_instance_id" => wire::types::uuid_to_base64(self.id),
+            "client_id" => self.called.clone(),
+            "client_software_name" => self.software_name.clone(),
+            "client_software_version" => self.software_version.clone(),
+            "client_source_address" => self.address.to_string(),
+            "client_source_port" => self.port.to_string(),
+            _ => return None,
         })
     }
-}
-
-fn parts(list: &str) -> impl Iterator<Item = &str> {
-    list.split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
 }

@@ -1,15 +1,42 @@
 //! The rules of telemetry, by the clock.
 
+use std::net::Ipv4Addr;
+
 use prometheus_client::registry::Registry;
 
 use super::*;
 
-const INTERVAL_MS: i64 = 10_000;
-const NOW_MS: i64 = 1_767_225_600_000;
+const INTERVAL_MS: u64 = 10_000;
 
-fn telemetry() -> Telemetry {
+/// Telemetry, and a time to begin at.
+struct World {
+    telemetry: Telemetry,
+    began: Instant,
+}
+
+fn telemetry() -> World {
     let metrics = Metrics::register(&mut Registry::default());
-    Telemetry::new(1, Received::new(metrics))
+    World {
+        telemetry: Telemetry::new(1, metrics),
+        began: Instant::now(),
+    }
+}
+
+impl World {
+    fn at(&self, ms: u64) -> Instant {
+        self.began + Duration::from_millis(ms)
+    }
+}
+
+fn client(number: u128, address: u8) -> Client {
+    Client {
+        id: id(number),
+        called: "tester".into(),
+        software_name: String::new(),
+        software_version: String::new(),
+        address: Ipv4Addr::new(10, 0, 0, address).into(),
+        port: 1,
+    }
 }
 
 fn subscription(id: i32, version: u64) -> Subscription {
@@ -25,9 +52,9 @@ fn id(number: u128) -> Uuid {
     Uuid::from_u128(1000 + number)
 }
 
-fn asked(telemetry: &Telemetry, at: i64) -> Result<i32, ErrorCode> {
-    let told = telemetry.ask(id(0), subscription(7, 1), NOW_MS + at);
-    told.map(|told| told.id)
+fn asked(world: &World, at: u64) -> Result<(), ErrorCode> {
+    let (client, told) = (client(0, 0), subscription(7, 1));
+    world.telemetry.ask(&client, &told, world.at(at))
 }
 
 fn good() -> Push {
@@ -39,16 +66,18 @@ fn good() -> Push {
     }
 }
 
-fn pushed(telemetry: &Telemetry, push: Push, at: i64) -> Result<(), ErrorCode> {
-    telemetry.push(id(0), subscription(7, 1), push, 1000, NOW_MS + at)
+fn pushed(world: &World, push: Push, at: u64) -> Result<(), ErrorCode> {
+    let (client, told) = (client(0, 0), subscription(7, 1));
+    let at = world.at(at);
+    world.telemetry.push(&client, &told, push, 1000, at)
 }
 
 #[test]
 fn pushes_and_questions_keep_to_the_interval() {
     let telemetry = telemetry();
     let early = Err(ErrorCode::ThrottlingQuotaExceeded);
-    assert_eq!(asked(&telemetry, 0), Ok(7));
-    assert_eq!(asked(&telemetry, 1).map(|_| ()), early);
+    assert_eq!(asked(&telemetry, 0), Ok(()));
+    assert_eq!(asked(&telemetry, 1), early);
     assert_eq!(
         pushed(&telemetry, good(), 2),
         Ok(()),
@@ -57,7 +86,7 @@ fn pushes_and_questions_keep_to_the_interval() {
     assert_eq!(pushed(&telemetry, good(), 3), early);
     assert_eq!(pushed(&telemetry, good(), 2 + INTERVAL_MS - 1), early);
     assert_eq!(pushed(&telemetry, good(), 2 + INTERVAL_MS), Ok(()));
-    assert_eq!(asked(&telemetry, 2 + 2 * INTERVAL_MS), Ok(7));
+    assert_eq!(asked(&telemetry, 2 + 2 * INTERVAL_MS), Ok(()));
 }
 
 #[test]
@@ -67,7 +96,7 @@ fn who_terminates_may_push_at_once_and_is_not_heard_again() {
         terminating: true,
         ..good()
     };
-    assert_eq!(asked(&telemetry, 0), Ok(7));
+    assert_eq!(asked(&telemetry, 0), Ok(()));
     assert_eq!(pushed(&telemetry, good(), 1), Ok(()));
     assert_eq!(pushed(&telemetry, last, 2), Ok(()));
     let refused = pushed(&telemetry, good(), 5 * INTERVAL_MS);
@@ -96,7 +125,7 @@ fn a_push_that_does_not_fit_is_refused_by_its_first_fault() {
         (large, ErrorCode::TelemetryTooLarge, false),
     ] {
         let telemetry = telemetry();
-        assert_eq!(asked(&telemetry, 0), Ok(7));
+        assert_eq!(asked(&telemetry, 0), Ok(()));
         assert_eq!(pushed(&telemetry, push, 1), Err(expected));
         assert_eq!(asked(&telemetry, 2).is_ok(), may_ask, "{expected:?}");
     }
@@ -105,27 +134,41 @@ fn a_push_that_does_not_fit_is_refused_by_its_first_fault() {
 #[test]
 fn a_changed_subscription_is_told_at_once() {
     let telemetry = telemetry();
-    assert_eq!(asked(&telemetry, 0), Ok(7));
-    let told = telemetry
-        .ask(id(0), subscription(9, 2), NOW_MS + 1)
-        .unwrap();
-    assert_eq!(told.id, 9);
-    let old = telemetry.push(id(0), subscription(9, 2), good(), 1000, NOW_MS + 2);
+    assert_eq!(asked(&telemetry, 0), Ok(()));
+    let World {
+        telemetry: known, ..
+    } = &telemetry;
+    let (client, changed) = (client(0, 0), subscription(9, 2));
+    assert_eq!(known.ask(&client, &changed, telemetry.at(1)), Ok(()));
+    let old = known.push(&client, &changed, good(), 1000, telemetry.at(2));
     assert_eq!(old, Err(ErrorCode::UnknownSubscriptionId));
 }
 
 #[test]
 fn clients_are_bounded_and_the_silent_are_forgotten() {
-    let mut telemetry = telemetry();
-    telemetry.instances_max = 2;
-    for number in 0..5 {
-        let at = NOW_MS + i64::try_from(number).unwrap();
-        telemetry.ask(id(number), subscription(7, 1), at).unwrap();
-        assert!(telemetry.instances.borrow().len() <= 2);
+    let mut world = telemetry();
+    world.telemetry.instances_max = 2;
+    let ask = |world: &World, number, address| {
+        let at = world.at(u64::try_from(number).unwrap());
+        let client = client(number, address);
+        let told = world.telemetry.ask(&client, &subscription(7, 1), at);
+        assert_eq!(told, Ok(()));
+        assert!(world.telemetry.instances.borrow().of.len() <= 2);
+    };
+    ask(&world, 0, 1);
+    for number in 1..5 {
+        ask(&world, number, 2);
     }
-    assert!(telemetry.instances.borrow().contains_key(&id(4)));
-    telemetry.forget_idle(NOW_MS + 60_000);
-    assert_eq!(telemetry.instances.borrow().len(), 2);
-    telemetry.forget_idle(NOW_MS + 60_005);
-    assert!(telemetry.instances.borrow().is_empty());
+    let is_known = |number| {
+        let instances = world.telemetry.instances.borrow();
+        instances.of.contains_key(&id(number))
+    };
+    assert!(is_known(4) && is_known(0), "each address has one left");
+    world.telemetry.forget_idle(world.at(60_000));
+    assert!(is_known(4) && is_known(0));
+    world.telemetry.forget_idle(world.at(60_001));
+    assert!(is_known(4) && !is_known(0));
+    world.telemetry.forget_idle(world.at(60_005));
+    assert!(!is_known(4));
+    assert_eq!(world.telemetry.instances.borrow().ledger.len(), 0);
 }

@@ -85,6 +85,7 @@ pub(crate) fn options() -> BrokerOptions {
             abort_check: Duration::from_secs(10),
             expiration_check: Duration::from_hours(1),
             verify_partitions: true,
+            producer_expiration_check: Duration::from_mins(10),
         },
         quota: crate::options::QuotaOptions::kafka(),
         telemetry_bytes_max: 1 << 20,

@@ -4,6 +4,8 @@
 //! A partition in which the transaction is open already needs no question. Otherwise the coordinator takes it in
 //! (protocol version 2, produce from version 12 on), or confirms that the producer has put it in.
 //!
+//! What the coordinator says may be over by the time of the append: see `partition/verifying.rs`.
+//!
 //! With version 2 every epoch, so every transaction, begins with sequence 0. A first batch with another one, of a producer
 //! of whom the partition knows nothing, overtook one that was refused and will come again: it has to wait for that.
 
@@ -20,7 +22,7 @@ use super::home_of;
 use super::state::{EPOCH_BUMPS, PartitionName};
 use crate::Broker;
 use crate::image::OFFSETS_TOPIC;
-use crate::partition::Partition;
+use crate::partition::{Guard, Partition, Verified};
 use crate::route::{Target, at_partitions};
 use crate::topic_config::{BrokerSettings, Source};
 
@@ -50,17 +52,16 @@ fn verifies<P: Platform>(broker: &Broker<P>) -> bool {
     })
 }
 
-/// Judges each batch of a request that names a transactional id.
+/// Judges each batch of a request that names a transactional id; says what its append rests on.
 pub(crate) async fn admit<P: Platform>(
     broker: &Rc<Broker<P>>,
     id: &str,
     version: i16,
     items: &[(Result<Target, ErrorCode>, Bytes)],
-) -> Vec<Result<(), ErrorCode>> {
-    let mut answers = vec![Ok(()); items.len()];
+) -> Vec<Result<Verified, ErrorCode>> {
     let adds = version >= PRODUCE_ADDS;
     if !adds && !verifies(broker) {
-        return answers;
+        return vec![Ok(Verified::Unasked); items.len()];
     }
     let batches: Vec<Option<First>> = items.iter().map(first_of).collect();
     let questions = items.iter().zip(&batches).map(|((target, _), first)| {
@@ -68,27 +69,22 @@ pub(crate) async fn admit<P: Platform>(
         (asked.and(*target), *first)
     });
     let known = at_partitions(broker, questions.collect(), |_, partition, first| {
-        let known = first.map_or(Known::InTransaction, |first| first.known_to(&partition));
-        std::future::ready(Ok(known))
+        std::future::ready(Ok(
+            first.map_or(Known::Open, |first| first.known_to(&partition))
+        ))
     });
-    let known = known.await;
-    for (index, known) in known.into_iter().enumerate() {
-        let (Ok(known), Some((Ok(target), _)), Some(Some(first))) =
-            (known, items.get(index), batches.get(index))
-        else {
-            continue;
+    let mut answers = Vec::with_capacity(items.len());
+    for ((known, (target, _)), first) in known.await.into_iter().zip(items).zip(batches) {
+        let answer = match (known, target, first) {
+            // No batch of a transaction, or for no partition that is here: the append says so.
+            (Err(_), ..) | (_, Err(_), _) | (.., None) => Ok(Verified::Unasked),
+            (Ok(known), Ok(target), Some(first)) => {
+                let asked = first.admitted(broker, id, *target, known, adds).await;
+                let knows_abortable = version >= PRODUCE_KNOWS_ABORTABLE;
+                asked.map_err(|code| told(code, adds, knows_abortable))
+            }
         };
-        if known == Known::InTransaction {
-            continue;
-        }
-        let mut asked = ask(broker, id, first.producer, *target, adds).await;
-        if adds && known == Known::Nothing && first.sequence != 0 {
-            asked = asked.and(Err(ErrorCode::OutOfOrderSequenceNumber));
-        }
-        if let Some(answer) = answers.get_mut(index) {
-            let knows_abortable = version >= PRODUCE_KNOWS_ABORTABLE;
-            *answer = asked.map_err(|code| told(code, adds, knows_abortable));
-        }
+        answers.push(answer);
     }
     answers
 }
@@ -104,46 +100,89 @@ struct First {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     /// It is in a transaction here, in this epoch.
-    InTransaction,
-    Something,
-    Nothing,
+    Open,
+    /// Something, or nothing; the coordinator is asked under the guard.
+    Asks { is_new: bool, guard: Guard },
 }
 
 impl First {
     fn known_to<P: Platform>(self, partition: &Partition<P>) -> Known {
         let (id, epoch) = self.producer;
         if partition.is_in_transaction(id, epoch) {
-            Known::InTransaction
-        } else if partition.knows_producer(id) {
-            Known::Something
-        } else {
-            Known::Nothing
+            return Known::Open;
+        }
+        Known::Asks {
+            is_new: !partition.knows_producer(id),
+            guard: partition.ask_for(id, epoch),
+        }
+    }
+
+    /// Asks the coordinator. While the end of the transaction before is on its way, again, and under another guard: that
+    /// end's marker clears the one before.
+    async fn admitted<P: Platform>(
+        self,
+        broker: &Rc<Broker<P>>,
+        id: &str,
+        target: Target,
+        mut known: Known,
+        adds: bool,
+    ) -> Result<Verified, ErrorCode> {
+        let mut tries = 0;
+        loop {
+            let Known::Asks { is_new, guard } = known else {
+                return Ok(Verified::Open);
+            };
+            match ask(broker, id, self.producer, target, adds).await {
+                Ok(()) if adds && is_new && self.sequence != 0 => {
+                    return Err(ErrorCode::OutOfOrderSequenceNumber);
+                }
+                Ok(()) => return Ok(Verified::By(guard)),
+                Err(ErrorCode::ConcurrentTransactions) if tries < RETRIES => tries += 1,
+                Err(code) => return Err(code),
+            }
+            broker.platform.clock().sleep(RETRY_PAUSE).await;
+            let again = at_partitions(broker, vec![(Ok(target), self)], |_, partition, first| {
+                std::future::ready(Ok(first.known_to(&partition)))
+            });
+            let mut again = again.await;
+            known = again.pop().unwrap_or(Err(ErrorCode::NotLeaderOrFollower))?;
         }
     }
 }
 
-/// As [`admit`], for the offsets of a group in one partition of `__consumer_offsets`.
+/// As [`admit`], for the offsets of a group in one partition of `__consumer_offsets`, which is led here.
 pub(crate) async fn admit_offsets<P: Platform>(
     broker: &Rc<Broker<P>>,
     id: &str,
     producer: Identity,
     partition: i32,
     version: i16,
-) -> Result<(), ErrorCode> {
+) -> Result<Verified, ErrorCode> {
     let adds = version >= OFFSETS_ADD;
     if id.is_empty() {
         return Err(ErrorCode::InvalidRequest);
     }
     if !adds && !verifies(broker) {
-        return Ok(());
+        return Ok(Verified::Unasked);
     }
-    let topic = broker.image().topic_by_name(OFFSETS_TOPIC).map(|it| it.id);
-    let led = topic.and_then(|topic| broker.led((topic, partition)).ok());
-    if led.is_some_and(|led| led.is_in_transaction(producer.0, producer.1)) {
-        return Ok(());
+    let mut tries = 0;
+    loop {
+        let topic = broker.image().topic_by_name(OFFSETS_TOPIC).map(|it| it.id);
+        let topic = topic.ok_or(ErrorCode::CoordinatorNotAvailable)?;
+        let led = broker.led((topic, partition));
+        let led = led.map_err(|_| ErrorCode::NotCoordinator)?;
+        if led.is_in_transaction(producer.0, producer.1) {
+            return Ok(Verified::Open);
+        }
+        let guard = led.ask_for(producer.0, producer.1);
+        let name = (OFFSETS_TOPIC.to_owned(), partition);
+        match ask_by_name(broker, id, producer, name, adds).await {
+            Ok(()) => return Ok(Verified::By(guard)),
+            Err(ErrorCode::ConcurrentTransactions) if tries < RETRIES => tries += 1,
+            Err(code) => return Err(code),
+        }
+        broker.platform.clock().sleep(RETRY_PAUSE).await;
     }
-    let name = (OFFSETS_TOPIC.to_owned(), partition);
-    ask_by_name(broker, id, producer, name, adds).await
 }
 
 /// What a client that commits offsets is told.
@@ -182,26 +221,17 @@ async fn ask_by_name<P: Platform>(
     name: PartitionName,
     adds: bool,
 ) -> Result<(), ErrorCode> {
-    let mut tries = 0;
-    loop {
-        let (id, name) = (id.to_owned(), name.clone());
-        let home = home_of(broker, &id);
-        let answered = broker.shards.call(home, move |broker| async move {
-            let coordinator = Rc::clone(&broker.transactions);
-            if !adds {
-                let verified = coordinator.verify(&id, producer, std::slice::from_ref(&name))?;
-                return verified.into_iter().collect();
-            }
-            let added = coordinator.add(id, producer, vec![name], EPOCH_BUMPS);
-            let added = platform::task::spawn(added).await;
-            added.unwrap_or(Err(ErrorCode::NotCoordinator))
-        });
-        match answered.await.ok_or(ErrorCode::NotCoordinator)? {
-            Err(ErrorCode::ConcurrentTransactions) if tries < RETRIES => tries += 1,
-            answer => return answer,
+    let id = id.to_owned();
+    let home = home_of(broker, &id);
+    let answered = broker.shards.call(home, move |broker| async move {
+        let coordinator = Rc::clone(&broker.transactions);
+        if !adds {
+            let verified = coordinator.verify(&id, producer, std::slice::from_ref(&name))?;
+            return verified.into_iter().collect();
         }
-        broker.platform.clock().sleep(RETRY_PAUSE).await;
-    }
+        super::change(coordinator.add(id, producer, vec![name], EPOCH_BUMPS)).await
+    });
+    answered.await.ok_or(ErrorCode::NotCoordinator)?
 }
 
 /// What the producer is told: errors that it knows from `Produce`, and that make it do the right thing.

@@ -3,13 +3,15 @@
 //! Per partition of `__transaction_state` that this shard leads there is a slot. Every change runs as a task of its own
 //! to its end, whether or not whoever asked is still there: a change that is on its way is never left alone. Invariants:
 //! a request for a partition that is being loaded is told so, for one that is not here as well; no borrow lives across
-//! an await; a slot whose log failed serves nothing until the next start, because nobody knows what the log has.
+//! an await; a slot whose log failed serves nothing before it has been read anew, because nobody knows what the log has:
+//! that is done as soon as the log takes appends (`coordinator/revive.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
 use platform::Platform;
+use platform::clock::Instant;
 use wire::types::{ErrorCode, LeaderEpoch, ProducerId};
 
 use super::TRANSACTIONS_TOPIC;
@@ -21,6 +23,8 @@ use crate::Broker;
 use crate::group::partition_for;
 use crate::partition::Partition;
 use crate::producer_ids;
+
+mod revive;
 
 /// The feature whose level says which protocol is in use.
 pub(crate) const VERSION_FEATURE: &str = "transaction.version";
@@ -36,12 +40,18 @@ pub(crate) struct TransactionCoordinator<P: Platform> {
     broker: Weak<Broker<P>>,
     slots: RefCell<BTreeMap<i32, Slot>>,
     next_incarnation: Cell<u64>,
+    /// What this shard last added to the gauge of failed partitions.
+    counted_failed: Cell<i64>,
+    /// When it was made: the clock that nobody sets begins here.
+    born: Instant,
 }
 
 struct Slot {
     phase: Phase,
     /// Tells it from a slot of the same partition before and after.
     incarnation: u64,
+    /// How often it has been read in vain, or has failed, since it was served last.
+    failures: u32,
     by_id: BTreeMap<String, Transaction>,
 }
 
@@ -69,6 +79,8 @@ impl<P: Platform> TransactionCoordinator<P> {
             broker,
             slots: RefCell::default(),
             next_incarnation: Cell::new(0),
+            counted_failed: Cell::new(0),
+            born: Instant::now(),
         })
     }
 
@@ -268,7 +280,7 @@ impl<P: Platform> TransactionCoordinator<P> {
     }
 
     /// Writes a change down, and settles it.
-    async fn store(&self, change: &Change, entry: Entry) -> Result<(), ErrorCode> {
+    async fn store(self: &Rc<Self>, change: &Change, entry: Entry) -> Result<(), ErrorCode> {
         let level = self.server_version();
         let written = match (self.broker(), self.led(change.partition)) {
             (Ok(broker), Ok(partition)) => {
@@ -302,11 +314,8 @@ impl<P: Platform> TransactionCoordinator<P> {
                 Err(code)
             }
             Err(Unwritten::Unknown) => {
-                tracing::error!(
-                    partition = change.partition,
-                    "the transaction log failed: its transactional ids are served again after a restart"
-                );
-                slot.phase = Phase::Failed;
+                drop(slots);
+                self.fail(change.partition, change.incarnation);
                 Err(ErrorCode::NotCoordinator)
             }
         }
@@ -322,7 +331,12 @@ impl<P: Platform> TransactionCoordinator<P> {
     }
 
     /// Notes that a decision has been carried out. False: not yet written down, try again.
-    pub(super) async fn complete(&self, partition: i32, incarnation: u64, id: &str) -> bool {
+    pub(super) async fn complete(
+        self: &Rc<Self>,
+        partition: i32,
+        incarnation: u64,
+        id: &str,
+    ) -> bool {
         let now_ms = self.now_ms();
         let completed = self.look_at(id, |it| {
             it.complete(now_ms).ok_or(ErrorCode::InvalidTxnState)
@@ -365,7 +379,8 @@ impl<P: Platform> TransactionCoordinator<P> {
     /// Aborts the transactions that have taken too long.
     pub(crate) fn abort_overdue(self: &Rc<Self>) {
         let now_ms = self.now_ms();
-        for (change, entry) in self.sweep(|it| it.time_out(now_ms)) {
+        let up_ms = i64::try_from(self.born.elapsed().as_millis()).unwrap_or(i64::MAX);
+        for (change, entry) in self.sweep(|it| it.time_out(now_ms, up_ms)) {
             tracing::info!(
                 id = change.id,
                 "a transaction has taken too long and is aborted"
@@ -441,21 +456,30 @@ impl<P: Platform> TransactionCoordinator<P> {
                     known.settle(None);
                 }
             }
-            Err(Unwritten::Unknown) => slot.phase = Phase::Failed,
+            Err(Unwritten::Unknown) => {
+                drop(slots);
+                self.fail(change.partition, change.incarnation);
+            }
         }
     }
 
     /// Begins to load a partition; requests for its ids are told to wait until that is done.
     pub(crate) fn begin_load(self: &Rc<Self>, partition: &Rc<Partition<P>>) {
+        self.begin_load_after(partition, 0);
+    }
+
+    fn begin_load_after(self: &Rc<Self>, partition: &Rc<Partition<P>>, failures: u32) {
         let incarnation = self.next_incarnation.get();
         self.next_incarnation.set(incarnation + 1);
         let slot = Slot {
             phase: Phase::Loading,
             incarnation,
+            failures,
             by_id: BTreeMap::new(),
         };
         let index = partition.name.partition;
         self.slots.borrow_mut().insert(index, slot);
+        self.count_failed();
         let (me, partition) = (Rc::clone(self), Rc::clone(partition));
         platform::task::spawn(async move { me.load(partition, incarnation).await });
     }
@@ -463,9 +487,10 @@ impl<P: Platform> TransactionCoordinator<P> {
     async fn load(self: Rc<Self>, partition: Rc<Partition<P>>, incarnation: u64) {
         let index = partition.name.partition;
         let mut by_id = BTreeMap::new();
+        let now_ms = self.now_ms();
         let loaded = log::replay(&partition, |id, entry| {
             match entry {
-                Some(entry) => by_id.insert(id, Transaction::loaded(entry)),
+                Some(entry) => by_id.insert(id, Transaction::loaded(entry.known_by(now_ms))),
                 None => by_id.remove(&id),
             };
         });
@@ -479,11 +504,13 @@ impl<P: Platform> TransactionCoordinator<P> {
             Ok(count) => {
                 tracing::debug!(partition = %partition.name, records = count, "transactional ids loaded");
                 slot.phase = Phase::Active;
+                slot.failures = 0;
                 slot.by_id = by_id;
             }
             Err(error) => {
                 tracing::error!(partition = %partition.name, %error, "transactional ids cannot be loaded");
-                slot.phase = Phase::Failed;
+                drop(slots);
+                self.fail(index, incarnation);
                 return;
             }
         }
@@ -498,6 +525,7 @@ impl<P: Platform> TransactionCoordinator<P> {
     /// Forgets a partition that this shard no longer leads.
     pub(crate) fn unload(&self, partition: i32) {
         self.slots.borrow_mut().remove(&partition);
+        self.count_failed();
     }
 
     /// The epoch that markers carry: that of the leadership of the id's partition.

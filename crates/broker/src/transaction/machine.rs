@@ -26,6 +26,8 @@ pub(crate) struct Transaction {
     unwritten: bool,
     /// The log refused the epoch that fences a producer: nobody knows it, so it is not raised again.
     fence_failed: bool,
+    /// When the open transaction has taken too long, by a clock that nobody sets; known from the first look on.
+    due_up_ms: Option<i64>,
 }
 
 /// What a producer that begins gets.
@@ -93,6 +95,7 @@ impl Transaction {
             pending: false,
             unwritten: false,
             fence_failed: false,
+            due_up_ms: None,
         }
     }
 
@@ -112,6 +115,9 @@ impl Transaction {
         if let Some(entry) = stored {
             if !matches!(entry.state, State::PrepareAbort | State::PrepareCommit) {
                 self.fence_failed = false;
+            }
+            if entry.state != State::Ongoing {
+                self.due_up_ms = None;
             }
             self.entry = entry;
             self.unwritten = false;
@@ -297,15 +303,23 @@ impl Transaction {
         Ok(End::Store(self.change(next)))
     }
 
-    /// The end of a transaction that has taken too long, if it has.
-    pub(crate) fn time_out(&mut self, now_ms: i64) -> Option<Entry> {
+    /// The end of a transaction that has taken too long, if it has. The wall clock (`now_ms`) is asked once, how much time
+    /// is left, which is never more than there was; from then on the clock that runs since the start (`up_ms`) counts:
+    /// setting the clock neither ends a transaction early nor keeps it open.
+    pub(crate) fn time_out(&mut self, now_ms: i64, up_ms: i64) -> Option<Entry> {
         let entry = &self.entry;
-        let end_ms = entry.start_ms.saturating_add(i64::from(entry.timeout_ms));
-        let late = entry.state == State::Ongoing && !self.pending && end_ms < now_ms;
-        late.then(|| {
-            let fenced = self.fenced(now_ms);
-            self.change(fenced)
-        })
+        if entry.state != State::Ongoing {
+            return None;
+        }
+        let timeout_ms = i64::from(entry.timeout_ms).max(0);
+        let end_ms = entry.start_ms.saturating_add(timeout_ms);
+        let left_ms = end_ms.saturating_sub(now_ms).clamp(-1, timeout_ms);
+        let due_up_ms = *self.due_up_ms.get_or_insert(up_ms.saturating_add(left_ms));
+        if self.pending || due_up_ms >= up_ms {
+            return None;
+        }
+        let fenced = self.fenced(now_ms);
+        Some(self.change(fenced))
     }
 
     /// All markers are written; `None` when that is not what is waited for.

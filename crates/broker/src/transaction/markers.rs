@@ -135,7 +135,8 @@ pub(crate) async fn end_at<P: Platform>(
         let clock = broker.platform.clock();
         let begun = partition.end_transaction(ending, clock);
         let deadline = clock.now() + MARKER_TIMEOUT;
-        async move {
+        // A task of its own: what the marker means for groups is done whether or not the client stays.
+        let ended = async move {
             let accepted = begun.map_err(|error| error.code)?;
             partition
                 .acknowledged(accepted, Acks::All, deadline)
@@ -147,6 +148,11 @@ pub(crate) async fn end_at<P: Platform>(
                 ended.await;
             }
             Ok(())
+        };
+        let ended = platform::task::spawn(ended);
+        async move {
+            let ended = ended.await;
+            ended.unwrap_or(Err(ErrorCode::NotLeaderOrFollower))
         }
     })
     .await

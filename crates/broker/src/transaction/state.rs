@@ -125,6 +125,14 @@ impl Entry {
         }
     }
 
+    /// As a log has it that is read at `now_ms`: nothing was decided later than that, whatever the clock said then.
+    pub(crate) fn known_by(self, now_ms: i64) -> Self {
+        Self {
+            updated_ms: self.updated_ms.min(now_ms),
+            ..self
+        }
+    }
+
     /// True when the next epoch needs another producer id.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.epoch >= EPOCH_MAX

@@ -74,6 +74,7 @@ impl Cluster {
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
             node: broker::node_config::NodeConfigs::default(),
+            answers: broker::answers::Answers::new(1 << 30),
         };
         let mut brokers = Vec::new();
         for seat in seats(setup.shards) {

@@ -3,16 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use broker::log_dirs::{LogDirs, LogDirsError};
+use broker::log_dirs::{LogDirs, LogDirsError, Told};
 use platform::sim::{Effect, Fault, OpKind, SimDisk, SimPlatform};
-use platform::{Disk, Platform};
+use platform::{Clock, Disk, Platform};
 use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions, TierTable};
 use wire::kafka::Newest;
 use wire::messages::DescribeLogDirsRequest;
-use wire::types::ErrorCode;
+use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::harness::batches::batch;
-use crate::harness::{Setup, life};
+use crate::harness::{NOW_MS, Setup, life, try_life};
+use crate::offsets::delete_before;
 
 fn two_directories(shards: usize) -> Setup {
     let mut setup = Setup::shards(shards);
@@ -172,4 +173,225 @@ fn a_slower_path_of_another_cluster_refuses_the_start() {
         assert!(matches!(refused, Err(LogDirsError::OtherCluster { .. })));
     })
     .unwrap();
+}
+
+/// Two directories with logs in both, and what each partition holds.
+fn two_used(setup: &Setup) -> SimDisk {
+    let disk = SimDisk::new(1);
+    life(&disk, setup, async |cluster| {
+        cluster.create("t", 4).await;
+        for partition in 0..4 {
+            cluster.produce("t", partition, &["a"]).await;
+        }
+        cluster.stop().await;
+    });
+    disk
+}
+
+fn with_dirs(setup: &Setup, dirs: &[&str]) -> Setup {
+    let mut setup = setup.next();
+    setup.options.log_dirs = dirs.iter().map(Into::into).collect();
+    setup
+}
+
+async fn open_as(disk: &SimDisk, dirs: &[&str], told: Told) -> Result<LogDirs, LogDirsError> {
+    let platform = SimPlatform::on(disk.clone(), Clock::starting_at(NOW_MS), 5);
+    let dirs: Vec<_> = dirs.iter().map(Into::into).collect();
+    LogDirs::open_as_told(&platform, &dirs, None, None, told).await
+}
+
+#[test]
+fn a_directory_that_is_not_mounted_refuses_the_start_and_makes_no_empty_logs() {
+    let setup = two_directories(1);
+    for gone in ["/a", "/b"] {
+        let disk = two_used(&setup).kill(2);
+        platform::runtime::run_simulated(async {
+            let (from, to) = (Path::new(gone), Path::new("/x"));
+            disk.rename(from, to).await.unwrap();
+        })
+        .unwrap();
+        let error = try_life(&disk, &setup.next(), async |_| ()).unwrap_err();
+        assert!(error.contains("is its file system mounted?"), "{error}");
+        assert!(
+            error.contains(&format!("no meta.properties found in {gone}")),
+            "{error}"
+        );
+        let left = if gone == "/a" { "/b" } else { "/a" };
+        let error = try_life(&disk, &with_dirs(&setup, &[left]), async |_| ()).unwrap_err();
+        assert!(error.contains(&format!("last at {gone}")), "{error}");
+        platform::runtime::run_simulated(async {
+            disk.remove_dir(Path::new(gone)).await.unwrap();
+            disk.rename(Path::new("/x"), Path::new(gone)).await.unwrap();
+        })
+        .unwrap();
+        life(&disk, &setup.next(), async |cluster| {
+            for partition in 0..4 {
+                assert_eq!(cluster.values("t", partition).await, ["a"]);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_directory_is_added_and_another_forgotten_when_the_operator_says_so() {
+    let setup = two_directories(1);
+    let disk = two_used(&setup).kill(2);
+    let new = Told {
+        format_new: true,
+        ..Told::default()
+    };
+    let gone = Told {
+        forget_missing: true,
+        ..Told::default()
+    };
+    platform::runtime::run_simulated(async {
+        let three = ["/a", "/b", "/c"];
+        let refused = open_as(&disk, &three, gone).await;
+        assert!(matches!(refused, Err(LogDirsError::Unformatted { .. })));
+        open_as(&disk, &three, new).await.unwrap();
+        open_as(&disk, &three, Told::default()).await.unwrap();
+        let refused = open_as(&disk, &["/a", "/b"], new).await;
+        assert!(matches!(refused, Err(LogDirsError::Missing { .. })));
+        open_as(&disk, &["/a", "/b"], gone).await.unwrap();
+        open_as(&disk, &["/b", "/a"], Told::default())
+            .await
+            .unwrap();
+    })
+    .unwrap();
+}
+
+#[test]
+fn directories_of_an_older_version_and_of_kafka_are_taken_as_they_are() {
+    let setup = two_directories(1);
+    let disk = two_used(&setup).kill(2);
+    platform::runtime::run_simulated(async {
+        for dir in ["/a", "/b"] {
+            disk.remove_file(&Path::new(dir).join("log-dirs"))
+                .await
+                .unwrap();
+        }
+    })
+    .unwrap();
+    life(&disk, &setup.next(), async |cluster| {
+        for partition in 0..4 {
+            assert_eq!(cluster.values("t", partition).await, ["a"]);
+        }
+    });
+}
+
+#[test]
+fn the_very_first_start_with_two_directories_may_be_cut_short() {
+    let setup = two_directories(1);
+    for k in 0..60 {
+        let disk = SimDisk::new(k);
+        disk.inject(Fault::at(k, Effect::PowerOff));
+        let _ = try_life(&disk, &setup, async |_| ());
+        life(&disk.crash(k), &setup.next(), async |cluster| {
+            cluster.create("t", 1).await;
+            assert_eq!(cluster.produce("t", 0, &["a"]).await, 0);
+        });
+    }
+}
+
+#[test]
+fn of_a_log_in_two_directories_the_larger_is_served() {
+    let setup = two_directories(1);
+    let disk = two_used(&setup).kill(2);
+    let is_in = |dir: &str, p: i32| {
+        let file = format!("{dir}/t-{p}/partition.metadata");
+        disk.contents(Path::new(&file)).is_ok()
+    };
+    for (p, dir, other) in (0..4).map(|p| {
+        if is_in("/a", p) {
+            (p, "/a", "/b")
+        } else {
+            (p, "/b", "/a")
+        }
+    }) {
+        let metadata = disk.contents(Path::new(&format!("{dir}/t-{p}/partition.metadata")));
+        let copy = format!("{other}/t-{p}/partition.metadata");
+        disk.put(Path::new(&copy), &metadata.unwrap()).unwrap();
+    }
+    life(&disk, &setup.next(), async |cluster| {
+        for partition in 0..4 {
+            assert_eq!(cluster.values("t", partition).await, ["a"]);
+        }
+    });
+}
+
+#[test]
+fn a_folder_that_cannot_be_understood_is_its_own_logs_trouble() {
+    let setup = two_directories(1);
+    let file = |name: &str| Path::new("/a").join(name);
+    for damage in ["stray", "own", "directory"] {
+        let disk = two_used(&setup).kill(2);
+        let own = (0..4).find(|p| {
+            disk.contents(&file(&format!("t-{p}/partition.metadata")))
+                .is_ok()
+        });
+        let own = own.unwrap();
+        match damage {
+            "stray" => disk.put(&file("stray-0/partition.metadata"), b"").unwrap(),
+            "own" => {
+                let name = file(&format!("t-{own}/partition.metadata"));
+                disk.put(&name, b"").unwrap();
+            }
+            _ => disk.put(&file("odd-0/partition.metadata/x"), b"x").unwrap(),
+        }
+        life(&disk, &setup.next(), async |cluster| {
+            for partition in (0..4).filter(|p| damage != "own" || *p != own) {
+                assert_eq!(cluster.values("t", partition).await, ["a"], "{damage}");
+            }
+            let offline = i64::from(damage == "own");
+            assert_eq!(
+                cluster.metrics.offline_partitions.get(),
+                offline,
+                "{damage}"
+            );
+        });
+    }
+}
+
+#[test]
+fn a_folder_with_another_number_of_zeros_is_not_the_log() {
+    let setup = Setup::shards(1);
+    let disk = SimDisk::new(1);
+    life(&disk, &setup, async |cluster| {
+        cluster.create("t", 1).await;
+        for value in ["a", "b", "c"] {
+            cluster.produce("t", 0, &[value]).await;
+        }
+        assert_eq!(delete_before(cluster, "t", 2).await, Ok(2));
+        cluster.stop().await;
+    });
+    let disk = disk.kill(3);
+    let id = TopicId(Uuid::from_u128(7));
+    let metadata = format!("version: 0\ntopic_id: {id}");
+    let file = Path::new("/logs/t-00/partition.metadata");
+    disk.put(file, metadata.as_bytes()).unwrap();
+    life(&disk, &setup.next(), async |cluster| {
+        assert_eq!(cluster.values("t", 0).await, ["c"]);
+    });
+}
+
+#[test]
+fn one_bad_line_of_the_log_starts_brings_no_deleted_records_back() {
+    let setup = Setup::shards(1);
+    let disk = SimDisk::new(1);
+    life(&disk, &setup, async |cluster| {
+        cluster.create("t", 1).await;
+        for value in ["a", "b", "c"] {
+            cluster.produce("t", 0, &[value]).await;
+        }
+        assert_eq!(delete_before(cluster, "t", 2).await, Ok(2));
+        cluster.stop().await;
+    });
+    let disk = disk.kill(3);
+    let file = Path::new("/logs/log-start-offset-checkpoint");
+    let text = String::from_utf8(disk.contents(file).unwrap()).unwrap();
+    disk.put(file, format!("{text}u 0 -5\n").as_bytes())
+        .unwrap();
+    life(&disk, &setup.next(), async |cluster| {
+        assert_eq!(cluster.values("t", 0).await, ["c"]);
+    });
 }

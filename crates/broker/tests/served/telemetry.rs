@@ -1,7 +1,9 @@
 //! Clients that are asked for their metrics, and what becomes of these.
 
 use bytes::Bytes;
+use platform::Platform as _;
 use platform::sim::SimDisk;
+use wire::batch::compression::Compression;
 use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use wire::messages::{
     ApiVersionsRequest, GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse,
@@ -158,5 +160,119 @@ fn what_is_pushed_is_judged_and_shown() {
         cluster.pass_ms(700_000).await;
         let shown = cluster.shown_metrics();
         assert!(!shown.contains("metric=\"lag\""), "{shown}");
+    });
+}
+
+/// A gauge of that name, as a client pushes it.
+fn gauge(name: &[u8]) -> Vec<u8> {
+    fn message(number: u8, body: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![number << 3 | 2];
+        let mut length = body.len();
+        while length >= 0x80 {
+            bytes.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+            length >>= 7;
+        }
+        bytes.push(u8::try_from(length).unwrap());
+        bytes.extend(body);
+        bytes
+    }
+    let point = [&[33][..], &2.5_f64.to_le_bytes()].concat();
+    let metric = [message(1, name), message(5, &message(1, &point))].concat();
+    message(1, &message(2, &message(2, &metric)))
+}
+
+#[test]
+fn a_small_push_of_a_long_name_is_refused_and_nothing_of_it_is_kept() {
+    life(&SimDisk::new(1), &Setup::shards(2), async |cluster| {
+        subscribe(cluster, "all", &[("metrics", "*")]).await;
+        let before = cluster.shown_metrics().len();
+        for name_bytes in [15 << 20, 3 << 20, 300] {
+            let told = asked(cluster, Uuid::nil()).await;
+            let bomb = Compression::Zstd.compress(&gauge(&vec![b'x'; name_bytes]));
+            let bomb = bomb.unwrap();
+            assert!(bomb.len() < 1000);
+            let request = PushTelemetryRequest::default()
+                .with_client_instance_id(told.client_instance_id)
+                .with_subscription_id(told.subscription_id)
+                .with_compression_type(4)
+                .with_metrics(bomb.into());
+            let answer = push(cluster, request).await;
+            assert_eq!(answer, Some(ErrorCode::InvalidRecord), "{name_bytes}");
+        }
+        let after = cluster.shown_metrics().len();
+        assert!(after < before + 1000, "{before} then {after}");
+    });
+}
+
+#[test]
+fn what_nobody_asked_for_is_not_kept() {
+    life(&SimDisk::new(1), &Setup::shards(2), async |cluster| {
+        subscribe(cluster, "some", &[("metrics", "wanted.")]).await;
+        let told = asked(cluster, Uuid::nil()).await;
+        let both = [gauge(b"wanted.lag"), gauge(b"other.lag")].concat();
+        let request = PushTelemetryRequest::default()
+            .with_client_instance_id(told.client_instance_id)
+            .with_subscription_id(told.subscription_id)
+            .with_metrics(both.into());
+        assert_eq!(push(cluster, request).await, None);
+        let shown = cluster.shown_metrics();
+        assert!(shown.contains("metric=\"wanted.lag\""), "{shown}");
+        assert!(!shown.contains("other.lag"), "{shown}");
+        assert!(
+            shown.contains("kafka_server_clientmetrics_dropped_total 1"),
+            "{shown}"
+        );
+    });
+}
+
+#[test]
+fn telemetry_is_offered_only_while_there_is_a_subscription() {
+    life(&SimDisk::new(1), &Setup::shards(2), async |cluster| {
+        let offered = async || {
+            let hello = ApiVersionsRequest::default()
+                .with_client_software_name(text("tester"))
+                .with_client_software_version(text("1.0"));
+            let told = cluster.ask(3, &hello).await;
+            let keys = told.api_keys.iter().map(|api| api.api_key);
+            keys.filter(|key| [71, 72].contains(key)).count()
+        };
+        assert_eq!(offered().await, 0);
+        subscribe(cluster, "all", &[("metrics", "*")]).await;
+        assert_eq!(offered().await, 2);
+        // Who learned of it before asks on.
+        let told = asked(cluster, Uuid::nil()).await;
+        assert_eq!(error(told.error_code), None);
+        let settings = [("metrics", None)].map(|(name, value)| {
+            AlterableConfig::default()
+                .with_name(text(name))
+                .with_config_operation(1)
+                .with_value(value)
+        });
+        let resource = AlterConfigsResource::default()
+            .with_resource_type(CLIENT_METRICS)
+            .with_resource_name(text("all"))
+            .with_configs(settings.to_vec());
+        let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+        cluster.ask(1, &request).await;
+        assert_eq!(offered().await, 0);
+        let told = asked(cluster, told.client_instance_id).await;
+        assert_eq!(error(told.error_code), None);
+        assert_eq!(metrics(&told), [""; 0]);
+    });
+}
+
+#[test]
+fn a_clock_that_is_set_back_silences_nobody() {
+    life(&SimDisk::new(1), &Setup::shards(2), async |cluster| {
+        subscribe(cluster, "all", &[("metrics", "*"), ("interval.ms", "1000")]).await;
+        let told = asked(cluster, Uuid::nil()).await;
+        let request = PushTelemetryRequest::default()
+            .with_client_instance_id(told.client_instance_id)
+            .with_subscription_id(told.subscription_id)
+            .with_metrics(Bytes::from_static(METRICS));
+        assert_eq!(push(cluster, request.clone()).await, None);
+        cluster.platform.clock().jump_ms(-7_200_000);
+        cluster.pass_ms(1000).await;
+        assert_eq!(push(cluster, request).await, None);
     });
 }

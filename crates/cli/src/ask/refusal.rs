@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use wire::StrBytes;
+use wire::text::Escaped;
 use wire::types::ErrorCode;
 
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -45,7 +46,7 @@ impl Display for Refusal {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter.write_str(&protocol_name(self.error))?;
         match &self.message {
-            Some(message) if !message.is_empty() => write!(formatter, ": {message}"),
+            Some(message) if !message.is_empty() => write!(formatter, ": {}", Escaped(message)),
             _ => Ok(()),
         }
     }
@@ -115,6 +116,12 @@ mod tests {
     fn errors_are_named_as_the_protocol_names_them() {
         let refusal = check(36, Some(&StrBytes::from_static_str("there"))).unwrap_err();
         assert_eq!(refusal.to_string(), "TOPIC_ALREADY_EXISTS: there");
+        let forged = StrBytes::from_static_str("no\nforebay: done\x1b[1m");
+        let refusal = check(36, Some(&forged)).unwrap_err();
+        assert_eq!(
+            refusal.to_string(),
+            "TOPIC_ALREADY_EXISTS: no\\u{a}forebay: done\\u{1b}[1m"
+        );
         let bare = check(16, None).unwrap_err();
         assert_eq!(bare.to_string(), "NOT_COORDINATOR");
         assert_eq!(

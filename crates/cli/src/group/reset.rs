@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{members, positions};
 use crate::ask::{Cluster, Place};
 use crate::position::{Position, bounds};
-use crate::show::{Table, or_dash};
+use crate::show::{self, Table, or_dash};
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
@@ -110,7 +110,7 @@ impl Reset {
         let moved: Vec<_> = moved.collect();
         target.format.show(&moved, || table(&moved))?;
         if !self.execute {
-            eprintln!("forebay: nothing was changed; --execute does it");
+            show::say("nothing was changed; --execute does it");
         }
         Ok(ExitCode::SUCCESS)
     }

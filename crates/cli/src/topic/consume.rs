@@ -1,9 +1,11 @@
 //! `forebay topic consume`: records of a topic, from where one wants, until one wants.
 //!
 //! Without a group, partitions are read from offsets that are looked up first. With a group, the group's positions
-//! count and are stored.
+//! count and are stored. A partition that the broker cannot read is said, and ends it ([`patience`]).
 
 mod form;
+mod patience;
+mod probe;
 mod reader;
 
 use std::collections::BTreeMap;
@@ -72,7 +74,7 @@ impl Consume {
             if !matches!(self.offset, Position::Start | Position::End) {
                 bail!("--offset with --group is start or end: `forebay group reset` moves a group");
             }
-            reader::Reader::subscribed(self, target)?.read(&form)?;
+            reader::Reader::subscribed(self, target, cluster)?.read(&form)?;
             return Ok(ExitCode::SUCCESS);
         }
         let topic = topics.first_mut().context("an empty answer")?;
@@ -107,7 +109,7 @@ impl Consume {
         for ((topic, partition), offset) in offsets {
             positions.add_partition_offset(&topic, partition, Offset::Offset(offset))?;
         }
-        reader::Reader::assigned(self, target, &positions)?.read(&form)?;
+        reader::Reader::assigned(self, target, cluster, &positions)?.read(&form)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -31,6 +31,7 @@ pub(super) use file::MappedFile;
 use self::file::Inode;
 use self::mapping::Mapping;
 use super::direct::trial_file;
+use super::names::regular;
 use super::threads::run;
 use crate::buf::BufPool;
 use crate::disk::{BLOCK_BYTES, Medium, Open};
@@ -127,7 +128,8 @@ impl Dax {
 /// Opens a file for reading and writing, so that all who open it can share the mapping; for reading
 /// alone when that is all there is, and all that is wanted.
 fn open(path: &Path, how: Open) -> io::Result<Opened> {
-    let flags = OFlags::CLOEXEC | OFlags::RDWR;
+    // A pipe that lies there under a segment's name must not be waited for.
+    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::RDWR;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
     let opened = match how {
         Open::Create => rustix::fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, mode),
@@ -135,11 +137,12 @@ fn open(path: &Path, how: Open) -> io::Result<Opened> {
     };
     let (file, writable) = match opened {
         Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) if how == Open::Read => {
-            let flags = OFlags::CLOEXEC | OFlags::RDONLY;
+            let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::RDONLY;
             (rustix::fs::open(path, flags, mode)?, false)
         }
         opened => (opened?, true),
     };
+    let file = regular(file)?;
     let facts = rustix::fs::fstat(&file)?;
     Ok(Opened {
         file,

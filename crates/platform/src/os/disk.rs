@@ -121,9 +121,9 @@ impl Disk for SystemDisk {
         run(move || names::sync_dir(&dir)).await
     }
 
-    async fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+    async fn read_file_within(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         let path = path.to_owned();
-        run(move || std::fs::read(path)).await
+        run(move || names::read_file(&path, bytes_max)).await
     }
 
     async fn replace_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -143,7 +143,9 @@ impl Disk for SystemDisk {
 }
 
 fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
+    // A pipe that lies there under a segment's name must not be waited for.
     let flags = OFlags::CLOEXEC
+        | OFlags::NONBLOCK
         | match how {
             Open::Read => OFlags::RDONLY,
             Open::Write => OFlags::RDWR,
@@ -152,7 +154,7 @@ fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
     if direct {
         match rustix::fs::open(path, flags | OFlags::DIRECT, mode).map_err(io::Error::from) {
-            Ok(file) => return Ok((file, true)),
+            Ok(file) => return Ok((names::regular(file)?, true)),
             // A refused creation has created the name on some kernels: see below.
             Err(error) if direct::refused(&error) => {}
             Err(error) => return Err(error),
@@ -163,5 +165,6 @@ fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
     } else {
         flags
     };
-    Ok((rustix::fs::open(path, flags, mode)?, false))
+    let file = rustix::fs::open(path, flags, mode)?;
+    Ok((names::regular(file)?, false))
 }

@@ -3,11 +3,14 @@
 //! Invariant: what a function here promises to be durable has been synced when it returns.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::disk::{Entry, Space};
+use rustix::fs::{FileType, Mode, OFlags};
+
+use crate::disk::{Entry, Space, too_long};
 
 pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
@@ -15,8 +18,8 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
         let entry = entry?;
         let facts = match fs::metadata(entry.path()) {
             Ok(facts) => facts,
-            // A dangling link is a name all the same; a file removed meanwhile is not.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match entry.metadata() {
+            // A link that leads nowhere is a name all the same; a file removed meanwhile is not.
+            Err(error) if is_dead_end(&error) => match entry.metadata() {
                 Ok(facts) => facts,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
@@ -32,6 +35,11 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
     }
     entries.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(entries)
+}
+
+/// True for what a link can lead to: nothing, or itself.
+fn is_dead_end(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ELOOP)
 }
 
 pub(super) fn create_dir(dir: &Path) -> io::Result<()> {
@@ -52,7 +60,10 @@ pub(super) fn create_dir(dir: &Path) -> io::Result<()> {
         }
         Err(error) => return Err(error),
     }
-    sync_dir(&parent)
+    sync_dir(&parent).inspect_err(|_| {
+        // Who tries again must not find it there and take it for durable.
+        drop(fs::remove_dir(dir));
+    })
 }
 
 fn not_ours(error: &io::Error) -> bool {
@@ -61,15 +72,55 @@ fn not_ours(error: &io::Error) -> bool {
 }
 
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    let flags = OFlags::CLOEXEC | OFlags::DIRECTORY | OFlags::RDONLY;
+    let dir = rustix::fs::open(dir, flags, Mode::empty())?;
+    // Whatever the reason, a sync that failed is not tried again.
+    rustix::fs::fsync(dir).map_err(|error| io::Error::other(io::Error::from(error)))
+}
+
+/// Reads a whole file, if it is one and not too long. Never waits for somebody to write to a pipe.
+pub(super) fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::RDONLY;
+    let file = regular(rustix::fs::open(path, flags, Mode::empty())?)?;
+    let len = u64::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(u64::MAX);
+    if len > bytes_max {
+        return Err(too_long(len, bytes_max));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+    // It may have grown since.
+    let mut file = File::from(file).take(bytes_max.saturating_add(1));
+    file.read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(too_long(bytes.len() as u64, bytes_max));
+    }
+    Ok(bytes)
+}
+
+/// Gives back what was opened without waiting, ready for use, if it is a regular file.
+pub(super) fn regular(file: OwnedFd) -> io::Result<OwnedFd> {
+    match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Err(io::ErrorKind::IsADirectory.into()),
+        other => {
+            let found = format!("not a regular file but {other:?}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, found));
+        }
+    }
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".tmp");
     let draft = PathBuf::from(draft);
-    let mut file = File::create(&draft)?;
+    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::WRONLY;
+    let flags = flags | OFlags::CREATE | OFlags::TRUNC;
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+    let mut file = File::from(regular(rustix::fs::open(&draft, flags, mode)?)?);
     file.write_all(bytes)?;
+    // Of a draft that could not be synced nothing is ever used.
     file.sync_all()?;
     drop(file);
     fs::rename(&draft, path)?;
@@ -88,10 +139,15 @@ fn millis(time: SystemTime) -> i64 {
 }
 
 pub(super) fn space(dir: &Path) -> io::Result<Space> {
+    /// The kernel's numbers of tmpfs and ramfs.
+    const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
     let facts = rustix::fs::statvfs(dir)?;
+    // The number's type is another on every architecture; its 32 bits are the same.
+    let kind = rustix::fs::statfs(dir)?.f_type as u64 & 0xffff_ffff;
     Ok(Space {
         free: facts.f_bavail.saturating_mul(facts.f_frsize),
         total: facts.f_blocks.saturating_mul(facts.f_frsize),
+        in_memory: IN_MEMORY.contains(&kind),
     })
 }
 

@@ -18,7 +18,7 @@ use super::mounts::Mounts;
 use super::rng::Rng;
 use super::tree::{NodeId, Tree, components};
 use crate::Clock;
-use crate::disk::{Disk, Entry, Medium, Open, Space};
+use crate::disk::{Disk, Entry, Medium, Open, Space, too_long};
 
 /// A disk in memory; clones share it.
 #[derive(Clone)]
@@ -34,6 +34,8 @@ pub(super) struct State {
     pub(super) in_flight: BTreeMap<u64, (NodeId, Change)>,
     capacity_bytes: Option<u64>,
     read_only: bool,
+    /// There are no descriptors: what needs one fails with this number.
+    exhausted: Option<i32>,
     mounts: Mounts,
     latency: (Duration, Duration),
     /// Segment files below are mapped.
@@ -57,6 +59,7 @@ impl SimDisk {
                 in_flight: BTreeMap::new(),
                 capacity_bytes: None,
                 read_only: false,
+                exhausted: None,
                 mounts: Mounts::default(),
                 latency: (Duration::ZERO, Duration::ZERO),
                 dax: Vec::new(),
@@ -73,6 +76,11 @@ impl SimDisk {
     /// Plans a fault.
     pub fn inject(&self, fault: Fault) {
         self.state.borrow_mut().faults.plan(fault);
+    }
+
+    /// How many faults have not struck yet.
+    pub fn faults_left(&self) -> usize {
+        self.state.borrow().faults.left()
     }
 
     /// Forgets the faults that have not struck.
@@ -116,6 +124,11 @@ impl SimDisk {
         self.state.borrow_mut().mounts.at(dir).broken = broken;
     }
 
+    /// Turns what is below `dir` read-only, or back, as a file system of its own.
+    pub fn set_read_only_below(&self, dir: &Path, read_only: bool) {
+        self.state.borrow_mut().mounts.at(dir).read_only = read_only;
+    }
+
     /// Makes reads and writes of files below `dir` take the time that a device of that rate takes.
     pub fn set_rate_of(&self, dir: &Path, bytes_per_second: Option<u64>) {
         self.state.borrow_mut().mounts.at(dir).bytes_per_second = bytes_per_second;
@@ -124,6 +137,12 @@ impl SimDisk {
     /// Turns the disk read-only, or back.
     pub fn set_read_only(&self, read_only: bool) {
         self.state.borrow_mut().read_only = read_only;
+    }
+
+    /// Takes all descriptors: what needs one fails with a number of the operating system (EMFILE, ENFILE), until there
+    /// are some again.
+    pub fn set_exhausted(&self, errno: Option<i32>) {
+        self.state.borrow_mut().exhausted = errno;
     }
 
     /// Makes operations take a random time between the two. With zeroes they take turns, no time.
@@ -244,18 +263,27 @@ impl SimDisk {
             return Err(power_off());
         }
         let broken = state.mounts.holding(path).and_then(|mount| mount.broken);
+        let mount = state.mounts.holding(path);
+        let mounted_read_only = mount.is_some_and(|mount| mount.read_only);
+        let exhausted = state.exhausted.filter(|_| kind.needs_descriptor());
         match state.faults.meet(kind, path) {
+            None if exhausted.is_some() => {
+                Err(io::Error::from_raw_os_error(exhausted.unwrap_or(0)))
+            }
             None if broken.is_some() => {
                 let kind = broken.unwrap_or(io::ErrorKind::Other);
                 Err(io::Error::new(kind, "simulated failure of a path"))
             }
-            None if state.read_only && kind.mutates() => {
+            None if (state.read_only || mounted_read_only) && kind.mutates() => {
                 Err(io::ErrorKind::ReadOnlyFilesystem.into())
             }
             None => Ok(()),
             Some(effect) => {
-                part(&mut state);
+                if !matches!(effect, Effect::Errno(_)) {
+                    part(&mut state);
+                }
                 Err(match effect {
+                    Effect::Errno(number) => io::Error::from_raw_os_error(number),
                     Effect::Fail(kind) => io::Error::new(kind, "simulated fault"),
                     Effect::PowerOff => power_off(),
                 })
@@ -438,7 +466,11 @@ impl Disk for SimDisk {
             at.push(name);
             if !self.with(|state| state.tree.exists(&at)) {
                 self.make_dir(&at).await?;
-                self.sync_dir(&parent).await?;
+                if let Err(error) = self.sync_dir(&parent).await {
+                    // As on the real disk: who tries again begins with this one.
+                    self.with(|state| state.tree.remove_dir(&at, 1)).ok();
+                    return Err(error);
+                }
             }
         }
         self.sync_dir(&parent).await
@@ -483,10 +515,14 @@ impl Disk for SimDisk {
         self.act(OpKind::SyncDir, dir, whole, part).await
     }
 
-    async fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
+    async fn read_file_within(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         let whole = |state: &mut State| {
             let file = state.tree.file(path)?;
-            Ok(state.tree.content(file).live().to_vec())
+            let live = state.tree.content(file).live();
+            if live.len() > bytes_max {
+                return Err(too_long(live.len(), bytes_max));
+            }
+            Ok(live.to_vec())
         };
         self.act(OpKind::ReadFile, path, whole, |_| ()).await
     }
@@ -520,7 +556,11 @@ impl Disk for SimDisk {
             };
             let total = capacity.unwrap_or(1 << 60);
             let free = total.saturating_sub(used);
-            Ok(Space { free, total })
+            Ok(Space {
+                free,
+                total,
+                in_memory: false,
+            })
         };
         self.act(OpKind::Space, dir, whole, |_| ()).await
     }

@@ -46,6 +46,14 @@ pub enum OpKind {
 }
 
 impl OpKind {
+    /// Whether it takes a descriptor.
+    pub fn needs_descriptor(self) -> bool {
+        matches!(
+            self,
+            Self::Open | Self::Create | Self::List | Self::SyncDir | Self::ReadFile
+        )
+    }
+
     /// Whether it changes the disk.
     pub fn mutates(self) -> bool {
         !matches!(
@@ -60,6 +68,8 @@ impl OpKind {
 pub enum Effect {
     /// It fails. A write may have happened in parts; a sync drops what it should have made durable.
     Fail(io::ErrorKind),
+    /// It fails with a number of the operating system (EMFILE, say), which have no kind. Nothing of it has happened.
+    Errno(i32),
     /// The power goes: it happens in parts, and it and all later operations fail
     /// ([`is_power_off`]).
     PowerOff,
@@ -128,6 +138,10 @@ impl Faults {
 
     pub(super) fn plan(&mut self, fault: Fault) {
         self.planned.push(fault);
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.planned.len()
     }
 
     pub(super) fn clear(&mut self) {

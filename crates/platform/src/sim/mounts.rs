@@ -17,6 +17,8 @@ pub(super) struct Mount {
     pub(super) capacity_bytes: Option<u64>,
     /// Every operation on it fails like this.
     pub(super) broken: Option<io::ErrorKind>,
+    /// Every operation on it that changes something fails.
+    pub(super) read_only: bool,
     /// Bytes that are read or written in a second.
     pub(super) bytes_per_second: Option<u64>,
 }
@@ -36,6 +38,7 @@ impl Mounts {
                 dir: dir.to_path_buf(),
                 capacity_bytes: None,
                 broken: None,
+                read_only: false,
                 bytes_per_second: None,
             });
         }

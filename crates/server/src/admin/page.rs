@@ -10,17 +10,19 @@ use serde::Serialize;
 
 use super::Shown;
 use crate::health::{Effect, Reason};
-use crate::shards::Phase;
+use crate::shards::{Phase, ShardsView};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Gauges of the memory that requests hold.
+/// Gauges of the memory that requests and answers hold.
 #[derive(Clone, Default, Debug)]
 pub(super) struct RequestMemory {
     used: Gauge,
     max: Gauge,
+    answers_used: Gauge,
+    answers_max: Gauge,
 }
 
 impl RequestMemory {
@@ -30,12 +32,23 @@ impl RequestMemory {
         registry.register("forebay_request_memory_bytes", help, gauges.used.clone());
         let help = "Bound on forebay_request_memory_bytes";
         registry.register("forebay_request_memory_max_bytes", help, gauges.max.clone());
+        let help = "Memory of answers that clients have not taken yet";
+        let used = gauges.answers_used.clone();
+        registry.register("forebay_response_memory_bytes", help, used);
+        let help = "Bound on forebay_response_memory_bytes";
+        let max = gauges.answers_max.clone();
+        registry.register("forebay_response_memory_max_bytes", help, max);
         gauges
     }
 
-    fn show(&self, (used, max): (usize, usize)) {
-        self.used.set(i64::try_from(used).unwrap_or(i64::MAX));
-        self.max.set(i64::try_from(max).unwrap_or(i64::MAX));
+    fn show(&self, shards: &ShardsView) {
+        let set = |(used_gauge, max_gauge): (&Gauge, &Gauge), (used, max): (usize, usize)| {
+            used_gauge.set(i64::try_from(used).unwrap_or(i64::MAX));
+            max_gauge.set(i64::try_from(max).unwrap_or(i64::MAX));
+        };
+        set((&self.used, &self.max), shards.request_memory());
+        let answers = (&self.answers_used, &self.answers_max);
+        set(answers, shards.response_memory());
     }
 }
 
@@ -67,7 +80,7 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
     match path {
         "/metrics" => {
             shown.shards.before_scrape().await;
-            shown.request_memory.show(shown.shards.request_memory());
+            shown.request_memory.show(&shown.shards);
             response(StatusCode::OK, OPEN_METRICS, shown.metrics.text())
         }
         "/livez" => response(StatusCode::OK, TEXT, "alive\n".into()),

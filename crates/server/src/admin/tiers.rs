@@ -214,7 +214,8 @@ fn bad(error: &str) -> Refusal {
 
 fn json(value: &impl Serialize) -> String {
     // Structs of numbers and texts always have a form in JSON.
-    serde_json::to_string(value).unwrap_or_default()
+    let json = serde_json::to_string(value).unwrap_or_default();
+    wire::text::escaped_json(&json).into_owned()
 }
 
 #[cfg(test)]

@@ -34,11 +34,11 @@ fn admission(all: usize, per_ip: usize, overrides: &[(&str, usize)]) -> Admissio
             .collect(),
         ..limits()
     };
-    Admission::new(limits, None)
+    Admission::new(limits, None, Descriptors::default())
 }
 
 fn from(admission: &Admission, address: &str) -> Result<Seat, Refused> {
-    admission.admit(address.parse().unwrap(), Instant::now())
+    admission.admit(address.parse().unwrap(), 10, Instant::now())
 }
 
 #[test]
@@ -54,6 +54,71 @@ fn a_freed_seat_is_given_again() {
         1,
         "addresses without a seat are forgotten"
     );
+}
+
+#[test]
+fn the_machine_itself_gets_in_whatever_the_bounds_are() {
+    let shut = ConnectionLimits {
+        all_max: 0,
+        rate_per_address: Some(5e-324),
+        ..limits()
+    };
+    let admission = Admission::new(shut, None, Descriptors::default());
+    assert!(from(&admission, "10.0.0.1").is_err());
+    for here in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+        let seats: Vec<_> = (0..OWN_SEATS)
+            .map(|_| from(&admission, here).unwrap())
+            .collect();
+        assert!(
+            from(&admission, here).is_err(),
+            "the seats are bounded themselves"
+        );
+        assert!(
+            from(&admission, "127.0.0.2").is_err(),
+            "not every address of the loopback"
+        );
+        drop(seats);
+    }
+    assert_eq!(admission.lock().own, 0);
+}
+
+#[test]
+fn connections_leave_descriptors_to_the_logs() {
+    let logs = Arc::new(std::sync::atomic::AtomicUsize::new(30));
+    let counted = Arc::clone(&logs);
+    let descriptors = Descriptors {
+        limit: Some(300),
+        logs: Some(Arc::new(move || {
+            counted.load(std::sync::atomic::Ordering::Relaxed)
+        })),
+    };
+    let admission = Admission::new(limits(), None, descriptors);
+    let admit = |descriptor| admission.admit([10, 0, 0, 1].into(), descriptor, Instant::now());
+    assert!(admit(300 - 30 - SPARE_DESCRIPTORS - 1).is_ok());
+    assert_eq!(
+        admit(300 - 30 - SPARE_DESCRIPTORS).unwrap_err(),
+        Refused::Descriptors
+    );
+    logs.store(10_000, std::sync::atomic::Ordering::Relaxed);
+    assert!(
+        admit(149).is_ok(),
+        "half are for connections, however many logs there are"
+    );
+    assert_eq!(admit(150).unwrap_err(), Refused::Descriptors);
+}
+
+#[test]
+fn addresses_that_come_and_go_are_not_kept_for_ever() {
+    let quota = ConnectionLimits {
+        rate_per_address: Some(1e9),
+        ..limits()
+    };
+    let admission = Admission::new(quota, None, Descriptors::default());
+    let now = Instant::now();
+    for address in 0..200_000_u32 {
+        let _ = admission.admit(Ipv4Addr::from(address).into(), 10, now);
+        assert!(admission.lock().rates.len() <= RATES_MAX);
+    }
 }
 
 #[test]
@@ -96,6 +161,7 @@ fn bounds_that_change_hold_for_the_next_connection() {
             ..limits()
         },
         Some(said),
+        Descriptors::default(),
     );
     let _first = from(&admission, "10.0.0.1").unwrap();
     assert_eq!(from(&admission, "10.0.0.1").unwrap_err(), Refused::All);
@@ -114,7 +180,11 @@ fn bounds_that_change_hold_for_the_next_connection() {
 #[test]
 fn a_listener_takes_no_more_while_one_waits() {
     let rate = Some(1.0);
-    let admission = Admission::new(ConnectionLimits { rate, ..limits() }, None);
+    let admission = Admission::new(
+        ConnectionLimits { rate, ..limits() },
+        None,
+        Descriptors::default(),
+    );
     let (one, other): (Arc<str>, Arc<str>) = ("ONE".into(), "OTHER".into());
     let now = Instant::now();
     for _ in 0..10 {
@@ -143,9 +213,10 @@ fn an_address_above_its_quota_is_sent_away_and_not_counted() {
         address_rates: own,
         ..limits()
     };
-    let admission = Admission::new(limits, None);
+    let admission = Admission::new(limits, None, Descriptors::default());
     let now = Instant::now();
-    let come = |address: &str, at: Instant| admission.admit(address.parse().unwrap(), at).map(drop);
+    let come =
+        |address: &str, at: Instant| admission.admit(address.parse().unwrap(), 10, at).map(drop);
     for _ in 0..10 {
         assert_eq!(come("10.0.0.1", now), Ok(()));
     }
@@ -169,7 +240,7 @@ fn an_address_above_its_quota_is_sent_away_and_not_counted() {
     );
     for address in 0..3000_u32 {
         let at = later + Duration::from_secs(u64::from(address));
-        let _ = admission.admit(std::net::Ipv4Addr::from(address).into(), at);
+        let _ = admission.admit(Ipv4Addr::from(address).into(), 10, at);
         assert!(admission.lock().rates.len() <= SWEEP_MIN + 1);
     }
 }
@@ -181,7 +252,7 @@ proptest! {
         gaps in proptest::collection::vec(0_u64..400, 1..400),
         rate in 1_u32..50,
     ) {
-        let admission = Admission::new(ConnectionLimits { rate: Some(f64::from(rate)), ..limits() }, None);
+        let admission = Admission::new(ConnectionLimits { rate: Some(f64::from(rate)), ..limits() }, None, Descriptors::default());
         let listener: Arc<str> = "L".into();
         let start = Instant::now();
         let mut free = start;

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 
+use wire::text::{Escaped, escaped_json};
+
 use super::http::{ask, encode};
 use crate::tiers::{Outcome, SegmentStatus, Status, TierStatus, parse_which};
 
@@ -82,7 +84,12 @@ impl TierArgs {
         let body = ask(&self.admin, &path, order)?;
         let is_text = self.format == Format::Text;
         let (text, code) = self.command.show(&body).context("the broker's answer")?;
-        super::print(if is_text { &text } else { &body })?;
+        let shown = if is_text {
+            text.into()
+        } else {
+            escaped_json(&body)
+        };
+        super::print(&shown)?;
         Ok(code)
     }
 }
@@ -150,7 +157,7 @@ fn drained(path: &str, stop: bool, outcome: &Outcome) -> String {
         format!("{path} is drained: {segments} segments, {bytes} to move\n")
     };
     for problem in &outcome.problems {
-        let _ = writeln!(text, "{problem}");
+        let _ = writeln!(text, "{}", Escaped(problem));
     }
     text
 }
@@ -194,27 +201,32 @@ fn show_tier(text: &mut String, tier: &TierStatus) {
     // Writing to a String cannot fail, here and below.
     let _ = writeln!(
         text,
-        "\n{name} ({medium}{}, {durability}): {} of {} used, {segments} segments, {} to move down",
+        "\n{} ({}{}, {}): {}, {segments} segments, {} to move down",
+        Escaped(name),
+        Escaped(medium),
         if tier.emulated { " EMULATED" } else { "" },
-        size(tier.used_bytes),
-        size(tier.capacity_bytes),
+        Escaped(durability),
+        fill(tier),
         size(tier.backlog_bytes)
     );
     if let Some(seconds) = tier.seconds_to_full {
-        let _ = writeln!(text, "  full in {seconds} s at the present slope");
+        let _ = writeln!(
+            text,
+            "  full in {seconds} s, if it fills as in the last 10 s"
+        );
     }
     if let Some(seconds) = tier.seconds_to_drain {
         let _ = writeln!(
             text,
-            "  at the threshold in {seconds} s at the present slope"
+            "  at the threshold in {seconds} s, if it empties as in the last 10 s"
         );
     }
     for path in &tier.paths {
         let _ = writeln!(
             text,
             "  {} {}: {} used, {} free, {} segments, {} down, {} up, {} reads, {} errors",
-            path.path,
-            path.state,
+            Escaped(&path.path),
+            Escaped(&path.state),
             size(path.used_bytes),
             size(path.free_bytes),
             path.segments,
@@ -231,8 +243,21 @@ fn show_tier(text: &mut String, tier: &TierStatus) {
             text.push_str("    EMULATED: not persistent memory, nothing on it is durable\n");
         }
         if let Some(reason) = &path.failed {
-            let _ = writeln!(text, "    failed: {reason}");
+            let _ = writeln!(text, "    failed: {}", Escaped(reason));
         }
+    }
+}
+
+/// How much of what it may hold it holds.
+fn fill(tier: &TierStatus) -> String {
+    let used = size(tier.used_bytes);
+    match tier.capacity_bytes {
+        0 => format!("{used} used, no path takes more"),
+        capacity if tier.paths.iter().any(|path| path.state != "open") => {
+            format!("{used} used, its open paths may hold {}", size(capacity))
+        }
+        capacity if tier.used_bytes >= capacity => format!("full, {used} used"),
+        capacity => format!("{used} of {} used", size(capacity)),
     }
 }
 
@@ -251,7 +276,11 @@ fn list(segments: &[SegmentStatus]) -> String {
         let bytes = size(segment.bytes);
         let _ = writeln!(
             text,
-            "{topic}-{partition}\t{base_offset}\t{bytes}\t{tier}\t{path}\t{rule}"
+            "{}-{partition}\t{base_offset}\t{bytes}\t{}\t{}\t{}",
+            Escaped(topic),
+            Escaped(tier),
+            Escaped(path),
+            Escaped(rule)
         );
     }
     text
@@ -272,14 +301,18 @@ fn why(segments: &[SegmentStatus]) -> String {
         let last = segment.next_offset.saturating_sub(1).max(*base_offset);
         let _ = writeln!(
             text,
-            "{topic}-{partition} {base_offset}..{last} ({}) on {tier}, {path}\n  {why}",
-            size(segment.bytes)
+            "{}-{partition} {base_offset}..{last} ({}) on {}, {}\n  {}",
+            Escaped(topic),
+            size(segment.bytes),
+            Escaped(tier),
+            Escaped(path),
+            Escaped(why)
         );
         if !segment.why_kept.is_empty() {
-            let _ = writeln!(text, "  {}", segment.why_kept);
+            let _ = writeln!(text, "  {}", Escaped(&segment.why_kept));
         }
         if let Some(reason) = &segment.offline {
-            let _ = writeln!(text, "  not served: {reason}");
+            let _ = writeln!(text, "  not served: {}", Escaped(reason));
         }
     }
     text
@@ -292,7 +325,7 @@ fn verified(outcome: &Outcome) -> (String, ExitCode) {
         size(outcome.bytes)
     );
     for problem in &outcome.problems {
-        let _ = writeln!(text, "{problem}");
+        let _ = writeln!(text, "{}", Escaped(problem));
     }
     let sound = outcome.problems.is_empty();
     text.push_str(if sound {
@@ -335,7 +368,105 @@ fn size(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use wire::text::is_unseen;
+
     use super::*;
+    use crate::tiers::PathStatus;
+
+    fn path(name: &str, state: &str) -> PathStatus {
+        let zeros = r#"{"path":"","emulated":false,"state":"","failed":null,"capacity_bytes":0,"used_bytes":0,
+            "pooled_bytes":0,"free_bytes":0,"segments":0,"reads":0,"read_bytes":0,"appended_bytes":0,
+            "moved_down_segments":0,"moved_down_bytes":0,"moved_up_segments":0,"moved_up_bytes":0,"move_errors":0,
+            "arriving_bytes":0,"leaving_bytes":0}"#;
+        PathStatus {
+            path: name.into(),
+            state: state.into(),
+            failed: Some(name.into()),
+            ..serde_json::from_str(zeros).unwrap()
+        }
+    }
+
+    fn tier(name: &str, used_bytes: u64, capacity_bytes: u64, state: &str) -> TierStatus {
+        TierStatus {
+            name: name.into(),
+            medium: name.into(),
+            emulated: false,
+            durability: name.into(),
+            read_bytes_per_second: None,
+            write_bytes_per_second: None,
+            capacity_bytes,
+            used_bytes,
+            pooled_bytes: 0,
+            reserve_bytes: 0,
+            backlog_bytes: 0,
+            segments: 1,
+            fill_bytes_per_second: 0,
+            seconds_to_full: None,
+            seconds_to_drain: None,
+            paths: vec![path(name, state)],
+        }
+    }
+
+    #[test]
+    fn a_drained_tier_is_not_more_than_full() {
+        let shown = |used, capacity, state| fill(&tier("t", used, capacity, state));
+        assert_eq!(shown(512, 1024, "open"), "512 B of 1.0 KiB used");
+        assert_eq!(shown(1024, 1024, "open"), "full, 1.0 KiB used");
+        assert_eq!(
+            shown(31 << 20, 0, "draining"),
+            "31.0 MiB used, no path takes more"
+        );
+        assert_eq!(
+            shown(31 << 20, 1024, "draining"),
+            "31.0 MiB used, its open paths may hold 1.0 KiB"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_broker_says_forges_no_line_and_moves_no_cursor(said in "[\\x00-\\u{2100}]{1,12}") {
+            let lines = |said: &str| {
+                let segment = SegmentStatus {
+                    topic: said.into(),
+                    partition: 0,
+                    base_offset: 0,
+                    next_offset: 1,
+                    bytes: 1,
+                    tier: said.into(),
+                    path: said.into(),
+                    sealed_ms: None,
+                    arrived_ms: 0,
+                    read_ms: None,
+                    rule: said.into(),
+                    why: said.into(),
+                    until_ms: None,
+                    kept: said.into(),
+                    why_kept: said.into(),
+                    kept_until_ms: None,
+                    offline: Some(said.into()),
+                };
+                let all = Status {
+                    threshold: None,
+                    hysteresis: 0.0,
+                    reserve: 0.0,
+                    bytes_per_second: None,
+                    tiers: vec![tier(said, 1, 2, said)],
+                };
+                let outcome = Outcome {
+                    problems: vec![said.into()],
+                    ..Outcome::default()
+                };
+                let segments = [segment];
+                let text = status(&all) + &list(&segments) + &why(&segments) + &verified(&outcome).0;
+                text + &drained("/dir", false, &outcome)
+            };
+            let text = lines(&said);
+            prop_assert!(!text.contains(|c| !matches!(c, '\n' | '\t') && is_unseen(c)), "{:?}", text);
+            prop_assert_eq!(text.matches('\n').count(), lines("x").matches('\n').count());
+            prop_assert_eq!(text.matches('\t').count(), lines("x").matches('\t').count());
+        }
+    }
 
     #[test]
     fn sizes_are_shown_with_their_unit() {

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::log_dirs::Told;
 use broker::node_config::Cordoned;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
@@ -46,6 +47,8 @@ pub struct Settings {
     pub cluster_id: Option<String>,
     /// Data directories, at least one.
     pub log_dirs: Vec<PathBuf>,
+    /// What the command line says of them, for this start.
+    pub told: Told,
     /// Tiers, when there are any; `log_dirs` are the paths of the first.
     pub tiers: Option<TierSettings>,
     /// Where to listen, at least one.
@@ -58,6 +61,8 @@ pub struct Settings {
     pub shards: usize,
     /// Bind each shard to a core.
     pub shards_pinned: bool,
+    /// The process ends when a shard has not moved for so long; `None`: never.
+    pub stuck_after: Option<Duration>,
     /// How files are read and written.
     pub disk_engine: DiskEngine,
     /// Tail cache of all shards together.
@@ -112,12 +117,16 @@ impl Settings {
             node_id: node_id(&values, &mut problems),
             cluster_id: values.text("cluster.id").map(str::to_owned),
             log_dirs,
+            told: Told::default(),
             tiers,
             listeners,
             advertised,
             network: NetworkSettings::resolve(&values, machine, &mut problems),
             shards: values.number("num.shards").map_or(machine.cores, size),
             shards_pinned: values.is("shards.pinned"),
+            stuck_after: Some(values.int("shard.watchdog.ms"))
+                .filter(|time| *time > 0)
+                .map(milliseconds),
             disk_engine: match values.string("disk.engine").as_str() {
                 "io_uring" => DiskEngine::IoUring,
                 "threads" => DiskEngine::Threads,
@@ -375,6 +384,7 @@ fn transaction_options(values: &Values) -> TransactionOptions {
         id_expiration: wait("transactional.id.expiration.ms"),
         abort_check: wait("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
         expiration_check: wait("transaction.remove.expired.transaction.cleanup.interval.ms"),
+        producer_expiration_check: wait("producer.id.expiration.check.interval.ms"),
         verify_partitions: values.is("transaction.partition.verification.enable"),
     }
 }

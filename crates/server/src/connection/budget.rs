@@ -1,64 +1,310 @@
 //! Memory of requests, counted before it is taken.
 //!
-//! Invariant: the sum of what is held never exceeds the bound. Who finds too little waits in line;
-//! nobody overtakes.
+//! A large frame takes it in pieces, as its bytes arrive, so that an announced length costs nobody anything. Small frames have
+//! a reserve of their own, which large ones cannot use up, and no address holds more than half of
+//! either. Of all
+//! large frames that have begun and find no more memory, one at a time is read to its end beyond the bound (as with Kafka's
+//! `queued.max.request.bytes`): else frames that are read in part could wait for each other for ever.
+//! Invariant: the sum of what is held never exceeds the bound by more than one frame. Who finds too little waits in line;
+//! nobody overtakes, save that small frames and large ones have a line each.
 
+use std::collections::HashMap;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
+
+/// Longest frame that goes by the reserve for small ones.
+pub(super) const SMALL_BYTES_MAX: usize = 64 << 10;
+
+/// Least bound.
+const BYTES_MIN: usize = 4 * SMALL_BYTES_MAX;
+
+/// Bytes that a large frame takes at a time.
+pub(super) const PIECE_BYTES: usize = 2 << 20;
 
 /// A bound on bytes, shared by all connections of all shards.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    free: Arc<Semaphore>,
-    bytes_max: usize,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    small: Semaphore,
+    large: Semaphore,
+    /// Held by who reads to its end beyond the bound.
+    finish: Semaphore,
+    small_max: usize,
+    large_max: usize,
+    small_share: usize,
+    large_share: usize,
+    /// Bytes held beyond the bound.
+    beyond: AtomicUsize,
+    addresses: Mutex<HashMap<IpAddr, Weighed>>,
+}
+
+/// An address with connections, and how many.
+#[derive(Debug)]
+struct Weighed {
+    address: Arc<Address>,
+    connections: usize,
+}
+
+/// What an address may still take.
+#[derive(Debug)]
+struct Address {
+    small: Semaphore,
+    large: Semaphore,
+}
+
+/// The way of one connection to the budget.
+#[derive(Debug)]
+pub(super) struct Account {
+    shared: Arc<Shared>,
+    address: Arc<Address>,
+    ip: IpAddr,
 }
 
 /// Bytes taken; dropping them gives them back.
 #[derive(Debug)]
 pub(super) struct Taken {
-    _permit: OwnedSemaphorePermit,
+    account: Arc<Account>,
+    small: u32,
+    large: u32,
+    /// Beyond the bound, with the only place there.
+    beyond: u32,
 }
 
 /// A place in the line for bytes.
 pub(super) type Waiting = Pin<Box<dyn Future<Output = Taken>>>;
 
+/// Half of `all`, but at least what one frame needs of it.
+fn share(all: usize, frame: usize) -> usize {
+    (all / 2).max(frame.min(all))
+}
+
+/// Both or nothing.
+fn try_both(first: &Semaphore, second: &Semaphore, bytes: u32) -> bool {
+    let (Ok(first), Ok(second)) = (
+        first.try_acquire_many(bytes),
+        second.try_acquire_many(bytes),
+    ) else {
+        return false;
+    };
+    first.forget();
+    second.forget();
+    true
+}
+
+/// Waits in both lines, one after the other.
+async fn both(first: &Semaphore, second: &Semaphore, bytes: u32) {
+    // Neither is ever closed.
+    let first = first.acquire_many(bytes).await;
+    let second = second.acquire_many(bytes).await;
+    if let (Ok(first), Ok(second)) = (first, second) {
+        first.forget();
+        second.forget();
+    }
+}
+
 impl Budget {
-    /// A budget of `bytes_max`.
-    pub fn new(bytes_max: usize) -> Self {
-        let bytes_max = bytes_max.min(Semaphore::MAX_PERMITS);
+    /// A budget of `bytes_max`, an eighth of it for small frames. An address may hold half of either part, or as much as one
+    /// frame, of `frame_bytes_max` at most, needs.
+    pub fn new(bytes_max: usize, frame_bytes_max: usize) -> Self {
+        let bytes_max = bytes_max.clamp(BYTES_MIN, Semaphore::MAX_PERMITS);
+        let small_max = (bytes_max / 8).max(BYTES_MIN / 2);
+        let large_max = bytes_max - small_max;
+        let shared = Shared {
+            small: Semaphore::new(small_max),
+            large: Semaphore::new(large_max),
+            finish: Semaphore::new(1),
+            small_max,
+            large_max,
+            small_share: share(small_max, SMALL_BYTES_MAX),
+            large_share: share(large_max, frame_bytes_max),
+            beyond: AtomicUsize::new(0),
+            addresses: Mutex::default(),
+        };
         Self {
-            free: Arc::new(Semaphore::new(bytes_max)),
-            bytes_max,
+            shared: Arc::new(shared),
         }
     }
 
     /// The bound.
     pub fn bytes_max(&self) -> usize {
-        self.bytes_max
+        self.shared.small_max + self.shared.large_max
     }
 
     /// Bytes taken now.
     pub fn used_bytes(&self) -> usize {
-        self.bytes_max - self.free.available_permits()
+        let shared = &self.shared;
+        let free = shared.small.available_permits() + shared.large.available_permits();
+        let beyond = shared.beyond.load(Ordering::Relaxed);
+        self.bytes_max().saturating_sub(free) + beyond
     }
 
-    /// Takes `bytes` at once if they are free and nobody waits.
-    pub(super) fn try_take(&self, bytes: u32) -> Option<Taken> {
-        let permit = Arc::clone(&self.free).try_acquire_many_owned(bytes).ok()?;
-        Some(Taken { _permit: permit })
-    }
-
-    /// Takes `bytes`, which must not exceed the bound, when they are free.
-    pub(super) fn take(&self, bytes: u32) -> Waiting {
-        let free = Arc::clone(&self.free);
-        Box::pin(async move {
-            let permit = free.acquire_many_owned(bytes).await;
-            Taken {
-                _permit: permit.expect("the semaphore is never closed"),
-            }
+    /// The account of a connection from `ip`.
+    pub(super) fn account(&self, ip: IpAddr) -> Arc<Account> {
+        let ip = ip.to_canonical();
+        let shared = Arc::clone(&self.shared);
+        let address = {
+            let mut addresses = shared.addresses();
+            let weighed = addresses.entry(ip).or_insert_with(|| Weighed {
+                address: Arc::new(Address {
+                    small: Semaphore::new(shared.small_share),
+                    large: Semaphore::new(shared.large_share),
+                }),
+                connections: 0,
+            });
+            weighed.connections += 1;
+            Arc::clone(&weighed.address)
+        };
+        Arc::new(Account {
+            shared,
+            address,
+            ip,
         })
     }
 }
+
+impl Shared {
+    fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, Weighed>> {
+        // Nothing in here can panic half-way.
+        self.addresses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let mut addresses = self.shared.addresses();
+        if let Some(weighed) = addresses.get_mut(&self.ip) {
+            weighed.connections -= 1;
+            if weighed.connections == 0 {
+                addresses.remove(&self.ip);
+            }
+        }
+    }
+}
+
+impl Account {
+    fn nothing(self: &Arc<Self>) -> Taken {
+        Taken {
+            account: Arc::clone(self),
+            small: 0,
+            large: 0,
+            beyond: 0,
+        }
+    }
+
+    /// How much a frame that lacks `missing` bytes takes next: all of a small one.
+    pub(super) fn piece(&self, missing: usize) -> usize {
+        if missing <= SMALL_BYTES_MAX {
+            missing
+        } else {
+            missing.min(PIECE_BYTES).min(self.shared.large_share)
+        }
+    }
+
+    /// Takes `bytes` for a frame that has nothing yet, if they are free and nobody waits for them.
+    pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Taken> {
+        let mut taken = self.nothing();
+        let (shared, address) = (&self.shared, &self.address);
+        let wanted = count(bytes);
+        if bytes <= SMALL_BYTES_MAX && try_both(&address.small, &shared.small, wanted) {
+            taken.small = wanted;
+            return Some(taken);
+        }
+        taken.try_more(bytes).then_some(taken)
+    }
+
+    /// Takes `bytes`, which [`Account::piece`] has said, when they are free.
+    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Waiting {
+        let mut taken = self.nothing();
+        Box::pin(async move {
+            let (shared, address) = (&taken.account.shared, &taken.account.address);
+            // It holds nothing yet, so nobody waits for it to come to its end.
+            if bytes <= SMALL_BYTES_MAX {
+                both(&address.small, &shared.small, count(bytes)).await;
+                taken.small = count(bytes);
+            } else {
+                both(&address.large, &shared.large, count(bytes)).await;
+                taken.large = count(bytes);
+            }
+            taken
+        })
+    }
+}
+
+/// Bytes as permits: no frame is longer than 31 bits.
+fn count(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+impl Taken {
+    /// Bytes of it.
+    pub(super) fn bytes(&self) -> usize {
+        [self.small, self.large, self.beyond]
+            .into_iter()
+            .fold(0, |sum, part| sum + part as usize)
+    }
+
+    /// Takes `bytes` more for the same frame, if they are free and nobody waits for them.
+    pub(super) fn try_more(&mut self, bytes: usize) -> bool {
+        let (shared, address) = (&self.account.shared, &self.account.address);
+        let got = try_both(&address.large, &shared.large, count(bytes));
+        if got {
+            self.large = self.large.saturating_add(count(bytes));
+        }
+        got
+    }
+
+    /// Takes `bytes` more when they are free, or else all of the `rest` of the frame beyond the bound when it is its turn.
+    pub(super) fn more(mut self, bytes: usize, rest: usize) -> Waiting {
+        Box::pin(async move {
+            let (shared, address) = (&self.account.shared, &self.account.address);
+            let finishes = tokio::select! {
+                biased;
+                () = both(&address.large, &shared.large, count(bytes)) => false,
+                finish = shared.finish.acquire() => {
+                    finish.map(tokio::sync::SemaphorePermit::forget).is_ok()
+                }
+            };
+            if finishes {
+                shared.beyond.fetch_add(rest, Ordering::Relaxed);
+                self.beyond = count(rest);
+            } else {
+                self.large = self.large.saturating_add(count(bytes));
+            }
+            self
+        })
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let (shared, address) = (&self.account.shared, &self.account.address);
+        if self.small > 0 {
+            shared.small.add_permits(self.small as usize);
+            address.small.add_permits(self.small as usize);
+        }
+        if self.large > 0 {
+            shared.large.add_permits(self.large as usize);
+            address.large.add_permits(self.large as usize);
+        }
+        if self.beyond > 0 {
+            shared
+                .beyond
+                .fetch_sub(self.beyond as usize, Ordering::Relaxed);
+            shared.finish.add_permits(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

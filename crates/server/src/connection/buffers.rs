@@ -49,10 +49,21 @@ impl Buffers {
     /// An empty buffer with room for `len` bytes: the smallest that fits and is not much too large,
     /// else a fresh one.
     pub(super) fn take(&self, len: usize) -> Buffer {
-        let bytes = self
-            .lock()
-            .take(len)
-            .unwrap_or_else(|| Vec::with_capacity(len.next_multiple_of(STEP_BYTES)));
+        self.take_kept(len).unwrap_or_else(|| self.fresh(len))
+    }
+
+    /// The same, only one that was used before.
+    pub(super) fn take_kept(&self, len: usize) -> Option<Buffer> {
+        let bytes = self.lock().take(len)?;
+        Some(self.buffer(bytes))
+    }
+
+    /// The same, only one that was not.
+    pub(super) fn fresh(&self, len: usize) -> Buffer {
+        self.buffer(Vec::with_capacity(len.next_multiple_of(STEP_BYTES)))
+    }
+
+    fn buffer(&self, bytes: Vec<u8>) -> Buffer {
         Buffer {
             bytes,
             home: self.clone(),

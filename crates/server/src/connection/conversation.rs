@@ -5,13 +5,15 @@
 //! that has gone is noticed. A client whose quota is used up is left alone for a while: nothing of
 //! it is read or begun, what was begun is finished. Invariants: a request that does not overlap begins only when
 //! everything before it is answered and written; a future that was polled is polled until it is
-//! ready, peer or no peer (bounded by `abandoned_max`).
+//! ready, peer or no peer (bounded by `abandoned_max`), unless it only reads: a fetch does not outlive its client. A peer may
+//! end its half of the connection and still read answers; those that come within a moment it gets.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use platform::socket::peer_has_ended;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
@@ -20,8 +22,17 @@ use super::frames::{Frame, FrameReader, ReadError};
 use super::inflight::{Answered, Inflight, Request};
 use super::replies::ReplyWriter;
 use super::service::{Reply, RequestContext, Service};
-use super::watch::{Doing, PROGRESS_BYTES_MIN, Watch};
+use super::watch::{Doing, PROGRESS_BYTES_MIN, Progress, Watch};
 use super::{End, Environment, Limits};
+
+/// How long after the peer's end an answer is waited for that changes nothing.
+const GONE_MAX: Duration = Duration::from_secs(1);
+
+/// How much faster answers must be taken while they hold more memory than they may.
+const PRESSED: usize = 10;
+
+/// How often to look whether the peer has ended the connection, while a request that it sent ahead keeps us from reading.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Replies not yet written beyond which no more overlapping requests begin.
 const UNWRITTEN_BYTES_MAX: usize = 64 << 10;
@@ -36,6 +47,7 @@ pub(super) async fn hold<S: Service>(
     let Environment {
         limits,
         budget,
+        answers,
         buffers,
         meter,
         stop,
@@ -43,13 +55,19 @@ pub(super) async fn hold<S: Service>(
     let mut stop = stop.clone();
     let mut talk = Conversation {
         limits,
-        reader: FrameReader::new(budget.clone(), buffers.clone(), limits.frame_bytes_max),
-        writer: ReplyWriter::default(),
+        reader: FrameReader::new(
+            budget.account(context.peer.ip()),
+            buffers.clone(),
+            limits.frame_bytes_max,
+        ),
+        writer: ReplyWriter::new(answers.clone()),
         inflight: Inflight::new(),
         held: None,
         frames: 0,
         end: None,
         pause: None,
+        gone: None,
+        look: None,
         watch: Watch::new(limits),
     };
     let mut stopping = std::pin::pin!(stopped(&mut stop));
@@ -104,7 +122,19 @@ struct Conversation<'a, F> {
     end: Option<End>,
     /// Nothing is read or begun before this.
     pause: Option<Pin<Box<Sleep>>>,
+    /// The peer was seen to have ended the connection: until when what it waits for is worked on.
+    gone: Option<Gone>,
+    /// When to look for the peer's end.
+    look: Option<Pin<Box<Sleep>>>,
     watch: Watch,
+}
+
+/// A peer that has ended the connection.
+struct Gone {
+    since: Instant,
+    /// Frames read by then; another one is a sign of life.
+    frames: u64,
+    timer: Pin<Box<Sleep>>,
 }
 
 impl<F: Future<Output = Reply>> Conversation<'_, F> {
@@ -151,11 +181,59 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         if self.end.is_some() && self.held.is_none() && self.is_quiet() {
             return Poll::Ready(self.end.take().unwrap_or(End::Closed));
         }
+        if self.poll_gone(cx, socket).is_ready() {
+            return Poll::Ready(self.end.take().unwrap_or(End::Closed));
+        }
         self.poll_watch(cx, socket)
+    }
+
+    /// Ready when the peer has ended the connection and what is under way has had its time.
+    fn poll_gone(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<()> {
+        let ended = match &self.end {
+            Some(End::Closed | End::BadFrame(ReadError::Truncated { .. })) => true,
+            None => self.gone.is_some() || (self.held.is_some() && self.sees_end(cx, socket)),
+            Some(_) => false,
+        };
+        if !ended {
+            return Poll::Pending;
+        }
+        let grace = if self.inflight.is_reading() {
+            GONE_MAX
+        } else {
+            self.limits.abandoned_max
+        };
+        let (now, frames) = (Instant::now(), self.frames);
+        let gone = self.gone.get_or_insert_with(|| Gone {
+            since: now,
+            frames,
+            timer: Box::pin(tokio::time::sleep_until(now + grace)),
+        });
+        if gone.frames != frames {
+            (gone.since, gone.frames) = (now, frames);
+        }
+        if gone.timer.deadline() != gone.since + grace {
+            gone.timer.as_mut().reset(gone.since + grace);
+        }
+        gone.timer.as_mut().poll(cx)
+    }
+
+    /// True when the peer has ended the connection, though what it sent before is not all read.
+    fn sees_end(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> bool {
+        let timer = || Box::pin(tokio::time::sleep(LOOK_INTERVAL));
+        let look = self.look.get_or_insert_with(timer);
+        while look.as_mut().poll(cx).is_ready() {
+            if peer_has_ended(socket) {
+                return true;
+            }
+            look.as_mut().reset(Instant::now() + LOOK_INTERVAL);
+        }
+        false
     }
 
     /// Polls what was begun, without reading or writing.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.held = None;
+        self.inflight.drop_reads();
         self.inflight.poll(cx);
         while self.inflight.next_answered().is_some() {}
         if self.inflight.is_empty() {
@@ -216,16 +294,25 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
     fn poll_watch(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<End> {
         let (reader, written_bytes) = (&self.reader, self.writer.written_bytes);
         let completed = self.frames * PROGRESS_BYTES_MIN;
-        let moved = || reader.come_bytes(socket) + written_bytes + completed;
+        let mut size = self.reader.frame_bytes().max(self.writer.peak_bytes());
+        if self.writer.is_pressed() {
+            size = size.saturating_mul(PRESSED);
+        }
+        let progress = || Progress {
+            moved: reader.come_bytes(socket) + written_bytes + completed,
+            size: size as u64,
+        };
         let reading = self.held.is_none() && self.pause.is_none() && self.reader.is_within_frame();
         let state = if reading || self.writer.pending_bytes() > 0 {
             Doing::Transfer
+        } else if self.inflight.is_reading() {
+            Doing::Wait
         } else if self.inflight.is_empty() && (self.held.is_none() || self.pause.is_some()) {
             Doing::Nothing
         } else {
             Doing::Work
         };
-        self.watch.poll(cx, state, moved)
+        self.watch.poll(cx, state, progress)
     }
 }
 

@@ -3,11 +3,12 @@
 //! Small frames are cut out of the read-ahead buffer, several per read; a large one is read
 //! straight into a buffer of its own, which is taken when the bytes are there: until then they stay
 //! in the socket, which wakes us once for all of them. So a buffer is filled, used and given back
-//! while it is in the processor's cache, and the next frame gets the same one. Invariants: memory for a body is taken from the budget before
-//! the body is read (only the read-ahead, which is small, is not counted); a length is checked
-//! before anything is taken for it; polling can stop anywhere.
+//! while it is in the processor's cache, and the next frame gets the same one. Invariants: memory for bytes is taken from the
+//! budget when they have arrived and before they are read, never for an announcement (only the read-ahead, which is small, is
+//! not counted); a length is checked before anything is done for it; polling can stop anywhere.
 
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -17,7 +18,7 @@ use tokio::net::TcpStream;
 use wire::error::FrameError;
 use wire::kafka::frame::{PREFIX_BYTES, frame_length};
 
-use super::budget::{Budget, Taken, Waiting};
+use super::budget::{Account, Taken, Waiting};
 use super::buffers::{Buffer, Buffers};
 
 /// Read-ahead, and the largest frame that is cut out of it.
@@ -54,7 +55,7 @@ pub enum ReadError {
 
 /// The reading half of a connection.
 pub(super) struct FrameReader {
-    budget: Budget,
+    account: Arc<Account>,
     buffers: Buffers,
     frame_bytes_max: usize,
     ahead: BytesMut,
@@ -67,21 +68,26 @@ pub(super) struct FrameReader {
 
 enum State {
     Length,
-    Granting {
-        len: usize,
-        waiting: Waiting,
-    },
     /// Invariant: `len <= AHEAD_BYTES`.
     Small {
         len: usize,
-        taken: Taken,
+    },
+    /// A small one that is whole, in the read-ahead, and waits for its memory.
+    Whole {
+        len: usize,
+        waiting: Waiting,
     },
     /// A large one whose bytes are still on their way.
     Coming {
         len: usize,
-        taken: Taken,
     },
-    /// Invariant: the buffer has room for `len` bytes and holds fewer.
+    /// A large one that waits for memory for its next bytes; `body` is what came before them.
+    Granting {
+        len: usize,
+        body: Option<Buffer>,
+        waiting: Waiting,
+    },
+    /// Invariant: the buffer has room for `len` bytes, and holds no more than were taken.
     Large {
         len: usize,
         taken: Taken,
@@ -90,9 +96,9 @@ enum State {
 }
 
 impl FrameReader {
-    pub(super) fn new(budget: Budget, buffers: Buffers, frame_bytes_max: usize) -> Self {
+    pub(super) fn new(account: Arc<Account>, buffers: Buffers, frame_bytes_max: usize) -> Self {
         Self {
-            budget,
+            account,
             buffers,
             frame_bytes_max,
             ahead: BytesMut::new(),
@@ -106,15 +112,27 @@ impl FrameReader {
     pub(super) fn is_within_frame(&self) -> bool {
         match self.state {
             State::Length => !self.ahead.is_empty(),
-            State::Granting { .. } => false,
+            State::Whole { .. } | State::Granting { .. } => false,
             State::Small { .. } | State::Coming { .. } | State::Large { .. } => true,
+        }
+    }
+
+    /// Length of the frame that has begun; 0 before it is known.
+    pub(super) fn frame_bytes(&self) -> usize {
+        match self.state {
+            State::Length => 0,
+            State::Small { len }
+            | State::Whole { len, .. }
+            | State::Coming { len }
+            | State::Granting { len, .. }
+            | State::Large { len, .. } => len,
         }
     }
 
     /// Bytes read from the socket, ever, and those of the present frame that it has collected.
     pub(super) fn come_bytes(&self, socket: &TcpStream) -> u64 {
         let missing = match &self.state {
-            State::Coming { len, .. } => len.saturating_sub(self.ahead.len()),
+            State::Coming { len } => len.saturating_sub(self.ahead.len()),
             State::Large { len, body, .. } => len - body.bytes.len(),
             _ => return self.read_bytes,
         };
@@ -133,7 +151,7 @@ impl FrameReader {
                     if let Some(prefix) = self.ahead.first_chunk::<PREFIX_BYTES>() {
                         let len = frame_length(*prefix, self.frame_bytes_max)?;
                         self.ahead.advance(PREFIX_BYTES);
-                        self.state = self.grant(socket, len);
+                        self.state = self.begin(socket, len);
                     } else if ready!(self.poll_ahead(cx, socket, PREFIX_BYTES))? == 0 {
                         let missing = PREFIX_BYTES - self.ahead.len();
                         let clean = self.ahead.is_empty();
@@ -145,71 +163,155 @@ impl FrameReader {
                         return Poll::Ready(end);
                     }
                 }
-                State::Granting { len, mut waiting } => match waiting.as_mut().poll(cx) {
-                    Poll::Ready(taken) => self.state = self.begin(socket, len, taken),
-                    Poll::Pending => {
-                        self.state = State::Granting { len, waiting };
-                        return Poll::Pending;
-                    }
-                },
-                State::Small { len, taken } => {
+                State::Small { len } => {
                     if self.ahead.len() >= len {
-                        let bytes = self.ahead.split_to(len).freeze();
-                        return Poll::Ready(Ok(Some(Frame { bytes, taken })));
+                        match self.account.try_take(len) {
+                            Some(taken) => return Poll::Ready(Ok(Some(self.cut(len, taken)))),
+                            None => {
+                                let waiting = self.account.take(len);
+                                self.state = State::Whole { len, waiting };
+                                continue;
+                            }
+                        }
                     }
-                    self.state = State::Small { len, taken };
+                    self.state = State::Small { len };
                     if ready!(self.poll_ahead(cx, socket, len))? == 0 {
                         let missing = len - self.ahead.len();
                         return Poll::Ready(Err(ReadError::Truncated { missing }));
                     }
                 }
-                State::Coming { len, taken } => {
-                    self.state = State::Coming { len, taken };
+                State::Whole { len, mut waiting } => match waiting.as_mut().poll(cx) {
+                    Poll::Ready(taken) => return Poll::Ready(Ok(Some(self.cut(len, taken)))),
+                    Poll::Pending => {
+                        self.state = State::Whole { len, waiting };
+                        return Poll::Pending;
+                    }
+                },
+                State::Coming { len } => {
+                    self.state = State::Coming { len };
                     ready!(socket.poll_read_ready(cx)).map_err(ReadError::Socket)?;
-                    self.fill();
+                    self.state = self.first_piece(len);
                 }
-                State::Large {
+                State::Granting {
                     len,
-                    taken,
-                    mut body,
-                } => {
-                    let missing = len - body.bytes.len();
-                    if missing == 0 {
+                    body,
+                    mut waiting,
+                } => match waiting.as_mut().poll(cx) {
+                    Poll::Ready(taken) => self.state = self.fill(len, body, taken),
+                    Poll::Pending => {
+                        self.state = State::Granting { len, body, waiting };
+                        return Poll::Pending;
+                    }
+                },
+                State::Large { len, taken, body } => {
+                    if body.bytes.len() == len {
                         let bytes = body.freeze();
                         return Poll::Ready(Ok(Some(Frame { bytes, taken })));
                     }
-                    let wake_at = wake_at(missing);
-                    let room = &mut (&mut body.bytes).limit(missing);
-                    let read = poll_read(cx, socket, room, wake_at, &mut self.wakes_at);
-                    self.state = State::Large { len, taken, body };
-                    match ready!(read).map_err(ReadError::Socket)? {
-                        0 => return Poll::Ready(Err(ReadError::Truncated { missing })),
-                        read => self.read_bytes += read as u64,
-                    }
+                    ready!(self.poll_large(cx, socket, len, taken, body))?;
                 }
             }
         }
     }
 
-    /// Takes the memory for a body, or a place in the line for it.
-    fn grant(&mut self, socket: &TcpStream, len: usize) -> State {
-        let bytes = u32::try_from(len).expect("a checked length fits 31 bits");
-        match self.budget.try_take(bytes) {
-            Some(taken) => self.begin(socket, len, taken),
-            None => State::Granting {
-                len,
-                waiting: self.budget.take(bytes),
-            },
+    /// Begins a body.
+    fn begin(&mut self, socket: &TcpStream, len: usize) -> State {
+        if len <= AHEAD_BYTES {
+            return State::Small { len };
+        }
+        self.collect(socket, len.saturating_sub(self.ahead.len()));
+        State::Coming { len }
+    }
+
+    /// Cuts a whole frame out of the read-ahead.
+    fn cut(&mut self, len: usize, taken: Taken) -> Frame {
+        let bytes = self.ahead.split_to(len).freeze();
+        Frame { bytes, taken }
+    }
+
+    /// Takes memory for the first bytes of a large frame, which are there, or a place in the line for it.
+    fn first_piece(&mut self, len: usize) -> State {
+        let piece = self.account.piece(len);
+        if let Some(taken) = self.account.try_take(piece) {
+            return self.fill(len, None, taken);
+        }
+        State::Granting {
+            len,
+            body: None,
+            waiting: self.account.take(piece),
         }
     }
 
-    /// Begins a body.
-    fn begin(&mut self, socket: &TcpStream, len: usize, taken: Taken) -> State {
-        if len <= AHEAD_BYTES {
-            return State::Small { len, taken };
+    /// Goes on with a large frame for which there is memory. The buffer is taken at last, for what is there of it in the
+    /// read-ahead.
+    fn fill(&mut self, len: usize, body: Option<Buffer>, mut taken: Taken) -> State {
+        let body = body.unwrap_or_else(|| {
+            let mut body = self.buffer(len, &mut taken);
+            let have = self.ahead.len().min(len);
+            body.bytes.extend_from_slice(&self.ahead[..have]);
+            self.ahead.advance(have);
+            body
+        });
+        State::Large { len, taken, body }
+    }
+
+    /// A buffer for a large frame. One that was used before is memory as a whole, so all of it is taken then; a fresh one
+    /// becomes memory as it is filled.
+    fn buffer(&self, len: usize, taken: &mut Taken) -> Buffer {
+        let granted = taken.bytes();
+        if granted >= len {
+            return self.buffers.take(len);
         }
-        self.collect(socket, len.saturating_sub(self.ahead.len()));
-        State::Coming { len, taken }
+        let kept = self.buffers.take_kept(len);
+        match kept {
+            Some(kept) if taken.try_more(len - granted) => kept,
+            _ => self.buffers.fresh(len),
+        }
+    }
+
+    /// Reads what there is of a large frame, as far as there is memory for it, and takes more if that is used up.
+    fn poll_large(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &TcpStream,
+        len: usize,
+        mut taken: Taken,
+        mut body: Buffer,
+    ) -> Poll<Result<(), ReadError>> {
+        let (have, granted) = (body.bytes.len(), taken.bytes().min(len));
+        let missing = len - have;
+        if have < granted {
+            let wake_at = wake_at(missing);
+            let room = &mut (&mut body.bytes).limit(granted - have);
+            let read = poll_read(cx, socket, room, wake_at, &mut self.wakes_at);
+            self.state = State::Large { len, taken, body };
+            return match ready!(read).map_err(ReadError::Socket)? {
+                0 => Poll::Ready(Err(ReadError::Truncated { missing })),
+                read => {
+                    self.read_bytes += read as u64;
+                    Poll::Ready(Ok(()))
+                }
+            };
+        }
+        // All that was granted has come: what comes next is taken when it is there.
+        match socket.poll_read_ready(cx) {
+            Poll::Ready(ready) => ready.map_err(ReadError::Socket)?,
+            Poll::Pending => {
+                self.state = State::Large { len, taken, body };
+                return Poll::Pending;
+            }
+        }
+        let piece = self.account.piece(missing);
+        self.state = if taken.try_more(piece) {
+            State::Large { len, taken, body }
+        } else {
+            State::Granting {
+                len,
+                body: Some(body),
+                waiting: taken.more(piece, missing),
+            }
+        };
+        Poll::Ready(Ok(()))
     }
 
     /// Asks the socket to wake us when what is missing has come, unless it has.
@@ -227,18 +329,6 @@ impl FrameReader {
             let _ = socket.try_io(Interest::READABLE, || {
                 Err::<(), _>(io::ErrorKind::WouldBlock.into())
             });
-        }
-    }
-
-    /// Takes the buffer of a large frame and begins it with what of it is in the read-ahead.
-    fn fill(&mut self) {
-        if let State::Coming { len, taken, .. } = std::mem::replace(&mut self.state, State::Length)
-        {
-            let mut body = self.buffers.take(len);
-            let have = self.ahead.len().min(len);
-            body.bytes.extend_from_slice(&self.ahead[..have]);
-            self.ahead.advance(have);
-            self.state = State::Large { len, taken, body };
         }
     }
 

@@ -41,6 +41,7 @@ pub(super) struct Inflight<F> {
 struct Slot<F> {
     work: Work<F>,
     overlaps: bool,
+    only_reads: bool,
     kind: RequestKind,
     bytes: usize,
     since: Instant,
@@ -63,6 +64,18 @@ impl<F: Future<Output = Reply>> Inflight<F> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
+    }
+
+    /// True when something only reads and has no answer yet: a fetch that waits, most of the time.
+    pub(super) fn is_reading(&self) -> bool {
+        let reads = |slot: &Slot<F>| slot.only_reads && matches!(slot.work, Work::Running(_));
+        self.slots.iter().any(reads)
+    }
+
+    /// Drops what only reads: nobody waits for it.
+    pub(super) fn drop_reads(&mut self) {
+        self.slots.retain(|slot| !slot.only_reads);
+        self.bytes = self.slots.iter().fold(0, |sum, slot| sum + slot.bytes);
     }
 
     /// True when `request` may begin beside those that are under way.
@@ -88,10 +101,11 @@ impl<F: Future<Output = Reply>> Inflight<F> {
         self.bell.hang(cx);
         work.poll(&mut Context::from_waker(self.bell.waker()));
         self.bytes += bytes;
-        let overlaps = called.overlaps;
+        let (overlaps, only_reads) = (called.overlaps, called.only_reads);
         self.slots.push_back(Slot {
             work,
             overlaps,
+            only_reads,
             kind,
             bytes,
             since,

@@ -1,11 +1,13 @@
 //! Replies to bytes of a socket, many parts at a time.
 //!
-//! Invariant: replies leave in the order in which they were pushed, whole. Parts are never copied.
+//! Invariant: replies leave in the order in which they were pushed, whole. Parts are never copied. What
+//! is queued beyond a floor counts as held memory of answers until it is written.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
+use broker::answers::{Answers, FLOOR_BYTES};
 use bytes::{Buf, Bytes};
 use tokio::net::TcpStream;
 
@@ -13,18 +15,53 @@ use tokio::net::TcpStream;
 const SLICES_MAX: usize = 64;
 
 /// The writing half of a connection.
-#[derive(Default)]
 pub(super) struct ReplyWriter {
+    answers: Answers,
+    /// Bytes of what is queued that are counted there.
+    held_bytes: usize,
     parts: VecDeque<Bytes>,
     pending_bytes: usize,
+    /// Most of them since there were none.
+    peak_bytes: usize,
     /// Bytes written to the socket, ever.
     pub(super) written_bytes: u64,
 }
 
 impl ReplyWriter {
+    /// Nothing queued; what will be is counted in `answers`.
+    pub(super) fn new(answers: Answers) -> Self {
+        Self {
+            answers,
+            held_bytes: 0,
+            parts: VecDeque::new(),
+            pending_bytes: 0,
+            peak_bytes: 0,
+            written_bytes: 0,
+        }
+    }
+
+    /// Counts what is queued beyond the floor.
+    fn count(&mut self) {
+        let held = self.pending_bytes.saturating_sub(FLOOR_BYTES);
+        if held > self.held_bytes {
+            self.answers.hold(held - self.held_bytes);
+        } else if held < self.held_bytes {
+            self.answers.release(self.held_bytes - held);
+        }
+        self.held_bytes = held;
+    }
+
+    /// True when it holds much while all together hold more than they may.
+    pub(super) fn is_pressed(&self) -> bool {
+        self.held_bytes > 0 && self.answers.used_bytes() > self.answers.bytes_max()
+    }
+
     /// Queues one reply.
     pub(super) fn push(&mut self, reply: Vec<Bytes>) {
-        self.pending_bytes += reply.iter().map(Bytes::len).sum::<usize>();
+        let bytes = reply.iter().fold(0, |sum, part| sum + part.len());
+        self.pending_bytes += bytes;
+        self.peak_bytes = self.peak_bytes.max(self.pending_bytes);
+        self.count();
         self.parts
             .extend(reply.into_iter().filter(|part| !part.is_empty()));
     }
@@ -32,6 +69,11 @@ impl ReplyWriter {
     /// Bytes queued and not yet written.
     pub(super) fn pending_bytes(&self) -> usize {
         self.pending_bytes
+    }
+
+    /// The most of them since there were none.
+    pub(super) fn peak_bytes(&self) -> usize {
+        self.peak_bytes
     }
 
     /// Writes until everything is written.
@@ -59,6 +101,10 @@ impl ReplyWriter {
 
     fn advance(&mut self, written: usize) {
         self.pending_bytes -= written;
+        if self.pending_bytes == 0 {
+            self.peak_bytes = 0;
+        }
+        self.count();
         self.written_bytes += written as u64;
         let mut left = written;
         while let Some(part) = self.parts.front_mut().filter(|part| left >= part.len()) {
@@ -68,5 +114,11 @@ impl ReplyWriter {
         if let Some(part) = self.parts.front_mut() {
             part.advance(left);
         }
+    }
+}
+
+impl Drop for ReplyWriter {
+    fn drop(&mut self) {
+        self.answers.release(self.held_bytes);
     }
 }

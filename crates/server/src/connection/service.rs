@@ -18,7 +18,7 @@ pub trait Service: 'static {
     /// The work must begin in the first poll of the future, not here: the connection may hold it
     /// back until the requests before it are answered. A future that has been polled is polled
     /// until it is ready, even when the peer has gone (for [`super::Limits::abandoned_max`] at
-    /// most).
+    /// most), unless it only reads.
     fn call(&self, context: &RequestContext, frame: Bytes) -> Called<impl Future<Output = Reply>>;
 }
 
@@ -28,6 +28,8 @@ pub struct Called<F> {
     /// It may begin while requests before it that say the same are still waiting. What it does in
     /// its first poll is done in the order of the requests.
     pub overlaps: bool,
+    /// It changes nothing: it may be dropped when nobody waits for its answer any more.
+    pub only_reads: bool,
     /// The rest of it.
     pub future: F,
 }

@@ -17,7 +17,7 @@ use super::*;
 use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
 
 /// Answers a frame with itself. The first byte says how: `p` overlaps and waits to be released, `o`
-/// waits alone, `n` has no answer, `c` closes, `b` answers with many parts,
+/// waits alone, `R` waits alone and only reads, `n` has no answer, `c` closes, `b` answers with many parts,
 /// `q` pauses the connection for 300 ms, `Q` for an hour and without an answer; anything else is
 /// answered at once.
 #[derive(Default)]
@@ -32,7 +32,7 @@ impl Service for Echo {
         let how = frame.first().copied().unwrap_or(0);
         let future = async move {
             self.begun.borrow_mut().push(frame.clone());
-            if matches!(how, b'p' | b'o') {
+            if matches!(how, b'p' | b'o' | b'R') {
                 let (open, gate) = oneshot::channel();
                 self.gates.borrow_mut().push_back(open);
                 let _ = gate.await;
@@ -49,6 +49,7 @@ impl Service for Echo {
         };
         Called {
             overlaps: how == b'p',
+            only_reads: how == b'R',
             future,
         }
     }
@@ -99,6 +100,8 @@ fn limits() -> Limits {
     }
 }
 
+const ANSWERS_BYTES: usize = 64 << 20;
+
 /// One served connection.
 struct World {
     service: Rc<Echo>,
@@ -107,34 +110,28 @@ struct World {
     stop: watch::Sender<bool>,
     metrics: Metrics,
     served: tokio::task::JoinHandle<End>,
+    environment: Rc<Environment>,
 }
 
 async fn world(limits: Limits, budget_bytes: usize) -> World {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap())
-        .await
-        .unwrap();
-    let (socket, peer) = listener.accept().await.unwrap();
     let (stop, stopped) = watch::channel(false);
     let (service, budget, metrics) = (
         Rc::new(Echo::default()),
-        Budget::new(budget_bytes),
+        Budget::new(budget_bytes, limits.frame_bytes_max),
         Metrics::new(),
     );
-    let environment = Environment {
+    let environment = Rc::new(Environment {
         limits,
         budget: budget.clone(),
+        answers: Answers::new(ANSWERS_BYTES),
         buffers: Buffers::new(1 << 20),
         meter: RequestMeter::new(
             metrics.register(RequestMetrics::register),
             metrics.register(ConnectionMetrics::register),
         ),
         stop: stopped,
-    };
-    let answering = Rc::clone(&service);
-    let served = tokio::task::spawn_local(async move {
-        serve(socket, &*answering, context(peer), &environment).await
     });
+    let (client, served) = connect(&service, &environment).await;
     World {
         service,
         client,
@@ -142,7 +139,23 @@ async fn world(limits: Limits, budget_bytes: usize) -> World {
         stop,
         metrics,
         served,
+        environment,
     }
+}
+
+async fn connect(
+    service: &Rc<Echo>,
+    environment: &Rc<Environment>,
+) -> (TcpStream, tokio::task::JoinHandle<End>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap());
+    let client = client.await.unwrap();
+    let (socket, peer) = listener.accept().await.unwrap();
+    let (answering, environment) = (Rc::clone(service), Rc::clone(environment));
+    let served = tokio::task::spawn_local(async move {
+        serve(socket, &*answering, context(peer), &environment).await
+    });
+    (client, served)
 }
 
 fn context(peer: SocketAddr) -> RequestContext {
@@ -155,6 +168,11 @@ fn context(peer: SocketAddr) -> RequestContext {
 }
 
 impl World {
+    /// One more connection to the same.
+    async fn another(&self) -> (TcpStream, tokio::task::JoinHandle<End>) {
+        connect(&self.service, &self.environment).await
+    }
+
     async fn send(&mut self, frame: &[u8]) {
         self.client.write_all(&prefixed(frame)).await.unwrap();
     }
@@ -466,27 +484,62 @@ fn a_peer_that_does_not_read_its_answers_is_cut_off() {
     };
     run_with_budget(short, 64 << 20, |mut world| async move {
         world.send(&vec![b'x'; 32 << 20]).await;
+        let answers = &world.environment.answers;
+        world
+            .service
+            .until(|_| answers.used_bytes() > 16 << 20)
+            .await;
         assert!(matches!((&mut world.served).await.unwrap(), End::Stalled));
+        assert_eq!(answers.used_bytes(), 0);
     });
 }
 
 #[test]
-fn a_body_is_not_read_before_its_memory_is_granted() {
-    run_with_budget(limits(), 100_000, |mut world| async move {
-        let other = world.budget.try_take(50_000).unwrap();
-        world.send(&vec![b'x'; 60_000]).await;
-        // It waits in line: what is free is set aside for it.
-        world
-            .service
-            .until(|_| world.budget.used_bytes() == 100_000)
-            .await;
+fn a_request_is_not_begun_before_its_memory_is_granted() {
+    run_with_budget(limits(), 1 << 20, |mut world| async move {
+        let other = world.budget.account(world.client.peer_addr().unwrap().ip());
+        let taken: Vec<_> = std::iter::from_fn(|| other.try_take(1000)).collect();
+        for len in [900, 60_000, 900_000] {
+            world.send(&vec![b'x'; len]).await;
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
         assert_eq!(world.service.begun(), 0);
-        drop(other);
-        assert_eq!(world.receive().await.len(), 60_000);
+        drop(taken);
+        for len in [900, 60_000, 900_000] {
+            assert_eq!(world.receive().await.len(), len);
+        }
         world
             .service
             .until(|_| world.budget.used_bytes() == 0)
             .await;
+    });
+}
+
+#[test]
+fn frames_that_are_only_announced_keep_nobody_from_being_served() {
+    run_with_budget(limits(), 1 << 20, |mut world| async move {
+        let mut sleepy = Vec::new();
+        for _ in 0..20 {
+            let (client, _end) = world.another().await;
+            sleepy.push(client);
+        }
+        for client in &mut sleepy {
+            let length = 1_000_000_i32.to_be_bytes();
+            client
+                .write_all(&[&length[..], &[7; 8]].concat())
+                .await
+                .unwrap();
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(world.budget.used_bytes(), 0);
+        for len in [10, 60_000, 500_000] {
+            world.send(&vec![b'x'; len]).await;
+            assert_eq!(world.receive().await.len(), len);
+        }
     });
 }
 
@@ -503,6 +556,51 @@ fn requests_of_a_peer_that_has_gone_are_finished() {
         world.service.release();
         assert!(matches!(world.served.await.unwrap(), End::Broken(_)));
         assert_eq!(world.service.finished.get(), 1);
+    });
+}
+
+#[test]
+fn a_waiting_fetch_does_not_outlive_its_client() {
+    // Also with a request behind it that keeps us from reading on.
+    for sent in [&[&b"R1"[..]][..], &[b"R1", b"x2"]] {
+        run(limits(), |mut world| async move {
+            for frame in sent {
+                world.send(frame).await;
+            }
+            world.service.until(|s| s.begun() == 1).await;
+            drop(world.client);
+            assert!(matches!(world.served.await.unwrap(), End::Closed));
+            let gates = &world.service.gates;
+            assert!(gates.borrow()[0].is_closed(), "it still waits");
+        });
+    }
+}
+
+#[test]
+fn a_client_that_only_ends_its_half_gets_its_answer() {
+    run(limits(), |mut world| async move {
+        world.send(b"R1").await;
+        world.send(b"o2").await;
+        world.client.shutdown().await.unwrap();
+        world.service.until(|s| s.begun() == 1).await;
+        world.service.release();
+        assert_eq!(world.receive().await, b"R1");
+        world.service.until(|s| s.begun() == 2).await;
+        world.service.release();
+        assert_eq!(world.receive().await, b"o2");
+        assert!(matches!(world.end().await, (_, End::Closed)));
+    });
+}
+
+#[test]
+fn a_request_that_waits_is_given_up_after_the_idle_time() {
+    let short = Limits {
+        idle_max: Some(Duration::from_millis(40)),
+        ..limits()
+    };
+    run(short, |mut world| async move {
+        world.send(b"R").await;
+        assert!(matches!(world.end().await, (rest, End::Idle) if rest.is_empty()));
     });
 }
 

@@ -1,8 +1,8 @@
 //! The clock of one connection: how long it has been idle, and whether a transfer moves.
 //!
 //! A transfer (a frame that has begun, replies not yet written) is looked at in windows of
-//! `stall_max`; in each at least [`PROGRESS_BYTES_MIN`] must move or a frame be completed. Time
-//! spent on requests counts for nothing. The timer is armed for the nearest deadline and looked at
+//! `stall_max`; in each a [`WINDOWS_MAX`]th of what is to be transferred must move, and at least [`PROGRESS_BYTES_MIN`] or a
+//! frame be completed: so nobody keeps memory for longer than that many windows. Time spent on requests counts for nothing. The timer is armed for the nearest deadline and looked at
 //! again when it fires, so that a busy connection costs none.
 
 use std::pin::Pin;
@@ -15,6 +15,18 @@ use super::{End, Limits};
 /// Bytes that must move within `stall_max`; a completed frame counts as as many.
 pub(super) const PROGRESS_BYTES_MIN: u64 = 4096;
 
+/// Windows that a transfer may take, however large it is.
+const WINDOWS_MAX: u64 = 20;
+
+/// How far transfers have come.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Progress {
+    /// All that has moved so far.
+    pub(super) moved: u64,
+    /// Size of what is being transferred.
+    pub(super) size: u64,
+}
+
 /// What a connection is at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Doing {
@@ -22,6 +34,8 @@ pub(super) enum Doing {
     Transfer,
     /// A request is worked on.
     Work,
+    /// A request waits for something to happen; it can be given up.
+    Wait,
     /// Nothing.
     Nothing,
 }
@@ -34,6 +48,8 @@ pub(super) struct Watch {
     /// Beginning of the present window, or of doing nothing.
     since: Instant,
     moved_at_since: u64,
+    /// Bytes that must move in the present window.
+    due: u64,
 }
 
 impl Watch {
@@ -44,19 +60,21 @@ impl Watch {
             doing: Doing::Nothing,
             since: Instant::now(),
             moved_at_since: 0,
+            due: PROGRESS_BYTES_MIN,
         }
     }
 
-    /// Ready when the connection has to end; `moved` is the sum of all progress so far,
-    /// asked for only when it matters.
+    /// Ready when the connection has to end; `progress` is asked for only when it matters.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
         doing: Doing,
-        moved: impl Fn() -> u64,
+        progress: impl Fn() -> Progress,
     ) -> Poll<End> {
-        if doing != self.doing || (doing == Doing::Nothing && moved() != self.moved_at_since) {
-            self.restart(doing, moved());
+        if doing != self.doing
+            || (doing == Doing::Nothing && progress().moved != self.moved_at_since)
+        {
+            self.restart(doing, progress());
         }
         loop {
             let Some(deadline) = self.deadline() else {
@@ -66,24 +84,25 @@ impl Watch {
                 return Poll::Pending;
             }
             match doing {
-                Doing::Nothing => return Poll::Ready(End::Idle),
-                Doing::Transfer if moved() - self.moved_at_since < PROGRESS_BYTES_MIN => {
+                Doing::Nothing | Doing::Wait => return Poll::Ready(End::Idle),
+                Doing::Transfer if progress().moved - self.moved_at_since < self.due => {
                     return Poll::Ready(End::Stalled);
                 }
-                Doing::Transfer | Doing::Work => self.restart(doing, moved()),
+                Doing::Transfer | Doing::Work => self.restart(doing, progress()),
             }
         }
     }
 
-    fn restart(&mut self, doing: Doing, moved: u64) {
+    fn restart(&mut self, doing: Doing, progress: Progress) {
         self.doing = doing;
         self.since = Instant::now();
-        self.moved_at_since = moved;
+        self.moved_at_since = progress.moved;
+        self.due = (progress.size / WINDOWS_MAX).max(PROGRESS_BYTES_MIN);
     }
 
     fn deadline(&self) -> Option<Instant> {
         match self.doing {
-            Doing::Nothing => self.limits.idle_max.map(|idle| self.since + idle),
+            Doing::Nothing | Doing::Wait => self.limits.idle_max.map(|idle| self.since + idle),
             Doing::Transfer => Some(self.since + self.limits.stall_max),
             Doing::Work => None,
         }
@@ -125,13 +144,13 @@ mod tests {
         }
     }
 
-    /// How long a connection lasts that is always at `doing` and moves `bytes` every second.
-    async fn lasts(doing: Doing, bytes: u64) -> (End, u64) {
+    /// How long a connection lasts that is always at `doing`, with `size` to transfer, and moves `bytes` every second.
+    async fn lasts(doing: Doing, size: u64, bytes: u64) -> (End, u64) {
         let mut watch = Watch::new(&limits());
         let begin = Instant::now();
         loop {
             let moved = begin.elapsed().as_secs() * bytes;
-            let poll = poll_fn(|cx| watch.poll(cx, doing, || moved));
+            let poll = poll_fn(|cx| watch.poll(cx, doing, || Progress { moved, size }));
             if let Ok(end) = tokio::time::timeout(Duration::from_secs(1), poll).await {
                 return (end, begin.elapsed().as_secs());
             }
@@ -141,30 +160,39 @@ mod tests {
         }
     }
 
+    async fn check(doing: Doing, size: u64, bytes: u64, expected: (&str, u64)) {
+        let (end, seconds) = lasts(doing, size, bytes).await;
+        assert_eq!((end.label(), seconds), expected, "{doing:?} {size} {bytes}");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn doing_nothing_ends_after_the_idle_time() {
-        assert!(matches!(lasts(Doing::Nothing, 0).await, (End::Idle, 600)));
+        check(Doing::Nothing, 0, 0, ("idle", 600)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_for_what_may_never_come_ends_after_the_idle_time() {
+        check(Doing::Wait, 0, 0, ("idle", 600)).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_transfer_that_does_not_move_ends() {
-        assert!(matches!(
-            lasts(Doing::Transfer, 0).await,
-            (End::Stalled, 30)
-        ));
-        assert!(matches!(
-            lasts(Doing::Transfer, 10).await,
-            (End::Stalled, 30)
-        ));
+        check(Doing::Transfer, 1000, 0, ("stalled", 30)).await;
+        check(Doing::Transfer, 1000, 10, ("stalled", 30)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_transfer_must_move_at_a_rate_that_brings_it_to_its_end() {
+        let large = 100 << 20;
+        check(Doing::Transfer, large, 1000, ("stalled", 30)).await;
+        check(Doing::Transfer, large, large / 700, ("stalled", 30)).await;
+        check(Doing::Transfer, large, large / 500, ("closed", 0)).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_moves_or_is_worked_on_goes_on() {
-        assert!(matches!(
-            lasts(Doing::Transfer, 1000).await,
-            (End::Closed, 0)
-        ));
-        assert!(matches!(lasts(Doing::Work, 0).await, (End::Closed, 0)));
-        assert!(matches!(lasts(Doing::Nothing, 1).await, (End::Closed, 0)));
+        check(Doing::Transfer, 1000, 1000, ("closed", 0)).await;
+        check(Doing::Work, 0, 0, ("closed", 0)).await;
+        check(Doing::Nothing, 0, 1, ("closed", 0)).await;
     }
 }

@@ -7,9 +7,11 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -19,11 +21,19 @@ use super::{Accepted, Shared};
 use crate::admission::{Refused, Seat, Turn};
 use crate::metrics::{ListenerMetrics, OpenCount};
 
+/// A peer that has not been heard for so long is asked whether it is still there, every interval: one that vanished without
+/// an end is forgotten, whatever it waits for.
+const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
 /// Pause after the system refused a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Least time between two lines about refused connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The same for lines that say that the system refuses connections.
+const FAILURE_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Connections that are kept only to be closed; above that they are closed at once.
 const SENT_AWAY_MAX: usize = 1024;
@@ -45,6 +55,7 @@ pub(super) async fn accept(me: usize, name: Arc<str>, listener: TcpListener, sha
         metrics,
         refused: 0,
         logged: None,
+        failed: None,
         sent_away: JoinSet::new(),
     };
     loop {
@@ -59,7 +70,7 @@ pub(super) async fn accept(me: usize, name: Arc<str>, listener: TcpListener, sha
                 tracing::debug!(%error, "connection lost while accepted");
             }
             Err(error) => {
-                tracing::warn!(%error, listener = &*acceptor.name, "cannot accept connections");
+                acceptor.failed(&error);
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -83,6 +94,8 @@ struct Acceptor {
     /// Refused since the log last said so.
     refused: u64,
     logged: Option<Instant>,
+    /// When the log last said that the system refuses connections.
+    failed: Option<Instant>,
     /// Connections that are closed after a while.
     sent_away: JoinSet<()>,
 }
@@ -103,7 +116,9 @@ impl Acceptor {
     }
 
     fn take(&mut self, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
-        let seat = match self.shared.admission.admit(peer.ip(), Instant::now()) {
+        let descriptor = usize::try_from(socket.as_raw_fd()).unwrap_or(usize::MAX);
+        let admission = &self.shared.admission;
+        let seat = match admission.admit(peer.ip(), descriptor, Instant::now()) {
             Ok(seat) => seat,
             Err(refused) => {
                 self.refuse(peer, refused.setting());
@@ -114,6 +129,10 @@ impl Acceptor {
             }
         };
         socket.set_nodelay(true)?;
+        let alive = TcpKeepalive::new()
+            .with_time(KEEPALIVE_IDLE)
+            .with_interval(KEEPALIVE_INTERVAL);
+        SockRef::from(&socket).set_tcp_keepalive(&alive)?;
         let (shard, counted) = self.shared.spread.choose(self.me);
         let counts = Counts {
             _seat: seat,
@@ -140,6 +159,17 @@ impl Acceptor {
                 tokio::time::sleep(pause).await;
                 drop(socket);
             });
+        }
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        let now = Instant::now();
+        let due = |before: Instant| now - before >= FAILURE_LOG_INTERVAL;
+        if self.failed.is_none_or(due) {
+            let open_files_max = platform::process::open_files_max();
+            let listener = &*self.name;
+            tracing::warn!(%error, listener, open_files_max, "cannot accept connections");
+            self.failed = Some(now);
         }
     }
 

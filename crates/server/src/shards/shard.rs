@@ -1,6 +1,7 @@
 //! One shard from its first to its last moment; see [`super::Phase`] for the order.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::net::{TcpListener, TcpStream};
@@ -11,6 +12,7 @@ use super::{Accepted, Assembly, Call, Phase, Shared, accept};
 use crate::connection::{self, Buffers, Environment, RequestContext};
 use crate::listener::Listening;
 use crate::metrics::RequestMeter;
+use crate::watchdog::Pulse;
 
 /// Bytes of buffers that a shard keeps for the next requests.
 const BUFFERS_KEPT_BYTES_MAX: usize = 64 << 20;
@@ -23,6 +25,7 @@ pub(super) struct Ends {
     pub(super) sockets: Vec<Listening>,
     pub(super) handed: mpsc::UnboundedReceiver<Accepted>,
     pub(super) called: mpsc::UnboundedReceiver<Call>,
+    pub(super) pulse: Arc<Pulse>,
 }
 
 /// Runs a shard, on its own executor.
@@ -31,7 +34,10 @@ pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &Shared, e
         sockets,
         handed,
         mut called,
+        pulse,
     } = ends;
+    let mut beating = JoinSet::new();
+    beating.spawn_local(pulse.beat(shared.beat_interval));
     let mut phase = shared.phase.clone();
     // Nobody listens to reports when the process is ending.
     let report = |report| drop(shared.reports.send(report));
@@ -94,6 +100,7 @@ async fn serve<A: Assembly>(
     let environment = Rc::new(Environment {
         limits: shared.limits.clone(),
         budget: shared.budget.clone(),
+        answers: shared.answers.clone(),
         buffers: Buffers::new(BUFFERS_KEPT_BYTES_MAX),
         meter: RequestMeter::new(shared.requests.clone(), shared.connections.clone()),
         stop: stopped,

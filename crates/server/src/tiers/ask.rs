@@ -3,9 +3,8 @@
 use platform::os::System;
 use storage::Store;
 use storage::log::Kept;
-use storage::tier::policy::PolicySettings;
+use storage::tier::policy::{Levels, PolicySettings, Stay};
 use storage::tier::{SegmentReport, TierTable, Verified};
-
 use wire::types::TopicPartition;
 
 use super::{Outcome, SegmentStatus};
@@ -69,15 +68,16 @@ async fn segments(
     let Some(tiers) = store.tiers() else {
         return Vec::new();
     };
+    let levels = tiers.levels(settings);
     let wanted = |name: &TopicPartition| which.has(&name.topic, name.partition);
     let reports = store.tier_segments(settings, wanted).await.into_iter();
     reports
         .filter(|report| which.has_base(report.base.0))
-        .map(|report| status(tiers, report))
+        .map(|report| status(tiers, &levels, report))
         .collect()
 }
 
-fn status(tiers: &TierTable, report: SegmentReport) -> SegmentStatus {
+fn status(tiers: &TierTable, levels: &[Levels], report: SegmentReport) -> SegmentStatus {
     let tier = tiers.tiers().get(report.tier);
     let path = tiers.path(report.path);
     SegmentStatus {
@@ -92,7 +92,7 @@ fn status(tiers: &TierTable, report: SegmentReport) -> SegmentStatus {
         arrived_ms: report.arrived_ms,
         read_ms: report.read_ms,
         rule: report.stay.name().to_owned(),
-        why: report.stay.to_string(),
+        why: why(tiers, levels, &report),
         until_ms: report.stay.until_ms(),
         kept: report
             .kept
@@ -106,6 +106,22 @@ fn status(tiers: &TierTable, report: SegmentReport) -> SegmentStatus {
         },
         offline: report.offline,
     }
+}
+
+/// Why it stays, with the numbers where a percentage says otherwise at first sight.
+fn why(tiers: &TierTable, levels: &[Levels], report: &SegmentReport) -> String {
+    let mut why = report.stay.to_string();
+    if report.stay == Stay::NoRoomAbove {
+        let faster = tiers.tiers().iter().zip(levels).take(report.tier);
+        for (at, (tier, levels)) in faster.enumerate() {
+            let (name, low, held) = (&tier.name, levels.low_bytes, levels.settled_bytes);
+            why.push_str(if at == 0 { ": " } else { "; " });
+            why.push_str(&format!(
+                "segments come up to {name} while it holds less than {low} bytes, it holds {held}"
+            ));
+        }
+    }
+    why
 }
 
 fn ask_to_move(store: &Store<System>, which: &Which, tier: usize) -> Outcome {

@@ -2,6 +2,7 @@
 //!
 //! A task of the control runtime looks once a second; whoever asks gets what is so at that moment.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use super::{PathStatus, Status, TierStatus};
 /// How often it looks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Weight of the newest second in a slope.
-const NEWEST: f64 = 0.2;
+/// Over how many looks a slope is taken: when nothing is written any more, it says so as soon.
+const SLOPE_OVER: usize = 10;
 
 /// Watches the tiers; clones share it.
 #[derive(Clone, Debug)]
@@ -25,33 +26,42 @@ pub struct Watch {
 }
 
 /// Growth of what is used of a tier.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 struct Trend {
-    last_bytes: Option<u64>,
-    bytes_per_second: f64,
+    /// What was used at the last looks, oldest first.
+    seen: VecDeque<u64>,
 }
 
 impl Trend {
-    #[expect(clippy::cast_precision_loss, reason = "a slope is an estimate")]
     fn look(&mut self, bytes: u64) {
-        if let Some(before) = self.last_bytes.replace(bytes) {
-            let grown = bytes as f64 - before as f64;
-            self.bytes_per_second += NEWEST * (grown - self.bytes_per_second);
+        if self.seen.len() > SLOPE_OVER {
+            self.seen.pop_front();
         }
+        self.seen.push_back(bytes);
     }
 
-    /// Seconds in which it grows (or, negative, shrinks) by that much; `None`: it does not, not in a year.
+    #[expect(clippy::cast_precision_loss, reason = "a slope is an estimate")]
+    fn bytes_per_second(&self) -> f64 {
+        let (Some(first), Some(last)) = (self.seen.front(), self.seen.back()) else {
+            return 0.0;
+        };
+        let seconds = self.seen.len().saturating_sub(1).max(1) as f64 * INTERVAL.as_secs_f64();
+        (*last as f64 - *first as f64) / seconds
+    }
+
+    /// Seconds in which it grows (or, negative, shrinks) by that much; `None`: it does not, not in a year, or there is
+    /// nothing left.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "an estimate, and not negative"
     )]
-    fn seconds_for(self, bytes: u64, sign: f64) -> Option<u64> {
+    fn seconds_for(&self, bytes: u64, sign: f64) -> Option<u64> {
         const YEAR: f64 = 31_536_000.0;
-        let rate = self.bytes_per_second * sign;
+        let rate = self.bytes_per_second() * sign;
         let seconds = bytes as f64 / rate;
-        (rate >= 1.0 && seconds <= YEAR).then_some(seconds as u64)
+        (bytes > 0 && rate >= 1.0 && seconds <= YEAR).then_some(seconds as u64)
     }
 }
 
@@ -90,7 +100,7 @@ impl Watch {
         self.tiers
             .paths_of(tier)
             .map(|path| path.used_bytes())
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 
     /// What is so now.
@@ -108,19 +118,19 @@ impl Watch {
             reserve: self.settings.reserve,
             bytes_per_second: self.settings.bytes_per_second,
             tiers: each
-                .map(|(tier, (levels, trend))| self.tier(tier, &levels, trend))
+                .map(|(tier, (levels, trend))| self.tier(tier, &levels, &trend))
                 .collect(),
         }
     }
 
-    fn tier(&self, tier: usize, levels: &Levels, trend: Trend) -> TierStatus {
+    fn tier(&self, tier: usize, levels: &Levels, trend: &Trend) -> TierStatus {
         let options = &self.tiers.tiers()[tier];
         let is_last = tier + 1 == self.tiers.tiers().len();
         // Nothing leaves the slowest tier for its fill.
         let backlog_bytes = if is_last { 0 } else { levels.excess_bytes() };
         let free_bytes = levels.capacity_bytes.saturating_sub(levels.settled_bytes);
         #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
-        let fill_bytes_per_second = trend.bytes_per_second as i64;
+        let fill_bytes_per_second = trend.bytes_per_second() as i64;
         TierStatus {
             name: options.name.to_string(),
             medium: options.medium.name().to_owned(),
@@ -189,18 +199,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trend_says_when_it_is_full_or_empty() {
+    fn a_trend_says_when_it_is_full_or_empty_and_nothing_once_it_stands_still() {
         let mut trend = Trend::default();
         for second in 0..100 {
             trend.look(1000 * second);
         }
         assert_eq!(trend.seconds_for(10_000, 1.0), Some(10));
         assert_eq!(trend.seconds_for(10_000, -1.0), None);
+        assert_eq!(trend.seconds_for(0, 1.0), None, "it is full");
         for second in (0..100).rev() {
             trend.look(1000 * second);
         }
         assert_eq!(trend.seconds_for(5_000, -1.0), Some(5));
-        trend.bytes_per_second = 0.0;
-        assert_eq!(trend.seconds_for(0, 1.0), None);
+        // A gigabyte a second, then writing stops.
+        for second in 0..20 {
+            trend.look(second << 30);
+        }
+        for _ in 0..SLOPE_OVER {
+            trend.look(19 << 30);
+        }
+        assert_eq!(trend.seconds_for(1 << 40, 1.0), None);
     }
 }

@@ -68,6 +68,32 @@ pub(super) fn entries<'a>(file: &'a Path, bytes: &'a [u8]) -> Result<Vec<Entry<'
     Ok(entries)
 }
 
+/// The lines that are text, as entries, and what is wrong with the frame, if anything: the number of entries says
+/// nothing about any of them. Of another version there are none.
+pub(super) fn entries_of<'a>(
+    file: &'a Path,
+    bytes: &'a [u8],
+) -> (Vec<Result<Entry<'a>, Malformed>>, Option<Malformed>) {
+    let mut lines = bytes.split(|byte| *byte == b'\n').zip(1_usize..);
+    let mut line = || lines.next().unwrap_or((&[], 1));
+    let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    let (version, count) = (show(line().0), show(line().0));
+    if version != "0" {
+        let malformed = Malformed::new(file, 1, "the version, 0", &version);
+        return (Vec::new(), Some(malformed));
+    }
+    let entries: Vec<_> = lines
+        .filter(|(bytes, _)| !bytes.is_empty())
+        .map(|(bytes, line)| match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Entry { file, line, text }),
+            Err(_) => Err(Malformed::new(file, line, "text", &show(bytes))),
+        })
+        .collect();
+    let is_right = count.parse() == Ok(entries.len());
+    let malformed = || Malformed::new(file, 2, "the number of entries that follow", &count);
+    (entries, (!is_right).then(malformed))
+}
+
 /// A checkpoint file with these entries.
 pub(super) fn file(entries: impl ExactSizeIterator<Item = String>) -> Vec<u8> {
     let mut text = format!("0\n{}\n", entries.len());

@@ -24,18 +24,48 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<Vec<(TopicPartition, Offset)>,
     let mut seen = std::collections::HashSet::new();
     let mut offsets = Vec::new();
     for entry in lines::entries(file, bytes)? {
-        let [topic, partition, offset] = entry.fields("topic, partition and offset")?;
-        let partition = TopicPartition {
-            topic: Arc::from(topic),
-            partition: entry.number(partition, 0, "a partition from 0 on")?,
-        };
-        let offset = Offset(entry.number(offset, 0, "an offset from 0 on")?);
+        let (partition, offset) = one(&entry)?;
         if !seen.insert(partition.clone()) {
             return Err(entry.malformed("each partition once"));
         }
         offsets.push((partition, offset));
     }
     Ok(offsets)
+}
+
+/// The entries that make sense, each for itself, and what is wrong with the others. An empty file has none: Kafka leaves
+/// such files.
+pub fn parse_lines(file: &Path, bytes: &[u8]) -> (Vec<(TopicPartition, Offset)>, Vec<Malformed>) {
+    let mut seen = std::collections::HashSet::new();
+    let (mut offsets, mut damage) = (Vec::new(), Vec::new());
+    if bytes.is_empty() {
+        return (offsets, damage);
+    }
+    let (entries, frame) = lines::entries_of(file, bytes);
+    damage.extend(frame);
+    for entry in entries {
+        match entry.and_then(|entry| Ok((one(&entry)?, entry))) {
+            Ok(((partition, offset), entry)) => {
+                if seen.insert(partition.clone()) {
+                    offsets.push((partition, offset));
+                } else {
+                    damage.push(entry.malformed("each partition once"));
+                }
+            }
+            Err(error) => damage.push(error),
+        }
+    }
+    (offsets, damage)
+}
+
+fn one(entry: &lines::Entry<'_>) -> Result<(TopicPartition, Offset), Malformed> {
+    let [topic, partition, offset] = entry.fields("topic, partition and offset")?;
+    let partition = TopicPartition {
+        topic: Arc::from(topic),
+        partition: entry.number(partition, 0, "a partition from 0 on")?,
+    };
+    let offset = Offset(entry.number(offset, 0, "an offset from 0 on")?);
+    Ok((partition, offset))
 }
 
 /// The bytes of an offset checkpoint.
@@ -91,6 +121,25 @@ mod tests {
             "0\n2\na 0 1\na 0 2\n",
             "f, line 4: expected each partition once, found \"a 0 2\"",
         );
+    }
+
+    #[test]
+    fn one_bad_line_leaves_the_others() {
+        let lines = |bytes: &[u8]| {
+            let (offsets, damage) = parse_lines(Path::new("f"), bytes);
+            let offsets: Vec<_> = offsets.iter().map(|(_, offset)| offset.0).collect();
+            (offsets, damage.iter().map(|at| at.line).collect::<Vec<_>>())
+        };
+        assert_eq!(lines(b"0\n2\na 0 1\nb 0 2\n"), (vec![1, 2], vec![]));
+        assert_eq!(
+            lines(b"0\n3\na 0 1\nt 0 -5\nb 0 2\n"),
+            (vec![1, 2], vec![4])
+        );
+        assert_eq!(lines(b"0\n2\na 0 1\n\xff\xfe 0 3\n"), (vec![1], vec![4]));
+        assert_eq!(lines(b"0\n7\na 0 1\na 0 2\n"), (vec![1], vec![2, 4]));
+        assert_eq!(lines(b"0\nx\na 0 1\n"), (vec![1], vec![2]));
+        assert_eq!(lines(b"9\n1\na 0 1\n"), (vec![], vec![1]), "another format");
+        assert_eq!(lines(b""), (vec![], vec![]));
     }
 
     #[test]

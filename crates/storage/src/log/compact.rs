@@ -77,6 +77,8 @@ pub struct Compacted {
 pub(super) struct State {
     /// Everything below is compacted. `None`: never begun.
     compacted: Cell<Option<Offset>>,
+    /// The end of the last round that had to leave a part of the log alone.
+    part_end: Cell<Option<Offset>>,
     /// Held while a round is under way.
     turn: Semaphore,
     /// Grows when what a round has read may be gone.
@@ -89,6 +91,7 @@ impl State {
     pub(super) fn new(compacted: Option<Offset>) -> Self {
         Self {
             compacted: Cell::new(compacted),
+            part_end: Cell::new(None),
             turn: Semaphore::new(1),
             interruptions: Cell::new(0),
             stopping: Cell::new(false),
@@ -109,6 +112,8 @@ impl State {
     pub(super) fn truncate_to(&self, end: Offset) {
         let compacted = self.compacted.get();
         self.compacted.set(compacted.map(|offset| offset.min(end)));
+        let part_end = self.part_end.get();
+        self.part_end.set(part_end.map(|offset| offset.min(end)));
     }
 }
 
@@ -133,18 +138,21 @@ impl<P: Platform> Log<P> {
         self.compaction.uncleanable.get()
     }
 
-    /// How dirty the log is.
+    /// How dirty the log is. Of one that cannot all be compacted, as if the last round had got through; nothing of one
+    /// that can wait only.
     pub async fn dirt(&self, policy: &CompactPolicy, now_ms: i64) -> Result<Dirt> {
-        let segments: Vec<_> = self.segments.borrow().iter().cloned().collect();
+        let (segments, is_whole) = self.compactable();
+        let mut first_dirty = self.first_dirty();
+        if !is_whole {
+            let readable_from = segments.first().map_or(self.end.get(), |first| first.base);
+            if readable_from > first_dirty {
+                return Ok(plan::dirt(&[], first_dirty, first_dirty, policy, now_ms));
+            }
+            first_dirty = self.compaction.part_end.get().unwrap_or(first_dirty);
+        }
         let facts = self.facts(&segments, policy).await?;
         let stable = self.stable();
-        Ok(plan::dirt(
-            &facts,
-            self.first_dirty(),
-            stable,
-            policy,
-            now_ms,
-        ))
+        Ok(plan::dirt(&facts, first_dirty, stable, policy, now_ms))
     }
 
     /// Compacts what may be; `None` when there is nothing, or the log was changed under it. Damage is an error once,
@@ -164,6 +172,9 @@ impl<P: Platform> Log<P> {
         let result = self.round(policy, options).await;
         if let (Err(error), false) = (&result, self.is_beyond_repair()) {
             // What was being made is of no use. What stays, the next round or the next start removes.
+            if error.is_of_a_write() {
+                self.fail_path(error);
+            }
             let swept = self.sweep_unfinished().await;
             if self.is_round_over(interruptions) {
                 return Ok(None);

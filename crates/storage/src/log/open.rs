@@ -1,4 +1,4 @@
-//! Opening a log: what is in its folders (`open/folder.rs`), whose they are; then recovery; then the pieces are put
+//! Opening a log: what is in its folders (`open/gather.rs`), whose they are; then recovery; then the pieces are put
 //! together.
 
 use std::cell::{Cell, RefCell};
@@ -22,6 +22,9 @@ use crate::segment::naming::{self, Role, file_path};
 use crate::store::Store;
 
 pub(super) mod folder;
+mod gather;
+pub(super) mod notes;
+mod part;
 
 use folder::Folder;
 
@@ -40,7 +43,7 @@ pub(crate) async fn open<P: Platform>(
         .await
         .map_err(Error::io("create", &path))?;
     check_owner(disk, &path, topic_id).await?;
-    let mut folder = folder::gather(store, path, &partition, topic_id).await?;
+    let mut folder = gather::gather(store, path, &partition, topic_id).await?;
     let epochs = read_epochs(disk, &folder.path).await?;
     let recovered = recover::recover(store, &folder, &options, how, epochs).await?;
     let bases: Vec<_> = recovered
@@ -60,6 +63,7 @@ pub(crate) async fn open<P: Platform>(
         .metrics
         .segments
         .inc_by(i64::try_from(bases.len()).unwrap_or(i64::MAX));
+    let tiers = super::tiers::State::of(&folder);
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -87,7 +91,7 @@ pub(crate) async fn open<P: Platform>(
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
         readers: super::read::Readers::default(),
         compaction: super::compact::State::new(how.compacted),
-        tiers: super::tiers::State::default(),
+        tiers,
     });
     log.name_first_segment().await?;
     log.upkeep_after_open(recovered.scanned_bytes);

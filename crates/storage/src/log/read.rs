@@ -33,6 +33,9 @@ use crate::segment::{File, Segment};
 /// Bytes of one read of a walk over headers.
 const WALK_BYTES: usize = 16 << 10;
 
+/// Most that a reader is given at once while memory is short, a first batch apart.
+const COPIED_BYTES_MAX: usize = 1 << 20;
+
 /// What was found in a file.
 enum Found {
     Batches(Bytes),
@@ -77,11 +80,15 @@ impl<P: Platform> Log<P> {
         self.check_range(from)?;
         loop {
             let metrics = &self.store.shared.metrics;
+            let short = self.store.shared.memory.is_short();
+            if short {
+                wanted.bytes_max = wanted.bytes_max.min(COPIED_BYTES_MAX);
+            }
             match self.plan_read(wanted)? {
                 Plan::Nothing => return Ok(Vec::new()),
                 Plan::Memory(slices) => {
                     metrics.cache_hits.inc();
-                    return Ok(slices);
+                    return Ok(if short { copied(&slices) } else { slices });
                 }
                 Plan::Load(segment) => {
                     let loaded = self.load(&segment).await;
@@ -119,6 +126,7 @@ impl<P: Platform> Log<P> {
                         Found::EndOfFile(end) if end < segment.size.get() => {
                             // What follows was not written yet when the read began.
                             match segment.slice_resident(end, wanted) {
+                                Resident::Slices(slices) if short => return Ok(copied(&slices)),
                                 Resident::Slices(slices) => return Ok(slices),
                                 Resident::Nothing => return Ok(Vec::new()),
                                 Resident::Beyond => wanted.from = segment.next.get(),
@@ -343,6 +351,12 @@ impl<P: Platform> Log<P> {
             _ => Ok(bytes),
         }
     }
+}
+
+/// The same bytes in memory of the reader's own: however long it takes to send them, the chunks are free for appends.
+fn copied(slices: &[Bytes]) -> Vec<Bytes> {
+    let copy = |slice: &Bytes| Bytes::copy_from_slice(slice);
+    slices.iter().map(copy).collect()
 }
 
 /// The position of the batch that holds `offset`, walking from `position`; `None` when there is none before `end`.

@@ -245,8 +245,8 @@ impl<P: Platform> Recovery<'_, P> {
 
     /// A segment on a path that is not there: it holds its place.
     fn absent(&self, base: Offset, next: Offset) -> Segment<P> {
-        let dir = self.folder.absent.get(&base);
-        let dir = dir.map_or(Path::new(""), |dir| dir.as_path());
+        let place = self.folder.absent.get(&base);
+        let dir = place.map_or(Path::new(""), |place| place.dir.as_path());
         let name = self.folder.path.file_name().unwrap_or_default();
         let segment = Segment::stored(dir.join(name).into(), base, next, 0, None, self.now_ms);
         segment.named.set(true);

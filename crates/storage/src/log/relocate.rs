@@ -30,6 +30,8 @@ use crate::store::LogPoints;
 use crate::tier::copy::{self, Original, Trouble};
 use crate::tier::pace::MoveRate;
 
+/// Small files of a log that are copied with it are no longer.
+const COPIED_BYTES_MAX: u64 = 256 << 20;
 const INDEXES: [Role; 3] = [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex];
 
 /// A copy under way. Dropping it leaves a folder that [`Relocation::abandon`] removes, or the next start.
@@ -152,12 +154,12 @@ impl<P: Platform> Relocation<P> {
         let written = disk.replace_file(&note, &moved_log::encode(&moved)).await;
         written.map_err(Error::io("write", &note))?;
         let synced = disk.sync_dir(&self.folder).await;
-        synced.map_err(Error::io("sync", &self.folder))?;
+        synced.map_err(Error::dir_sync(&self.folder))?;
         let home = self.dir.join(naming::folder_name(&self.log.partition));
         let renamed = disk.rename(&self.folder, &home).await;
         renamed.map_err(Error::io("rename", &self.folder))?;
         let synced = disk.sync_dir(&self.dir).await;
-        synced.map_err(Error::io("sync", &self.dir))?;
+        synced.map_err(Error::dir_sync(&self.dir))?;
         self.log.store.forget(&self.log);
         Ok(points)
     }
@@ -173,7 +175,7 @@ impl<P: Platform> Relocation<P> {
         let renamed = store.disk().rename(&log.folder, &gone).await;
         renamed.map_err(Error::io("rename", &log.folder))?;
         let synced = store.disk().sync_dir(&log.dir).await;
-        synced.map_err(Error::io("sync", &log.dir))?;
+        synced.map_err(Error::dir_sync(&log.dir))?;
         let delay = Duration::from_millis(log.options().file_delete_delay_ms);
         let store = store.clone();
         task::spawn(async move {
@@ -279,7 +281,9 @@ impl<P: Platform> Relocation<P> {
                     reason: damage.reason,
                 })
             }
-            Err(Trouble::Source(error) | Trouble::Target(error)) => Err(error),
+            Err(Trouble::Source(error) | Trouble::Target(error) | Trouble::Home(error)) => {
+                Err(error)
+            }
         }
     }
 
@@ -295,7 +299,7 @@ impl<P: Platform> Relocation<P> {
         let entries = log.store.disk().list(&log.folder).await;
         for entry in entries.map_err(Error::io("list", &log.folder))? {
             let wanted = match naming::classify(&entry.name) {
-                Name::Segment(_, Role::Snapshot) | Name::Away(_) => true,
+                Name::Segment(_, Role::Snapshot) | Name::Away(..) | Name::Owed(_) => true,
                 Name::Checkpoint => {
                     [partition_metadata::FILE, leader_epochs::FILE].contains(&entry.name.as_str())
                 }
@@ -311,7 +315,7 @@ impl<P: Platform> Relocation<P> {
     async fn copy_file(&self, name: &str) -> Result<()> {
         let disk = self.log.store.disk();
         let (from, to) = (self.log.folder.join(name), self.folder.join(name));
-        match disk.read_file(&from).await {
+        match disk.read_file_within(&from, COPIED_BYTES_MAX).await {
             Ok(bytes) => {
                 let written = disk.replace_file(&to, &bytes).await;
                 written.map_err(Error::io("write", &to))

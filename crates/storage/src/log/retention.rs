@@ -66,13 +66,23 @@ impl<P: Platform> Log<P> {
         for segment in &segments {
             let next = segment.next.get();
             let is_active = count + 1 == segments.len();
-            if segment.absent.get() || next > safe || segment.size.get() == 0 && is_active {
+            if next > safe || segment.size.get() == 0 && is_active {
                 break;
             }
             let below_start = next <= self.start.get() && !is_active;
+            // What is absent counts as nothing: without it there is enough all the same.
             let too_much = excess.is_some_and(|excess| excess >= segment.size.get());
-            if !below_start && !too_much && !self.is_expired(options, segment, now_ms).await? {
-                break;
+            if !below_start && !too_much {
+                // The age of what is absent is not known: it goes with the next that is there.
+                let mut there = segments.iter().skip(count);
+                let judged = there.find(|segment| !segment.absent.get());
+                let is_expired = match judged {
+                    Some(segment) => self.is_expired(options, segment, now_ms).await?,
+                    None => false,
+                };
+                if !is_expired {
+                    break;
+                }
             }
             excess = excess.map(|excess| excess.saturating_sub(segment.size.get()));
             count += 1;
@@ -106,20 +116,22 @@ impl<P: Platform> Log<P> {
                 (Rc::clone(oldest), next.base)
             };
             self.advance_log_start(next);
-            let log_file = self.rename_deleted(&oldest, Role::Log).await?;
-            self.note_gone(&oldest).await?;
+            let mut renamed = self.unname(&oldest).await?;
             self.sync_names().await?;
             self.segments.borrow_mut().pop_front();
             self.store.shared.metrics.segments.dec();
-            let mut renamed = vec![log_file];
+            let at_home = self.is_home(&oldest.folder);
             for role in INDEXES {
+                if !at_home && role != Role::Snapshot {
+                    continue;
+                }
                 match self.rename_deleted(&oldest, role).await {
-                    Ok(path) => renamed.push(path),
+                    Ok(path) => renamed.extend(path),
                     // The next start removes it.
                     Err(error) => tracing::warn!(%error, "an index of a deleted segment stays"),
                 }
             }
-            self.remove_later(renamed.into_iter().flatten().collect());
+            self.remove_later(renamed);
         }
         tracing::info!(partition = %self.partition, segments = count, log_start = %self.start.get(),
             "deleted old segments");

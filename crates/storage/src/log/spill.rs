@@ -65,6 +65,12 @@ impl<P: Platform> Log<P> {
         if segment.written.get() > 0 {
             return self.cut_to_length(segment).await;
         }
+        if !self.is_home(&segment.folder) {
+            // A file that could not be made may be there, and the note of it is.
+            segment.close_file();
+            self.note_gone(segment).await?;
+            return self.remove_empty(segment).await;
+        }
         if was_named {
             segment.close_file();
             remove(self.store.disk(), &segment.path(Role::Log)).await?;

@@ -19,12 +19,12 @@ use platform::task;
 use wire::types::Offset;
 
 use super::Log;
-use super::open::folder::write_note;
+use super::open::notes::Owing;
 use super::open::remove;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::segment::Segment;
 use crate::segment::load::Saved;
-use crate::segment::naming::{Role, away_path, file_path, moving_path};
+use crate::segment::naming::{Role, file_path, moving_path};
 use crate::tier::copy::{self, Original, Trouble, sync_error};
 use crate::tier::table::Charge;
 use crate::tier::{TierPath, TierTable};
@@ -154,10 +154,12 @@ impl<P: Platform> Log<P> {
         }
         segment.replaced.set(true);
         let named = self.name_copy(carried).await;
-        if named.is_err() {
+        if let Err(trouble) = &named {
             segment.replaced.set(false);
             // With the gate held: no other segment of the log can have these names.
-            self.remove_copy(carried, file_path).await;
+            if self.is_unnoted(carried, trouble).await {
+                self.remove_copy(carried, file_path).await;
+            }
         }
         named?;
         self.switch(carried, at);
@@ -198,11 +200,31 @@ impl<P: Platform> Log<P> {
         }
         let synced = disk.sync_dir(folder).await;
         synced.map_err(|error| target(sync_error(folder, error)))?;
-        if !self.is_home(folder) {
-            let noted = write_note(disk, &self.folder, segment.base, folder).await;
-            noted.map_err(Trouble::Source)?;
+        // From here on the copy is the segment, whatever becomes of the other.
+        let noted = if self.is_home(folder) {
+            self.note_home(segment.base, &segment.folder).await
+        } else {
+            self.note_away(segment.base, folder).await
+        };
+        noted.map_err(Trouble::Home)
+    }
+
+    /// True when home says, for certain, that the old copy counts. If it cannot be told which does, both stay and the log
+    /// goes no further.
+    async fn is_unnoted(&self, carried: &Carried<P>, trouble: &Trouble) -> bool {
+        let segment = &carried.segment;
+        let Trouble::Home(error) = trouble else {
+            return true;
+        };
+        match self.note_as_before(segment.base, &segment.folder).await {
+            Ok(()) => true,
+            // Nothing was written.
+            Err(again) if again.kind() == Kind::Full && error.kind() == Kind::Full => true,
+            Err(_) => {
+                self.fail(error);
+                false
+            }
         }
-        Ok(())
     }
 
     /// The same for those who read from now on.
@@ -240,7 +262,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Takes the names from the old copy, durably, and removes it when nobody reads it any more. What fails here leaves
-    /// two copies, of which the next start keeps one; the old one's path is not trusted with more.
+    /// a copy that does not count, which its path owes; the path is not trusted with more.
     async fn unname_source(&self, carried: &Carried<P>) {
         let old = &carried.segment;
         let mut unnamed = Vec::new();
@@ -250,16 +272,21 @@ impl<P: Platform> Log<P> {
                 unnamed.extend(self.rename_deleted(old, role).await?);
             }
             let synced = self.store.disk().sync_dir(&old.folder).await;
-            synced.map_err(|error| sync_error(&old.folder, error))?;
-            if self.is_home(&carried.folder) {
-                remove(self.store.disk(), &away_path(&self.folder, old.base)).await?;
-            }
-            Ok(())
+            synced.map_err(|error| sync_error(&old.folder, error))
         }
         .await;
-        if let Err(error) = result {
+        if let Err(error) = &result {
             tracing::error!(partition = %self.partition, %error, "a segment has moved, and its old copy stays");
-            self.fail_dir(&error);
+            self.fail_dir(error);
+        }
+        let noted = match &result {
+            _ if self.is_home(&old.folder) => Ok(()),
+            Ok(()) => self.owe_no_more(old.base, &old.folder).await,
+            Err(_) => self.owe(Owing::Copy, old.base, &old.folder).await,
+        };
+        if let Err(error) = noted {
+            // The note of where the segment is says the same while it is away; one that came home was owed before.
+            tracing::warn!(partition = %self.partition, %error, "what a path owes was not noted");
         }
         self.remove_when_unread(Rc::clone(old), unnamed);
         self.write_due_notes().await;
@@ -315,11 +342,16 @@ impl<P: Platform> Log<P> {
             Trouble::Source(error) => {
                 tracing::warn!(file = %file.display(), %error, "a segment cannot be read, and stays");
             }
+            Trouble::Home(error) => {
+                tracing::warn!(partition = %self.partition, %error, "where a segment is to be cannot be noted: it stays");
+            }
             Trouble::Target(error) => {
                 let dir = carried.to.dir().display();
                 if matches!(error, Error::Full { .. }) {
                     carried.to.note_full();
                     tracing::warn!(%dir, "no room for a segment that was to be moved");
+                } else if error.is_exhausted() {
+                    tracing::warn!(%dir, %error, "a segment is not moved just now");
                 } else if carried.to.fail(&error.to_string()) {
                     tracing::error!(%dir, %error, "a tier's path failed: nothing more is put on it");
                 }

@@ -1,13 +1,14 @@
 //! A log's segments away from home: which folders it has, what their paths' failures mean, and where its next segment goes.
 //!
-//! Invariant: a segment that is not at home has a note there (`.away`), durable before the segment's own name is, and
-//! before a copy at home goes. The note is of use only while the path is absent: then it keeps the log start and the
-//! log end from being taken for what they are not.
+//! Invariants: a segment that is not at home has a note there (`.away`), durable before the segment's own name is, and
+//! before a copy elsewhere goes: of several copies it decides which counts. What does not count any more and could not be
+//! removed from another path is owed (`.owed`), durably, before anything depends on its absence.
+//! A failure on another path takes that path out of use, and what is being written there; nothing else.
 //! Without tiers everything is at home and nothing is noted.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use platform::Platform;
@@ -17,12 +18,14 @@ use wire::types::Offset;
 
 use super::Log;
 use super::indexes::Indexes;
-use super::open::folder::{claim, write_note};
+use super::open::folder::{Folder, claim};
+use super::open::notes::{Owed, Owing, Place, write_away, write_owed};
 use super::open::remove;
 use super::txn_index::TxnIndex;
-use crate::error::{Error, Result};
-use crate::segment::naming::{Role, away_path};
+use crate::error::{Error, Kind, Result};
+use crate::segment::naming::{Role, away_path, away_to_path, file_path};
 use crate::segment::{Loaded, Segment};
+use crate::tier::copy::sync_error;
 use crate::tier::{PathId, TierPath};
 
 /// What a log knows of its folders on other paths.
@@ -37,16 +40,24 @@ pub(super) struct State {
     asked: RefCell<BTreeMap<Offset, usize>>,
     /// Capacities of tiers do not bind it.
     unbounded: Cell<bool>,
+    /// What is in the files that say what other paths owe.
+    owed: RefCell<BTreeMap<Offset, Owed>>,
+    /// Where the segments are that are absent, and the folders with copies of them that do not count.
+    absent: BTreeMap<Offset, Place>,
+    shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
 }
 
-impl Default for State {
-    fn default() -> Self {
+impl State {
+    pub(super) fn of(folder: &Folder) -> Self {
         Self {
             ready: RefCell::default(),
             making: Semaphore::new(1),
             notes_due: RefCell::default(),
             asked: RefCell::default(),
             unbounded: Cell::new(false),
+            owed: RefCell::new(folder.owed.clone()),
+            absent: folder.absent.clone(),
+            shadows: folder.shadows.clone(),
         }
     }
 }
@@ -157,13 +168,168 @@ impl<P: Platform> Log<P> {
         if self.is_home(&segment.folder) {
             return Ok(());
         }
-        remove(self.store.disk(), &away_path(&self.folder, segment.base)).await
+        self.remove_note(segment.base, &segment.folder).await
+    }
+
+    async fn remove_note(&self, base: Offset, folder: &Rc<Path>) -> Result<()> {
+        let disk = self.store.disk();
+        if let Some(id) = self.place_of_folder(base, folder).id {
+            remove(disk, &away_to_path(&self.folder, base, id)).await?;
+        }
+        remove(disk, &away_path(&self.folder, base)).await
+    }
+
+    /// The directory that a folder is in.
+    fn place_of_folder(&self, base: Offset, folder: &Path) -> Place {
+        let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
+        let absent = self.tiers.absent.get(&base);
+        match (path, absent) {
+            (_, Some(place)) if folder.starts_with(&place.dir) => place.clone(),
+            (Some(path), _) => Place::of(path),
+            (None, _) => Place {
+                id: None,
+                dir: folder.parent().unwrap_or(folder).to_path_buf(),
+            },
+        }
+    }
+
+    /// Takes the names from a segment's files, the data first, durably unless it is at home; gives what is to be removed.
+    /// What another path does not let go of does not count any more all the same, and is owed.
+    pub(super) async fn unname(&self, segment: &Segment<P>) -> Result<Vec<PathBuf>> {
+        let mut unnamed = Vec::new();
+        if segment.absent.get() {
+            self.drop_absent(segment).await?;
+            return Ok(unnamed);
+        }
+        let at_home = self.is_home(&segment.folder);
+        let result = async {
+            unnamed.extend(self.rename_deleted(segment, Role::Log).await?);
+            if at_home {
+                // Its owner syncs the names.
+                return Ok(());
+            }
+            for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
+                unnamed.extend(self.rename_deleted(segment, role).await?);
+            }
+            self.sync_folder(&segment.folder).await
+        };
+        self.gone_or_owed(segment, result.await).await?;
+        Ok(unnamed)
+    }
+
+    /// A segment does not count any more, whether its files are gone, durably where they were elsewhere, or are owed.
+    pub(super) async fn gone_or_owed(&self, segment: &Segment<P>, gone: Result<()>) -> Result<()> {
+        self.flush.note_new_name();
+        if self.is_home(&segment.folder) {
+            return gone;
+        }
+        if let Err(error) = gone {
+            self.fail_path(&error);
+            self.owe(Owing::Copy, segment.base, &segment.folder).await?;
+        }
+        self.remove_note(segment.base, &segment.folder).await
+    }
+
+    /// A segment on a path that is not there does not count any more; when the path is there it goes.
+    async fn drop_absent(&self, segment: &Segment<P>) -> Result<()> {
+        let base = segment.base;
+        self.owe(Owing::Copy, base, &segment.folder).await?;
+        let shadows = self.tiers.shadows.get(&base);
+        for folder in shadows.into_iter().flatten() {
+            let removed = async {
+                for role in [
+                    Role::Log,
+                    Role::OffsetIndex,
+                    Role::TimeIndex,
+                    Role::TxnIndex,
+                ] {
+                    remove(self.store.disk(), &file_path(folder, base, role)).await?;
+                }
+                self.sync_folder(folder).await
+            };
+            match removed.await {
+                Err(error) if !self.is_home(folder) => {
+                    self.fail_path(&error);
+                    self.owe(Owing::Copy, base, folder).await?;
+                }
+                removed => removed?,
+            }
+        }
+        self.flush.note_new_name();
+        self.remove_note(base, &segment.folder).await
+    }
+
+    pub(super) async fn sync_folder(&self, folder: &Path) -> Result<()> {
+        let synced = self.store.disk().sync_dir(folder).await;
+        synced.map_err(|error| sync_error(folder, error))
+    }
+
+    /// Notes at home that something in a folder on another path does not count any more; durable when it returns.
+    pub(super) async fn owe(&self, owing: Owing, base: Offset, folder: &Path) -> Result<()> {
+        let owed = (owing, self.place_of_folder(base, folder));
+        let mut all = self.tiers.owed.borrow().get(&base).cloned();
+        let all = all.get_or_insert_default();
+        if !all.contains(&owed) {
+            all.push(owed);
+        }
+        self.set_owed(base, all.clone()).await
+    }
+
+    async fn set_owed(&self, base: Offset, owed: Owed) -> Result<()> {
+        let written = write_owed(self.store.disk(), &self.folder, base, &owed).await;
+        written?;
+        if owed.is_empty() {
+            self.tiers.owed.borrow_mut().remove(&base);
+        } else {
+            self.tiers.owed.borrow_mut().insert(base, owed);
+        }
+        Ok(())
+    }
+
+    /// A folder on another path has paid.
+    pub(super) async fn owe_no_more(&self, base: Offset, folder: &Path) -> Result<()> {
+        let place = self.place_of_folder(base, folder);
+        let Some(mut owed) = self.tiers.owed.borrow().get(&base).cloned() else {
+            return Ok(());
+        };
+        owed.retain(|(_, other)| *other != place);
+        self.set_owed(base, owed).await
+    }
+
+    /// Notes at home that the segment at `base` is in `folder`, whatever that owed of it; durable when it returns.
+    pub(super) async fn note_away(&self, base: Offset, folder: &Path) -> Result<()> {
+        self.owe_no_more(base, folder).await?;
+        let place = self.place_of_folder(base, folder);
+        write_away(self.store.disk(), &self.folder, base, &place).await
+    }
+
+    /// The segment at `base` is at home, whatever there is of it in `from`; durable when it returns.
+    pub(super) async fn note_home(&self, base: Offset, from: &Rc<Path>) -> Result<()> {
+        self.owe(Owing::Copy, base, from).await?;
+        if let Err(error) = self.remove_note(base, from).await {
+            // What is owed wins over it.
+            tracing::warn!(partition = %self.partition, %error, "a note that says nothing stays");
+        }
+        Ok(())
+    }
+
+    /// After a note was refused, which may be there all the same: the segment at `base` is in `folder`, as before.
+    pub(super) async fn note_as_before(&self, base: Offset, folder: &Rc<Path>) -> Result<()> {
+        let owed = self.tiers.owed.borrow().get(&base).cloned();
+        let disk = self.store.disk();
+        write_owed(disk, &self.folder, base, &owed.unwrap_or_default()).await?;
+        if !self.is_home(folder) {
+            let place = self.place_of_folder(base, folder);
+            return write_away(disk, &self.folder, base, &place).await;
+        }
+        remove(disk, &away_path(&self.folder, base)).await?;
+        self.sync_folder(&self.folder).await
     }
 
     /// Sees to it that a folder on another path is there and that home has a note of the segment at `base` in it.
     pub(crate) async fn prepare_folder(&self, folder: &Rc<Path>, base: Offset) -> Result<()> {
         self.make_folder(folder).await?;
-        match write_note(self.store.disk(), &self.folder, base, folder).await {
+        match self.note_away(base, folder).await {
             // Home is full, which is why the segment is elsewhere: it is noted as soon as there is room.
             Err(Error::Full { .. }) => {
                 let note = (base, Rc::clone(folder));
@@ -182,8 +348,7 @@ impl<P: Platform> Log<P> {
             if !self.segments.borrow().iter().any(there) {
                 continue;
             }
-            let noted = write_note(self.store.disk(), &self.folder, base, &folder).await;
-            if let Err(error) = noted {
+            if let Err(error) = self.note_away(base, &folder).await {
                 tracing::debug!(partition = %self.partition, %error, "a note is still due");
                 self.tiers.notes_due.borrow_mut().push((base, folder));
             }
@@ -250,8 +415,21 @@ impl<P: Platform> Log<P> {
             return Ok(());
         }
         // The name says where the log goes on: there is one at every moment.
-        self.name_segment(&new).await?;
-        self.sync_names().await?;
+        let named = match self.name_segment(&new).await {
+            Ok(_) => self.sync_names().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = named {
+            let noted = self.note_as_before(old.base, &old.folder).await;
+            let removed = remove(self.store.disk(), &new.path(Role::Log)).await;
+            match noted.and(removed) {
+                Ok(()) => {}
+                Err(error) if error.kind() == Kind::Full => {}
+                // A start could go on where nothing is.
+                Err(error) => self.fail(&error),
+            }
+            return Err(error);
+        }
         let is_still_empty = old.size.get() == 0 && Rc::ptr_eq(&self.active(), &old);
         if is_still_empty && let Some(slot) = self.segments.borrow_mut().back_mut() {
             *slot = Rc::clone(&new);
@@ -262,14 +440,29 @@ impl<P: Platform> Log<P> {
             (old, new)
         };
         gone.close_file();
-        let disk = self.store.disk();
-        remove(disk, &gone.path(Role::Log)).await?;
-        self.note_changed(&gone.folder);
-        self.sync_names().await?;
+        // The note decides which of the two counts, so it is right before one of them goes.
         if self.is_home(&kept.folder) {
-            remove(disk, &away_path(&self.folder, kept.base)).await
+            self.note_home(kept.base, &gone.folder).await?;
         } else {
-            write_note(disk, &self.folder, kept.base, &kept.folder).await
+            self.note_away(kept.base, &kept.folder).await?;
+        }
+        self.remove_empty(&gone).await
+    }
+
+    /// Removes the file of a segment that holds nothing and does not count.
+    pub(super) async fn remove_empty(&self, gone: &Segment<P>) -> Result<()> {
+        let removed = remove(self.store.disk(), &gone.path(Role::Log)).await;
+        if self.is_home(&gone.folder) {
+            removed?;
+            self.note_changed(&gone.folder);
+            return self.sync_names().await;
+        }
+        match removed.and(self.sync_folder(&gone.folder).await) {
+            Ok(()) => self.owe_no_more(gone.base, &gone.folder).await,
+            Err(error) => {
+                self.fail_path(&error);
+                self.owe(Owing::Copy, gone.base, &gone.folder).await
+            }
         }
     }
 
@@ -290,18 +483,33 @@ impl<P: Platform> Log<P> {
         Some(self.folder_on(placed))
     }
 
+    /// Takes another path out of use after a failure there, and latches the logs that are being written to it. False for
+    /// a failure at home, and for one of no path.
+    pub(super) fn fail_path(&self, error: &Error) -> bool {
+        let Some(path) = self.path_of(error).filter(|path| path.dir() != self.dir) else {
+            return false;
+        };
+        if path.fail(&error.to_string()) {
+            tracing::error!(dir = %path.dir().display(), %error, "a tier's path failed: nothing more is put on it");
+        }
+        self.store.health(path.dir()).fail(error);
+        for log in self.store.logs() {
+            if log.writes_to(path.dir()) {
+                log.fail(error);
+            }
+        }
+        true
+    }
+
+    /// True for a folder on a path that has failed.
+    pub(super) fn is_on_failed_path(&self, folder: &Path) -> bool {
+        let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
+        path.is_some_and(|path| path.dir() != self.dir && path.failed().is_some())
+    }
+
     /// Latches what a failure has made unusable: the log directory, or another path and whatever is being written there.
     pub(super) fn fail_dir(&self, error: &Error) {
-        if let Some(path) = self.path_of(error)
-            && path.dir() != self.dir
-        {
-            path.fail(&error.to_string());
-            self.store.health(path.dir()).fail(error);
-            for log in self.store.logs() {
-                if log.writes_to(path.dir()) {
-                    log.fail(error);
-                }
-            }
+        if self.fail_path(error) {
             return;
         }
         if self.health.fail(error) {

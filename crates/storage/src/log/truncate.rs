@@ -116,21 +116,33 @@ impl<P: Platform> Log<P> {
             if last.base <= base {
                 break;
             }
-            for role in [
-                Role::OffsetIndex,
-                Role::TimeIndex,
-                Role::TxnIndex,
-                Role::Log,
-            ] {
-                remove(self.store.disk(), &last.path(role)).await?;
-            }
+            self.remove_files(&last).await?;
             self.segments.borrow_mut().pop_back();
             self.store.shared.metrics.segments.dec();
-            self.note_gone(&last).await?;
             // One after the other on the disk, too: no gap may be left by a crash.
             self.sync_names().await?;
         }
         Ok(())
+    }
+
+    /// Removes a segment's files. What another path does not let go of does not count any more all the same, and is owed.
+    async fn remove_files(&self, segment: &Segment<P>) -> Result<()> {
+        let roles = [
+            Role::OffsetIndex,
+            Role::TimeIndex,
+            Role::TxnIndex,
+            Role::Log,
+        ];
+        let removed = async {
+            for role in roles {
+                remove(self.store.disk(), &segment.path(role)).await?;
+            }
+            if self.is_home(&segment.folder) {
+                return Ok(());
+            }
+            self.sync_folder(&segment.folder).await
+        };
+        self.gone_or_owed(segment, removed.await).await
     }
 
     async fn position_of(&self, segment: &Rc<Segment<P>>, offset: Offset) -> Result<u64> {
@@ -326,15 +338,7 @@ impl<P: Platform> Log<P> {
         }
         let old: Vec<_> = self.segments.borrow().iter().cloned().collect();
         for segment in old.iter().rev() {
-            for role in [
-                Role::OffsetIndex,
-                Role::TimeIndex,
-                Role::TxnIndex,
-                Role::Log,
-            ] {
-                remove(disk, &segment.path(role)).await?;
-            }
-            self.note_gone(segment).await?;
+            self.remove_files(segment).await?;
         }
         let fresh = self.new_segment(offset, self.store.clock().wall_ms());
         self.name_segment(&fresh).await?;

@@ -3,7 +3,7 @@
 //! Whatever is rebuilt is equal to what was lost, save for the density of its entries.
 
 use platform::Platform;
-use platform::disk::Disk;
+use platform::disk::{Disk, SMALL_FILE_BYTES_MAX, is_unreadable};
 use wire::types::{LeaderEpoch, Offset};
 
 use super::naming::Role;
@@ -24,9 +24,9 @@ pub(crate) async fn indexes_of<P: Platform>(
     segment: &Segment<P>,
     options: IndexOptions,
 ) -> Result<Option<Loaded>> {
-    let offsets = read(disk, segment, Role::OffsetIndex).await?;
-    let times = read(disk, segment, Role::TimeIndex).await?;
-    let aborted = read(disk, segment, Role::TxnIndex)
+    let offsets = read(disk, segment, Role::OffsetIndex, options).await?;
+    let times = read(disk, segment, Role::TimeIndex, options).await?;
+    let aborted = read(disk, segment, Role::TxnIndex, options)
         .await?
         .unwrap_or_default();
     let (Some(offsets), Some(times)) = (offsets, times) else {
@@ -61,11 +61,22 @@ async fn read<P: Platform>(
     disk: &P::Disk,
     segment: &Segment<P>,
     role: Role,
+    options: IndexOptions,
 ) -> Result<Option<Vec<u8>>> {
     let path = segment.path(role);
-    match disk.read_file(&path).await {
+    let bytes_max = match role {
+        // Each entry stands for a marker in the data, which is longer.
+        Role::TxnIndex => segment.size.get(),
+        _ => u64::from(options.bytes_max).max(SMALL_FILE_BYTES_MAX),
+    };
+    match disk.read_file_within(&path, bytes_max).await {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) if is_unreadable(&error) => {
+            tracing::warn!(file = %path.display(), %error, "an index is damaged and will be rebuilt");
+            // No index is of this length.
+            Ok(Some(vec![0]))
+        }
         Err(error) => Err(Error::io("read", &path)(error)),
     }
 }
@@ -106,7 +117,7 @@ pub(crate) async fn rebuild<P: Platform>(
         scan.skip(&header);
     }
     indexes.seal();
-    let aborted = read(disk, segment, Role::TxnIndex)
+    let aborted = read(disk, segment, Role::TxnIndex, options)
         .await?
         .unwrap_or_default();
     let aborted = TxnIndex::parse(segment.base, &aborted).unwrap_or_else(|_| TxnIndex::new());

@@ -22,6 +22,10 @@ pub(crate) const SWAP: &str = ".swap";
 pub(crate) const MOVING: &str = ".moving";
 /// Ends the name of the note that a segment is not at home.
 const AWAY: &str = ".away";
+/// Ends the name of the note that something elsewhere must not count any more.
+const OWED: &str = ".owed";
+/// Ends the name of a file that was set aside: nothing reads it, and nobody removes it.
+const ASIDE: &str = ".aside";
 /// Ends the name of a topic's folder that is only waiting to be removed.
 const DELETED_FOLDER: &str = "-delete";
 /// Ends the name of a folder that belongs to no topic.
@@ -78,8 +82,12 @@ pub(crate) enum Name {
     Segment(Offset, Role),
     /// A file that a finished compaction was putting in place.
     Swap(Offset, Role),
-    /// A note at home that the segment is on another path.
-    Away(Offset),
+    /// A note at home that the segment is on another path; with the path's id where that is in the name.
+    Away(Offset, Option<Uuid>),
+    /// A note at home that something elsewhere must not count any more.
+    Owed(Offset),
+    /// Set aside.
+    Aside,
     /// To be removed: deleted, unfinished or temporary.
     Leftover,
     /// One of the checkpoints.
@@ -100,7 +108,13 @@ pub(crate) fn classify(name: &str) -> Name {
         return Name::Checkpoint;
     }
     if let Some(digits) = name.strip_suffix(AWAY) {
-        return base_of(digits).map_or(Name::Foreign, Name::Away);
+        return away(digits).map_or(Name::Foreign, |(base, id)| Name::Away(base, id));
+    }
+    if let Some(digits) = name.strip_suffix(OWED) {
+        return base_of(digits).map_or(Name::Foreign, Name::Owed);
+    }
+    if let Some(stem) = name.strip_suffix(ASIDE) {
+        return segment_file(stem).map_or(Name::Foreign, |_| Name::Aside);
     }
     if name == PREPARED {
         return Name::Leftover;
@@ -115,7 +129,8 @@ pub(crate) fn classify(name: &str) -> Name {
                 Name::Segment(..)
                     | Name::Checkpoint
                     | Name::Swap(..)
-                    | Name::Away(_)
+                    | Name::Away(..)
+                    | Name::Owed(_)
                     | Name::Leftover
             );
             return if known { Name::Leftover } else { Name::Foreign };
@@ -133,6 +148,15 @@ fn segment_file(name: &str) -> Option<(Offset, Role)> {
     let (digits, suffix) = name.split_once('.')?;
     let role = Role::ALL.into_iter().find(|role| role.suffix() == suffix)?;
     base_of(digits).map(|base| (base, role))
+}
+
+/// The stem of a note's name: a base offset, and an id or not.
+fn away(stem: &str) -> Option<(Offset, Option<Uuid>)> {
+    let Some((digits, id)) = stem.split_once('.') else {
+        return Some((base_of(stem)?, None));
+    };
+    let id = Some(id).filter(|id| id.len() == 32 && !id.contains('-'))?;
+    Some((base_of(digits)?, Some(Uuid::try_parse(id).ok()?)))
 }
 
 fn base_of(digits: &str) -> Option<Offset> {
@@ -165,6 +189,23 @@ pub(crate) fn moving_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
 /// The path of the note that a segment is not at home.
 pub(crate) fn away_path(home: &Path, base: Offset) -> PathBuf {
     home.join(format!("{:020}{AWAY}", base.0))
+}
+
+/// The path of the same note where there is no room for a text.
+pub(crate) fn away_to_path(home: &Path, base: Offset, id: Uuid) -> PathBuf {
+    home.join(format!("{:020}.{}{AWAY}", base.0, id.simple()))
+}
+
+/// The path of the note that something of that base offset must not count any more elsewhere.
+pub(crate) fn owed_path(home: &Path, base: Offset) -> PathBuf {
+    home.join(format!("{:020}{OWED}", base.0))
+}
+
+/// The path of a file that was set aside.
+pub(crate) fn aside_path(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ASIDE);
+    name.into()
 }
 
 /// The path of a file that a compaction is still making.
@@ -270,7 +311,7 @@ fn marked_folder_name(partition: &TopicPartition, unique: Uuid, mark: &str) -> S
 }
 
 /// True for the folder of a topic that was deleted.
-pub(crate) fn is_deleted_folder(name: &str) -> bool {
+pub fn is_deleted_folder(name: &str) -> bool {
     let Some(stem) = name.strip_suffix(DELETED_FOLDER) else {
         return false;
     };
@@ -317,7 +358,15 @@ mod tests {
             ("00000000000000368769.log.deleted", Name::Leftover),
             ("00000000000000368769.log.moving", Name::Leftover),
             ("00000000000000368769.index.moving.tmp", Name::Leftover),
-            ("00000000000000368769.away", Name::Away(base)),
+            ("00000000000000368769.away", Name::Away(base, None)),
+            (
+                "00000000000000368769.00000000000000000000000000000007.away",
+                Name::Away(base, Some(Uuid::from_u128(7))),
+            ),
+            ("00000000000000368769.7.away", Name::Foreign),
+            ("00000000000000368769.owed", Name::Owed(base)),
+            ("00000000000000368769.owed.tmp", Name::Leftover),
+            ("00000000000000368769.log.aside", Name::Aside),
             ("00000000000000368769.away.tmp", Name::Leftover),
             ("368769.away", Name::Foreign),
             ("tier.metadata", Name::Checkpoint),

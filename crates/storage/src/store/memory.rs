@@ -37,6 +37,9 @@ pub(crate) struct Memory<P: Platform> {
     cache_bytes_start: usize,
     /// What the cache may take by now.
     cache_bytes: Cell<usize>,
+    /// What is written and what is not, and what readers hold, come near to all there may be.
+    short: Cell<bool>,
+    short_from: usize,
     /// One entry for each chunk taken, in that order; the front chunk of the segment named is the one meant.
     taken: RefCell<VecDeque<Weak<Segment<P>>>>,
 }
@@ -63,6 +66,8 @@ impl<P: Platform> Memory<P> {
             cache_bytes_max: options.cache_bytes_max,
             cache_bytes_start: options.cache_bytes_start.min(options.cache_bytes_max),
             cache_bytes: Cell::new(options.cache_bytes_start.min(options.cache_bytes_max)),
+            short: Cell::new(false),
+            short_from: options.cache_bytes_max + options.unwritten_bytes_max / 2,
             taken: RefCell::default(),
         }
     }
@@ -84,7 +89,11 @@ impl<P: Platform> Memory<P> {
             room += chunk.capacity();
             chunks.push(chunk);
         }
+        if chunks.is_empty() {
+            return Some(chunks);
+        }
         self.grow(room / APPENDED_PER_BYTE);
+        self.short.set(self.used_bytes() > self.short_from);
         let mut taken = self.taken.borrow_mut();
         taken.extend(chunks.iter().map(|_| Rc::downgrade(segment)));
         Some(chunks)
@@ -93,6 +102,12 @@ impl<P: Platform> Memory<P> {
     /// A reader had to be given `bytes` from the disk that a larger cache would still have had.
     pub(crate) fn note_missed(&self, bytes: usize) {
         self.grow(bytes / MISSES_PER_BYTE);
+    }
+
+    /// True when readers that are slow must not keep chunks: half of what is set apart for bytes that are not written yet is
+    /// taken. What was evicted is still taken as long as a reader holds a slice of it.
+    pub(crate) fn is_short(&self) -> bool {
+        self.short.get()
     }
 
     fn grow(&self, bytes: usize) {
@@ -109,6 +124,9 @@ impl<P: Platform> Memory<P> {
     /// read takes nothing from the logs' ends before the cache has grown to its bound.
     pub(crate) fn take_block(&self, wanted: bool) -> Option<AlignedBuf> {
         let needed = self.used_bytes() + self.large.chunk_bytes();
+        if needed > self.short_from {
+            return None;
+        }
         let grown = needed.min(self.cache_bytes_max).max(self.cache_bytes.get());
         self.cache_bytes.set(grown);
         self.make_room(self.large.chunk_bytes());

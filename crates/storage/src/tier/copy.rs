@@ -31,6 +31,8 @@ pub(crate) enum Trouble {
     Source(Error),
     /// The copy cannot be written.
     Target(Error),
+    /// The log's home does not take a note of it.
+    Home(Error),
 }
 
 /// What is to be copied.

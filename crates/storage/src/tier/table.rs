@@ -4,9 +4,12 @@
 //! for as long as it is in memory, to one path. Numbers may be read a moment late, never torn.
 //! It does not: decide anything, touch a disk, or know partitions.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+
+use wire::types::Uuid;
 
 use super::options::{Medium, PathOptions, TierOptions};
 use super::pace::MoveRate;
@@ -25,6 +28,8 @@ pub struct TierTable {
     pub(crate) rate: MoveRate,
     /// Moves under way, of all shards.
     pub(crate) moving: AtomicUsize,
+    /// The directories that were ever used, by the path they were last at.
+    known: OnceLock<BTreeMap<PathBuf, Uuid>>,
 }
 
 /// What an operator lets be done with a path.
@@ -78,6 +83,8 @@ pub struct TierPath {
     draining: AtomicBool,
     /// Why nothing is written to it any more.
     failed: OnceLock<Arc<str>>,
+    /// Who it is, wherever it is mounted.
+    identity: OnceLock<Uuid>,
 }
 
 impl TierTable {
@@ -108,7 +115,29 @@ impl TierTable {
             paths,
             rate: MoveRate::default(),
             moving: AtomicUsize::new(0),
+            known: OnceLock::new(),
         })
+    }
+
+    /// Says which directories were ever used, and where each was last, as it was known before this start. Once, before
+    /// any log is opened.
+    pub fn learn(&self, known: BTreeMap<PathBuf, Uuid>) {
+        // Whoever came first has read the same files.
+        let _ = self.known.set(known);
+    }
+
+    /// The identity of the directory that was last at a path.
+    pub(crate) fn known_id(&self, dir: &Path) -> Option<Uuid> {
+        self.known.get()?.get(dir).copied()
+    }
+
+    /// True when every directory that was ever used is one of the paths, and none has failed: what is not found is
+    /// nowhere.
+    pub(crate) fn is_complete(&self) -> bool {
+        let here = |id: &Uuid| self.paths.iter().any(|path| path.identity() == Some(*id));
+        let known = self.known.get();
+        let known_are_here = known.is_none_or(|known| known.values().all(here));
+        known_are_here && self.paths.iter().all(|path| path.failed().is_none())
     }
 
     /// The tiers' settings.
@@ -182,7 +211,18 @@ impl TierPath {
             cordoned: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             failed: OnceLock::new(),
+            identity: OnceLock::new(),
         }
+    }
+
+    /// The id of the directory; of one that has failed, as far as it is known who should be there.
+    pub fn identity(&self) -> Option<Uuid> {
+        self.identity.get().copied()
+    }
+
+    /// Says which directory it is, before any log is opened; the first word stays.
+    pub fn set_identity(&self, id: Uuid) {
+        let _ = self.identity.set(id);
     }
 
     /// The directory.

@@ -136,6 +136,31 @@ fn appends_beyond_the_memory_are_refused_as_a_whole_and_work_later() {
 }
 
 #[test]
+fn readers_that_keep_what_they_read_never_keep_producers_from_appending() {
+    simulate(async {
+        let store = StoreOptions {
+            cache_bytes_max: 256 << 10,
+            unwritten_bytes_max: 512 << 10,
+            ..store_options()
+        };
+        let world = World::on(platform::sim::SimPlatform::new(1), store);
+        let log = world.open(options()).await;
+        let mut kept = Vec::new();
+        // Forty times the memory, all of it read at the end of the log and held.
+        for offset in 0..1500 {
+            produce(&log, 1, 20_000).await;
+            let end = Offset(offset + 1);
+            let read = log.read(Offset(offset), end, 1 << 20, true).await.unwrap();
+            kept.push(read);
+        }
+        for (offset, read) in kept.iter().enumerate() {
+            let offset = i64::try_from(offset).unwrap();
+            assert_eq!(decode(&read.concat().into()), [(offset, offset)]);
+        }
+    });
+}
+
+#[test]
 fn many_idle_logs_share_little_memory() {
     simulate(async {
         let store = StoreOptions {

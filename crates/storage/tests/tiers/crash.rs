@@ -243,11 +243,11 @@ fn after_a_kill_at_any_operation_what_was_acknowledged_is_there() {
 }
 
 /// A failure of the `k`-th operation, of a kind: what is there is served all along, and after a start.
-fn survives_failures(on: On, step: usize, kind: ErrorKind) {
+fn survives_failures(on: On, step: usize, effect: Effect) {
     for k in (0..operations_of_a_life(on)).step_by(step) {
         simulate(async {
             let (scene, known) = fresh(on);
-            scene.disk().inject(Fault::at(k, Effect::Fail(kind)));
+            scene.disk().inject(Fault::at(k, effect));
             let result = live(&scene, &known).await;
             let known = known.borrow().clone();
             if let Err(error) = &result {
@@ -269,14 +269,29 @@ fn survives_failures(on: On, step: usize, kind: ErrorKind) {
 #[test]
 fn a_failure_of_any_operation_loses_nothing_that_was_acknowledged() {
     for (on, step) in MEDIA {
-        survives_failures(on, step, ErrorKind::Other);
+        survives_failures(on, step, Effect::Fail(ErrorKind::Other));
     }
 }
 
 #[test]
 fn no_room_at_any_operation_loses_nothing_and_passes() {
     for (on, step) in MEDIA {
-        survives_failures(on, step, ErrorKind::StorageFull);
+        survives_failures(on, step, Effect::Fail(ErrorKind::StorageFull));
+    }
+}
+
+#[test]
+fn a_refusal_of_any_operation_as_on_a_read_only_path_loses_nothing() {
+    for (on, step) in MEDIA {
+        survives_failures(on, 2 * step, Effect::Fail(ErrorKind::ReadOnlyFilesystem));
+    }
+}
+
+#[test]
+fn running_out_of_descriptors_at_any_operation_loses_nothing() {
+    const TOO_MANY_OPEN_FILES: i32 = 24;
+    for (on, step) in MEDIA {
+        survives_failures(on, 2 * step, Effect::Errno(TOO_MANY_OPEN_FILES));
     }
 }
 

@@ -9,6 +9,7 @@ use super::*;
 use crate::controller::tests::{apply, create, options, started};
 use crate::handler::{alter_configs, incremental_alter_configs};
 use crate::image::Image;
+use crate::rests::tests::now;
 
 fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.into())
@@ -24,13 +25,11 @@ fn described(image: &Image, kind: ResourceType, name: &str) -> DescribeConfigsRe
         .with_resources(vec![resource])
         .with_include_synonyms(true)
         .with_include_documentation(true);
-    let mut response = handle(
-        Rules {
-            image,
-            options: &options,
-        },
-        &request,
-    );
+    let rules = Rules {
+        image,
+        options: &options,
+    };
+    let mut response = now(handle(rules, &request));
     response.results.remove(0)
 }
 

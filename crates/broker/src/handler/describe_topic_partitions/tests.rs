@@ -4,6 +4,7 @@ use wire::messages::describe_topic_partitions_request as request;
 
 use super::*;
 use crate::controller::tests::{create, started};
+use crate::rests::tests::now;
 
 fn image() -> Image {
     let mut image = started();
@@ -30,7 +31,7 @@ fn page(names: &[&str], limit: i32, from: Option<(&str, i32)>) -> Result<Page, E
         .with_topics(topics.collect())
         .with_response_partition_limit(limit)
         .with_cursor(cursor);
-    let response = handle(&image(), "PLAINTEXT", &request)?;
+    let response = now(handle(&image(), "PLAINTEXT", &request))?;
     let topics = response.topics.iter().map(|topic| {
         let name = topic.name.as_ref().unwrap().to_string();
         (

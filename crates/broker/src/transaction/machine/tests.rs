@@ -242,9 +242,9 @@ fn what_takes_too_long_is_aborted_and_what_nobody_uses_goes() {
     let me = id.begin(None).unwrap();
     id.add(me, 0, 0).unwrap();
     let last = 10 + i64::from(TIMEOUT_MS);
-    assert_eq!(id.0.time_out(last), None);
-    let aborted = id.0.time_out(last + 1).unwrap();
-    assert_eq!(id.0.time_out(last + 1), None, "it is on its way");
+    assert_eq!(id.0.time_out(last, last), None);
+    let aborted = id.0.time_out(last + 1, last + 1).unwrap();
+    assert_eq!(id.0.time_out(last + 1, last + 1), None, "it is on its way");
     id.stored(aborted);
     assert!(!id.0.expire(0, 1_000_000), "it is not carried out yet");
     id.complete();
@@ -259,7 +259,7 @@ fn who_took_too_long_may_still_abort_and_go_on() {
     let mut id = Id::new();
     let me = id.begin(None).unwrap();
     id.add(me, 0, 2).unwrap();
-    let aborted = id.0.time_out(1 << 40).unwrap();
+    let aborted = id.0.time_out(1 << 40, 1 << 40).unwrap();
     id.stored(aborted);
     assert_eq!(id.end(me, true, 2), Err(InvalidTxnState));
     assert_eq!(id.end(me, false, 2), Err(ConcurrentTransactions));
@@ -278,7 +278,7 @@ fn whose_transaction_took_too_long_goes_on_with_the_epoch_that_shut_it_out() {
         let mut id = Id::new();
         let me = id.begin(None).unwrap();
         id.add(me, 0, version).unwrap();
-        let aborted = id.0.time_out(1 << 40).unwrap();
+        let aborted = id.0.time_out(1 << 40, 1 << 40).unwrap();
         assert_eq!((aborted.epoch, aborted.last_epoch), (me.1 + 1, me.1));
         id.stored(aborted);
         id.complete();
@@ -303,7 +303,7 @@ fn the_last_epoch_is_given_to_nobody() {
     });
     let me = (7, i16::MAX - 1);
     id.add(me, 0, 2).unwrap();
-    let aborted = id.0.time_out(1 << 40).unwrap();
+    let aborted = id.0.time_out(1 << 40, 1 << 40).unwrap();
     id.stored(aborted);
     id.complete();
     assert_eq!(id.end(me, false, 2), Err(ProducerFenced));
@@ -316,10 +316,13 @@ fn an_epoch_that_the_log_refused_is_not_raised_twice() {
     let mut id = Id::new();
     let me = id.begin(None).unwrap();
     id.add(me, 0, 0).unwrap();
-    let refused = id.0.time_out(1 << 40).unwrap();
+    let refused = id.0.time_out(1 << 40, 1 << 40).unwrap();
     id.0.settle(None);
     id.0.fencing_failed(refused.epoch);
-    assert_eq!(id.0.time_out(1 << 40).unwrap().epoch, refused.epoch);
+    assert_eq!(
+        id.0.time_out(1 << 40, 1 << 40).unwrap().epoch,
+        refused.epoch
+    );
 }
 
 #[test]
@@ -406,10 +409,10 @@ proptest! {
                     }
                 },
                 Step::Complete => if before.state.is_prepared() { id.complete() },
-                Step::TimeOut => if let Some(entry) = id.0.time_out(1 << 40) {
+                Step::TimeOut => if let Some(entry) = id.0.time_out(1 << 40, 1 << 40) {
                     id.stored(entry);
                 },
-                Step::Refuse => if let Some(entry) = id.0.time_out(1 << 40) {
+                Step::Refuse => if let Some(entry) = id.0.time_out(1 << 40, 1 << 40) {
                     id.0.settle(None);
                     id.0.fencing_failed(entry.epoch);
                 },
@@ -426,5 +429,40 @@ proptest! {
                 prop_assert!(stands, "{:?} became {:?}", before.state, after.state);
             }
         }
+    }
+}
+
+/// Minutes by which the clock of the machine is set, while a transaction is open.
+#[test]
+fn setting_the_clock_neither_ends_a_transaction_early_nor_keeps_it_open() {
+    const HOUR_MS: i64 = 3_600_000;
+    for jump_ms in [-1000 * HOUR_MS, -HOUR_MS, 0, HOUR_MS, 1000 * HOUR_MS] {
+        let mut entry = Entry::unused(ProducerId(7), 60_000, 0);
+        (entry.state, entry.epoch, entry.start_ms) = (State::Ongoing, 1, 0);
+        let mut open = Transaction::loaded(entry);
+        assert_eq!(open.time_out(10_000, 10_000), None);
+        for up_ms in (20_000..=60_000).step_by(10_000) {
+            let early = open.time_out(up_ms + jump_ms, up_ms);
+            assert_eq!(early, None, "{jump_ms} at {up_ms}");
+        }
+        assert!(
+            open.time_out(60_001 + jump_ms, 60_001).is_some(),
+            "{jump_ms}"
+        );
+    }
+}
+
+#[test]
+fn a_transaction_that_began_in_the_future_has_no_more_time_than_any() {
+    for start_ms in [i64::MAX, 1 << 60, -1, i64::MIN] {
+        let mut entry = Entry::unused(ProducerId(7), 60_000, 0);
+        (entry.state, entry.epoch, entry.start_ms) = (State::Ongoing, 1, start_ms);
+        let mut open = Transaction::loaded(entry);
+        let now_ms = 1_700_000_000_000;
+        let first = open.time_out(now_ms, 0).is_some();
+        assert!(
+            first || open.time_out(now_ms, 60_001).is_some(),
+            "{start_ms}"
+        );
     }
 }

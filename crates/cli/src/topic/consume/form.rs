@@ -1,8 +1,12 @@
 //! How a record is written out: its value on a line, a line of JSON, or after a template.
+//!
+//! Values, keys and headers are written as the bytes that they are, also to a terminal, as Kafka's own consumer does: what
+//! reads them wants them so. In JSON what a terminal would not show is escaped; it means the same.
 
 use anyhow::bail;
 use rdkafka::Message;
 use rdkafka::message::{BorrowedMessage, Headers as _};
+use wire::text::escaped_json;
 
 use crate::show::Format;
 use crate::topic::line::Line;
@@ -49,7 +53,8 @@ impl Form {
     ) -> anyhow::Result<()> {
         match self {
             Self::Json => {
-                serde_json::to_writer(&mut *out, &line(record))?;
+                let json = serde_json::to_string(&line(record))?;
+                out.extend(escaped_json(&json).as_bytes());
                 out.push(b'\n');
             }
             Self::Pieces(pieces) => pieces.iter().for_each(|piece| piece.write(record, out)),

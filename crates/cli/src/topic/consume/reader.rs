@@ -1,17 +1,19 @@
 //! The reading itself: a consumer of librdkafka, polled until there is enough.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write as _};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::{ClientConfig, Message as _, TopicPartitionList};
+use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 
-use super::{Consume, Form, Protocol};
-use crate::ask::CLIENT_ID;
+use super::patience::Patience;
+use super::{Consume, Form, Protocol, probe};
+use crate::ask::{CLIENT_ID, Cluster, EARLIEST, LATEST, Refusal};
 use crate::position::Position;
+use crate::show;
 use crate::stop::Stop;
 use crate::target::Chosen;
 
@@ -31,6 +33,9 @@ pub(super) struct Reader<'a> {
     /// Records that are not written out yet, and the newest of them in each partition.
     out: Vec<u8>,
     unwritten: HashMap<i32, i64>,
+    /// For asking why nothing comes.
+    cluster: Cluster,
+    patience: Patience,
 }
 
 impl<'a> Reader<'a> {
@@ -38,6 +43,7 @@ impl<'a> Reader<'a> {
     pub(super) fn assigned(
         asked: &'a Consume,
         target: &Chosen,
+        cluster: Cluster,
         positions: &TopicPartitionList,
     ) -> anyhow::Result<Self> {
         let mut settings = settings(asked, target);
@@ -45,25 +51,29 @@ impl<'a> Reader<'a> {
         settings
             .set("group.id", CLIENT_ID)
             .set("enable.auto.commit", "false");
-        let reader = Self::open(&settings, asked)?;
+        let reader = Self::open(&settings, asked, cluster)?;
         reader.client.assign(positions)?;
         Ok(reader)
     }
 
     /// Reads as a member of a group.
-    pub(super) fn subscribed(asked: &'a Consume, target: &Chosen) -> anyhow::Result<Self> {
+    pub(super) fn subscribed(
+        asked: &'a Consume,
+        target: &Chosen,
+        cluster: Cluster,
+    ) -> anyhow::Result<Self> {
         let mut settings = settings(asked, target);
         settings.set("group.id", asked.group.as_deref().unwrap_or_default());
         match asked.group_protocol {
             Protocol::Classic => settings.set("partition.assignment.strategy", "range"),
             Protocol::Consumer => settings.set("group.protocol", "consumer"),
         };
-        let reader = Self::open(&settings, asked)?;
+        let reader = Self::open(&settings, asked, cluster)?;
         reader.client.subscribe(&[&asked.topic])?;
         Ok(reader)
     }
 
-    fn open(settings: &ClientConfig, asked: &'a Consume) -> anyhow::Result<Self> {
+    fn open(settings: &ClientConfig, asked: &'a Consume, cluster: Cluster) -> anyhow::Result<Self> {
         let mut settings = settings.clone();
         for property in &asked.properties {
             settings.set(&property.key, &property.value);
@@ -76,6 +86,8 @@ impl<'a> Reader<'a> {
             ended: HashSet::new(),
             out: Vec::new(),
             unwritten: HashMap::new(),
+            patience: Patience::new(cluster.within(), Instant::now()),
+            cluster,
         })
     }
 
@@ -103,19 +115,21 @@ impl<'a> Reader<'a> {
             };
             match self.client.poll(wait) {
                 Some(Ok(record)) => {
+                    self.patience.progressed(Instant::now());
                     self.ended.remove(&record.partition());
                     self.unwritten.insert(record.partition(), record.offset());
                     self.left = self.left.map(|left| left - 1);
                     form.write(&record, &mut self.out)?;
                 }
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
+                    self.patience.progressed(Instant::now());
                     self.ended.insert(partition);
                     if self.asked.exit && self.is_at_end()? {
                         break;
                     }
                 }
                 Some(Err(error)) => fail(error)?,
-                None if self.out.is_empty() => {}
+                None if self.out.is_empty() => self.look()?,
                 None => {
                     if !self.write()? {
                         return Ok(());
@@ -150,6 +164,72 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
+    /// Nothing is at hand: asks, now and then, whether something is wrong.
+    fn look(&mut self) -> anyhow::Result<()> {
+        if !self.patience.wants_to_look(Instant::now()) {
+            return Ok(());
+        }
+        // What cannot be asked librdkafka complains of.
+        let refusals = self.refusals().unwrap_or_default();
+        match self.patience.looked(refusals, Instant::now()) {
+            Ok(new) => {
+                for (partition, refusal) in new {
+                    let topic = &self.asked.topic;
+                    show::say(&format!(
+                        "partition {topic}-{partition}: {refusal}; trying on"
+                    ));
+                }
+                Ok(())
+            }
+            Err((partition, refusal)) => {
+                self.write()?;
+                Err(refusal).with_context(|| format!("partition {}-{partition}", self.asked.topic))
+            }
+        }
+    }
+
+    /// What the partitions that were not read to their end say to a fetch.
+    fn refusals(&mut self) -> anyhow::Result<BTreeMap<i32, Refusal>> {
+        let mut offsets = BTreeMap::new();
+        let mut unknown = false;
+        let (assigned, positions) = (self.client.assignment()?, self.client.position()?);
+        for one in assigned.elements() {
+            let partition = one.partition();
+            if self.ended.contains(&partition) {
+                continue;
+            }
+            let position = positions.find_partition(one.topic(), partition);
+            let position = position.map(|position| position.offset());
+            let known = [position, Some(one.offset())].into_iter().flatten();
+            let known = known.filter_map(|offset| match offset {
+                Offset::Offset(offset) => Some(offset),
+                _ => None,
+            });
+            let offset = known.max();
+            unknown |= offset.is_none();
+            offsets.insert(partition, offset);
+        }
+        let topic = &self.asked.topic;
+        let mut begin = BTreeMap::new();
+        if unknown {
+            let topics = self.cluster.topics(std::slice::from_ref(topic))?;
+            let end = matches!(self.asked.offset, Position::End);
+            let time = if end { LATEST } else { EARLIEST };
+            begin = self.cluster.offsets(&topics, time, 0)?;
+        }
+        let begin = |partition| {
+            begin
+                .get(&(topic.clone(), partition))?
+                .as_ref()
+                .ok()
+                .copied()
+        };
+        let offsets = offsets.into_iter().filter_map(|(partition, offset)| {
+            Some((partition, offset.or_else(|| begin(partition))?))
+        });
+        probe::refusals(&mut self.cluster, topic, &offsets.collect())
+    }
+
     fn is_at_end(&self) -> anyhow::Result<bool> {
         let assigned = self.client.assignment()?;
         let all = assigned
@@ -168,7 +248,7 @@ fn fail(error: KafkaError) -> anyhow::Result<()> {
             | RDKafkaErrorCode::AllBrokersDown
             | RDKafkaErrorCode::OperationTimedOut),
         ) => {
-            eprintln!("forebay: {code}; trying on");
+            show::say(&format!("{code}; trying on"));
             Ok(())
         }
         Some(code) => bail!("{code}"),

@@ -128,7 +128,7 @@ impl<'a> Sender<'a> {
         self.drain()?;
         flushed.context("waiting for acknowledgements")?;
         if self.failed > 0 {
-            eprintln!("forebay: {} records were not written", self.failed);
+            show::say(&format!("{} records were not written", self.failed));
             return Ok(ExitCode::FAILURE);
         }
         Ok(ExitCode::SUCCESS)
@@ -151,10 +151,10 @@ impl<'a> Sender<'a> {
                 Some(code) => code.to_string(),
                 None => error.to_string(),
             };
-            eprintln!(
-                "forebay: topic {}, partition {partition}: {reason}",
+            show::say(&format!(
+                "topic {}, partition {partition}: {reason}",
                 self.asked.topic
-            );
+            ));
             return Ok(());
         }
         if self.asked.quiet {
@@ -166,7 +166,7 @@ impl<'a> Sender<'a> {
             Format::Json => {
                 let topic = &self.asked.topic;
                 let line = json!({"topic": topic, "partition": partition, "offset": offset});
-                show::print(&format!("{line}\n"))
+                show::print_json(&line)
             }
             Format::Text => match offset {
                 Some(offset) => show::print(&format!("partition {partition}, offset {offset}\n")),

@@ -147,7 +147,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
         "delete.records.purgatory.purge.interval.requests \
          fetch.purgatory.purge.interval.requests \
          group.coordinator.cached.buffer.max.bytes log.dir.failure.timeout.ms \
-         log.initial.task.delay.ms producer.id.expiration.check.interval.ms \
+         log.initial.task.delay.ms \
          producer.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms \
          socket.connection.setup.timeout.ms unstable.api.versions.enable \
          unstable.feature.versions.enable",

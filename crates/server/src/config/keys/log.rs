@@ -14,7 +14,11 @@ pub(super) const KEYS: &[Key] = &[
     Key::list("log.dirs", "")
         .unset()
         .not_empty()
-        .doc("Data directories, separated by commas."),
+        .doc(
+            "Data directories, separated by commas. One that is new beside others that are used needs one \
+             start with `--format-new-log-dirs`, and one that is gone for good one with \
+             `--forget-missing-log-dirs`: without, it is taken for a file system that is not mounted.",
+        ),
     Key::string("durability", "synced")
         .one_of(&["synced", "replicated"])
         .dynamic()

@@ -50,15 +50,22 @@ pub(super) const KEYS: &[Key] = &[
         .ours()
         .doc(
             "A request that has begun, and a response that is being sent, must make \
-             progress within this time.",
+             progress within this time: a twentieth of its length, so that it is over after \
+             twenty times as long.",
         ),
-    Key::long("connections.max.idle.ms", "600000")
-        .min(-1)
-        .doc("A connection with nothing to do is closed after this time; -1 never."),
+    Key::long("connections.max.idle.ms", "600000").min(-1).doc(
+        "A connection with nothing to do, or with a fetch that waits, is closed after this \
+             time; -1 never.",
+    ),
     Key::int("max.connections", "2147483647")
         .min(0)
         .dynamic()
-        .doc("Connections in all. One more is closed as soon as it is accepted."),
+        .doc(
+            "Connections in all. One more is closed as soon as it is accepted, and so is one \
+             for which there is no descriptor that the logs do not need (one each, and 64; at \
+             most half of the limit of open files). Four seats for 127.0.0.1 and ::1 are outside \
+             of this and of all other bounds on connections.",
+        ),
     Key::int("max.connections.per.ip", "2147483647")
         .min(0)
         .dynamic()
@@ -75,10 +82,19 @@ pub(super) const KEYS: &[Key] = &[
              those of its listener behind it: at most quota.window.size.seconds each.",
         ),
     Key::long("queued.max.request.bytes", "-1").min(-1).doc(
-        "Memory of all requests being read or handled, taken before a request is \
-             read. -1: a quarter of the memory of the machine (or of the container). At \
-             least socket.request.max.bytes.",
+        "Memory of all requests being read or handled, taken as their bytes arrive. An \
+             eighth is for requests of up to 64 KiB alone, and no address gets more than half; \
+             one request at a time may be read to its end beyond it. -1: a quarter of the memory \
+             of the machine (or of the container). At least socket.request.max.bytes.",
     ),
+    Key::long("queued.max.response.bytes", "-1")
+        .min(-1)
+        .ours()
+        .doc(
+            "Memory of all answers that clients have not taken yet, from 64 KiB of each on. The \
+             more of it is used, the less a fetch reads at once. -1: an eighth of the memory of \
+             the machine (or of the container).",
+        ),
     Key::int("queued.max.requests", "500")
         .min(1)
         .without_effect("requests wait in their sockets, not in a queue")

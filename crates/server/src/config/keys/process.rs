@@ -14,6 +14,10 @@ pub(super) const KEYS: &[Key] = &[
     Key::boolean("shards.pinned", "false")
         .ours()
         .doc("Bind each shard to one core."),
+    Key::long("shard.watchdog.ms", "30000").min(0).ours().doc(
+        "A shard that has not moved for so long is stuck: its stack is logged and the process \
+             ends with SIGABRT, for a supervisor to start it again. 0: never.",
+    ),
     Key::string("admin.listener", "127.0.0.1:9644").ours().doc(
         "Where /metrics, /livez, /readyz and /tiers are answered over HTTP, as host:port. \
              Empty: nowhere.",

@@ -10,6 +10,9 @@ pub(super) const KEYS: &[Key] = &[
             "How long the last sequence numbers of a silent idempotent producer are \
              remembered.",
         ),
+    Key::int("producer.id.expiration.check.interval.ms", "600000")
+        .min(1)
+        .doc("How often producers that have been silent for that long are looked for, and forgotten."),
     Key::short("transaction.state.log.replication.factor", "3")
         .min(1)
         .without_effect("one node holds one replica")

@@ -10,6 +10,9 @@ use super::super::values::Values;
 use super::{milliseconds, size, windows};
 use crate::machine::Machine;
 
+/// Least memory of answers, unless it is set.
+const ANSWERS_BYTES_MIN: usize = 64 << 20;
+
 /// Sockets, connections, request memory.
 #[derive(Clone, Debug)]
 pub struct NetworkSettings {
@@ -21,6 +24,8 @@ pub struct NetworkSettings {
     pub request_bytes_max: usize,
     /// Memory of all requests together. At least `request_bytes_max`.
     pub queued_bytes_max: usize,
+    /// Memory of all answers together.
+    pub answers_bytes_max: usize,
     /// Connections waiting to be accepted.
     pub backlog: i32,
     /// Who may connect, until the metadata says otherwise.
@@ -39,6 +44,10 @@ impl NetworkSettings {
             receive_buffer_bytes: buffer("socket.receive.buffer.bytes"),
             request_bytes_max: size(values.int("socket.request.max.bytes")),
             queued_bytes_max: queued_bytes_max(values, machine, problems),
+            answers_bytes_max: match values.int("queued.max.response.bytes") {
+                -1 => (machine.memory_bytes / 8).max(ANSWERS_BYTES_MIN),
+                bytes => size(bytes),
+            },
             backlog: i32::try_from(values.int("socket.listen.backlog.size")).unwrap_or(i32::MAX),
             connections: connections(values, problems),
             idle_max: Some(values.int("connections.max.idle.ms"))

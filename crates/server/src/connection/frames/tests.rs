@@ -2,8 +2,9 @@
 
 use std::future::poll_fn;
 use std::io::Write;
-use std::net::{Shutdown, TcpListener};
+use std::net::{Ipv4Addr, Shutdown, TcpListener};
 
+use super::super::budget::Budget;
 use super::*;
 
 /// Longer than what is read ahead, shorter than what sockets hold.
@@ -19,9 +20,13 @@ fn run(scenario: impl AsyncFnOnce(FrameReader, TcpStream, std::net::TcpStream)) 
         let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (socket, _) = listener.accept().unwrap();
         socket.set_nonblocking(true).unwrap();
-        let reader = FrameReader::new(Budget::new(1 << 20), Buffers::new(1 << 20), 1 << 20);
+        let reader = FrameReader::new(account(1 << 20), Buffers::new(1 << 20), 1 << 20);
         scenario(reader, TcpStream::from_std(socket).unwrap(), client).await;
     });
+}
+
+fn account(bytes_max: usize) -> Arc<Account> {
+    Budget::new(bytes_max, 1 << 20).account(Ipv4Addr::LOCALHOST.into())
 }
 
 /// The first `sent` bytes of a frame, its length included.
@@ -94,5 +99,66 @@ fn a_small_frame_behind_a_large_one_is_not_waited_for_in_vain() {
         client.write_all(&[0, 0, 0, 1, 9]).unwrap();
         let small = frame(&mut reader, &socket).await.unwrap().unwrap();
         assert_eq!(&small.bytes[..], [9]);
+    });
+}
+
+#[test]
+fn a_frame_that_is_larger_than_its_memory_comes_in_pieces_and_whole() {
+    const LEN: usize = 9 << 20;
+    for (budget_bytes, frames) in [(1 << 20, 2), (64 << 20, 3)] {
+        run(async |_, socket, mut client| {
+            let budget = Budget::new(budget_bytes, LEN);
+            let account = budget.account(Ipv4Addr::LOCALHOST.into());
+            let mut reader = FrameReader::new(account, Buffers::new(64 << 20), LEN);
+            let sender = std::thread::spawn(move || {
+                let frame: Vec<u8> = (0..LEN).map(|at| u8::try_from(at % 251).unwrap()).collect();
+                for _ in 0..frames {
+                    let length = i32::try_from(LEN).unwrap().to_be_bytes();
+                    client.write_all(&length).unwrap();
+                    client.write_all(&frame).unwrap();
+                }
+                frame
+            });
+            let mut read = Vec::new();
+            for _ in 0..frames {
+                let frame = frame(&mut reader, &socket).await.unwrap().unwrap();
+                assert_eq!(budget.used_bytes(), LEN);
+                read.push(frame.bytes.clone());
+            }
+            assert_eq!(budget.used_bytes(), 0);
+            let sent = sender.join().unwrap();
+            assert!(read.iter().all(|frame| frame == &sent));
+        });
+    }
+}
+
+#[test]
+fn memory_is_taken_for_what_has_come_and_not_for_what_is_announced() {
+    run(async |_, socket, mut client| {
+        let budget = Budget::new(64 << 20, 32 << 20);
+        let account = budget.account(Ipv4Addr::LOCALHOST.into());
+        let mut reader = FrameReader::new(account, Buffers::new(0), 32 << 20);
+        let announced = 32 << 20;
+        client.write_all(&i32::to_be_bytes(announced)).unwrap();
+        let sent = 5 << 20;
+        let sender = std::thread::spawn(move || {
+            client.write_all(&vec![7; sent]).unwrap();
+            client
+        });
+        let come = poll_fn(|cx| {
+            assert!(reader.poll_frame(cx, &socket).is_pending());
+            if reader.come_bytes(&socket) < sent as u64 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        });
+        come.await;
+        assert!(
+            budget.used_bytes() <= sent + (2 << 20),
+            "{}",
+            budget.used_bytes()
+        );
+        drop(sender.join().unwrap());
     });
 }

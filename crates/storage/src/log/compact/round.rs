@@ -46,12 +46,16 @@ impl<P: Platform> Log<P> {
         let pace = Pace::new(self, options.bytes_per_second_max);
         self.sweep_unfinished().await?;
         let now_ms = self.store.clock().wall_ms();
-        let segments: Vec<_> = self.segments.borrow().iter().cloned().collect();
-        if segments.iter().any(|segment| segment.offline().is_some()) {
-            // The newest record of a key may be in it.
+        let (segments, is_whole) = self.compactable();
+        let readable_from = segments.first().map_or(self.end.get(), |first| first.base);
+        if !is_whole && readable_from > self.first_dirty() {
+            // What is dirty and cannot be read may hold the newest record of a key.
             return Ok(None);
         }
         let facts = self.facts(&segments, policy).await?;
+        if !is_whole && !self.is_part_due(&facts, policy, now_ms) {
+            return Ok(None);
+        }
         let dirt = plan::dirt(&facts, self.first_dirty(), self.stable(), policy, now_ms);
         if dirt.dirty_bytes == 0 || dirt.first_dirty >= dirt.first_uncleanable {
             return Ok(None);
@@ -83,6 +87,7 @@ impl<P: Platform> Log<P> {
             end: dirt.first_uncleanable,
             now_ms,
             delete_retention_ms: policy.delete_retention_ms,
+            removals: is_whole,
         };
         let (mut bytes_before, mut bytes_after) = (0, 0);
         for group in groups {
@@ -95,7 +100,11 @@ impl<P: Platform> Log<P> {
             bytes_before += replaced.before;
             bytes_after += replaced.after;
         }
-        self.compaction.compacted.set(Some(end));
+        if is_whole {
+            self.compaction.compacted.set(Some(end));
+        } else {
+            self.compaction.part_end.set(Some(end));
+        }
         let (bytes_read, bytes_written) = pace.bytes();
         Ok(Some(Compacted {
             from: dirt.first_dirty,
@@ -107,6 +116,32 @@ impl<P: Platform> Log<P> {
             map_utilization: map.utilization(),
             map_bytes: map.bytes(),
         }))
+    }
+
+    /// The segments after the last that cannot be read or replaced; true if that is all of them. What lies before it can
+    /// be left alone: the rest is compacted as ever, only that nothing goes that says what of it is deleted, and the
+    /// next round begins where this one did.
+    pub(super) fn compactable(&self) -> (Vec<Rc<Segment<P>>>, bool) {
+        let segments = self.segments.borrow();
+        let stays = |segment: &Rc<Segment<P>>| {
+            segment.offline.borrow().is_some() || self.is_on_failed_path(&segment.folder)
+        };
+        let from = segments.iter().rposition(stays).map_or(0, |at| at + 1);
+        (segments.range(from..).cloned().collect(), from == 0)
+    }
+
+    /// Whether a round over a part is worth its while: as any is, counted from where the last one ended.
+    fn is_part_due(
+        &self,
+        facts: &[plan::SegmentFacts],
+        policy: &CompactPolicy,
+        now_ms: i64,
+    ) -> bool {
+        let Some(end) = self.compaction.part_end.get() else {
+            return true;
+        };
+        let dirt = plan::dirt(facts, end, self.stable(), policy, now_ms);
+        dirt.is_due(policy)
     }
 
     /// The newest offset of each key of the dirty part, as far as there is room.

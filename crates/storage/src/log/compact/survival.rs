@@ -74,6 +74,8 @@ pub(super) struct Survival<'a> {
     pub(super) end: Offset,
     pub(super) now_ms: i64,
     pub(super) delete_retention_ms: i64,
+    /// Tombstones and markers may go: all that they speak of is here.
+    pub(super) removals: bool,
 }
 
 impl Survival<'_> {
@@ -92,9 +94,10 @@ impl Survival<'_> {
 
     fn judge_control(&mut self, header: &BatchHeader, batch: &Bytes) -> Result<Judged, BatchError> {
         let met = self.transactions.meet_control(header, marker_of(batch));
+        let is_spent = met.is_spent && self.removals;
         let beyond = header.base_offset > self.map.latest();
         let horizon = header.delete_horizon();
-        let left = if beyond || !met.is_spent {
+        let left = if beyond || !is_spent {
             Left::Same
         } else if header.record_count == 0 {
             self.emptied(header)?
@@ -109,7 +112,7 @@ impl Survival<'_> {
         };
         Ok(Judged {
             left,
-            aborted: met.ended.filter(|_| beyond || !met.is_spent),
+            aborted: met.ended.filter(|_| beyond || !is_spent),
             work_bytes: batch.len(),
         })
     }
@@ -175,7 +178,7 @@ impl Survival<'_> {
     }
 
     fn is_past(&self, horizon: Option<TimestampMs>) -> bool {
-        horizon.is_some_and(|horizon| horizon.0 <= self.now_ms)
+        self.removals && horizon.is_some_and(|horizon| horizon.0 <= self.now_ms)
     }
 }
 

@@ -6,7 +6,9 @@
 //! then nothing old has gone yet.
 //! Invariants: no other `.cleaned` is there when a segment goes; the old segments of a group are durably gone before the
 //! new one has its name, so that no two hold the same offset.
-//! A failure before the first old file goes is undone, one after it is final for the log, as for any half-way change.
+//! A failure before the first old file goes is undone. One after it is final for the log where it happens at home; where
+//! it happens on another path, that path is out of use: what it does not let go of it owes, and a segment that it does not
+//! give its name to is offline until a start finishes it.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -16,6 +18,7 @@ use platform::disk::Disk;
 use wire::types::Offset;
 
 use super::super::Log;
+use super::super::open::notes::Owing;
 use super::super::open::remove;
 use super::output::Made;
 use super::pace::Pace;
@@ -50,25 +53,78 @@ impl<P: Platform> Log<P> {
         };
         self.hold_open(old).await?;
         if let Err(error) = self.name_swap(&made.folder, made.base).await {
-            // After a failed sync nobody knows what is there; a start finds out.
-            if !self.is_beyond_repair() && self.sweep_unfinished().await.is_err() {
-                self.fail(&error);
-            }
-            for segment in old {
-                segment.replaced.set(false);
-            }
+            self.give_up(old, &made, &error).await;
             return Err(error);
         }
-        let removed = match self.change_names(old, &made.folder, made.base).await {
-            Ok(removed) => removed,
+        match self.unname_first(old, &made).await {
+            Ok(()) => {}
+            Err(error) if self.is_home(&made.folder) => {
+                self.fail(&error);
+                return Err(error);
+            }
+            Err(error) => {
+                // Its path failed before anything old had gone.
+                self.fail_path(&error);
+                self.give_up(old, &made, &error).await;
+                return Err(error);
+            }
+        }
+        let changed = self.change_names(old, &made.folder, made.base).await;
+        let (removed, unfinished) = match changed {
+            Ok(removed) => (removed, None),
+            Err(error)
+                if !self.is_home(&made.folder)
+                    && (self.fail_path(&error) || error.is_exhausted()) =>
+            {
+                // A start with the path finishes it.
+                (Vec::new(), Some(error))
+            }
             Err(error) => {
                 self.fail(&error);
                 return Err(error);
             }
         };
-        self.replace(old, at, made);
+        self.replace(old, at, made, unfinished.as_ref());
         self.remove_later(removed);
-        Ok(())
+        unfinished.map_or(Ok(()), Err)
+    }
+
+    /// Nothing old has gone: the log stays as it was, and what was made goes, or is owed by a path that does not let it.
+    async fn give_up(&self, old: &[Rc<Segment<P>>], made: &Made, error: &Error) {
+        // After a failed sync at home nobody knows what is there; a start finds out.
+        if !self.is_beyond_repair() {
+            let at_home = self.is_home(&made.folder);
+            let failed = self.is_on_failed_path(&made.folder);
+            let swept = !failed && self.sweep_unfinished().await.is_ok();
+            if !swept && at_home {
+                self.fail(error);
+            } else if !swept {
+                self.fail_path(error);
+                let owed = self.owe(Owing::Unmade, made.base, &made.folder).await;
+                if let Err(error) = owed {
+                    // Home does not take it.
+                    self.fail(&error);
+                }
+            }
+        }
+        for segment in old {
+            segment.replaced.set(false);
+        }
+    }
+
+    /// Takes the names from the segment in whose place and folder the new one comes, so that a folder which takes no
+    /// changes any more is found before anything has gone.
+    async fn unname_first(&self, old: &[Rc<Segment<P>>], made: &Made) -> Result<()> {
+        let Some(first) = old.first().filter(|_| !self.is_home(&made.folder)) else {
+            return Ok(());
+        };
+        match self.rename_deleted(first, Role::Log).await {
+            Ok(removed) => {
+                self.remove_later(removed.into_iter().collect());
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Where `old` is in the log, if all of it still is, one after the other and sealed.
@@ -111,7 +167,11 @@ impl<P: Platform> Log<P> {
         }
         self.note_changed(folder);
         let synced = self.sync_names().await;
-        synced.inspect_err(|error| self.fail(error))
+        synced.inspect_err(|error| {
+            if !self.fail_path(error) {
+                self.fail(error);
+            }
+        })
     }
 
     /// Takes the names from the old segments and gives theirs to the new one; what is to be removed.
@@ -123,15 +183,21 @@ impl<P: Platform> Log<P> {
     ) -> Result<Vec<PathBuf>> {
         let mut removed = Vec::new();
         for segment in old {
-            for role in ROLES {
-                removed.extend(self.rename_deleted(segment, role).await?);
+            if segment.base == base {
+                for role in ROLES {
+                    removed.extend(self.rename_deleted(segment, role).await?);
+                }
+            } else {
+                let others = [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex];
+                removed.extend(self.unname(segment).await?);
+                for role in others.into_iter().chain([Role::Snapshot]) {
+                    if role == Role::Snapshot || self.is_home(&segment.folder) {
+                        removed.extend(self.rename_deleted(segment, role).await?);
+                    }
+                }
             }
-            if segment.base != base {
-                removed.extend(self.rename_deleted(segment, Role::Snapshot).await?);
-                self.note_gone(segment).await?;
-            }
-            self.note_changed(&segment.folder);
         }
+        self.note_changed(folder);
         self.flush.note_new_name();
         self.sync_names().await?;
         for role in ROLES {
@@ -157,7 +223,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// The same for those who read from now on.
-    fn replace(&self, old: &[Rc<Segment<P>>], at: usize, made: Made) {
+    fn replace(&self, old: &[Rc<Segment<P>>], at: usize, made: Made, unfinished: Option<&Error>) {
         let (Some(first), Some(last)) = (old.first(), old.last()) else {
             return;
         };
@@ -170,6 +236,9 @@ impl<P: Platform> Log<P> {
         segment.named.set(true);
         segment.rolled.set(true);
         segment.sealed.set(true);
+        if let Some(error) = unfinished {
+            segment.take_offline(&error.to_string());
+        }
         let segment = Rc::new(segment);
         debug_assert_eq!(first.base, segment.base);
         let mut segments = self.segments.borrow_mut();
@@ -186,7 +255,8 @@ impl<P: Platform> Log<P> {
     /// is left of the segments it was made of.
     pub(super) async fn sweep_unfinished(&self) -> Result<()> {
         let mut swept = false;
-        for folder in self.folders() {
+        let folders = self.folders().into_iter();
+        for folder in folders.filter(|folder| !self.is_on_failed_path(folder)) {
             let listed = self.store.disk().list(&folder).await;
             for entry in listed.map_err(Error::io("list", &folder))? {
                 let name = entry.name.trim_end_matches(".tmp");

@@ -8,6 +8,9 @@ use thiserror::Error;
 use wire::crc;
 use wire::types::{Offset, ProducerId, TimestampMs};
 
+/// A longer file is not read: it is no snapshot that helps anybody.
+pub const FILE_BYTES_MAX: u64 = 64 << 20;
+
 const VERSION: i16 = 1;
 const HEADER_BYTES: usize = 6;
 const ENTRY_BYTES: usize = 46;

@@ -53,7 +53,7 @@ impl<P: Platform> Recovery<'_, P> {
                 .map_err(Error::io("cut", &path))?;
         }
         // What a killed process had written is there, but it is durable only now.
-        file.sync().await.map_err(Error::io("sync", &path))
+        file.sync().await.map_err(Error::file_sync(&path))
     }
 
     /// Removes segments that cannot follow what was found.
@@ -83,7 +83,7 @@ impl<P: Platform> Recovery<'_, P> {
         if !self.clean {
             for folder in self.folder.folders() {
                 let synced = disk.sync_dir(&folder).await;
-                synced.map_err(Error::io("sync", &folder))?;
+                synced.map_err(Error::dir_sync(&folder))?;
             }
         }
         let Some(active) = segments.back() else {

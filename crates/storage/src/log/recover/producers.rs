@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use platform::Platform;
-use platform::disk::Disk;
+use platform::disk::{Disk, is_unreadable};
 use wire::batch::BatchHeader;
 use wire::types::Offset;
 
@@ -34,10 +34,12 @@ impl<P: Platform> Recovery<'_, P> {
         self.producers = ProducerStates::new(first);
         for offset in offsets.into_iter().rev() {
             let path = file_path(&self.folder.path, offset, Role::Snapshot);
-            let bytes = disk
-                .read_file(&path)
-                .await
-                .map_err(Error::io("read", &path))?;
+            let bytes = match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
+                Ok(bytes) => bytes,
+                // No snapshot is empty.
+                Err(error) if is_unreadable(&error) => Vec::new(),
+                Err(error) => return Err(Error::io("read", &path)(error)),
+            };
             match snapshot::parse(&bytes) {
                 Ok(producers) => {
                     let expiration_ms = self.options.producer_id_expiration_ms;

@@ -1,9 +1,9 @@
 //! The words in which shapes are written: a field has a name, a kind, and the versions that have
-//! it.
+//! it. Open to tests that make requests of any shape; nobody else outside looks at it.
 
 /// What lies at a field.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub enum Kind {
     /// So many bytes.
     Fixed(usize),
     /// A string, possibly null.
@@ -30,9 +30,11 @@ pub(super) const BLOB: Kind = Kind::Blob;
 
 /// One field of a structure.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Field {
-    pub(super) name: &'static str,
-    pub(super) kind: Kind,
+pub struct Field {
+    /// As Kafka's message formats have it, with underscores.
+    pub name: &'static str,
+    /// What lies there.
+    pub kind: Kind,
     since: i16,
     until: i16,
 }
@@ -75,7 +77,8 @@ impl Field {
         self
     }
 
-    pub(super) const fn is_in(&self, version: i16) -> bool {
+    /// True when this version has it.
+    pub const fn is_in(&self, version: i16) -> bool {
         self.since <= version && version <= self.until
     }
 }

@@ -13,6 +13,7 @@ use super::schema::{
 use crate::kafka::api::Api;
 
 mod cluster;
+mod records;
 mod security;
 
 /// The shape of a request, `None` for Produce and Fetch.
@@ -80,6 +81,14 @@ pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
         Api::ConsumerGroupDescribe => CONSUMER_GROUP_DESCRIBE,
         Api::DescribeTopicPartitions => DESCRIBE_TOPIC_PARTITIONS,
     })
+}
+
+/// The shape of a request that carries or reads records; the codecs of those two do not read it.
+pub(super) const fn with_records(api: Api) -> &'static [Field] {
+    match api {
+        Api::Produce => records::PRODUCE,
+        _ => records::FETCH,
+    }
 }
 
 const LIST_OFFSETS: &[Field] = &[

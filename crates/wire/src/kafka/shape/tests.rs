@@ -8,6 +8,8 @@ use proptest::test_runner::{TestRng, TestRunner};
 
 use super::*;
 use crate::kafka::Newest;
+use crate::kafka::fetch::FetchRequest;
+use crate::kafka::produce::ProduceRequest;
 use crate::kafka::writer::put_uvarint;
 use crate::protocol::Request;
 
@@ -179,6 +181,25 @@ fn every_shape_is_exactly_what_the_generated_codec_reads_and_writes() {
             let body = make(runner.rng(), api, version, shape);
             let again = dispatch!(api, round_trip(version, &body));
             assert_eq!(again, body, "{api:?} {version}");
+        }
+    }
+}
+
+#[test]
+fn the_shapes_of_requests_with_records_are_what_their_codecs_read() {
+    let mut runner = TestRunner::deterministic();
+    for api in [Api::Produce, Api::Fetch] {
+        for version in api.versions() {
+            for _ in 0..50 {
+                let body = make(runner.rng(), api, version, Shape::fields_of(api));
+                let decode = |body: &Bytes| match api {
+                    Api::Produce => ProduceRequest::decode(body, version).map(drop),
+                    _ => FetchRequest::decode(body, version).map(drop),
+                };
+                assert_eq!(decode(&body), Ok(()), "{api:?} {version}");
+                let short = body.slice(..body.len() - 1);
+                assert!(decode(&short).is_err(), "{api:?} {version}: to the end");
+            }
         }
     }
 }

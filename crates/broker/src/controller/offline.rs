@@ -1,0 +1,421 @@
+//! The metadata of a broker that is not running: read to its end whatever it holds, and made anew.
+//!
+//! Reads as a start does (the newest whole snapshot, then the log from its end on), but goes on where a start has to stop:
+//! past a damaged batch, past a record that nobody understands. Everything that it passes over is a [`Finding`].
+//! Only bytes here: whoever calls has the files, and writes what [`Reading::snapshot`] gives.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use storage::checkpoint::{leader_epochs, partition_metadata};
+use wire::batch::{BatchHeader, Batches, HEADER_BYTES, records};
+use wire::records::control::ControlRecord;
+use wire::records::metadata::{ClientQuotaRecord, ConfigRecord, MetadataRecord};
+use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId};
+
+use super::batches::{BadBatch, QuorumRecords, is_possible};
+use super::quorum_state::{self, QuorumState};
+use super::snapshot::{self, SnapshotId};
+use crate::image::{Applied, Image, Replayer, ResourceType, entity_entries};
+
+/// The files of `__cluster_metadata-0`, by name.
+pub type Files = Vec<(String, Bytes)>;
+
+/// Something that is not as it should be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The file.
+    pub file: String,
+    /// Offset of the record or batch; of a snapshot, its place in it.
+    pub offset: i64,
+    /// A start fails for it; what is not fatal is passed over.
+    pub fatal: bool,
+    /// What is wrong, in words.
+    pub problem: String,
+}
+
+/// One record that was understood.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The file.
+    pub file: String,
+    /// Its offset; in a snapshot, its place.
+    pub offset: i64,
+    /// The record, without secrets.
+    pub text: String,
+}
+
+/// What was read.
+#[derive(Debug)]
+pub struct Reading {
+    /// What is wrong, in the order of reading.
+    pub findings: Vec<Finding>,
+    /// What was understood, in the order of reading.
+    pub shown: Vec<Shown>,
+    image: Image,
+    quorum: QuorumRecords,
+    epoch: LeaderEpoch,
+    end: Offset,
+}
+
+/// Reads the files of the folder.
+pub fn read(files: &Files) -> Reading {
+    let mut reader = Reader::default();
+    let mut segments: Vec<(i64, &String, &Bytes)> = files
+        .iter()
+        .filter_map(|(name, bytes)| Some((segment_base(name)?, name, bytes)))
+        .collect();
+    segments.sort_unstable_by_key(|(base, ..)| *base);
+    let start = segments.first().map_or(0, |(base, ..)| *base);
+    let image = reader.snapshots(files, start);
+    let from = SnapshotId::of(&image).end;
+    if start > from.0 {
+        let problem = format!(
+            "the log begins at offset {start}, the newest whole snapshot ends at {from}: records are missing"
+        );
+        reader.find("", from.0, true, problem);
+    }
+    reader.replayer = Replayer::new(image);
+    reader.end = from.max(Offset(start));
+    for (place, (_, name, bytes)) in segments.iter().enumerate() {
+        reader.segment(name, bytes, from, place + 1 == segments.len());
+    }
+    reader.small_files(files);
+    if reader.replayer.in_transaction() {
+        let problem =
+            "a transaction of metadata was begun and not ended; a start undoes it".to_owned();
+        reader.find("", reader.end.0, false, problem);
+    }
+    if reader.epoch.0 >= i32::MAX - 1 {
+        let problem = "its leader epochs are used up".to_owned();
+        reader.find("", reader.end.0, true, problem);
+        // A folder that is made anew begins with them anew: nobody else has a copy of this log.
+        reader.epoch = LeaderEpoch(0);
+    }
+    Reading {
+        image: reader.replayer.image().clone(),
+        findings: reader.findings,
+        shown: reader.shown,
+        quorum: reader.quorum,
+        epoch: reader.epoch,
+        end: reader.end,
+    }
+}
+
+fn segment_base(name: &str) -> Option<i64> {
+    let base = name.strip_suffix(".log")?;
+    let digits = base.len() == 20 && base.bytes().all(|it| it.is_ascii_digit());
+    digits.then(|| base.parse().ok()).flatten()
+}
+
+struct Reader {
+    findings: Vec<Finding>,
+    shown: Vec<Shown>,
+    replayer: Replayer,
+    quorum: QuorumRecords,
+    epoch: LeaderEpoch,
+    end: Offset,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self {
+            findings: Vec::new(),
+            shown: Vec::new(),
+            replayer: Replayer::new(Image::empty()),
+            quorum: QuorumRecords::default(),
+            epoch: LeaderEpoch(0),
+            end: Offset::ZERO,
+        }
+    }
+}
+
+impl Reader {
+    fn find(&mut self, file: &str, offset: i64, fatal: bool, problem: String) {
+        self.findings.push(Finding {
+            file: file.to_owned(),
+            offset,
+            fatal,
+            problem,
+        });
+    }
+
+    /// What else a start reads.
+    fn small_files(&mut self, files: &Files) {
+        for (name, bytes) in files {
+            let path = Path::new(name);
+            match name.as_str() {
+                quorum_state::FILE_NAME if QuorumState::parse(bytes).is_none() => {
+                    let problem = "not a file of Kafka's quorum state; a start sets it aside";
+                    self.find(name, 0, false, problem.to_owned());
+                }
+                partition_metadata::FILE => match partition_metadata::parse(path, bytes) {
+                    Ok(TopicId::METADATA) => {}
+                    Ok(id) => self.find(name, 0, true, format!("the log of another topic: {id}")),
+                    Err(error) => self.find(name, 0, true, error.to_string()),
+                },
+                leader_epochs::FILE => {
+                    if let Err(error) = leader_epochs::parse(path, bytes) {
+                        self.find(name, 0, false, error.to_string());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The image of the newest whole snapshot; of a damaged one what can be read, if the log does not say the same.
+    fn snapshots(&mut self, files: &Files, log_start: i64) -> Image {
+        let mut named: Vec<(SnapshotId, &String, &Bytes)> = files
+            .iter()
+            .filter_map(|(name, bytes)| Some((SnapshotId::parse(name)?, name, bytes)))
+            .collect();
+        named.sort_unstable_by_key(|(id, ..)| *id);
+        let mut damaged = None;
+        for (id, name, bytes) in named.into_iter().rev() {
+            match snapshot::read(bytes) {
+                Ok(Some(_)) => {
+                    let covers = damaged.is_none() || id.end.0 >= log_start;
+                    if !covers {
+                        break;
+                    }
+                    return self.salvage(id, name, bytes);
+                }
+                Ok(None) => {
+                    let problem = "not finished; a start does not use it".to_owned();
+                    self.find(name, 0, false, problem);
+                }
+                Err(error) => {
+                    self.find(name, 0, log_start > 0, error.to_string());
+                    damaged.get_or_insert((id, name, bytes));
+                }
+            }
+        }
+        match damaged {
+            Some((id, name, bytes)) if log_start > 0 => self.salvage(id, name, bytes),
+            _ => Image::empty(),
+        }
+    }
+
+    /// What can be read of a snapshot.
+    fn salvage(&mut self, id: SnapshotId, name: &str, bytes: &Bytes) -> Image {
+        self.replayer = Replayer::new(Image::empty());
+        let mut place = 0;
+        for batch in Batches::new(bytes) {
+            let Ok((header, batch)) = batch else { break };
+            let damaged = wire::batch::iter::check_crc(&header, batch).is_err();
+            if damaged || !is_possible(&header) {
+                continue;
+            }
+            self.batch(name, &header, &bytes.slice_ref(batch), place);
+            place = header.last_offset().0.saturating_add(1);
+        }
+        self.epoch = self.epoch.max(id.epoch);
+        let mut image = self.replayer.image().clone();
+        image.advance(Applied {
+            offset: Offset(id.end.0 - 1),
+            epoch: id.epoch,
+            timestamp: TimestampMs(0),
+        });
+        image
+    }
+
+    fn segment(&mut self, name: &str, bytes: &Bytes, from: Offset, is_last: bool) {
+        let mut rest = bytes.clone();
+        while !rest.is_empty() {
+            let header = BatchHeader::parse(&rest);
+            let whole =
+                header.filter(|it| it.size_bytes >= HEADER_BYTES && it.size_bytes <= rest.len());
+            let Some(header) = whole else {
+                if rest.iter().any(|byte| *byte != 0) {
+                    let problem = format!("{} bytes at the end are no batch", rest.len());
+                    // What was being written when the power went; a start cuts it off.
+                    self.find(name, self.end.0, !is_last, problem);
+                }
+                return;
+            };
+            let batch = rest.split_to(header.size_bytes);
+            if !is_possible(&header) {
+                let problem = BadBatch::Absurd(header.base_offset).to_string();
+                self.find(name, header.base_offset.0, true, problem);
+                continue;
+            }
+            if let Err(error) = wire::batch::iter::check_crc(&header, &batch) {
+                let problem = BadBatch::Batch(header.base_offset, error).to_string();
+                // Kafka and we cut a log at the first such batch, where it is the last one.
+                self.find(
+                    name,
+                    header.base_offset.0,
+                    !(is_last && rest.is_empty()),
+                    problem,
+                );
+                continue;
+            }
+            if header.base_offset < self.end && header.base_offset >= from {
+                let problem = "an offset that was there before".to_owned();
+                self.find(name, header.base_offset.0, true, problem);
+                continue;
+            }
+            self.end = self.end.max(header.next_offset());
+            self.epoch = self.epoch.max(header.leader_epoch);
+            if header.base_offset >= from {
+                self.batch(name, &header, &batch, header.base_offset.0);
+            }
+        }
+    }
+
+    fn batch(&mut self, name: &str, header: &BatchHeader, batch: &Bytes, first: i64) {
+        let each = match records(batch) {
+            Ok(each) => each,
+            Err(error) => return self.find(name, first, true, error.to_string()),
+        };
+        for (at, record) in (first..).zip(each) {
+            let record = match record {
+                Ok(record) => record,
+                Err(error) => return self.find(name, at, true, error.to_string()),
+            };
+            let Some(value) = record.value else {
+                self.find(name, at, true, "a record without a value".to_owned());
+                continue;
+            };
+            if header.is_control() {
+                match ControlRecord::decode(&record.key.unwrap_or_default(), &value) {
+                    Ok(control) => {
+                        self.show(name, at, format!("{control:?}"));
+                        self.quorum.note(vec![control]);
+                    }
+                    Err(error) => self.find(name, at, true, error.to_string()),
+                }
+                continue;
+            }
+            match MetadataRecord::decode(&value) {
+                Ok(record) => self.apply(name, at, record, header),
+                Err(error) => self.find(name, at, true, error.to_string()),
+            }
+        }
+    }
+
+    fn apply(&mut self, name: &str, at: i64, record: MetadataRecord, header: &BatchHeader) {
+        self.show(name, at, text(&record));
+        let applied = Applied {
+            offset: Offset(at),
+            epoch: header.leader_epoch,
+            timestamp: header.max_timestamp,
+        };
+        let mut unfit = None;
+        let replayer = &mut self.replayer;
+        replayer.replay([record], applied, |_, error| unfit = Some(error));
+        if let Some(error) = unfit {
+            self.find(name, at, false, error.to_string());
+        }
+    }
+
+    fn show(&mut self, file: &str, offset: i64, text: String) {
+        self.shown.push(Shown {
+            file: file.to_owned(),
+            offset,
+            text,
+        });
+    }
+}
+
+/// A record in words, without what only its owner should know. Control characters are escaped.
+fn text(record: &MetadataRecord) -> String {
+    match record {
+        MetadataRecord::UserScramCredential(record) => format!(
+            "UserScramCredential {{ name: {:?}, mechanism: {}, .. }}",
+            record.name, record.mechanism
+        ),
+        MetadataRecord::Config(ConfigRecord { name, value, .. })
+            if value.is_some() && (name.contains("password") || name.contains("secret")) =>
+        {
+            format!("Config {{ name: {name:?}, value: hidden, .. }}")
+        }
+        record => format!("{record:?}"),
+    }
+}
+
+impl Reading {
+    /// True when a start fails.
+    pub fn is_fatal(&self) -> bool {
+        self.findings.iter().any(|finding| finding.fatal)
+    }
+
+    /// The topics that were understood, and how many partitions they have.
+    pub fn topics(&self) -> impl Iterator<Item = (&str, usize)> {
+        let topics = self.image.topics();
+        topics.map(|topic| (topic.name.as_ref(), topic.partitions.len()))
+    }
+
+    /// Takes back every dynamic value called `key`, of brokers, groups and client metrics, of topics (or of `topic`
+    /// alone), and as a quota; says which.
+    pub fn reset(&mut self, key: &str, topic: Option<&str>) -> Vec<String> {
+        let mut said = Vec::new();
+        let mut records: Vec<MetadataRecord> = Vec::new();
+        let kinds = [
+            (ResourceType::BROKER, "broker"),
+            (ResourceType::TOPIC, "topic"),
+            (ResourceType::GROUP, "group"),
+            (ResourceType::CLIENT_METRICS, "client metrics"),
+        ];
+        for (kind, word) in kinds {
+            for name in self.image.configured(kind) {
+                let wanted = topic.is_none_or(|topic| kind == ResourceType::TOPIC && topic == name);
+                let Some(value) = self.image.setting(kind, name, key).filter(|_| wanted) else {
+                    continue;
+                };
+                let of = if name.is_empty() { "(all)" } else { name };
+                said.push(format!("{word} {of:?}: {key}={value:?}"));
+                let record = ConfigRecord {
+                    resource_type: kind.0,
+                    resource_name: name.to_owned(),
+                    name: key.to_owned(),
+                    value: None,
+                };
+                records.push(record.into());
+            }
+        }
+        for (entity, quotas) in self.image.quotas().iter().filter(|_| topic.is_none()) {
+            let Some(value) = quotas.get(key) else {
+                continue;
+            };
+            said.push(format!("quota of {entity:?}: {key}={value}"));
+            let record = ClientQuotaRecord {
+                entity: entity_entries(entity),
+                key: key.to_owned(),
+                value: 0.0,
+                remove: true,
+            };
+            records.push(record.into());
+        }
+        for record in records {
+            // They name what the image has.
+            let replayed = self.image.replay(record);
+            debug_assert!(replayed.is_ok(), "{replayed:?}");
+        }
+        said
+    }
+
+    /// A snapshot that stands for all of it: its name and its bytes. A start goes on from there.
+    pub fn snapshot(&self) -> Result<(String, Vec<u8>), BadBatch> {
+        let end = Offset(self.end.0.max(1));
+        let id = SnapshotId {
+            end,
+            epoch: self.epoch,
+        };
+        let image = &self.image;
+        let (records, level) = (image.records(), image.metadata_version());
+        let time = image.applied().timestamp;
+        let bytes = snapshot::write(&records, level, &self.quorum, id.epoch, time)?;
+        Ok((id.file_name(), bytes))
+    }
+
+    /// `quorum-state` for a folder that is made anew: its name and its bytes.
+    pub fn quorum_state(&self, node: NodeId) -> (&'static str, Vec<u8>) {
+        let state = QuorumState {
+            epoch: self.epoch,
+            version: i32::from(self.quorum.voters.is_some()),
+        };
+        (quorum_state::FILE_NAME, state.encode(node))
+    }
+}

@@ -1,0 +1,88 @@
+//! Which log directories there are: each of them has a list of all (`log-dirs`), so that one that is missing is noticed.
+//!
+//! A file system that is not mounted looks like a new directory, and one that is not named looks like none: logs that
+//! are there would be made anew, empty. So neither is taken for what it seems unless the operator says so.
+//! Invariants: the list is in every directory before the first of them is formatted, so that a first start that was cut
+//! short can be told from a directory that is not mounted; directories are known by id, paths are for people.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use platform::{Disk, Platform};
+use storage::checkpoint::meta_properties::MetaProperties;
+use wire::types::{Uuid, uuid_from_base64, uuid_to_base64};
+
+use super::{LogDirsError, Told, failed, optional, random_uuid};
+
+/// Name of the file in a log directory.
+pub(super) const FILE: &str = "log-dirs";
+
+type Roster = BTreeMap<Uuid, PathBuf>;
+
+/// Checks that the directories are all that there were, and no more; gives the id of each, and has each list them all.
+pub(super) async fn check<P: Platform>(
+    platform: &P,
+    paths: &[PathBuf],
+    identities: &[Option<MetaProperties>],
+    told: Told,
+) -> Result<Vec<Uuid>, LogDirsError> {
+    let is_new = identities.iter().all(Option::is_none);
+    let mut known = Roster::new();
+    let (mut ids, mut before) = (Vec::new(), Vec::new());
+    for (path, identity) in paths.iter().zip(identities) {
+        let listed = read(platform, path).await?;
+        let planned = listed.iter().flatten().find(|(_, at)| *at == path);
+        let id = match (identity, planned) {
+            (Some(meta), _) => meta.directory_id,
+            (None, Some((id, _))) => Some(*id),
+            (None, None) if is_new || listed.is_some() || told.format_new => None,
+            (None, None) => {
+                return Err(LogDirsError::Unformatted { path: path.clone() });
+            }
+        };
+        ids.push(id.unwrap_or_else(|| random_uuid(platform)));
+        known.extend(listed.iter().flatten().map(|(id, at)| (*id, at.clone())));
+        before.push(listed);
+    }
+    let missing = known.iter().find(|(id, _)| !ids.contains(id));
+    if let Some((id, path)) = missing.filter(|_| !is_new) {
+        let (id, path) = (uuid_to_base64(*id), path.clone());
+        if !told.forget_missing {
+            return Err(LogDirsError::Missing { id, path });
+        }
+        tracing::warn!(%id, last = %path.display(), "a log directory is forgotten, with what was in it");
+    }
+    let all: Roster = ids.iter().copied().zip(paths.iter().cloned()).collect();
+    for (path, before) in paths.iter().zip(before) {
+        if before.as_ref() != Some(&all) {
+            let file = path.join(FILE);
+            let written = platform.disk().replace_file(&file, &encode(&all)).await;
+            written.map_err(failed("write", &file))?;
+        }
+    }
+    Ok(ids)
+}
+
+/// The directories that a log directory lists. A line that makes no sense is named and forgotten.
+async fn read<P: Platform>(platform: &P, dir: &Path) -> Result<Option<Roster>, LogDirsError> {
+    let file = dir.join(FILE);
+    let Some(bytes) = optional(platform, &file).await? else {
+        return Ok(None);
+    };
+    let mut listed = Roster::new();
+    for line in String::from_utf8_lossy(&bytes).lines() {
+        let parsed = line.split_once(' ');
+        match parsed.and_then(|(id, path)| Some((uuid_from_base64(id)?, path))) {
+            Some((id, path)) => drop(listed.insert(id, path.into())),
+            None => tracing::warn!(file = %file.display(), line, "not a log directory"),
+        }
+    }
+    Ok(Some(listed))
+}
+
+fn encode(roster: &Roster) -> Vec<u8> {
+    let lines = roster
+        .iter()
+        .map(|(id, path)| format!("{} {}\n", uuid_to_base64(*id), path.display()));
+    lines.collect::<String>().into_bytes()
+}

@@ -1,0 +1,76 @@
+//! Letting others run in the middle of a long loop.
+//!
+//! A shard is one thread: whoever loops over what a client has sent holds up everybody else on it. Such loops rest every
+//! so many items. What was checked before a rest may not be true after it. Not here: loops whose order must not be
+//! interrupted, which are bounded instead.
+
+use platform::task::yield_now;
+
+/// Items of a loop between two rests: well below a millisecond's worth of the cheap work that handlers do.
+const ITEMS: u32 = 512;
+
+/// How far a loop is from its next rest.
+pub(crate) struct Rests(u32);
+
+impl Rests {
+    /// A loop begins.
+    pub(crate) const fn new() -> Self {
+        Self(ITEMS)
+    }
+
+    /// To be called for each item.
+    pub(crate) async fn item(&mut self) {
+        self.items(1).await;
+    }
+
+    /// The same for one that is worth several.
+    pub(crate) async fn items(&mut self, count: usize) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.0 = self.0.saturating_sub(count);
+        if self.0 == 0 {
+            self.0 = ITEMS;
+            yield_now().await;
+        }
+    }
+}
+
+/// The results of `work` for all items, with rests.
+pub(crate) async fn each<T, R>(
+    items: impl IntoIterator<Item = T>,
+    mut work: impl FnMut(T) -> R,
+) -> Vec<R> {
+    let items = items.into_iter();
+    let mut results = Vec::with_capacity(items.size_hint().0);
+    let mut rests = Rests::new();
+    for item in items {
+        results.push(work(item));
+        rests.item().await;
+    }
+    results
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+
+    use super::{ITEMS, each};
+
+    /// What a future without a rest gives at once.
+    pub(crate) fn now<F: Future>(future: F) -> F::Output {
+        let mut context = Context::from_waker(Waker::noop());
+        match std::pin::pin!(future).poll(&mut context) {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    #[test]
+    fn a_short_loop_does_not_rest_and_a_long_one_does() {
+        let few = usize::try_from(ITEMS - 1).unwrap();
+        assert_eq!(now(each(0..few, |item| item)).len(), few);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut many = std::pin::pin!(each(0..=few, |item| item));
+        assert!(many.as_mut().poll(&mut context).is_pending());
+    }
+}

@@ -1,0 +1,197 @@
+//! Which series of which clients are kept: so many, and so many bytes, of one client and of all that a shard knows.
+//!
+//! Pure. At the bound of the shard an address that holds more than others gives way to them, client by client; whoever
+//! is at its own bound, or finds nobody richer, keeps what it has and no more.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
+use wire::types::Uuid;
+
+use super::ledger::{Holder, Ledger};
+
+/// What is kept at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Series of one client.
+    pub(super) client_series: usize,
+    /// Bytes of one client.
+    pub(super) client_bytes: usize,
+    /// Series of all clients.
+    pub(super) series: usize,
+    /// Bytes of all clients.
+    pub(super) bytes: usize,
+}
+
+/// What a series takes.
+pub(super) trait Weighed {
+    /// Bytes, with what holds them.
+    fn bytes(&self) -> usize;
+}
+
+/// The series that are kept.
+pub(super) struct Retained<S> {
+    bounds: Bounds,
+    of: HashMap<Uuid, HashSet<S>>,
+    ledger: Ledger,
+    series: usize,
+}
+
+/// What becomes of a series.
+#[derive(Debug)]
+pub(super) struct Verdict<S> {
+    /// It is kept.
+    pub(super) is_kept: bool,
+    /// What others gave up for it.
+    pub(super) given_up: Vec<S>,
+}
+
+impl<S: Weighed + Hash + Eq + Clone> Retained<S> {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            of: HashMap::new(),
+            ledger: Ledger::default(),
+            series: 0,
+        }
+    }
+
+    /// Keeps a series of a client.
+    pub(super) fn keep(&mut self, id: Uuid, holder: Holder, series: &S) -> Verdict<S> {
+        let verdict = |is_kept, given_up| Verdict { is_kept, given_up };
+        let known = self.of.get(&id);
+        if known.is_some_and(|known| known.contains(series)) {
+            return verdict(true, Vec::new());
+        }
+        let bytes = series.bytes();
+        let of_client = self.ledger.held_by_client(id).saturating_add(bytes);
+        let is_full = known.is_some_and(|known| known.len() >= self.bounds.client_series);
+        if is_full || of_client > self.bounds.client_bytes {
+            return verdict(false, Vec::new());
+        }
+        let mut given_up = Vec::new();
+        while !self.has_room(bytes) {
+            let Some(other) = self.ledger.gives_way_to(holder, bytes) else {
+                return verdict(false, given_up);
+            };
+            given_up.extend(self.forget(other));
+        }
+        self.ledger.heard(id, holder, bytes);
+        self.of.entry(id).or_default().insert(series.clone());
+        self.series = self.series.saturating_add(1);
+        verdict(true, given_up)
+    }
+
+    /// Forgets a client; its series.
+    pub(super) fn forget(&mut self, id: Uuid) -> Vec<S> {
+        self.ledger.remove(id);
+        let gone: Vec<_> = self.of.remove(&id).into_iter().flatten().collect();
+        self.series = self.series.saturating_sub(gone.len());
+        gone
+    }
+
+    /// Series that are kept.
+    pub(super) fn series(&self) -> usize {
+        self.series
+    }
+
+    /// Bytes that are kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.ledger.total()
+    }
+
+    fn has_room(&self, more: usize) -> bool {
+        let bytes = self.ledger.total().saturating_add(more);
+        bytes <= self.bounds.bytes && self.series < self.bounds.series
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        client_series: 4,
+        client_bytes: 100,
+        series: 12,
+        bytes: 250,
+    };
+
+    type Series = (u128, u8, usize);
+
+    impl Weighed for Series {
+        fn bytes(&self) -> usize {
+            self.2
+        }
+    }
+
+    fn holder(number: u8) -> Holder {
+        Holder::of(Ipv4Addr::new(10, 0, 0, number).into())
+    }
+
+    fn keep(
+        retained: &mut Retained<Series>,
+        of: u8,
+        client: u128,
+        number: u8,
+        bytes: usize,
+    ) -> bool {
+        let id = Uuid::from_u128(client);
+        retained
+            .keep(id, holder(of), &(client, number, bytes))
+            .is_kept
+    }
+
+    #[test]
+    fn who_comes_late_gets_a_share_and_keeps_it() {
+        let mut retained = Retained::new(BOUNDS);
+        // One address takes all there is, with three clients.
+        for (client, number) in [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1)] {
+            assert!(keep(&mut retained, 1, client, number, 50));
+        }
+        assert!(
+            !keep(&mut retained, 1, 4, 1, 50),
+            "nobody of its own gives way"
+        );
+        let mut is_kept = |of, client, number| keep(&mut retained, of, client, number, 50);
+        assert!(is_kept(2, 5, 1), "another address is let in");
+        assert!(is_kept(1, 1, 1), "what is left may be had");
+        assert!(!is_kept(1, 4, 1) && is_kept(2, 5, 2));
+        assert!(is_kept(1, 2, 1));
+        assert!(
+            !is_kept(2, 6, 1) && !is_kept(1, 6, 1),
+            "nobody is much richer"
+        );
+        assert!(is_kept(2, 5, 1) && is_kept(2, 5, 2));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_is_within_the_bounds_whatever_is_pushed(
+            pushes in proptest::collection::vec((0..4_u8, 0..9_u128, 0..6_u8, 1..130_usize), 0..300)
+        ) {
+            let mut retained = Retained::new(BOUNDS);
+            let mut shown = HashSet::new();
+            for (of, client, number, bytes) in pushes {
+                let series = (client, number, bytes);
+                let verdict = retained.keep(Uuid::from_u128(client), holder(of), &series);
+                for gone in verdict.given_up {
+                    prop_assert!(shown.remove(&gone));
+                }
+                if verdict.is_kept {
+                    shown.insert(series);
+                }
+                let bytes = shown.iter().map(|series| series.2).fold(0, usize::saturating_add);
+                prop_assert_eq!((retained.series(), retained.bytes()), (shown.len(), bytes));
+                prop_assert!(bytes <= BOUNDS.bytes && shown.len() <= BOUNDS.series);
+                let of_client = shown.iter().filter(|series| series.0 == client);
+                prop_assert!(of_client.clone().count() <= BOUNDS.client_series);
+                prop_assert!(of_client.map(|series| series.2).fold(0, usize::saturating_add) <= BOUNDS.client_bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! A partition of transactional ids that failed comes back by itself.
+//!
+//! It fails when its log did on the way to the disk, or cannot be read: then nobody knows where its ids stand, and none
+//! is served. As soon as the log takes appends it is read again, from its start, later and later if that fails. Decisions
+//! that were taken before are carried out by whoever reads them. Not here: a log without room, which is waited for.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::Platform;
+
+use super::{Phase, TransactionCoordinator};
+
+/// How long after a failure the log is looked at, and how long at most between two looks.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+const LAST_LOOK: Duration = Duration::from_mins(1);
+
+impl<P: Platform> TransactionCoordinator<P> {
+    /// Serves a partition's ids no more until its log has been read again.
+    pub(super) fn fail(self: &Rc<Self>, partition: i32, incarnation: u64) {
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.get_mut(&partition);
+        let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
+            return;
+        };
+        if slot.phase == Phase::Failed {
+            return;
+        }
+        if self.led(partition).is_ok_and(|led| led.is_closed()) {
+            // The broker stops: nothing has failed.
+            slot.phase = Phase::Loading;
+            return;
+        }
+        slot.phase = Phase::Failed;
+        slot.by_id.clear();
+        slot.failures = slot.failures.saturating_add(1);
+        let failures = slot.failures;
+        drop(slots);
+        self.count_failed();
+        tracing::error!(
+            partition,
+            "the transaction log failed: its transactional ids are served again when it has been read anew"
+        );
+        let me = Rc::clone(self);
+        platform::task::spawn(me.revive(partition, incarnation, failures));
+    }
+
+    async fn revive(self: Rc<Self>, partition: i32, incarnation: u64, failures: u32) {
+        let doubled = 1 << failures.saturating_sub(1).min(6);
+        let mut pause = (FIRST_LOOK * doubled).min(LAST_LOOK);
+        loop {
+            let Ok(broker) = self.broker() else { return };
+            broker.platform.clock().sleep(pause).await;
+            let slots = self.slots.borrow();
+            let still = slots.get(&partition);
+            if still.is_none_or(|slot| slot.incarnation != incarnation) {
+                return;
+            }
+            drop(slots);
+            if let Ok(led) = self.led(partition)
+                && led.log.failed().is_none()
+            {
+                tracing::info!(partition, "the transaction log is read again");
+                self.begin_load_after(&led, failures);
+                return;
+            }
+            pause = (pause * 2).min(LAST_LOOK);
+        }
+    }
+
+    /// Keeps the gauge of failed partitions.
+    pub(super) fn count_failed(&self) {
+        let Ok(broker) = self.broker() else { return };
+        let slots = self.slots.borrow();
+        let failed = slots.values().filter(|slot| slot.phase == Phase::Failed);
+        let failed = i64::try_from(failed.count()).unwrap_or(i64::MAX);
+        let before = self.counted_failed.replace(failed);
+        let gauge = &broker.metrics.failed_transaction_partitions;
+        gauge.inc_by(failed - before);
+    }
+}

@@ -1,0 +1,95 @@
+//! A transaction that ends while its first batch in a partition is on its way: the batch is not appended behind the marker,
+//! where it would open a transaction that nobody ends.
+
+use std::task::{Context, Poll, Waker};
+
+use platform::sim::SimDisk;
+use wire::messages::ProduceRequest;
+
+use crate::harness::asks::{outcome, produce};
+use crate::harness::batches::transactional_in;
+use crate::harness::client::{called, decode, frame};
+use crate::harness::transactor::Transactor;
+use crate::harness::{Cluster, Setup, life};
+
+/// Sends one batch to partition 0 and more behind it; the transaction is aborted after the request has been looked at
+/// `polls` times.
+async fn abort_meanwhile(cluster: &Cluster, newer: bool, polls: usize) -> bool {
+    cluster.create("t", 4).await;
+    let mut writer = Transactor::begin(cluster, "id", newer).await;
+    writer.write(3, &["first"]).await;
+    for partition in 0..3 {
+        writer.add(partition).await.unwrap();
+    }
+    let records = |_| transactional_in(writer.producer, 0, &["late"]);
+    let each: Vec<_> = (0..3)
+        .map(|partition| (partition, records(partition)))
+        .collect();
+    let request = produce("t", -1, &each).with_transactional_id(Some(writer.id.clone()));
+    let version = if newer { 12 } else { 11 };
+    let mut call = called(&cluster.brokers[0], &frame(version, &request)).reply;
+    let mut waiting = Context::from_waker(Waker::noop());
+    let mut early = None;
+    for _ in 0..polls {
+        if let Poll::Ready(reply) = call.as_mut().poll(&mut waiting) {
+            early = Some(reply);
+            break;
+        }
+        platform::task::yield_now().await;
+    }
+    let was_under_way = early.is_none();
+    writer.end(false).await.unwrap();
+    cluster.pass_ms(1000).await;
+    let reply = match early {
+        Some(reply) => reply,
+        None => call.await,
+    };
+    let answer = decode::<ProduceRequest>(version, reply);
+    let all = &answer.responses[0].partition_responses;
+    let taken = all.iter().filter(|it| outcome(it).is_ok()).count();
+    cluster.pass_ms(1000).await;
+    for partition in 0..4 {
+        // Panics where a transaction is open that nobody ends.
+        let found = cluster.settled_values(partition).await;
+        assert!(found.is_empty(), "aborted: {found:?}, {taken} were taken");
+    }
+    let mut next = Transactor::begin(cluster, "id", newer).await;
+    next.write(0, &["next"]).await;
+    next.end(true).await.unwrap();
+    assert_eq!(cluster.settled_values(0).await, ["next"]);
+    was_under_way
+}
+
+#[test]
+fn a_batch_that_is_verified_before_an_abort_is_not_appended_after_it() {
+    for newer in [false, true] {
+        let mut under_way = 0;
+        for shards in [2, 3] {
+            for polls in 0..12 {
+                life(&SimDisk::new(1), &Setup::shards(shards), async |cluster| {
+                    under_way += usize::from(abort_meanwhile(cluster, newer, polls).await);
+                });
+            }
+        }
+        assert!(under_way > 6, "the abort came too late to matter");
+    }
+}
+
+#[test]
+fn a_transaction_right_after_another_is_not_refused_for_the_marker_of_that_one() {
+    for newer in [false, true] {
+        life(&SimDisk::new(1), &Setup::shards(2), async |cluster| {
+            cluster.create("t", 3).await;
+            let mut writer = Transactor::begin(cluster, "id", newer).await;
+            let mut all = Vec::new();
+            for round in 0..40 {
+                let value = format!("{round}");
+                writer.write(0, &[&value]).await;
+                all.push(value);
+                // Nothing is waited for: the marker may still be on its way.
+                writer.end(true).await.unwrap();
+            }
+            assert_eq!(cluster.settled_values(0).await, all);
+        });
+    }
+}

@@ -1,0 +1,202 @@
+//! Fetches that nobody sends who means well: a partition named without end, waits that cannot end, clients that are gone.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+
+use platform::Platform;
+use platform::sim::SimDisk;
+use platform::task::spawn;
+use wire::messages::FetchRequest;
+
+use crate::harness::asks::{fetch, partitions, records_of, wanted};
+use crate::harness::batches::large;
+use crate::harness::{Cluster, Setup, life};
+
+fn on(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
+    life(&SimDisk::new(1), &Setup::shards(shards), story);
+}
+
+/// The future, and how often it is polled.
+fn counted<F: Future>(future: F) -> (impl Future<Output = F::Output>, Rc<Cell<u64>>) {
+    let polls = Rc::new(Cell::new(0));
+    let counter = Rc::clone(&polls);
+    let counted = async move {
+        let mut future = pin!(future);
+        std::future::poll_fn(|context| {
+            counter.set(counter.get() + 1);
+            future.as_mut().poll(context)
+        })
+        .await
+    };
+    (counted, polls)
+}
+
+fn waiting(cluster: &Cluster) -> usize {
+    let led = cluster
+        .brokers
+        .iter()
+        .flat_map(|broker| broker.led_partitions());
+    led.map(|partition| partition.waiting_fetches()).sum()
+}
+
+/// A fetch that asks for more than there will be.
+fn insatiable(from: &[(i32, i64)]) -> FetchRequest {
+    fetch("t", from)
+        .with_max_wait_ms(i32::MAX)
+        .with_min_bytes(1 << 20)
+}
+
+#[test]
+fn a_diverging_partition_that_is_named_seventy_thousand_times_is_told_of_once() {
+    for shards in [1, 2] {
+        let (disk, setup) = (SimDisk::new(1), Setup::shards(shards));
+        life(&disk, &setup, async |cluster| {
+            cluster.create("t", 1).await;
+            cluster.produce("t", 0, &["a"]).await;
+            cluster.stop().await;
+        });
+        life(&disk, &setup.next(), async |cluster| {
+            cluster.produce("t", 0, &["b"]).await;
+            let mut request = fetch("t", &[(0, 2)]);
+            request.topics[0].partitions[0].last_fetched_epoch = 0;
+            let one = request.topics[0].partitions[0].clone();
+            request.topics[0].partitions = vec![one; 70_000];
+            let answer = cluster.ask(12, &request).await;
+            let [told] = partitions(&answer)[..] else {
+                panic!("{} parts", partitions(&answer).len());
+            };
+            assert_eq!(told.diverging_epoch.end_offset, 1, "{told:?}");
+            assert_eq!(cluster.values("t", 0).await, ["a", "b"]);
+        });
+    }
+}
+
+#[test]
+fn a_partition_that_diverges_takes_no_room_from_those_after_it() {
+    let (disk, setup) = (SimDisk::new(1), Setup::shards(1));
+    life(&disk, &setup, async |cluster| {
+        cluster.create("t", 2).await;
+        cluster.produce("t", 0, &["a"]).await;
+        cluster.stop().await;
+    });
+    life(&disk, &setup.next(), async |cluster| {
+        cluster.produce("t", 0, &["b"]).await;
+        cluster.produce("t", 1, &["c"]).await;
+        let mut request = fetch("t", &[(0, 2), (1, 0)]).with_max_bytes(1 << 20);
+        request.topics[0].partitions[0].last_fetched_epoch = 0;
+        let answer = cluster.ask(12, &request).await;
+        let all = partitions(&answer);
+        assert_eq!(all[0].diverging_epoch.end_offset, 1);
+        assert_eq!(records_of(all[1]), [(0, "c".to_owned())]);
+    });
+}
+
+#[test]
+fn a_partition_that_is_named_again_is_read_once_as_it_was_named_last() {
+    for count in [3, 60] {
+        on(2, async |cluster| {
+            cluster.create("t", 2).await;
+            for partition in 0..2 {
+                cluster.produce("t", partition, &["a"]).await;
+                cluster.produce("t", partition, &["b"]).await;
+            }
+            for session_epoch in [-1, 0] {
+                let mut request = fetch("t", &[(1, 0), (0, 0)]).with_session_epoch(session_epoch);
+                let again = (0..count).map(|_| wanted(1, 1));
+                request.topics.push(fetch("t", &[]).topics.remove(0));
+                request.topics[1].partitions.extend(again);
+                let answer = cluster.ask(12, &request).await;
+                let told: Vec<_> = partitions(&answer)
+                    .into_iter()
+                    .map(|partition| (partition.partition_index, records_of(partition)))
+                    .collect();
+                let (a, b) = ((0, "a".to_owned()), (1, "b".to_owned()));
+                assert_eq!(told, [(1, vec![b.clone()]), (0, vec![a, b])]);
+            }
+        });
+    }
+}
+
+#[test]
+fn appends_do_not_wake_ten_thousand_fetches_that_cannot_have_enough() {
+    on(1, async |cluster| {
+        cluster.create("t", 1).await;
+        let mut all_polls = Vec::new();
+        for _ in 0..10_000 {
+            let (fetched, polls) = counted(cluster.asking(0, 12, &insatiable(&[(0, 0)])));
+            spawn(fetched);
+            all_polls.push(polls);
+        }
+        cluster.pass_ms(1).await;
+        assert_eq!(waiting(cluster), 10_000);
+        let polls = || all_polls.iter().map(|polls| polls.get()).sum::<u64>();
+        let before = polls();
+        for _ in 0..100 {
+            cluster.produce("t", 0, &["a"]).await;
+        }
+        assert_eq!(polls(), before, "100 appends of some bytes are no megabyte");
+    });
+}
+
+#[test]
+fn a_fetch_of_many_partitions_is_woken_seldom_and_as_soon_as_it_has_enough() {
+    for shards in [1, 2] {
+        on(shards, async |cluster| {
+            cluster.create("t", 20).await;
+            let all: Vec<_> = (0..20).map(|partition| (partition, 0)).collect();
+            let one = large(1000).len();
+            let bytes = i32::try_from(one * 200).unwrap();
+            let request = fetch("t", &all)
+                .with_max_wait_ms(i32::MAX)
+                .with_min_bytes(bytes);
+            let (fetched, polls) = counted(cluster.asking(0, 12, &request));
+            let fetched = spawn(fetched);
+            for round in 0..200 {
+                cluster.pass_ms(1).await;
+                assert!(!fetched.is_finished(), "{round} of 200");
+                // Most of it goes to one partition.
+                let partition = if round % 4 == 0 { round / 4 % 20 } else { 7 };
+                cluster
+                    .try_produce("t", partition, large(1000))
+                    .await
+                    .unwrap();
+            }
+            cluster.pass_ms(1).await;
+            assert!(fetched.is_finished());
+            assert!(polls.get() < 150, "{} polls", polls.get());
+        });
+    }
+}
+
+#[test]
+fn no_fetch_waits_for_longer_than_five_minutes() {
+    on(2, async |cluster| {
+        cluster.create("t", 2).await;
+        let before = cluster.platform.clock().now();
+        cluster.ask(12, &insatiable(&[(0, 0), (1, 0)])).await;
+        assert_eq!(before.elapsed().as_secs(), 300);
+        assert_eq!(waiting(cluster), 0);
+    });
+}
+
+#[test]
+fn a_fetch_that_is_dropped_leaves_nothing_behind_on_any_shard() {
+    for shards in [1, 2, 3] {
+        for asked in 0..shards {
+            on(shards, async |cluster| {
+                cluster.create("t", 6).await;
+                for partitions in [vec![0], vec![0, 1, 2, 3, 4, 5]] {
+                    let all: Vec<_> = partitions.iter().map(|index| (*index, 0)).collect();
+                    let fetched = spawn(cluster.asking(asked, 12, &insatiable(&all)));
+                    cluster.pass_ms(10).await;
+                    assert!(waiting(cluster) > 0);
+                    fetched.abort();
+                    cluster.pass_ms(10).await;
+                    assert_eq!(waiting(cluster), 0, "{shards} shards, {partitions:?}");
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! When a partition gives nothing: whether that is because there is nothing, or because the broker cannot read it.
+//!
+//! librdkafka tries again for ever, and says nothing, when a fetch is refused for the broker's disk (`KAFKA_STORAGE_ERROR`)
+//! and the like: to its user it looks as if nothing came. So, after a while of nothing, the partitions are asked for by a
+//! fetch of our own ([`super::probe`]). A refusal is said once, and when it has lasted for the command's `--timeout` and
+//! nothing came meanwhile, the command fails. What passes by itself (a leader that moves) is librdkafka's business.
+//!
+//! Pure: it is told the time and what the partitions said.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::ask::Refusal;
+
+/// Nothing for so long is worth a question.
+const FIRST_AFTER: Duration = Duration::from_secs(1);
+/// While nothing is wrong, questions become as rare as this.
+const EVERY_MAX: Duration = Duration::from_secs(10);
+
+/// What has been seen of a reader that waits.
+#[derive(Debug)]
+pub(super) struct Patience {
+    within: Duration,
+    look_at: Instant,
+    every: Duration,
+    failing_since: Option<Instant>,
+    /// What each partition refused when it was asked last.
+    refusals: BTreeMap<i32, Refusal>,
+}
+
+impl Patience {
+    /// Gives up after a refusal of `within`.
+    pub(super) fn new(within: Duration, now: Instant) -> Self {
+        Self {
+            within,
+            look_at: now + FIRST_AFTER,
+            every: FIRST_AFTER,
+            failing_since: None,
+            refusals: BTreeMap::new(),
+        }
+    }
+
+    /// A record came, or a partition's end was reached.
+    pub(super) fn progressed(&mut self, now: Instant) {
+        self.look_at = now + FIRST_AFTER;
+        self.every = FIRST_AFTER;
+        self.failing_since = None;
+    }
+
+    /// True when the partitions are to be asked.
+    pub(super) fn wants_to_look(&self, now: Instant) -> bool {
+        now >= self.look_at
+    }
+
+    /// Takes what partitions refuse; the ones that are new, to be said. The error says that it is enough.
+    pub(super) fn looked(
+        &mut self,
+        refusals: BTreeMap<i32, Refusal>,
+        now: Instant,
+    ) -> Result<Vec<(i32, Refusal)>, (i32, Refusal)> {
+        let refusals: BTreeMap<_, _> = refusals
+            .into_iter()
+            .filter(|(_, refusal)| !refusal.passes())
+            .collect();
+        let Some((partition, refusal)) = refusals.first_key_value() else {
+            self.every = (self.every * 2).min(EVERY_MAX);
+            self.look_at = now + self.every;
+            self.failing_since = None;
+            self.refusals.clear();
+            return Ok(Vec::new());
+        };
+        self.look_at = now + FIRST_AFTER;
+        let since = *self.failing_since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= self.within {
+            return Err((*partition, refusal.clone()));
+        }
+        let is_new = |(partition, refusal): &(&i32, &Refusal)| {
+            self.refusals.get(*partition) != Some(*refusal)
+        };
+        let new = refusals.iter().filter(is_new);
+        let new = new.map(|(partition, refusal)| (*partition, refusal.clone()));
+        let new = new.collect();
+        self.refusals = refusals;
+        Ok(new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::types::ErrorCode;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn refusals(partitions: &[(i32, ErrorCode)]) -> BTreeMap<i32, Refusal> {
+        let refusals = partitions.iter();
+        refusals
+            .map(|(partition, code)| (*partition, (*code).into()))
+            .collect()
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_said_once_and_ends_it_after_the_timeout() {
+        let began = Instant::now();
+        let mut patience = Patience::new(5 * SECOND, began);
+        assert!(!patience.wants_to_look(began));
+        let storage = || refusals(&[(0, ErrorCode::KafkaStorageError)]);
+        let mut said = 0;
+        for second in 1..=5 {
+            let now = began + second * SECOND;
+            assert!(patience.wants_to_look(now));
+            said += patience.looked(storage(), now).unwrap().len();
+        }
+        assert_eq!(said, 1);
+        let (partition, refusal) = patience.looked(storage(), began + 6 * SECOND).unwrap_err();
+        assert_eq!(
+            (partition, refusal.to_string().as_str()),
+            (0, "KAFKA_STORAGE_ERROR")
+        );
+    }
+
+    #[test]
+    fn what_comes_meanwhile_or_passes_is_no_reason_to_end() {
+        let began = Instant::now();
+        let mut patience = Patience::new(5 * SECOND, began);
+        for second in 1..100 {
+            let now = began + second * SECOND;
+            let moving = refusals(&[(0, ErrorCode::NotLeaderOrFollower)]);
+            assert_eq!(patience.looked(moving, now), Ok(Vec::new()));
+        }
+        for second in 100..200 {
+            let now = began + second * SECOND;
+            if second % 4 == 0 {
+                patience.progressed(now);
+            }
+            let failing = refusals(&[(1, ErrorCode::KafkaStorageError)]);
+            assert!(patience.looked(failing, now).is_ok());
+        }
+    }
+
+    #[test]
+    fn who_waits_for_records_to_come_asks_less_and_less() {
+        let began = Instant::now();
+        let mut patience = Patience::new(5 * SECOND, began);
+        let asked = (1..=100).filter(|second| {
+            let now = began + *second * SECOND;
+            let looks = patience.wants_to_look(now);
+            if looks {
+                patience.looked(BTreeMap::new(), now).unwrap();
+            }
+            looks
+        });
+        assert!(asked.count() <= 13);
+    }
+}

@@ -1,0 +1,256 @@
+//! `forebay metadata ...` and `forebay config reset`: the metadata log of a broker that does not run (docs/repair.md).
+//!
+//! `check` and `show` only read. `repair` and `config reset` lock the directory against a broker that runs, write one
+//! snapshot that stands for the whole log, and delete nothing: what they put away keeps its bytes under another name.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use broker::controller::METADATA_TOPIC;
+use broker::controller::offline::{self, Files, Reading};
+use clap::{Args, Subcommand, ValueEnum};
+use platform::lock::DirLock;
+use storage::checkpoint::{meta_properties, partition_metadata};
+use wire::types::{NodeId, TopicId};
+
+/// No file of the folder is taken for one that is larger.
+const FILE_BYTES_MAX: u64 = 2 << 30;
+
+/// Arguments of `forebay metadata`.
+#[derive(Debug, Args)]
+pub(super) struct MetadataArgs {
+    #[command(subcommand)]
+    command: MetadataCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum MetadataCommand {
+    /// Says what in the metadata log cannot be applied, and where; fails when there is something.
+    Check(Of),
+    /// Prints every record.
+    Show(Of),
+    /// Sets the log aside and begins one with all that can be read of it; says what is dropped.
+    Repair {
+        /// The log directory with `__cluster_metadata-0`.
+        dir: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Of {
+    /// The log directory with `__cluster_metadata-0`.
+    dir: PathBuf,
+    /// How to show it.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Format {
+    /// For people.
+    Text,
+    /// For programs: one object a line.
+    Json,
+}
+
+impl MetadataArgs {
+    pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        match &self.command {
+            MetadataCommand::Check(of) => check(of),
+            MetadataCommand::Show(of) => show(of),
+            MetadataCommand::Repair { dir } => repair(dir),
+        }
+    }
+}
+
+fn folder_of(dir: &Path) -> PathBuf {
+    dir.join(format!("{METADATA_TOPIC}-0"))
+}
+
+fn files_of(dir: &Path) -> anyhow::Result<Files> {
+    let folder = folder_of(dir);
+    let mut files = Files::new();
+    let listed = fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
+    for entry in listed {
+        let entry = entry.with_context(|| format!("reading {}", folder.display()))?;
+        let path = entry.path();
+        let facts = fs::metadata(&path).with_context(|| format!("reading {}", path.display()))?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        if facts.is_file() && facts.len() <= FILE_BYTES_MAX {
+            let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+            files.push((name, bytes.into()));
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn check(of: &Of) -> anyhow::Result<ExitCode> {
+    let reading = offline::read(&files_of(&of.dir)?);
+    let mut text = String::new();
+    for finding in &reading.findings {
+        let said = match of.format {
+            Format::Text => line(finding),
+            Format::Json => serde_json::json!({
+                "file": finding.file,
+                "offset": finding.offset,
+                "fatal": finding.fatal,
+                "problem": finding.problem,
+            })
+            .to_string(),
+        };
+        text.push_str(&said);
+        text.push('\n');
+    }
+    if of.format == Format::Text {
+        text += &summary(&reading, &of.dir);
+    }
+    super::print(&text)?;
+    let sound = reading.findings.is_empty();
+    Ok(if sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn line(finding: &offline::Finding) -> String {
+    let offline::Finding {
+        file,
+        offset,
+        fatal,
+        problem,
+    } = finding;
+    let kind = if *fatal { "error" } else { "warning" };
+    let file = if file.is_empty() { "the log" } else { file };
+    format!("{kind}: {file}: offset {offset}: {problem}")
+}
+
+fn summary(reading: &Reading, dir: &Path) -> String {
+    let topics = reading.topics().count();
+    let dir = dir.display();
+    let verdict = if reading.is_fatal() {
+        format!(
+            "the broker does not start; `forebay metadata repair {dir}` sets it aside and keeps what can be read"
+        )
+    } else if reading.findings.is_empty() {
+        "sound".to_owned()
+    } else {
+        "the broker starts, without what does not fit".to_owned()
+    };
+    format!("{dir}: {topics} topics: {verdict}\n")
+}
+
+fn show(of: &Of) -> anyhow::Result<ExitCode> {
+    let reading = offline::read(&files_of(&of.dir)?);
+    let lines = reading.shown.iter().map(|shown| match of.format {
+        Format::Text => format!("{}\t{}\t{}\n", shown.file, shown.offset, shown.text),
+        Format::Json => {
+            let (file, offset, record) = (&shown.file, shown.offset, &shown.text);
+            let object = serde_json::json!({"file": file, "offset": offset, "record": record});
+            format!("{object}\n")
+        }
+    });
+    super::print(&lines.collect::<String>())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
+    let _lock = DirLock::acquire(dir)?;
+    let reading = offline::read(&files_of(dir)?);
+    if reading.findings.is_empty() {
+        super::print(&format!("{}: nothing to repair\n", dir.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = folder_of(dir);
+    // All of it is written before anything is put away.
+    let new = dir.join(format!("{METADATA_TOPIC}-0.new"));
+    if new.exists() {
+        fs::remove_dir_all(&new).with_context(|| format!("removing {}", new.display()))?;
+    }
+    fs::create_dir(&new).with_context(|| format!("creating {}", new.display()))?;
+    let (name, bytes) = reading.snapshot()?;
+    write(&new.join(&name), &bytes)?;
+    let (state, bytes) = reading.quorum_state(node_of(dir));
+    write(&new.join(state), &bytes)?;
+    let id = partition_metadata::encode(TopicId::METADATA);
+    write(&new.join(partition_metadata::FILE), &id)?;
+    sync_dir(&new)?;
+    let aside = (0..u16::MAX)
+        .map(|at| dir.join(format!("{METADATA_TOPIC}-0.{at}.aside")))
+        .find(|path| !path.exists())
+        .context("no name is free")?;
+    fs::rename(&folder, &aside).with_context(|| format!("renaming {}", folder.display()))?;
+    fs::rename(&new, &folder).with_context(|| format!("renaming {}", new.display()))?;
+    sync_dir(dir)?;
+    let mut text = String::new();
+    for finding in &reading.findings {
+        let _ = writeln!(text, "dropped: {}", line(finding));
+    }
+    for (topic, partitions) in reading.topics() {
+        let _ = writeln!(text, "kept: topic {topic:?} with {partitions} partitions");
+    }
+    let _ = writeln!(text, "set aside: {}", aside.display());
+    super::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `forebay config reset`: takes dynamic values back.
+pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow::Result<ExitCode> {
+    let _lock = DirLock::acquire(dir)?;
+    let mut reading = offline::read(&files_of(dir)?);
+    anyhow::ensure!(
+        !reading.is_fatal(),
+        "{} cannot be read to its end: `forebay metadata repair {}` first",
+        folder_of(dir).display(),
+        dir.display()
+    );
+    let mut text = String::new();
+    for key in keys {
+        let dropped = reading.reset(key, topic);
+        anyhow::ensure!(!dropped.is_empty(), "{key} has no dynamic value there");
+        for value in dropped {
+            let _ = writeln!(text, "dropped: {value}");
+        }
+    }
+    let (name, bytes) = reading.snapshot()?;
+    let folder = folder_of(dir);
+    let path = folder.join(name);
+    write(&path.with_extension("reset"), &bytes)?;
+    if path.exists() {
+        // It ends where the log does; what it said is kept.
+        let before = path.with_extension("replaced");
+        fs::rename(&path, &before).with_context(|| format!("renaming {}", path.display()))?;
+    }
+    let written = path.with_extension("reset");
+    fs::rename(&written, &path).with_context(|| format!("renaming {}", written.display()))?;
+    sync_dir(&folder)?;
+    super::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn node_of(dir: &Path) -> NodeId {
+    let file = dir.join(meta_properties::FILE);
+    let bytes = fs::read(&file).unwrap_or_default();
+    // The next start says what is wrong with that file; it writes this node's id into `quorum-state` anew.
+    meta_properties::parse(&file, &bytes).map_or(NodeId(0), |meta| meta.node_id)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let written = File::create(path).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.with_context(|| format!("writing {}", path.display()))
+}
+
+fn sync_dir(dir: &Path) -> anyhow::Result<()> {
+    let synced = File::open(dir).and_then(|dir| dir.sync_all());
+    synced.with_context(|| format!("syncing {}", dir.display()))
+}

@@ -1,0 +1,136 @@
+//! The state of every directory that holds logs: Kafka's count of those that are offline, and each by its name.
+//!
+//! Shards say what they know before a scrape; a directory that any of them cannot use is offline.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+/// One directory, as a shard knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirRow {
+    /// The directory.
+    pub dir: String,
+    /// Name of its tier; empty without tiers.
+    pub tier: String,
+    /// Why it is not used, if so.
+    pub failed: Option<String>,
+}
+
+#[derive(Default, Debug)]
+struct Known {
+    dirs: BTreeMap<usize, Vec<DirRow>>,
+    unreadable_segments: BTreeMap<usize, u64>,
+}
+
+/// The directories of all shards; clones share them.
+#[derive(Clone, Default, Debug)]
+pub struct DirMetrics(Arc<Mutex<Known>>);
+
+#[derive(Clone, Debug, EncodeLabelSet)]
+struct Labels {
+    dir: String,
+    tier: String,
+}
+
+impl DirMetrics {
+    /// Makes and registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::default();
+        registry.register_collector(Box::new(metrics.clone()));
+        metrics
+    }
+
+    /// Puts what one shard knows in the place of what it knew.
+    pub fn replace(&self, shard: usize, dirs: Vec<DirRow>, unreadable_segments: u64) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.dirs.insert(shard, dirs);
+        known.unreadable_segments.insert(shard, unreadable_segments);
+    }
+
+    /// Each directory once, with a reason where any shard has one.
+    pub fn all(&self) -> Vec<DirRow> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: BTreeMap<&str, &DirRow> = BTreeMap::new();
+        for row in known.dirs.values().flatten() {
+            let merged = all.entry(&row.dir).or_insert(row);
+            if merged.failed.is_none() {
+                *merged = row;
+            }
+        }
+        all.into_values().cloned().collect()
+    }
+}
+
+impl Collector for DirMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let all = self.all();
+        let offline = all.iter().filter(|row| row.failed.is_some()).count();
+        let mut gauge = |name, help, value: i64| {
+            let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            ConstGauge::new(value).encode(metric)
+        };
+        gauge(
+            "kafka_log_logmanager_offlinelogdirectorycount",
+            "Directories that cannot be used",
+            i64::try_from(offline).unwrap_or(i64::MAX),
+        )?;
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let unreadable = known.unreadable_segments.values();
+        let unreadable = unreadable.copied().fold(0, u64::saturating_add);
+        drop(known);
+        gauge(
+            "forebay_log_unreadable_segments",
+            "Segments that are damaged or on a path that is not there",
+            i64::try_from(unreadable).unwrap_or(i64::MAX),
+        )?;
+        let name = "forebay_log_dir_state";
+        let help = "1: the directory is used; 0: it has failed or is not there";
+        let mut state = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for row in all {
+            let is_used = i64::from(row.failed.is_none());
+            let labels = Labels {
+                dir: row.dir,
+                tier: row.tier,
+            };
+            ConstGauge::new(is_used).encode(state.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_one_shard_cannot_use_is_offline() {
+        let mut registry = Registry::default();
+        let metrics = DirMetrics::register(&mut registry);
+        let row = |dir: &str, failed: Option<&str>| DirRow {
+            dir: dir.to_owned(),
+            tier: String::new(),
+            failed: failed.map(str::to_owned),
+        };
+        metrics.replace(0, vec![row("/a", None), row("/b", None)], 1);
+        metrics.replace(1, vec![row("/a", None), row("/b", Some("gone"))], 2);
+        metrics.replace(2, vec![row("/a", None), row("/b", None)], 0);
+        assert_eq!(metrics.all(), [row("/a", None), row("/b", Some("gone"))]);
+        let mut shown = String::new();
+        prometheus_client::encoding::text::encode(&mut shown, &registry).unwrap();
+        for line in [
+            "kafka_log_logmanager_offlinelogdirectorycount 1\n",
+            "forebay_log_unreadable_segments 3\n",
+            "forebay_log_dir_state{dir=\"/a\",tier=\"\"} 1\n",
+            "forebay_log_dir_state{dir=\"/b\",tier=\"\"} 0\n",
+        ] {
+            assert!(shown.contains(line), "{shown}");
+        }
+    }
+}

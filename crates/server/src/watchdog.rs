@@ -1,0 +1,190 @@
+//! Ends the process when a shard has not moved for too long: a supervisor starts it again, and what hangs one shard (a loop
+//! without end, a lock that is never given back) is a restart with a trace instead of an outage.
+//!
+//! Each shard counts beats, on its own executor; a thread apart looks at them in ticks. A shard is stuck when none of
+//! [`TICKS`] ticks in a row has seen its count move. Ticks, not time: a process that was stopped and goes on, or a machine that
+//! was paused, has missed ticks as well. Invariant: once a shard is stuck the process ends, also when nothing can be logged.
+//! It does not look before clients are let in: recovery may take long.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use platform::stack::{self, ThreadId};
+
+/// Ticks within which a shard must beat.
+const TICKS: u32 = 10;
+
+/// How long the trace may take.
+const TRACE_MAX: Duration = Duration::from_secs(3);
+
+/// How long all that is done before the end may take.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(10);
+
+/// The pulse of one shard.
+#[derive(Default, Debug)]
+pub(crate) struct Pulse {
+    beats: AtomicU64,
+    /// Its thread; 0 while there is none.
+    thread: AtomicI32,
+}
+
+impl Pulse {
+    /// Beats until the future is dropped, on the shard's own executor.
+    pub(crate) async fn beat(self: Arc<Self>, every: Duration) {
+        let running = Running(&self);
+        let thread = ThreadId::current().as_raw();
+        running.0.thread.store(thread, Ordering::Relaxed);
+        loop {
+            self.beats.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(every).await;
+        }
+    }
+}
+
+struct Running<'a>(&'a Pulse);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.thread.store(0, Ordering::Relaxed);
+    }
+}
+
+/// How often shards beat so that nobody takes them for stuck.
+pub(crate) fn beat_interval(stuck_after: Duration) -> Duration {
+    (stuck_after / (2 * TICKS)).clamp(Duration::from_millis(10), Duration::from_secs(1))
+}
+
+/// What was seen of the pulses.
+struct Watched {
+    pulses: Vec<Arc<Pulse>>,
+    /// Beats at the last tick, and ticks since they moved.
+    seen: Vec<(u64, u32)>,
+}
+
+impl Watched {
+    /// Looks once; the shard that is stuck, if one is.
+    fn tick(&mut self) -> Option<(usize, ThreadId)> {
+        let each = self.pulses.iter().zip(&mut self.seen).enumerate();
+        for (shard, (pulse, (before, still))) in each {
+            let beats = pulse.beats.load(Ordering::Relaxed);
+            let thread = pulse.thread.load(Ordering::Relaxed);
+            if beats != *before || thread == 0 {
+                (*before, *still) = (beats, 0);
+                continue;
+            }
+            *still += 1;
+            if *still > TICKS {
+                return Some((shard, ThreadId::from_raw(thread)));
+            }
+        }
+        None
+    }
+}
+
+/// Watches from now on, in a thread of its own.
+pub(crate) fn start(pulses: Vec<Arc<Pulse>>, stuck_after: Duration) -> anyhow::Result<()> {
+    let seen = vec![(0, 0); pulses.len()];
+    let mut watched = Watched { pulses, seen };
+    let watch = move || {
+        loop {
+            thread::sleep(stuck_after / TICKS);
+            if let Some((shard, stuck)) = watched.tick() {
+                end(shard, stuck, stuck_after);
+            }
+        }
+    };
+    thread::Builder::new()
+        .name("watchdog".into())
+        .spawn(watch)?;
+    Ok(())
+}
+
+/// Says where the shard is, and ends the process.
+fn end(shard: usize, stuck: ThreadId, stuck_after: Duration) -> ! {
+    // The log may be what everybody waits for.
+    let last = thread::Builder::new().spawn(|| {
+        thread::sleep(LAST_WORDS_MAX);
+        std::process::abort();
+    });
+    if last.is_ok() {
+        let frames = stack::of(stuck, TRACE_MAX).unwrap_or_default();
+        let stack = stack::named(&frames);
+        let stuck_ms = u64::try_from(stuck_after.as_millis()).unwrap_or(u64::MAX);
+        tracing::error!(
+            shard,
+            stuck_ms,
+            stack,
+            "a shard does not move: the process ends, to be started again (shard.watchdog.ms; \
+             addr2line -Cfe FILE 0xOFFSET names the frames)"
+        );
+    }
+    std::process::abort();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watched() -> Watched {
+        let pulse = Pulse::default();
+        pulse.thread.store(1, Ordering::Relaxed);
+        Watched {
+            pulses: vec![Arc::new(pulse)],
+            seen: vec![(0, 0)],
+        }
+    }
+
+    #[test]
+    fn a_shard_that_beats_now_and_then_is_not_stuck_and_one_that_has_stopped_is() {
+        let mut watched = watched();
+        for tick in 0..1000 {
+            if tick % TICKS == 0 {
+                watched.pulses[0].beats.fetch_add(1, Ordering::Relaxed);
+            }
+            assert!(watched.tick().is_none());
+        }
+        let ticks = (1..100).find(|_| watched.tick().is_some());
+        assert!(ticks.is_some_and(|ticks| ticks <= TICKS + 1));
+    }
+
+    #[test]
+    fn a_shard_that_has_ended_is_not_stuck() {
+        let mut watched = watched();
+        watched.pulses[0].thread.store(0, Ordering::Relaxed);
+        assert!((0..100).all(|_| watched.tick().is_none()));
+    }
+
+    /// Runs itself as a process, which is to end.
+    #[test]
+    fn the_process_ends_with_a_trace_when_a_shard_hangs() {
+        const INSIDE: &str = "FOREBAY_TEST_HANG";
+        if std::env::var_os(INSIDE).is_some() {
+            tracing_subscriber::fmt()
+                .with_writer(std::io::stderr)
+                .init();
+            let pulse = Arc::new(Pulse::default());
+            start(vec![Arc::clone(&pulse)], Duration::from_millis(200)).unwrap();
+            let hanging = async {
+                tokio::task::spawn_local(pulse.beat(Duration::from_millis(10)));
+                tokio::task::yield_now().await;
+                loop {
+                    std::hint::spin_loop();
+                }
+            };
+            platform::runtime::run_shard::<_>(None, hanging).unwrap()
+        }
+        let me = std::env::current_exe().unwrap();
+        let this = "watchdog::tests::the_process_ends_with_a_trace_when_a_shard_hangs";
+        let ended = std::process::Command::new(me)
+            .args(["--exact", this, "--nocapture"])
+            .env(INSIDE, "1")
+            .output()
+            .unwrap();
+        assert!(!ended.status.success());
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("a shard does not move"), "{said}");
+        assert!(said.contains("+0x"), "{said}");
+    }
+}

@@ -1,0 +1,617 @@
+//! Gathering what there is of a log in its folders, with what was unfinished finished or removed.
+//!
+//! In this order: what directories owe is paid; what a compaction was making is removed or put in place; of several
+//! copies the note at home says which counts; the notes are brought up to date.
+//! Invariants: a note goes only when its segment was found, or its directory was read and has it not; what does not
+//! count any more and cannot be removed is owed, durably, before anything depends on it; of copies that nobody noted the
+//! longest sound one stays, the younger of equals, the faster of those.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use platform::Platform;
+use platform::disk::{Disk, Open, is_not_now};
+use wire::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
+
+use super::folder::{DataFile, Folder, claim};
+use super::notes::{self, Notes, Owing, Place};
+use super::part::Part;
+use super::remove;
+use crate::error::{Error, Result};
+use crate::segment::naming::{self, Role, away_path, away_to_path, file_path};
+use crate::segment::scan::{Expected, Scan};
+use crate::store::Store;
+use crate::tier::{TierPath, TierTable};
+
+/// Bytes of one read while a copy is read through.
+const VERIFY_BYTES: usize = 1 << 20;
+/// Bytes of one read while only headers are looked at.
+const WALK_BYTES: usize = 64 << 10;
+
+/// What is known so far.
+struct Gathering<'a, P: Platform> {
+    store: &'a Store<P>,
+    home: Rc<Path>,
+    /// Home first, then the paths that were read, the faster first.
+    parts: Vec<Part>,
+    /// Paths that were read, whether they have a folder of the log or not.
+    read: Vec<Arc<TierPath>>,
+    notes: Notes,
+    /// Notes that have their id in their name.
+    named: Vec<Offset>,
+    absent: BTreeMap<Offset, Place>,
+    /// Folders with copies that do not count, of segments that are absent.
+    shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
+}
+
+/// Where a noted segment should be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Noted {
+    /// In this part.
+    In(usize),
+    /// On a path that was read and has no folder of the log.
+    Nowhere,
+    /// On a path that was not read.
+    Unread,
+    /// In a directory that only an older version's note names, by a path that nobody knows.
+    Unsure,
+}
+
+/// Gathers what there is of the log whose home is `home`.
+pub(super) async fn gather<P: Platform>(
+    store: &Store<P>,
+    home: Rc<Path>,
+    partition: &TopicPartition,
+    topic_id: TopicId,
+) -> Result<Folder> {
+    let disk = store.disk();
+    let entries = disk.list(&home).await.map_err(Error::io("list", &home))?;
+    let part = Part::tidy(disk, Rc::clone(&home), None, entries).await?;
+    let mut gathering = Gathering {
+        store,
+        home,
+        parts: vec![part],
+        read: Vec::new(),
+        notes: Notes::default(),
+        named: Vec::new(),
+        absent: BTreeMap::new(),
+        shadows: BTreeMap::new(),
+    };
+    gathering.read_notes().await?;
+    for path in store.paths_away_from(&Rc::clone(&gathering.home)) {
+        if path.failed().is_none() {
+            gathering.read_path(&path, partition, topic_id).await?;
+        }
+    }
+    gathering.pay().await?;
+    gathering.finish_compaction().await?;
+    gathering.keep_one_copy().await?;
+    for part in gathering.parts.iter().filter(|part| !part.is_lost) {
+        part.remove_orphans(disk).await?;
+    }
+    gathering.settle_notes().await?;
+    gathering.tell_of_absent(partition);
+    Ok(gathering.merged())
+}
+
+impl<P: Platform> Gathering<'_, P> {
+    fn tiers(&self) -> Option<&TierTable> {
+        self.store.tiers().map(|tiers| &**tiers)
+    }
+
+    async fn read_notes(&mut self) -> Result<()> {
+        let disk = self.store.disk();
+        let (mut away, owed) = (self.parts[0].away.clone(), self.parts[0].owed.clone());
+        // One with its id in its name was written because the other could not be: it comes last and counts.
+        away.sort_by_key(|(_, id)| id.is_some());
+        for (base, id) in away {
+            let place = notes::read_away(disk, &self.home, base, id).await?;
+            self.notes.away.insert(base, place);
+            if id.is_some() {
+                self.named.push(base);
+            }
+        }
+        for base in owed {
+            let owed = notes::read_owed(disk, &self.home, base).await?;
+            // A note that was to go with it.
+            let away = self.notes.away.get(&base);
+            let copy = |place: &Place| (Owing::Copy, place.clone());
+            if away.is_some_and(|place| owed.contains(&copy(place))) {
+                self.remove_note(base).await?;
+            }
+            self.notes.owed.insert(base, owed);
+        }
+        Ok(())
+    }
+
+    /// Reads the log's folder on a path; one that cannot be read takes no more part.
+    async fn read_path(
+        &mut self,
+        path: &Arc<TierPath>,
+        partition: &TopicPartition,
+        topic_id: TopicId,
+    ) -> Result<()> {
+        let disk = self.store.disk();
+        let name = self.home.file_name().unwrap_or_default();
+        let folder: Rc<Path> = path.dir().join(name).into();
+        match disk.list(&folder).await {
+            Ok(entries) => match claim(self.store, &folder, partition, topic_id).await {
+                Ok(true) => {
+                    let part = Part::tidy(disk, folder, Some(Arc::clone(path)), entries).await?;
+                    self.parts.push(part);
+                    self.read.push(Arc::clone(path));
+                }
+                // Another topic's, out of the way now.
+                Ok(false) => self.read.push(Arc::clone(path)),
+                Err(error @ Error::Corrupt { .. }) => {
+                    tracing::error!(folder = %folder.display(), %error,
+                        "nobody knows whose segments these are: they are left alone and not served");
+                }
+                Err(error) if error.is_exhausted() => return Err(error),
+                Err(error) => fail(path, &error.to_string()),
+            },
+            // Folders outlive their last segment, so one that is not there means that the path is not what it was.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let mut noted = self.notes.away.values();
+                if noted.any(|place| place.is(path, self.tiers())) {
+                    let reason = "segments should be there, and not even their folder is. Is its file system mounted?";
+                    fail(path, reason);
+                } else {
+                    self.read.push(Arc::clone(path));
+                }
+            }
+            Err(error) if is_not_now(&error) => return Err(Error::io("list", &folder)(error)),
+            Err(error) => fail(path, &format!("cannot list {}: {error}", folder.display())),
+        }
+        Ok(())
+    }
+
+    /// The part on the path that a note names.
+    fn noted(&self, place: &Place) -> Noted {
+        let tiers = self.tiers();
+        let is_it = |path: &Arc<TierPath>| place.is(path, tiers);
+        let part = self
+            .parts
+            .iter()
+            .position(|part| !part.is_lost && part.path.as_ref().is_some_and(is_it));
+        if let Some(at) = part {
+            Noted::In(at)
+        } else if self
+            .read
+            .iter()
+            .any(|path| is_it(path) && path.failed().is_none())
+        {
+            Noted::Nowhere
+        } else if place.id(tiers).is_some() || self.known_paths().iter().any(is_it) {
+            Noted::Unread
+        } else {
+            Noted::Unsure
+        }
+    }
+
+    fn known_paths(&self) -> Vec<Arc<TierPath>> {
+        self.store.paths_away_from(&self.home)
+    }
+
+    /// Removes from each directory that was read what it owes. One that cannot pay is not used.
+    async fn pay(&mut self) -> Result<()> {
+        let disk = self.store.disk();
+        for (base, owed) in self.notes.owed.clone() {
+            let mut left = Vec::new();
+            for (owing, place) in &owed {
+                let Noted::In(at) = self.noted(place) else {
+                    if self.noted(place) != Noted::Nowhere {
+                        left.push((*owing, place.clone()));
+                    }
+                    continue;
+                };
+                let paid = match owing {
+                    Owing::Copy => match self.remove_stale(at, base).await {
+                        Ok(()) => self.parts[at].remove_unmade(disk, base).await,
+                        error => error,
+                    },
+                    Owing::Unmade => self.parts[at].remove_unmade(disk, base).await,
+                };
+                if let Err(error) = paid {
+                    self.lose(at, &error)?;
+                    left.push((*owing, place.clone()));
+                }
+            }
+            if left != owed {
+                notes::write_owed(disk, &self.home, base, &left).await?;
+            }
+            if left.is_empty() {
+                self.notes.owed.remove(&base);
+            } else {
+                self.notes.owed.insert(base, left);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a copy that does not count; sets it aside where the one that does is damaged.
+    async fn remove_stale(&mut self, at: usize, base: Offset) -> Result<()> {
+        let disk = self.store.disk();
+        let live = (0..self.parts.len())
+            .find(|other| *other != at && self.parts[*other].logs.contains_key(&base));
+        let is_there = self.parts[at].logs.contains_key(&base);
+        if is_there
+            && let Some(live) = live
+            && sound_end(disk, &self.parts[live], base).await?.is_none()
+        {
+            let part = &mut self.parts[at];
+            tracing::error!(base = base.0, folder = %part.folder().display(),
+                "an older copy of a segment that is damaged is set aside");
+            return part.set_aside(disk, base).await;
+        }
+        if is_there {
+            tracing::warn!(base = base.0, removed = %self.parts[at].folder().display(),
+                "a copy of a segment that does not count any more is removed");
+        }
+        self.parts[at].remove_segment(disk, base).await
+    }
+
+    /// A folder that could not be brought in order is not used, nor is its path; home must be.
+    fn lose(&mut self, at: usize, error: &Error) -> Result<()> {
+        let part = &mut self.parts[at];
+        let Some(path) = part.path.as_ref().filter(|_| !error.is_exhausted()) else {
+            return Err(error.clone());
+        };
+        fail(path, &error.to_string());
+        part.is_lost = true;
+        let place = Place::of(path);
+        let lost = std::mem::take(&mut part.logs);
+        for base in lost.into_keys() {
+            self.notes.away.entry(base).or_insert_with(|| place.clone());
+        }
+        Ok(())
+    }
+
+    /// A segment of a folder does not count any more and could not be removed from it.
+    async fn owe(&mut self, at: usize, base: Offset, error: &Error) -> Result<()> {
+        let part = &mut self.parts[at];
+        let Some(path) = part.path.clone().filter(|_| !error.is_exhausted()) else {
+            return Err(error.clone());
+        };
+        fail(&path, &error.to_string());
+        part.forget(base);
+        self.note_owed(base, Place::of(&path)).await
+    }
+
+    async fn note_owed(&mut self, base: Offset, place: Place) -> Result<()> {
+        let owed = self.notes.owed.entry(base).or_default();
+        let owing = (Owing::Copy, place);
+        if !owed.contains(&owing) {
+            owed.push(owing);
+        }
+        notes::write_owed(self.store.disk(), &self.home, base, owed).await
+    }
+
+    async fn finish_compaction(&mut self) -> Result<()> {
+        let disk = self.store.disk();
+        for at in 0..self.parts.len() {
+            if self.parts[at].is_lost {
+                continue;
+            }
+            let finished = match self.parts[at].drop_overtaken_swaps(disk).await {
+                Ok(()) => self.complete_swaps(at).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = finished {
+                self.lose(at, &error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts compacted segments in the place of those they were made of, wherever these are.
+    async fn complete_swaps(&mut self, at: usize) -> Result<()> {
+        let swaps = std::mem::take(&mut self.parts[at].swaps);
+        if swaps.is_empty() {
+            return Ok(());
+        }
+        let disk = self.store.disk();
+        for &(base, role, len) in &swaps {
+            if role == Role::Log {
+                let path = naming::swap_path(self.parts[at].folder(), base, role);
+                let next = next_offset(disk, &path, base, len).await?;
+                self.remove_replaced(at, base, next).await?;
+            }
+        }
+        // The new segment must not have its name while an old one of the same offsets may come back.
+        self.parts[at].sync(disk).await?;
+        let part = &mut self.parts[at];
+        let (data, others): (Vec<_>, Vec<_>) =
+            swaps.iter().partition(|(_, role, _)| *role == Role::Log);
+        for &(base, role, len) in others.into_iter().chain(data) {
+            let (from, to) = (
+                naming::swap_path(part.folder(), base, role),
+                file_path(part.folder(), base, role),
+            );
+            disk.rename(&from, &to)
+                .await
+                .map_err(Error::io("rename", &from))?;
+            match role {
+                Role::Log => drop(part.logs.insert(base, len)),
+                Role::Snapshot => part.snapshots.push(base),
+                role => part.indexes.push((base, role)),
+            }
+        }
+        part.sync(disk).await
+    }
+
+    /// Removes everywhere what a compacted segment stands for; where that cannot be, it is owed.
+    async fn remove_replaced(&mut self, by: usize, base: Offset, next: Offset) -> Result<()> {
+        let disk = self.store.disk();
+        for at in 0..self.parts.len() {
+            if self.parts[at].is_lost {
+                continue;
+            }
+            for old in self.parts[at].bases_in(base, next) {
+                if let Err(error) = self.parts[at].remove_segment(disk, old).await {
+                    if at == by {
+                        return Err(error);
+                    }
+                    self.owe(at, old, &error).await?;
+                }
+            }
+        }
+        // What is elsewhere, on a path that is not there, is not to come back.
+        let noted: Vec<_> = self
+            .notes
+            .away
+            .range(base..next.max(base))
+            .filter(|(at, _)| **at != base)
+            .map(|(at, place)| (*at, place.clone()))
+            .collect();
+        for (old, place) in noted {
+            if !matches!(self.noted(&place), Noted::In(_) | Noted::Nowhere) {
+                self.note_owed(old, place).await?;
+            }
+            self.remove_note(old).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove_note(&mut self, base: Offset) -> Result<()> {
+        let disk = self.store.disk();
+        let noted = self.notes.away.remove(&base);
+        if self.named.contains(&base)
+            && let Some(id) = noted.and_then(|place| place.id)
+        {
+            remove(disk, &away_to_path(&self.home, base, id)).await?;
+        }
+        remove(disk, &away_path(&self.home, base)).await
+    }
+
+    /// The parts that have a segment.
+    fn holders(&self, base: Offset) -> Vec<usize> {
+        let parts = self.parts.iter().enumerate();
+        parts
+            .filter(|(_, part)| part.logs.contains_key(&base))
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    async fn keep_one_copy(&mut self) -> Result<()> {
+        let mut bases: Vec<_> = self
+            .parts
+            .iter()
+            .flat_map(|part| part.logs.keys().copied())
+            .collect();
+        bases.sort_unstable();
+        bases.dedup();
+        for base in bases {
+            let holders = self.holders(base);
+            let noted = self.notes.away.get(&base).map(|place| self.noted(place));
+            let kept = match noted {
+                Some(Noted::In(at)) if holders.contains(&at) => at,
+                Some(Noted::Unread) => {
+                    self.shadow(base, &holders);
+                    continue;
+                }
+                _ if holders.len() > 1 => match self.best(base, &holders).await? {
+                    Some(at) => at,
+                    None => continue,
+                },
+                _ => continue,
+            };
+            for at in holders.into_iter().filter(|at| *at != kept) {
+                let (here, there) = (self.parts[kept].folder(), self.parts[at].folder());
+                tracing::warn!(base = base.0, kept = %here.display(), removed = %there.display(),
+                    "a segment had two copies: its move was not finished");
+                if let Err(error) = self.remove_stale(at, base).await {
+                    self.owe(at, base, &error).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The note says that the segment is on a path that is not there: what else there is of it does not count.
+    fn shadow(&mut self, base: Offset, holders: &[usize]) {
+        for &at in holders {
+            let part = &mut self.parts[at];
+            tracing::error!(base = base.0, folder = %part.folder().display(),
+                "a copy of a segment is not used: the one that counts is on a path that is not there");
+            part.logs.remove(&base);
+            part.shadowed.push(base);
+            if let Some(folder) = &part.folder {
+                let shadows = self.shadows.entry(base).or_default();
+                shadows.push(Rc::clone(folder));
+            }
+        }
+    }
+
+    /// Of copies that nobody noted, the longest that is good, the younger of equals, the faster of those. `None`: none is
+    /// good.
+    async fn best(&self, base: Offset, holders: &[usize]) -> Result<Option<usize>> {
+        let mut best: Option<(Offset, i64, usize)> = None;
+        for &at in holders {
+            let part = &self.parts[at];
+            let Some(end) = sound_end(self.store.disk(), part, base).await? else {
+                continue;
+            };
+            let modified_ms = part.times.get(&(base, Role::Log)).copied().unwrap_or(0);
+            if best.is_none_or(|(other, ms, _)| (end, modified_ms) > (other, ms)) {
+                best = Some((end, modified_ms, at));
+            }
+        }
+        if best.is_none() {
+            tracing::error!(base = base.0, folder = %self.parts[holders[0]].folder().display(),
+                "a segment has several copies and all are damaged: they are left alone");
+        }
+        Ok(best.map(|(_, _, at)| at))
+    }
+
+    /// Brings the notes up to date with what was found; what is noted and was not read is absent.
+    async fn settle_notes(&mut self) -> Result<()> {
+        let disk = self.store.disk();
+        for (base, place) in self.notes.away.clone() {
+            let noted = self.noted(&place);
+            let holder = self.holders(base).first().copied();
+            if let Some(path) = holder.and_then(|at| self.parts[at].path.clone()) {
+                let found = Place::of(&path);
+                if found != place || self.named.contains(&base) {
+                    self.write_note(base, &found).await?;
+                    if let Some(id) = place.id.filter(|_| self.named.contains(&base)) {
+                        remove(disk, &away_to_path(&self.home, base, id)).await?;
+                    }
+                }
+                continue;
+            }
+            let is_complete = || self.tiers().is_some_and(TierTable::is_complete);
+            // A path by another name may be the one that an old note means.
+            let is_sure = place.id(self.tiers()).is_some() || is_complete();
+            let lacks = matches!(noted, Noted::In(_) | Noted::Nowhere) && is_sure;
+            if holder.is_some() || lacks || noted == Noted::Unsure && is_complete() {
+                self.remove_note(base).await?;
+            } else {
+                self.absent.insert(base, place);
+            }
+        }
+        let lower = self.parts.iter().filter(|part| !part.is_lost);
+        let mut unnoted = Vec::new();
+        for part in lower {
+            let Some(path) = &part.path else { continue };
+            let bases = part.logs.keys().copied();
+            let bases = bases.filter(|base| !self.notes.away.contains_key(base));
+            unnoted.extend(bases.map(|base| (base, Place::of(path))));
+        }
+        for (base, place) in unnoted {
+            self.write_note(base, &place).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_note(&self, base: Offset, place: &Place) -> Result<()> {
+        let written = notes::write_away(self.store.disk(), &self.home, base, place).await;
+        match written {
+            // What is there is found without it.
+            Err(Error::Full { .. }) => Ok(()),
+            written => written,
+        }
+    }
+
+    fn tell_of_absent(&self, partition: &TopicPartition) {
+        let mut places: Vec<&Place> = Vec::new();
+        for place in self.absent.values() {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        for place in places {
+            let count = self.absent.values().filter(|other| *other == place).count();
+            tracing::error!(%partition, segments = count, %place,
+                "segments are in a directory that is not there: they are not served, and nothing is taken for deleted. \
+                 Mount it, or name it in the settings, and start again");
+        }
+    }
+
+    fn merged(self) -> Folder {
+        let mut whole = Folder {
+            path: self.home,
+            logs: BTreeMap::new(),
+            snapshots: Vec::new(),
+            absent: self.absent,
+            shadows: self.shadows,
+            owed: self.notes.owed,
+        };
+        for part in self.parts {
+            let Some(folder) = part.folder.filter(|_| !part.is_lost) else {
+                continue;
+            };
+            for (base, len) in part.logs {
+                let time = |role| part.times.get(&(base, role)).copied();
+                let file = DataFile {
+                    folder: Rc::clone(&folder),
+                    len,
+                    modified_ms: time(Role::Log),
+                    indexed_ms: time(Role::OffsetIndex),
+                };
+                // The faster tier comes first and stays.
+                whole.logs.entry(base).or_insert(file);
+            }
+            whole.snapshots.extend(part.snapshots);
+        }
+        whole
+    }
+}
+
+fn fail(path: &TierPath, reason: &str) {
+    if path.fail(reason) {
+        tracing::error!(dir = %path.dir().display(), reason,
+            "a tier's path cannot be used: what is on it is offline");
+    }
+}
+
+/// The offset after the last batch of a data file all of which is good; `None` if it is not.
+async fn sound_end<D: Disk>(disk: &D, part: &Part, base: Offset) -> Result<Option<Offset>> {
+    let len = part.logs.get(&base).copied().unwrap_or(0);
+    let path = file_path(part.folder(), base, Role::Log);
+    let file = disk.open(&path, Open::Read).await;
+    let file = file.map_err(Error::io("open", &path))?;
+    let mut scan = Scan::new(&file, 0, len, VERIFY_BYTES);
+    let mut expected = after_base(base);
+    while scan.position() < len {
+        let Some(header) = scan.header().await.map_err(Error::io("read", &path))? else {
+            return Ok(None);
+        };
+        let crc_is_right = scan.crc_is_right(&header).await;
+        if expected.refuses(&header).is_some() || !crc_is_right.map_err(Error::io("read", &path))? {
+            return Ok(None);
+        }
+        expected = expected.after(&header);
+        scan.skip(&header);
+    }
+    Ok(Some(expected.offset))
+}
+
+fn after_base(base: Offset) -> Expected {
+    Expected {
+        offset: base,
+        gaps: true,
+        epoch: LeaderEpoch(i32::MIN),
+    }
+}
+
+/// The offset after the last batch of a data file, by its headers.
+async fn next_offset<D: Disk>(disk: &D, path: &Path, base: Offset, len: u64) -> Result<Offset> {
+    let file = disk
+        .open(path, Open::Read)
+        .await
+        .map_err(Error::io("open", path))?;
+    let mut scan = Scan::new(&file, 0, len, WALK_BYTES);
+    let mut expected = after_base(base);
+    while let Some(header) = scan.header().await.map_err(Error::io("read", path))? {
+        if expected.refuses(&header).is_some() {
+            break;
+        }
+        expected = expected.after(&header);
+        scan.skip(&header);
+    }
+    Ok(expected.offset)
+}

@@ -1,0 +1,235 @@
+//! The notes at home that say where a log's other segments are, and what was to be removed elsewhere and could not be.
+//!
+//! `<base>.away` names the directory that a segment is in: while it is there it decides, of several copies and of none.
+//! `<base>.owed` names directories with files that must not count any more: a copy that could not be taken away, or
+//! what a compaction was making; a directory pays before it is used. What is owed wins over what is noted.
+//! Invariants: a directory is known by its id; the path is for people, and for notes of older versions, which had no
+//! more. Home is in neither file. A note whose text makes no sense names a directory that nobody knows.
+//! With no room for a text, a note is an empty file with the id in its name.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use platform::disk::Disk;
+use wire::types::{Offset, Uuid, uuid_from_base64, uuid_to_base64};
+
+use super::remove;
+use crate::error::{Error, Result};
+use crate::segment::naming::{away_path, away_to_path, owed_path};
+use crate::tier::{TierPath, TierTable};
+
+const VERSION: &str = "version: 1";
+/// Stands for the id of a directory that has none.
+const NO_ID: &str = "-";
+
+/// A directory, as notes name it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::log) struct Place {
+    /// Its identity; `None` in notes of older versions.
+    pub(in crate::log) id: Option<Uuid>,
+    /// Where it was then.
+    pub(in crate::log) dir: PathBuf,
+}
+
+/// What must not count any more in a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::log) enum Owing {
+    /// The files of a segment.
+    Copy,
+    /// What a compaction was making.
+    Unmade,
+}
+
+/// What is owed of one base offset.
+pub(in crate::log) type Owed = Vec<(Owing, Place)>;
+
+/// All notes of a log.
+#[derive(Default, Debug)]
+pub(in crate::log) struct Notes {
+    pub(in crate::log) away: BTreeMap<Offset, Place>,
+    pub(in crate::log) owed: BTreeMap<Offset, Owed>,
+}
+
+impl Place {
+    /// The place that a path of the table is.
+    pub(in crate::log) fn of(path: &TierPath) -> Self {
+        Self {
+            id: path.identity(),
+            dir: path.dir().to_path_buf(),
+        }
+    }
+
+    /// A directory that nobody knows.
+    fn unknown(text: &str) -> Self {
+        Self {
+            id: None,
+            dir: PathBuf::from(text),
+        }
+    }
+
+    /// Its identity, also where only its path was noted.
+    pub(in crate::log) fn id(&self, tiers: Option<&TierTable>) -> Option<Uuid> {
+        self.id.or_else(|| tiers?.known_id(&self.dir))
+    }
+
+    /// True when it is this path. By name only where one of them has no identity.
+    pub(in crate::log) fn is(&self, path: &TierPath, tiers: Option<&TierTable>) -> bool {
+        match (self.id(tiers), path.identity()) {
+            (Some(id), Some(found)) => id == found,
+            _ => self.dir == path.dir(),
+        }
+    }
+
+    fn line(&self) -> String {
+        let id = self.id.map_or_else(|| NO_ID.to_owned(), uuid_to_base64);
+        format!("{id} {}", self.dir.display())
+    }
+
+    fn parse(line: &str) -> Self {
+        match line.split_once(' ') {
+            Some((NO_ID, dir)) => Self::unknown(dir),
+            Some((id, dir)) => Self {
+                id: uuid_from_base64(id),
+                dir: dir.into(),
+            },
+            None => Self::unknown(line),
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.id {
+            Some(id) => write!(
+                f,
+                "directory {} (last at {})",
+                uuid_to_base64(id),
+                self.dir.display()
+            ),
+            None => write!(f, "{}", self.dir.display()),
+        }
+    }
+}
+
+/// Reads the note `name` of a segment that is away.
+pub(super) async fn read_away<D: Disk>(
+    disk: &D,
+    home: &Path,
+    base: Offset,
+    in_name: Option<Uuid>,
+) -> Result<Place> {
+    if in_name.is_some() {
+        return Ok(Place {
+            id: in_name,
+            dir: PathBuf::new(),
+        });
+    }
+    let text = read(disk, &away_path(home, base)).await?;
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    if first == VERSION {
+        return Ok(Place::parse(lines.next().unwrap_or_default()));
+    }
+    // Older versions wrote the path alone.
+    Ok(Place::unknown(first.trim_end()))
+}
+
+/// Reads what is owed of a base offset. A line that makes no sense is named and forgotten.
+pub(super) async fn read_owed<D: Disk>(disk: &D, home: &Path, base: Offset) -> Result<Owed> {
+    let file = owed_path(home, base);
+    let text = read(disk, &file).await?;
+    let mut owed = Owed::new();
+    for line in text.lines().skip_while(|line| *line == VERSION) {
+        match line.split_once(' ') {
+            Some(("copy", place)) => owed.push((Owing::Copy, Place::parse(place))),
+            Some(("unmade", place)) => owed.push((Owing::Unmade, Place::parse(place))),
+            _ => {
+                tracing::warn!(file = %file.display(), line, "not something that a directory owes")
+            }
+        }
+    }
+    Ok(owed)
+}
+
+async fn read<D: Disk>(disk: &D, file: &Path) -> Result<String> {
+    let bytes = disk
+        .read_file(file)
+        .await
+        .map_err(Error::io("read", file))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Notes at home that the segment at `base` is in `place`; durable when it returns.
+pub(in crate::log) async fn write_away<D: Disk>(
+    disk: &D,
+    home: &Path,
+    base: Offset,
+    place: &Place,
+) -> Result<()> {
+    let note = away_path(home, base);
+    let bytes = format!("{VERSION}\n{}\n", place.line()).into_bytes();
+    let written = disk.replace_file(&note, &bytes).await;
+    let written = written.map_err(Error::io("write", &note));
+    let (Err(Error::Full { .. }), Some(id)) = (&written, place.id) else {
+        return written;
+    };
+    // A name alone needs no room, or less.
+    let note = away_to_path(home, base, id);
+    let made = disk.open(&note, platform::disk::Open::Create).await;
+    match made {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(Error::io("create", &note)(error));
+        }
+        _ => {}
+    }
+    sync(disk, home).await
+}
+
+/// Writes what is owed of a base offset; nothing more: the file goes. Durable when it returns.
+pub(in crate::log) async fn write_owed<D: Disk>(
+    disk: &D,
+    home: &Path,
+    base: Offset,
+    owed: &Owed,
+) -> Result<()> {
+    let file = owed_path(home, base);
+    if owed.is_empty() {
+        remove(disk, &file).await?;
+        return sync(disk, home).await;
+    }
+    let mut text = format!("{VERSION}\n");
+    for (owing, place) in owed {
+        let word = match owing {
+            Owing::Copy => "copy",
+            Owing::Unmade => "unmade",
+        };
+        text.push_str(&format!("{word} {}\n", place.line()));
+    }
+    let written = disk.replace_file(&file, &text.into_bytes()).await;
+    written.map_err(Error::io("write", &file))
+}
+
+async fn sync<D: Disk>(disk: &D, home: &Path) -> Result<()> {
+    let synced = disk.sync_dir(home).await;
+    synced.map_err(Error::io("sync", home))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_as_it_was_written() {
+        let known = Place {
+            id: Some(Uuid::from_u128(7)),
+            dir: "/mnt/a disk".into(),
+        };
+        let unknown = Place::unknown("/mnt/a disk");
+        for place in [known, unknown] {
+            assert_eq!(Place::parse(&place.line()), place);
+        }
+        for nonsense in ["", "x", "!! /a"] {
+            assert_eq!(Place::parse(nonsense).id, None, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! One of a log's folders as it was found: at home, or the folder of the same name on another path.
+//!
+//! Invariant: what cannot be changed at home is an error; what cannot be changed elsewhere takes that path out of use,
+//! and no log with it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use platform::disk::{Disk, Entry};
+use wire::types::{Offset, Uuid};
+
+use super::remove;
+use crate::error::{Error, Result};
+use crate::segment::naming::{self, Name, Role, aside_path, file_path};
+use crate::tier::TierPath;
+
+/// A base offset and a file of it.
+pub(super) type File = (Offset, Role);
+
+/// One of the folders.
+#[derive(Default)]
+pub(super) struct Part {
+    pub(super) folder: Option<Rc<Path>>,
+    /// The path that it is on; `None`: it is home.
+    pub(super) path: Option<Arc<TierPath>>,
+    pub(super) logs: BTreeMap<Offset, u64>,
+    pub(super) snapshots: Vec<Offset>,
+    pub(super) indexes: Vec<File>,
+    pub(super) swaps: Vec<(Offset, Role, u64)>,
+    /// When each file was last written to.
+    pub(super) times: BTreeMap<File, i64>,
+    /// Notes, at home.
+    pub(super) away: Vec<(Offset, Option<Uuid>)>,
+    pub(super) owed: Vec<Offset>,
+    /// The first offset that a compaction had not finished.
+    pub(super) cleaned_from: Option<Offset>,
+    /// Copies that are there and do not count, because the right one is on a path that is not there.
+    pub(super) shadowed: Vec<Offset>,
+    /// It could not be brought in order: nothing of it is used.
+    pub(super) is_lost: bool,
+}
+
+impl Part {
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// Sorts the names in a folder, and removes what is on its way out or unfinished.
+    pub(super) async fn tidy<D: Disk>(
+        disk: &D,
+        folder: Rc<Path>,
+        path: Option<Arc<TierPath>>,
+        entries: Vec<Entry>,
+    ) -> Result<Self> {
+        let mut part = Self {
+            folder: Some(folder),
+            path,
+            ..Self::default()
+        };
+        for entry in entries {
+            let name = if entry.is_dir {
+                Name::Foreign
+            } else {
+                naming::classify(&entry.name)
+            };
+            if let Name::Segment(base, role) = name {
+                part.times.insert((base, role), entry.modified_ms);
+            }
+            match name {
+                Name::Foreign => {
+                    let file = part.folder().join(&entry.name);
+                    tracing::warn!(file = %file.display(), "not a file of this log, left alone");
+                }
+                Name::Leftover => {
+                    let cleaned = naming::cleaned_base(&entry.name);
+                    part.cleaned_from = part.cleaned_from.into_iter().chain(cleaned).min();
+                    let removed = remove(disk, &part.folder().join(&entry.name)).await;
+                    part.tolerate(removed)?;
+                }
+                Name::Segment(base, Role::Log) => drop(part.logs.insert(base, entry.len)),
+                Name::Segment(base, Role::Snapshot) => part.snapshots.push(base),
+                Name::Segment(base, role) => part.indexes.push((base, role)),
+                Name::Swap(base, role) => part.swaps.push((base, role, entry.len)),
+                Name::Away(base, id) => part.away.push((base, id)),
+                Name::Owed(base) => part.owed.push(base),
+                Name::Checkpoint | Name::Aside => {}
+            }
+        }
+        Ok(part)
+    }
+
+    /// A failure at home is one; one elsewhere takes that path out of use, and what it was about waits.
+    pub(super) fn tolerate(&self, result: Result<()>) -> Result<()> {
+        let (Err(error), Some(path)) = (&result, &self.path) else {
+            return result;
+        };
+        if !error.is_exhausted() && path.fail(&error.to_string()) {
+            tracing::error!(dir = %path.dir().display(), %error,
+                "a tier's path failed: nothing more is put on it");
+        }
+        Ok(())
+    }
+
+    /// Removes indexes without data.
+    pub(super) async fn remove_orphans<D: Disk>(&self, disk: &D) -> Result<()> {
+        for &(base, role) in &self.indexes {
+            if !self.logs.contains_key(&base) && !self.shadowed.contains(&base) {
+                let file = file_path(self.folder(), base, role);
+                tracing::warn!(file = %file.display(), "an index without its segment is removed");
+                self.tolerate(remove(disk, &file).await)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The segments in a range of which there is any file.
+    pub(super) fn bases_in(&self, base: Offset, next: Offset) -> Vec<Offset> {
+        let is_old = |at: &Offset| *at == base || (base..next.max(base)).contains(at);
+        let indexes = self.indexes.iter().map(|(base, _)| base);
+        let mut bases: Vec<_> = self
+            .logs
+            .keys()
+            .chain(indexes)
+            .copied()
+            .filter(is_old)
+            .collect();
+        bases.sort_unstable();
+        bases.dedup();
+        bases
+    }
+
+    /// Removes a segment, data first, and its indexes also where the data has gone already: an old index of aborted
+    /// transactions would hide records of the new data. Durable when it returns.
+    pub(super) async fn remove_segment<D: Disk>(&mut self, disk: &D, base: Offset) -> Result<()> {
+        if self.logs.contains_key(&base) {
+            remove(disk, &file_path(self.folder(), base, Role::Log)).await?;
+        }
+        for &(of, role) in &self.indexes {
+            if of == base {
+                remove(disk, &file_path(self.folder(), base, role)).await?;
+            }
+        }
+        self.forget(base);
+        self.sync(disk).await
+    }
+
+    /// Gives a segment's data a name that nothing reads, and removes its indexes. Durable when it returns.
+    pub(super) async fn set_aside<D: Disk>(&mut self, disk: &D, base: Offset) -> Result<()> {
+        let from = file_path(self.folder(), base, Role::Log);
+        if self.logs.remove(&base).is_some() {
+            let renamed = disk.rename(&from, &aside_path(&from)).await;
+            renamed.map_err(Error::io("rename", &from))?;
+        }
+        self.remove_segment(disk, base).await
+    }
+
+    /// It does not count any more, whether it is there or not.
+    pub(super) fn forget(&mut self, base: Offset) {
+        self.logs.remove(&base);
+        self.indexes.retain(|index| index.0 != base);
+    }
+
+    /// Removes what a compaction was making of `base`.
+    pub(super) async fn remove_unmade<D: Disk>(&mut self, disk: &D, base: Offset) -> Result<()> {
+        for (of, role, _) in self.swaps.extract_if(.., |swap| swap.0 == base) {
+            let folder = self.folder.as_deref().unwrap_or(Path::new(""));
+            remove(disk, &naming::swap_path(folder, of, role)).await?;
+        }
+        self.sync(disk).await
+    }
+
+    /// What compaction was still making is worthless, and so is what it had made of the same segments: in the same
+    /// folder, for nothing old goes anywhere while another is being made.
+    pub(super) async fn drop_overtaken_swaps<D: Disk>(&mut self, disk: &D) -> Result<()> {
+        let Some(from) = self.cleaned_from else {
+            return Ok(());
+        };
+        for (base, role, _) in self.swaps.extract_if(.., |swap| swap.0 >= from) {
+            let folder = self.folder.as_deref().unwrap_or(Path::new(""));
+            remove(disk, &naming::swap_path(folder, base, role)).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn sync<D: Disk>(&self, disk: &D) -> Result<()> {
+        let synced = disk.sync_dir(self.folder()).await;
+        synced.map_err(Error::io("sync", self.folder()))
+    }
+}

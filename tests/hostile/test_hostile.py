@@ -1,0 +1,151 @@
+"""An honest load with a ledger, and everything that clients who mean harm can do beside it, in a loop from several connections.
+
+Rounds of five minutes at most, because what a ledger names must stay on the disk: first the honest load alone for a while,
+then the same load beside the attacks. Nothing that was acknowledged is missing, the honest p99 is at most doubled, memory
+and descriptors come back to what they were.
+"""
+
+import contextlib
+import os
+import random
+import re
+import subprocess
+import threading
+import time
+
+import pytest
+
+from peers import hostile
+from peers.broker import Forebay, forebay_binary
+from peers.hostile import Prey
+from peers.process import die_with_parent, free_port, wait_until
+from peers.rawwire import Closed
+
+MB = 1 << 20
+ATTACKERS = 4
+ROUND_SECONDS = 300
+DESCRIPTORS = 4096
+SETTINGS = {"log.cache.bytes": 256 * MB, "queued.max.request.bytes": 512 * MB, "message.max.bytes": 2 * MB,
+            "offsets.topic.num.partitions": 4, "transaction.state.log.num.partitions": 4}
+# A p99 below this is not worth comparing: the steps of a disk's syncs are larger.
+P99_FLOOR_MS = 20
+KEPT_MAX = 512 * MB
+
+ATTACKS = [
+    hostile.fetch_of_one_diverging_partition, hostile.static_members_without_patience, hostile.telemetry_with_long_names,
+    hostile.list_of_names_for_a_setting, hostile.settings_of_many_resources, hostile.directories_of_many_topics,
+    hostile.members_with_many_protocols, hostile.sleepy_frames, hostile.sleepy_readers,
+    hostile.transaction_that_ends_while_it_is_checked, hostile.fetches_that_nobody_waits_for, hostile.no_more_connections,
+    hostile.admin_port_half_asked, hostile.herd, hostile.producers_that_nobody_knows, hostile.sessions_of_what_is_not_there,
+    hostile.groups_of_nobody, hostile.many_aborted_transactions, lambda prey: hostile.crowd(prey, DESCRIPTORS + 500),
+]
+
+
+class Bounded(Forebay):
+    """With as many descriptors as the crowd can exhaust."""
+
+    def argv(self):
+        return ["prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}", *super().argv()]
+
+    def resident(self):
+        with open(f"/proc/{self.process.pid}/statm") as pages:
+            return int(pages.read().split()[1]) * 4096
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+
+class Attacker(threading.Thread):
+    """Goes through the attacks in an order of its own, again and again."""
+
+    def __init__(self, broker, number, seed, ending):
+        super().__init__(daemon=True)
+        self.prey = Prey(broker.port, int(broker.properties["admin.listener"].rsplit(":", 1)[1]), seed=seed * 100 + number + 1)
+        self.dice, self.ending, self.done, self.failed = random.Random(seed * 100 + number), ending, 0, []
+
+    def run(self):
+        while not self.ending.is_set():
+            for attack in self.dice.sample(ATTACKS, len(ATTACKS)):
+                if self.ending.is_set():
+                    return
+                # How an attack fares is not the question; refused and closed connections are what it deserves.
+                try:
+                    attack(self.prey)
+                except (Closed, OSError, AssertionError) as error:
+                    self.failed.append(f"{getattr(attack, '__name__', 'crowd')}: {error!r}")
+                self.done += 1
+
+
+class Honest:
+    """Runs of `forebay bench load` with one ledger."""
+
+    def __init__(self, broker, home, name, rate):
+        self.arguments = ["--bootstrap", broker.address, "--topic", name, "--partitions", 8, "--producers", 4, "--consumers", 2,
+                          "--record", "1KB", "--idempotent", "--rate", rate, "--ledger", home / f"{name}.ledger"]
+
+    def load(self, seconds):
+        """Runs, and gives the p99 of writing in milliseconds; fails if a record is missing."""
+        command = [forebay_binary(), "bench", "load", *self.arguments, "--seconds", seconds, "--warmup", 3]
+        run = subprocess.run([str(part) for part in command], capture_output=True, text=True, preexec_fn=die_with_parent, check=False,
+                             timeout=seconds * 3 + 600)
+        assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+        print("\n".join(run.stdout.splitlines()[-7:]), flush=True)
+        value, unit = re.search(r"written.*\n\s+latency .*p99 ([\d.]+) (\S+?),", run.stdout).groups()
+        return float(value) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
+
+
+@pytest.fixture
+def victim(make_broker):
+    broker = make_broker(Bounded, properties={**SETTINGS, "admin.listener": f"127.0.0.1:{free_port()}"}).start()
+    Prey(broker.port).prepare()
+    broker.kill()
+    broker.start()
+    hostile.fill(Prey(broker.port).prepare(), 64)
+    return broker
+
+
+def test_hostile(victim, request, tmp_path):
+    seed, rate = request.config.getoption("--seed"), request.config.getoption("--rate")
+    left = 60 * request.config.getoption("--minutes")
+    before = None
+    number = 0
+    while left > 0:
+        seconds = int(min(left, ROUND_SECONDS))
+        left -= seconds
+        kept = one_round(victim, tmp_path, f"honest-{number}", rate, seconds, seed + number)
+        # The first round fills what is kept anyway: caches, pools.
+        before = before or kept
+        assert kept[0] < before[0] + KEPT_MAX, f"{kept[0] // MB} MB resident, {before[0] // MB} after the first round"
+        assert kept[1] < before[1] + 100, f"{kept[1]} descriptors, {before[1]} after the first round"
+        number += 1
+    assert victim.stop() == 0, victim.process.tail()
+
+
+def one_round(victim, home, name, rate, seconds, seed):
+    """The load alone and beside the attacks; memory and descriptors when all is over."""
+    honest = Honest(victim, home, name, rate)
+    alone = honest.load(max(15, seconds // 5))
+    ending = threading.Event()
+    attackers = [Attacker(victim, number, seed, ending) for number in range(ATTACKERS)]
+    begun = time.monotonic()
+    for attacker in attackers:
+        attacker.start()
+    try:
+        beside = honest.load(seconds)
+    finally:
+        ending.set()
+    for attacker in attackers:
+        attacker.join(180)
+        assert not attacker.is_alive(), "an attack that never ends"
+    assert victim.alive(), victim.process.tail(80)
+    done = sum(attacker.done for attacker in attackers)
+    failed = sorted({line for attacker in attackers for line in attacker.failed})
+    print(f"{name}: p99 {alone:.1f} ms alone, {beside:.1f} ms beside {done} attacks in {time.monotonic() - begun:.0f} s", flush=True)
+    print("\n".join(f"  {line[:200]}" for line in failed[:20]), flush=True)
+    assert done >= len(ATTACKS) or seconds < 120, "too few attacks to say anything"
+    assert beside <= 2 * max(alone, P99_FLOOR_MS), f"p99 {beside:.1f} ms beside the attacks, {alone:.1f} ms alone"
+    with contextlib.suppress(Closed, OSError), Prey(victim.port).client() as client:
+        client.delete_topic(f"{name}-0")
+        client.delete_topic(name)
+    wait_until(lambda: victim.descriptors() < DESCRIPTORS // 4, "the connections to be forgotten", 60)
+    return victim.resident(), victim.descriptors()

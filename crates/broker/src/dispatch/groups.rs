@@ -289,8 +289,8 @@ async fn describe_groups<P: Platform>(
     request: DescribeGroupsRequest,
     version: i16,
 ) -> DescribeGroupsResponse {
-    let operations = request.include_authorized_operations;
     use handler::describe_groups::{handle_group, refused};
+    let operations = request.include_authorized_operations;
     let groups = without_repeats(request.groups, |group| group);
     let asked = homes(broker, &groups).await;
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {

@@ -168,7 +168,9 @@ fn said(error: &anyhow::Error) -> String {
     });
     if denied {
         let user = rustix::process::geteuid().as_raw();
-        text.push_str(&format!(" (this process runs as user {user})"));
+        text += " (this process runs as user ";
+        text += &user.to_string();
+        text += ")";
     }
     text
 }

@@ -4,6 +4,7 @@ mod check;
 mod http;
 mod metadata;
 mod tier;
+mod why;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};

@@ -317,7 +317,7 @@ impl<W: World> Life<'_, W> {
         if self.plan.trouble == Trouble::ReadOnly {
             self.disk.set_read_only(true);
         }
-        let there = if turn % 2 == 0 { -1 } else { 1 };
+        let there = if turn.is_multiple_of(2) { -1 } else { 1 };
         self.world.clock().jump_ms(there * self.plan.clock_jump_ms);
     }
 

@@ -306,9 +306,7 @@ async fn describe_consumer_groups<P: Platform>(
     let served = serves_consumer_groups(broker);
     let groups = each_once(request.group_ids);
     if !served {
-        let refused = groups
-            .iter()
-            .map(|group| refused(group, ErrorCode::UnsupportedVersion, None));
+        let refused = groups.iter().map(|group| refused(group, ErrorCode::UnsupportedVersion, None));
         return ConsumerGroupDescribeResponse::default().with_groups(refused.collect());
     }
     let asked = homes(broker, &groups).await;

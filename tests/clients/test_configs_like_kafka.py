@@ -124,7 +124,16 @@ def test_what_is_shown(both, differences):
     for level, when in (("", "of all brokers"), ("1", "of one broker")):
         change(both, BROKER, level, [(name, SET, value) for name, value in dynamic])
         shown_alike(both, differences, when, [(BROKER, "1"), (BROKER, ""), (TOPIC, "t"), (GROUP, "g")])
+    for_all = [("listener.name.plaintext.max.connections", "4000"), ("listener.name.other.max.connection.creation.rate", " 700 ")]
+    for_one = [("listener.name.plaintext.max.connections", "3000"), ("listener.name.plaintext.num.network.threads", "3"),
+               ("listener.name.plaintext.message.max.bytes", "900000"), ("listener.name.other.not.known", "7"), ("listener.name.plaintext", "7")]
+    for level, of_listeners in (("", for_all), ("1", for_one)):
+        change(both, BROKER, level, [(name, SET, value) for name, value in of_listeners])
+        shown_alike(both, differences, "of listeners", [(BROKER, "1"), (BROKER, "")])
+    for level, of_listeners in (("1", for_one), ("", for_all)):
+        change(both, BROKER, level, [(name, DELETE, None) for name, _ in of_listeners])
     own = [(name, some_value(shown)) for name, shown in names[TOPIC].items() if name != "remote.storage.enable"]
+    own += [("internal.segment.bytes", "20000")]
     change(both, TOPIC, "t", [(name, SET, value) for name, value in own])
     change(both, GROUP, "g", [("consumer.session.timeout.ms", SET, "3000")])
     change(both, METRICS, "s", [("interval.ms", SET, "1000"), ("match", SET, "client_id=a")])
@@ -195,6 +204,20 @@ def questions(both):
         for wrong in ("", "7", "x"):
             yield tried(f"set of {place} named {wrong}", kind, wrong, "max.connections", SET, "5")
             yield replaced(f"replace of {place} named {wrong}", kind, wrong, "max.connections", "5")
+    for value in NUMBERS:
+        yield tried("set of a topic", TOPIC, "t", "internal.segment.bytes", SET, value)
+    for code in (DELETE, APPEND, SUBTRACT):
+        yield tried(f"operation {code} of a topic", TOPIC, "t", "internal.segment.bytes", code, "1")
+    for base in ("max.connections", "max.connection.creation.rate", "num.network.threads", "num.io.threads", "max.connections.per.ip",
+                 "max.connections.per.ip.overrides", "message.max.bytes", "log.retention.ms", "log.dirs", "not.known", ""):
+        for listener in ("plaintext", "PLAINTEXT", "other", ""):
+            name = f"listener.name.{listener}.{base}"
+            for value in ("x", "-1", "0", "5"):
+                for level in ("1", ""):
+                    yield tried(f"set of a listener at {level!r}", BROKER, level, name, SET, value)
+            yield tried("append of a listener", BROKER, "1", name, APPEND, "5")
+            yield tried("delete of a listener", BROKER, "1", name, DELETE, None)
+    yield tried("set of a listener", BROKER, "", "listener.name.plaintext", SET, "5")
     yield replaced("replace of a broker", BROKER, "1", "log.dirs", "x")
     yield tried("set of all brokers", BROKER, "", "log.dirs", SET, "x")
     for name, value in (("max.connections.per.ip.overrides", "a"), ("max.connections.per.ip.overrides", "127.0.0.1:5"), ("cordoned.log.dirs", "*"),

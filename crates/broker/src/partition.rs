@@ -257,6 +257,9 @@ impl<P: Platform> Partition<P> {
             zstd,
         };
         let produced = validate_produced(records, &limits)?;
+        if produced.batch.len() > config.segment_bytes() {
+            return Err(ErrorCode::RecordListTooLarge.into());
+        }
         match self.log.check_producer(&produced.header, Origin::Client)? {
             ProducerCheck::New => {}
             ProducerCheck::Duplicate(before) => {

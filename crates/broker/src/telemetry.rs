@@ -31,7 +31,7 @@ pub use subscription::{Client, Subscription};
 /// Clients known in all, over all shards.
 const INSTANCES_MAX: usize = 16_384;
 /// A client that was not heard for so long, or for three intervals, is forgotten.
-const FORGOTTEN_AFTER_MIN: Duration = Duration::from_secs(60);
+const FORGOTTEN_AFTER_MIN: Duration = Duration::from_mins(1);
 /// Bytes that are kept of what a client calls itself.
 const CALLED_BYTES_MAX: usize = 256;
 

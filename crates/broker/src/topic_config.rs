@@ -23,7 +23,7 @@ use wire::batch::compression::Compression;
 use crate::image::{Image, ResourceType};
 use crate::options::BrokerOptions;
 
-pub(crate) use broker_settings::BrokerSettings;
+pub(crate) use broker_settings::{BrokerSettings, of_listener};
 pub use check::{InvalidSetting, validate};
 pub(crate) use check::{canonical, parse_kind};
 pub(crate) use sources::{Source, Sourced, topic_sources};
@@ -105,7 +105,10 @@ impl TopicConfig {
         };
         let segment_ms = u64::try_from(number("segment.ms")).ok();
         let log = LogOptions {
-            segment_bytes: clamp(number("segment.bytes")),
+            segment_bytes: clamp(match text("internal.segment.bytes").parse() {
+                Ok(internal) => internal,
+                Err(_) => number("segment.bytes"),
+            }),
             // A record cannot be compacted in time while its segment is active.
             segment_ms: match u64::try_from(compaction.max_lag_ms) {
                 Ok(lag_ms) if has("compact") => segment_ms.map(|ms| ms.min(lag_ms)),
@@ -148,6 +151,11 @@ impl TopicConfig {
             compaction,
             log,
         }
+    }
+
+    /// Largest segment: what is more at once is refused.
+    pub(crate) fn segment_bytes(&self) -> usize {
+        usize::try_from(self.log.segment_bytes).unwrap_or(usize::MAX)
     }
 
     /// What the topic's logs are told.

@@ -23,10 +23,10 @@ mod failed_log;
 mod fetch;
 #[path = "served/full_metadata.rs"]
 mod full_metadata;
-#[path = "served/full_transactions.rs"]
-mod full_transactions;
 #[path = "served/full_offsets.rs"]
 mod full_offsets;
+#[path = "served/full_transactions.rs"]
+mod full_transactions;
 #[path = "served/hanging.rs"]
 mod hanging;
 #[path = "served/hostile_fetch.rs"]

@@ -86,8 +86,8 @@ impl Table {
     }
 
     pub(crate) fn row<const N: usize>(&mut self, row: [String; N]) {
-        let cells = row.iter().map(|cell| escaped(cell).into_owned());
-        self.rows.push(cells.collect());
+        self.rows
+            .push(Vec::from(row.map(|cell| escaped(&cell).into_owned())));
     }
 
     /// The lines, without blanks at their ends.

@@ -32,6 +32,12 @@ pub(super) use consumers::of_group;
 
 /// Groups in one partition of `__consumer_offsets`.
 const GROUPS_MAX: usize = 1_000_000;
+/// What the members of a group may take, with all that they say of themselves.
+const GROUP_BYTES_MAX: usize = 32 << 20;
+/// What a group takes beside members and offsets.
+const GROUP_BYTES: usize = 1024;
+/// What an offset takes beside texts.
+pub(super) const OFFSET_BYTES: usize = 256;
 /// Groups whose deadlines are seen to before others get their turn.
 const EXPIRED_AT_ONCE_MAX: usize = 100;
 /// The least time between two looks at the deadlines of one group.
@@ -48,6 +54,8 @@ pub struct GroupsOptions {
     pub offsets_retention_ms: i64,
     /// Limits of consumer groups.
     pub consumer: ConsumerOptions,
+    /// Bytes that the groups of a shard may take, about.
+    pub state_bytes_max: usize,
 }
 
 /// What a request or a timer leads to.
@@ -118,6 +126,10 @@ pub(super) struct Group {
     pub(super) offsets: Offsets,
     /// Its entry among the deadlines.
     armed: Option<Instant>,
+    /// Bytes of its offsets, about.
+    offsets_bytes: usize,
+    /// What of it is in the sum of all groups.
+    counted: usize,
 }
 
 impl Group {
@@ -128,7 +140,21 @@ impl Group {
             metadata: Versioned::default(),
             offsets: Offsets::new(),
             armed: None,
+            offsets_bytes: 0,
+            counted: 0,
         }
+    }
+
+    /// Bytes of what it keeps, about.
+    fn bytes(&self) -> usize {
+        let consumer = self
+            .consumer
+            .as_ref()
+            .map_or(0, |consumer| consumer.bytes());
+        let members = self.machine.bytes().saturating_add(consumer);
+        members
+            .saturating_add(self.offsets_bytes)
+            .saturating_add(GROUP_BYTES)
     }
 
     pub(super) fn exists(&self) -> bool {
@@ -183,6 +209,10 @@ pub struct Groups {
     /// Nothing is due earlier than this: a moment after the time that [`Groups::expire`] last dealt with,
     /// so that no machine can ask for the same time again and again.
     not_before: Option<Instant>,
+    /// Bytes of all groups, about.
+    bytes: usize,
+    /// Bytes of the groups of the shard's other partitions.
+    pub(super) bytes_elsewhere: usize,
 }
 
 impl Groups {
@@ -194,6 +224,47 @@ impl Groups {
             by_id: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             not_before: None,
+            bytes: 0,
+            bytes_elsewhere: 0,
+        }
+    }
+
+    /// Bytes of what is kept, about: members and what they say, positions, what transactions have open.
+    pub fn bytes(&self) -> usize {
+        self.bytes.saturating_add(self.open.bytes())
+    }
+
+    /// Whether the groups may take so much more.
+    pub(super) fn check_growth(&self, growth: usize) -> Result<(), ErrorCode> {
+        if growth == 0 {
+            return Ok(());
+        }
+        let all = self.bytes().saturating_add(self.bytes_elsewhere);
+        if all.saturating_add(growth) > self.options.state_bytes_max {
+            // For clients to try again: others go, offsets expire.
+            return Err(ErrorCode::CoordinatorLoadInProgress);
+        }
+        Ok(())
+    }
+
+    /// Whether the members of a group may take so much more.
+    pub(super) fn check_members(&self, id: &StrBytes, growth: usize) -> Result<(), ErrorCode> {
+        let members = self
+            .by_id
+            .get(id)
+            .map_or(0, |group| group.bytes().saturating_sub(group.offsets_bytes));
+        if growth > 0 && members.saturating_add(growth) > GROUP_BYTES_MAX {
+            return Err(ErrorCode::GroupMaxSizeReached);
+        }
+        self.check_growth(growth)
+    }
+
+    /// Takes the change of a group's size into the sum.
+    fn weigh(&mut self, id: &StrBytes) {
+        if let Some(group) = self.by_id.get_mut(id) {
+            let bytes = group.bytes();
+            let before = std::mem::replace(&mut group.counted, bytes);
+            self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes);
         }
     }
 
@@ -258,7 +329,16 @@ impl Groups {
         } else if is_new && self.by_id.len() >= GROUPS_MAX {
             Some(ErrorCode::GroupMaxSizeReached)
         } else {
-            None
+            let known = self.existing_group(id).map(|group| &group.machine);
+            let growth = known.map_or_else(
+                || {
+                    ClassicGroup::new(self.options.classic)
+                        .growth(&join)
+                        .saturating_add(GROUP_BYTES)
+                },
+                |machine| machine.growth(&join),
+            );
+            self.check_members(id, growth).err()
         };
         if let Some(error) = refusal {
             let answer = Reply::Join(join_refused(join.member_id, error));
@@ -505,7 +585,11 @@ impl Groups {
                 let Some(offset) = offsets.get_mut(partition) else {
                     return;
                 };
+                let before = offset_bytes(topic, offset);
                 offset.settle(sequence, appended);
+                let after = offset_bytes(topic, offset);
+                let bytes = group.offsets_bytes.saturating_sub(before);
+                group.offsets_bytes = bytes.saturating_add(after);
                 if offset.is_vacant() {
                     offsets.remove(partition);
                 }
@@ -547,7 +631,11 @@ impl Groups {
         let known = known.or_insert_with(|| Group::new(limits));
         let offsets = known.offsets.entry(topic.clone()).or_default();
         let position = value.clone().map(|value| Position::new(value, now));
-        offsets.entry(*partition).or_default().commit(position);
+        let offset = offsets.entry(*partition).or_default();
+        let before = offset_bytes(topic, offset);
+        offset.commit(position);
+        let bytes = known.offsets_bytes.saturating_sub(before);
+        known.offsets_bytes = bytes.saturating_add(offset_bytes(topic, offset));
         self.sweep(group);
     }
 
@@ -589,6 +677,7 @@ impl Groups {
         }
         self.deadlines.clear();
         self.by_id.clear();
+        self.bytes = 0;
         outcome
     }
 
@@ -612,6 +701,7 @@ impl Groups {
     }
 
     fn arm(&mut self, id: &StrBytes) {
+        self.weigh(id);
         let Some(group) = self.by_id.get_mut(id) else {
             return;
         };
@@ -638,14 +728,25 @@ impl Groups {
 
     /// Forgets a group that does not exist any more.
     fn sweep(&mut self, id: &StrBytes) {
+        self.weigh(id);
         let Some(group) = self.by_id.get(id).filter(|group| group.is_vacant()) else {
             return;
         };
         if let Some(armed) = group.armed {
             self.deadlines.remove(&(armed, id.clone()));
         }
-        self.by_id.remove(id);
+        if let Some(group) = self.by_id.remove(id) {
+            self.bytes = self.bytes.saturating_sub(group.counted);
+        }
     }
+}
+
+/// What a committed offset takes, about.
+fn offset_bytes(topic: &StrBytes, offset: &Versioned<Position>) -> usize {
+    offset.committed().map_or(0, |position| {
+        let texts = topic.len().saturating_add(position.value.metadata.len());
+        texts.saturating_add(OFFSET_BYTES)
+    })
 }
 
 impl Outcome {

@@ -132,6 +132,7 @@ fn settings(rules: Rules<'_>, own: &BTreeMap<String, String>) -> Vec<CreatableTo
     };
     let mut configs: Vec<_> = DEFINITIONS
         .iter()
+        .filter(|definition| !definition.is_internal() || own.contains_key(definition.name))
         .map(|definition| {
             let (value, source) = match own.get(definition.name) {
                 Some(value) => (value.clone(), Source::Topic),

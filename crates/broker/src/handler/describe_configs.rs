@@ -22,7 +22,7 @@ use crate::image::ResourceType;
 use crate::options::ConfigKind;
 use crate::rests::Rests;
 use crate::topic_config::{
-    BrokerSettings, DEFINITIONS, Definition, Source, Sourced, canonical, topic_sources,
+    BrokerSettings, DEFINITIONS, Definition, Source, Sourced, canonical, of_listener, topic_sources,
 };
 
 /// Settings in one answer: those of more topics than one node has. A resource takes a few bytes to name, and kilobytes to
@@ -115,11 +115,9 @@ fn describe(
             if broker.image.topic_by_name(name).is_none() {
                 return Err(ErrorCode::UnknownTopicOrPartition.into());
             }
-            Ok(DEFINITIONS
-                .iter()
-                .filter(|row| keys.has(row.name))
-                .map(|row| topic_setting(broker, name, row))
-                .collect())
+            let rows = DEFINITIONS.iter().filter(|row| keys.has(row.name));
+            let shown = rows.filter(|row| !row.is_internal() || row.own(&broker, name).is_some());
+            Ok(shown.map(|row| topic_setting(broker, name, row)).collect())
         }
         ResourceType::GROUP if name.is_empty() => refuse("Group name must not be empty".into()),
         ResourceType::GROUP => {
@@ -214,18 +212,18 @@ fn subscription_setting(
 
 /// A setting of the table, or what somebody set whose meaning nobody knows: it might be a secret.
 fn broker_setting(broker: BrokerSettings<'_>, name: &str) -> Setting {
-    let key = broker.key(name);
+    let (key, row) = (broker.key(name), broker.row(name));
     let shown = |text: &str| key.and_then(|key| canonical(key.kind, text));
     Setting {
         name: name.to_owned(),
         value: broker
             .value(name)
             .map(|text| shown(text).unwrap_or_else(|| text.to_owned())),
-        kind: key.map(|key| key.kind),
+        kind: row.map(|row| row.kind),
         sources: broker.sources(name),
         doc: key.map(|key| key.doc),
         read_only: key.is_none_or(|key| !key.is_dynamic()),
-        sensitive: key.is_none_or(|key| key.sensitive),
+        sensitive: row.is_none_or(|row| row.sensitive),
     }
 }
 
@@ -233,20 +231,26 @@ fn broker_setting(broker: BrokerSettings<'_>, name: &str) -> Setting {
 fn cluster_settings(broker: BrokerSettings<'_>, keys: &Keys<'_>) -> Vec<Setting> {
     let set = broker.image.settings(ResourceType::BROKER, "");
     let setting = |(name, value): (&String, &String)| {
-        let key = broker.key(name);
+        let (key, row) = (broker.key(name), broker.row(name));
         let source = Source::DynamicDefault;
         Setting {
             name: name.clone(),
             value: Some(value.clone()),
-            kind: key.map(|key| key.kind),
-            sources: vec![Sourced {
-                name: name.clone(),
-                value: value.clone(),
-                source,
-            }],
+            kind: row.map(|row| row.kind),
+            sources: [Some(name.as_str()), of_listener(name).map(|(_, base)| base)]
+                .into_iter()
+                .flatten()
+                .filter_map(|name| {
+                    Some(Sourced {
+                        name: name.to_owned(),
+                        value: broker.at(name, source)?.to_owned(),
+                        source,
+                    })
+                })
+                .collect(),
             doc: key.map(|key| key.doc),
             read_only: key.is_none_or(|key| !key.is_dynamic()),
-            sensitive: key.is_none_or(|key| key.sensitive),
+            sensitive: row.is_none_or(|row| row.sensitive),
         }
     };
     let set = set.into_iter().flatten();

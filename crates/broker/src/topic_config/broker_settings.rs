@@ -45,7 +45,18 @@ pub(crate) struct BrokerSettings<'a> {
     pub(crate) options: &'a BrokerOptions,
 }
 
+/// The setting that `listener.name.<listener>.<setting>` is about, and the listener, as Kafka writes and reads such names.
+pub(crate) fn of_listener(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix("listener.name.")?.split_once('.')
+}
+
 impl<'a> BrokerSettings<'a> {
+    /// The row by which the value of `name` is read: its own, or that of what it says of a listener.
+    pub(crate) fn row(&self, name: &str) -> Option<&'a ConfigKey> {
+        let of_listener = || self.key(of_listener(name)?.1);
+        self.key(name).or_else(of_listener)
+    }
+
     /// The row of the configuration table.
     pub(crate) fn key(&self, name: &str) -> Option<&'a ConfigKey> {
         let keys = self.options.config_keys.iter().chain(&AT_RUN_TIME_ONLY);
@@ -92,11 +103,12 @@ impl<'a> BrokerSettings<'a> {
     pub(crate) fn sources(&self, name: &str) -> Vec<Sourced> {
         let family = SYNONYMS.iter().find(|family| family.contains(&name));
         let own = [name];
+        let with_base = of_listener(name).map(|(_, base)| [name, base]);
         // The scheduler's interval is a fallback of the flush interval and not the other way round.
         let names: &[&str] = match family {
             Some(_) if name == "log.flush.scheduler.interval.ms" => &own,
             Some(family) => family,
-            None => &own,
+            None => with_base.as_ref().map_or(&own[..], |names| &names[..]),
         };
         let places = [
             Source::DynamicBroker,

@@ -41,6 +41,13 @@ pub(crate) struct Definition {
     pub(crate) doc: &'static str,
 }
 
+impl Definition {
+    /// True for a setting that is shown only where it is set, as Kafka's internal ones are.
+    pub(crate) fn is_internal(&self) -> bool {
+        self.name.starts_with("internal.")
+    }
+}
+
 /// The definition of `name`.
 pub(crate) fn definition(name: &str) -> Option<&'static Definition> {
     DEFINITIONS
@@ -79,6 +86,8 @@ macro_rules! unit {
 definitions! {
     "segment.bytes" Int = "1073741824", from ["log.segment.bytes"], Check::AtLeast(1_048_576),
         "Size at which a segment is sealed and the next one begun.";
+    "internal.segment.bytes" Int = "", from [], Check::Any,
+        "Segment size without the bound of segment.bytes, over which it wins; for tests.";
     "segment.ms" Long = "604800000",
         from ["log.roll.ms", "log.roll.hours" * HOUR], Check::AtLeast(1),
         "Age at which a segment is sealed even if it is not full, so that retention can reach it.";

@@ -73,6 +73,7 @@ pub(crate) fn options() -> BrokerOptions {
             session_timeout_max: second,
             initial_rebalance_delay: second,
             members_max: 10,
+            state_bytes_max: 256 << 20,
             consumer_protocol: true,
             consumer: crate::group::consumer::ConsumerOptions::kafka(),
         },
@@ -305,8 +306,40 @@ fn lags_of_compaction_must_not_contradict_each_other() {
 }
 
 #[test]
+fn the_internal_segment_size_has_no_bound_and_wins() {
+    for (text, why) in [("x", "INT"), ("3000000000", "INT")] {
+        let refused = refusal("internal.segment.bytes", text);
+        assert!(
+            refused.contains(&format!("Not a number of type {why}")),
+            "{refused}"
+        );
+    }
+    for (text, bytes) in [("2000", 2000), (" 14 ", 14), ("0", 0), ("-1", 0)] {
+        assert_eq!(refusal("internal.segment.bytes", text), "");
+        let mut image = Image::empty();
+        set(
+            &mut image,
+            ResourceType::TOPIC,
+            "t",
+            "internal.segment.bytes",
+            text,
+        );
+        set(
+            &mut image,
+            ResourceType::TOPIC,
+            "t",
+            "segment.bytes",
+            "2097152",
+        );
+        let resolved = TopicConfig::resolve(&image, &options(), "t");
+        assert_eq!(resolved.log_options().segment_bytes, bytes);
+    }
+}
+
+#[test]
 fn every_default_passes_its_own_check() {
-    for definition in DEFINITIONS {
+    // An internal one has none.
+    for definition in DEFINITIONS.iter().filter(|row| !row.is_internal()) {
         assert_eq!(
             refusal(definition.name, definition.default),
             "",

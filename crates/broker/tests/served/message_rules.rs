@@ -107,6 +107,27 @@ fn batches_are_stored_in_the_codec_that_the_topic_asks_for() {
 }
 
 #[test]
+fn a_batch_larger_than_a_segment_is_refused() {
+    on(async |cluster| {
+        let config = [("internal.segment.bytes", "2000")];
+        cluster.create_with("t", 1, &config).await;
+        let sent = coded(Compression::None, &"x".repeat(3000));
+        let refused = cluster.try_produce("t", 0, sent).await;
+        assert_eq!(refused, Err(ErrorCode::RecordListTooLarge));
+        for at in 0..5 {
+            let sent = coded(Compression::None, &"x".repeat(1500));
+            assert_eq!(cluster.try_produce("t", 0, sent).await, Ok(at));
+        }
+        cluster
+            .create_with("none", 1, &[("internal.segment.bytes", "-1")])
+            .await;
+        let sent = coded(Compression::None, "x");
+        let refused = cluster.try_produce("none", 0, sent).await;
+        assert_eq!(refused, Err(ErrorCode::RecordListTooLarge));
+    });
+}
+
+#[test]
 fn a_batch_that_grows_too_large_in_the_topics_codec_is_refused() {
     on(async |cluster| {
         let config = [

@@ -142,8 +142,7 @@ pub(super) fn space(dir: &Path) -> io::Result<Space> {
     /// The kernel's numbers of tmpfs and ramfs.
     const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
     let facts = rustix::fs::statvfs(dir)?;
-    // The number's type is another on every architecture; its 32 bits are the same.
-    let kind = rustix::fs::statfs(dir)?.f_type as u64 & 0xffff_ffff;
+    let kind = rustix::fs::statfs(dir)?.f_type.cast_unsigned();
     Ok(Space {
         free: facts.f_bavail.saturating_mul(facts.f_frsize),
         total: facts.f_blocks.saturating_mul(facts.f_frsize),

@@ -213,7 +213,7 @@ async fn segments<D: Disk>(
             walk.gap(&path, 0, what, report);
         }
         walk.expected.offset = base;
-        let data = segment::Data {
+        let data = segment::Batches {
             folder,
             base,
             len: *len,

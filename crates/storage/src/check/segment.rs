@@ -22,7 +22,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 const INDEX_BYTES_MAX: u32 = 1 << 28;
 
 /// A data file.
-pub(super) struct Data<'a> {
+pub(super) struct Batches<'a> {
     pub(super) folder: &'a Path,
     pub(super) base: Offset,
     pub(super) len: u64,
@@ -63,7 +63,7 @@ struct Files {
 /// Reads all of a segment.
 pub(super) async fn check<D: Disk>(
     disk: &D,
-    data: &Data<'_>,
+    data: &Batches<'_>,
     epochs: Option<&EpochCache>,
     walk: &mut Walk,
     report: &mut Report,
@@ -132,7 +132,7 @@ pub(super) async fn check<D: Disk>(
 /// What lies behind the last batch: zeros, in the last segment after a crash, or damage.
 async fn rest<F: DiskFile>(
     file: &F,
-    data: &Data<'_>,
+    data: &Batches<'_>,
     from: u64,
     reason: &str,
     path: &Path,
@@ -164,7 +164,7 @@ async fn rest<F: DiskFile>(
 
 async fn read_files<D: Disk>(
     disk: &D,
-    data: &Data<'_>,
+    data: &Batches<'_>,
     report: &mut Report,
 ) -> std::io::Result<Files> {
     let mut files = Files {
@@ -227,7 +227,7 @@ impl Files {
     }
 
     /// What only all of the segment can tell.
-    fn finish(&self, data: &Data<'_>, walk: &Walk, found: &[AbortedTxn], report: &mut Report) {
+    fn finish(&self, data: &Batches<'_>, walk: &Walk, found: &[AbortedTxn], report: &mut Report) {
         let path = |role| file_path(data.folder, data.base, role);
         let beyond = self
             .offsets

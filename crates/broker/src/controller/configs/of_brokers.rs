@@ -6,10 +6,19 @@
 use super::Change;
 use crate::controller::{Refusal, Rules};
 use crate::options::{Allowed, Changes, ConfigKey, ConfigKind};
-use crate::topic_config::{BrokerSettings, DEFINITIONS, Definition, canonical, parse_kind};
+use crate::topic_config::{
+    BrokerSettings, DEFINITIONS, Definition, Source, canonical, of_listener, parse_kind,
+};
 use wire::types::ErrorCode;
 
 mod meaning;
+
+/// What may be said of a listener for all brokers at once.
+const OF_ALL_LISTENERS: [&str; 3] = [
+    "max.connections",
+    "max.connection.creation.rate",
+    "num.network.threads",
+];
 
 impl Rules<'_> {
     /// Judges changes of this broker's settings, or with an empty `resource` of those of all brokers.
@@ -30,21 +39,45 @@ impl Rules<'_> {
             let message = format!("Cannot update these configs dynamically: [{names}]");
             return Err(refuse(message));
         }
-        let is_of_one = |key: &ConfigKey| key.changes == Changes::PerBroker;
-        if resource.is_empty()
-            && let Some(names) = named(&is_of_one)
-        {
-            return Err(refuse(format!(
-                "Cannot update these configs at default cluster level, broker id must be specified: [{names}]"
-            )));
-        }
-        for change in changes {
-            if let (Some(key), Some(value)) = (broker.key(&change.name), &change.value) {
+        let set = || {
+            let set = changes.iter();
+            set.filter_map(|change| Some((change.name.as_str(), change.value.as_deref()?)))
+        };
+        for (name, value) in set() {
+            // Of what is no setting of one listener Kafka does not look at the value.
+            if let Some(key) = broker.row(name).filter(|key| key.is_dynamic()) {
                 check(key, value)?;
+            }
+        }
+        if resource.is_empty() {
+            let of_one = set().map(|(name, _)| name);
+            let of_one = of_one.filter(|name| is_of_one_broker(&broker, name));
+            let of_one: Vec<_> = of_one.collect();
+            if !of_one.is_empty() {
+                return Err(refuse(format!(
+                    "Cannot update these configs at default cluster level, broker id must be specified: [{}]",
+                    of_one.join(", ")
+                )));
+            }
+        }
+        for (name, value) in set() {
+            if let Some(key) = broker.key(name) {
                 meaning::check(&broker, changes, key.name, value)?;
+            } else if let Some((listener, base)) = of_listener(name) {
+                let own = || broker.at(name, Source::DynamicBroker);
+                let holds = !resource.is_empty() || own().is_none();
+                if holds && self.has_listener(listener) {
+                    meaning::check_of_listener(&broker, base, value)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// True for one of this broker's listeners, as the names of settings spell it.
+    fn has_listener(&self, name: &str) -> bool {
+        let mut endpoints = self.options.endpoints.iter();
+        endpoints.any(|endpoint| endpoint.listener.to_ascii_lowercase() == name)
     }
 
     /// Only lists of the table can be appended to (2) and subtracted from.
@@ -57,6 +90,15 @@ impl Rules<'_> {
             None => format!("Unknown config name: {name}"),
         };
         Err(Refusal::new(ErrorCode::InvalidConfig, message))
+    }
+}
+
+/// True for a setting that each broker has to be given by itself.
+fn is_of_one_broker(broker: &BrokerSettings<'_>, name: &str) -> bool {
+    match (broker.key(name), of_listener(name)) {
+        (Some(key), _) => key.changes == Changes::PerBroker,
+        (None, Some((_, base))) => !OF_ALL_LISTENERS.contains(&base),
+        (None, None) => false,
     }
 }
 

@@ -80,6 +80,22 @@ pub(super) fn check(
     }
 }
 
+/// Judges what is set for one of this broker's listeners: as for all of them, where it means something for one.
+pub(super) fn check_of_listener(
+    broker: &BrokerSettings<'_>,
+    name: &str,
+    value: &str,
+) -> Result<(), Refusal> {
+    let number = value.trim().parse::<i64>().unwrap_or(0);
+    match name {
+        _ if MORE_THAN_NONE.contains(&name) && number == 0 => {
+            Err(dynamic(&format!("Invalid {name} 0")))
+        }
+        "num.network.threads" => check_threads(broker, name, number),
+        _ => Ok(()),
+    }
+}
+
 /// A value of `name` as it will be after the changes.
 fn after<'a>(broker: &BrokerSettings<'a>, changes: &'a [Change], name: &str) -> &'a str {
     let mut changed = changes.iter().filter(|change| change.name == name);

@@ -32,6 +32,11 @@ powercut *arguments:
 sim seed:
     FOREBAY_SIM_SEED={{seed}} cargo test -p forebay-sim --test seeds -- --nocapture
 
+# Many simulated worlds and runs of brokers, from seed 0 on.
+sim-many seeds="10000":
+    FOREBAY_SIM_SEEDS={{seeds}} cargo test -p forebay-sim --test seeds -- --nocapture
+    FOREBAY_SIM_SEEDS={{seeds}} cargo test -p forebay-broker --test seeds keep_their_promises -- --nocapture
+
 # Every fuzz target for some seconds each (fuzz/README.md).
 fuzz seconds="60" *targets:
     fuzz/run {{seconds}} {{targets}}

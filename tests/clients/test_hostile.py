@@ -105,7 +105,8 @@ def test_telemetry_with_long_names_is_not_kept(prey, victim):
     assert resident(victim) - before < 150 * MB
 
 
-@pytest.mark.parametrize("attack", [hostile.directories_of_many_topics, hostile.members_with_many_protocols], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("attack", [hostile.list_of_names_for_a_setting, hostile.settings_of_many_resources,
+                                    hostile.directories_of_many_topics, hostile.members_with_many_protocols], ids=lambda one: one.__name__)
 def test_many_small_things_in_a_request_cost_what_they_weigh(prey, victim, attack):
     before = processor_seconds(victim)
     attack(prey)
@@ -137,7 +138,7 @@ def test_readers_that_fall_asleep_hold_no_memory_and_stop_no_producer(prey, vict
 
 
 def test_no_batch_is_taken_into_a_transaction_that_has_ended_meanwhile(prey):
-    for _ in range(5):
+    for _ in range(3):
         hostile.transaction_that_ends_while_it_is_checked(prey)
     with prey.client() as client:
         for partition in (0, 1):
@@ -168,6 +169,12 @@ def test_a_fetch_ends_with_its_client(prey, victim):
     before = descriptors(victim)
     hostile.fetches_that_nobody_waits_for(prey)
     wait_until(lambda: descriptors(victim) <= before + 10, "the connections to be forgotten", 20)
+
+
+def test_whoever_is_on_the_same_machine_can_take_back_what_shuts_all_out(prey):
+    quota, back, _, reset = hostile.no_more_connections(prey)
+    assert quota != 0, "a rate below one in the life of the universe"
+    assert (back, reset) == (0, 0)
 
 
 def test_probes_are_answered_whoever_holds_the_admin_port(prey):
@@ -207,6 +214,21 @@ def test_groups_that_nobody_comes_back_to_are_forgotten(prey, victim):
     before = resident(victim)
     hostile.groups_of_nobody(prey)
     assert resident(victim) - before < 200 * MB
+
+
+def test_a_reader_of_committed_records_is_told_of_the_aborted_ones_it_gets(prey):
+    with prey.client() as client:
+        start = client.end_offset(TOPIC)
+        hostile.many_aborted_transactions(prey, 60)
+        answer = client.fetch(TOPIC, [(0, start, 100)], isolation=1, most=100)
+    # One small batch and one aborted transaction; each further one would be 16 bytes.
+    assert len(answer) < 600
+
+
+def test_a_quota_that_is_no_number_is_refused(prey):
+    with prey.client() as client:
+        assert client.alter_quota(("client-id", "anybody"), "producer_byte_rate", float("nan")) != 0
+        assert client.produce(TOPIC, [(0, batch())]) == [0]
 
 
 def test_restarts_on_what_all_this_left(victim):

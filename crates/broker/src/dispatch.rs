@@ -3,6 +3,14 @@
 //! Order: a [`Called`] that overlaps may be polled while earlier ones of its connection still wait; everything it does
 //! that has to keep the order of the connection it does in its first poll. Every other call runs alone.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 mod administration;
 mod groups;
 mod pace;

@@ -3,9 +3,18 @@
 //!
 //! States of a session: created by a full fetch with epoch 0; continued by fetches with epochs 1, 2, ...; closed by
 //! epoch -1, by an empty set of partitions, or by eviction when all slots are taken.
-//! Invariants: at most `sessions_max` sessions; a session's id names the shard that keeps it (`id % shards`), so a
+//! Invariants: at most `sessions_max` sessions, whose partitions take at most [`BYTES_MAX`] in all: a session that would
+//! need more is not begun, or ends, and its client fetches without one; a session's id names the shard that keeps it (`id % shards`), so a
 //! client that comes back to another shard is told that its session is unknown and starts a new one.
 //! Pure: time and randomness are passed in.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +29,12 @@ const EVICTABLE_AFTER: Duration = Duration::from_mins(2);
 const INITIAL_EPOCH: i32 = 0;
 /// The epoch of a fetch that wants no session.
 const FINAL_EPOCH: i32 = -1;
+
+/// Memory that the sessions of one shard may take, names of topics counted for each partition: 30 bytes of a request
+/// become ten times as many here.
+pub const BYTES_MAX: usize = 64 << 20;
+/// What a partition takes beside its topic's name: two keys, what is wanted, what was told, its node of the map.
+const PARTITION_BYTES: usize = 256;
 
 /// A topic as the request named it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -101,6 +116,8 @@ struct Session {
     by_id: bool,
     partitions: BTreeMap<Key, Cached>,
     order: Vec<Key>,
+    /// What the partitions take.
+    bytes: usize,
     used: Instant,
 }
 
@@ -108,6 +125,8 @@ struct Session {
 pub struct FetchSessions {
     sessions: BTreeMap<i32, Session>,
     sessions_max: usize,
+    /// What all sessions take.
+    bytes: usize,
     shard: usize,
     shards: usize,
     evictions: u64,
@@ -119,6 +138,7 @@ impl FetchSessions {
         Self {
             sessions: BTreeMap::new(),
             sessions_max,
+            bytes: 0,
             shard,
             shards: shards.max(1),
             evictions: 0,
@@ -128,6 +148,11 @@ impl FetchSessions {
     /// Sessions kept now.
     pub fn count(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// Memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Sessions evicted so far.
@@ -146,7 +171,7 @@ impl FetchSessions {
         random: u64,
     ) -> Result<Resolved, ErrorCode> {
         if claim.epoch == FINAL_EPOCH || claim.epoch == INITIAL_EPOCH {
-            self.sessions.remove(&claim.id);
+            self.remove(claim.id);
             let wants_session = claim.epoch == INITIAL_EPOCH && !named.is_empty();
             let id = if wants_session {
                 self.create(by_id, &named, now, random)
@@ -169,17 +194,18 @@ impl FetchSessions {
         if session.by_id != by_id {
             return Err(ErrorCode::FetchSessionTopicIdError);
         }
+        let before = session.bytes;
         session.update(named, forgotten);
         session.used = now;
         session.next_epoch = epoch_after(claim.epoch);
-        let id = if session.partitions.is_empty() {
-            0
-        } else {
-            claim.id
-        };
         let partitions = session.listed();
-        if id == 0 {
-            self.sessions.remove(&claim.id);
+        let (is_empty, bytes) = (session.partitions.is_empty(), session.bytes);
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes);
+        // One that has become too large is answered once more, and told that it is over.
+        let ends = is_empty || self.bytes > BYTES_MAX;
+        let id = if ends { 0 } else { claim.id };
+        if ends {
+            self.remove(claim.id);
         }
         Ok(Resolved {
             id,
@@ -221,44 +247,58 @@ impl FetchSessions {
         if resolved.incremental {
             return resolved.id;
         }
-        self.sessions.remove(&resolved.id);
+        self.remove(resolved.id);
         0
     }
 
-    fn create(&mut self, by_id: bool, named: &[(Key, Wanted)], now: Instant, random: u64) -> i32 {
-        if !self.make_room(now) {
-            return 0;
+    fn remove(&mut self, id: i32) {
+        if let Some(session) = self.sessions.remove(&id) {
+            self.bytes = self.bytes.saturating_sub(session.bytes);
         }
-        let Some(id) = self.unused_id(random) else {
-            return 0;
-        };
+    }
+
+    fn create(&mut self, by_id: bool, named: &[(Key, Wanted)], now: Instant, random: u64) -> i32 {
         let mut session = Session {
             next_epoch: 1,
             by_id,
             partitions: BTreeMap::new(),
             order: Vec::new(),
+            bytes: 0,
             used: now,
         };
+        // A partition that the client names twice is counted twice: it does not happen, see the handler.
+        let bytes = named.iter().map(|(key, _)| bytes_of(key));
+        if !self.make_room(now, bytes.fold(0, usize::saturating_add)) {
+            return 0;
+        }
+        let Some(id) = self.unused_id(random) else {
+            return 0;
+        };
         session.update(named.to_vec(), &[]);
+        self.bytes = self.bytes.saturating_add(session.bytes);
         self.sessions.insert(id, session);
         id
     }
 
-    /// True when there is a free slot, if need be that of the session unused for longest.
-    fn make_room(&mut self, now: Instant) -> bool {
-        if self.sessions.len() < self.sessions_max {
-            return true;
-        }
-        let oldest = self.sessions.iter().min_by_key(|(_, session)| session.used);
-        let Some((id, used)) = oldest.map(|(id, session)| (*id, session.used)) else {
+    /// True when there is a free slot and memory for it, if need be that of sessions unused for longest.
+    fn make_room(&mut self, now: Instant, bytes: usize) -> bool {
+        if self.sessions_max == 0 || bytes > BYTES_MAX {
             return false;
-        };
-        let evictable = now.saturating_duration_since(used) >= EVICTABLE_AFTER;
-        if evictable {
-            self.sessions.remove(&id);
-            self.evictions += 1;
         }
-        evictable
+        while self.sessions.len() >= self.sessions_max
+            || self.bytes.saturating_add(bytes) > BYTES_MAX
+        {
+            let oldest = self.sessions.iter().min_by_key(|(_, session)| session.used);
+            let Some((id, used)) = oldest.map(|(id, session)| (*id, session.used)) else {
+                return false;
+            };
+            if now.saturating_duration_since(used) < EVICTABLE_AFTER {
+                return false;
+            }
+            self.remove(id);
+            self.evictions = self.evictions.saturating_add(1);
+        }
+        true
     }
 
     fn unused_id(&self, random: u64) -> Option<i32> {
@@ -277,13 +317,16 @@ impl Session {
             if let Some(cached) = self.partitions.get_mut(&key) {
                 cached.wanted = wanted;
             } else {
+                self.bytes = self.bytes.saturating_add(bytes_of(&key));
                 self.order.push(key.clone());
                 self.partitions.insert(key, Cached { wanted, told: None });
             }
         }
         if !forgotten.is_empty() {
             for key in forgotten {
-                self.partitions.remove(key);
+                if self.partitions.remove(key).is_some() {
+                    self.bytes = self.bytes.saturating_sub(bytes_of(key));
+                }
             }
             let partitions = &self.partitions;
             self.order.retain(|key| partitions.contains_key(key));
@@ -303,6 +346,14 @@ impl Session {
         let served: std::collections::BTreeSet<&Key> = served.iter().collect();
         self.order.sort_by_key(|key| served.contains(key));
     }
+}
+
+fn bytes_of((topic, _): &Key) -> usize {
+    let name = match topic {
+        TopicKey::Id(_) => 0,
+        TopicKey::Name(name) => name.len(),
+    };
+    name.saturating_add(PARTITION_BYTES)
 }
 
 fn epoch_after(epoch: i32) -> i32 {

@@ -6,6 +6,14 @@
 //! dropped ends everywhere: what it waits for, and what it reads, on other shards, too.
 //! Expected of the caller: each partition is named once.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 mod waiting;
 
 use std::rc::Rc;
@@ -15,6 +23,7 @@ use platform::Platform;
 use platform::clock::Instant;
 use platform::task::timeout_at;
 use storage::log::txn_index::AbortedTxn;
+use wire::batch::{BatchHeader, HEADER_BYTES};
 use wire::types::{ErrorCode, LeaderEpoch, Offset};
 
 use crate::Broker;
@@ -237,6 +246,29 @@ fn unread<P: Platform>(partition: &Partition<P>, error: &storage::Error) -> Erro
     partition.storage_error(error)
 }
 
+/// The offset behind the last of the batches in slices that follow each other. `None` if they are none.
+fn end_of(slices: &[Bytes]) -> Option<Offset> {
+    let mut end = None;
+    let mut skipped = 0_usize;
+    for (index, slice) in slices.iter().enumerate() {
+        while let Some(rest) = slice.get(skipped..).filter(|rest| !rest.is_empty()) {
+            let header = if rest.len() >= HEADER_BYTES {
+                BatchHeader::parse(rest)
+            } else {
+                // It goes on in the next slices.
+                let more = slices.iter().skip(index.saturating_add(1)).flatten();
+                let all = rest.iter().chain(more).copied();
+                BatchHeader::parse(&all.take(HEADER_BYTES).collect::<Vec<u8>>())
+            };
+            let header = header?;
+            end = Some(header.last_offset().plus(1));
+            skipped = skipped.saturating_add(header.size_bytes);
+        }
+        skipped = skipped.saturating_sub(slice.len());
+    }
+    end
+}
+
 async fn read_at<P: Platform>(
     partition: &Partition<P>,
     wanted: Wanted,
@@ -264,8 +296,11 @@ async fn read_at<P: Platform>(
     };
     let aborted = match isolation {
         Isolation::ReadUncommitted => None,
+        Isolation::ReadCommitted if records.is_empty() => Some(Vec::new()),
         Isolation::ReadCommitted => {
-            let aborted = log.aborted_transactions(wanted.fetch_offset, end).await;
+            // Of what comes later, a later fetch is told.
+            let below = end_of(&records).unwrap_or(end);
+            let aborted = log.aborted_transactions(wanted.fetch_offset, below).await;
             Some(aborted.map_err(|error| unread(partition, &error))?)
         }
     };

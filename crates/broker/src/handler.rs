@@ -5,6 +5,14 @@
 //! they return the records to write with the response to send once they are durable ([`crate::controller::Outcome`]).
 //! They know no frames: decoding and encoding are `dispatch`'s.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;

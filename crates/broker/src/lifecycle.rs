@@ -72,7 +72,7 @@ impl<P: Platform> Broker<P> {
             image
                 .topics()
                 .map(|topic| here(topic.partitions.len()))
-                .sum(),
+                .sum(), // Bounded: counts of what is in memory.
         );
         self.warn_of_strays(&image);
         if let Some(tiers) = self.store.tiers() {

@@ -191,6 +191,8 @@ pub struct GroupOptions {
     pub initial_rebalance_delay: Duration,
     /// Members of a classic group.
     pub members_max: usize,
+    /// Bytes that the groups of a shard may take, about.
+    pub state_bytes_max: usize,
     /// Consumer groups are served (once the cluster has agreed on `group.version`).
     pub consumer_protocol: bool,
     /// Limits and behaviour of consumer groups.

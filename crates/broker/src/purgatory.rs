@@ -8,6 +8,14 @@
 //! on requests in flight hold down.
 //! Not here: what is enough (`fetching.rs`), how far readers may read (`partition.rs`).
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};

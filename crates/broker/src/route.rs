@@ -1,5 +1,13 @@
 //! From what a request names to the partitions themselves, on whatever shard they live.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 use std::future::Future;
 use std::rc::Rc;
 
@@ -182,10 +190,10 @@ where
     }
 }
 
-fn fill<R>(
-    results: &mut [Result<R, ErrorCode>],
-    done: Vec<Option<Vec<(usize, Result<R, ErrorCode>)>>>,
-) {
+/// What the items of one shard came to, each with its place; `None` from a shard that is shutting down.
+type Done<R> = Option<Vec<(usize, Result<R, ErrorCode>)>>;
+
+fn fill<R>(results: &mut [Result<R, ErrorCode>], done: Vec<Done<R>>) {
     for (index, result) in done.into_iter().flatten().flatten() {
         if let Some(slot) = results.get_mut(index) {
             *slot = result;

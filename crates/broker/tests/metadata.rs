@@ -71,6 +71,7 @@ fn options() -> BrokerOptions {
             session_timeout_max: second,
             initial_rebalance_delay: second,
             members_max: 10,
+            state_bytes_max: 256 << 20,
             consumer_protocol: true,
             consumer: broker::group::consumer::ConsumerOptions::kafka(),
         },

@@ -25,6 +25,7 @@ mod run;
 
 use std::num::NonZero;
 use std::ops::Range;
+use std::panic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -105,7 +106,10 @@ fn the_same_seed_gives_the_same_trace() {
 
 #[test]
 fn a_broker_that_answers_before_it_syncs_is_found() {
-    let found = (0..SEEDS).find_map(|seed| run::run(seed, true).err());
+    // What it lost may also be the end of a transaction, for which the inspection waits until it gives up: that is found, too,
+    // but does not say what was promised.
+    let ended = |seed| panic::catch_unwind(|| run::run(seed, true).err());
+    let found = (0..SEEDS).find_map(|seed| ended(seed).ok().flatten());
     let violation = found.expect("positions or records that were lost");
     assert!(violation.contains("was told"), "{violation}");
 }

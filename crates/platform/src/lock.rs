@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_holder_that_is_ending_is_waited_for_and_one_that_is_well_is_not() {
         let dir = tempfile::tempdir().unwrap();
-        let long = Duration::from_secs(60);
+        let long = Duration::from_mins(1);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         // Nobody waits for it, so its number is not given again; it has no command line any more once it has ended.
         while !std::fs::read(format!("/proc/{}/cmdline", child.id()))

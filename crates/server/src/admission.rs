@@ -3,7 +3,7 @@
 //! As Kafka has it: above `max.connection.creation.rate` a listener takes the next connection later; an address above its
 //! quota (`connection_creation_rate`) has its connection closed, and only after as long as it takes to be allowed again,
 //! so that it does not come at once. Neither waits for longer than one sample of usage. Not as Kafka: a connection above
-//! `max.connections` is closed, not kept waiting; and a few seats are outside of all bounds, for 127.0.0.1 and ::1 alone, so
+//! `max.connections` is closed, not kept waiting; and a few seats are outside of all bounds, for 127.0.0.1 and `::1` alone, so
 //! that whoever is on the machine can take a bound back that shuts everybody out. Descriptors are kept back for the logs.
 //! Invariants: every seat given is counted until it is dropped; what is kept is bounded by the connections there are, and by
 //! [`RATES_MAX`]. One table for the process, behind a lock that is held for an addition or a subtraction. It does not wait:

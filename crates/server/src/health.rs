@@ -55,7 +55,7 @@ impl Reason {
         if let Some((at, _)) = example.char_indices().nth(EXAMPLE_CHARS_MAX) {
             example.truncate(at);
         }
-        (count > 0).then(|| Self {
+        (count > 0).then_some(Self {
             name,
             effect,
             count: count as u64,
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn an_example_is_cut_between_characters() {
-        let long = "é".repeat(EXAMPLE_CHARS_MAX + 1);
+        let long = "\u{e9}".repeat(EXAMPLE_CHARS_MAX + 1);
         let reason = Reason::degraded("a", 1, long).unwrap();
         assert_eq!(reason.example.chars().count(), EXAMPLE_CHARS_MAX);
     }

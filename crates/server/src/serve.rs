@@ -99,16 +99,7 @@ async fn control<A: Assembly>(
         tokio::spawn(watch.run());
     }
     let recovery = move || assembly.recovery();
-    let own = settings
-        .admin_listener
-        .iter()
-        .map(|(host, _)| host.as_str());
-    let advertised = settings
-        .advertised
-        .iter()
-        .map(|address| address.host.as_str());
-    let names = Names::new(own.chain(advertised));
-    let shown = Shown::new(metrics, shards.view(), recovery, tiers, names);
+    let shown = Shown::new(metrics, shards.view(), recovery, tiers, names(&settings));
     let admin_at = admin
         .as_ref()
         .and_then(|listener| listener.local_addr().ok());
@@ -141,6 +132,19 @@ async fn control<A: Assembly>(
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// By which names the admin endpoint may be asked.
+fn names(settings: &Settings) -> Names {
+    let own = settings
+        .admin_listener
+        .iter()
+        .map(|(host, _)| host.as_str());
+    let advertised = settings
+        .advertised
+        .iter()
+        .map(|address| address.host.as_str());
+    Names::new(own.chain(advertised))
 }
 
 async fn serve_admin(listener: Option<TcpListener>, shown: Arc<Shown>) {

@@ -183,13 +183,7 @@ impl Shards {
         listeners: Vec<Bound>,
         assembly: &Arc<A>,
     ) -> anyhow::Result<Self> {
-        let ShardOptions {
-            count,
-            pinned,
-            network,
-            ..
-        } = &options;
-        let (count, pinned) = (*count, *pinned);
+        let (count, pinned, network) = (options.count, options.pinned, &options.network);
         let (phase, seen) = watch::channel(Phase::Starting);
         let (reports, reported) = mpsc::unbounded_channel();
         let (spread, handed) = Spread::new(count);

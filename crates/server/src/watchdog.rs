@@ -173,7 +173,7 @@ mod tests {
                     std::hint::spin_loop();
                 }
             };
-            platform::runtime::run_shard::<_>(None, hanging).unwrap()
+            platform::runtime::run_shard::<_>(None, hanging).unwrap();
         }
         let me = std::env::current_exe().unwrap();
         let this = "watchdog::tests::the_process_ends_with_a_trace_when_a_shard_hangs";

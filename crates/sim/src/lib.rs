@@ -20,6 +20,7 @@ pub mod ledger;
 mod life;
 mod owner;
 pub mod plan;
+pub mod planted;
 mod producer;
 mod reader;
 pub mod report;
@@ -35,7 +36,7 @@ use world::{LyingPlatform, Planted, World};
 pub fn run(seed: u64, planted: Option<Planted>) -> Result<Report, Violation> {
     match planted {
         Some(Planted::SyncsAreLies) => run_on::<LyingPlatform>(seed, planted),
-        None | Some(Planted::EarlyAcknowledgement) => run_on::<SimPlatform>(seed, planted),
+        _ => run_on::<SimPlatform>(seed, planted),
     }
 }
 

@@ -22,7 +22,7 @@ use crate::plan::{End, LifePlan, LogPlan, Plan, Spell, Trouble};
 use crate::producer::{self, Identity};
 use crate::report::{Journal, Report, Violation};
 use crate::world::World;
-use crate::{owner, reader};
+use crate::{owner, planted, reader};
 
 /// Longer than anything may take to stop, in simulated time.
 const STOP_MAX: Duration = Duration::from_mins(10);
@@ -39,6 +39,7 @@ pub(crate) struct Run {
     pub(crate) plan: Plan,
     logs: Vec<Kept>,
     journal: Journal,
+    plants: planted::Plants,
     wall_ms: i64,
 }
 
@@ -78,6 +79,7 @@ impl Run {
             logs: plan.logs.iter().enumerate().map(kept).collect(),
             plan,
             journal: Journal::default(),
+            plants: planted::Plants::default(),
             wall_ms: WALL_MS_AT_START,
         }
     }
@@ -143,6 +145,10 @@ struct Life<'a, W: World> {
 impl<W: World> Life<'_, W> {
     async fn live(&self, rng: &mut Rng) -> SimDisk {
         let (min, max) = self.plan.latency;
+        let first = &self.run.logs[0].partition;
+        self.run
+            .plants
+            .begin(self.run.plan.planted, self.disk, first);
         if let Trouble::Rot { bits } = self.plan.trouble {
             self.rot(bits, rng).await;
         }
@@ -266,6 +272,7 @@ impl<W: World> Life<'_, W> {
             let mut rng = || Rng::new(rng.next_u64());
             tasks.push(task::spawn(owner::watch(actor.clone())));
             tasks.push(task::spawn(owner::run(actor.clone(), rng())));
+            tasks.push(task::spawn(planted::run(actor.clone(), rng())));
             tasks.push(task::spawn(reader::run(actor.clone(), rng())));
             for _ in 0..actor.plan.plain_producers {
                 tasks.push(task::spawn(producer::plain(actor.clone(), rng())));
@@ -310,7 +317,7 @@ impl<W: World> Life<'_, W> {
         if self.plan.trouble == Trouble::ReadOnly {
             self.disk.set_read_only(true);
         }
-        let there = if turn % 2 == 0 { -1 } else { 1 };
+        let there = if turn.is_multiple_of(2) { -1 } else { 1 };
         self.world.clock().jump_ms(there * self.plan.clock_jump_ms);
     }
 

@@ -119,7 +119,7 @@ pub enum End {
     PowerLoss,
 }
 
-/// A second, an hour, a month, either way.
+/// A second, an hour, a day, either way; all together less than what a producer is remembered for.
 const CLOCK_JUMPS_MS: [i64; 10] = [
     0,
     0,
@@ -129,8 +129,8 @@ const CLOCK_JUMPS_MS: [i64; 10] = [
     -1000,
     3_600_000,
     -3_600_000,
-    2_592_000_000,
-    -2_592_000_000,
+    86_400_000,
+    -86_400_000,
 ];
 
 const KINDS: [OpKind; 9] = [
@@ -268,6 +268,12 @@ impl Trouble {
             Self::Fails { kind, .. } => matches!(kind, None | Some(OpKind::Sync)),
             _ => false,
         }
+    }
+
+    /// True when descriptors run out.
+    pub(crate) fn takes_descriptors(self) -> bool {
+        let of_descriptors = |of| matches!(of, Spell::Descriptors { .. });
+        matches!(self, Self::Spells { of, .. } if of_descriptors(of))
     }
 
     /// How many parts of a life differ.

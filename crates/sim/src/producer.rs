@@ -16,6 +16,7 @@ use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 
 use crate::actor::Actor;
 use crate::ledger::{Accepted, BatchId};
+use crate::planted;
 use crate::world::{Planted, World};
 
 const IN_FLIGHT_MAX: u64 = 5;
@@ -382,6 +383,9 @@ async fn wait<W: World>(actor: &Actor<W>, taken: Taken) -> Waited {
         };
         if safe >= taken.next {
             return Waited::Safe;
+        }
+        if planted::takes_full_for_not_written(actor, taken.base) {
+            return Waited::Cut;
         }
         if actor.is_over() {
             return Waited::Over;

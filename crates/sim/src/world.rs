@@ -16,6 +16,16 @@ pub enum Planted {
     SyncsAreLies,
     /// Producers are told that a batch is safe as soon as it has its offsets.
     EarlyAcknowledgement,
+    /// What a full disk refuses is taken for not written, although the log still writes it when there is room.
+    FullIsNotWritten,
+    /// Of a segment and an older copy of it, a start keeps the older one.
+    StaleCopyWins,
+    /// What is not found at a start is taken for deleted.
+    AbsentIsGone,
+    /// A timer that has gone off is armed anew for the time that it is.
+    TimerArmedAtNow,
+    /// An offset that was checked is used after a wait, in which the log may have been cut.
+    CheckedBeforeWaiting,
 }
 
 /// A platform on a simulated disk.

@@ -3,8 +3,9 @@
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use sim::report::Counts;
 
@@ -16,28 +17,60 @@ fn from_environment(name: &str) -> Option<u64> {
     )
 }
 
+/// The seed that a thread runs, and since when.
+type Running = Mutex<Option<(u64, Instant)>>;
+
+/// A world takes a second or two. One whose time stands still ends never, and is named.
+const WORLD_MAX: Duration = Duration::from_mins(5);
+
+fn watch(running: &[Running], ended: &AtomicBool) {
+    while !ended.load(Ordering::Relaxed) {
+        thread::park_timeout(Duration::from_secs(1));
+        for one in running {
+            let one = *one.lock().expect("nobody panics with it");
+            if let Some((seed, _)) = one.filter(|(_, since)| since.elapsed() > WORLD_MAX) {
+                eprintln!("seed {seed} does not come to its end: a shard never rests");
+                std::process::exit(101);
+            }
+        }
+    }
+}
+
 /// Runs the worlds on all cores; one world is one thread's from beginning to end.
 fn run_all(seeds: Range<u64>) -> (Counts, Vec<String>) {
     let next = AtomicU64::new(seeds.start);
+    let ended = AtomicBool::new(false);
     let all = Mutex::new((Counts::default(), Vec::new()));
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end {
-                        return;
-                    }
-                    let ran = sim::run(seed, None);
-                    let mut all = all.lock().expect("nobody panics with it");
-                    match ran {
-                        Ok(report) => all.0.add(&report.counts),
-                        Err(violation) => all.1.push(violation.to_string()),
-                    }
-                }
-            });
+    let running: Vec<_> = (0..threads).map(|_| Mutex::new(None)).collect();
+    let work = |running: &Running| {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            *running.lock().expect("nobody panics with it") = Some((seed, Instant::now()));
+            let ran = sim::run(seed, None);
+            *running.lock().expect("nobody panics with it") = None;
+            let mut all = all.lock().expect("nobody panics with it");
+            match ran {
+                Ok(report) => all.0.add(&report.counts),
+                Err(violation) => all.1.push(violation.to_string()),
+            }
         }
+    };
+    let work = &work;
+    thread::scope(|scope| {
+        let watch = scope.spawn(|| watch(&running, &ended));
+        let workers: Vec<_> = running
+            .iter()
+            .map(|one| scope.spawn(move || work(one)))
+            .collect();
+        for worker in workers {
+            worker.join().expect("no world panics");
+        }
+        ended.store(true, Ordering::Relaxed);
+        watch.thread().unpark();
     });
     let (counts, mut violations) = all.into_inner().expect("nobody panicked with it");
     violations.sort();

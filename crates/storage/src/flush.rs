@@ -346,7 +346,7 @@ async fn write_blocks<P: Platform>(
     let Some(file) = segment.open_file() else {
         return Err(Error::Closed);
     };
-    let bytes: usize = blocks.parts.iter().map(bytes::Bytes::len).sum();
+    let bytes: usize = blocks.parts.iter().map(bytes::Bytes::len).sum(); // Bounded: lengths of bytes in memory.
     let result = file.write_at(blocks.position, blocks.parts).await;
     if let Err(error) = result {
         let error = Error::io("write", &segment.path(Role::Log))(error);

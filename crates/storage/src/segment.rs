@@ -92,6 +92,9 @@ pub(crate) struct Segment<P: Platform> {
     pub(crate) blocks: RefCell<Blocks>,
     /// Its indexes. `None` only when sealed.
     pub(crate) loaded: RefCell<Option<Loaded>>,
+    /// The first record of the aborted transactions that its index notes, once that was read; past every offset when it
+    /// notes none. Unlike the index it stays in memory.
+    pub(crate) first_aborted: Cell<Option<Offset>>,
     /// Its indexes were built anew from the batches because a position in them was wrong.
     pub(crate) reindexed: Cell<bool>,
     /// It was said that records are missing after it.
@@ -155,6 +158,7 @@ impl<P: Platform> Segment<P> {
             tail: RefCell::new(Tail::absent(size)),
             blocks: RefCell::default(),
             loaded: RefCell::new(loaded),
+            first_aborted: Cell::new(None),
             reindexed: Cell::new(false),
             holes_named: Cell::new(false),
             replaced: Cell::new(false),

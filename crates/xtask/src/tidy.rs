@@ -8,6 +8,7 @@ mod licences;
 mod lints;
 mod ratchet;
 mod sizes;
+mod sums;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -62,6 +63,7 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     findings.extend(licences::check(&metadata));
     findings.extend(dead::check(&sources));
     findings.extend(sources.iter().flat_map(words::check_source));
+    findings.extend(sources.iter().flat_map(sums::check));
     let workspace_lints =
         std::fs::read_to_string(root.join("clippy.toml")).context("clippy.toml")?;
     for path in tracked(&root)? {

@@ -149,12 +149,19 @@ fn client(context: &Context) -> Client {
     }
 }
 
-/// A group that is named again is not answered again: what an answer costs is bounded by what there is of the groups, not
-/// by that times the length of a request.
-fn each_once(mut groups: Vec<GroupId>) -> Vec<GroupId> {
+/// So many groups of a request are answered as often as they are named.
+const REPEATED_MAX: usize = 100;
+
+/// Behind [`REPEATED_MAX`], a group that was named before is not answered again: what an answer costs is bounded by what
+/// there is of the groups, not by that times the length of a request.
+fn without_repeats<T>(mut asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Vec<T> {
     let mut seen = BTreeSet::new();
-    groups.retain(|group| seen.insert(group.clone()));
-    groups
+    let mut count = 0;
+    asked.retain(|one| {
+        count += 1;
+        seen.insert(group(one).clone()) || count <= REPEATED_MAX
+    });
+    asked
 }
 
 /// Consumer groups are served when neither the broker's settings nor the cluster say otherwise.
@@ -243,9 +250,8 @@ async fn offset_fetch<P: Platform>(
     version: i16,
 ) -> OffsetFetchResponse {
     let stable = request.require_stable;
-    let mut groups = handler::offset_fetch::split(request, version);
-    let mut seen = BTreeSet::new();
-    groups.retain(|group| seen.insert(group.group_id.clone()));
+    let groups = handler::offset_fetch::split(request, version);
+    let mut groups = without_repeats(groups, |group| &group.group_id);
     let by_id = version >= handler::offset_fetch::BY_ID;
     let image = broker.image();
     let mut unknown = Vec::with_capacity(groups.len());
@@ -283,9 +289,9 @@ async fn describe_groups<P: Platform>(
     request: DescribeGroupsRequest,
     version: i16,
 ) -> DescribeGroupsResponse {
-    let operations = request.include_authorized_operations;
     use handler::describe_groups::{handle_group, refused};
-    let groups = each_once(request.groups);
+    let operations = request.include_authorized_operations;
+    let groups = without_repeats(request.groups, |group| group);
     let asked = homes(broker, &groups).await;
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {
         let groups = &broker.groups;
@@ -304,7 +310,7 @@ async fn describe_consumer_groups<P: Platform>(
     use handler::consumer_group_describe::{handle_group, refused};
     let operations = request.include_authorized_operations;
     let served = serves_consumer_groups(broker);
-    let groups = each_once(request.group_ids);
+    let groups = without_repeats(request.group_ids, |group| group);
     if !served {
         let refused = groups
             .iter()
@@ -326,7 +332,7 @@ async fn delete_groups<P: Platform>(
     request: DeleteGroupsRequest,
 ) -> DeleteGroupsResponse {
     use handler::delete_groups::{handle_group, result};
-    let groups = each_once(request.groups_names);
+    let groups = without_repeats(request.groups_names, |group| group);
     let asked = homes(broker, &groups).await;
     let answers = at_homes(broker, asked, |broker, group: GroupId| async move {
         handle_group(&broker.groups, &group).await

@@ -138,3 +138,45 @@ fn ids_name_the_shard() {
         assert_eq!(usize::try_from(id).unwrap() % 3, shard);
     }
 }
+
+#[test]
+fn partitions_that_do_not_exist_cannot_fill_the_memory() {
+    let start = Instant::now();
+    let mut sessions = FetchSessions::new(1000, 0, 1);
+    let many: Vec<i32> = (0..50_000).collect();
+    let mut begun = 0;
+    let mut ids = Vec::new();
+    for number in 0..40 {
+        let named = many.iter().map(|p| (key(*p), wanted(0))).collect();
+        let random = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(number + 1);
+        let resolved = sessions.resolve(claim(0, 0), false, named, &[], start, random);
+        let resolved = resolved.unwrap();
+        assert_eq!(
+            resolved.partitions.len(),
+            many.len(),
+            "it is answered all the same"
+        );
+        if resolved.id != 0 {
+            begun += 1;
+            ids.push(resolved.id);
+        }
+    }
+    assert!(begun > 0 && begun < 40, "{begun}");
+    assert!(sessions.bytes() <= BYTES_MAX);
+
+    // One that grows beyond it ends, and is answered once more.
+    let more = (50_000..200_000).map(|p| (key(p), wanted(0))).collect();
+    let grown = sessions.resolve(claim(ids[0], 1), false, more, &[], start, 0);
+    let grown = grown.unwrap();
+    assert_eq!((grown.id, grown.partitions.len()), (0, 200_000));
+    let gone = sessions.resolve(claim(ids[0], 2), false, vec![], &[], start, 0);
+    assert_eq!(gone, Err(ErrorCode::FetchSessionIdNotFound));
+
+    // Idle ones make room.
+    let later = start + EVICTABLE_AFTER;
+    assert!(open(&mut sessions, &many, later).id > 0);
+    for id in ids {
+        sessions.remove(id);
+    }
+    assert!(sessions.bytes() <= bytes_of(&key(0)) * many.len());
+}

@@ -46,6 +46,8 @@ pub(super) const CONSUMER: &str = "consumer";
 pub(super) const NEW_MEMBER_TIMEOUT: Duration = Duration::from_mins(5);
 /// Static members that are away while nobody else has joined are looked for no more often than this.
 pub(super) const ABSENCE_MIN: Duration = Duration::from_secs(1);
+/// What an id that was handed out takes: it is a client's name and a UUID, in a map.
+const PENDING_BYTES: usize = 512;
 /// Ids handed out to members that have not yet come back with them, per group.
 pub(super) const PENDING_MEMBERS_MAX: usize = 10_000;
 
@@ -161,6 +163,8 @@ pub struct ClassicGroup {
     /// Changed by [`ClassicGroup::enroll`], [`ClassicGroup::strike`] and [`ClassicGroup::reoffer`] only where
     /// protocols are concerned.
     members: BTreeMap<StrBytes, Member>,
+    /// Bytes of the members and of ids handed out, about.
+    bytes: usize,
     /// How many members offer each protocol: a join is compared with this and not with every member.
     offered: BTreeMap<StrBytes, usize>,
     /// Member id by instance id. Invariant: every id is one of `members`.
@@ -194,6 +198,7 @@ impl ClassicGroup {
             protocol: None,
             leader: None,
             members: BTreeMap::new(),
+            bytes: 0,
             offered: BTreeMap::new(),
             statics: BTreeMap::new(),
             pending_joins: BTreeMap::new(),
@@ -239,6 +244,24 @@ impl ClassicGroup {
     /// The members.
     pub fn members(&self) -> impl Iterator<Item = (&StrBytes, &Member)> {
         self.members.iter()
+    }
+
+    /// Bytes of what it keeps of its members, about.
+    pub fn bytes(&self) -> usize {
+        let pending = self.pending_joins.len().saturating_mul(PENDING_BYTES);
+        self.bytes.saturating_add(pending)
+    }
+
+    /// By how much a join would make it larger.
+    pub(super) fn growth(&self, join: &Join) -> usize {
+        let before = self.members.get(&join.member_id);
+        let before = before.or_else(|| {
+            let holder = self.statics.get(join.instance_id.as_ref()?)?;
+            self.members.get(holder)
+        });
+        let offered = member::bytes_of(&join.protocols);
+        offered.saturating_sub(before.map_or(0, |member| member::bytes_of(&member.protocols)))
+            + if before.is_some() { 0 } else { member::BYTES }
     }
 
     /// True when nobody is in it nor about to be.

@@ -114,6 +114,8 @@ struct Index {
     statics: BTreeMap<StrBytes, StrBytes>,
     /// Who holds a partition.
     holders: BTreeMap<(Uuid, i32), StrBytes>,
+    /// Bytes of all of it, about.
+    bytes: usize,
     /// How many members subscribe by each regular expression.
     patterns: BTreeMap<StrBytes, usize>,
 }
@@ -247,6 +249,34 @@ impl ConsumerGroup {
             })
     }
 
+    /// Bytes of what it keeps, about.
+    pub fn bytes(&self) -> usize {
+        self.index.bytes
+    }
+
+    /// By how much a heartbeat would make it larger.
+    pub fn growth(&self, beat: &Heartbeat) -> usize {
+        let before = self.member(&beat.member_id);
+        let names = beat.topics.as_ref().map_or(0, record::bytes_of);
+        let said = names.saturating_add(beat.regex.as_ref().map_or(0, |regex| regex.len()));
+        match before {
+            None => said.saturating_add(SEAT_BYTES),
+            Some(member) => said.saturating_sub(record::bytes_of(&member.topics)),
+        }
+    }
+
+    /// True when a member subscribes by an expression that has not been looked up.
+    fn has_unknown_patterns(&self) -> bool {
+        let mut patterns = self.index.patterns.keys();
+        patterns.any(|regex| self.matched(regex).is_none())
+    }
+
+    /// How many regular expressions its members subscribe by, with that of one more.
+    pub fn patterns_with(&self, regex: &StrBytes) -> usize {
+        let is_new = !regex.is_empty() && !self.index.patterns.contains_key(regex);
+        self.index.patterns.len() + usize::from(is_new)
+    }
+
     /// Takes in a record that is about to be appended.
     pub fn stage(&mut self, sequence: Sequence, record: &ConsumerRecord) {
         match record {
@@ -263,7 +293,9 @@ impl ConsumerGroup {
             }
             ConsumerRecord::Target(id, value) => {
                 let seat = self.seats.entry(id.clone()).or_default();
+                self.index.lighten(target_bytes(seat.target.latest()));
                 seat.target.stage(sequence, value.clone());
+                self.index.weigh(target_bytes(seat.target.latest()));
             }
             ConsumerRecord::Progress(id, value) => {
                 let seat = self.seats.entry(id.clone()).or_default();
@@ -273,7 +305,9 @@ impl ConsumerGroup {
             }
             ConsumerRecord::Regex(regex, value) => {
                 let matched = self.matched.entry(regex.clone()).or_default();
+                self.index.lighten(matched_bytes(matched.latest()));
                 matched.stage(sequence, value.clone());
+                self.index.weigh(matched_bytes(matched.latest()));
             }
         }
     }
@@ -314,14 +348,50 @@ impl ConsumerGroup {
         for (id, seat) in &self.seats {
             index.enter(id, seat.member.latest());
             index.hold(id, seat.progress.latest());
+            index.weigh(target_bytes(seat.target.latest()));
+        }
+        for matched in self.matched.values() {
+            index.weigh(matched_bytes(matched.latest()));
         }
         self.index = index;
     }
 }
 
+/// What a member takes beside what it says: ids, addresses, places in maps.
+const SEAT_BYTES: usize = 1024;
+/// What a partition takes that somebody is to have, or has.
+const PARTITION_BYTES: usize = 32;
+
+fn member_bytes(member: &Member) -> usize {
+    let names = record::bytes_of(&member.topics);
+    names
+        .saturating_add(member.size())
+        .saturating_add(SEAT_BYTES)
+}
+
+fn target_bytes(target: Option<&Partitions>) -> usize {
+    let all = target.into_iter().flat_map(BTreeMap::values);
+    all.fold(0, |bytes, partitions| {
+        bytes.saturating_add(partitions.len().saturating_mul(PARTITION_BYTES))
+    })
+}
+
+fn matched_bytes(matched: Option<&Matched>) -> usize {
+    matched.map_or(0, |matched| record::bytes_of(&matched.topics))
+}
+
 impl Index {
+    fn weigh(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    fn lighten(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
     fn enter(&mut self, id: &StrBytes, member: Option<&Member>) {
         let Some(member) = member else { return };
+        self.weigh(member_bytes(member));
         self.members += 1;
         self.classic += usize::from(member.classic.is_some());
         if let Some(instance) = &member.instance_id {
@@ -334,6 +404,7 @@ impl Index {
 
     fn leave(&mut self, id: &StrBytes, member: Option<&Member>) {
         let Some(member) = member else { return };
+        self.lighten(member_bytes(member));
         self.members -= 1;
         self.classic -= usize::from(member.classic.is_some());
         if let Some(instance) = &member.instance_id
@@ -351,12 +422,14 @@ impl Index {
 
     fn hold(&mut self, id: &StrBytes, progress: Option<&Progress>) {
         for partition in progress.into_iter().flat_map(Progress::held) {
+            self.weigh(PARTITION_BYTES);
             self.holders.insert(partition, id.clone());
         }
     }
 
     fn release(&mut self, id: &StrBytes, progress: Option<&Progress>) {
         for partition in progress.into_iter().flat_map(Progress::held) {
+            self.lighten(PARTITION_BYTES);
             if self.holders.get(&partition) == Some(id) {
                 self.holders.remove(&partition);
             }

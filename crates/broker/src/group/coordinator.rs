@@ -87,6 +87,8 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     wakes_at: Cell<Option<Instant>>,
     wake: Rc<Notify>,
     metrics: Metrics,
+    /// What this shard last added to the gauge of bytes.
+    counted_bytes: Cell<i64>,
     /// How often in a row the groups of a partition could not be served.
     failures: RefCell<BTreeMap<i32, u32>>,
 }
@@ -98,6 +100,8 @@ struct Slot {
     groups: Groups,
     queue: Queue,
     incarnation: u64,
+    /// While loading: how many records are of types that are not ours (share groups, streams groups).
+    foreign: u64,
     /// While loading: where the last record of each key was.
     positions: BTreeMap<Bytes, Offset>,
 }
@@ -125,6 +129,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             wakes_at: Cell::new(None),
             wake: Rc::default(),
             metrics,
+            counted_bytes: Cell::new(0),
             failures: RefCell::default(),
         })
     }
@@ -139,12 +144,13 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         self.platform.random_u64()
     }
 
-    /// The partition of `__consumer_offsets` that holds a group.
+    /// The partition of `__consumer_offsets` that holds a group. Nobody's, while there is no such topic: whoever looks for
+    /// the coordinator then has it made.
     pub fn partition_of(&self, group: &str) -> Result<i32, ErrorCode> {
         let count = self
             .log
             .partition_count()
-            .ok_or(ErrorCode::CoordinatorNotAvailable)?;
+            .ok_or(ErrorCode::NotCoordinator)?;
         Ok(partition_for(group, count))
     }
 
@@ -343,8 +349,15 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         if slots.get(&partition).is_some_and(|slot| slot.stalled) {
             return Err(ErrorCode::CoordinatorNotAvailable);
         }
+        let elsewhere = slots.iter().filter(|(other, _)| **other != partition);
+        let elsewhere = elsewhere.fold(0, |all: usize, (_, slot)| {
+            all.saturating_add(slot.groups.bytes())
+        });
         drop(slots);
-        self.active(group, decide)
+        self.active(group, |groups, now| {
+            groups.bytes_elsewhere = elsewhere;
+            decide(groups, now)
+        })
     }
 
     async fn wait_for(

@@ -7,6 +7,7 @@
 //! is committed. Not here: the order of appends and who waits for them ([`super::coordinator`]).
 
 mod consumers;
+mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -29,6 +30,8 @@ use super::versioned::{Sequence, Versioned};
 use super::{Now, Since};
 pub use consumers::Decided;
 pub(super) use consumers::of_group;
+pub(super) use weight::OFFSET_BYTES;
+use weight::{GROUP_BYTES, offset_bytes};
 
 /// Groups in one partition of `__consumer_offsets`.
 const GROUPS_MAX: usize = 1_000_000;
@@ -48,6 +51,8 @@ pub struct GroupsOptions {
     pub offsets_retention_ms: i64,
     /// Limits of consumer groups.
     pub consumer: ConsumerOptions,
+    /// Bytes that the groups of a shard may take, about.
+    pub state_bytes_max: usize,
 }
 
 /// What a request or a timer leads to.
@@ -118,6 +123,10 @@ pub(super) struct Group {
     pub(super) offsets: Offsets,
     /// Its entry among the deadlines.
     armed: Option<Instant>,
+    /// Bytes of its offsets, about.
+    offsets_bytes: usize,
+    /// What of it is in the sum of all groups.
+    counted: usize,
 }
 
 impl Group {
@@ -128,6 +137,8 @@ impl Group {
             metadata: Versioned::default(),
             offsets: Offsets::new(),
             armed: None,
+            offsets_bytes: 0,
+            counted: 0,
         }
     }
 
@@ -183,6 +194,10 @@ pub struct Groups {
     /// Nothing is due earlier than this: a moment after the time that [`Groups::expire`] last dealt with,
     /// so that no machine can ask for the same time again and again.
     not_before: Option<Instant>,
+    /// Bytes of all groups, about.
+    bytes: usize,
+    /// Bytes of the groups of the shard's other partitions.
+    pub(super) bytes_elsewhere: usize,
 }
 
 impl Groups {
@@ -194,6 +209,8 @@ impl Groups {
             by_id: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             not_before: None,
+            bytes: 0,
+            bytes_elsewhere: 0,
         }
     }
 
@@ -258,7 +275,16 @@ impl Groups {
         } else if is_new && self.by_id.len() >= GROUPS_MAX {
             Some(ErrorCode::GroupMaxSizeReached)
         } else {
-            None
+            let known = self.existing_group(id).map(|group| &group.machine);
+            let growth = known.map_or_else(
+                || {
+                    ClassicGroup::new(self.options.classic)
+                        .growth(&join)
+                        .saturating_add(GROUP_BYTES)
+                },
+                |machine| machine.growth(&join),
+            );
+            self.check_members(id, growth).err()
         };
         if let Some(error) = refusal {
             let answer = Reply::Join(join_refused(join.member_id, error));
@@ -505,7 +531,11 @@ impl Groups {
                 let Some(offset) = offsets.get_mut(partition) else {
                     return;
                 };
+                let before = offset_bytes(topic, offset);
                 offset.settle(sequence, appended);
+                let after = offset_bytes(topic, offset);
+                let bytes = group.offsets_bytes.saturating_sub(before);
+                group.offsets_bytes = bytes.saturating_add(after);
                 if offset.is_vacant() {
                     offsets.remove(partition);
                 }
@@ -547,7 +577,11 @@ impl Groups {
         let known = known.or_insert_with(|| Group::new(limits));
         let offsets = known.offsets.entry(topic.clone()).or_default();
         let position = value.clone().map(|value| Position::new(value, now));
-        offsets.entry(*partition).or_default().commit(position);
+        let offset = offsets.entry(*partition).or_default();
+        let before = offset_bytes(topic, offset);
+        offset.commit(position);
+        let bytes = known.offsets_bytes.saturating_sub(before);
+        known.offsets_bytes = bytes.saturating_add(offset_bytes(topic, offset));
         self.sweep(group);
     }
 
@@ -589,6 +623,7 @@ impl Groups {
         }
         self.deadlines.clear();
         self.by_id.clear();
+        self.bytes = 0;
         outcome
     }
 
@@ -612,6 +647,7 @@ impl Groups {
     }
 
     fn arm(&mut self, id: &StrBytes) {
+        self.weigh(id);
         let Some(group) = self.by_id.get_mut(id) else {
             return;
         };
@@ -638,13 +674,16 @@ impl Groups {
 
     /// Forgets a group that does not exist any more.
     fn sweep(&mut self, id: &StrBytes) {
+        self.weigh(id);
         let Some(group) = self.by_id.get(id).filter(|group| group.is_vacant()) else {
             return;
         };
         if let Some(armed) = group.armed {
             self.deadlines.remove(&(armed, id.clone()));
         }
-        self.by_id.remove(id);
+        if let Some(group) = self.by_id.remove(id) {
+            self.bytes = self.bytes.saturating_sub(group.counted);
+        }
     }
 }
 

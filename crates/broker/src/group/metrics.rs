@@ -10,6 +10,8 @@ pub struct Metrics {
     pub failed_partitions: Gauge,
     /// Partitions of `__consumer_offsets` whose groups change nothing, because what they have written is not in the log yet.
     pub stalled_partitions: Gauge,
+    /// Bytes of what groups keep, about.
+    pub state_bytes: Gauge,
 }
 
 impl Metrics {
@@ -28,6 +30,10 @@ impl Metrics {
             stalled_partitions: gauge(
                 "forebay_group_coordinator_stalled_partitions",
                 "Partitions of __consumer_offsets whose groups wait for the log",
+            ),
+            state_bytes: gauge(
+                "forebay_group_coordinator_state_bytes",
+                "Bytes of what groups keep, about",
             ),
         }
     }

@@ -27,7 +27,7 @@ pub(crate) use by_id::{COMMIT_BY_ID, commit_answer, unknown_to};
 
 use super::classic::State;
 use super::consumer::ConsumerGroup;
-use super::groups::{Group, Groups, Position};
+use super::groups::{Group, Groups, OFFSET_BYTES, Position};
 use super::open::Unstable;
 use super::records::GroupRecord;
 use super::{Now, Since, owned};
@@ -140,10 +140,34 @@ impl Groups {
             }
             answers.push(commit_answer(topic, partitions));
         }
-        (
-            records,
-            OffsetCommitResponse::default().with_topics(answers),
-        )
+        let mut answer = OffsetCommitResponse::default().with_topics(answers);
+        if let Err(error) = self.check_growth(self.growth(&group, &records)) {
+            records.clear();
+            let partitions = answer.topics.iter_mut();
+            let partitions = partitions.flat_map(|topic| &mut topic.partitions);
+            for partition in partitions.filter(|partition| partition.error_code == 0) {
+                partition.error_code = error.code();
+            }
+        }
+        (records, answer)
+    }
+
+    /// What positions take that the group does not have yet. Those that it has it may always move.
+    fn growth(&self, id: &StrBytes, records: &[GroupRecord]) -> usize {
+        let known = self.recorded_group(id);
+        let new = records.iter().filter(|record| match record {
+            GroupRecord::Offset {
+                topic, partition, ..
+            } => known
+                .and_then(|group| group.offsets.get(topic)?.get(partition))
+                .is_none(),
+            _ => false,
+        });
+        new.fold(0, |all: usize, record| {
+            // The group's name is there once.
+            let own = record.size().saturating_sub(id.len());
+            all.saturating_add(own).saturating_add(OFFSET_BYTES)
+        })
     }
 
     fn value(

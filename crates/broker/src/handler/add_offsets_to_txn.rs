@@ -31,7 +31,7 @@ async fn add<P: Platform>(
         return Err(ErrorCode::InvalidRequest);
     }
     let partition = match broker.groups.partition_of(group.as_str()) {
-        Err(ErrorCode::CoordinatorNotAvailable) => {
+        Err(ErrorCode::NotCoordinator) => {
             broker.create_missing(vec![OFFSETS_TOPIC.to_owned()]).await;
             broker.groups.partition_of(group.as_str())?
         }

@@ -132,6 +132,6 @@ pub(crate) fn refused(asked: &Asked, code: ErrorCode) -> AddPartitionsToTxnResul
         .topics
         .iter()
         .map(|topic| topic.partitions.len())
-        .sum();
+        .sum(); // Bounded: parts of one request.
     result(asked, vec![Err(code); count])
 }

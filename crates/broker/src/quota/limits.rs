@@ -96,7 +96,9 @@ impl Limits {
                 Some(Some(id)) => by_client.clients.entry(id.clone()).or_default(),
             };
             for kind in Kind::ALL {
-                if let Some(limit) = quotas.get(kind.key()) {
+                // What was written before it was refused: nobody can keep to it.
+                let sensible = |limit: &&f64| **limit > 0.0;
+                if let Some(limit) = quotas.get(kind.key()).filter(sensible) {
                     values[kind as usize] = Some(*limit);
                     limits.present[kind as usize] = true;
                 }

@@ -61,7 +61,7 @@ impl Rate {
         self.forget(windows, now);
         let began = self.samples.front().map_or(now, |sample| sample.began);
         let elapsed = elapsed(windows, now.saturating_duration_since(began));
-        let used: f64 = self.samples.iter().map(|sample| sample.sum).sum();
+        let used: f64 = self.samples.iter().map(|sample| sample.sum).sum(); // Bounded: of fractions, which do not overflow.
         let rate = used / elapsed.as_secs_f64();
         if rate <= limit || limit <= 0.0 {
             return Duration::ZERO;

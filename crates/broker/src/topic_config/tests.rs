@@ -73,6 +73,7 @@ pub(crate) fn options() -> BrokerOptions {
             session_timeout_max: second,
             initial_rebalance_delay: second,
             members_max: 10,
+            state_bytes_max: 256 << 20,
             consumer_protocol: true,
             consumer: crate::group::consumer::ConsumerOptions::kafka(),
         },

@@ -80,6 +80,7 @@ fn options() -> BrokerOptions {
             session_timeout_max: Duration::from_mins(30),
             initial_rebalance_delay: Duration::from_secs(3),
             members_max: 100,
+            state_bytes_max: 256 << 20,
             consumer_protocol: true,
             consumer: broker::group::consumer::ConsumerOptions::kafka(),
         },

@@ -29,10 +29,11 @@ pub(crate) struct Counts {
     pub(crate) kills: u64,
     pub(crate) crashes: u64,
     pub(crate) jumps: u64,
+    pub(crate) spells: u64,
 }
 
 impl Counts {
-    pub(crate) fn named(&self) -> [(&'static str, u64); 13] {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 14] {
         [
             ("committed", self.committed),
             ("aborted", self.aborted),
@@ -47,6 +48,7 @@ impl Counts {
             ("killed", self.kills),
             ("crashed", self.crashes),
             ("jumped", self.jumps),
+            ("short of something", self.spells),
         ]
     }
 
@@ -64,6 +66,7 @@ impl Counts {
         self.kills += other.kills;
         self.crashes += other.crashes;
         self.jumps += other.jumps;
+        self.spells += other.spells;
     }
 }
 

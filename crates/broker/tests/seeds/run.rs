@@ -1,12 +1,13 @@
 //! A run: some lives of one broker with clients at work, and an inspection on a healthy disk at the end.
 
 use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use platform::Platform;
 use platform::sim::{Effect, Fault, OpKind, Rng, SimDisk};
 use platform::task;
+use platform::{Disk, Platform};
 
 use crate::book::{Book, Counts, Life, Shared};
 use crate::harness::{Cluster, Setup};
@@ -18,6 +19,9 @@ const INSTANCES: usize = 2;
 const MEMBERS: usize = 3;
 /// Longer than any start or stop may take, in simulated time.
 const PATIENCE: Duration = Duration::from_mins(30);
+
+/// Parts of a life.
+const PARTS: u64 = 4;
 
 /// What a run without a violation was.
 #[derive(PartialEq, Eq, Debug)]
@@ -71,10 +75,21 @@ enum End {
     Crash,
 }
 
+/// What the machine is short of, in some parts of a life.
+#[derive(Clone, Copy)]
+enum Spell {
+    /// Room: so many bytes are left.
+    Room(u64),
+    /// Descriptors: the operating system gives this number.
+    Descriptors(i32),
+}
+
 /// What happens in a life.
 struct Plan {
     first: bool,
     trouble: Option<Fault>,
+    spell: Option<Spell>,
+    /// At every other part of the life there, and back at the next.
     jump_ms: i64,
     lasts_ms: u64,
     end: End,
@@ -102,19 +117,49 @@ impl Plan {
             )),
             _ => None,
         };
+        let spell = match rng.below(6) {
+            _ if trouble.is_some() || careless => None,
+            0..2 => Some(Spell::Room(rng.below(64 << 10))),
+            2 => Some(Spell::Descriptors(24)),
+            _ => None,
+        };
         // A failed sync leaves it open what is there, and a kill would keep what the power would take.
         let end = if trouble.is_some() { End::Crash } else { end };
         Self {
             first,
             trouble: trouble.filter(|_| !careless),
-            jump_ms: match rng.below(4) {
+            spell,
+            jump_ms: match rng.below(6) {
                 0 => 7_200_000,
                 1 => -600_000,
+                2 => -7_200_000,
                 _ => 0,
             },
             lasts_ms: 20_000 + rng.below(120_000),
             end,
         }
+    }
+
+    /// A part of the life begins: in every other one the machine is short of something.
+    async fn turn(&self, life: &Life, disk: &SimDisk, part: u64) {
+        if part > 0 && self.jump_ms != 0 {
+            let there = if part % 2 == 1 { 1 } else { -1 };
+            life.cluster.platform.clock().jump_ms(there * self.jump_ms);
+            life.count(|counts| counts.jumps += 1);
+        }
+        end_spell(disk);
+        let Some(spell) = self.spell.filter(|_| part % 2 == 1) else {
+            return;
+        };
+        match spell {
+            Spell::Room(bytes) => {
+                let space = disk.space(Path::new("/")).await;
+                let used = space.map_or(0, |space| space.total - space.free);
+                disk.set_capacity_bytes(Some(used + bytes));
+            }
+            Spell::Descriptors(errno) => disk.set_exhausted(Some(errno)),
+        }
+        life.count(|counts| counts.spells += 1);
     }
 
     /// Lives on `disk`; gives the disk of the next life.
@@ -139,12 +184,11 @@ impl Plan {
                 disk.inject(trouble.clone());
             }
             spawn(&life, members, &mut own);
-            life.cluster.pass_ms(self.lasts_ms / 2).await;
-            if self.jump_ms != 0 {
-                life.cluster.platform.clock().jump_ms(self.jump_ms);
-                life.count(|counts| counts.jumps += 1);
+            for part in 0..PARTS {
+                self.turn(&life, disk, part).await;
+                life.cluster.pass_ms(self.lasts_ms / PARTS).await;
             }
-            life.cluster.pass_ms(self.lasts_ms / 2).await;
+            end_spell(disk);
             if self.end == End::Stop {
                 life.cluster.stop().await;
             }
@@ -165,6 +209,11 @@ impl Plan {
             disk.kill(seed)
         }
     }
+}
+
+fn end_spell(disk: &SimDisk) {
+    disk.set_capacity_bytes(None);
+    disk.set_exhausted(None);
 }
 
 fn spawn(life: &Life, members: &[Rc<RefCell<Member>>], rng: &mut Rng) {

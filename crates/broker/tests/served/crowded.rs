@@ -78,6 +78,10 @@ impl Crowd {
 
 type Asked = (&'static str, Bytes);
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "every caller makes one for it"
+)]
 fn ask<R: Request>(name: &'static str, version: i16, request: R) -> Asked {
     (name, frame(version, &request))
 }

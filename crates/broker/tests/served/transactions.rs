@@ -50,7 +50,7 @@ fn numbered(batch: &Bytes, offset: Offset) -> Bytes {
 
 fn options() -> LogOptions {
     LogOptions {
-        segment_bytes: 1 << 20,
+        segment_bytes: 8 << 10,
         segment_ms: None,
         segment_jitter_ms: 0,
         index_interval_bytes: 4096,
@@ -123,6 +123,46 @@ fn read_committed_stops_at_open_transactions_and_names_aborted_ones() {
             let request = list_offsets("t", 0, -1).with_isolation_level(isolation);
             let answer = cluster.ask(10, &request).await;
             assert_eq!(answer.topics[0].partitions[0].offset, end);
+        }
+    });
+}
+
+#[test]
+fn an_answer_names_the_aborted_transactions_of_its_own_records_and_no_others() {
+    let (disk, setup) = (SimDisk::new(1), Setup::shards(2));
+    let topic_id = life(&disk, &setup, async |cluster| {
+        cluster.create("t", 1).await;
+        cluster.stop().await;
+        cluster.topic_id("t")
+    });
+    // One transaction that ends some segments later than it begins, and many short ones in between.
+    let mut batches = vec![transactional(1000, 0, &["long"])];
+    for producer in 0..300 {
+        batches.push(transactional(producer, 0, &["short"]));
+        batches.push(marker(producer, false));
+    }
+    batches.push(marker(1000, false));
+    write(&disk, &setup, topic_id, &batches);
+    life(&disk, &setup.next(), async |cluster| {
+        let mut next = 0;
+        for _ in 0..3 {
+            let mut request = fetch("t", &[(0, next)]).with_isolation_level(1);
+            request.topics[0].partitions[0].partition_max_bytes = 1000;
+            let answer = cluster.ask(12, &request).await;
+            let told = partitions(&answer)[0];
+            let records = read(told.records.as_ref().unwrap());
+            let (first, last) = (records[0].0, records.last().unwrap().0);
+            let aborted = told.aborted_transactions.as_ref().unwrap();
+            // Each short one is a record and its marker; the long one begins with the first record.
+            let shorts = aborted.iter().filter(|txn| txn.producer_id.0 != 1000);
+            for txn in shorts.clone() {
+                let ends = txn.first_offset + 1;
+                assert!(ends >= first && txn.first_offset <= last, "{txn:?}");
+            }
+            let within = (first..=last).filter(|offset| offset % 2 == 1).count();
+            assert!(shorts.count() >= within);
+            assert!(aborted.iter().any(|txn| txn.producer_id.0 == 1000));
+            next = last + 1;
         }
     });
 }

@@ -136,7 +136,7 @@ impl Settings {
             admin_listener: admin_listener(&values, &mut problems),
             log_json: values.string("log.format") == "json",
             log_level: values.string("log.level"),
-            broker: broker_options(&values),
+            broker: broker_options(&values, machine),
         };
         if settings
             .log_level
@@ -310,7 +310,8 @@ fn admin_listener(values: &Values, problems: &mut Vec<Problem>) -> Option<(Strin
 }
 
 /// All but what is known only later: node id, endpoints and directories.
-fn broker_options(values: &Values) -> BrokerOptions {
+fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
+    let shards = values.number("num.shards").map_or(machine.cores, size);
     let narrow = |name| i32::try_from(values.int(name)).unwrap_or(i32::MAX);
     BrokerOptions {
         node_id: NodeId(0),
@@ -333,7 +334,7 @@ fn broker_options(values: &Values) -> BrokerOptions {
         checkpoint_interval: milliseconds(
             values.int("replica.high.watermark.checkpoint.interval.ms"),
         ),
-        group: groups::options(values),
+        group: groups::options(values, machine.memory_bytes, shards),
         transaction: transaction_options(values),
         quota: QuotaOptions {
             rates: windows(values, "quota.window.num", "quota.window.size.seconds"),

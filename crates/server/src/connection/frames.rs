@@ -154,25 +154,18 @@ impl FrameReader {
                         self.state = self.begin(socket, len);
                     } else if ready!(self.poll_ahead(cx, socket, PREFIX_BYTES))? == 0 {
                         let missing = PREFIX_BYTES - self.ahead.len();
-                        let clean = self.ahead.is_empty();
-                        let end = if clean {
-                            Ok(None)
-                        } else {
-                            Err(ReadError::Truncated { missing })
-                        };
-                        return Poll::Ready(end);
+                        let clean = self.ahead.is_empty().then_some(None);
+                        return Poll::Ready(clean.ok_or(ReadError::Truncated { missing }));
                     }
                 }
                 State::Small { len } => {
                     if self.ahead.len() >= len {
-                        match self.account.try_take(len) {
-                            Some(taken) => return Poll::Ready(Ok(Some(self.cut(len, taken)))),
-                            None => {
-                                let waiting = self.account.take(len);
-                                self.state = State::Whole { len, waiting };
-                                continue;
-                            }
+                        if let Some(taken) = self.account.try_take(len) {
+                            return Poll::Ready(Ok(Some(self.cut(len, taken))));
                         }
+                        let waiting = self.account.take(len);
+                        self.state = State::Whole { len, waiting };
+                        continue;
                     }
                     self.state = State::Small { len };
                     if ready!(self.poll_ahead(cx, socket, len))? == 0 {

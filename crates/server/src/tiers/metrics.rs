@@ -130,7 +130,7 @@ impl Collector for TierMetrics {
         for (name, help, value) in COUNTERS {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for tier in &status.tiers {
-                let sum: u64 = tier.paths.iter().map(value).sum();
+                let sum: u64 = tier.paths.iter().map(value).sum(); // Bounded: sizes of files on one node.
                 ConstCounter::new(sum).encode(metric.encode_family(&labels(tier))?)?;
             }
         }

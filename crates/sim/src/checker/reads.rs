@@ -46,7 +46,8 @@ pub(crate) async fn read_checked<W: World>(actor: &Actor<W>, read: Read) -> Opti
                 Kind::Corrupt => rotten || was_cut,
                 Kind::Closed => actor.is_stopping(),
                 Kind::Retry | Kind::Failed => actor.trouble.fails_operations() || was_cut,
-                Kind::Full => false,
+                // A read takes a descriptor where the file is not open.
+                Kind::Full => actor.trouble.takes_descriptors(),
             };
             if error.kind() == Kind::Corrupt {
                 actor.journal.count(|counts| counts.damaged += 1);

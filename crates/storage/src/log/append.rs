@@ -241,6 +241,7 @@ impl<P: Platform> Log<P> {
         let aborted = self.producers.borrow_mut().replay(header, marker);
         if let (Some(aborted), Some(loaded)) = (aborted, segment.loaded.borrow_mut().as_mut()) {
             loaded.aborted.append(aborted);
+            segment.first_aborted.set(None);
         }
         self.end.set(header.next_offset());
     }

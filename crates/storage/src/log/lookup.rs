@@ -75,6 +75,9 @@ impl<P: Platform> Log<P> {
     }
 
     /// The transactions with records in the range that were aborted, by what the segments' indexes say. Sorted by nothing.
+    ///
+    /// A transaction is noted where its marker is, which may be far behind its records: the walk ends where an index says
+    /// that everything in the range was decided. A segment that is known to note nothing of the range is not loaded.
     pub async fn aborted_transactions(
         &self,
         from: Offset,
@@ -83,15 +86,30 @@ impl<P: Platform> Log<P> {
         let mut aborted = Vec::new();
         let mut at = from;
         while let Some(segment) = self.segment_with(at) {
+            at = segment.next.get();
+            if segment
+                .first_aborted
+                .get()
+                .is_some_and(|first| first >= below)
+            {
+                continue;
+            }
             self.load(&segment).await?;
             let done = match segment.loaded.borrow().as_ref() {
-                Some(loaded) => loaded.aborted.collect(from, below, &mut aborted),
+                Some(loaded) => {
+                    // From here on nothing is added to it.
+                    if segment.rolled.get() {
+                        segment
+                            .first_aborted
+                            .set(Some(loaded.aborted.first_offset()));
+                    }
+                    loaded.aborted.collect(from, below, &mut aborted)
+                }
                 None => false,
             };
             if done {
                 break;
             }
-            at = segment.next.get();
         }
         Ok(aborted)
     }

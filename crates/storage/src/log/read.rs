@@ -33,9 +33,6 @@ use crate::segment::{File, Segment};
 /// Bytes of one read of a walk over headers.
 const WALK_BYTES: usize = 16 << 10;
 
-/// Most that a reader is given at once while memory is short, a first batch apart.
-const COPIED_BYTES_MAX: usize = 1 << 20;
-
 /// What was found in a file.
 enum Found {
     Batches(Bytes),
@@ -74,21 +71,17 @@ impl<P: Platform> Log<P> {
         let mut wanted = Wanted {
             from,
             below: below.min(self.end.get()),
-            bytes_max,
+            bytes_max: self.store.shared.memory.lends_at_most(bytes_max),
             at_least_one,
         };
         self.check_range(from)?;
         loop {
             let metrics = &self.store.shared.metrics;
-            let short = self.store.shared.memory.is_short();
-            if short {
-                wanted.bytes_max = wanted.bytes_max.min(COPIED_BYTES_MAX);
-            }
             match self.plan_read(wanted)? {
                 Plan::Nothing => return Ok(Vec::new()),
                 Plan::Memory(slices) => {
                     metrics.cache_hits.inc();
-                    return Ok(if short { copied(&slices) } else { slices });
+                    return Ok(self.lent(slices));
                 }
                 Plan::Load(segment) => {
                     let loaded = self.load(&segment).await;
@@ -126,8 +119,7 @@ impl<P: Platform> Log<P> {
                         Found::EndOfFile(end) if end < segment.size.get() => {
                             // What follows was not written yet when the read began.
                             match segment.slice_resident(end, wanted) {
-                                Resident::Slices(slices) if short => return Ok(copied(&slices)),
-                                Resident::Slices(slices) => return Ok(slices),
+                                Resident::Slices(slices) => return Ok(self.lent(slices)),
                                 Resident::Nothing => return Ok(Vec::new()),
                                 Resident::Beyond => wanted.from = segment.next.get(),
                                 Resident::Gone => {}
@@ -152,6 +144,16 @@ impl<P: Platform> Log<P> {
                 "records are missing between a segment and the one after it: readers go on behind the hole");
         }
         next
+    }
+
+    /// Slices for a reader; while memory is short in memory of its own: however long it takes to send them, the chunks are
+    /// free for appends.
+    fn lent(&self, slices: Vec<Bytes>) -> Vec<Bytes> {
+        if !self.store.shared.memory.is_short() {
+            return slices;
+        }
+        let copy = |slice: &Bytes| Bytes::copy_from_slice(slice);
+        slices.iter().map(copy).collect()
     }
 
     /// What a failure to read is to the reader: no failure of the disk if the segment was deleted under its hands.
@@ -361,12 +363,6 @@ impl<P: Platform> Log<P> {
             _ => Ok(bytes),
         }
     }
-}
-
-/// The same bytes in memory of the reader's own: however long it takes to send them, the chunks are free for appends.
-fn copied(slices: &[Bytes]) -> Vec<Bytes> {
-    let copy = |slice: &Bytes| Bytes::copy_from_slice(slice);
-    slices.iter().map(copy).collect()
 }
 
 /// The position of the batch that holds `offset`, walking from `position`; `None` when there is none before `end`.

@@ -214,11 +214,8 @@ impl<P: Platform> Recovery<'_, P> {
         self.settle_epochs(&segments, end).await?;
         self.prepare_active(&segments).await?;
         self.producers.advance_log_start(log_start);
-        let recovery_point = if self.clean {
-            end
-        } else {
-            how.recovery_point.min(end)
-        };
+        let known = how.recovery_point.min(end);
+        let recovery_point = if self.clean { end } else { known };
         Ok(Some(self.finish(segments, log_start, end, recovery_point)))
     }
 

@@ -119,7 +119,7 @@ impl<P: Platform> Log<P> {
 
     /// Puts batches into an empty segment.
     fn fill(&self, segment: &Rc<Segment<P>>, parts: &[Bytes]) -> bool {
-        let len = parts.iter().map(Bytes::len).sum();
+        let len = parts.iter().map(Bytes::len).sum(); // Bounded: lengths of bytes in memory.
         let Some(chunks) = self.store.shared.memory.take(segment, len) else {
             return false;
         };

@@ -109,6 +109,12 @@ impl TxnIndex {
         false
     }
 
+    /// The first record of any of the transactions; past every offset when there is none.
+    pub fn first_offset(&self) -> Offset {
+        let firsts = self.entries.iter().map(|txn| txn.first_offset);
+        firsts.min().unwrap_or(Offset(i64::MAX))
+    }
+
     /// Drops the transactions whose marker is at or past `offset`.
     pub fn truncate_to(&mut self, offset: Offset) {
         let keep = self.entries.partition_point(|txn| txn.last_offset < offset);

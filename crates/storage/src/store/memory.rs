@@ -25,6 +25,8 @@ const SMALL_CHUNK_BYTES: usize = 64 << 10;
 const MISSES_PER_BYTE: usize = 8;
 /// Bytes that are written before the cache grows by one: touching a new one then costs little beside writing so many.
 const APPENDED_PER_BYTE: usize = 8;
+/// Most that a reader is given at once while memory is short, a first batch apart.
+const COPIED_BYTES_MAX: usize = 1 << 20;
 /// Chunks given up in the hope for one that can be used again, before new memory is touched.
 const REUSE_TRIES: usize = 4;
 
@@ -108,6 +110,15 @@ impl<P: Platform> Memory<P> {
     /// taken. What was evicted is still taken as long as a reader holds a slice of it.
     pub(crate) fn is_short(&self) -> bool {
         self.short.get()
+    }
+
+    /// What a reader that asks for `bytes` is given at most: little while it has to be copied.
+    pub(crate) fn lends_at_most(&self, bytes: usize) -> usize {
+        if self.is_short() {
+            bytes.min(COPIED_BYTES_MAX)
+        } else {
+            bytes
+        }
     }
 
     fn grow(&self, bytes: usize) {

@@ -59,7 +59,7 @@ impl Mover {
         let now_ms = store.clock().wall_ms();
         for (tier, slope) in self.slopes.iter_mut().enumerate() {
             let appended = self.tiers.paths_of(tier).map(|path| path.appended_bytes());
-            slope.observe(now_ms, appended.sum());
+            slope.observe(now_ms, appended.sum()); // Bounded: bytes appended since the start.
         }
         let under_way = self.tiers.moving.load(Ordering::Relaxed);
         let free_slots = self.settings.threads.saturating_sub(under_way);

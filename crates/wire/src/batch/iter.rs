@@ -25,7 +25,7 @@ impl<'a> Batches<'a> {
         self.clone()
             .map_while(Result::ok)
             .map(|(_, batch)| batch.len())
-            .sum()
+            .sum() // Bounded: lengths of bytes in memory.
     }
 }
 

@@ -308,7 +308,7 @@ impl FetchPartitionResponse {
 
     /// Bytes of records.
     pub fn records_bytes(&self) -> usize {
-        self.records.iter().map(Bytes::len).sum()
+        self.records.iter().map(Bytes::len).sum() // Bounded: lengths of bytes in memory.
     }
 }
 
@@ -340,7 +340,7 @@ impl FetchResponse {
                 reason: "version is not served".to_owned(),
             });
         }
-        let partitions: usize = self.topics.iter().map(|t| t.partitions.len() + 1).sum();
+        let partitions: usize = self.topics.iter().map(|t| t.partitions.len() + 1).sum(); // Bounded: lengths of bytes in memory.
         let mut writer = Writer::response(Api::Fetch, version, correlation_id, 80 * partitions);
         writer.i32(self.throttle_time_ms);
         if version >= 7 {
@@ -370,7 +370,7 @@ impl FetchResponse {
             .iter()
             .flat_map(|topic| &topic.partitions)
             .map(FetchPartitionResponse::records_bytes)
-            .sum()
+            .sum() // Bounded: lengths of bytes in memory.
     }
 }
 

@@ -148,7 +148,7 @@ impl Response {
 
     /// Bytes on the wire, prefix included.
     pub fn size_bytes(&self) -> usize {
-        self.segments.iter().map(Bytes::len).sum()
+        self.segments.iter().map(Bytes::len).sum() // Bounded: lengths of bytes in memory.
     }
 
     /// The frame in one piece, copied. For tests and tools.

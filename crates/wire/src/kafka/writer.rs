@@ -96,7 +96,7 @@ impl Writer {
 
     /// Writes a bytes field whose contents are these segments, one after the other.
     pub(super) fn spliced_bytes(&mut self, segments: Vec<Bytes>) {
-        let length = segments.iter().map(Bytes::len).sum();
+        let length = segments.iter().map(Bytes::len).sum(); // Bounded: lengths of bytes in memory.
         self.array_length(length);
         self.spliced_bytes += length;
         let at = self.fields.len();

@@ -64,12 +64,26 @@ impl Member {
     }
 }
 
+/// What a member takes beside what it offers: ids, addresses, places in maps.
+pub(super) const BYTES: usize = 1024;
+
+/// Bytes of what a member offers.
+pub(super) fn bytes_of(protocols: &Protocols) -> usize {
+    let each = protocols.iter();
+    each.fold(0, |all: usize, (name, metadata)| {
+        let own = name.len().saturating_add(metadata.len());
+        all.saturating_add(own).saturating_add(64)
+    })
+}
+
 impl ClassicGroup {
     /// Takes a member in; returns the one that was there under the id.
     pub(super) fn enroll(&mut self, id: StrBytes, member: Member) -> Option<Member> {
         for name in member.offers() {
             *self.offered.entry(name.clone()).or_default() += 1;
         }
+        let bytes = BYTES.saturating_add(bytes_of(&member.protocols));
+        self.bytes = self.bytes.saturating_add(bytes);
         let before = self.members.insert(id, member);
         if let Some(before) = &before {
             self.withdraw(before);
@@ -97,6 +111,8 @@ impl ClassicGroup {
     }
 
     fn withdraw(&mut self, member: &Member) {
+        let bytes = BYTES.saturating_add(bytes_of(&member.protocols));
+        self.bytes = self.bytes.saturating_sub(bytes);
         for name in member.offers() {
             if let Some(count) = self.offered.get_mut(name) {
                 *count = count.saturating_sub(1);

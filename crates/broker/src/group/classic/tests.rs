@@ -115,6 +115,10 @@ impl Bench {
             }
         }
         assert_eq!(self.group.offered, counted);
+        let members = self.group.members.values();
+        let bytes =
+            members.map(|one| super::member::BYTES + super::member::bytes_of(&one.protocols));
+        assert_eq!(self.group.bytes, bytes.sum::<usize>());
     }
 
     /// What was just dealt with is not due again: else whoever waits for deadlines would stand still.

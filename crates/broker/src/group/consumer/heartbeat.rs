@@ -118,7 +118,8 @@ impl ConsumerGroup {
             && self
                 .compared
                 .is_some_and(|(at, epoch)| at == version && epoch <= self.epoch())
-            && (self.index.patterns.is_empty() || self.looked.is_some_and(|(at, _)| at == version));
+            && (self.index.patterns.is_empty() || self.looked.is_some_and(|(at, _)| at == version))
+            && !self.has_unknown_patterns();
         let progress = self.progress(&beat.member_id);
         says_nothing
             && nothing_new

@@ -55,7 +55,7 @@ fn unquote(text: &str) -> String {
             rest = after;
         } else {
             // The backslash and what it escapes.
-            let length = escape.chars().take(2).map(char::len_utf8).sum();
+            let length = escape.chars().take(2).map(char::len_utf8).sum(); // Bounded: two letters.
             let (pair, after) = escape.split_at(length);
             out.push_str(pair);
             rest = after;

@@ -63,6 +63,14 @@ pub struct Matched {
     pub looked_ms: i64,
 }
 
+/// Bytes of a set of names.
+pub(super) fn bytes_of(names: &BTreeSet<StrBytes>) -> usize {
+    let each = names.iter();
+    each.fold(0, |all: usize, name| {
+        all.saturating_add(name.len()).saturating_add(64)
+    })
+}
+
 impl ConsumerRecord {
     /// Bytes that it takes at least, beside the group's name.
     pub fn size(&self) -> usize {

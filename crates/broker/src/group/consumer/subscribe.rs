@@ -3,7 +3,7 @@
 //!
 //! The epoch grows when a member reads by other names or another expression, when an expression
 //! matches other topics than before, and when the topics themselves have changed (their hash).
-//! Expressions are looked up at once when they are new, and again when the cluster has changed, but
+//! Expressions are looked up with the heartbeat after the one that brings them, and again when the cluster has changed, but
 //! not more often than every ten seconds.
 
 use std::collections::BTreeSet;
@@ -31,14 +31,31 @@ impl Draft<'_> {
         }
         self.member = member;
         self.resubscribed = resubscribed;
-        let matches_differ = self.look_up()?;
-        self.raise_epoch(resubscribed || matches_differ);
+        let is_unknown = self.names_unknown_expression()?;
+        let matches_differ = self.look_up(is_unknown)?;
+        let renamed = self.member.topics != self.before.topics;
+        self.raise_epoch(renamed || (resubscribed && !is_unknown) || matches_differ);
         Ok(())
+    }
+
+    /// True when the member comes with an expression that nobody has subscribed by so far. It is checked and is looked up
+    /// with the next heartbeat, as in Kafka: until then the member is in, and reads nothing by it.
+    fn names_unknown_expression(&self) -> Result<bool, Refused> {
+        let regex = &self.member.regex;
+        let is_new = !regex.is_empty() && *regex != self.before.regex;
+        if !is_new || self.group.matched(regex).is_some() {
+            return Ok(false);
+        }
+        Pattern::compile(regex).map_err(|reason| {
+            let message = format!("{regex:?} is not a regular expression: {reason}.");
+            Refused::new(ErrorCode::InvalidRegularExpression, message)
+        })?;
+        Ok(true)
     }
 
     /// Drops the expression that nobody subscribes by any more, looks new ones up. True when any
     /// matches other topics than it did.
-    fn look_up(&mut self) -> Result<bool, Refused> {
+    fn look_up(&mut self, later: bool) -> Result<bool, Refused> {
         let patterns: BTreeSet<StrBytes> = self.patterns().into_iter().cloned().collect();
         let old = &self.before.regex;
         if !old.is_empty() && !patterns.contains(old) && self.group.matched(old).is_some() {
@@ -46,20 +63,21 @@ impl Draft<'_> {
             self.decision.records.push(record);
         }
         let unknown = |regex: &&StrBytes| self.group.matched(regex).is_none();
-        let asked = if self.looks_are_stale() {
+        let mut asked: BTreeSet<StrBytes> = if self.looks_are_stale() {
             patterns
         } else {
             patterns.iter().filter(unknown).cloned().collect()
         };
+        if later {
+            asked.remove(&self.member.regex);
+        }
         if asked.is_empty() {
             return Ok(false);
         }
         let (version, now_ms) = (self.ask.cluster.version(), self.ask.now.wall_ms);
         let mut differ = false;
         for regex in asked {
-            let Some(topics) = self.topics_matching(&regex)? else {
-                continue;
-            };
+            let topics = self.topics_matching(&regex)?;
             let known = self.group.matched(&regex).map(|matched| &matched.topics);
             if known == Some(&topics) {
                 continue;
@@ -90,19 +108,19 @@ impl Draft<'_> {
         }
     }
 
-    /// `None` for an expression of another member that does not compile here: it was written by
-    /// another broker, and matches nothing.
-    fn topics_matching(&self, regex: &StrBytes) -> Result<Option<BTreeSet<StrBytes>>, Refused> {
+    /// An expression of another member that does not compile here was written by another broker, and
+    /// matches nothing.
+    fn topics_matching(&self, regex: &StrBytes) -> Result<BTreeSet<StrBytes>, Refused> {
         match Pattern::compile(regex) {
             Ok(pattern) => {
                 let test = |name: &str| pattern.matches(name);
-                Ok(Some(self.ask.cluster.topics_where(&test)))
+                Ok(self.ask.cluster.topics_where(&test))
             }
             Err(reason) if *regex == self.member.regex => Err(Refused::new(
                 ErrorCode::InvalidRegularExpression,
                 format!("{regex:?} is not a regular expression: {reason}."),
             )),
-            Err(_) => Ok(None),
+            Err(_) => Ok(BTreeSet::new()),
         }
     }
 

@@ -136,7 +136,7 @@ impl Queue {
                 .iter()
                 .map(GroupRecord::encode)
                 .collect();
-            bytes += raw.iter().map(size).sum::<usize>();
+            bytes += raw.iter().map(size).sum::<usize>(); // Bounded: lengths of bytes in memory.
             if !records.is_empty() && bytes > GATHERED_BYTES_MAX {
                 break;
             }

@@ -31,6 +31,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             offset_metadata_max: self.options.offset_metadata_bytes_max,
             offsets_retention_ms: millis(self.options.offsets_retention),
             consumer: self.options.consumer,
+            state_bytes_max: self.options.state_bytes_max,
         };
         let slot = Slot {
             phase: Phase::Loading,
@@ -38,6 +39,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             groups: Groups::new(options),
             queue: Queue::default(),
             incarnation,
+            foreign: 0,
             positions: BTreeMap::new(),
         };
         self.slots.borrow_mut().insert(partition, slot);
@@ -74,7 +76,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 }
             }
             Ok(None) => {
-                tracing::warn!(partition, %offset, "a record of an unknown type is left alone");
+                slot.foreign += 1;
             }
             Err(error) => {
                 // Serving groups from some of their records would move them back.
@@ -106,6 +108,14 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         self.failures.borrow_mut().remove(&partition);
         slot.phase = Phase::Active;
         slot.positions.clear();
+        if slot.foreign > 0 {
+            // Once per partition: a cluster with share groups has millions of them.
+            tracing::warn!(
+                partition,
+                records = slot.foreign,
+                "records of types that are not known here are left alone"
+            );
+        }
         let outcome = slot.groups.finish_load(now, &self.log.cluster());
         drop(slots);
         self.carry_out(partition, outcome);

@@ -134,6 +134,7 @@ fn options() -> GroupOptions {
         members_max: 100,
         consumer_protocol: true,
         consumer: crate::group::consumer::ConsumerOptions::kafka(),
+        state_bytes_max: 64 << 20,
     }
 }
 

@@ -98,6 +98,12 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             }
         }
         let slots = self.slots.borrow();
+        let bytes = slots.values().map(|slot| slot.groups.bytes());
+        let bytes = i64::try_from(bytes.fold(0, usize::saturating_add)).unwrap_or(i64::MAX);
+        let before = self.counted_bytes.replace(bytes);
+        self.metrics
+            .state_bytes
+            .inc_by(bytes.saturating_sub(before));
         let next = slots.values().filter_map(Slot::next_deadline).min();
         let wakes = next.map_or(*check, |next| next.min(*check));
         self.wakes_at.set(Some(wakes));

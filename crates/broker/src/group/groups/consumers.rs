@@ -22,6 +22,9 @@ use crate::group::consumer::{
 };
 use crate::group::records::GroupRecord;
 
+/// Different regular expressions in one group: each is compiled and compared with all topics, again when there are others.
+const PATTERNS_MAX: usize = 100;
+
 /// Records, the answer for when they are in the log, and what else follows at once.
 pub type Decided<A> = (Vec<GroupRecord>, A, Outcome);
 
@@ -53,6 +56,7 @@ impl Groups {
         around: Around<'_>,
     ) -> Result<Decided<Answer>, Refused> {
         let ask = self.ask(id, around);
+        self.check_beat(id, beat)?;
         let mut outcome = Outcome::default();
         let mut before = Vec::new();
         let mut decision = match self.existing_group(id) {
@@ -99,6 +103,26 @@ impl Groups {
         }
         before.append(&mut self.note(id, &mut decision));
         Ok((before, decision.answer, outcome))
+    }
+
+    /// Whether there is room for what a heartbeat says.
+    fn check_beat(&self, id: &StrBytes, beat: &Heartbeat) -> Result<(), Refused> {
+        let none = ConsumerGroup::default();
+        let known = self.existing_group(id).and_then(Group::consumer);
+        let group = known.unwrap_or(&none);
+        let growth = self.check_members(id, group.growth(beat));
+        growth.map_err(|code| Refused::new(code, "There is no room for the member."))?;
+        let patterns = beat
+            .regex
+            .as_ref()
+            .map_or(0, |regex| group.patterns_with(regex));
+        if patterns > PATTERNS_MAX {
+            let message = format!(
+                "The members of a group may not subscribe by more than {PATTERNS_MAX} expressions."
+            );
+            return Err(Refused::new(ErrorCode::GroupMaxSizeReached, message));
+        }
+        Ok(())
     }
 
     /// Handles a heartbeat that leaves.
@@ -161,8 +185,13 @@ impl Groups {
             &join.member_id
         };
         group.check_room(member_id, ask).map_err(refused)?;
+        if group.member(member_id).is_none() {
+            let bytes = ClassicGroup::new(limits).growth(join);
+            self.check_members(id, bytes)
+                .map_err(|error| (StrBytes::default(), error))?;
+        }
         if !group.supports(&join.protocol_type, &join.protocols) {
-            return Err((join.member_id.clone(), ErrorCode::InconsistentGroupProtocol));
+            return Err((StrBytes::default(), ErrorCode::InconsistentGroupProtocol));
         }
         if is_unknown && join.instance_id.is_none() && join.id_required {
             return Err((join.fresh_id.clone(), ErrorCode::MemberIdRequired));

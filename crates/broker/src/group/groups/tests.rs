@@ -68,6 +68,7 @@ fn options() -> GroupsOptions {
         offset_metadata_max: 8,
         offsets_retention_ms: 1_000_000,
         consumer: ConsumerOptions::kafka(),
+        state_bytes_max: 64 << 20,
     }
 }
 
@@ -564,6 +565,83 @@ fn offsets_expire_when_the_group_has_been_empty_for_long() {
     }
     bench.settle_all();
     assert_eq!(bench.groups.classics().count(), 0);
+}
+
+/// What is kept is bounded in bytes: newcomers are told to come back, whoever is in goes on, and room that is made is used.
+#[test]
+fn groups_take_no_more_bytes_than_they_may_and_those_in_them_go_on() {
+    let mut bench = Bench::new();
+    bench.groups.options.state_bytes_max = 60_000;
+    bench.stable("g");
+    let full = code(ErrorCode::CoordinatorLoadInProgress);
+    let mut stored = 0;
+    loop {
+        let told = bench.commit(&commit(&format!("h{stored}"), &[("t", 0, 5)]), 9);
+        bench.settle_all();
+        if told == [full] {
+            break;
+        }
+        assert_eq!(told, [0]);
+        stored += 1;
+    }
+    assert!((10..100).contains(&stored), "{stored} groups");
+    assert!(bench.groups.bytes() <= 60_000);
+    let token = bench.join("new", "", "n");
+    let Reply::Join(refused) = &bench.replies[&token] else {
+        panic!("a join was asked for")
+    };
+    assert_eq!(refused.error_code, full);
+    assert_eq!(bench.commit(&commit("h0", &[("t", 0, 6)]), 9), [0]);
+    bench.settle_all();
+    let token = bench.join("g", "m", "unused");
+    bench.pass(0);
+    assert!(
+        bench.replies.contains_key(&token),
+        "a member may join again"
+    );
+    // Loaded from the log it weighs the same, give or take the member's other protocols.
+    let reloaded = bench.reloaded();
+    assert_eq!(reloaded.bytes(), bench.groups.bytes());
+    for at in 0..stored {
+        let id = text(&format!("h{at}"));
+        let records = bench.groups.delete_group(&id).unwrap();
+        bench.records(records);
+    }
+    bench.settle_all();
+    assert!(bench.groups.bytes() < 10_000, "{}", bench.groups.bytes());
+    assert_eq!(bench.commit(&commit("late", &[("t", 0, 5)]), 9), [0]);
+}
+
+/// A `JoinGroup` that is answered with `MEMBER_ID_REQUIRED` makes a group, as in Kafka, and as in Kafka it goes.
+#[test]
+fn a_group_that_nobody_came_back_to_is_forgotten() {
+    let mut bench = Bench::new();
+    bench.token += 1;
+    let join = Join {
+        member_id: StrBytes::default(),
+        instance_id: None,
+        client_id: text("c"),
+        client_host: text("/::1"),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 20_000,
+        protocol_type: text("consumer"),
+        protocols: vec![(text("range"), Bytes::new())],
+        fresh_id: text("m"),
+        id_required: true,
+        can_skip_assignment: false,
+    };
+    let (token, now) = (Token(bench.token), bench.now);
+    let cluster = FakeCluster::default();
+    let outcome = bench.groups.join(&text("g"), join, token, now, &cluster);
+    bench.take(outcome);
+    bench.settle_all();
+    assert!(bench.expired().is_empty(), "somebody may come");
+    bench.pass(10_000);
+    for records in bench.expired() {
+        bench.records(records);
+    }
+    bench.settle_all();
+    assert_eq!((bench.groups.iter().count(), bench.groups.bytes()), (0, 0));
 }
 
 /// Whatever the wall clock does meanwhile, and whether or not it is right again after a restart.

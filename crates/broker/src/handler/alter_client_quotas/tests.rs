@@ -243,3 +243,35 @@ fn filters_find_what_they_name() {
         assert!(shown[0].starts_with(says), "{shown:?}");
     }
 }
+
+#[test]
+fn rates_that_would_shut_everybody_out_are_refused() {
+    let image = started();
+    let tiny = [5e-324, 1e-308, 1e-7, f64::NAN, f64::NEG_INFINITY, -0.0];
+    let address = [("ip", "*")];
+    let user = [("user", "ada")];
+    for value in tiny {
+        let cases: [(&[(&str, &str)], &str); 3] = [
+            (&address, "connection_creation_rate"),
+            (&user, "producer_byte_rate"),
+            (&user, "consumer_byte_rate"),
+        ];
+        for (names, quota) in cases {
+            let outcome = decide(&image, vec![entry(names, &[(quota, Some(value))])]);
+            assert_eq!(
+                outcome.response.entries[0].error_code,
+                ErrorCode::InvalidRequest.code(),
+                "{quota} {value}"
+            );
+            assert!(outcome.records.is_empty());
+        }
+    }
+    for quota in ["request_percentage", "controller_mutation_rate"] {
+        let entries = vec![entry(&user, &[(quota, Some(f64::NAN))])];
+        let outcome = decide(&image, entries);
+        assert_eq!(
+            outcome.response.entries[0].error_message.as_deref(),
+            Some(&*format!("Quota {quota} must be greater than 0"))
+        );
+    }
+}

@@ -63,7 +63,11 @@ pub(super) fn check(values: &Values, problems: &mut Vec<Problem>) {
     }
 }
 
-pub(super) fn options(values: &Values) -> GroupOptions {
+/// Bytes of groups that even a small machine has room for.
+const STATE_BYTES_LEAST: usize = 64 << 20;
+
+/// `memory` and `shards` are those of the machine: what groups keep may take an eighth of it, each shard its part.
+pub(super) fn options(values: &Values, memory: usize, shards: usize) -> GroupOptions {
     let wait = |name| milliseconds(values.int(name));
     let protocols = values.list("group.coordinator.rebalance.protocols");
     GroupOptions {
@@ -77,6 +81,7 @@ pub(super) fn options(values: &Values) -> GroupOptions {
         session_timeout_max: wait("group.max.session.timeout.ms"),
         initial_rebalance_delay: wait("group.initial.rebalance.delay.ms"),
         members_max: size(values.int("group.max.size")),
+        state_bytes_max: (memory / 8).max(STATE_BYTES_LEAST) / shards.max(1),
         consumer_protocol: protocols.contains(&"consumer"),
         consumer: consumer_options(values),
     }

@@ -101,7 +101,7 @@ pub(super) fn dirt(
     let due = now_ms.saturating_sub(policy.max_lag_ms.max(0));
     let bytes = |wanted: &dyn Fn(&SegmentFacts) -> bool| {
         let wanted = segments.iter().filter(|segment| wanted(segment));
-        wanted.map(|segment| segment.size).sum()
+        wanted.map(|segment| segment.size).sum() // Bounded: sizes of files on one node.
     };
     Dirt {
         first_dirty,

@@ -197,7 +197,7 @@ impl<P: Platform> Log<P> {
         buffer_bytes: usize,
         pace: &Pace<'_, P>,
     ) -> Result<Replaced> {
-        let before: u64 = group.iter().map(|segment| segment.size.get()).sum();
+        let before: u64 = group.iter().map(|segment| segment.size.get()).sum(); // Bounded: sizes of files on one node.
         let mut left_to_read = before;
         let mut output = Output::new(self, group, buffer_bytes);
         let mut last = None;

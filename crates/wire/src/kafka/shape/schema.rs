@@ -91,7 +91,7 @@ pub(super) fn struct_bytes(fields: &[Field]) -> usize {
         + fields
             .iter()
             .map(|field| value_bytes(field.kind))
-            .sum::<usize>()
+            .sum::<usize>() // Bounded: fields of one structure.
 }
 
 fn value_bytes(kind: Kind) -> usize {

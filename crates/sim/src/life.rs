@@ -123,11 +123,14 @@ impl Run {
             .note(&[5, disk.trace_hash().cast_signed(), wall_ms]);
         match self.journal.violation() {
             None => Ok(next),
-            Some(what) => Err(Violation {
-                seed: self.seed,
-                life: number,
-                what,
-            }),
+            Some(what) => {
+                let lives = &self.plan.lives[..=number];
+                Err(Violation {
+                    seed: self.seed,
+                    life: number,
+                    what: format!("{what}\n    {lives:?}"),
+                })
+            }
         }
     }
 }

@@ -6,6 +6,8 @@
 
 use regex::{Regex, RegexBuilder};
 
+/// Longest expression: reading one takes time before it is known how large it is, a second for some megabytes.
+const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Largest compiled expression, in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
@@ -16,6 +18,9 @@ pub(crate) struct Pattern(Regex);
 impl Pattern {
     /// Compiles `text`; the error says what is wrong with it.
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(format!("longer than {TEXT_BYTES_MAX} bytes"));
+        }
         let unquoted = unquote(text);
         // By itself first: "a)(b" is no expression, and within parentheses it would be one.
         build(&unquoted).map_err(|error| describe(&error))?;
@@ -94,5 +99,13 @@ mod tests {
             assert!(Pattern::compile(bad).is_err(), "{bad}");
         }
         assert_eq!(Pattern::compile("(").unwrap_err(), "unclosed group");
+    }
+
+    #[test]
+    fn a_long_expression_is_not_even_read() {
+        let error = Pattern::compile(&"[a]".repeat(100_000)).unwrap_err();
+        assert_eq!(error, "longer than 65536 bytes");
+        let commented = format!("(?x)a#{}", " ".repeat(60_000));
+        assert!(Pattern::compile(&commented).unwrap().matches("a"));
     }
 }

@@ -212,7 +212,7 @@ async fn request(cluster: &Cluster, input: &mut Input<'_>, words: &mut Words) {
     // Who has waited long enough goes, wherever the broker was.
     let patience = Duration::from_micros(1 << input.below(24));
     if let Ok(Reply::Send(response)) = task::timeout(patience, reply).await {
-        learn(api, version, response.to_bytes(), words);
+        learn(api, version, &response.to_bytes(), words);
     }
 }
 
@@ -242,7 +242,7 @@ fn aim(places: &[Place], input: &mut Input<'_>) -> Aim {
 }
 
 /// Takes from an answer what later requests can name.
-fn learn(api: Api, version: i16, answer: Bytes, words: &mut Words) {
+fn learn(api: Api, version: i16, answer: &Bytes, words: &mut Words) {
     // The length and the correlation id, and where there are some, no tagged fields.
     let head = 8 + usize::try_from(api.response_header_version(version)).unwrap_or(0);
     if answer.len() < head {

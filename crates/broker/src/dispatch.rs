@@ -129,6 +129,7 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     }
 }
 
+/// Boxed each: a request takes the memory that its own API needs, not what the hungriest does.
 async fn answer<P: Platform>(
     b: &Rc<Broker<P>>,
     c: &Context,
@@ -138,8 +139,8 @@ async fn answer<P: Platform>(
     let v = request.header.version;
     let id = request.header.correlation_id;
     match request.header.api {
-        Api::Produce => records::produce(b, c, busy, request).await,
-        Api::Fetch => records::fetch(b, c, busy, request).await,
+        Api::Produce => Box::pin(records::produce(b, c, busy, request)).await,
+        Api::Fetch => Box::pin(records::fetch(b, c, busy, request)).await,
         Api::ApiVersions if request.is_unknown_api_versions() => {
             let response = handler::api_versions::unsupported(&b.image());
             Ok(Reply::Send(kafka::encode_response(
@@ -156,7 +157,7 @@ async fn answer<P: Platform>(
             .await
         }
         Api::ListOffsets | Api::OffsetForLeaderEpoch | Api::DeleteRecords => {
-            records::positions(b, request).await
+            Box::pin(records::positions(b, request)).await
         }
         Api::InitProducerId
         | Api::AddPartitionsToTxn
@@ -165,7 +166,7 @@ async fn answer<P: Platform>(
         | Api::WriteTxnMarkers
         | Api::DescribeProducers
         | Api::DescribeTransactions
-        | Api::ListTransactions => transactions::answer(b, request).await,
+        | Api::ListTransactions => Box::pin(transactions::answer(b, request)).await,
         Api::CreateTopics
         | Api::DeleteTopics
         | Api::CreatePartitions
@@ -175,11 +176,11 @@ async fn answer<P: Platform>(
         | Api::AlterPartitionReassignments
         | Api::UpdateFeatures
         | Api::DescribeQuorum
-        | Api::IncrementalAlterConfigs => change(b, c, request).await,
+        | Api::IncrementalAlterConfigs => Box::pin(change(b, c, request)).await,
         Api::Metadata
         | Api::DescribeCluster
         | Api::DescribeTopicPartitions
-        | Api::DescribeConfigs => describe(b, c, request).await,
+        | Api::DescribeConfigs => Box::pin(describe(b, c, request)).await,
         Api::DescribeClientQuotas
         | Api::DescribeUserScramCredentials
         | Api::ElectLeaders
@@ -188,9 +189,9 @@ async fn answer<P: Platform>(
         | Api::DescribeLogDirs
         | Api::GetTelemetrySubscriptions
         | Api::PushTelemetry
-        | Api::ListConfigResources => administration::answer(b, c, request).await,
-        api if security::is_about(api) => security::answer(b, request).await,
-        _ => groups::answer(b, c, request).await,
+        | Api::ListConfigResources => Box::pin(administration::answer(b, c, request)).await,
+        api if security::is_about(api) => Box::pin(security::answer(b, request)).await,
+        _ => Box::pin(groups::answer(b, c, request)).await,
     }
 }
 

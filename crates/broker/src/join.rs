@@ -20,10 +20,16 @@ enum Slot<F: Future> {
 
 /// Completes with the results in the order of the futures.
 pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let mut slots: Vec<Slot<F>> = futures
-        .into_iter()
-        .map(|future| Slot::Waiting(Box::pin(future)))
-        .collect();
+    let mut futures = futures.into_iter().map(Box::pin);
+    let Some(first) = futures.next() else {
+        return Vec::new();
+    };
+    let Some(second) = futures.next() else {
+        // Most requests are about one partition.
+        return vec![first.await];
+    };
+    let all = [first, second].into_iter().chain(futures);
+    let mut slots: Vec<Slot<F>> = all.map(Slot::Waiting).collect();
     if slots.len() <= NEIGHBOURS {
         std::future::poll_fn(|context| poll_all(&mut slots, context)).await;
     } else {
@@ -176,6 +182,24 @@ mod tests {
         fn poll<F: Future>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
             let waker = Waker::from(Arc::clone(&self.0));
             future.poll(&mut Context::from_waker(&waker))
+        }
+    }
+
+    #[test]
+    fn none_one_and_two_give_their_results_in_order() {
+        for count in 0..3_usize {
+            let (ends, futures): (Vec<_>, Vec<_>) = (0..count).map(|_| oneshot::channel()).unzip();
+            let mut all = std::pin::pin!(join_all(futures));
+            let task = Task::new();
+            for (index, end) in ends.into_iter().enumerate().rev() {
+                assert!(task.poll(all.as_mut()).is_pending());
+                end.send(index).unwrap();
+                assert!(task.was_woken());
+            }
+            let Poll::Ready(results) = task.poll(all.as_mut()) else {
+                panic!("{count} have ended");
+            };
+            assert!(results.into_iter().map(Result::unwrap).eq(0..count));
         }
     }
 

@@ -38,6 +38,7 @@ mod relocation;
 mod replayed;
 mod rests;
 mod route;
+mod seldom;
 pub mod shards;
 pub mod telemetry;
 pub mod topic_config;

@@ -24,6 +24,9 @@ use crate::shards::ShardIndex;
 /// Items of one shard that are begun without letting others run, where the order does not ask for more.
 const AT_ONCE: usize = 512;
 
+/// What an item is answered whose shard does not: it is shutting down.
+const UNANSWERED: ErrorCode = ErrorCode::UnknownServerError;
+
 /// A partition that exists, by its topic's id.
 pub(crate) type Target = (TopicId, i32);
 
@@ -60,7 +63,7 @@ impl<P: Platform> Broker<P> {
 /// shards goes on to its end, also when the caller goes away.
 pub(crate) async fn at_partitions<P, T, R, F, Fut>(
     broker: &Rc<Broker<P>>,
-    items: Vec<(Result<Target, ErrorCode>, T)>,
+    mut items: Vec<(Result<Target, ErrorCode>, T)>,
     work: F,
 ) -> Vec<Result<R, ErrorCode>>
 where
@@ -70,6 +73,20 @@ where
     F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut + Clone + Send + 'static,
     Fut: Future<Output = Result<R, ErrorCode>> + 'static,
 {
+    if items.len() == 1
+        && let Some((target, item)) = items.pop()
+    {
+        return vec![match target {
+            Err(code) => Err(code),
+            Ok(target) => {
+                let owner = broker.shards.owner(target.0, target.1);
+                let this = move |broker| at_this(broker, target, item, work);
+                // Boxed, so that the caller's future does not grow by it.
+                let done = Box::pin(broker.shards.call(owner, this)).await;
+                done.unwrap_or(Err(UNANSWERED))
+            }
+        }];
+    }
     let (mut results, by_shard) = divided(broker, items);
     let calls = by_shard
         .into_iter()
@@ -88,7 +105,7 @@ where
 /// items some wait for others.
 pub(crate) async fn at_partitions_abandoned<P, T, R, F, Fut>(
     broker: &Rc<Broker<P>>,
-    items: Vec<(Result<Target, ErrorCode>, T)>,
+    mut items: Vec<(Result<Target, ErrorCode>, T)>,
     work: F,
 ) -> Vec<Result<R, ErrorCode>>
 where
@@ -98,6 +115,20 @@ where
     F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut + Clone + Send + 'static,
     Fut: Future<Output = Result<R, ErrorCode>> + 'static,
 {
+    if items.len() == 1
+        && let Some((target, item)) = items.pop()
+    {
+        return vec![match target {
+            Err(code) => Err(code),
+            Ok(target) => {
+                let owner = broker.shards.owner(target.0, target.1);
+                let this = move |broker| at_this(broker, target, item, work);
+                // Boxed, so that the caller's future does not grow by it.
+                let done = Box::pin(broker.shards.call_abandoned(owner, this)).await;
+                done.unwrap_or(Err(UNANSWERED))
+            }
+        }];
+    }
     let (mut results, by_shard) = divided(broker, items);
     let calls = by_shard
         .into_iter()
@@ -124,11 +155,7 @@ fn divided<P: Platform, T, R>(
     let mut by_shard: Vec<OfShard<T>> = Vec::new();
     by_shard.resize_with(broker.shards.count(), Vec::new);
     for (index, (target, item)) in items.into_iter().enumerate() {
-        results.push(Err(target
-            .as_ref()
-            .err()
-            .copied()
-            .unwrap_or(ErrorCode::UnknownServerError)));
+        results.push(Err(target.as_ref().err().copied().unwrap_or(UNANSWERED)));
         if let Ok(target) = target {
             let owner = broker.shards.owner(target.0, target.1);
             if let Some(list) = by_shard.get_mut(owner) {
@@ -137,6 +164,22 @@ fn divided<P: Platform, T, R>(
         }
     }
     (results, by_shard)
+}
+
+/// Does the work of a request about one partition, as most are: without lists.
+async fn at_this<P, T, R, F, Fut>(
+    broker: Rc<Broker<P>>,
+    target: Target,
+    item: T,
+    work: F,
+) -> Result<R, ErrorCode>
+where
+    P: Platform,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut,
+    Fut: Future<Output = Result<R, ErrorCode>>,
+{
+    let partition = broker.led(target)?;
+    work(broker, partition, item).await
 }
 
 /// Does the work of one shard.

@@ -262,8 +262,12 @@ impl Assembly for BrokerAssembly {
             stuck.len(),
             example,
         ));
-        if let Some(tiers) = self.tiers.as_deref().filter(|_| shard == CONTROLLER_SHARD) {
-            trouble::of_tiers(tiers, &mut reasons);
+        trouble::of_log_dirs(&self.settings.log_dirs, &service.store, &mut reasons);
+        if shard == CONTROLLER_SHARD {
+            trouble::of_coordinators(&self.metrics, &mut reasons);
+            if let Some(tiers) = self.tiers.as_deref() {
+                trouble::of_tiers(tiers, &mut reasons);
+            }
         }
         reasons
     }

@@ -4,6 +4,7 @@ mod check;
 mod http;
 mod metadata;
 mod tier;
+mod why;
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -137,7 +138,7 @@ impl Cli {
 /// What is wrong with files and settings may take many lines.
 fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
-        eprintln!("forebay: {}", escaped_lines(&said(&error)));
+        eprintln!("forebay: {}", escaped_lines(&why::why(&error)));
         ExitCode::FAILURE
     })
 }
@@ -145,32 +146,9 @@ fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
 /// What a broker says takes one line, however many it has.
 fn exit_of_client(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
-        eprintln!("forebay: {}", escaped(&said(&error)));
+        eprintln!("forebay: {}", escaped(&why::why(&error)));
         ExitCode::FAILURE
     })
-}
-
-/// An error and what caused it; a cause that has been said already is not said again.
-fn said(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain() {
-        let cause = cause.to_string();
-        if text.is_empty() {
-            text = cause;
-        } else if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-    }
-    let denied = error.chain().any(|cause| {
-        let io = cause.downcast_ref::<io::Error>();
-        io.is_some_and(|io| io.kind() == io::ErrorKind::PermissionDenied)
-    });
-    if denied {
-        let user = rustix::process::geteuid().as_raw();
-        text.push_str(&format!(" (this process runs as user {user})"));
-    }
-    text
 }
 
 fn start(
@@ -242,12 +220,12 @@ mod tests {
             dir: PathBuf::from("/d"),
             source: denied,
         };
-        let text = said(&anyhow::Error::new(lock).context("cannot start"));
+        let text = why::why(&anyhow::Error::new(lock).context("cannot start"));
         assert_eq!(text.matches(&cause).count(), 1, "{text}");
         assert!(
             text.starts_with("cannot start: cannot lock directory /d"),
             "{text}"
         );
-        assert!(text.contains("runs as user"), "{text}");
+        assert!(text.contains("runs as uid"), "{text}");
     }
 }

@@ -62,12 +62,13 @@ pub(crate) async fn warn_of_memory(
             continue;
         }
         let dir = dir.display();
-        match tier {
-            Some(tier) => tracing::warn!(%tier, %dir,
+        if let Some(tier) = tier {
+            tracing::warn!(%tier, %dir,
                 "the file system is memory: records are lost with the power; \
-                 storage.tier.{tier}.durability=volatile says that this is meant"),
-            None => tracing::warn!(%dir,
-                "the file system of log.dirs is memory: records are lost with the power"),
+                 storage.tier.{tier}.durability=volatile says that this is meant");
+        } else {
+            tracing::warn!(%dir,
+                "the file system of log.dirs is memory: records are lost with the power");
         }
     }
 }

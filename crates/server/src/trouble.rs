@@ -6,14 +6,16 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use broker::partition::Partition;
 use platform::Platform;
 use platform::clock::Instant;
-use storage::Kind;
+use prometheus_client::metrics::gauge::Gauge;
 use storage::tier::TierTable;
+use storage::{Kind, Store};
 use wire::types::{Offset, TopicPartition};
 
 use crate::health::Reason;
@@ -98,6 +100,32 @@ pub(crate) fn of_tiers(tiers: &TierTable, into: &mut Vec<Reason>) {
             example,
         ));
     }
+}
+
+/// Log directories that this shard writes nothing more to.
+pub(crate) fn of_log_dirs<P: Platform>(dirs: &[PathBuf], store: &Store<P>, into: &mut Vec<Reason>) {
+    let failed = |dir: &PathBuf| Some(format!("{}: {}", dir.display(), store.dir_failure(dir)?));
+    let mut failed = dirs.iter().filter_map(failed);
+    if let Some(example) = failed.next() {
+        let count = failed.count().saturating_add(1);
+        into.extend(Reason::degraded("failed_log_dirs", count, example));
+    }
+}
+
+/// Partitions of coordinators that are out of service; the counts are those of all shards, so one of them tells.
+pub(crate) fn of_coordinators(metrics: &broker::metrics::Metrics, into: &mut Vec<Reason>) {
+    let count = |gauge: &Gauge| usize::try_from(gauge.get()).unwrap_or(0);
+    let groups = &metrics.groups;
+    let counts = [
+        ("failed_group_partitions", &groups.failed_partitions),
+        ("stalled_group_partitions", &groups.stalled_partitions),
+        (
+            "failed_transaction_partitions",
+            &metrics.failed_transaction_partitions,
+        ),
+    ];
+    let each = counts.map(|(name, gauge)| Reason::degraded(name, count(gauge), ""));
+    into.extend(each.into_iter().flatten());
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ use crate::handler;
 use crate::handler::describe_quorum::Quorum;
 use crate::image::{Image, Replayer};
 use crate::options::BrokerOptions;
+use crate::seldom::Seldom;
 
 use super::answers::Answer;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
@@ -55,6 +56,8 @@ pub struct Controller<P: Platform> {
     /// Held during a turn.
     turn: Arc<Semaphore>,
     publish: Publish,
+    /// The line about topics that clients ask for and that cannot be made.
+    not_made: Seldom,
     me: Weak<Self>,
 }
 
@@ -79,6 +82,7 @@ impl<P: Platform> Controller<P> {
             mutations: Mutations::default(),
             turn: Arc::new(Semaphore::new(1)),
             publish,
+            not_made: Seldom::default(),
             me: me.clone(),
         });
         let applied = controller.begin_epoch().await?;
@@ -281,13 +285,16 @@ impl<P: Platform> Controller<P> {
                     Err(refusal) => refused.push((name, refusal)),
                 }
             }
-            // One line, however many a client asked for.
-            if let Some((name, refusal)) = refused.first() {
+            // One line, however many a client asked for, and however often it asks.
+            if let Some((name, refusal)) = refused.first()
+                && let Some(unsaid) = self.not_made.turn(self.platform.clock().now())
+            {
                 tracing::warn!(
                     topic = name,
                     code = ?refusal.code,
                     reason = refusal.message.as_deref().unwrap_or_default(),
                     others = refused.len().saturating_sub(1),
+                    unsaid,
                     "cannot create the topic that a client asked for"
                 );
             }

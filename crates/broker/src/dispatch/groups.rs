@@ -154,14 +154,14 @@ const REPEATED_MAX: usize = 100;
 
 /// Behind [`REPEATED_MAX`], a group that was named before is not answered again: what an answer costs is bounded by what
 /// there is of the groups, not by that times the length of a request.
-fn without_repeats<T>(asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Vec<T> {
+fn without_repeats<T>(mut asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Vec<T> {
     let mut seen = BTreeSet::new();
     let mut count = 0;
-    let keeps = move |one: &T| {
+    asked.retain(|one| {
         count += 1;
         seen.insert(group(one).clone()) || count <= REPEATED_MAX
-    };
-    asked.into_iter().filter(keeps).collect()
+    });
+    asked
 }
 
 /// Consumer groups are served when neither the broker's settings nor the cluster say otherwise.
@@ -289,16 +289,16 @@ async fn describe_groups<P: Platform>(
     request: DescribeGroupsRequest,
     version: i16,
 ) -> DescribeGroupsResponse {
+    use handler::describe_groups::{handle_group, refused};
     let operations = request.include_authorized_operations;
     let groups = without_repeats(request.groups, |group| group);
     let asked = homes(broker, &groups).await;
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {
         let groups = &broker.groups;
-        let answer = handler::describe_groups::handle_group(groups, &group, operations, version);
-        std::future::ready(answer)
+        std::future::ready(handle_group(groups, &group, operations, version))
     });
     let answers = groups.iter().zip(answers.await);
-    let gone = |group| handler::describe_groups::refused(group, ErrorCode::NotCoordinator);
+    let gone = |group| refused(group, ErrorCode::NotCoordinator);
     let answers = answers.map(|(group, answer)| answer.unwrap_or_else(|| gone(group)));
     DescribeGroupsResponse::default().with_groups(answers.collect())
 }

@@ -7,6 +7,7 @@
 //! is committed. Not here: the order of appends and who waits for them ([`super::coordinator`]).
 
 mod consumers;
+mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -29,15 +30,11 @@ use super::versioned::{Sequence, Versioned};
 use super::{Now, Since};
 pub use consumers::Decided;
 pub(super) use consumers::of_group;
+pub(super) use weight::OFFSET_BYTES;
+use weight::{GROUP_BYTES, offset_bytes};
 
 /// Groups in one partition of `__consumer_offsets`.
 const GROUPS_MAX: usize = 1_000_000;
-/// What the members of a group may take, with all that they say of themselves.
-const GROUP_BYTES_MAX: usize = 32 << 20;
-/// What a group takes beside members and offsets.
-const GROUP_BYTES: usize = 1024;
-/// What an offset takes beside texts.
-pub(super) const OFFSET_BYTES: usize = 256;
 /// Groups whose deadlines are seen to before others get their turn.
 const EXPIRED_AT_ONCE_MAX: usize = 100;
 /// The least time between two looks at the deadlines of one group.
@@ -145,18 +142,6 @@ impl Group {
         }
     }
 
-    /// Bytes of what it keeps, about.
-    fn bytes(&self) -> usize {
-        let consumer = self
-            .consumer
-            .as_ref()
-            .map_or(0, |consumer| consumer.bytes());
-        let members = self.machine.bytes().saturating_add(consumer);
-        members
-            .saturating_add(self.offsets_bytes)
-            .saturating_add(GROUP_BYTES)
-    }
-
     pub(super) fn exists(&self) -> bool {
         !self.machine.is_idle()
             || self.metadata.latest().is_some()
@@ -226,45 +211,6 @@ impl Groups {
             not_before: None,
             bytes: 0,
             bytes_elsewhere: 0,
-        }
-    }
-
-    /// Bytes of what is kept, about: members and what they say, positions, what transactions have open.
-    pub fn bytes(&self) -> usize {
-        self.bytes.saturating_add(self.open.bytes())
-    }
-
-    /// Whether the groups may take so much more.
-    pub(super) fn check_growth(&self, growth: usize) -> Result<(), ErrorCode> {
-        if growth == 0 {
-            return Ok(());
-        }
-        let all = self.bytes().saturating_add(self.bytes_elsewhere);
-        if all.saturating_add(growth) > self.options.state_bytes_max {
-            // For clients to try again: others go, offsets expire.
-            return Err(ErrorCode::CoordinatorLoadInProgress);
-        }
-        Ok(())
-    }
-
-    /// Whether the members of a group may take so much more.
-    pub(super) fn check_members(&self, id: &StrBytes, growth: usize) -> Result<(), ErrorCode> {
-        let members = self
-            .by_id
-            .get(id)
-            .map_or(0, |group| group.bytes().saturating_sub(group.offsets_bytes));
-        if growth > 0 && members.saturating_add(growth) > GROUP_BYTES_MAX {
-            return Err(ErrorCode::GroupMaxSizeReached);
-        }
-        self.check_growth(growth)
-    }
-
-    /// Takes the change of a group's size into the sum.
-    fn weigh(&mut self, id: &StrBytes) {
-        if let Some(group) = self.by_id.get_mut(id) {
-            let bytes = group.bytes();
-            let before = std::mem::replace(&mut group.counted, bytes);
-            self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes);
         }
     }
 
@@ -739,14 +685,6 @@ impl Groups {
             self.bytes = self.bytes.saturating_sub(group.counted);
         }
     }
-}
-
-/// What a committed offset takes, about.
-fn offset_bytes(topic: &StrBytes, offset: &Versioned<Position>) -> usize {
-    offset.committed().map_or(0, |position| {
-        let texts = topic.len().saturating_add(position.value.metadata.len());
-        texts.saturating_add(OFFSET_BYTES)
-    })
 }
 
 impl Outcome {

@@ -34,11 +34,14 @@ pub struct Written {
 pub struct OpenTransactions {
     by_producer: BTreeMap<i64, BTreeMap<Serial, Written>>,
     /// Invariant: every entry is a record of `by_producer` that is an offset.
-    by_group: BTreeMap<StrBytes, BTreeMap<(StrBytes, i32), BTreeMap<Serial, Source>>>,
+    by_group: BTreeMap<StrBytes, OfGroup>,
     next: Serial,
     /// Bytes of keys and values.
     bytes: usize,
 }
+
+/// What is open of one group, by topic and partition.
+type OfGroup = BTreeMap<(StrBytes, i32), BTreeMap<Serial, Source>>;
 
 /// The order in which records were added.
 type Serial = u64;
@@ -178,7 +181,7 @@ fn size(record: &Written) -> usize {
     record.key.len().saturating_add(value)
 }
 
-fn unstable(mine: &BTreeMap<(StrBytes, i32), BTreeMap<Serial, Source>>) -> Unstable {
+fn unstable(mine: &OfGroup) -> Unstable {
     let last = mine.iter().filter_map(|(partition, written)| {
         let (_, source) = written.last_key_value()?;
         Some((partition.clone(), source.topic_id))

@@ -59,7 +59,7 @@ pub(crate) async fn handle<P: Platform>(
         (target, *wanted)
     };
     let items = each(&resolved.partitions, target).await;
-    let fetched = fetch_all(broker, items, limits).await;
+    let fetched = Box::pin(fetch_all(broker, items, limits)).await;
     let sizes = fetched.iter().flatten().map(size_bytes);
     let size = sizes.fold(0, usize::saturating_add);
     if !may_send(size).await {

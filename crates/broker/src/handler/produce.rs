@@ -23,7 +23,7 @@ use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
 use crate::image::is_internal;
 use crate::partition::{Accepted, Acks, Partition, Verified};
-use crate::route::{Target, at_partitions};
+use crate::route::at_partitions;
 use crate::transaction::admit;
 
 /// Who calls itself so may write where only the coordinators do: a tool that knows what it does.
@@ -77,15 +77,15 @@ pub(crate) async fn handle<P: Platform>(
             indexes.push(partition.index);
             let target = acks.and_then(|_| broker.target(&key, partition.index));
             let target = target.and_then(|target| open.map(|()| target));
-            items.push((target, partition.records.unwrap_or_default()));
+            let records = partition.records.unwrap_or_default();
+            items.push((target, (records, Verified::Unasked)));
         }
         named.push((topic.name, topic.topic_id, indexes));
     }
-    let admitted = match &transactional_id {
-        Some(id) => admit(broker, id.as_str(), version, &items).await,
-        None => Vec::new(),
-    };
-    let items = verified(items, admitted);
+    if let Some(id) = &transactional_id {
+        // Boxed, so that requests without a transaction do not grow by what this needs.
+        Box::pin(admit(broker, id.as_str(), version, &mut items)).await;
+    }
     let in_transaction = transactional_id.is_some();
     let acks = acks.unwrap_or(Acks::Leader);
     let appended = at_partitions(broker, items, move |broker, partition, batch| {
@@ -114,23 +114,6 @@ pub(crate) async fn handle<P: Platform>(
         topics: topics.collect(),
         ..ProduceResponse::default()
     })
-}
-
-type Item<T> = (Result<Target, ErrorCode>, T);
-
-/// The batches with what their appends rest on; those that were not admitted have no target.
-fn verified(
-    items: Vec<Item<Bytes>>,
-    admitted: Vec<Result<Verified, ErrorCode>>,
-) -> Vec<Item<(Bytes, Verified)>> {
-    let unasked = std::iter::repeat(Ok(Verified::Unasked));
-    let admitted = admitted.into_iter().chain(unasked);
-    let items = items.into_iter().zip(admitted);
-    let items = items.map(|((target, records), admitted)| {
-        let target = target.and_then(|target| admitted.map(|_| target));
-        (target, (records, admitted.unwrap_or(Verified::Unasked)))
-    });
-    items.collect()
 }
 
 /// Refuses the topics that the coordinators keep.

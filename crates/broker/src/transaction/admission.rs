@@ -52,16 +52,19 @@ fn verifies<P: Platform>(broker: &Broker<P>) -> bool {
     })
 }
 
-/// Judges each batch of a request that names a transactional id; says what its append rests on.
+/// A batch for a partition, and what its append rests on.
+type Item = (Result<Target, ErrorCode>, (Bytes, Verified));
+
+/// Judges each batch of a request that names a transactional id: notes what its append rests on, or takes its target away.
 pub(crate) async fn admit<P: Platform>(
     broker: &Rc<Broker<P>>,
     id: &str,
     version: i16,
-    items: &[(Result<Target, ErrorCode>, Bytes)],
-) -> Vec<Result<Verified, ErrorCode>> {
+    items: &mut [Item],
+) {
     let adds = version >= PRODUCE_ADDS;
     if !adds && !verifies(broker) {
-        return vec![Ok(Verified::Unasked); items.len()];
+        return;
     }
     let batches: Vec<Option<First>> = items.iter().map(first_of).collect();
     let questions = items.iter().zip(&batches).map(|((target, _), first)| {
@@ -73,20 +76,20 @@ pub(crate) async fn admit<P: Platform>(
             first.map_or(Known::Open, |first| first.known_to(&partition))
         ))
     });
-    let mut answers = Vec::with_capacity(items.len());
-    for ((known, (target, _)), first) in known.await.into_iter().zip(items).zip(batches) {
-        let answer = match (known, target, first) {
-            // No batch of a transaction, or for no partition that is here: the append says so.
-            (Err(_), ..) | (_, Err(_), _) | (.., None) => Ok(Verified::Unasked),
-            (Ok(known), Ok(target), Some(first)) => {
-                let asked = first.admitted(broker, id, *target, known, adds).await;
-                let knows_abortable = version >= PRODUCE_KNOWS_ABORTABLE;
-                asked.map_err(|code| told(code, adds, knows_abortable))
+    let known = known.await;
+    for ((known, item), first) in known.into_iter().zip(items).zip(batches) {
+        let (target, (_, verified)) = item;
+        // Otherwise no batch of a transaction, or for no partition that is here: the append says so.
+        if let (Ok(known), Ok(named), Some(first)) = (known, *target, first) {
+            match first.admitted(broker, id, named, known, adds).await {
+                Ok(rests_on) => *verified = rests_on,
+                Err(code) => {
+                    let knows_abortable = version >= PRODUCE_KNOWS_ABORTABLE;
+                    *target = Err(told(code, adds, knows_abortable));
+                }
             }
-        };
-        answers.push(answer);
+        }
     }
-    answers
 }
 
 /// The first batch for a partition in a request.
@@ -194,7 +197,7 @@ pub(crate) fn told_of_admission(code: ErrorCode, version: i16) -> ErrorCode {
     }
 }
 
-fn first_of((_, records): &(Result<Target, ErrorCode>, Bytes)) -> Option<First> {
+fn first_of((_, (records, _)): &Item) -> Option<First> {
     let header = BatchHeader::parse(records)?;
     header.is_transactional().then_some(First {
         producer: (header.producer_id, header.producer_epoch),

@@ -12,6 +12,7 @@ use platform::os::{EngineChoice, System};
 use platform::runtime::run_shard;
 use serde_json::json;
 use storage::check::{FINDINGS_MAX, Finding, Report, Severity, check};
+use wire::text::{Escaped, escaped_json, escaped_lines};
 
 /// Arguments of `forebay check`.
 #[derive(Debug, Args)]
@@ -46,16 +47,20 @@ impl CheckArgs {
         let report = match report.and_then(|report| report) {
             Ok(report) => report,
             Err(error) => {
-                eprintln!("forebay: cannot look at everything: {error}");
+                let error = error.to_string();
+                eprintln!(
+                    "forebay: cannot look at everything: {}",
+                    escaped_lines(&error)
+                );
                 return ExitCode::from(2);
             }
         };
         let text = match self.format {
             Format::Text => self.text(&report),
-            Format::Json => format!("{:#}\n", self.json(&report)),
+            Format::Json => escaped_json(&format!("{:#}\n", self.json(&report))).into_owned(),
         };
         if let Err(error) = super::print(&text) {
-            eprintln!("forebay: {error:#}");
+            eprintln!("forebay: {}", escaped_lines(&super::why::why(&error)));
             return ExitCode::from(2);
         }
         ExitCode::from(u8::from(!report.is_sound()))
@@ -79,9 +84,9 @@ impl CheckArgs {
             let _ = writeln!(
                 text,
                 "{severity}: {}{}: {}",
-                path.escape_debug(),
+                Escaped(&path),
                 at.unwrap_or_default(),
-                finding.what.escape_debug()
+                Escaped(&finding.what)
             );
         }
         let [notes, hints, damage] = report.counts;

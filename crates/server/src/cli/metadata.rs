@@ -15,6 +15,7 @@ use broker::controller::offline::{self, Files, Reading};
 use clap::{Args, Subcommand, ValueEnum};
 use platform::lock::DirLock;
 use storage::checkpoint::{meta_properties, partition_metadata};
+use wire::text::{Escaped, escaped_json};
 use wire::types::{NodeId, TopicId};
 
 /// No file of the folder is taken for one that is larger.
@@ -97,13 +98,12 @@ fn check(of: &Of) -> anyhow::Result<ExitCode> {
     for finding in &reading.findings {
         let said = match of.format {
             Format::Text => line(finding),
-            Format::Json => serde_json::json!({
+            Format::Json => json(&serde_json::json!({
                 "file": finding.file,
                 "offset": finding.offset,
                 "fatal": finding.fatal,
                 "problem": finding.problem,
-            })
-            .to_string(),
+            })),
         };
         text.push_str(&said);
         text.push('\n');
@@ -129,7 +129,7 @@ fn line(finding: &offline::Finding) -> String {
     } = finding;
     let kind = if *fatal { "error" } else { "warning" };
     let file = if file.is_empty() { "the log" } else { file };
-    format!("{kind}: {file}: offset {offset}: {problem}")
+    format!("{kind}: {file}: offset {offset}: {}", Escaped(problem))
 }
 
 fn summary(reading: &Reading, dir: &Path) -> String {
@@ -147,14 +147,23 @@ fn summary(reading: &Reading, dir: &Path) -> String {
     format!("{dir}: {topics} topics: {verdict}\n")
 }
 
+fn json(value: &serde_json::Value) -> String {
+    escaped_json(&value.to_string()).into_owned()
+}
+
 fn show(of: &Of) -> anyhow::Result<ExitCode> {
     let reading = offline::read(&files_of(&of.dir)?);
     let lines = reading.shown.iter().map(|shown| match of.format {
-        Format::Text => format!("{}\t{}\t{}\n", shown.file, shown.offset, shown.text),
+        Format::Text => format!(
+            "{}\t{}\t{}\n",
+            shown.file,
+            shown.offset,
+            Escaped(&shown.text)
+        ),
         Format::Json => {
             let (file, offset, record) = (&shown.file, shown.offset, &shown.text);
             let object = serde_json::json!({"file": file, "offset": offset, "record": record});
-            format!("{object}\n")
+            json(&object) + "\n"
         }
     });
     super::print(&lines.collect::<String>())?;

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -61,7 +62,7 @@ struct Address {
     large: Semaphore,
 }
 
-/// The way of one connection to the budget.
+/// The way of one connection, which lives on one shard, to the budget.
 #[derive(Debug)]
 pub(super) struct Account {
     shared: Arc<Shared>,
@@ -72,7 +73,7 @@ pub(super) struct Account {
 /// Bytes taken; dropping them gives them back.
 #[derive(Debug)]
 pub(super) struct Taken {
-    account: Arc<Account>,
+    account: Rc<Account>,
     small: u32,
     large: u32,
     /// Beyond the bound, with the only place there.
@@ -148,7 +149,7 @@ impl Budget {
     }
 
     /// The account of a connection from `ip`.
-    pub(super) fn account(&self, ip: IpAddr) -> Arc<Account> {
+    pub(super) fn account(&self, ip: IpAddr) -> Rc<Account> {
         let ip = ip.to_canonical();
         let shared = Arc::clone(&self.shared);
         let address = {
@@ -163,7 +164,7 @@ impl Budget {
             weighed.connections += 1;
             Arc::clone(&weighed.address)
         };
-        Arc::new(Account {
+        Rc::new(Account {
             shared,
             address,
             ip,
@@ -193,9 +194,9 @@ impl Drop for Account {
 }
 
 impl Account {
-    fn nothing(self: &Arc<Self>) -> Taken {
+    fn nothing(self: &Rc<Self>) -> Taken {
         Taken {
-            account: Arc::clone(self),
+            account: Rc::clone(self),
             small: 0,
             large: 0,
             beyond: 0,
@@ -212,7 +213,7 @@ impl Account {
     }
 
     /// Takes `bytes` for a frame that has nothing yet, if they are free and nobody waits for them.
-    pub(super) fn try_take(self: &Arc<Self>, bytes: usize) -> Option<Taken> {
+    pub(super) fn try_take(self: &Rc<Self>, bytes: usize) -> Option<Taken> {
         let mut taken = self.nothing();
         let (shared, address) = (&self.shared, &self.address);
         let wanted = count(bytes);
@@ -224,7 +225,7 @@ impl Account {
     }
 
     /// Takes `bytes`, which [`Account::piece`] has said, when they are free.
-    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Waiting {
+    pub(super) fn take(self: &Rc<Self>, bytes: usize) -> Waiting {
         let mut taken = self.nothing();
         Box::pin(async move {
             let (shared, address) = (&taken.account.shared, &taken.account.address);

@@ -8,7 +8,7 @@
 //! not counted); a length is checked before anything is done for it; polling can stop anywhere.
 
 use std::io;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -55,7 +55,7 @@ pub enum ReadError {
 
 /// The reading half of a connection.
 pub(super) struct FrameReader {
-    account: Arc<Account>,
+    account: Rc<Account>,
     buffers: Buffers,
     frame_bytes_max: usize,
     ahead: BytesMut,
@@ -96,7 +96,7 @@ enum State {
 }
 
 impl FrameReader {
-    pub(super) fn new(account: Arc<Account>, buffers: Buffers, frame_bytes_max: usize) -> Self {
+    pub(super) fn new(account: Rc<Account>, buffers: Buffers, frame_bytes_max: usize) -> Self {
         Self {
             account,
             buffers,

@@ -1,5 +1,7 @@
 //! What the admin endpoint asks of each shard, and how a shard answers.
 
+use std::fmt::Write as _;
+
 use platform::os::System;
 use storage::Store;
 use storage::log::Kept;
@@ -116,9 +118,11 @@ fn why(tiers: &TierTable, levels: &[Levels], report: &SegmentReport) -> String {
         for (at, (tier, levels)) in faster.enumerate() {
             let (name, low, held) = (&tier.name, levels.low_bytes, levels.settled_bytes);
             why.push_str(if at == 0 { ": " } else { "; " });
-            why.push_str(&format!(
+            // Writing to a String cannot fail.
+            let _ = write!(
+                why,
                 "segments come up to {name} while it holds less than {low} bytes, it holds {held}"
-            ));
+            );
         }
     }
     why

@@ -210,10 +210,10 @@ async fn segments<D: Disk>(
                 "the offsets from {} on are missing before it",
                 walk.expected.offset
             );
-            walk.gap(&path, 0, what, report);
+            walk.gap(&path, 0, &what, report);
         }
         walk.expected.offset = base;
-        let data = segment::Batches {
+        let data = segment::BatchFile {
             folder,
             base,
             len: *len,

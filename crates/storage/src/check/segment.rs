@@ -22,7 +22,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 const INDEX_BYTES_MAX: u32 = 1 << 28;
 
 /// A data file.
-pub(super) struct Batches<'a> {
+pub(super) struct BatchFile<'a> {
     pub(super) folder: &'a Path,
     pub(super) base: Offset,
     pub(super) len: u64,
@@ -41,7 +41,7 @@ pub(super) struct Walk {
 
 impl Walk {
     /// Offsets are missing.
-    pub(super) fn gap(&self, path: &Path, at: u64, what: String, report: &mut Report) {
+    pub(super) fn gap(&self, path: &Path, at: u64, what: &str, report: &mut Report) {
         if self.may_have_gaps {
             // One for each batch would be no help to anybody.
             return;
@@ -63,7 +63,7 @@ struct Files {
 /// Reads all of a segment.
 pub(super) async fn check<D: Disk>(
     disk: &D,
-    data: &Batches<'_>,
+    data: &BatchFile<'_>,
     epochs: Option<&EpochCache>,
     walk: &mut Walk,
     report: &mut Report,
@@ -91,11 +91,11 @@ pub(super) async fn check<D: Disk>(
             rest(&file, data, at, refused.unwrap_or(NO_BATCH), &path, report).await?;
             break;
         };
-        if !scan.crc_is_right(&header).await? {
-            report.damage(&path, Some(at), "the CRC is wrong");
-        } else {
+        if scan.crc_is_right(&header).await? {
             report.batches = report.batches.saturating_add(1);
             report.bytes = report.bytes.saturating_add(header.size_bytes as u64);
+        } else {
+            report.damage(&path, Some(at), "the CRC is wrong");
         }
         if header.base_offset > walk.expected.offset {
             let what = format!(
@@ -110,7 +110,7 @@ pub(super) async fn check<D: Disk>(
                     "an offset that no segment of this name can hold",
                 );
             } else {
-                walk.gap(&path, at, what, report);
+                walk.gap(&path, at, &what, report);
             }
         }
         let known = epochs.and_then(|epochs| epochs.epoch_at(header.base_offset));
@@ -132,7 +132,7 @@ pub(super) async fn check<D: Disk>(
 /// What lies behind the last batch: zeros, in the last segment after a crash, or damage.
 async fn rest<F: DiskFile>(
     file: &F,
-    data: &Batches<'_>,
+    data: &BatchFile<'_>,
     from: u64,
     reason: &str,
     path: &Path,
@@ -164,7 +164,7 @@ async fn rest<F: DiskFile>(
 
 async fn read_files<D: Disk>(
     disk: &D,
-    data: &Batches<'_>,
+    data: &BatchFile<'_>,
     report: &mut Report,
 ) -> std::io::Result<Files> {
     let mut files = Files {
@@ -227,7 +227,7 @@ impl Files {
     }
 
     /// What only all of the segment can tell.
-    fn finish(&self, data: &Batches<'_>, walk: &Walk, found: &[AbortedTxn], report: &mut Report) {
+    fn finish(&self, data: &BatchFile<'_>, walk: &Walk, found: &[AbortedTxn], report: &mut Report) {
         let path = |role| file_path(data.folder, data.base, role);
         let beyond = self
             .offsets

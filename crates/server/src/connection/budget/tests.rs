@@ -7,7 +7,7 @@ use super::*;
 
 const MIB: usize = 1 << 20;
 
-fn account(budget: &Budget, last: u8) -> Arc<Account> {
+fn account(budget: &Budget, last: u8) -> Rc<Account> {
     budget.account(IpAddr::from([10, 0, 0, last]))
 }
 

@@ -25,7 +25,7 @@ fn run(scenario: impl AsyncFnOnce(FrameReader, TcpStream, std::net::TcpStream)) 
     });
 }
 
-fn account(bytes_max: usize) -> Arc<Account> {
+fn account(bytes_max: usize) -> Rc<Account> {
     Budget::new(bytes_max, 1 << 20).account(Ipv4Addr::LOCALHOST.into())
 }
 

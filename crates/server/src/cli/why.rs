@@ -1,0 +1,97 @@
+//! Why something was not done, in words for the one who started it.
+//!
+//! Errors name their cause, and so does who passes them on: each cause is said once. Where the operating system refuses
+//! for want of permission, who runs this and whose the path is are what one has to know next.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// The error with its causes, each said once.
+pub(super) fn why(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.contains(&cause) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&cause);
+    }
+    if error.chain().any(is_denied) {
+        text.push_str(&owners(error.chain().find_map(refused_path)));
+    }
+    text
+}
+
+type Cause<'a> = &'a (dyn std::error::Error + 'static);
+
+fn is_denied(cause: Cause<'_>) -> bool {
+    let io = cause.downcast_ref::<io::Error>();
+    io.is_some_and(|io| io.kind() == io::ErrorKind::PermissionDenied)
+        || refused_path(cause).is_some()
+}
+
+/// The path that permission was wanting for, where the error knows it.
+fn refused_path(cause: Cause<'_>) -> Option<&Path> {
+    let Some(storage::Error::Io { path, source, .. }) = cause.downcast_ref() else {
+        return None;
+    };
+    (source.kind() == io::ErrorKind::PermissionDenied).then_some(path.as_path())
+}
+
+/// Who this is, and whose the path is, or the nearest directory above it that can be looked at.
+fn owners(path: Option<&Path>) -> String {
+    let me = rustix::process::geteuid().as_raw();
+    let seen = |path: &Path| Some((path.to_path_buf(), fs::metadata(path).ok()?));
+    let owned = path.and_then(|path| path.ancestors().find_map(seen));
+    let Some((path, owned)) = owned else {
+        return format!(" (this runs as uid {me})");
+    };
+    format!(
+        " (this runs as uid {me}; {} belongs to uid {}, mode {:o})",
+        path.display(),
+        owned.uid(),
+        owned.mode() & 0o7777
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    fn denied(path: &Path) -> anyhow::Error {
+        let denied = io::Error::from_raw_os_error(13);
+        storage::Error::io("open", path)(denied).into()
+    }
+
+    #[test]
+    fn a_cause_is_said_once_and_who_owns_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("not-there");
+        let result: anyhow::Result<()> = Err(denied(&path));
+        let text = why(&result.context("starting the broker").unwrap_err());
+        assert_eq!(text.matches("Permission denied").count(), 1, "{text}");
+        assert!(
+            text.starts_with("starting the broker: cannot open "),
+            "{text}"
+        );
+        let me = rustix::process::geteuid().as_raw();
+        let owner = format!("{} belongs to uid {me}, mode 7", dir.path().display());
+        assert!(
+            text.contains(&format!("runs as uid {me}; {owner}")),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_is_not_about_permission_says_nothing_of_owners() {
+        let result: anyhow::Result<()> = Err(anyhow::anyhow!("b"));
+        assert_eq!(why(&result.context("a").unwrap_err()), "a: b");
+    }
+}

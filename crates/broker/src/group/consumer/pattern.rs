@@ -105,7 +105,7 @@ mod tests {
     fn a_long_expression_is_not_even_read() {
         let error = Pattern::compile(&"[a]".repeat(100_000)).unwrap_err();
         assert_eq!(error, "longer than 65536 bytes");
-        let commented = format!("(?x)a#{}", " ".repeat(60_000));
-        assert!(Pattern::compile(&commented).unwrap().matches("a"));
+        let name = "a".repeat(249);
+        assert!(Pattern::compile(&name).unwrap().matches(&name));
     }
 }

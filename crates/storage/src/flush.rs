@@ -144,20 +144,12 @@ impl<P: Platform> Log<P> {
                 Err(error) if error.is_exhausted() => {
                     self.store().close_unused_files();
                     self.enter_full(error);
-                    self.store().clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
+                    Box::pin(self.store().clock().sleep(SHORTAGE_RETRY_INTERVAL)).await;
                 }
                 Err(error) if error.kind() == Kind::Full => {
                     metrics.flush_full.inc();
-                    if self.store().give_up_pooled(&error).await {
-                        continue;
-                    }
-                    if self.spill(&error).await.unwrap_or(false) {
-                        continue;
-                    }
-                    self.enter_full(error);
-                    let room = self.store().shared.room_made.notified();
-                    // Both ways of waking are good: it is tried again.
-                    let _ = task::timeout(ROOM_RETRY_INTERVAL, room).await;
+                    // Boxed, as what is rare in a flush is everywhere: each append begins one, and takes memory for it.
+                    Box::pin(self.make_or_await_room(error)).await;
                 }
                 Err(error) => self.fail(&error),
             }
@@ -166,6 +158,17 @@ impl<P: Platform> Log<P> {
         self.flush.running.set(false);
         flushing.set(flushing.get() - 1);
         self.tell();
+    }
+
+    /// Lets go of what takes room, or waits until there is some.
+    async fn make_or_await_room(&self, error: Error) {
+        if self.store().give_up_pooled(&error).await || self.spill(&error).await.unwrap_or(false) {
+            return;
+        }
+        self.enter_full(error);
+        let room = self.store().shared.room_made.notified();
+        // Both ways of waking are good: it is tried again.
+        let _ = task::timeout(ROOM_RETRY_INTERVAL, room).await;
     }
 
     fn is_flush_needed(&self) -> bool {
@@ -231,9 +234,13 @@ impl<P: Platform> Log<P> {
 
     /// Gives a new segment its file: the one that was prepared, or a new one.
     pub(crate) async fn name_segment(&self, segment: &Segment<P>) -> Result<File<P>> {
-        if let Some(file) = segment.open_file() {
-            return Ok(file);
+        match segment.open_file() {
+            Some(file) => Ok(file),
+            None => Box::pin(self.open_or_name(segment)).await,
         }
+    }
+
+    async fn open_or_name(&self, segment: &Segment<P>) -> Result<File<P>> {
         if segment.named.get() {
             return segment.file(self.store().disk()).await;
         }
@@ -289,7 +296,7 @@ impl<P: Platform> Log<P> {
     async fn save_epochs(&self) -> Result<()> {
         if let Some(bytes) = self.take_unsaved_epochs() {
             let path = self.folder().join(leader_epochs::FILE);
-            let saved = self.store().disk().replace_file(&path, &bytes).await;
+            let saved = Box::pin(self.store().disk().replace_file(&path, &bytes)).await;
             saved.map_err(|error| {
                 self.epochs_not_saved();
                 Error::io("write", &path)(error)
@@ -305,7 +312,7 @@ impl<P: Platform> Log<P> {
             if segment.synced.get() < written {
                 let file = self.name_segment(&segment).await?;
                 let synced = file.sync().await;
-                synced.map_err(Error::file_sync(&segment.path(Role::Log)))?;
+                synced.map_err(|error| Error::file_sync(&segment.path(Role::Log))(error))?;
                 segment.synced.set(written);
             }
         }

@@ -88,6 +88,11 @@ impl<P: Platform> Log<P> {
         if names.are_durable() && names.turn.available_permits() > 0 {
             return Ok(());
         }
+        Box::pin(self.sync_changed_names()).await
+    }
+
+    async fn sync_changed_names(&self) -> Result<()> {
+        let names = &self.flush.names;
         let turn = names.turn.acquire().await;
         let _turn = turn.map_err(|_| Error::Closed)?;
         while let Some((folder, upto)) = names.next() {

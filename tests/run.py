@@ -291,7 +291,7 @@ def sweep(run):
         raise RuntimeError("sweep was not run: see above")
     run.step("build sweep", ["cargo", "build", "--release", "--locked", "-p", "forebay-bench", "--example", "sweep"], count=nothing)
     minutes = run.options.minutes
-    how = ["--minutes", minutes] if minutes else ["--minutes", 0, "--share", 2, "--answer-ms", 5000, "--others-ms", 1000]
+    how = ["--minutes", minutes] if minutes else ["--minutes", 0, "--share", 2, "--answer-ms", 10_000, "--others-ms", 5000]
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
     run.step("sweep", [target / "examples/sweep", "--broker", target / "forebay", "--keep", LOGS / "sweep", "--seed", run.options.seed, *how])
 

@@ -206,11 +206,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let long = Duration::from_mins(1);
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        // Nobody waits for it, so its number is not given again; it has no command line any more once it has ended.
-        while !std::fs::read(format!("/proc/{}/cmdline", child.id()))
-            .unwrap()
-            .is_empty()
-        {
+        // Nobody waits for it, so its number is not given again. That it has no command line does not tell that it has ended:
+        // it has none either for a moment while it begins.
+        let stat = format!("/proc/{}/stat", child.id());
+        while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
             std::thread::yield_now();
         }
         for pid in [

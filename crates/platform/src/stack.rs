@@ -164,6 +164,8 @@ mod tests {
         }
         stop.store(true, Ordering::Relaxed);
         assert!(thread.join().unwrap() > 0);
-        assert!(of(id, Duration::from_secs(1)).is_err(), "it has ended");
+        // Its number may outlive it by a moment, in which nobody answers.
+        let gone = of(id, Duration::from_millis(100));
+        assert!(gone.is_err() || gone.is_ok_and(|frames| frames.is_empty()));
     }
 }

@@ -19,6 +19,7 @@ use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
 use crate::group::GroupCoordinator;
 use crate::image::Image;
+use crate::lines::Lines;
 use crate::log_dirs::LogDirs;
 use crate::metrics::Metrics;
 use crate::node_config::NodeConfigs;
@@ -92,6 +93,8 @@ pub struct Broker<P: Platform> {
     pub(crate) quotas: Quotas,
     /// The clients whose metrics come here.
     pub(crate) telemetry: Telemetry,
+    /// Appends of connections that begin in pieces.
+    pub(crate) lines: Lines,
     /// Held while checkpoint files are written.
     pub(crate) checkpoint_turn: Semaphore,
     /// Held while an image is applied.
@@ -140,6 +143,7 @@ impl<P: Platform> Broker<P> {
             moves: Moves::default(),
             quotas: Quotas::new(),
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
+            lines: Lines::default(),
             checkpoint_turn: Semaphore::new(1),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),

@@ -23,6 +23,7 @@ pub mod housekeeping;
 pub mod image;
 mod join;
 pub mod lifecycle;
+mod lines;
 pub mod log_dirs;
 pub mod metrics;
 pub mod node_config;

@@ -38,6 +38,7 @@ pub mod recovery;
 mod relocation;
 mod replayed;
 mod rests;
+mod room;
 mod route;
 mod seldom;
 pub mod shards;

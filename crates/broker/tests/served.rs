@@ -31,6 +31,8 @@ mod full_transactions;
 mod hanging;
 #[path = "served/hostile_fetch.rs"]
 mod hostile_fetch;
+#[path = "served/large_answers.rs"]
+mod large_answers;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]

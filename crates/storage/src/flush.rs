@@ -290,6 +290,7 @@ impl<P: Platform> Log<P> {
             let written = other.await.unwrap_or(Err(Error::Closed));
             result = result.and(written);
         }
+        self.store().shared.memory.note_written();
         result
     }
 

@@ -255,6 +255,7 @@ impl Assembly for BrokerAssembly {
         let led = broker.led_partitions();
         let mut reasons = Vec::new();
         trouble::of_logs(&led, &mut reasons);
+        trouble::of_absences(broker.unopened_partitions(), &service.store, &mut reasons);
         let now = broker.platform.clock().now();
         let longest = broker.options.transaction.timeout_max;
         let stuck = service.stable.stuck(&led, longest, now);

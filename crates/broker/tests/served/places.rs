@@ -188,3 +188,16 @@ fn what_is_written_after_older_metadata_were_restored_outlives_a_kill() {
         assert_eq!(cluster.values("t", 0).await, ["a", "b", "b", "b", "b", "c"]);
     });
 }
+
+#[test]
+fn a_log_that_cannot_be_opened_is_counted_among_the_offline_ones() {
+    let setup = Setup::shards(1);
+    let disk = used(&setup);
+    disk.put(Path::new("/logs/t-1/partition.metadata"), b"?")
+        .unwrap();
+    life(&disk, &setup.next(), async |cluster| {
+        assert_eq!(cluster.values("t", 0).await, ["a"]);
+        let unopened = cluster.brokers[0].unopened_partitions();
+        assert_eq!(unopened, (1, "t-1".to_owned()));
+    });
+}

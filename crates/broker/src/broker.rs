@@ -201,6 +201,19 @@ impl<P: Platform> Broker<P> {
         }
     }
 
+    /// Partitions of this shard whose logs could not be opened: how many, and the name of one.
+    pub fn unopened_partitions(&self) -> (usize, String) {
+        let partitions = self.partitions.borrow();
+        let mut unopened = partitions.iter().filter(|(_, slot)| slot.is_err());
+        let Some(((id, index), _)) = unopened.next() else {
+            return (0, String::new());
+        };
+        let image = self.image();
+        let topic = image.topic_by_id(*id);
+        let name = topic.map_or_else(|| id.to_string(), |topic| topic.name.to_string());
+        (1 + unopened.count(), format!("{name}-{index}"))
+    }
+
     /// The partitions this shard leads now.
     pub fn led_partitions(&self) -> Vec<Rc<Partition<P>>> {
         self.partitions

@@ -78,11 +78,13 @@ impl<P: Platform> Broker<P> {
         if let Some(tiers) = self.store.tiers() {
             let is_topic = |id| image.topic_by_id(id).is_some();
             let (dirs, platform) = (&self.log_dirs, &self.platform);
-            dirs.remove_orphans(platform, tiers, is_topic).await;
+            let until = controller.known_until();
+            dirs.remove_orphans(platform, tiers, is_topic, until).await;
         }
         self.control(Rc::clone(&controller));
         self.metrics.controllers.set(1);
         self.publish_everywhere(image).await;
+        self.raise_epochs(&controller).await?;
         controller.unfence().await.map_err(StartError::Fenced)?;
         if self.checkpoint().await {
             self.log_dirs.forget_arrivals(&self.platform).await;
@@ -146,6 +148,25 @@ impl<P: Platform> Broker<P> {
         }
     }
 
+    /// Raises leader epochs above those that logs know of. Metadata that are older than the logs (a backup) are behind them,
+    /// and a batch of a lower epoch does not follow from those before it: it is not taken, and recovery would cut it off.
+    async fn raise_epochs(&self, controller: &Controller<P>) -> Result<(), StartError> {
+        let behind = |broker: Rc<Self>| async move {
+            let led = broker.led_partitions();
+            let each = led.iter().filter_map(|partition| partition.epochs_behind());
+            each.collect::<Vec<_>>()
+        };
+        let behind = self.shards.call_all(behind).await;
+        let behind: Vec<_> = behind.into_iter().flatten().collect();
+        let Some((partition, by)) = behind.first() else {
+            return Ok(());
+        };
+        tracing::error!(partitions = behind.len(), example = %partition, by,
+            "logs know of later leader epochs than the metadata: were those restored from a backup? The epochs are raised");
+        let raised = controller.raise_epochs(&behind).await;
+        raised.map_err(StartError::Fenced)
+    }
+
     /// The metadata log lies in the first directory, or where it was found.
     fn metadata_home(&self) -> Home {
         let name = TopicPartition {
@@ -159,6 +180,7 @@ impl<P: Platform> Broker<P> {
             open_as: dir.open_as(&name),
             directories: self.log_dirs.dirs.iter().map(|dir| dir.id).collect(),
             snapshot_bytes: self.options.metadata_snapshot_bytes,
+            has_logs: self.log_dirs.has_logs(),
         }
     }
 

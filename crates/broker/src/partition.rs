@@ -156,6 +156,13 @@ impl<P: Platform> Partition<P> {
         self.leader_epoch.get()
     }
 
+    /// By how much this leadership's epoch has to be raised to be later than all in the log; none where it is.
+    pub(crate) fn epochs_behind(&self) -> Option<(TopicPartition, i32)> {
+        let logged = self.log.latest_epoch()?;
+        let by = logged.0.saturating_sub(self.leader_epoch.get().0);
+        (by > 0).then(|| (self.name.clone(), by.saturating_add(1)))
+    }
+
     /// Begins a new leadership of the same log.
     pub fn advance_epoch(&self, epoch: LeaderEpoch) {
         if epoch > self.leader_epoch.get() {

@@ -41,6 +41,8 @@ mod moving;
 mod offsets;
 #[path = "served/pipelining.rs"]
 mod pipelining;
+#[path = "served/places.rs"]
+mod places;
 #[path = "served/produce.rs"]
 mod produce;
 #[path = "served/questions.rs"]

@@ -86,6 +86,18 @@ pub(crate) fn of_logs<P: Platform>(led: &[Rc<Partition<P>>], into: &mut Vec<Reas
     into.extend(Reason::degraded("full_logs", full.0, full.1));
 }
 
+/// Partitions that are not served because their logs could not be opened, and segments that are in no directory there is.
+pub(crate) fn of_absences<P: Platform>(
+    unopened: (usize, String),
+    store: &Store<P>,
+    into: &mut Vec<Reason>,
+) {
+    let (count, example) = unopened;
+    into.extend(Reason::degraded("offline_partitions", count, example));
+    let segments = usize::try_from(store.unreadable_segments()).unwrap_or(usize::MAX);
+    into.extend(Reason::degraded("unreadable_segments", segments, ""));
+}
+
 /// Paths of tiers to which nothing is written any more. The table is that of all shards, so one of them tells.
 pub(crate) fn of_tiers(tiers: &TierTable, into: &mut Vec<Reason>) {
     let failed = |path: &storage::tier::TierPath| {

@@ -231,8 +231,12 @@ impl<P: Platform> Log<P> {
         self.epochs.borrow().epoch_at(offset)
     }
 
-    /// Says that `epoch` begins at the log end offset, whether anything is written in it or not.
+    /// Says that `epoch` begins at the log end offset, whether anything is written in it or not. One that is older than
+    /// what the log has does not: the log takes nothing of it.
     pub fn start_epoch(&self, epoch: LeaderEpoch) {
+        if self.latest_epoch().is_some_and(|latest| latest > epoch) {
+            return;
+        }
         if self.epochs.borrow_mut().assign(epoch, self.end.get()) {
             self.epochs_dirty.set(true);
             self.request_flush();

@@ -81,6 +81,11 @@ pub fn read(files: &Files) -> Reading {
         reader.segment(name, bytes, from, place + 1 == segments.len());
     }
     reader.small_files(files);
+    if reader.end == Offset::ZERO {
+        let problem =
+            "neither the log nor a snapshot holds a record; beside logs of topics a start fails";
+        reader.find("", 0, true, problem.to_owned());
+    }
     if reader.replayer.in_transaction() {
         let problem =
             "a transaction of metadata was begun and not ended; a start undoes it".to_owned();

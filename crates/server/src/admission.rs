@@ -48,12 +48,15 @@ struct Table {
     all: usize,
     /// Own seats that are taken.
     own: usize,
+    // Bounded: addresses with connections, of which there are `max.connections` and what descriptors there are (`admit`).
     per_address: HashMap<IpAddr, usize>,
     /// How fast connections come, and from the addresses that have a quota.
     rate: Rate,
+    // Bounded: `RATES_MAX`.
     rates: HashMap<IpAddr, Rate>,
     sweep_at: usize,
     /// Until when each listener takes no more.
+    // Bounded: one for each listener of the setting `listeners`.
     held: HashMap<Arc<str>, Instant>,
 }
 

@@ -86,6 +86,7 @@ pub struct Broker<P: Platform> {
     /// The transactional ids whose partition this shard leads.
     pub(crate) transactions: Rc<TransactionCoordinator<P>>,
     pub(crate) sessions: RefCell<FetchSessions>,
+    // Unbounded: as many partitions as were made; each has a folder on a disk and a record in the metadata.
     pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
     pub(crate) producer_ids: ProducerIds,
     /// Logs on their way to another directory.

@@ -56,8 +56,11 @@ pub struct LogDir {
     pub id: Uuid,
     /// Broker epoch of the clean shutdown, if it was one.
     pub clean: Option<i64>,
+    // Bounded: what a start reads, of a file of `platform::disk::SMALL_FILE_BYTES_MAX`.
     recovery_points: BTreeMap<TopicPartition, Offset>,
+    // Bounded: what a start reads, of a file of `platform::disk::SMALL_FILE_BYTES_MAX`.
     log_starts: BTreeMap<TopicPartition, Offset>,
+    // Bounded: what a start reads, of a file of `platform::disk::SMALL_FILE_BYTES_MAX`.
     compacted: BTreeMap<TopicPartition, Offset>,
 }
 
@@ -70,6 +73,7 @@ pub struct LogDirs {
     pub node_id: NodeId,
     /// The directories, in the order of the configuration.
     pub dirs: Vec<LogDir>,
+    // Unbounded: the folders of the log directories, found once at the start.
     found: BTreeMap<TopicPartition, (usize, Option<TopicId>)>,
     /// Logs that came from another directory, and whose note of it is still there.
     arrived: Vec<Arrived>,

@@ -47,16 +47,19 @@ pub struct ConnectionLimits {
     /// `max.connections.per.ip`.
     pub per_address_max: usize,
     /// `max.connections.per.ip.overrides`.
+    // Bounded: of one setting, `controller::configs::VALUE_BYTES_MAX`.
     pub overrides: BTreeMap<IpAddr, usize>,
     /// `max.connection.creation.rate`: new ones a second; `None`: no limit.
     pub rate: Option<f64>,
     /// Quota `connection_creation_rate` of every address without one of its own.
     pub rate_per_address: Option<f64>,
     /// The same quota of single addresses.
+    // Unbounded: the quotas of addresses in the metadata, made by who may alter them.
     pub address_rates: BTreeMap<IpAddr, f64>,
     /// Over what time rates are measured.
     pub windows: Windows,
     /// Those of single listeners that have any, by name in lower case.
+    // Bounded: the setting `listeners`.
     pub listeners: BTreeMap<String, ListenerLimits>,
 }
 

@@ -47,16 +47,21 @@ struct Table {
     descriptors: Descriptors,
     all: usize,
     /// Seats of each listener.
+    // Bounded: the `listeners` there are.
     per_listener: HashMap<Arc<str>, usize>,
     /// Own seats that are taken.
     own: usize,
+    // Bounded: addresses with connections, of which there are `max.connections` and what descriptors there are (`admit`).
     per_address: HashMap<IpAddr, usize>,
     /// How fast connections come, and from the addresses that have a quota.
     rate: Rate,
+    // Bounded: the `listeners` there are.
     listener_rates: HashMap<Arc<str>, Rate>,
+    // Bounded: `RATES_MAX`.
     rates: HashMap<IpAddr, Rate>,
     sweep_at: usize,
     /// Until when each listener takes no more.
+    // Bounded: one for each listener of the setting `listeners`.
     held: HashMap<Arc<str>, Instant>,
 }
 

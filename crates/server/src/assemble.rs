@@ -62,6 +62,7 @@ const OPEN_FILES_BESIDE_LOGS: usize = 128;
 pub struct BrokerAssembly {
     settings: Settings,
     ports: Vec<u16>,
+    // Bounded: one for each shard, `num.shards`.
     seats: Mutex<Vec<Option<Seat<System>>>>,
     metrics: broker::metrics::Metrics,
     storage_metrics: storage::Metrics,

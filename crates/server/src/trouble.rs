@@ -25,6 +25,7 @@ const SLACK: Duration = Duration::from_mins(1);
 
 /// Since when last stable offsets have stood still below their high watermarks.
 #[derive(Default, Debug)]
+// Unbounded: one for each partition with an open transaction; partitions are as many as were made.
 pub(crate) struct StableOffsets(RefCell<BTreeMap<TopicPartition, (Offset, Instant)>>);
 
 impl StableOffsets {

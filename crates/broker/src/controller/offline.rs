@@ -239,6 +239,7 @@ impl Reader {
                 }
                 return;
             };
+            // Bounded: a whole batch, as was seen above.
             let batch = rest.split_to(header.size_bytes);
             if !is_possible(&header) {
                 let problem = BadBatch::Absurd(header.base_offset).to_string();

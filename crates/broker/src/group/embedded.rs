@@ -24,6 +24,7 @@ pub(super) type Named = Vec<(String, Vec<i32>)>;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Subscription {
     pub(super) version: i16,
+    // Bounded: lives with one subscription, `join_group::METADATA_BYTES_MAX`.
     pub(super) topics: BTreeSet<StrBytes>,
     pub(super) owned: Named,
     pub(super) rack: Option<StrBytes>,

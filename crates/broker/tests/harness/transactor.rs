@@ -109,7 +109,11 @@ impl<'a> Transactor<'a> {
         None
     }
 
-    async fn try_begin(cluster: &Cluster, id: &TransactionalId) -> Result<(i64, i16), ErrorCode> {
+    /// Begins, once.
+    pub(crate) async fn try_begin(
+        cluster: &Cluster,
+        id: &TransactionalId,
+    ) -> Result<(i64, i16), ErrorCode> {
         let request = InitProducerIdRequest::default()
             .with_transactional_id(Some(id.clone()))
             .with_transaction_timeout_ms(60_000)

@@ -13,6 +13,8 @@ use anyhow::Context as _;
 use broker::controller::METADATA_TOPIC;
 use broker::controller::offline::{self, Files, Reading};
 use clap::{Args, Subcommand, ValueEnum};
+use platform::bounded;
+use platform::disk::SMALL_FILE_BYTES_MAX;
 use platform::lock::DirLock;
 use storage::checkpoint::{meta_properties, partition_metadata};
 use wire::text::{Escaped, escaped_json};
@@ -84,7 +86,8 @@ fn files_of(dir: &Path) -> anyhow::Result<Files> {
             continue;
         };
         if facts.is_file() && facts.len() <= FILE_BYTES_MAX {
-            let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+            let bytes = bounded::file(&path, FILE_BYTES_MAX)
+                .with_context(|| format!("reading {}", path.display()))?;
             files.push((name, bytes.into()));
         }
     }
@@ -256,7 +259,7 @@ pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow:
 
 fn node_of(dir: &Path) -> NodeId {
     let file = dir.join(meta_properties::FILE);
-    let bytes = fs::read(&file).unwrap_or_default();
+    let bytes = bounded::file(&file, SMALL_FILE_BYTES_MAX).unwrap_or_default();
     // The next start says what is wrong with that file; it writes this node's id into `quorum-state` anew.
     meta_properties::parse(&file, &bytes).map_or(NodeId(0), |meta| meta.node_id)
 }

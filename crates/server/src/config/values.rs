@@ -14,10 +14,13 @@ use super::raw::{Entry, Origin, Raw};
 
 /// Effective values of known keys.
 pub(super) struct Values {
+    // Bounded: `raw::FILE_BYTES_MAX`.
     given: BTreeMap<String, Entry>,
     /// What was given of single listeners and is heeded, by its whole name.
+    // Bounded: `raw::FILE_BYTES_MAX`.
     of_listeners: BTreeMap<String, Entry>,
     /// What was given and is in no table: shown as such, and without effect.
+    // Bounded: `raw::FILE_BYTES_MAX`.
     others: BTreeMap<String, String>,
 }
 

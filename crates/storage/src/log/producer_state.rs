@@ -56,6 +56,7 @@ pub enum ProducerCheck {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProducerStates {
     /// In order of the ids, so that snapshots are reproducible.
+    // Bounded: `PRODUCERS_MAX`, and those with open transactions.
     producers: BTreeMap<ProducerId, Producer>,
     transactions: Transactions,
     /// Everything below is accounted for.

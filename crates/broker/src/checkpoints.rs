@@ -34,7 +34,7 @@ impl<P: Platform> Broker<P> {
             let _turn = broker.checkpoint_turn.acquire().await;
             for dir in &broker.log_dirs.dirs {
                 let points = broker.gathered(&dir.path).await;
-                all_written &= broker.write_recovery_points(&dir.path, points).await;
+                all_written &= broker.write_recovery_points(&dir.path, points, false).await;
             }
             all_written
         };
@@ -95,18 +95,27 @@ impl<P: Platform> Broker<P> {
             let points = self.gathered(&dir.path).await;
             all_written &= self.write_compacted(&dir.path, &points).await;
             let starts = rows(&points, |p| p.log_start);
-            all_written &= self
+            let with_starts = self
                 .write_rows(&dir.path, offsets::LOG_STARTS, &starts)
                 .await;
+            all_written &= with_starts;
             let watermarks = rows(&points, |p| p.high_watermark);
             let file = offsets::HIGH_WATERMARKS;
             all_written &= self.write_rows(&dir.path, file, &watermarks).await;
-            all_written &= self.write_recovery_points(&dir.path, points).await;
+            all_written &= self
+                .write_recovery_points(&dir.path, points, with_starts)
+                .await;
         }
         all_written
     }
 
-    async fn write_recovery_points(&self, dir: &Path, points: Vec<LogPoints>) -> bool {
+    /// `with_starts`: the log starts of the same points are written.
+    async fn write_recovery_points(
+        &self,
+        dir: &Path,
+        points: Vec<LogPoints>,
+        with_starts: bool,
+    ) -> bool {
         let recovery = rows(&points, |p| p.recovery_point);
         if !self
             .write_rows(dir, offsets::RECOVERY_POINTS, &recovery)
@@ -117,10 +126,10 @@ impl<P: Platform> Broker<P> {
         let points: Arc<[LogPoints]> = points.into();
         let tell = move |broker: Rc<Self>| {
             let points = Arc::clone(&points);
-            async move { broker.store.checkpointed(&points).await }
+            async move { broker.store.checkpointed(&points, with_starts).await }
         };
-        self.shards.call_all(tell).await;
-        true
+        let all_hold = self.shards.call_all(tell).await;
+        all_hold.into_iter().all(|hold| hold)
     }
 
     async fn write_rows(&self, dir: &Path, name: &str, rows: &[(TopicPartition, Offset)]) -> bool {

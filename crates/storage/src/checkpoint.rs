@@ -6,6 +6,7 @@
 
 pub mod clean_shutdown;
 pub mod leader_epochs;
+pub mod limits;
 mod lines;
 pub mod meta_properties;
 pub mod moved_log;

@@ -29,6 +29,7 @@ mod compact;
 pub mod epoch_cache;
 pub mod indexes;
 mod kept;
+mod limits;
 pub mod lookup;
 pub mod offset_index;
 pub(crate) mod open;
@@ -107,6 +108,7 @@ pub struct Log<P: Platform> {
     writing: Semaphore,
     pub(crate) flush: crate::flush::FlushState,
     upkeep: Upkeep<P>,
+    limits: limits::State,
     readers: Readers,
     compaction: compact::State,
     tiers: tiers::State,

@@ -15,6 +15,7 @@ use super::epoch_cache::EpochCache;
 use super::producer_state::stray_snapshots;
 use super::upkeep::Upkeep;
 use super::{Condition, Log, recover};
+use crate::checkpoint::limits::Limits;
 use crate::checkpoint::{Malformed, leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
 use crate::options::{LogOptions, OpenAs};
@@ -45,7 +46,14 @@ pub(crate) async fn open<P: Platform>(
     check_owner(disk, &path, topic_id).await?;
     let mut folder = gather::gather(store, path, &partition, topic_id).await?;
     let epochs = read_epochs(store, &folder.path).await?;
-    let recovered = recover::recover(store, &folder, &options, how, epochs).await?;
+    let limited = super::limits::Found::read(store, &folder.path).await?;
+    let known = limited.limit(how);
+    let recovered = recover::recover(store, &folder, &options, known, epochs).await?;
+    let true_of = Limits {
+        recovery_point: recovered.recovery_point,
+        log_start: recovered.log_start,
+    };
+    let limits = limited.state(store, &folder.path, how, true_of).await?;
     let bases: Vec<_> = recovered
         .segments
         .iter()
@@ -89,6 +97,7 @@ pub(crate) async fn open<P: Platform>(
         writing: Semaphore::new(1),
         flush: crate::flush::FlushState::default(),
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
+        limits,
         readers: super::read::Readers::default(),
         compaction: super::compact::State::new(how.compacted),
         tiers,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use wire::types::{Offset, TopicPartition, Uuid};
 
-use crate::checkpoint::{leader_epochs, moved_log, partition_metadata};
+use crate::checkpoint::{leader_epochs, limits, moved_log, partition_metadata};
 
 /// The longest name that file systems take.
 const NAME_BYTES_MAX: usize = 255;
@@ -108,6 +108,7 @@ pub(crate) fn classify(name: &str) -> Name {
         leader_epochs::FILE,
         partition_metadata::PART_FILE,
         moved_log::FILE,
+        limits::FILE,
     ];
     if checkpoints.contains(&name) || is_of_quorum(name) {
         return Name::Checkpoint;

@@ -10,7 +10,7 @@ use wire::batch::BatchHeader;
 use wire::types::Offset;
 
 use super::super::append::marker_of;
-use super::super::producer_state::{ProducerStates, snapshot};
+use super::super::producer_state::{ProducerSnapshot, ProducerStates, snapshot};
 use super::{Recovery, Start, WALK_BYTES};
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
@@ -26,29 +26,29 @@ impl<P: Platform> Recovery<'_, P> {
         start: Start,
         snapshot_max: Offset,
     ) -> Result<()> {
-        let disk = self.store.disk();
         let first = self.folder.bases().first().copied().unwrap_or(Offset::ZERO);
         let mut offsets = self.folder.snapshots.clone();
-        offsets.retain(|offset| *offset <= snapshot_max);
         offsets.sort_unstable();
+        let usable = offsets.partition_point(|offset| *offset <= snapshot_max);
+        let later = offsets.split_off(usable);
+        let expiration_ms = self.options.producer_id_expiration_ms;
         self.producers = ProducerStates::new(first);
         for offset in offsets.into_iter().rev() {
-            let path = file_path(&self.folder.path, offset, Role::Snapshot);
-            let bytes = match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
-                Ok(bytes) => bytes,
-                // No snapshot is empty.
-                Err(error) if is_unreadable(&error) => Vec::new(),
-                Err(error) => return Err(Error::io("read", &path)(error)),
-            };
-            match snapshot::parse(&bytes) {
-                Ok(producers) => {
-                    let expiration_ms = self.options.producer_id_expiration_ms;
+            if let Some(producers) = self.snapshot_at(offset).await? {
+                self.producers =
+                    ProducerStates::restore(offset, &producers, self.now_ms, expiration_ms);
+                break;
+            }
+        }
+        let accounted = self.producers.producer_count() > 0 && self.producers.end() >= first;
+        // Retention was at it: of those whose batches it has deleted, a later snapshot tells what they had written.
+        if !accounted && first > Offset::ZERO {
+            for offset in later {
+                if let Some(mut producers) = self.snapshot_at(offset).await? {
+                    producers.retain(|producer| producer.last_offset < first);
                     self.producers =
-                        ProducerStates::restore(offset, &producers, self.now_ms, expiration_ms);
+                        ProducerStates::restore(first, &producers, self.now_ms, expiration_ms);
                     break;
-                }
-                Err(error) => {
-                    tracing::warn!(file = %path.display(), %error, "a damaged producer snapshot is not used");
                 }
             }
         }
@@ -70,6 +70,25 @@ impl<P: Platform> Recovery<'_, P> {
             }
         }
         Ok(())
+    }
+
+    /// What the snapshot at `offset` says; `None` when it is damaged.
+    async fn snapshot_at(&self, offset: Offset) -> Result<Option<Vec<ProducerSnapshot>>> {
+        let path = file_path(&self.folder.path, offset, Role::Snapshot);
+        let disk = self.store.disk();
+        let bytes = match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
+            Ok(bytes) => bytes,
+            // No snapshot is empty.
+            Err(error) if is_unreadable(&error) => Vec::new(),
+            Err(error) => return Err(Error::io("read", &path)(error)),
+        };
+        match snapshot::parse(&bytes) {
+            Ok(producers) => Ok(Some(producers)),
+            Err(error) => {
+                tracing::warn!(file = %path.display(), %error, "a damaged producer snapshot is not used");
+                Ok(None)
+            }
+        }
     }
 
     async fn replay_headers(&mut self, segment: &Segment<P>, end: u64) -> Result<()> {

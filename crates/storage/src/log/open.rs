@@ -45,7 +45,7 @@ pub(crate) async fn open<P: Platform>(
     check_owner(disk, &path, topic_id).await?;
     let mut folder = gather::gather(store, path, &partition, topic_id).await?;
     let epochs = read_epochs(store, &folder.path).await?;
-    let recovered = recover::recover(store, &folder, &options, how, epochs).await?;
+    let recovered = recover::recover(store, &folder, &options, how, epochs, topic_id).await?;
     let bases: Vec<_> = recovered
         .segments
         .iter()
@@ -64,6 +64,7 @@ pub(crate) async fn open<P: Platform>(
         .segments
         .inc_by(i64::try_from(bases.len()).unwrap_or(i64::MAX));
     let tiers = super::tiers::State::of(&folder);
+    let home = Rc::clone(&folder.path);
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -71,7 +72,7 @@ pub(crate) async fn open<P: Platform>(
         topic_id,
         health: store.health(dir),
         dir: dir.to_path_buf(),
-        folder: folder.path,
+        folder: home,
         options: RefCell::new(Rc::new(options)),
         segments: RefCell::new(recovered.segments),
         start: Cell::new(recovered.log_start),
@@ -94,6 +95,7 @@ pub(crate) async fn open<P: Platform>(
         tiers,
     });
     log.name_first_segment().await?;
+    log.keep_noted(&folder.noted).await;
     log.upkeep_after_open(recovered.scanned_bytes);
     Ok(log)
 }

@@ -26,32 +26,7 @@ impl<P: Platform> Recovery<'_, P> {
         start: Start,
         snapshot_max: Offset,
     ) -> Result<()> {
-        let disk = self.store.disk();
-        let first = self.folder.bases().first().copied().unwrap_or(Offset::ZERO);
-        let mut offsets = self.folder.snapshots.clone();
-        offsets.retain(|offset| *offset <= snapshot_max);
-        offsets.sort_unstable();
-        self.producers = ProducerStates::new(first);
-        for offset in offsets.into_iter().rev() {
-            let path = file_path(&self.folder.path, offset, Role::Snapshot);
-            let bytes = match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
-                Ok(bytes) => bytes,
-                // No snapshot is empty.
-                Err(error) if is_unreadable(&error) => Vec::new(),
-                Err(error) => return Err(Error::io("read", &path)(error)),
-            };
-            match snapshot::parse(&bytes) {
-                Ok(producers) => {
-                    let expiration_ms = self.options.producer_id_expiration_ms;
-                    self.producers =
-                        ProducerStates::restore(offset, &producers, self.now_ms, expiration_ms);
-                    break;
-                }
-                Err(error) => {
-                    tracing::warn!(file = %path.display(), %error, "a damaged producer snapshot is not used");
-                }
-            }
-        }
+        self.begin_with_snapshot(snapshot_max).await?;
         // What lies between the snapshot and the start is trusted, so its headers are enough.
         for segment in sealed.iter().chain([opened]) {
             let is_opened = Rc::ptr_eq(segment, opened);
@@ -67,6 +42,54 @@ impl<P: Platform> Recovery<'_, P> {
                     segment.size.get()
                 };
                 self.replay_headers(segment, end).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The producers as the newest snapshot that can be read, and is not past `max`, has them.
+    async fn begin_with_snapshot(&mut self, max: Offset) -> Result<()> {
+        let disk = self.store.disk();
+        let first = self.folder.bases().first().copied().unwrap_or(Offset::ZERO);
+        let mut offsets = self.folder.snapshots.clone();
+        offsets.retain(|offset| *offset <= max);
+        offsets.sort_unstable();
+        self.producers = ProducerStates::new(first);
+        for offset in offsets.into_iter().rev() {
+            let path = file_path(&self.folder.path, offset, Role::Snapshot);
+            let bytes = match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
+                Ok(bytes) => bytes,
+                // No snapshot is empty.
+                Err(error) if is_unreadable(&error) => Vec::new(),
+                Err(error) => return Err(Error::io("read", &path)(error)),
+            };
+            match snapshot::parse_at(offset, &bytes) {
+                Ok(producers) => {
+                    let expiration_ms = self.options.producer_id_expiration_ms;
+                    self.producers =
+                        ProducerStates::restore(offset, &producers, self.now_ms, expiration_ms);
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(file = %path.display(), %error, "a damaged producer snapshot is not used");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The producers as of the end of the log, where what was known of them was of a longer one.
+    pub(super) async fn restore_below(
+        &mut self,
+        segments: &VecDeque<Rc<Segment<P>>>,
+        end: Offset,
+    ) -> Result<()> {
+        tracing::warn!(folder = %self.folder.path.display(), %end, snapshot = %self.producers.end(),
+            "a producer snapshot is of a longer log and is not used");
+        self.begin_with_snapshot(end).await?;
+        for segment in segments.iter().filter(|segment| !segment.absent.get()) {
+            if segment.next.get() > self.producers.end() {
+                self.replay_headers(segment, segment.size.get()).await?;
             }
         }
         Ok(())

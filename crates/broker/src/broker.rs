@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use crate::producer_ids::ProducerIds;
 use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::relocation::Moves;
+use crate::seldom::Seldom;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
 use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
@@ -94,6 +96,8 @@ pub struct Broker<P: Platform> {
     pub(crate) telemetry: Telemetry,
     /// Held while checkpoint files are written.
     pub(crate) checkpoint_turn: Semaphore,
+    /// Checkpoint files that could not be written, and when that was said.
+    pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
     /// What this shard last added to the gauge of late transactions.
@@ -141,6 +145,7 @@ impl<P: Platform> Broker<P> {
             quotas: Quotas::new(),
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             checkpoint_turn: Semaphore::new(1),
+            unwritten: RefCell::default(),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
             counted_late: Cell::default(),

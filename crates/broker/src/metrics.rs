@@ -57,6 +57,8 @@ pub struct Metrics {
     pub failed_transaction_partitions: Gauge,
     /// Partitions in which a transaction has been open for longer than any may take.
     pub late_transactions: Gauge,
+    /// Times that a checkpoint file could not be written.
+    pub failed_checkpoints: Counter,
     /// Compaction.
     pub compaction: compaction::Metrics,
     /// Group coordinators.
@@ -122,6 +124,12 @@ impl Metrics {
             by_topic("failedproducerequests", "Produce requests that failed");
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed_transaction_partitions, late_transactions] = of_transactions(registry);
+        let failed_checkpoints = Counter::default();
+        registry.register(
+            "forebay_checkpoint_failures",
+            "Times that a checkpoint file of a log directory could not be written",
+            failed_checkpoints.clone(),
+        );
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             messages_in,
@@ -166,6 +174,7 @@ impl Metrics {
             ),
             failed_transaction_partitions,
             late_transactions,
+            failed_checkpoints,
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),

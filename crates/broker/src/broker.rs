@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ use crate::producer_ids::ProducerIds;
 use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::relocation::Moves;
+use crate::seldom::Seldom;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
 use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
@@ -98,6 +100,8 @@ pub struct Broker<P: Platform> {
     pub(crate) lines: Lines,
     /// Held while checkpoint files are written.
     pub(crate) checkpoint_turn: Semaphore,
+    /// Checkpoint files that could not be written, and when that was said.
+    pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
     /// What this shard last added to the gauge of late transactions.
@@ -146,6 +150,7 @@ impl<P: Platform> Broker<P> {
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             lines: Lines::default(),
             checkpoint_turn: Semaphore::new(1),
+            unwritten: RefCell::default(),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
             counted_late: Cell::default(),

@@ -3,7 +3,7 @@
 //!
 //! Every shard knows the positions of its own logs; the files are for all of them, so one shard gathers and writes.
 //! Invariants: a file is replaced as a whole; a position in it was true when it was gathered, and recovery points only
-//! name what was durable by then.
+//! name what was durable by then. A file that cannot be written is tried again with the next turn, and named once a minute.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -80,11 +80,20 @@ impl<P: Platform> Broker<P> {
                 _ => return true,
             }
         }
-        let written = disk.replace_file(&path, &bytes).await;
-        if let Err(error) = &written {
-            tracing::error!(path = %path.display(), %error, "cannot write the checkpoint");
+        self.is_written(&path, disk.replace_file(&path, &bytes).await)
+    }
+
+    /// Counts a checkpoint that could not be written, and says so now and then: it is tried again every few seconds.
+    fn is_written(&self, path: &Path, written: std::io::Result<()>) -> bool {
+        let Err(error) = written else { return true };
+        self.metrics.failed_checkpoints.inc();
+        let mut unwritten = self.unwritten.borrow_mut();
+        // There are as many as there are checkpoint files.
+        let seldom = unwritten.entry(path.to_path_buf()).or_default();
+        if let Some(unsaid) = seldom.turn(self.platform.clock().now()) {
+            tracing::error!(path = %path.display(), %error, unsaid, "cannot write the checkpoint");
         }
-        written.is_ok()
+        false
     }
 
     async fn write_checkpoints(self: Rc<Self>) -> bool {
@@ -136,10 +145,7 @@ impl<P: Platform> Broker<P> {
         let path = dir.join(name);
         let bytes = offsets::encode(rows);
         let written = self.platform.disk().replace_file(&path, &bytes).await;
-        if let Err(error) = &written {
-            tracing::error!(path = %path.display(), %error, "cannot write the checkpoint");
-        }
-        written.is_ok()
+        self.is_written(&path, written)
     }
 }
 

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use platform::disk::is_unreadable;
 use platform::{Disk, Platform};
 use storage::OpenAs;
 use storage::checkpoint::meta_properties::MetaProperties;
@@ -488,7 +489,9 @@ async fn read_lines<P: Platform>(
     platform: &P,
     file: &Path,
 ) -> Result<BTreeMap<TopicPartition, Offset>, LogDirsError> {
-    let bytes = optional(platform, file).await?.unwrap_or_default();
+    let Some(bytes) = checkpoint(platform, file).await? else {
+        return Ok(BTreeMap::new());
+    };
     let (offsets, damage) = offsets::parse_lines(file, &bytes);
     for error in damage {
         tracing::error!(%error, "a line of a checkpoint is ignored");
@@ -501,7 +504,7 @@ async fn read_offsets<P: Platform>(
     platform: &P,
     file: &Path,
 ) -> Result<BTreeMap<TopicPartition, Offset>, LogDirsError> {
-    let Some(bytes) = optional(platform, file).await? else {
+    let Some(bytes) = checkpoint(platform, file).await? else {
         return Ok(BTreeMap::new());
     };
     match offsets::parse(file, &bytes) {
@@ -510,6 +513,21 @@ async fn read_offsets<P: Platform>(
             tracing::warn!(%error, "ignoring a damaged checkpoint");
             Ok(BTreeMap::new())
         }
+    }
+}
+
+/// The bytes of a checkpoint that says something. Kafka makes the files empty, and writes them with its first checkpoint.
+async fn checkpoint<P: Platform>(
+    platform: &P,
+    file: &Path,
+) -> Result<Option<Vec<u8>>, LogDirsError> {
+    match optional(platform, file).await {
+        Ok(bytes) => Ok(bytes.filter(|bytes| !bytes.is_empty())),
+        Err(LogDirsError::Io { source, .. }) if is_unreadable(&source) => {
+            tracing::error!(file = %file.display(), error = %source, "a checkpoint cannot be read and is ignored");
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Metrics {
     pub transaction_state_bytes: Gauge,
     /// Partitions in which a transaction has been open for longer than any may take.
     pub late_transactions: Gauge,
+    /// Times that a checkpoint file could not be written.
+    pub failed_checkpoints: Counter,
     /// Compaction.
     pub compaction: compaction::Metrics,
     /// Group coordinators.
@@ -125,6 +127,12 @@ impl Metrics {
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed, state_bytes, late] = of_transactions(registry);
         let under_replicated = under_replicated(registry);
+        let failed_checkpoints = Counter::default();
+        registry.register(
+            "forebay_checkpoint_failures",
+            "Times that a checkpoint file of a log directory could not be written",
+            failed_checkpoints.clone(),
+        );
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             messages_in,
@@ -167,6 +175,7 @@ impl Metrics {
             failed_transaction_partitions: failed,
             transaction_state_bytes: state_bytes,
             late_transactions: late,
+            failed_checkpoints,
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),

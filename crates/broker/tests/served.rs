@@ -11,6 +11,8 @@ mod admin_questions;
 mod by_id;
 #[path = "served/crowded.rs"]
 mod crowded;
+#[path = "served/damaged_files.rs"]
+mod damaged_files;
 #[path = "served/directories.rs"]
 mod directories;
 #[path = "served/disk_failures.rs"]

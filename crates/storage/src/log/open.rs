@@ -48,7 +48,7 @@ pub(crate) async fn open<P: Platform>(
     let epochs = read_epochs(store, &folder.path).await?;
     let limited = super::limits::Found::read(store, &folder.path).await?;
     let known = limited.limit(how);
-    let recovered = recover::recover(store, &folder, &options, known, epochs).await?;
+    let recovered = recover::recover(store, &folder, &options, known, epochs, topic_id).await?;
     let true_of = Limits {
         recovery_point: recovered.recovery_point,
         log_start: recovered.log_start,
@@ -72,6 +72,7 @@ pub(crate) async fn open<P: Platform>(
         .segments
         .inc_by(i64::try_from(bases.len()).unwrap_or(i64::MAX));
     let tiers = super::tiers::State::of(&folder);
+    let home = Rc::clone(&folder.path);
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -79,7 +80,7 @@ pub(crate) async fn open<P: Platform>(
         topic_id,
         health: store.health(dir),
         dir: dir.to_path_buf(),
-        folder: folder.path,
+        folder: home,
         options: RefCell::new(Rc::new(options)),
         segments: RefCell::new(recovered.segments),
         start: Cell::new(recovered.log_start),
@@ -103,6 +104,7 @@ pub(crate) async fn open<P: Platform>(
         tiers,
     });
     log.name_first_segment().await?;
+    log.keep_noted(&folder.noted).await;
     log.upkeep_after_open(recovered.scanned_bytes);
     Ok(log)
 }

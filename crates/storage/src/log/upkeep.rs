@@ -312,6 +312,7 @@ impl<P: Platform> Log<P> {
             return Err(Error::Closed);
         };
         load::save(self.store.disk(), segment, &saved).await?;
+        self.note_aborted(segment, saved.notes_aborted()).await?;
         let next = segment.next.get();
         if let Some(bytes) = self.taken_snapshot(next) {
             self.write_snapshot(next, &bytes).await?;
@@ -359,6 +360,7 @@ impl<P: Platform> Log<P> {
             return Ok(());
         }
         load::save(self.store.disk(), &active, &saved).await?;
+        self.note_aborted(&active, saved.notes_aborted()).await?;
         self.write_snapshot(saved.upto, &snapshot).await?;
         let now_unsaved = self
             .upkeep

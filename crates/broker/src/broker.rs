@@ -32,6 +32,7 @@ use crate::relocation::Moves;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
 use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
+use crate::unopened::Unopened;
 
 /// The shard that runs the controller.
 pub const CONTROLLER_SHARD: ShardIndex = 0;
@@ -86,6 +87,8 @@ pub struct Broker<P: Platform> {
     pub(crate) transactions: Rc<TransactionCoordinator<P>>,
     pub(crate) sessions: RefCell<FetchSessions>,
     pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
+    /// What is known of the logs that could not be opened.
+    pub(crate) unopened: RefCell<BTreeMap<(TopicId, i32), Unopened>>,
     pub(crate) producer_ids: ProducerIds,
     /// Logs on their way to another directory.
     pub(crate) moves: Moves<P>,
@@ -136,6 +139,7 @@ impl<P: Platform> Broker<P> {
             ),
             transactions: TransactionCoordinator::new(me.clone()),
             partitions: RefCell::default(),
+            unopened: RefCell::default(),
             producer_ids: ProducerIds::default(),
             moves: Moves::default(),
             quotas: Quotas::new(),

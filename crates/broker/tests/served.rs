@@ -35,6 +35,8 @@ mod hostile_fetch;
 mod message_rules;
 #[path = "served/moving.rs"]
 mod moving;
+#[path = "served/moving_refused.rs"]
+mod moving_refused;
 #[path = "served/offsets.rs"]
 mod offsets;
 #[path = "served/pipelining.rs"]

@@ -5,6 +5,8 @@
 #[path = "harness/cluster.rs"]
 mod harness;
 
+#[path = "served/absent_paths.rs"]
+mod absent_paths;
 #[path = "served/admin_questions.rs"]
 mod admin_questions;
 #[path = "served/by_id.rs"]

@@ -7,7 +7,6 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use platform::Platform;
 use platform::sim::{Effect, Fault, OpKind, SimPlatform};
 use storage::tier::Mover;
 use storage::tier::policy::PolicySettings;

@@ -35,6 +35,7 @@ use crate::seldom::Seldom;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
 use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
+use crate::unopened::Unopened;
 
 /// The shard that runs the controller.
 pub const CONTROLLER_SHARD: ShardIndex = 0;
@@ -90,6 +91,8 @@ pub struct Broker<P: Platform> {
     pub(crate) sessions: RefCell<FetchSessions>,
     // Unbounded: as many partitions as were made; each has a folder on a disk and a record in the metadata.
     pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
+    /// What is known of the logs that could not be opened.
+    pub(crate) unopened: RefCell<BTreeMap<(TopicId, i32), Unopened>>,
     pub(crate) producer_ids: ProducerIds,
     /// Logs on their way to another directory.
     pub(crate) moves: Moves<P>,
@@ -144,6 +147,7 @@ impl<P: Platform> Broker<P> {
             ),
             transactions: TransactionCoordinator::new(me.clone()),
             partitions: RefCell::default(),
+            unopened: RefCell::default(),
             producer_ids: ProducerIds::default(),
             moves: Moves::default(),
             quotas: Quotas::new(),

@@ -61,7 +61,7 @@ impl<P: Platform> Broker<P> {
         let dir = dir.to_owned();
         let gathered = self
             .shards
-            .call_all(move |broker| std::future::ready(broker.store.points(&dir)));
+            .call_all(move |broker| std::future::ready(broker.points_of(&dir)));
         gathered.await.into_iter().flatten().collect()
     }
 

@@ -45,6 +45,7 @@ pub mod shards;
 pub mod telemetry;
 pub mod topic_config;
 mod transaction;
+mod unopened;
 
 pub use broker::{Broker, CONTROLLER_SHARD, Shared};
 pub use image::OFFSETS_TOPIC;

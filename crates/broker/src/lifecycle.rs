@@ -207,6 +207,8 @@ impl<P: Platform> Broker<P> {
                 partition.log.dir().to_owned()
             })
         });
-        join_all(closing).await.into_iter().flatten().collect()
+        let mut unclean = self.unrecovered_dirs();
+        unclean.extend(join_all(closing).await.into_iter().flatten());
+        unclean
     }
 }

@@ -5,6 +5,8 @@
 #[path = "harness/cluster.rs"]
 mod harness;
 
+#[path = "served/absent_paths.rs"]
+mod absent_paths;
 #[path = "served/admin_questions.rs"]
 mod admin_questions;
 #[path = "served/by_id.rs"]
@@ -39,6 +41,8 @@ mod large_answers;
 mod message_rules;
 #[path = "served/moving.rs"]
 mod moving;
+#[path = "served/moving_refused.rs"]
+mod moving_refused;
 #[path = "served/offsets.rs"]
 mod offsets;
 #[path = "served/pipelining.rs"]

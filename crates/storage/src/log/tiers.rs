@@ -25,7 +25,6 @@ use super::txn_index::TxnIndex;
 use crate::error::{Error, Kind, Result};
 use crate::segment::naming::{Role, away_path, away_to_path, file_path};
 use crate::segment::{Loaded, Segment};
-use crate::tier::copy::sync_error;
 use crate::tier::{PathId, TierPath};
 
 /// What a log knows of its folders on other paths.
@@ -258,7 +257,7 @@ impl<P: Platform> Log<P> {
 
     pub(super) async fn sync_folder(&self, folder: &Path) -> Result<()> {
         let synced = self.store.disk().sync_dir(folder).await;
-        synced.map_err(|error| sync_error(folder, error))
+        synced.map_err(Error::dir_sync(folder))
     }
 
     /// Notes at home that something in a folder on another path does not count any more; durable when it returns.
@@ -534,7 +533,7 @@ impl<P: Platform> Log<P> {
     }
 
     fn path_of(&self, error: &Error) -> Option<&TierPath> {
-        let Error::Io { path, .. } = error else {
+        let (Error::Io { path, .. } | Error::Full { path }) = error else {
             return None;
         };
         self.store.tiers()?.holding(path).map(|path| &**path)

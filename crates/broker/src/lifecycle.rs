@@ -12,12 +12,15 @@ use std::sync::Arc;
 
 use platform::{Disk, Platform};
 use storage::checkpoint::clean_shutdown;
-use wire::types::TopicPartition;
+use wire::types::{ProducerId, TopicPartition};
 
 use crate::Broker;
 use crate::controller::{Controller, Home, METADATA_TOPIC, MetadataLogError, Publish};
 use crate::image::Image;
 use crate::join::join_all;
+
+/// By how much a start raises the next producer id at most: no cluster gives out so many between two backups.
+const PRODUCER_IDS_RAISED_MAX: i64 = 1 << 40;
 
 /// Why a broker cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +88,7 @@ impl<P: Platform> Broker<P> {
         self.metrics.controllers.set(1);
         self.publish_everywhere(image).await;
         self.raise_epochs(&controller).await?;
+        self.raise_producer_ids(&controller).await?;
         controller.unfence().await.map_err(StartError::Fenced)?;
         if self.checkpoint().await {
             self.log_dirs.forget_arrivals(&self.platform).await;
@@ -164,6 +168,33 @@ impl<P: Platform> Broker<P> {
         tracing::error!(partitions = behind.len(), example = %partition, by,
             "logs know of later leader epochs than the metadata: were those restored from a backup? The epochs are raised");
         let raised = controller.raise_epochs(&behind).await;
+        raised.map_err(StartError::Fenced)
+    }
+
+    /// Raises the next producer id above those that logs know of. Metadata that are older than the logs (a backup) would give
+    /// ids out once more: what a new producer writes would be taken for repetitions of what another wrote before.
+    async fn raise_producer_ids(&self, controller: &Controller<P>) -> Result<(), StartError> {
+        let next = controller.image().next_producer_id();
+        // Who makes up an id of its own does not use them up.
+        let limit = ProducerId(next.saturating_add(PRODUCER_IDS_RAISED_MAX));
+        let largest = move |broker: Rc<Self>| async move {
+            let led = broker.led_partitions();
+            let each = led
+                .iter()
+                .filter_map(|partition| partition.log.largest_producer_below(limit));
+            each.max()
+        };
+        let known = self.shards.call_all(largest).await;
+        let known = known.into_iter().flatten().max();
+        let Some(known) = known.filter(|known| known.0 >= next) else {
+            return Ok(());
+        };
+        tracing::warn!(
+            known = known.0,
+            next,
+            "logs know of producer ids that the metadata have not given out: the next one is raised above them"
+        );
+        let raised = controller.raise_producer_ids(known).await;
         raised.map_err(StartError::Fenced)
     }
 

@@ -34,6 +34,8 @@ const DEFAULT_NODE_ID: NodeId = NodeId(1);
 const STRAY: &str = "-stray";
 /// What `forebay metadata repair` makes before it puts the old metadata log aside.
 const REPAIRED: &str = "__cluster_metadata-0.new";
+/// Directories that are nobody's log, and nothing to warn of: strays, what was put aside, and what file systems make.
+const KNOWN_ENDS: [&str; 3] = [STRAY, ".aside", "lost+found"];
 /// The longest name that file systems take.
 const NAME_BYTES_MAX: usize = 255;
 /// Ids below stand for something else than a directory, as in Kafka: unassigned, lost, migrating.
@@ -394,7 +396,7 @@ impl LogDirs {
                 });
             } else if entry.name == REPAIRED {
                 self.repaired_in = Some(index);
-            } else if entry.name != "lost+found" && !entry.name.ends_with(STRAY) {
+            } else if !KNOWN_ENDS.iter().any(|end| entry.name.ends_with(end)) {
                 tracing::warn!(dir = %full.display(), "foreign directory in a log directory: left alone");
             }
         }

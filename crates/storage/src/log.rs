@@ -280,6 +280,11 @@ impl<P: Platform> Log<P> {
         self.producers.borrow().snapshot()
     }
 
+    /// The largest id below `limit` of a producer that is known.
+    pub fn largest_producer_below(&self, limit: ProducerId) -> Option<ProducerId> {
+        self.producers.borrow().largest_below(limit)
+    }
+
     /// Forgets producers that have been idle for too long; says how many.
     pub fn expire_producers(&self, now_ms: i64) -> usize {
         let expiration_ms = self.options.borrow().producer_id_expiration_ms;
@@ -339,6 +344,7 @@ impl<P: Platform> Log<P> {
     /// Leaves the state that it is in for good.
     fn become_finally(&self, last: Condition) {
         let before = self.condition.replace(last);
+        self.room_again();
         if matches!(before, Condition::Full(_)) {
             self.health.leave_full(&self.dir);
         }
@@ -417,12 +423,6 @@ impl<P: Platform> Log<P> {
 
     pub(crate) fn epochs_not_saved(&self) {
         self.epochs_dirty.set(true);
-    }
-
-    fn full(&self) -> Error {
-        Error::Full {
-            path: self.folder.to_path_buf(),
-        }
     }
 
     fn index_options(&self) -> IndexOptions {

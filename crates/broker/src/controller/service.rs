@@ -24,7 +24,7 @@ use wire::messages::{
     UpdateFeaturesResponse,
 };
 use wire::records::metadata::{AbortTransactionRecord, MetadataVersion};
-use wire::types::{ErrorCode, Offset, TimestampMs, TopicPartition};
+use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs, TopicPartition};
 
 use crate::handler;
 use crate::handler::describe_quorum::Quorum;
@@ -36,7 +36,7 @@ use super::answers::Answer;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
 use super::mutations::{Caller, Gate, Mutations};
 use super::topic_name::MetricNames;
-use super::{Outcome, Rules, allocate_producer_ids, startup, topics, uuid_v4};
+use super::{Outcome, Rules, allocate_producer_ids, producer_ids, startup, topics, uuid_v4};
 
 mod turn;
 
@@ -150,6 +150,16 @@ impl<P: Platform> Controller<P> {
             self.turn(|_, _| Outcome { records, response }).await?;
         }
         Ok(())
+    }
+
+    /// Has the next block of producer ids begin behind `known`.
+    pub async fn raise_producer_ids(&self, known: ProducerId) -> Result<(), ErrorCode> {
+        let node = self.options.node_id;
+        self.turn(|rules, _| Outcome {
+            records: vec![producer_ids(rules.image, node, known.0.saturating_add(1)).into()],
+            response: (),
+        })
+        .await
     }
 
     /// The time of the last record that the metadata had when they were read.

@@ -8,7 +8,10 @@ use platform::{Clock, Disk};
 
 use broker::log_dirs::{LogDirs, Told};
 
-use crate::harness::{NOW_MS, Setup, life, try_life};
+use wire::messages::InitProducerIdRequest;
+
+use crate::harness::batches::produced;
+use crate::harness::{Cluster, NOW_MS, Setup, life, try_life};
 
 const FORGET: Told = Told {
     format_new: false,
@@ -39,6 +42,17 @@ fn served_as_before(disk: &SimDisk, setup: &Setup) {
 fn on(disk: &SimDisk, story: impl AsyncFnOnce(&SimPlatform)) {
     let platform = SimPlatform::on(disk.clone(), Clock::starting_at(NOW_MS), 7);
     platform::runtime::run_simulated(story(&platform)).unwrap();
+}
+
+/// The id of a producer that is new.
+async fn new_producer(cluster: &Cluster) -> i64 {
+    let request = InitProducerIdRequest::default()
+        .with_transactional_id(None)
+        .with_producer_id((-1).into())
+        .with_producer_epoch(-1);
+    let answer = cluster.ask(4, &request).await;
+    assert_eq!(answer.error_code, 0);
+    answer.producer_id.0
 }
 
 fn with_dirs(setup: &Setup, homes: &[&str], lower: &[&str]) -> Setup {
@@ -166,9 +180,12 @@ fn what_is_written_after_older_metadata_were_restored_outlives_a_kill() {
         }
     });
     let mut setup = setup.next();
+    let mut given = -1;
     for seed in 3..7 {
         life(&disk, &setup, async |cluster| {
-            cluster.produce("t", 0, &["b"]).await;
+            given = new_producer(cluster).await;
+            let batch = produced(given, 0, 0, &["b"]);
+            cluster.try_produce("t", 0, batch).await.unwrap();
         });
         (disk, setup) = (disk.kill(seed), setup.next());
     }
@@ -182,7 +199,13 @@ fn what_is_written_after_older_metadata_were_restored_outlives_a_kill() {
         disk.put(path, bytes).unwrap();
     }
     life(&disk, &setup, async |cluster| {
-        assert_eq!(cluster.produce("t", 0, &["c"]).await, 5);
+        let id = new_producer(cluster).await;
+        assert!(
+            id > given,
+            "{id} was given to somebody before, as {given} was"
+        );
+        let batch = produced(id, 0, 0, &["c"]);
+        assert_eq!(cluster.try_produce("t", 0, batch).await, Ok(5));
     });
     life(&disk.kill(8), &setup.next(), async |cluster| {
         assert_eq!(cluster.values("t", 0).await, ["a", "b", "b", "b", "b", "c"]);

@@ -177,8 +177,9 @@ impl<P: Platform> Log<P> {
         let size = active.size.get();
         let out_of_room = self.is_out_of_room(&active);
         if out_of_room && self.folder_with_room().is_none() {
-            return Err(self.full());
+            return Err(self.refuse_for_room());
         }
+        self.room_again();
         if size == 0 {
             return Ok(active);
         }

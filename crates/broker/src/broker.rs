@@ -92,6 +92,7 @@ pub struct Broker<P: Platform> {
     // Unbounded: as many partitions as were made; each has a folder on a disk and a record in the metadata.
     pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
     /// What is known of the logs that could not be opened.
+    // Bounded: part of `partitions`, one for each at most.
     pub(crate) unopened: RefCell<BTreeMap<(TopicId, i32), Unopened>>,
     pub(crate) producer_ids: ProducerIds,
     /// Logs on their way to another directory.
@@ -104,6 +105,7 @@ pub struct Broker<P: Platform> {
     /// Held while checkpoint files are written.
     pub(crate) checkpoint_turn: Semaphore,
     /// Checkpoint files that could not be written, and when that was said.
+    // Unbounded: the checkpoint files there are, a few for each log directory of the settings.
     pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,

@@ -18,6 +18,7 @@ pub(crate) struct Lines(Rc<RefCell<All>>);
 
 #[derive(Default)]
 struct All {
+    // Bounded: connections that are let in, `max.connections`.
     by_address: BTreeMap<SocketAddr, Last>,
     /// Places that there have been.
     places: u64,

@@ -127,12 +127,7 @@ impl Metrics {
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed, state_bytes, late] = of_transactions(registry);
         let under_replicated = under_replicated(registry);
-        let failed_checkpoints = Counter::default();
-        registry.register(
-            "forebay_checkpoint_failures",
-            "Times that a checkpoint file of a log directory could not be written",
-            failed_checkpoints.clone(),
-        );
+        let failed_checkpoints = failed_checkpoints(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             messages_in,
@@ -261,6 +256,16 @@ fn of_transactions(registry: &mut Registry) -> [Gauge; 3] {
         ),
     ];
     gauges.map(|(name, help)| new_gauge(registry, name, help))
+}
+
+fn failed_checkpoints(registry: &mut Registry) -> Counter {
+    let counter = Counter::default();
+    registry.register(
+        "forebay_checkpoint_failures",
+        "Times that a checkpoint file of a log directory could not be written",
+        counter.clone(),
+    );
+    counter
 }
 
 fn under_replicated(registry: &mut Registry) -> Gauge {

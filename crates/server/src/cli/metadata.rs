@@ -181,7 +181,10 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
         // A repair was cut short after it had put the old folder away: the new one is whole.
         fs::rename(&new, &folder).with_context(|| format!("renaming {}", new.display()))?;
         sync_dir(dir)?;
-        let done = format!("{}: a repair that was cut short is finished\n", dir.display());
+        let done = format!(
+            "{}: a repair that was cut short is finished\n",
+            dir.display()
+        );
         super::print(&done)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -247,8 +250,11 @@ pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow:
     if path.exists() {
         // It ends where the log does; what it said is kept. It has its name until the new one takes it: what is before
         // it may be gone from the log.
-        let before = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-        write(&path.with_extension("replaced"), &before)?;
+        let kept = path.with_extension("replaced");
+        if kept.exists() {
+            fs::remove_file(&kept).with_context(|| format!("removing {}", kept.display()))?;
+        }
+        fs::hard_link(&path, &kept).with_context(|| format!("naming {}", kept.display()))?;
     }
     let written = path.with_extension("reset");
     fs::rename(&written, &path).with_context(|| format!("renaming {}", written.display()))?;

@@ -45,15 +45,7 @@ pub(crate) async fn open<P: Platform>(
         .map_err(Error::io("create", &path))?;
     check_owner(disk, &path, topic_id).await?;
     let mut folder = gather::gather(store, path, &partition, topic_id).await?;
-    let epochs = read_epochs(store, &folder.path).await?;
-    let limited = super::limits::Found::read(store, &folder.path).await?;
-    let known = limited.limit(how);
-    let recovered = recover::recover(store, &folder, &options, known, epochs, topic_id).await?;
-    let true_of = Limits {
-        recovery_point: recovered.recovery_point,
-        log_start: recovered.log_start,
-    };
-    let limits = limited.state(store, &folder.path, how, true_of).await?;
+    let (recovered, limits) = recovered(store, &folder, &options, how, topic_id).await?;
     let bases: Vec<_> = recovered
         .segments
         .iter()
@@ -107,6 +99,26 @@ pub(crate) async fn open<P: Platform>(
     log.keep_noted(&folder.noted).await;
     log.upkeep_after_open(recovered.scanned_bytes);
     Ok(log)
+}
+
+/// What the folder's files say, within the limits that are known of the log.
+async fn recovered<P: Platform>(
+    store: &Store<P>,
+    folder: &Folder,
+    options: &LogOptions,
+    how: OpenAs,
+    topic_id: TopicId,
+) -> Result<(recover::Recovered<P>, super::limits::State)> {
+    let epochs = read_epochs(store, &folder.path).await?;
+    let limited = super::limits::Found::read(store, &folder.path).await?;
+    let known = limited.limit(how);
+    let recovered = recover::recover(store, folder, options, known, epochs, topic_id).await?;
+    let true_of = Limits {
+        recovery_point: recovered.recovery_point,
+        log_start: recovered.log_start,
+    };
+    let limits = limited.state(store, &folder.path, how, true_of).await?;
+    Ok((recovered, limits))
 }
 
 /// Removes the producer snapshots that describe no point of this log, or one that nothing will start from.

@@ -184,9 +184,8 @@ impl<P: Platform> Recovery<'_, P> {
         let mut next_segment = Some((last, indexes, start.position));
         let mut at = opened;
         while let Some((segment, mut loaded, position)) = next_segment.take() {
-            let checked = self
-                .check(&segment, &mut loaded, position, expected)
-                .await?;
+            let checked = self.check(&segment, &mut loaded, position, expected);
+            let checked = checked.await?;
             if self.clean && !checked.whole {
                 return Ok(None);
             }
@@ -226,8 +225,8 @@ impl<P: Platform> Recovery<'_, P> {
         self.settle_epochs(&segments, end).await?;
         self.prepare_active(&segments).await?;
         self.producers.advance_log_start(log_start);
-        let known = how.recovery_point.min(end);
-        let recovery_point = if self.clean { end } else { known };
+        let known = if self.clean { end } else { how.recovery_point };
+        let recovery_point = known.min(end);
         Ok(Some(self.finish(segments, log_start, end, recovery_point)))
     }
 

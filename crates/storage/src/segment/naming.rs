@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use wire::types::{Offset, TopicPartition, Uuid};
 
-use crate::checkpoint::{
-    aborted_segments, leader_epochs, limits, moved_log, partition_metadata,
-};
+use crate::checkpoint::{aborted_segments, leader_epochs, limits, moved_log, partition_metadata};
 
 /// The longest name that file systems take.
 const NAME_BYTES_MAX: usize = 255;

@@ -1,3 +1,5 @@
+//! Clocks that are set, slept through and wrong from the start; each reading is made up.
+
 use super::super::Reading;
 use super::*;
 

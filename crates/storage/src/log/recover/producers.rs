@@ -72,6 +72,7 @@ impl<P: Platform> Recovery<'_, P> {
         let mut offsets = self.folder.snapshots.clone();
         offsets.sort_unstable();
         let usable = offsets.partition_point(|offset| *offset <= max);
+        // Bounded: no more than there are.
         let later = offsets.split_off(usable);
         let expiration_ms = self.options.producer_id_expiration_ms;
         self.producers = ProducerStates::new(first);

@@ -92,7 +92,7 @@ pub struct Broker<P: Platform> {
     // Unbounded: as many partitions as were made; each has a folder on a disk and a record in the metadata.
     pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
     /// What is known of the logs that could not be opened.
-    // Bounded: part of `partitions`, one for each at most.
+    // Unbounded: one for each of the partitions above, at most.
     pub(crate) unopened: RefCell<BTreeMap<(TopicId, i32), Unopened>>,
     pub(crate) producer_ids: ProducerIds,
     /// Logs on their way to another directory.

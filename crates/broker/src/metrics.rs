@@ -126,7 +126,6 @@ impl Metrics {
             by_topic("failedproducerequests", "Produce requests that failed");
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed, state_bytes, late] = of_transactions(registry);
-        let under_replicated = under_replicated(registry);
         let failed_checkpoints = failed_checkpoints(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
@@ -162,11 +161,11 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_globalpartitioncount",
                 "Partitions",
             ),
-            under_replicated,
             controllers: gauge(
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
+            under_replicated: under_replicated(registry),
             failed_transaction_partitions: failed,
             transaction_state_bytes: state_bytes,
             late_transactions: late,

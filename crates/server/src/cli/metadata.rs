@@ -178,7 +178,10 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
         // A repair was cut short after it had put the old folder away: the new one is whole.
         fs::rename(&new, &folder).with_context(|| format!("renaming {}", new.display()))?;
         sync_dir(dir)?;
-        let done = format!("{}: a repair that was cut short is finished\n", dir.display());
+        let done = format!(
+            "{}: a repair that was cut short is finished\n",
+            dir.display()
+        );
         super::print(&done)?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -102,9 +102,9 @@ impl<P: Platform> Broker<P> {
         });
         if let Some(one) = empty.next() {
             let partitions = empty.count().saturating_add(1);
-            tracing::error!(partitions, example = %one.name,
-                "there are no logs of partitions that there were; they begin anew, empty: was a log directory restored from \
-                 a backup?");
+            tracing::warn!(partitions, example = %one.name,
+                "there are no logs of partitions that there were, and they begin anew, empty: the last life ended right after \
+                 it had made them, or a log directory was restored from a backup");
         }
     }
 

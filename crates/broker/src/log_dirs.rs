@@ -198,6 +198,11 @@ impl LogDirs {
         }
     }
 
+    /// True when a log of this name was found.
+    pub(crate) fn has(&self, name: &TopicPartition) -> bool {
+        self.found.contains_key(name)
+    }
+
     /// True when logs of topics were found: the metadata log must say something of them.
     pub(crate) fn has_logs(&self) -> bool {
         !self.told.forget_missing

@@ -80,6 +80,7 @@ impl<P: Platform> Broker<P> {
             self.delete_partition(key, partition).await;
         }
         let missing = self.update_led(&image);
+        self.tell_of_empty(&missing);
         for some in missing.chunks(OPENING_MAX) {
             join_all(some.iter().map(|missing| self.open_partition(missing))).await;
         }
@@ -88,6 +89,24 @@ impl<P: Platform> Broker<P> {
         self.forget_offsets_of_removed(&before);
         self.count_partitions();
         deleted
+    }
+
+    /// Names, at the start, partitions that there were and whose logs are not there: they begin anew, empty. Their directory is
+    /// there, so it is another disk or an older copy of it; or the last life ended before it had made them.
+    fn tell_of_empty(&self, missing: &[Missing]) {
+        if self.recovery.is_ready() {
+            return;
+        }
+        let mut empty = missing.iter().filter(|missing| {
+            let (name, directories) = (&missing.name, &missing.directories);
+            !self.log_dirs.has(name) && !self.log_dirs.is_elsewhere(name, directories)
+        });
+        if let Some(one) = empty.next() {
+            let partitions = empty.count().saturating_add(1);
+            tracing::warn!(partitions, example = %one.name,
+                "there are no logs of partitions that there were, and they begin anew, empty: the last life ended right after \
+                 it had made them, or a log directory was restored from a backup");
+        }
     }
 
     /// Positions that groups have in topics that are gone mean nothing any more.

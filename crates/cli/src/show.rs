@@ -55,7 +55,8 @@ pub(crate) fn print_json(json: &impl Serialize) -> anyhow::Result<()> {
 
 /// Says a line on standard error.
 pub(crate) fn say(line: &str) {
-    eprintln!("forebay: {}", escaped(line));
+    // Where nobody takes it, the exit code has to do.
+    drop(writeln!(io::stderr(), "forebay: {}", escaped(line)));
 }
 
 /// Who closed the pipe has read enough.

@@ -138,7 +138,7 @@ impl Cli {
 /// What is wrong with files and settings may take many lines.
 fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
-        eprintln!("forebay: {}", escaped_lines(&why::why(&error)));
+        complain(&escaped_lines(&why::why(&error)));
         ExitCode::FAILURE
     })
 }
@@ -146,7 +146,7 @@ fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
 /// What a broker says takes one line, however many it has.
 fn exit_of_client(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
-        eprintln!("forebay: {}", escaped(&why::why(&error)));
+        complain(&escaped(&why::why(&error)));
         ExitCode::FAILURE
     })
 }
@@ -196,6 +196,12 @@ fn wrong(problems: &[Problem]) -> anyhow::Error {
         .map(|problem| format!("\n  {problem}"))
         .collect();
     anyhow::anyhow!("wrong settings:{}", lines.concat())
+}
+
+/// Says on standard error what went wrong. Where nobody takes it, the exit code has to do.
+fn complain(text: &str) {
+    let said = writeln!(io::stderr(), "forebay: {text}");
+    drop(said);
 }
 
 fn print(text: &str) -> anyhow::Result<()> {

@@ -17,6 +17,10 @@ use wire::text::{escaped, escaped_json, escaped_lines};
 
 use crate::config::Settings;
 
+mod lines;
+
+use lines::Lines;
+
 /// The field that has many lines: no text of a client is in it.
 const BACKTRACE: &str = "backtrace";
 
@@ -24,10 +28,12 @@ const BACKTRACE: &str = "backtrace";
 pub fn begin(settings: &Settings) -> anyhow::Result<()> {
     let filter: EnvFilter = settings.log_level.parse()?;
     let ansi = io::stderr().is_terminal();
+    let lines = Lines::new(io::stderr(), settings.log_json);
+    let to = move || lines.clone();
     let begun = if settings.log_json {
-        tracing::subscriber::set_global_default(json(filter, ansi, io::stderr))
+        tracing::subscriber::set_global_default(json(filter, ansi, to))
     } else {
-        tracing::subscriber::set_global_default(text(filter, ansi, io::stderr))
+        tracing::subscriber::set_global_default(text(filter, ansi, to))
     };
     begun.map_err(|error| anyhow::anyhow!("logging: {error}"))
 }
@@ -41,6 +47,8 @@ fn text(
         .with_env_filter(filter)
         .fmt_fields(debug_fn(write_field).delimited(" "))
         .with_ansi(ansi)
+        // They would go to standard error, which panics when that cannot be written.
+        .log_internal_errors(false)
         .with_writer(to)
         .finish()
 }
@@ -55,6 +63,7 @@ fn json(
         .with_ansi(ansi)
         .json()
         .flatten_event(true)
+        .log_internal_errors(false)
         .with_writer(Escaping(to))
         .finish()
 }

@@ -220,8 +220,7 @@ fn lock_dirs(settings: &Settings) -> anyhow::Result<Vec<DirLock>> {
             Ok(held) => locks.push(held),
             Err(error) if is_broken(&error) => {
                 // What can be read of it is served; who writes to it finds out what it is.
-                let error = format!("{error:#}");
-                tracing::error!(dir = %dir.display(), error, "a path of a tier cannot be locked");
+                tracing::error!(dir = %dir.display(), %error, "a path of a tier cannot be locked");
             }
             Err(error) => return Err(error),
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 #[path = "running/broker.rs"]
@@ -60,8 +60,8 @@ fn a_hangup_stops_the_server_cleanly_unless_it_was_told_to_ignore_it() {
         command
     });
     let id = i32::try_from(ignoring.process.id()).unwrap();
-    let process = rustix::process::Pid::from_raw(id).unwrap();
-    rustix::process::kill_process(process, Signal::HUP).unwrap();
+    let process = Pid::from_raw(id).unwrap();
+    kill_process(process, Signal::HUP).unwrap();
     api_versions(&ignoring.connect());
     assert!(ignoring.stop(Signal::TERM).success());
 }
@@ -289,6 +289,19 @@ fn a_durable_tier_on_a_mount_that_is_not_dax_refuses_the_start_and_says_so() {
     ] {
         assert!(said.contains(what), "{what} is not in\n{said}");
     }
+}
+
+#[test]
+fn a_log_that_nobody_reads_any_more_does_not_end_the_broker() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut process = command(dir.path(), &[]).spawn().unwrap();
+    let mut log = BufReader::new(process.stderr.take().unwrap());
+    line(&mut log, "ready");
+    drop(log);
+    let pid = Pid::from_raw(i32::try_from(process.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let ended = process.wait().unwrap();
+    assert!(ended.success(), "it says that it stops, to nobody: {ended}");
 }
 
 #[test]

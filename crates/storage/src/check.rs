@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use platform::disk::{Disk, Entry, is_unreadable};
+use platform::disk::{Disk, Entry, is_not_now};
 
 use crate::checkpoint::{clean_shutdown, meta_properties, offsets};
 use crate::segment::naming;
@@ -229,12 +229,17 @@ async fn read<D: Disk>(disk: &D, file: &Path, report: &mut Report) -> std::io::R
     match disk.read_file(file).await {
         Ok(bytes) => Ok(Read::Bytes(bytes)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Read::Missing),
-        Err(error) if is_unreadable(&error) => {
-            report.hint(file, error.to_string());
+        Err(error) if is_of_one_file(&error) => {
+            report.hint(file, format!("cannot be read: {error}"));
             Ok(Read::Unreadable)
         }
         Err(error) => Err(at(file, &error)),
     }
+}
+
+/// True for an error of one file, a block that its disk does not give, say: the others can be looked at all the same.
+fn is_of_one_file(error: &std::io::Error) -> bool {
+    error.kind() != ErrorKind::PermissionDenied && !is_not_now(error)
 }
 
 /// The error with the path that it happened on.

@@ -221,3 +221,17 @@ fn files_of_nobody_are_notes_and_a_segment_elsewhere_is_looked_for() {
         assert!(missing.is_err());
     });
 }
+
+#[test]
+fn a_file_that_the_disk_does_not_give_is_damage_and_the_others_are_looked_at() {
+    simulate(async {
+        let disk = left().await;
+        let all = report(&disk).await.batches;
+        let log = names(&disk, ".log").await[1].clone();
+        disk.set_broken(&log, Some(std::io::ErrorKind::Other));
+        expect(&disk, Severity::Damage, &log, "cannot be read").await;
+        let found = report(&disk).await;
+        assert!(found.batches > all / 2, "{found:?}");
+        assert_eq!(found.counts[2], 1, "{found:?}");
+    });
+}

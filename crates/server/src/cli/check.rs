@@ -48,10 +48,10 @@ impl CheckArgs {
             Ok(report) => report,
             Err(error) => {
                 let error = error.to_string();
-                eprintln!(
-                    "forebay: cannot look at everything: {}",
+                super::complain(&format!(
+                    "cannot look at everything: {}",
                     escaped_lines(&error)
-                );
+                ));
                 return ExitCode::from(2);
             }
         };
@@ -60,7 +60,7 @@ impl CheckArgs {
             Format::Json => escaped_json(&format!("{:#}\n", self.json(&report))).into_owned(),
         };
         if let Err(error) = super::print(&text) {
-            eprintln!("forebay: {}", escaped_lines(&super::why::why(&error)));
+            super::complain(&escaped_lines(&super::why::why(&error)));
             return ExitCode::from(2);
         }
         ExitCode::from(u8::from(!report.is_sound()))

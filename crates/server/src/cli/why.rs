@@ -37,6 +37,14 @@ fn is_denied(cause: Cause<'_>) -> bool {
 
 /// The path that permission was wanting for, where the error knows it.
 fn refused_path(cause: Cause<'_>) -> Option<&Path> {
+    use broker::log_dirs::LogDirsError;
+    let denied = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
+    if let Some(LogDirsError::Io { path, source, .. }) = cause.downcast_ref() {
+        return denied(source).then_some(path.as_path());
+    }
+    if let Some(platform::Error::Lock { dir, source }) = cause.downcast_ref() {
+        return denied(source).then_some(dir.as_path());
+    }
     let Some(storage::Error::Io { path, source, .. }) = cause.downcast_ref() else {
         return None;
     };
@@ -87,6 +95,18 @@ mod tests {
             text.contains(&format!("runs as uid {me}; {owner}")),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_locked_is_named_with_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = platform::Error::Lock {
+            dir: dir.path().to_path_buf(),
+            source: io::Error::from_raw_os_error(13),
+        };
+        let text = why(&lock.into());
+        let owner = format!("{} belongs to uid ", dir.path().display());
+        assert!(text.contains(&owner), "{text}");
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! One log, in all its folders: whose they are, which files there are, and its segments one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use platform::disk::Disk;
 use wire::types::{LeaderEpoch, Offset, TopicId};
 
 use super::segment::{self, Walk};
-use super::{Read, Report, read};
+use super::{Read, Report, at, is_of_one_file, read};
 use crate::checkpoint::{leader_epochs, partition_metadata};
 use crate::log::epoch_cache::EpochCache;
 use crate::log::producer_state::{ProducerStates, snapshot};
@@ -79,7 +80,15 @@ async fn names<D: Disk>(
     report: &mut Report,
 ) -> std::io::Result<()> {
     let mut indexes = Vec::new();
-    for entry in disk.list(folder).await? {
+    let entries = match disk.list(folder).await {
+        Ok(entries) => entries,
+        Err(error) if is_of_one_file(&error) => {
+            report.damage(folder, None, format!("cannot be listed: {error}"));
+            return Ok(());
+        }
+        Err(error) => return Err(at(folder, &error)),
+    };
+    for entry in entries {
         let path = folder.join(&entry.name);
         let name = if entry.is_dir {
             Name::Foreign
@@ -131,11 +140,11 @@ async fn snapshot_at<D: Disk>(
             }
             Ok(())
         }
-        Err(error) if platform::disk::is_unreadable(&error) => {
-            report.hint(&path, error.to_string());
+        Err(error) if is_of_one_file(&error) => {
+            report.hint(&path, format!("cannot be read: {error}"));
             Ok(())
         }
-        Err(error) => Err(error),
+        Err(error) => Err(at(&path, &error)),
     }
 }
 
@@ -220,7 +229,15 @@ async fn segments<D: Disk>(
             is_last: Some(base) == last,
         };
         report.segments = report.segments.saturating_add(1);
-        segment::check(disk, &data, found.epochs.as_ref(), &mut walk, report).await?;
+        match segment::check(disk, &data, found.epochs.as_ref(), &mut walk, report).await {
+            Ok(()) => {}
+            Err(error) if is_of_one_file(&error) => {
+                report.damage(&path, None, format!("cannot be read to its end: {error}"));
+                let mut behind = found.logs.range((Bound::Excluded(base), Bound::Unbounded));
+                walk.expected.offset = behind.next().map_or(base, |(next, _)| *next);
+            }
+            Err(error) => return Err(at(&path, &error)),
+        }
     }
     if walk.epochs_differ {
         let file = found.home.join(leader_epochs::FILE);

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use platform::disk::{Disk, DiskFile, Open, SMALL_FILE_BYTES_MAX, is_unreadable};
+use platform::disk::{Disk, DiskFile, Open, SMALL_FILE_BYTES_MAX};
 use wire::batch::BatchHeader;
 use wire::types::{Offset, TimestampMs};
 
-use super::Report;
+use super::{Report, is_of_one_file};
 use crate::log::append::marker_of;
 use crate::log::epoch_cache::EpochCache;
 use crate::log::offset_index::OffsetIndex;
@@ -69,14 +69,7 @@ pub(super) async fn check<D: Disk>(
     report: &mut Report,
 ) -> std::io::Result<()> {
     let path = file_path(data.folder, data.base, Role::Log);
-    let file = match disk.open(&path, Open::Read).await {
-        Ok(file) => file,
-        Err(error) if is_unreadable(&error) => {
-            report.damage(&path, None, error.to_string());
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
+    let file = disk.open(&path, Open::Read).await?;
     let mut files = read_files(disk, data, report).await?;
     let mut found = Vec::new();
     let mut scan = Scan::new(&file, 0, data.len, WINDOW_BYTES);
@@ -185,7 +178,7 @@ async fn read_files<D: Disk>(
                 }
                 continue;
             }
-            Err(error) if is_unreadable(&error) => {
+            Err(error) if is_of_one_file(&error) => {
                 report.hint(&path, error.to_string());
                 continue;
             }

@@ -32,6 +32,7 @@ use crate::relocation::Moves;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
 use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
+use crate::wall_clock::WallClock;
 
 /// The shard that runs the controller.
 pub const CONTROLLER_SHARD: ShardIndex = 0;
@@ -94,6 +95,7 @@ pub struct Broker<P: Platform> {
     pub(crate) telemetry: Telemetry,
     /// Held while checkpoint files are written.
     pub(crate) checkpoint_turn: Semaphore,
+    pub(crate) wall_clock: WallClock,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
     /// What this shard last added to the gauge of late transactions.
@@ -141,6 +143,7 @@ impl<P: Platform> Broker<P> {
             quotas: Quotas::new(),
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             checkpoint_turn: Semaphore::new(1),
+            wall_clock: WallClock::default(),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
             counted_late: Cell::default(),
@@ -177,6 +180,14 @@ impl<P: Platform> Broker<P> {
             .get()
             .cloned()
             .ok_or(ErrorCode::NotController)
+    }
+
+    /// Shows what is left of the room that the metadata log keeps, on the shard that runs the controller.
+    pub fn show_metadata_reserve(&self) {
+        if let Ok(controller) = self.controller() {
+            let bytes = i64::try_from(controller.reserved_bytes()).unwrap_or(i64::MAX);
+            self.metrics.metadata_reserve.set(bytes);
+        }
     }
 
     /// Makes this shard the one that runs the controller.

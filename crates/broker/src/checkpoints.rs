@@ -17,6 +17,8 @@ use wire::types::{Offset, TopicPartition};
 use crate::Broker;
 use crate::broker::CONTROLLER_SHARD;
 
+pub(crate) mod room;
+
 impl<P: Platform> Broker<P> {
     /// Writes the checkpoint files of all log directories; false when one could not be written.
     pub async fn checkpoint(&self) -> bool {
@@ -80,7 +82,7 @@ impl<P: Platform> Broker<P> {
                 _ => return true,
             }
         }
-        let written = disk.replace_file(&path, &bytes).await;
+        let written = room::replace(disk, &path, &bytes).await;
         if let Err(error) = &written {
             tracing::error!(path = %path.display(), %error, "cannot write the checkpoint");
         }
@@ -102,6 +104,7 @@ impl<P: Platform> Broker<P> {
             let file = offsets::HIGH_WATERMARKS;
             all_written &= self.write_rows(&dir.path, file, &watermarks).await;
             all_written &= self.write_recovery_points(&dir.path, points).await;
+            room::regain(self.platform.disk(), &dir.path).await;
         }
         all_written
     }
@@ -126,7 +129,7 @@ impl<P: Platform> Broker<P> {
     async fn write_rows(&self, dir: &Path, name: &str, rows: &[(TopicPartition, Offset)]) -> bool {
         let path = dir.join(name);
         let bytes = offsets::encode(rows);
-        let written = self.platform.disk().replace_file(&path, &bytes).await;
+        let written = room::replace(self.platform.disk(), &path, &bytes).await;
         if let Err(error) = &written {
             tracing::error!(path = %path.display(), %error, "cannot write the checkpoint");
         }

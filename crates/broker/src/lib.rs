@@ -43,6 +43,7 @@ pub mod shards;
 pub mod telemetry;
 pub mod topic_config;
 mod transaction;
+pub mod wall_clock;
 
 pub use broker::{Broker, CONTROLLER_SHARD, Shared};
 pub use image::OFFSETS_TOPIC;

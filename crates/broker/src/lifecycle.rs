@@ -37,6 +37,7 @@ pub enum StartError {
 impl<P: Platform> Broker<P> {
     /// Reads the metadata, opens the logs on all shards, and says that this broker serves.
     pub async fn start(self: &Rc<Self>) -> Result<(), StartError> {
+        self.begin_clock().await;
         for dir in &self.log_dirs.dirs {
             self.store.remove_leftovers(&dir.path).await?;
         }
@@ -97,6 +98,7 @@ impl<P: Platform> Broker<P> {
     /// being left in order; the metadata log's failure is returned at the end.
     pub async fn stop(self: &Rc<Self>) -> Result<(), MetadataLogError> {
         self.recovery.set_ready(false);
+        self.note_clock().await;
         let closed = self
             .shards
             .call_all(|broker| async move { broker.close_partitions().await });
@@ -147,7 +149,7 @@ impl<P: Platform> Broker<P> {
     }
 
     /// The metadata log lies in the first directory, or where it was found.
-    fn metadata_home(&self) -> Home {
+    pub(crate) fn metadata_home(&self) -> Home {
         let name = TopicPartition {
             topic: METADATA_TOPIC.into(),
             partition: 0,
@@ -159,6 +161,7 @@ impl<P: Platform> Broker<P> {
             open_as: dir.open_as(&name),
             directories: self.log_dirs.dirs.iter().map(|dir| dir.id).collect(),
             snapshot_bytes: self.options.metadata_snapshot_bytes,
+            reserve_bytes: self.options.metadata_reserve_bytes,
         }
     }
 

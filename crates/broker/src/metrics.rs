@@ -55,6 +55,12 @@ pub struct Metrics {
     pub controllers: Gauge,
     /// Partitions of `__transaction_state` whose transactional ids are not served, because their log failed.
     pub failed_transaction_partitions: Gauge,
+    /// By how much the wall clock was set and is not believed yet, in milliseconds.
+    pub clock_step: Gauge,
+    /// How often it was set.
+    pub clock_steps: Counter,
+    /// Bytes that the metadata log can take on a full disk.
+    pub metadata_reserve: Gauge,
     /// Partitions in which a transaction has been open for longer than any may take.
     pub late_transactions: Gauge,
     /// Compaction.
@@ -122,6 +128,12 @@ impl Metrics {
             by_topic("failedproducerequests", "Produce requests that failed");
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed_transaction_partitions, late_transactions] = of_transactions(registry);
+        let clock_steps = Counter::default();
+        registry.register(
+            "forebay_clock_steps",
+            "How often the wall clock was set by more than clock.step.threshold.ms",
+            clock_steps.clone(),
+        );
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             messages_in,
@@ -165,6 +177,15 @@ impl Metrics {
                 "1 while this node is the controller",
             ),
             failed_transaction_partitions,
+            clock_step: gauge(
+                "forebay_clock_step_ms",
+                "By how much the wall clock was set, while that is not believed for what is deleted by age",
+            ),
+            clock_steps,
+            metadata_reserve: gauge(
+                "forebay_metadata_log_reserved_bytes",
+                "Bytes that the metadata log can take when the disk is full",
+            ),
             late_transactions,
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),

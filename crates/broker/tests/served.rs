@@ -9,6 +9,8 @@ mod harness;
 mod admin_questions;
 #[path = "served/by_id.rs"]
 mod by_id;
+#[path = "served/clocks.rs"]
+mod clocks;
 #[path = "served/crowded.rs"]
 mod crowded;
 #[path = "served/directories.rs"]
@@ -21,6 +23,8 @@ mod every_api;
 mod failed_log;
 #[path = "served/fetch.rs"]
 mod fetch;
+#[path = "served/full_disk.rs"]
+mod full_disk;
 #[path = "served/full_metadata.rs"]
 mod full_metadata;
 #[path = "served/full_offsets.rs"]

@@ -123,12 +123,21 @@ fn lock(path: &Path) -> io::Result<Result<DirLock, Holder>> {
         }
         Err(error) => return Err(error.into()),
     }
-    file.set_len(0)?;
-    file.seek(SeekFrom::Start(0))?;
-    writeln!(file, "{}", std::process::id())?;
+    // Over what is there, which takes no room. The lock holds without a name, too.
+    match say_who(&mut file) {
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+        said => said?,
+    }
     let id = id_of(&file.metadata()?);
     held.insert(id);
     Ok(Ok(DirLock { _file: file, id }))
+}
+
+fn say_who(file: &mut File) -> io::Result<()> {
+    let who = format!("{}\n", std::process::id());
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(who.as_bytes())?;
+    file.set_len(who.len() as u64)
 }
 
 fn describe(pid: &str) -> Holder {

@@ -241,6 +241,7 @@ impl Assembly for BrokerAssembly {
             end_offset: partition.log.log_end_offset().0,
             segments: partition.log.segment_count() as u64,
         };
+        service.broker.show_metadata_reserve();
         let rows = service.broker.led_partitions().iter().map(row).collect();
         self.log_metrics.replace(shard, rows);
         let unreadable = service.store.unreadable_segments();
@@ -264,6 +265,7 @@ impl Assembly for BrokerAssembly {
         ));
         trouble::of_log_dirs(&self.settings.log_dirs, &service.store, &mut reasons);
         if shard == CONTROLLER_SHARD {
+            reasons.extend(broker.held_step().and_then(trouble::of_clock));
             trouble::of_coordinators(&self.metrics, &mut reasons);
             if let Some(tiers) = self.tiers.as_deref() {
                 trouble::of_tiers(tiers, &mut reasons);
@@ -323,7 +325,15 @@ fn engine(setting: DiskEngine) -> EngineChoice {
 
 async fn say_how_files_are_written(platform: &System, dir: &Path) -> anyhow::Result<()> {
     let engine = platform.engine_name();
-    let direct = platform.disk().direct(dir).await?;
+    let direct = match platform.disk().direct(dir).await {
+        Ok(direct) => direct,
+        // What can be tried only by writing is found out later.
+        Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+            tracing::warn!(dir = %dir.display(), %error, "no room is left on the disk");
+            return Ok(());
+        }
+        Err(error) => anyhow::bail!("{}: {error}", dir.display()),
+    };
     if let Some(reason) = platform.engine_fallback_reason() {
         tracing::warn!(
             reason,

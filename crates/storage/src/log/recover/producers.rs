@@ -43,8 +43,9 @@ impl<P: Platform> Recovery<'_, P> {
             match snapshot::parse(&bytes) {
                 Ok(producers) => {
                     let expiration_ms = self.options.producer_id_expiration_ms;
+                    let now = self.store.clock().reading();
                     self.producers =
-                        ProducerStates::restore(offset, &producers, self.now_ms, expiration_ms);
+                        ProducerStates::restore(offset, &producers, now, expiration_ms);
                     break;
                 }
                 Err(error) => {

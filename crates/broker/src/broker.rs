@@ -36,6 +36,7 @@ use crate::shards::{Inbox, Seat, ShardIndex, Shards};
 use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
 use crate::unopened::Unopened;
+use crate::wall_clock::WallClock;
 
 /// The shard that runs the controller.
 pub const CONTROLLER_SHARD: ShardIndex = 0;
@@ -107,6 +108,7 @@ pub struct Broker<P: Platform> {
     /// Checkpoint files that could not be written, and when that was said.
     // Unbounded: the checkpoint files there are, a few for each log directory of the settings.
     pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
+    pub(crate) wall_clock: WallClock,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
     /// What this shard last added to the gauge of late transactions.
@@ -157,6 +159,7 @@ impl<P: Platform> Broker<P> {
             lines: Lines::default(),
             checkpoint_turn: Semaphore::new(1),
             unwritten: RefCell::default(),
+            wall_clock: WallClock::default(),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
             counted_late: Cell::default(),
@@ -193,6 +196,14 @@ impl<P: Platform> Broker<P> {
             .get()
             .cloned()
             .ok_or(ErrorCode::NotController)
+    }
+
+    /// Shows what is left of the room that the metadata log keeps, on the shard that runs the controller.
+    pub fn show_metadata_reserve(&self) {
+        if let Ok(controller) = self.controller() {
+            let bytes = i64::try_from(controller.reserved_bytes()).unwrap_or(i64::MAX);
+            self.metrics.metadata_reserve.set(bytes);
+        }
     }
 
     /// Makes this shard the one that runs the controller.

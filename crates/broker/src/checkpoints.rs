@@ -17,6 +17,8 @@ use wire::types::{Offset, TopicPartition};
 use crate::Broker;
 use crate::broker::CONTROLLER_SHARD;
 
+pub(crate) mod room;
+
 impl<P: Platform> Broker<P> {
     /// Writes the checkpoint files of all log directories; false when one could not be written.
     pub async fn checkpoint(&self) -> bool {
@@ -80,7 +82,7 @@ impl<P: Platform> Broker<P> {
                 _ => return true,
             }
         }
-        self.is_written(&path, disk.replace_file(&path, &bytes).await)
+        self.is_written(&path, room::replace(disk, &path, &bytes).await)
     }
 
     /// Counts a checkpoint that could not be written, and says so now and then: it is tried again every few seconds.
@@ -114,6 +116,7 @@ impl<P: Platform> Broker<P> {
             all_written &= self
                 .write_recovery_points(&dir.path, points, with_starts)
                 .await;
+            room::regain(self.platform.disk(), &dir.path).await;
         }
         all_written
     }
@@ -144,7 +147,7 @@ impl<P: Platform> Broker<P> {
     async fn write_rows(&self, dir: &Path, name: &str, rows: &[(TopicPartition, Offset)]) -> bool {
         let path = dir.join(name);
         let bytes = offsets::encode(rows);
-        let written = self.platform.disk().replace_file(&path, &bytes).await;
+        let written = room::replace(self.platform.disk(), &path, &bytes).await;
         self.is_written(&path, written)
     }
 }

@@ -65,7 +65,7 @@ async fn step<P: Platform>(broker: &Rc<Broker<P>>, settings: &Settings, found: &
 
 /// The dirtiest log of this shard among those that are due.
 async fn dirtiest<P: Platform>(broker: &Rc<Broker<P>>, found: &mut Found) -> Option<Due<P>> {
-    let now_ms = broker.platform.clock().wall_ms();
+    let reading = broker.platform.clock().reading();
     let mut dirtiest: Option<Due<P>> = None;
     let mut now = Found::default();
     for (at, partition) in broker.led_partitions().into_iter().enumerate() {
@@ -81,7 +81,7 @@ async fn dirtiest<P: Platform>(broker: &Rc<Broker<P>>, found: &mut Found) -> Opt
             now.note_uncleanable(log.dir(), log.size_bytes());
             continue;
         }
-        let dirt = match log.dirt(&config.compaction, now_ms).await {
+        let dirt = match log.dirt(&config.compaction, reading).await {
             Ok(dirt) => dirt,
             Err(error) => {
                 if error.kind() != Kind::Closed {
@@ -102,7 +102,10 @@ async fn dirtiest<P: Platform>(broker: &Rc<Broker<P>>, found: &mut Found) -> Opt
         }
     }
     let shard = broker.shards.me();
-    broker.metrics.compaction.show(shard, found, &now, now_ms);
+    broker
+        .metrics
+        .compaction
+        .show(shard, found, &now, reading.wall_ms);
     *found = now;
     dirtiest
 }

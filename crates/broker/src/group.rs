@@ -28,7 +28,7 @@ pub mod records;
 mod subscription;
 mod versioned;
 
-use platform::clock::Instant;
+use platform::clock::{Instant, Reading};
 use wire::protocol::StrBytes;
 
 pub(crate) use consumer::Pattern;
@@ -45,6 +45,18 @@ pub struct Now {
     pub at: Instant,
     /// Wall clock in milliseconds, for what is written.
     pub wall_ms: i64,
+    /// By how much it was set and is not believed yet.
+    pub step_ms: i64,
+}
+
+impl Now {
+    /// The wall clock, for judging ages.
+    fn reading(self) -> Reading {
+        Reading {
+            wall_ms: self.wall_ms,
+            steady_ms: self.wall_ms.saturating_sub(self.step_ms),
+        }
+    }
 }
 
 /// When something happened that is dated by a wall clock, as the monotonic clock has it: what the wall clock does once
@@ -62,7 +74,7 @@ impl Since {
     pub(crate) fn of(wall_ms: i64, now: Now) -> Self {
         Self {
             known: now.at,
-            age_ms: now.wall_ms.saturating_sub(wall_ms).max(0),
+            age_ms: now.reading().age_ms(wall_ms).max(0),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::Broker;
 use crate::broker::CONTROLLER_SHARD;
 use crate::compaction;
 use crate::partition::Partition;
+use crate::wall_clock;
 
 /// Starts the loops of this shard.
 pub fn start<P: Platform>(broker: &Rc<Broker<P>>) {
@@ -24,6 +25,7 @@ pub fn start<P: Platform>(broker: &Rc<Broker<P>>) {
     task::spawn(checkpoint_what_is_saved(Rc::clone(broker)));
     if broker.shards.me() == CONTROLLER_SHARD {
         task::spawn(checkpoint(Rc::clone(broker)));
+        task::spawn(wall_clock::watch(Rc::clone(broker)));
     }
 }
 
@@ -44,7 +46,7 @@ async fn retain<P: Platform>(broker: Rc<Broker<P>>) {
 async fn retain_one<P: Platform>(broker: &Broker<P>, partition: &Partition<P>) {
     match partition
         .log
-        .retain(broker.platform.clock().wall_ms())
+        .retain(broker.platform.clock().reading())
         .await
     {
         Ok(0) => {}
@@ -89,7 +91,7 @@ async fn forget_silent_producers<P: Platform>(broker: Rc<Broker<P>>) {
         let pause = broker.options.transaction.producer_expiration_check;
         clock.sleep(pause).await;
         for partition in broker.led_partitions() {
-            partition.log.expire_producers(clock.wall_ms());
+            partition.log.expire_producers(clock.reading());
             // Each look is short; all of them together need not be.
             task::yield_now().await;
         }

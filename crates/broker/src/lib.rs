@@ -46,6 +46,7 @@ pub mod telemetry;
 pub mod topic_config;
 mod transaction;
 mod unopened;
+pub mod wall_clock;
 
 pub use broker::{Broker, CONTROLLER_SHARD, Shared};
 pub use image::OFFSETS_TOPIC;

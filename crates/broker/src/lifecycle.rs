@@ -40,6 +40,7 @@ pub enum StartError {
 impl<P: Platform> Broker<P> {
     /// Reads the metadata, opens the logs on all shards, and says that this broker serves.
     pub async fn start(self: &Rc<Self>) -> Result<(), StartError> {
+        self.begin_clock().await;
         for dir in &self.log_dirs.dirs {
             self.store.remove_leftovers(&dir.path).await?;
         }
@@ -103,6 +104,7 @@ impl<P: Platform> Broker<P> {
     /// being left in order; the metadata log's failure is returned at the end.
     pub async fn stop(self: &Rc<Self>) -> Result<(), MetadataLogError> {
         self.recovery.set_ready(false);
+        self.note_clock().await;
         let closed = self
             .shards
             .call_all(|broker| async move { broker.close_partitions().await });
@@ -199,7 +201,7 @@ impl<P: Platform> Broker<P> {
     }
 
     /// The metadata log lies in the first directory, or where it was found.
-    fn metadata_home(&self) -> Home {
+    pub(crate) fn metadata_home(&self) -> Home {
         let name = TopicPartition {
             topic: METADATA_TOPIC.into(),
             partition: 0,
@@ -212,6 +214,7 @@ impl<P: Platform> Broker<P> {
             directories: self.log_dirs.dirs.iter().map(|dir| dir.id).collect(),
             snapshot_bytes: self.options.metadata_snapshot_bytes,
             has_logs: self.log_dirs.has_logs(),
+            reserve_bytes: self.options.metadata_reserve_bytes,
         }
     }
 

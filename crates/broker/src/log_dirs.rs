@@ -454,6 +454,8 @@ fn is_ours(name: &str) -> bool {
         "bootstrap.checkpoint",
         lower::FILE,
         roster::FILE,
+        crate::checkpoints::room::FILE,
+        crate::wall_clock::FILE,
         storage::tier::DRAINED_FILE,
         ".lock",
     ];

@@ -57,6 +57,12 @@ pub struct Metrics {
     pub failed_transaction_partitions: Gauge,
     /// Bytes that transactional ids take, about.
     pub transaction_state_bytes: Gauge,
+    /// By how much the wall clock was set and is not believed yet, in milliseconds.
+    pub clock_step: Gauge,
+    /// How often it was set.
+    pub clock_steps: Counter,
+    /// Bytes that the metadata log can take on a full disk.
+    pub metadata_reserve: Gauge,
     /// Partitions in which a transaction has been open for longer than any may take.
     pub late_transactions: Gauge,
     /// Times that a checkpoint file could not be written.
@@ -127,6 +133,7 @@ impl Metrics {
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed, state_bytes, late] = of_transactions(registry);
         let failed_checkpoints = failed_checkpoints(registry);
+        let clock_steps = clock_steps(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             messages_in,
@@ -165,6 +172,15 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
+            clock_step: gauge(
+                "forebay_clock_step_ms",
+                "By how much the wall clock was set, while that is not believed for what is deleted by age",
+            ),
+            metadata_reserve: gauge(
+                "forebay_metadata_log_reserved_bytes",
+                "Bytes that the metadata log can take when the disk is full",
+            ),
+            clock_steps,
             under_replicated: under_replicated(registry),
             failed_transaction_partitions: failed,
             transaction_state_bytes: state_bytes,
@@ -255,6 +271,16 @@ fn of_transactions(registry: &mut Registry) -> [Gauge; 3] {
         ),
     ];
     gauges.map(|(name, help)| new_gauge(registry, name, help))
+}
+
+fn clock_steps(registry: &mut Registry) -> Counter {
+    let counter = Counter::default();
+    registry.register(
+        "forebay_clock_steps",
+        "How often the wall clock was set by more than clock.step.threshold.ms",
+        counter.clone(),
+    );
+    counter
 }
 
 fn failed_checkpoints(registry: &mut Registry) -> Counter {

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use platform::clock::steps::StepSettings;
 use platform::sync::watch;
 use storage::MoveRate;
 use storage::tier::TierTable;
@@ -37,6 +38,8 @@ pub struct NodeConfig {
     pub cordoned: Cordoned,
     /// `replica.alter.log.dirs.io.max.bytes.per.second`; `None`: no limit.
     pub move_bytes_per_second: Option<u64>,
+    /// `clock.step.threshold.ms` and `clock.step.hold.ms`.
+    pub clock: StepSettings,
 }
 
 /// Bounds on connections. Addresses are in their canonical form.
@@ -149,6 +152,7 @@ impl NodeConfig {
         let broker = BrokerSettings { image, options };
         let text = |name: &str| broker.value(name).unwrap_or_default().trim();
         let count = |name: &str| text(name).parse().unwrap_or(usize::MAX);
+        let number = |name: &str, otherwise: i64| text(name).parse().unwrap_or(otherwise).max(0);
         let most = text("replica.alter.log.dirs.io.max.bytes.per.second").parse();
         let (rate_per_address, address_rates) = address_rates(image.quotas());
         let listeners = options.endpoints.iter().map(|it| it.listener.as_str());
@@ -164,6 +168,10 @@ impl NodeConfig {
                 listeners: ListenerLimits::of(listeners, |name| broker.value(name)),
             },
             cordoned: Cordoned::parse(text(CORDONED)),
+            clock: StepSettings {
+                threshold_ms: number("clock.step.threshold.ms", options.clock.threshold_ms),
+                hold_ms: number("clock.step.hold.ms", options.clock.hold_ms),
+            },
             move_bytes_per_second: most.ok().filter(|most| *most < i64::MAX.unsigned_abs()),
         }
     }
@@ -237,6 +245,11 @@ impl NodeConfigs {
             }
             is_new
         });
+    }
+
+    /// When a step of the clock is one; nothing before the first image.
+    pub(crate) fn clock(&self) -> Option<StepSettings> {
+        self.newest.borrow().as_ref().map(|newest| newest.clock)
     }
 
     /// True for a directory that takes nothing new, by setting.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
 use crate::group::consumer::ConsumerOptions;
@@ -139,6 +140,10 @@ pub struct BrokerOptions {
     pub telemetry_bytes_max: usize,
     /// Metadata records between two snapshots, in bytes.
     pub metadata_snapshot_bytes: u64,
+    /// Room that the metadata log keeps for changes on a full disk, in bytes.
+    pub metadata_reserve_bytes: u64,
+    /// When a step of the wall clock is one, and how long it is not believed: as the settings say at the start.
+    pub clock: StepSettings,
     /// Every static setting by Kafka's name, as text (only those that were set).
     // Bounded: the settings of the table that the file sets, `server::config::raw::FILE_BYTES_MAX`.
     pub static_settings: BTreeMap<String, String>,

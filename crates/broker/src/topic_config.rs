@@ -126,6 +126,7 @@ impl TopicConfig {
             compact: has("compact"),
             durability,
             preallocate: flag("preallocate"),
+            reserve_bytes: 0,
             file_delete_delay_ms: u64::try_from(number("file.delete.delay.ms")).unwrap_or(0),
             producer_id_expiration_ms: broker
                 .value("producer.id.expiration.ms")

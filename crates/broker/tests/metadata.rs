@@ -88,6 +88,8 @@ fn options() -> BrokerOptions {
         quota: broker::options::QuotaOptions::kafka(),
         telemetry_bytes_max: 1 << 20,
         metadata_snapshot_bytes: 1 << 20,
+        metadata_reserve_bytes: 1 << 20,
+        clock: platform::clock::steps::StepSettings::DEFAULT,
         static_settings: BTreeMap::new(),
         config_keys: &[],
     }
@@ -136,6 +138,7 @@ async fn begin(
         directories: vec![Uuid::from_u128(0xd1)],
         snapshot_bytes,
         has_logs: false,
+        reserve_bytes: 1 << 20,
     };
     let made = platform.disk().create_dir(Path::new("/d")).await;
     made.map_err(|error| error.to_string())?;

@@ -11,6 +11,8 @@ mod absent_paths;
 mod admin_questions;
 #[path = "served/by_id.rs"]
 mod by_id;
+#[path = "served/clocks.rs"]
+mod clocks;
 #[path = "served/crowded.rs"]
 mod crowded;
 #[path = "served/damaged_files.rs"]
@@ -25,6 +27,8 @@ mod every_api;
 mod failed_log;
 #[path = "served/fetch.rs"]
 mod fetch;
+#[path = "served/full_disk.rs"]
+mod full_disk;
 #[path = "served/full_metadata.rs"]
 mod full_metadata;
 #[path = "served/full_offsets.rs"]

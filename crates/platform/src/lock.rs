@@ -130,9 +130,11 @@ fn lock(path: &Path) -> io::Result<Result<DirLock, Holder>> {
         }
         Err(error) => return Err(error.into()),
     }
-    file.set_len(0)?;
-    file.seek(SeekFrom::Start(0))?;
-    writeln!(file, "{}", std::process::id())?;
+    // Over what is there, which takes no room. The lock holds without a name, too.
+    match say_who(&mut file) {
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+        said => said?,
+    }
     let id = id_of(&file.metadata()?);
     held.insert(id);
     Ok(Ok(DirLock { _file: file, id }))
@@ -153,6 +155,13 @@ pub fn give_to_owner_of(dir: &Path, path: &Path) {
         // A file system without owners, or a read-only one: who comes next is told what is refused.
         drop(given);
     }
+}
+
+fn say_who(file: &mut File) -> io::Result<()> {
+    let who = format!("{}\n", std::process::id());
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(who.as_bytes())?;
+    file.set_len(who.len() as u64)
 }
 
 fn describe(pid: &str) -> Holder {

@@ -244,6 +244,7 @@ impl Assembly for BrokerAssembly {
             end_offset: partition.log.log_end_offset().0,
             segments: partition.log.segment_count() as u64,
         };
+        service.broker.show_metadata_reserve();
         let rows = service.broker.led_partitions().iter().map(row).collect();
         self.log_metrics.replace(shard, rows);
         let unreadable = service.store.unreadable_segments();
@@ -268,6 +269,7 @@ impl Assembly for BrokerAssembly {
         ));
         trouble::of_log_dirs(&self.settings.log_dirs, &service.store, &mut reasons);
         if shard == CONTROLLER_SHARD {
+            reasons.extend(broker.held_step().and_then(trouble::of_clock));
             trouble::of_coordinators(&self.metrics, &mut reasons);
             if let Some(tiers) = self.tiers.as_deref() {
                 trouble::of_tiers(tiers, &mut reasons);
@@ -333,7 +335,8 @@ async fn say_how_files_are_written(platform: &System, dir: &Path) -> anyhow::Res
     let direct = match platform.disk().direct(dir).await {
         Ok(direct) => direct,
         Err(error) if matches!(error.kind(), StorageFull | QuotaExceeded) => {
-            tracing::warn!(dir = %dir.display(), %error, "no room to find out whether direct i/o works: it is tried");
+            // What can be tried only by writing is found out later.
+            tracing::warn!(dir = %dir.display(), %error, "no room is left on the disk, not even to find out whether direct i/o works: it is tried");
             true
         }
         Err(error) => {

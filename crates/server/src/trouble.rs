@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use broker::partition::Partition;
+use broker::wall_clock::HeldStep;
 use platform::Platform;
 use platform::clock::Instant;
 use prometheus_client::metrics::gauge::Gauge;
@@ -143,6 +144,13 @@ pub(crate) fn of_coordinators(metrics: &broker::metrics::Metrics, into: &mut Vec
     ];
     let each = counts.map(|(name, gauge)| Reason::degraded(name, count(gauge), ""));
     into.extend(each.into_iter().flatten());
+}
+
+/// A wall clock that was set and is not believed yet.
+pub(crate) fn of_clock(held: HeldStep) -> Option<Reason> {
+    let (by_s, left_s) = (held.by_ms / 1000, held.left_ms / 1000);
+    let example = format!("set by {by_s} s, believed in {left_s} s");
+    Reason::degraded("clock_step", 1, example)
 }
 
 #[cfg(test)]

@@ -181,6 +181,7 @@ impl LogPlan {
             compact: false,
             durability,
             preallocate: rng.chance(70),
+            reserve_bytes: 0,
             file_delete_delay_ms: one_of(rng, &[0, 100, 60_000]),
             producer_id_expiration_ms: 7 * 86_400_000,
             tier_pins: None,

@@ -186,6 +186,7 @@ fn log_options() -> LogOptions {
         compact: false,
         durability: Durability::Synced,
         preallocate: true,
+        reserve_bytes: 0,
         file_delete_delay_ms: 100,
         producer_id_expiration_ms: 86_400_000,
         tier_pins: None,

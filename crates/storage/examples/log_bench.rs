@@ -204,6 +204,7 @@ fn log_options(durability: Durability) -> LogOptions {
         compact: false,
         durability,
         preallocate: true,
+        reserve_bytes: 0,
         file_delete_delay_ms: 1000,
         producer_id_expiration_ms: 86_400_000,
         tier_pins: None,

@@ -58,6 +58,7 @@ fn log_options() -> LogOptions {
         compact: false,
         durability: Durability::Synced,
         preallocate: false,
+        reserve_bytes: 0,
         file_delete_delay_ms: 1000,
         producer_id_expiration_ms: 86_400_000,
         tier_pins: None,

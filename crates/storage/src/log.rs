@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
 use platform::Platform;
+use platform::clock::Reading;
 use platform::sync::{Notify, Semaphore, SemaphorePermit};
 use wire::batch::BatchHeader;
 use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
@@ -37,6 +38,7 @@ pub mod producer_state;
 mod read;
 mod recover;
 mod relocate;
+mod reserve;
 mod retention;
 mod spill;
 mod switch;
@@ -286,9 +288,9 @@ impl<P: Platform> Log<P> {
     }
 
     /// Forgets producers that have been idle for too long; says how many.
-    pub fn expire_producers(&self, now_ms: i64) -> usize {
+    pub fn expire_producers(&self, now: impl Into<Reading>) -> usize {
         let expiration_ms = self.options.borrow().producer_id_expiration_ms;
-        self.producers.borrow_mut().expire(now_ms, expiration_ms)
+        self.producers.borrow_mut().expire(now, expiration_ms)
     }
 
     /// Adds somebody to be told of progress.

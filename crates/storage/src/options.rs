@@ -44,6 +44,8 @@ pub struct LogOptions {
     pub durability: Durability,
     /// `preallocate`: reserve room ahead of the appends.
     pub preallocate: bool,
+    /// Room that is kept in the active segment's file behind its end, for when the disk is full; 0 for none.
+    pub reserve_bytes: u64,
     /// `file.delete.delay.ms`: how long a deleted segment keeps its bytes for readers that are under way.
     pub file_delete_delay_ms: u64,
     /// `producer.id.expiration.ms`: idle time after which a producer's sequence is forgotten.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::{Disk, Platform};
-use storage::{Durability, Log, LogOptions, OpenAs, Stamp, Store, folder_name};
+use storage::{Durability, Kind, Log, LogOptions, OpenAs, Stamp, Store, folder_name};
 use wire::records::control::{ControlRecord, LeaderChange, LeaderChangeVoter};
 use wire::records::metadata::{MetadataRecord, MetadataVersion};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
@@ -132,6 +132,8 @@ pub struct Home {
     pub snapshot_bytes: u64,
     /// There are logs of topics: a metadata log that knows of nothing is not theirs.
     pub has_logs: bool,
+    /// Room that is kept for changes on a full disk; 0 for none.
+    pub reserve_bytes: u64,
 }
 
 /// The open log.
@@ -160,7 +162,7 @@ impl<P: Platform> MetadataLog<P> {
             partition: 0,
         };
         let folder = home.dir.join(folder_name(&partition));
-        let options = log_options();
+        let options = log_options(home.reserve_bytes);
         let log = store
             .open_log(
                 &home.dir,
@@ -320,8 +322,41 @@ impl<P: Platform> MetadataLog<P> {
         level: MetadataVersion,
     ) -> Result<Applied, MetadataLogError> {
         let batch = encode(records, level, (Offset::ZERO, self.epoch), self.now());
-        self.append_batch(&batch.map_err(|source| self.content(source))?)
-            .await
+        let batch = batch.map_err(|source| self.content(source))?;
+        if records.iter().any(takes_room) {
+            self.leave_reserve(batch.len()).await?;
+        }
+        self.append_batch(&batch).await
+    }
+
+    /// Refuses what takes more room on a full disk: half of the reserve is for what makes some.
+    async fn leave_reserve(&self, batch_bytes: usize) -> Result<(), MetadataLogError> {
+        let half = self.home.reserve_bytes / 2;
+        let batch_bytes = u64::try_from(batch_bytes).unwrap_or(u64::MAX);
+        let needed = half.saturating_add(batch_bytes);
+        if half == 0 || self.log.reserved_bytes() >= needed {
+            return Ok(());
+        }
+        match self.log.reserve().await {
+            Err(error) if error.kind() == Kind::Full && self.log.reserved_bytes() < needed => {
+                Err(error.into())
+            }
+            // No file system has to know how to reserve.
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the reserve as large as there is room for: at a start, before others take it.
+    pub(crate) async fn reserve(&self) {
+        if let Err(error) = self.log.reserve().await {
+            tracing::warn!(%error, reserved_bytes = self.log.reserved_bytes(),
+                "there is little room for changes of the metadata on a full disk");
+        }
+    }
+
+    /// Room for changes on a full disk.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.log.reserved_bytes()
     }
 
     async fn append_batch(&self, batch: &Bytes) -> Result<Applied, MetadataLogError> {
@@ -484,6 +519,12 @@ impl<P: Platform> MetadataLog<P> {
     }
 }
 
+/// True for what has logs made, or is asked for by clients of their own accord.
+fn takes_room(record: &MetadataRecord) -> bool {
+    use MetadataRecord::{Partition, ProducerIds, Topic};
+    matches!(record, Topic(_) | Partition(_) | ProducerIds(_))
+}
+
 /// The snapshots in the folder, oldest first.
 async fn snapshots<P: Platform>(
     platform: &P,
@@ -543,7 +584,7 @@ fn io_error(action: &'static str, path: &Path, source: std::io::Error) -> Metada
 }
 
 /// The metadata log keeps everything above its newest snapshot, always synced.
-fn log_options() -> LogOptions {
+fn log_options(reserve_bytes: u64) -> LogOptions {
     LogOptions {
         segment_bytes: 1 << 30,
         segment_ms: None,
@@ -559,6 +600,7 @@ fn log_options() -> LogOptions {
         compact: false,
         durability: Durability::Synced,
         preallocate: false,
+        reserve_bytes,
         file_delete_delay_ms: 60_000,
         producer_id_expiration_ms: i64::MAX,
         // Without it nothing is known: no slower tier's failure may take it away.

@@ -92,6 +92,7 @@ impl<P: Platform> Controller<P> {
         });
         let applied = controller.begin_epoch().await?;
         controller.replay(Vec::new(), applied);
+        controller.log.reserve().await;
         if controller.replayer.borrow().in_transaction() {
             let reason = Some("the leader stopped within the transaction".to_owned());
             controller
@@ -131,6 +132,11 @@ impl<P: Platform> Controller<P> {
     /// The newest image.
     pub fn image(&self) -> Arc<Image> {
         Arc::new(self.replayer.borrow().image().clone())
+    }
+
+    /// Bytes that the metadata log can take on a full disk.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.log.reserved_bytes()
     }
 
     /// Says that this broker serves.

@@ -317,9 +317,11 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
 
     fn now(&self) -> Now {
         let clock = self.platform.clock();
+        let reading = clock.reading();
         Now {
             at: clock.now(),
-            wall_ms: clock.wall_ms(),
+            wall_ms: reading.wall_ms,
+            step_ms: reading.step_ms(),
         }
     }
 

@@ -90,6 +90,8 @@ pub(crate) fn options() -> BrokerOptions {
         quota: crate::options::QuotaOptions::kafka(),
         telemetry_bytes_max: 1 << 20,
         metadata_snapshot_bytes: 1 << 20,
+        metadata_reserve_bytes: 1 << 20,
+        clock: platform::clock::steps::StepSettings::DEFAULT,
         static_settings: BTreeMap::new(),
         config_keys: &KEYS,
     }

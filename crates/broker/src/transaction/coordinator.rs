@@ -419,8 +419,8 @@ impl<P: Platform> TransactionCoordinator<P> {
         let Ok(broker) = self.broker() else { return };
         let expiration = broker.options.transaction.id_expiration.as_millis();
         let expiration_ms = i64::try_from(expiration).unwrap_or(i64::MAX);
-        let now_ms = self.now_ms();
-        for (change, ()) in self.sweep(|it| it.expire(expiration_ms, now_ms).then_some(())) {
+        let now = broker.platform.clock().reading();
+        for (change, ()) in self.sweep(|it| it.expire(expiration_ms, now).then_some(())) {
             platform::task::spawn(Rc::clone(self).forget(change));
         }
     }

@@ -12,6 +12,7 @@
 //! protocol on, ending a transaction raises the epoch by itself, so that nothing of it can arrive late.
 //! Not here: the log, markers, who waits.
 
+use platform::clock::Reading;
 use wire::types::{ErrorCode, ProducerId};
 
 use super::state::{EPOCH_BUMPS, EPOCH_MAX, Entry, PartitionName, State};
@@ -28,6 +29,8 @@ pub(crate) struct Transaction {
     fence_failed: bool,
     /// When the open transaction has taken too long, by a clock that nobody sets; known from the first look on.
     due_up_ms: Option<i64>,
+    /// When it was first seen that its last change is dated in the future.
+    ahead_seen_ms: Option<i64>,
 }
 
 /// What a producer that begins gets.
@@ -96,6 +99,7 @@ impl Transaction {
             unwritten: false,
             fence_failed: false,
             due_up_ms: None,
+            ahead_seen_ms: None,
         }
     }
 
@@ -118,6 +122,7 @@ impl Transaction {
             }
             if entry.state != State::Ongoing {
                 self.due_up_ms = None;
+                self.ahead_seen_ms = None;
             }
             self.entry = entry;
             self.unwritten = false;
@@ -353,13 +358,19 @@ impl Transaction {
     }
 
     /// True when nobody has used it for so long that it may go; it is then on its way.
-    pub(crate) fn expire(&mut self, expiration_ms: i64, now_ms: i64) -> bool {
+    pub(crate) fn expire(&mut self, expiration_ms: i64, now: impl Into<Reading>) -> bool {
         let entry = &self.entry;
         let idle = matches!(
             entry.state,
             State::Empty | State::CompleteAbort | State::CompleteCommit
         );
-        let old = entry.updated_ms <= now_ms.saturating_sub(expiration_ms);
+        let now = now.into();
+        let mut age_ms = now.age_ms(entry.updated_ms);
+        if age_ms < 0 {
+            // Of a clock that was set back since: its time begins now, or it would never end.
+            age_ms = now.age_ms(*self.ahead_seen_ms.get_or_insert(now.wall_ms));
+        }
+        let old = age_ms >= expiration_ms;
         let goes = idle && old && !self.pending;
         self.pending |= goes;
         goes

@@ -64,6 +64,7 @@ fn options() -> LogOptions {
         compact: false,
         durability: Durability::Synced,
         preallocate: true,
+        reserve_bytes: 0,
         file_delete_delay_ms: 60_000,
         producer_id_expiration_ms: 86_400_000,
         tier_pins: None,

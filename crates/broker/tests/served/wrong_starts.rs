@@ -116,6 +116,7 @@ pub(crate) fn broker_log_options() -> LogOptions {
         compact: false,
         durability: storage::Durability::Synced,
         preallocate: false,
+        reserve_bytes: 0,
         file_delete_delay_ms: 1,
         producer_id_expiration_ms: 86_400_000,
         tier_pins: None,

@@ -160,6 +160,7 @@ fn bounds_that_change_hold_for_the_next_connection() {
             connections,
             cordoned: broker::node_config::Cordoned::Only(Vec::new()),
             move_bytes_per_second: None,
+            clock: platform::clock::steps::StepSettings::DEFAULT,
         };
         Some(Arc::new(config))
     };

@@ -18,6 +18,7 @@ use broker::log_dirs::Told;
 use broker::node_config::Cordoned;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
+use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
 use super::address::{self, Address};
@@ -349,6 +350,11 @@ fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
         metadata_snapshot_bytes: values
             .int("metadata.log.max.record.bytes.between.snapshots")
             .unsigned_abs(),
+        clock: StepSettings {
+            threshold_ms: values.int("clock.step.threshold.ms"),
+            hold_ms: values.int("clock.step.hold.ms"),
+        },
+        metadata_reserve_bytes: values.int("metadata.log.reserve.bytes").unsigned_abs(),
         static_settings: static_settings(values),
         config_keys: keys::for_broker(&values.list("storage.tiers")),
     }

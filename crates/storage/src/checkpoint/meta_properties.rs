@@ -90,7 +90,7 @@ pub fn encode(meta: &MetaProperties, now: TimestampMs) -> Vec<u8> {
 }
 
 /// A time in UTC the way Java prints dates: `Sat Nov 21 09:25:41 UTC 2026`.
-fn java_date(at: TimestampMs) -> String {
+pub fn java_date(at: TimestampMs) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",

@@ -119,7 +119,7 @@ impl<P: Platform> Log<P> {
     /// that can be read, and the batches after that.
     pub(super) async fn producers_at(&self, end: Offset) -> Result<ProducerStates> {
         let disk = self.store.disk();
-        let now_ms = self.store.clock().wall_ms();
+        let now = self.store.clock().reading();
         let expiration_ms = self.options().producer_id_expiration_ms;
         let first = self
             .segments
@@ -136,7 +136,7 @@ impl<P: Platform> Log<P> {
                 Err(error) => return Err(Error::io("read", &path)(error)),
             };
             if let Ok(producers) = snapshot::parse_at(offset, &bytes) {
-                states = ProducerStates::restore(offset, &producers, now_ms, expiration_ms);
+                states = ProducerStates::restore(offset, &producers, now, expiration_ms);
                 break;
             }
         }

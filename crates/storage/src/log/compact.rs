@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use platform::Platform;
+use platform::clock::Reading;
 use platform::disk::BLOCK_BYTES;
 use platform::sync::Semaphore;
 use wire::types::Offset;
@@ -150,7 +151,9 @@ impl<P: Platform> Log<P> {
 
     /// How dirty the log is. Of one that cannot all be compacted, as if the last round had got through; nothing of one
     /// that can wait only.
-    pub async fn dirt(&self, policy: &CompactPolicy, now_ms: i64) -> Result<Dirt> {
+    pub async fn dirt(&self, policy: &CompactPolicy, now: impl Into<Reading>) -> Result<Dirt> {
+        // What is old enough by both clocks is.
+        let now_ms = now.into().earliest_ms();
         let (segments, is_whole) = self.compactable();
         let mut first_dirty = self.first_dirty();
         if !is_whole {

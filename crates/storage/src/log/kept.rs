@@ -56,7 +56,7 @@ impl fmt::Display for Kept {
 impl<P: Platform> Log<P> {
     /// Why each segment is kept, oldest first.
     pub async fn kept(&self) -> Result<Vec<(Offset, Kept)>> {
-        let now_ms = self.store().clock().wall_ms();
+        let now = self.store().clock().reading();
         let options = self.options();
         let segments: Vec<_> = self.segments.borrow().iter().map(Rc::clone).collect();
         let safe = self.high_watermark.get().min(self.durable_offset());
@@ -71,10 +71,13 @@ impl<P: Platform> Log<P> {
             excess = excess.map(|excess| excess.saturating_sub(segment.size.get()));
             let largest = self.largest_timestamp(segment).await?;
             let newest_ms = largest.map_or(segment.born_ms, |(timestamp, _)| timestamp.0);
+            let age_ms = now.age_ms(newest_ms);
+            let expired = options.retention_ms.is_some_and(|ms| age_ms > ms);
+            // By the wall clock as it runs now, also where the date is of another.
+            let began_ms = now.wall_ms.saturating_sub(age_ms);
             let until_ms = options
                 .retention_ms
-                .map(|retention_ms| newest_ms.saturating_add(retention_ms));
-            let expired = until_ms.is_some_and(|until_ms| now_ms > until_ms);
+                .map(|retention_ms| began_ms.saturating_add(retention_ms));
             let below_start = next <= self.start.get();
             let has_older = kept.iter().any(|(_, kept)| *kept != Kept::Due);
             let why = if next > safe {

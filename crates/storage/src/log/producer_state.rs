@@ -19,6 +19,7 @@ mod transactions;
 
 use std::collections::BTreeMap;
 
+use platform::clock::Reading;
 use wire::batch::BatchHeader;
 use wire::types::{Offset, ProducerId, TimestampMs};
 
@@ -77,13 +78,14 @@ impl ProducerStates {
     pub fn restore(
         end: Offset,
         snapshots: &[ProducerSnapshot],
-        now_ms: i64,
+        now: impl Into<Reading>,
         expiration_ms: i64,
     ) -> Self {
+        let now = now.into();
         let mut states = Self::new(end);
         for snapshot in snapshots {
             let producer = Producer::restore(snapshot);
-            if producer.is_expired(now_ms, expiration_ms) {
+            if producer.is_expired(now, expiration_ms) {
                 continue;
             }
             if let Some(first) = producer.transaction_start() {
@@ -225,10 +227,11 @@ impl ProducerStates {
     }
 
     /// Forgets producers without an open transaction and without a batch for `expiration_ms`. Returns how many.
-    pub fn expire(&mut self, now_ms: i64, expiration_ms: i64) -> usize {
+    pub fn expire(&mut self, now: impl Into<Reading>, expiration_ms: i64) -> usize {
+        let now = now.into();
         let before = self.producers.len();
         self.producers
-            .retain(|_, producer| !producer.is_expired(now_ms, expiration_ms));
+            .retain(|_, producer| !producer.is_expired(now, expiration_ms));
         before - self.producers.len()
     }
 

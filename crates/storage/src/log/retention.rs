@@ -2,12 +2,14 @@
 //!
 //! Only segments wholly below the high watermark go. A deleted segment's files are renamed at once and removed later, so
 //! that readers under way finish. The active segment goes like any other when all of it is too old, after a roll.
+//! Ages are judged by a [`Reading`]: a wall clock that was just set makes nothing old.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
+use platform::clock::Reading;
 use platform::disk::Disk;
 use platform::task;
 use wire::types::Offset;
@@ -29,7 +31,8 @@ const INDEXES: [Role; 4] = [
 
 impl<P: Platform> Log<P> {
     /// Deletes the segments that retention and the log start offset allow; says how many.
-    pub async fn retain(&self, now_ms: i64) -> Result<usize> {
+    pub async fn retain(&self, now: impl Into<Reading>) -> Result<usize> {
+        let now = now.into();
         if self.is_closed() {
             return Err(Error::Closed);
         }
@@ -40,13 +43,13 @@ impl<P: Platform> Log<P> {
             .await
             .map_err(|_| Error::Closed)?;
         let options = self.options();
-        let count = self.deletable(&options, now_ms).await?;
+        let count = self.deletable(&options, now).await?;
         if count == 0 {
             return Ok(0);
         }
         if count == self.segment_count() {
             // The name of an empty segment says where the log goes on.
-            let active = self.roll_now(now_ms);
+            let active = self.roll_now(now.wall_ms);
             let _permit = self.may_write().await?;
             self.name_segment(&active).await?;
         }
@@ -56,7 +59,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// How many of the oldest segments may go.
-    async fn deletable(&self, options: &LogOptions, now_ms: i64) -> Result<usize> {
+    async fn deletable(&self, options: &LogOptions, now: Reading) -> Result<usize> {
         let segments: Vec<_> = self.segments.borrow().iter().cloned().collect();
         let safe = self.high_watermark.get().min(self.durable_offset());
         let mut excess = match options.retention_bytes {
@@ -78,7 +81,7 @@ impl<P: Platform> Log<P> {
                 let mut there = segments.iter().skip(count);
                 let judged = there.find(|segment| !segment.absent.get());
                 let is_expired = match judged {
-                    Some(segment) => self.is_expired(options, segment, now_ms).await?,
+                    Some(segment) => self.is_expired(options, segment, now).await?,
                     None => false,
                 };
                 if !is_expired {
@@ -120,14 +123,14 @@ impl<P: Platform> Log<P> {
         &self,
         options: &LogOptions,
         segment: &Rc<Segment<P>>,
-        now_ms: i64,
+        now: Reading,
     ) -> Result<bool> {
         let (Some(retention_ms), true) = (options.retention_ms, options.delete) else {
             return Ok(false);
         };
         let largest = self.largest_timestamp(segment).await?;
         let newest_ms = largest.map_or(segment.born_ms, |(timestamp, _)| timestamp.0);
-        Ok(now_ms.saturating_sub(newest_ms) > retention_ms)
+        Ok(now.age_ms(newest_ms) > retention_ms)
     }
 
     /// Deletes the first `count` segments; at least one stays. One after the other becomes durable, so that whenever the

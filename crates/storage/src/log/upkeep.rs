@@ -55,6 +55,7 @@ enum Job<P: Platform> {
     },
     Prepare,
     Seal(Rc<Segment<P>>),
+    Reserve,
     Save,
 }
 
@@ -76,6 +77,8 @@ pub(super) struct Upkeep<P: Platform> {
     snapshots: RefCell<VecDeque<(Offset, Vec<u8>)>>,
     /// The snapshots of saves, oldest first. Those before what the checkpoints say are useless.
     saved: RefCell<VecDeque<Offset>>,
+    /// The file system keeps no room for anybody.
+    pub(super) cannot_reserve: Cell<bool>,
     /// Random bits of the active segment, for the jitter of rolling by time.
     random: Cell<u64>,
 }
@@ -92,6 +95,7 @@ impl<P: Platform> Upkeep<P> {
             unsnapshot_bytes: Cell::new(u64::MAX),
             snapshots: RefCell::default(),
             saved: RefCell::new(last_saved.into_iter().collect()),
+            cannot_reserve: Cell::new(false),
             random: Cell::new(random),
         }
     }
@@ -236,6 +240,9 @@ impl<P: Platform> Log<P> {
         if let Some(segment) = self.oldest_rolled() {
             return Some(Job::Seal(segment));
         }
+        if self.wants_reserve(options.reserve_bytes) {
+            return Some(Job::Reserve);
+        }
         let unsaved_bytes = self.upkeep.unsaved_bytes.get();
         (unsaved_bytes >= self.store.shared.options.save_interval_bytes).then_some(Job::Save)
     }
@@ -272,6 +279,7 @@ impl<P: Platform> Log<P> {
             }
             Job::Prepare => self.prepare().await,
             Job::Seal(segment) => self.seal(&segment).await,
+            Job::Reserve => self.make_reserve().await,
             Job::Save => self.save_active().await,
         }
     }

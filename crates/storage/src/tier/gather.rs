@@ -105,9 +105,12 @@ impl<P: Platform> Store<P> {
         free_slots: usize,
         views: Vec<TierView>,
     ) -> Gathered<P> {
+        let now = self.clock().reading();
+        // A wall clock that was just set makes nothing cold: as if each date were of the clock as it runs now.
+        let dated = |ms: i64| now.wall_ms.saturating_sub(now.age_ms(ms));
         let mut gathered = Gathered {
             view: View {
-                now_ms: self.clock().wall_ms(),
+                now_ms: now.wall_ms,
                 tiers: views,
                 segments: Vec::new(),
                 free_slots,
@@ -127,9 +130,9 @@ impl<P: Platform> Store<P> {
                     id,
                     place,
                     bytes: segment.size.get(),
-                    sealed_ms: segment.sealed.get().then(|| segment.sealed_ms.get()),
-                    arrived_ms: segment.arrived_ms,
-                    read_ms: segment.read_ms.get(),
+                    sealed_ms: segment.sealed.get().then(|| dated(segment.sealed_ms.get())),
+                    arrived_ms: dated(segment.arrived_ms),
+                    read_ms: segment.read_ms.get().map(dated),
                     tier_min,
                     tier_max,
                     asked: log.asked_tier(segment.base),

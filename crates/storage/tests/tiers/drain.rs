@@ -124,6 +124,7 @@ async fn hollow(scene: &Scene, pins: Option<(usize, usize)>) -> (SimLog, i64) {
     let hollow = LogOptions {
         retention_ms: Some(1),
         tier_pins: pins,
+        reserve_bytes: 0,
         file_delete_delay_ms: 1,
         ..options()
     };

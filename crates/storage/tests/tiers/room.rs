@@ -15,6 +15,7 @@ const GB: u64 = 1 << 30;
 fn small() -> LogOptions {
     LogOptions {
         preallocate: false,
+        reserve_bytes: 0,
         file_delete_delay_ms: 1,
         ..options()
     }

@@ -36,6 +36,7 @@ impl Bench {
             now: Now {
                 at: Clock::system().now(),
                 wall_ms: 1_000,
+                step_ms: 0,
             },
             replies: BTreeMap::new(),
             held: None,

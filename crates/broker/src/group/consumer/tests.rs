@@ -80,6 +80,7 @@ impl Bench {
             now: Now {
                 at: Clock::system().now(),
                 wall_ms: 50_000,
+                step_ms: 0,
             },
             sequence: 0,
         }

@@ -18,6 +18,21 @@ pub(super) const KEYS: &[Key] = &[
         "A shard that has not moved for so long is stuck: its stack is logged and the process \
              ends with SIGABRT, for a supervisor to start it again. 0: never.",
     ),
+    Key::long("clock.step.threshold.ms", "3600000")
+        .min(1000)
+        .dynamic()
+        .ours()
+        .doc(
+            "A wall clock that moves against the monotonic clock by more than this was set: a step.",
+        ),
+    Key::long("clock.step.hold.ms", "86400000")
+        .min(0)
+        .dynamic()
+        .ours()
+        .doc(
+            "How long the wall clock has to run steadily after a step before anything is deleted for its age by it. 0: it \
+             is believed at once.",
+        ),
     Key::string("admin.listener", "127.0.0.1:9644").ours().doc(
         "Where /metrics, /livez, /readyz and /tiers are answered over HTTP, as host:port. \
              Empty: nowhere.",

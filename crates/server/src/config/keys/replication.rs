@@ -18,6 +18,13 @@ pub(super) const KEYS: &[Key] = &[
     )
     .min(1)
     .doc("Bytes of metadata records after which a snapshot is written."),
+    Key::long("metadata.log.reserve.bytes", "4194304")
+        .range(0, 1 << 30)
+        .ours()
+        .doc(
+            "Room on the disk that the metadata log keeps, so that topics can be deleted and settings changed when the disk \
+             is full. What makes topics and partitions leaves half of it. 0: none.",
+        ),
     Key::string("metadata.log.dir", "")
         .unset()
         .doc("Directory of the metadata log. Unset: the first of log.dirs."),

@@ -45,7 +45,8 @@ impl<P: Platform> Log<P> {
     ) -> Result<Option<Compacted>> {
         let pace = Pace::new(self, options.bytes_per_second_max);
         self.sweep_unfinished().await?;
-        let now_ms = self.store.clock().wall_ms();
+        let now = self.store.clock().reading();
+        let now_ms = now.earliest_ms();
         let (segments, is_whole) = self.compactable();
         let facts = self.facts(&segments, policy).await?;
         if !is_whole && !self.is_part_due(&facts, policy, now_ms) {
@@ -80,7 +81,7 @@ impl<P: Platform> Log<P> {
             transactions: Transactions::new(aborted),
             producers: Producers::new(&self.producers()),
             end: dirt.first_uncleanable,
-            now_ms,
+            now,
             delete_retention_ms: policy.delete_retention_ms,
             removals: is_whole,
         };

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use platform::clock::Reading;
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::batch::retain::{Opened, emptied};
 use wire::batch::{BatchError, BatchHeader};
@@ -72,7 +73,7 @@ pub(super) struct Survival<'a> {
     pub(super) producers: Producers,
     /// The end of what can be compacted; the batch that ends there stays.
     pub(super) end: Offset,
-    pub(super) now_ms: i64,
+    pub(super) now: Reading,
     pub(super) delete_retention_ms: i64,
     /// Tombstones and markers may go: all that they speak of is here.
     pub(super) removals: bool,
@@ -173,11 +174,12 @@ impl Survival<'_> {
     }
 
     fn horizon(&self) -> TimestampMs {
-        TimestampMs(self.now_ms.saturating_add(self.delete_retention_ms))
+        let from_ms = self.now.latest_ms();
+        TimestampMs(from_ms.saturating_add(self.delete_retention_ms))
     }
 
     fn is_past(&self, horizon: Option<TimestampMs>) -> bool {
-        self.removals && horizon.is_some_and(|horizon| horizon.0 <= self.now_ms)
+        self.removals && horizon.is_some_and(|horizon| horizon.0 <= self.now.earliest_ms())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use platform::clock::Reading;
 use wire::batch::{BatchHeader, sequence_plus};
 use wire::types::{Offset, ProducerId, TimestampMs};
 
@@ -201,9 +202,8 @@ impl Producer {
         self.transaction_start.take()
     }
 
-    pub(super) fn is_expired(&self, now_ms: i64, expiration_ms: i64) -> bool {
-        self.transaction_start.is_none()
-            && now_ms.saturating_sub(self.last_timestamp.0) >= expiration_ms
+    pub(super) fn is_expired(&self, now: Reading, expiration_ms: i64) -> bool {
+        self.transaction_start.is_none() && now.age_ms(self.last_timestamp.0) >= expiration_ms
     }
 
     pub(super) fn transaction_start(&self) -> Option<Offset> {

@@ -75,11 +75,11 @@ impl<P: Platform> Recovery<'_, P> {
         // Bounded: no more than there are.
         let later = offsets.split_off(usable);
         let expiration_ms = self.options.producer_id_expiration_ms;
+        let now = self.store.clock().reading();
         self.producers = ProducerStates::new(first);
         for offset in offsets.into_iter().rev() {
             if let Some(producers) = self.snapshot_at(offset).await? {
-                self.producers =
-                    ProducerStates::restore(offset, &producers, self.now_ms, expiration_ms);
+                self.producers = ProducerStates::restore(offset, &producers, now, expiration_ms);
                 break;
             }
         }
@@ -89,8 +89,7 @@ impl<P: Platform> Recovery<'_, P> {
             for offset in later {
                 if let Some(mut producers) = self.snapshot_at(offset).await? {
                     producers.retain(|producer| producer.last_offset < first);
-                    self.producers =
-                        ProducerStates::restore(first, &producers, self.now_ms, expiration_ms);
+                    self.producers = ProducerStates::restore(first, &producers, now, expiration_ms);
                     break;
                 }
             }

@@ -1,0 +1,81 @@
+//! Room that a log keeps in its file behind its end (`LogOptions::reserve_bytes`): appends fit in there when the disk has
+//! not a byte left.
+//!
+//! The room is made like that of `preallocate`, and a clean stop gives it back. Invariant: it is made when there is room,
+//! after an append and on demand; without any the log works as one that reserves nothing. It does not: say who may use it.
+
+use platform::Platform;
+use platform::disk::{BLOCK_BYTES, DiskFile};
+
+use super::Log;
+use crate::error::{Error, Kind, Result};
+use crate::segment::naming::Role;
+
+/// Less is not worth asking for.
+const RESERVE_BYTES_MIN: u64 = 64 << 10;
+
+impl<P: Platform> Log<P> {
+    /// Bytes that can be appended without any room from the file system.
+    pub fn reserved_bytes(&self) -> u64 {
+        let active = self.active();
+        active.allocated.get().saturating_sub(active.size.get())
+    }
+
+    /// Makes the reserve whole, or as large as there is room for; fails where that is not all of it.
+    pub async fn reserve(&self) -> Result<()> {
+        let gate = self.upkeep.gate.acquire().await;
+        let _gate = gate.map_err(|_| Error::Closed)?;
+        if self.wants_reserve(self.options().reserve_bytes) {
+            return self.make_reserve().await;
+        }
+        Ok(())
+    }
+
+    /// True when the reserve is not whole, and can be made so. A part of it may be used before more is asked for.
+    pub(super) fn wants_reserve(&self, bytes: u64) -> bool {
+        bytes > 0
+            && self.active().named.get()
+            && !self.upkeep.cannot_reserve.get()
+            && self.reserved_bytes() < bytes - bytes / 8
+    }
+
+    /// The gate is held.
+    pub(super) async fn make_reserve(&self) -> Result<()> {
+        let active = self.active();
+        let file = active.file(self.store.disk()).await?;
+        let path = active.path(Role::Log);
+        let mut bytes = self.options().reserve_bytes;
+        let mut failed = None;
+        while bytes >= RESERVE_BYTES_MIN {
+            let upto = active.size.get().saturating_add(bytes);
+            let upto = upto.next_multiple_of(BLOCK_BYTES as u64);
+            if upto <= active.allocated.get() {
+                break;
+            }
+            match file
+                .allocate(upto)
+                .await
+                .map_err(Error::io("reserve room in", &path))
+            {
+                Ok(()) => {
+                    active.allocated.set(active.allocated.get().max(upto));
+                    active.recharge();
+                    break;
+                }
+                Err(error) if error.kind() == Kind::Full => {
+                    failed.get_or_insert(error);
+                    bytes /= 2;
+                }
+                Err(error) => {
+                    if !error.is_exhausted() {
+                        tracing::warn!(partition = %self.partition, %error,
+                            "no room can be kept for a full disk");
+                        self.upkeep.cannot_reserve.set(true);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}

@@ -30,8 +30,13 @@ pub enum StartError {
     #[error(transparent)]
     Storage(#[from] storage::Error),
     /// The controller did not take this broker.
-    #[error("the broker cannot be unfenced: {0:?}")]
-    Fenced(wire::types::ErrorCode),
+    #[error("the broker cannot be unfenced: {code:?}: {reason}")]
+    Fenced {
+        /// What the controller answers.
+        code: wire::types::ErrorCode,
+        /// What is wrong with the metadata log's directory, or which it is.
+        reason: String,
+    },
 }
 
 impl<P: Platform> Broker<P> {
@@ -83,7 +88,14 @@ impl<P: Platform> Broker<P> {
         self.control(Rc::clone(&controller));
         self.metrics.controllers.set(1);
         self.publish_everywhere(image).await;
-        controller.unfence().await.map_err(StartError::Fenced)?;
+        let dir = self.metadata_home().dir;
+        let refused = |code| StartError::Fenced {
+            code,
+            reason: self.store.dir_failure(&dir).unwrap_or_else(|| {
+                format!("the metadata log in {} takes no records", dir.display())
+            }),
+        };
+        controller.unfence().await.map_err(refused)?;
         if self.checkpoint().await {
             self.log_dirs.forget_arrivals(&self.platform).await;
         }

@@ -114,6 +114,7 @@ struct Session {
     /// The epoch that the next request must carry.
     next_epoch: i32,
     by_id: bool,
+    // Bounded: `BYTES_MAX` for all sessions.
     partitions: BTreeMap<Key, Cached>,
     order: Vec<Key>,
     /// What the partitions take.
@@ -123,6 +124,7 @@ struct Session {
 
 /// The sessions of one shard.
 pub struct FetchSessions {
+    // Bounded: `make_room` by `max.incremental.fetch.session.cache.slots` and `BYTES_MAX`.
     sessions: BTreeMap<i32, Session>,
     sessions_max: usize,
     /// What all sessions take.

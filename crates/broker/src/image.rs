@@ -63,11 +63,17 @@ pub type ScramTable = BTreeMap<(String, i8), UserScramCredentialRecord>;
 /// What the metadata log says up to an offset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
+    // Unbounded: the metadata are what was made and not deleted, as in Kafka; a request makes `RECORDS_PER_REQUEST_MAX`.
     topics: Arc<BTreeMap<Arc<str>, Arc<TopicImage>>>,
+    // Unbounded: one for each topic of the metadata.
     names: Arc<BTreeMap<TopicId, Arc<str>>>,
+    // Unbounded: the metadata are what was made and not deleted, as in Kafka; a request makes `RECORDS_PER_REQUEST_MAX`.
     settings: Arc<BTreeMap<ResourceType, ResourceSettings>>,
+    // Unbounded: only this node registers, and what the log of metadata holds.
     brokers: Arc<BTreeMap<i32, Arc<BrokerRegistration>>>,
+    // Unbounded: only this node registers, and what the log of metadata holds.
     controllers: Arc<BTreeMap<i32, Arc<ControllerRegistration>>>,
+    // Unbounded: only features that we know are changed, and what the log of metadata holds.
     features: Arc<BTreeMap<String, i16>>,
     quotas: Arc<QuotaTable>,
     scram: Arc<ScramTable>,
@@ -95,6 +101,7 @@ pub struct TopicImage {
     /// Its name.
     pub name: Arc<str>,
     /// Its partitions by index.
+    // Unbounded: as many as were made; a request makes `RECORDS_PER_REQUEST_MAX`.
     pub partitions: BTreeMap<i32, PartitionImage>,
 }
 

@@ -55,8 +55,12 @@ pub struct Metrics {
     pub controllers: Gauge,
     /// Partitions of `__transaction_state` whose transactional ids are not served, because their log failed.
     pub failed_transaction_partitions: Gauge,
+    /// Bytes that transactional ids take, about.
+    pub transaction_state_bytes: Gauge,
     /// Partitions in which a transaction has been open for longer than any may take.
     pub late_transactions: Gauge,
+    /// Times that a checkpoint file could not be written.
+    pub failed_checkpoints: Counter,
     /// Compaction.
     pub compaction: compaction::Metrics,
     /// Group coordinators.
@@ -121,7 +125,14 @@ impl Metrics {
         let failed_produce_requests =
             by_topic("failedproducerequests", "Produce requests that failed");
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
-        let [failed_transaction_partitions, late_transactions] = of_transactions(registry);
+        let [failed, state_bytes, late] = of_transactions(registry);
+        let under_replicated = under_replicated(registry);
+        let failed_checkpoints = Counter::default();
+        registry.register(
+            "forebay_checkpoint_failures",
+            "Times that a checkpoint file of a log directory could not be written",
+            failed_checkpoints.clone(),
+        );
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             messages_in,
@@ -156,16 +167,15 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_globalpartitioncount",
                 "Partitions",
             ),
-            under_replicated: gauge(
-                "kafka_server_replicamanager_underreplicatedpartitions",
-                "Partitions with replicas that are not in sync",
-            ),
+            under_replicated,
             controllers: gauge(
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
-            failed_transaction_partitions,
-            late_transactions,
+            failed_transaction_partitions: failed,
+            transaction_state_bytes: state_bytes,
+            late_transactions: late,
+            failed_checkpoints,
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),
@@ -235,11 +245,15 @@ impl Metrics {
 }
 
 /// The gauges of what keeps transactions from ending.
-fn of_transactions(registry: &mut Registry) -> [Gauge; 2] {
+fn of_transactions(registry: &mut Registry) -> [Gauge; 3] {
     let gauges = [
         (
             "forebay_transaction_coordinator_failed_partitions",
             "Partitions of __transaction_state whose transactional ids are not served",
+        ),
+        (
+            "forebay_transaction_coordinator_state_bytes",
+            "Bytes that transactional ids and their open transactions take, about",
         ),
         (
             "kafka_server_replicamanager_partitionswithlatetransactionscount",
@@ -247,6 +261,14 @@ fn of_transactions(registry: &mut Registry) -> [Gauge; 2] {
         ),
     ];
     gauges.map(|(name, help)| new_gauge(registry, name, help))
+}
+
+fn under_replicated(registry: &mut Registry) -> Gauge {
+    new_gauge(
+        registry,
+        "kafka_server_replicamanager_underreplicatedpartitions",
+        "Partitions with replicas that are not in sync",
+    )
 }
 
 fn new_gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {

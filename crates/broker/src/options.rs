@@ -140,6 +140,7 @@ pub struct BrokerOptions {
     /// Metadata records between two snapshots, in bytes.
     pub metadata_snapshot_bytes: u64,
     /// Every static setting by Kafka's name, as text (only those that were set).
+    // Bounded: the settings of the table that the file sets, `server::config::raw::FILE_BYTES_MAX`.
     pub static_settings: BTreeMap<String, String>,
     /// The configuration table.
     pub config_keys: &'static [ConfigKey],

@@ -28,6 +28,7 @@ use wire::types::Offset;
 pub(crate) struct Waiter {
     notify: Notify,
     /// What it calls the partitions that have reached its numbers since it was last woken.
+    // Bounded: the partitions of one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     reached: RefCell<Vec<usize>>,
     /// A partition has ended, or is not what it was: everything has to be asked anew.
     alarmed: Cell<bool>,
@@ -87,6 +88,7 @@ struct Queue {
     grown: Cell<u64>,
     serial: Cell<u64>,
     /// Each waiter, and what it calls this partition. Bound: those of requests in flight.
+    // Bounded: one for each partition of a waiting request, `wire::kafka::shape::DECODED_BYTES_MAX` and `queued.max.request.bytes`.
     waiting: RefCell<BTreeMap<Place, (Rc<Waiter>, usize)>>,
 }
 

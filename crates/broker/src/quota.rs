@@ -114,7 +114,10 @@ impl<P: Platform> Broker<P> {
             let now = broker.platform.clock().now();
             let windows = broker.options.quota.rates;
             let mut meters = broker.quotas.meters.borrow_mut();
-            meters.charge(bucket, limit, windows, amount, charge, now)
+            let before = meters.bytes();
+            let pause = meters.charge(bucket, limit, windows, amount, charge, now);
+            broker.metrics.quotas.kept(before, meters.bytes());
+            pause
         });
         // A shard that is shutting down holds nobody back.
         let mut pause = charged.await.unwrap_or_default();

@@ -46,6 +46,7 @@ pub(crate) struct Telemetry {
 
 #[derive(Default)]
 struct Instances {
+    // Bounded: `INSTANCES_MAX`.
     of: HashMap<Uuid, Instance>,
     /// Each holds one.
     ledger: Ledger,

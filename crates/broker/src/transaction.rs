@@ -5,6 +5,7 @@
 //! - [`coordinator`]: the ids whose partition of `__transaction_state` a shard leads: decide, append, settle, answer;
 //! - [`admission`]: what comes before the first batch in a partition;
 //! - [`markers`]: carries a decision out in the partitions of the transaction;
+//! - [`weight`]: what ids take, in bytes;
 //! - [`log`]: appends and loads.
 //!
 //! Invariants: what is decided is in the log, below its high watermark, before anybody is told or a marker is written;
@@ -18,6 +19,7 @@ pub(crate) mod log;
 pub(crate) mod machine;
 mod markers;
 pub(crate) mod state;
+mod weight;
 
 use std::future::Future;
 use std::time::Duration;

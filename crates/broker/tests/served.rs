@@ -13,6 +13,8 @@ mod admin_questions;
 mod by_id;
 #[path = "served/crowded.rs"]
 mod crowded;
+#[path = "served/damaged_files.rs"]
+mod damaged_files;
 #[path = "served/directories.rs"]
 mod directories;
 #[path = "served/disk_failures.rs"]
@@ -33,6 +35,8 @@ mod full_transactions;
 mod hanging;
 #[path = "served/hostile_fetch.rs"]
 mod hostile_fetch;
+#[path = "served/large_answers.rs"]
+mod large_answers;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]
@@ -43,6 +47,8 @@ mod moving_refused;
 mod offsets;
 #[path = "served/pipelining.rs"]
 mod pipelining;
+#[path = "served/places.rs"]
+mod places;
 #[path = "served/produce.rs"]
 mod produce;
 #[path = "served/questions.rs"]

@@ -3,6 +3,7 @@
 //!
 //! Invariant: the only crate with `unsafe`. It knows nothing of Kafka, segments or requests.
 
+pub mod bounded;
 pub mod buf;
 pub mod clock;
 pub mod disk;

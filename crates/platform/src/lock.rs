@@ -17,11 +17,16 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
 
+use crate::bounded;
 use crate::error::Error;
 
 /// Name of the lock file in a directory.
 pub const LOCK_FILE: &str = ".lock";
 
+/// Longer than any process id.
+const PID_BYTES_MAX: u64 = 32;
+/// What is told of the command that holds a lock.
+const COMMAND_BYTES_MAX: u64 = 4096;
 /// Pause between two tries.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -114,12 +119,14 @@ fn lock(path: &Path) -> io::Result<Result<DirLock, Holder>> {
         .truncate(false)
         .open(path)?;
     let exclusive = FlockOperation::NonBlockingLockExclusive;
+    if let Some(dir) = path.parent() {
+        give_to_owner_of(dir, path);
+    }
     match flock(&file, exclusive).and_then(|()| fcntl_lock(&file, exclusive)) {
         Ok(()) => {}
         Err(Errno::AGAIN | Errno::ACCESS) => {
-            let mut pid = String::new();
-            file.take(32).read_to_string(&mut pid)?;
-            return Ok(Err(describe(pid.trim())));
+            let pid = bounded::stream(file.take(PID_BYTES_MAX), PID_BYTES_MAX)?;
+            return Ok(Err(describe(String::from_utf8_lossy(&pid).trim())));
         }
         Err(error) => return Err(error.into()),
     }
@@ -131,6 +138,23 @@ fn lock(path: &Path) -> io::Result<Result<DirLock, Holder>> {
     Ok(Ok(DirLock { _file: file, id }))
 }
 
+/// Makes `path` belong to whom `dir` belongs to, where this process may: what the superuser makes in the directory of a
+/// broker must not be in the way of that broker.
+pub fn give_to_owner_of(dir: &Path, path: &Path) {
+    let owner = |path: &Path| {
+        let facts = std::fs::metadata(path)?;
+        io::Result::Ok((facts.uid(), facts.gid()))
+    };
+    let (Ok(wanted), Ok(found)) = (owner(dir), owner(path)) else {
+        return;
+    };
+    if wanted != found && rustix::process::geteuid().is_root() {
+        let given = std::os::unix::fs::chown(path, Some(wanted.0), Some(wanted.1));
+        // A file system without owners, or a read-only one: who comes next is told what is refused.
+        drop(given);
+    }
+}
+
 fn describe(pid: &str) -> Holder {
     let Ok(pid) = pid.parse::<u32>() else {
         return Holder {
@@ -138,7 +162,10 @@ fn describe(pid: &str) -> Holder {
             may_end: true,
         };
     };
-    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let command = File::open(format!("/proc/{pid}/cmdline"));
+    // Its beginning says enough.
+    let begin = |file: File| bounded::stream(file.take(COMMAND_BYTES_MAX), COMMAND_BYTES_MAX);
+    let command = command.and_then(begin).unwrap_or_default();
     if command.is_empty() {
         // It has no memory any more, or it left its pid and was followed by one that has not left its own.
         return Holder {
@@ -160,7 +187,7 @@ fn describe(pid: &str) -> Holder {
 /// True when a process has been sent SIGKILL and has not ended yet.
 fn is_killed(pid: u32) -> bool {
     const KILL: u64 = 1 << 8;
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = bounded::kernel_text(format!("/proc/{pid}/status")).unwrap_or_default();
     let pending = status.lines().filter_map(|line| {
         let (name, mask) = line.split_once(':')?;
         let mask = u64::from_str_radix(mask.trim(), 16).ok()?;

@@ -20,6 +20,7 @@ use std::rc::Rc;
 pub use disk::SystemDisk;
 pub use engine::EngineChoice;
 pub use file::SystemFile;
+pub(crate) use names::regular;
 
 use crate::error::Error;
 use crate::{Clock, Platform};

@@ -10,6 +10,8 @@ use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::bounded;
+
 /// Use of resources at one moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Usage {
@@ -27,15 +29,15 @@ pub struct Usage {
 
 /// Looks at this process.
 pub fn usage() -> io::Result<Usage> {
-    let statm = std::fs::read_to_string("/proc/self/statm")?;
+    let statm = bounded::kernel_text("/proc/self/statm")?;
     let (virtual_pages, resident_pages) =
         pages(&statm).ok_or_else(|| unreadable("/proc/self/statm"))?;
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let page_bytes = page_size() as u64;
     Ok(Usage {
         cpu: Duration::try_from(cpu).unwrap_or_default(),
-        resident_bytes: resident_pages * page_bytes,
-        virtual_bytes: virtual_pages * page_bytes,
+        resident_bytes: resident_pages.saturating_mul(page_bytes),
+        virtual_bytes: virtual_pages.saturating_mul(page_bytes),
         // The directory is open itself while it is counted.
         open_files: (std::fs::read_dir("/proc/self/fd")?.count() as u64).saturating_sub(1),
         open_files_max: getrlimit(Resource::Nofile).current,
@@ -45,7 +47,7 @@ pub fn usage() -> io::Result<Usage> {
 /// True when this process was started with SIGHUP ignored. To be asked before anybody listens for it.
 pub fn ignores_hangup() -> bool {
     const HANGUP: u64 = 1;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = bounded::kernel_text("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask & HANGUP != 0)

@@ -109,7 +109,7 @@ pub fn of(thread: ThreadId, wait: Duration) -> io::Result<Vec<usize>> {
 
 /// Names addresses by the file they are mapped from, one after the other.
 pub fn named(frames: &[usize]) -> String {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let maps = crate::bounded::kernel_text("/proc/self/maps").unwrap_or_default();
     let maps: Vec<_> = maps.lines().filter_map(mapping).collect();
     let mut text = String::new();
     for frame in frames {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use platform::bounded;
+
 /// A few facts.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -26,7 +28,7 @@ impl Machine {
 }
 
 fn line_of(path: impl AsRef<Path>) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = bounded::kernel_text(path).ok()?;
     Some(text.lines().next()?.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
@@ -41,7 +43,7 @@ fn memory_bytes() -> usize {
             .strip_suffix(" kB")?
             .parse()
             .ok()?;
-        Some(kib * 1024)
+        Some(kib.saturating_mul(1024))
     });
     let limit = line_of("/sys/fs/cgroup/memory.max").and_then(|line| line.parse().ok());
     total.unwrap_or(UNKNOWN).min(limit.unwrap_or(usize::MAX))

@@ -4,8 +4,10 @@
 //! writes. Layouts: `docs/formats/checkpoints.md`.
 //! It does not read or write files: `platform::Disk::read_file` and `replace_file` do, which never leave half a file.
 
+pub mod aborted_segments;
 pub mod clean_shutdown;
 pub mod leader_epochs;
+pub mod limits;
 mod lines;
 pub mod meta_properties;
 pub mod moved_log;

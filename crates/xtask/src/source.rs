@@ -3,6 +3,7 @@
 //! Invariant: `code` has as many lines as `text`, and every byte of code stands in the same line as in `text`.
 //! Not a parser: enough of a lexer that braces, `fn` and `mod` in strings and comments are not taken for code.
 
+pub(crate) mod fields;
 mod mask;
 
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ impl Source {
         let mut parts = self.path.split('/').skip(2);
         parts.next() != Some("src")
             || self.path.ends_with("/tests.rs")
+            || self.path.ends_with("_tests.rs")
             || self.path.contains("/tests/")
     }
 
@@ -43,11 +45,17 @@ impl Source {
         if self.is_test() {
             return "";
         }
-        let end = self.code.find("#[cfg(test)]\nmod ").filter(|at| {
+        let mark = "#[cfg(test)]\n";
+        let mut marks = self.code.match_indices(mark).map(|(at, _)| at);
+        let end = marks.find(|at| {
             // `mod tests;` is a file of its own: what follows it is production code.
-            let item = &self.code[at + "#[cfg(test)]\n".len()..];
-            item.find(['{', ';'])
-                .is_some_and(|brace| item.as_bytes()[brace] == b'{')
+            let item = &self.code[at + mark.len()..];
+            let opens = item.find(['{', ';']).map(|brace| item.split_at(brace));
+            opens.is_some_and(|(head, body)| {
+                let is_module =
+                    head.starts_with("mod ") || head.starts_with("pub") && head.contains(" mod ");
+                is_module && body.starts_with('{')
+            })
         });
         &self.code[..end.unwrap_or(self.code.len())]
     }
@@ -98,6 +106,9 @@ mod tests {
                 .count(),
             2
         );
+        let shared = text.replace("mod tests", "pub(super) mod tests");
+        let source = Source::new("crates/a/src/lib.rs", &shared);
+        assert_eq!(source.production().lines().count(), 2);
         let apart = "//! x\n#[cfg(test)]\nmod tests;\nfn a() {}\n";
         assert_eq!(
             Source::new("crates/a/src/lib.rs", apart)
@@ -109,6 +120,7 @@ mod tests {
         for path in [
             "crates/a/tests/x.rs",
             "crates/a/src/foo/tests.rs",
+            "crates/a/src/foo/model_tests.rs",
             "crates/a/src/foo/tests/bar.rs",
         ] {
             assert_eq!(Source::new(path, text).production(), "", "{path}");

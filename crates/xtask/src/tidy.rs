@@ -2,8 +2,10 @@
 //!
 //! A check is a function from sources or metadata to findings: no I/O, so that each is tested on small fixtures.
 
+mod bounds;
 mod dead;
 mod edges;
+mod files;
 mod licences;
 mod lints;
 mod ratchet;
@@ -62,7 +64,9 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     findings.extend(edges::check(&metadata));
     findings.extend(licences::check(&metadata));
     findings.extend(dead::check(&sources));
+    findings.extend(bounds::check(&sources));
     findings.extend(sources.iter().flat_map(words::check_source));
+    findings.extend(sources.iter().flat_map(files::check));
     findings.extend(sources.iter().flat_map(sums::check));
     let workspace_lints =
         std::fs::read_to_string(root.join("clippy.toml")).context("clippy.toml")?;

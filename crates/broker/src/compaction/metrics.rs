@@ -49,6 +49,7 @@ pub struct Metrics {
 pub(super) struct Found {
     dirty_percent: i64,
     delay_secs: i64,
+    // Bounded: one for each of `log.dirs`.
     uncleanable: BTreeMap<PathBuf, (i64, i64)>,
 }
 

@@ -388,6 +388,7 @@ fn subtracted(list: &str, less: &str) -> String {
 /// How often a request names each of its resources, and how much it asks for in all.
 #[derive(Default)]
 pub(crate) struct Named<'a> {
+    // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     times: HashMap<(i8, &'a str), usize>,
     parts: usize,
 }

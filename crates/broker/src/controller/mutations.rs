@@ -16,7 +16,14 @@ use super::{Refusal, Rules};
 use crate::quota::{ANONYMOUS, Bucket, Kind, Limits, TokenBucket, Windows};
 
 /// Clients whose tokens are remembered before those that have all of theirs are forgotten.
-const CLIENTS_MAX: usize = 1024;
+const CLIENTS_MIN: usize = 1024;
+
+/// What the clients that are remembered may take. Beyond it, those that owe the least are forgotten: a client that calls
+/// itself something else owes nothing anyhow.
+const BYTES_MAX: usize = 4 << 20;
+
+/// What a client takes beside its name.
+const CLIENT_BYTES: usize = 128;
 
 /// Who asks for a change.
 #[derive(Clone, Debug)]
@@ -30,7 +37,50 @@ pub struct Caller {
 /// The tokens of every client, as far as they are not all there.
 #[derive(Default, Debug)]
 pub(crate) struct Mutations {
-    buckets: RefCell<HashMap<Bucket, TokenBucket>>,
+    buckets: RefCell<Buckets>,
+}
+
+#[derive(Default, Debug)]
+struct Buckets {
+    // Bounded: `BYTES_MAX`, by `make_room`.
+    of: HashMap<Bucket, TokenBucket>,
+    bytes: usize,
+    /// How many there are when they are looked through next.
+    sweep_at: usize,
+}
+
+impl Buckets {
+    /// Forgets those that owe nothing, whenever there are twice as many as last time; and at the bound the half that
+    /// owes the least.
+    fn make_room(&mut self, limit: f64, windows: Windows, now: Instant) {
+        let is_over = self.bytes > BYTES_MAX;
+        if self.of.len() < self.sweep_at.max(CLIENTS_MIN) && !is_over {
+            return;
+        }
+        self.of
+            .retain(|_, tokens| !tokens.is_full(limit, windows, now));
+        self.weigh();
+        if is_over && self.bytes > BYTES_MAX / 2 {
+            let mut left: Vec<f64> = self.of.values().map(TokenBucket::left).collect();
+            let middle = left.len() / 2;
+            if middle < left.len() {
+                let (_, median, _) = left.select_nth_unstable_by(middle, f64::total_cmp);
+                let median = *median;
+                self.of.retain(|_, tokens| tokens.left() < median);
+                self.weigh();
+            }
+        }
+        self.sweep_at = self.of.len().saturating_mul(2);
+    }
+
+    fn weigh(&mut self) {
+        let bytes = self.of.keys().map(bytes_of);
+        self.bytes = bytes.fold(0, usize::saturating_add);
+    }
+}
+
+fn bytes_of(bucket: &Bucket) -> usize {
+    bucket.bytes().saturating_add(CLIENT_BYTES)
 }
 
 /// What one request may change.
@@ -57,10 +107,7 @@ impl Mutations {
         let found = limits.find(Kind::Mutation, ANONYMOUS, caller.client_id.as_str());
         let windows = rules.options.quota.mutations;
         let limited = found.map(|(bucket, limit)| {
-            let mut buckets = self.buckets.borrow_mut();
-            if buckets.len() >= CLIENTS_MAX {
-                buckets.retain(|_, tokens| !tokens.is_full(limit, windows, now));
-            }
+            self.buckets.borrow_mut().make_room(limit, windows, now);
             Limited {
                 mutations: self,
                 bucket,
@@ -99,8 +146,12 @@ impl Gate<'_> {
             ..
         } = *limited;
         let mut buckets = limited.mutations.buckets.borrow_mut();
-        let full = || TokenBucket::full(limit, windows, now);
-        let tokens = buckets.entry(limited.bucket.clone()).or_insert_with(full);
+        let Buckets { of, bytes, .. } = &mut *buckets;
+        let full = || {
+            *bytes = bytes.saturating_add(bytes_of(&limited.bucket));
+            TokenBucket::full(limit, windows, now)
+        };
+        let tokens = of.entry(limited.bucket.clone()).or_insert_with(full);
         let before = tokens.pause(limit, windows, now);
         if limited.strict && !before.is_zero() {
             self.pause.set(before);
@@ -118,5 +169,50 @@ impl Gate<'_> {
     /// How long the client has to wait.
     pub(crate) fn pause(&self) -> Duration {
         self.pause.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::QuotaTable;
+
+    #[test]
+    fn a_client_with_many_names_that_all_owe_takes_no_more_than_the_bound() {
+        let windows = Windows {
+            samples: 11,
+            window: Duration::from_secs(1),
+        };
+        let entity = [("client-id".to_owned(), None)].into();
+        let quotas = [(Kind::Mutation.key().to_owned(), 1.0)].into();
+        let limits = Limits::new(&QuotaTable::from([(entity, quotas)]));
+        let mutations = Mutations::default();
+        let now = Instant::now();
+        for number in 0..1000_u32 {
+            let name = format!("{number:030000}");
+            let (bucket, limit) = limits.find(Kind::Mutation, ANONYMOUS, &name).unwrap();
+            mutations
+                .buckets
+                .borrow_mut()
+                .make_room(limit, windows, now);
+            let gate = Gate {
+                limited: Some(Limited {
+                    mutations: &mutations,
+                    bucket,
+                    limit,
+                    windows,
+                    strict: false,
+                    now,
+                }),
+                pause: Cell::default(),
+            };
+            gate.pass(20 + usize::try_from(number).unwrap()).unwrap();
+            assert!(gate.pause() > Duration::ZERO);
+            let kept = mutations.buckets.borrow();
+            assert!(kept.bytes <= BYTES_MAX + 40_000, "{}", kept.bytes);
+            let bytes = kept.of.keys().map(bytes_of);
+            assert_eq!(kept.bytes, bytes.fold(0, usize::saturating_add));
+        }
+        assert!(mutations.buckets.borrow().of.len() > 20);
     }
 }

@@ -40,6 +40,7 @@ pub(crate) fn invalid(name: &str) -> Option<String> {
 pub(crate) struct MetricNames<'a> {
     image: &'a Image,
     /// Made when it is asked for first.
+    // Bounded: lives with one request, and borrows from the image of metadata (`of`).
     topics: OnceCell<HashMap<String, &'a str>>,
 }
 

@@ -31,6 +31,7 @@ pub(crate) struct Created {
     pub(crate) id: Uuid,
     pub(crate) partitions: i32,
     pub(crate) replication_factor: i16,
+    // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     pub(crate) settings: BTreeMap<String, String>,
     pub(crate) records: Vec<MetadataRecord>,
 }

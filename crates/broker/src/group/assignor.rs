@@ -23,6 +23,7 @@ pub struct Subscriber {
     /// Name of a static member.
     pub instance_id: Option<StrBytes>,
     /// The topics that it subscribes to, of those that exist.
+    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     pub topics: BTreeSet<Uuid>,
     /// What it was to have before.
     pub previous: Partitions,
@@ -32,8 +33,10 @@ pub struct Subscriber {
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// Members by id.
+    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     pub members: BTreeMap<StrBytes, Subscriber>,
     /// How many partitions each topic has that anybody subscribes to.
+    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     pub topics: BTreeMap<Uuid, i32>,
 }
 

@@ -130,6 +130,7 @@ pub enum Then {
         /// The generation they are for.
         generation: i32,
         /// Assignment by member id.
+        // Bounded: lives with one change of a group of at most `groups::weight::GROUP_BYTES_MAX`.
         assignments: BTreeMap<StrBytes, bytes::Bytes>,
     },
     /// A static member that came back under another member id.
@@ -162,23 +163,29 @@ pub struct ClassicGroup {
     leader: Option<StrBytes>,
     /// Changed by [`ClassicGroup::enroll`], [`ClassicGroup::strike`] and [`ClassicGroup::reoffer`] only where
     /// protocols are concerned.
+    // Bounded: `groups::weight::GROUP_BYTES_MAX`, and `group.max.size`.
     members: BTreeMap<StrBytes, Member>,
     /// Bytes of the members and of ids handed out, about.
     bytes: usize,
     /// How many members offer each protocol: a join is compared with this and not with every member.
+    // Bounded: `groups::weight::GROUP_BYTES_MAX`, as the members.
     offered: BTreeMap<StrBytes, usize>,
     /// Member id by instance id. Invariant: every id is one of `members`.
+    // Bounded: `groups::weight::GROUP_BYTES_MAX`, as the members.
     statics: BTreeMap<StrBytes, StrBytes>,
     /// Ids handed out and when they lapse. Invariant: none is one of `members`.
+    // Bounded: `PENDING_MEMBERS_MAX` ids of ours.
     pending_joins: BTreeMap<StrBytes, Instant>,
     /// Members of this generation that have not sent a sync. Invariant: every id is one of
     /// `members`.
+    // Bounded: `groups::weight::GROUP_BYTES_MAX`, as the members.
     pending_syncs: BTreeSet<StrBytes>,
     /// True when someone joined since the initial rebalance was last put off.
     joined_meanwhile: bool,
     /// The generation whose assignment is on its way to the log.
     storing: Option<i32>,
     /// Topics of all members as of this generation; `None` when unknown.
+    // Bounded: `groups::weight::GROUP_BYTES_MAX`, as what members offer.
     subscribed: Option<BTreeSet<String>>,
     join_timer: Option<JoinTimer>,
     sync_deadline: Option<Instant>,

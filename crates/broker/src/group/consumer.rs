@@ -78,7 +78,9 @@ pub struct ConsumerGroup {
     target_epoch: Versioned<TargetEpoch>,
     /// Set while the log has topics as old releases kept them.
     old_topics: Versioned<()>,
+    // Bounded: `groups::weight::GROUP_BYTES_MAX`, and `group.consumer.max.size`.
     seats: BTreeMap<StrBytes, Seat>,
+    // Bounded: `groups::consumers::PATTERNS_MAX` expressions, and `groups::weight::GROUP_BYTES_MAX`.
     matched: BTreeMap<StrBytes, Versioned<Matched>>,
     index: Index,
     timers: Timers,
@@ -111,12 +113,15 @@ struct Index {
     /// How many of them speak the classic protocol.
     classic: usize,
     /// Member id by instance id.
+    // Bounded: `groups::weight::GROUP_BYTES_MAX`, as the members.
     statics: BTreeMap<StrBytes, StrBytes>,
     /// Who holds a partition.
+    // Bounded: `groups::weight::GROUP_BYTES_MAX`, as what members hold.
     holders: BTreeMap<(Uuid, i32), StrBytes>,
     /// Bytes of all of it, about.
     bytes: usize,
     /// How many members subscribe by each regular expression.
+    // Bounded: `groups::consumers::PATTERNS_MAX`.
     patterns: BTreeMap<StrBytes, usize>,
 }
 

@@ -78,7 +78,9 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     platform: P,
     options: GroupOptions,
     log: L,
+    // Bounded: one for each of `offsets.topic.num.partitions`.
     slots: RefCell<BTreeMap<i32, Slot>>,
+    // Bounded: one for each request in flight, `queued.max.request.bytes`.
     waiting: RefCell<BTreeMap<Token, oneshot::Sender<Reply>>>,
     next_token: Cell<u64>,
     /// Tells slots of one partition, before and after an unload, apart.
@@ -90,6 +92,7 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     /// What this shard last added to the gauge of bytes.
     counted_bytes: Cell<i64>,
     /// How often in a row the groups of a partition could not be served.
+    // Bounded: one for each of `offsets.topic.num.partitions`.
     failures: RefCell<BTreeMap<i32, u32>>,
 }
 
@@ -103,6 +106,7 @@ struct Slot {
     /// While loading: how many records are of types that are not ours (share groups, streams groups).
     foreign: u64,
     /// While loading: where the last record of each key was.
+    // Bounded: while loading, one for each key that the log holds, whose sizes `groups::weight::check_growth` let in.
     positions: BTreeMap<Bytes, Offset>,
 }
 

@@ -189,7 +189,9 @@ pub struct Groups {
     pub(super) options: GroupsOptions,
     /// Offsets that transactions have written that have not ended.
     pub(super) open: OpenTransactions,
+    // Bounded: `GROUPS_MAX`, and `groups::weight::check_growth` in bytes.
     by_id: BTreeMap<StrBytes, Group>,
+    // Bounded: one for each group, `GROUPS_MAX`.
     deadlines: BTreeSet<(Instant, StrBytes)>,
     /// Nothing is due earlier than this: a moment after the time that [`Groups::expire`] last dealt with,
     /// so that no machine can ask for the same time again and again.

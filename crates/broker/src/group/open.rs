@@ -32,8 +32,10 @@ pub struct Written {
 /// about one group, and no commit, looks at those of others.
 #[derive(Default, Debug)]
 pub struct OpenTransactions {
+    // Bounded: by `groups::weight::check_growth`, which counts its bytes.
     by_producer: BTreeMap<i64, BTreeMap<Serial, Written>>,
     /// Invariant: every entry is a record of `by_producer` that is an offset.
+    // Bounded: `groups::weight::check_growth`, as what it points to.
     by_group: BTreeMap<StrBytes, OfGroup>,
     next: Serial,
     /// Bytes of keys and values.

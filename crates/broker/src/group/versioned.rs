@@ -13,6 +13,7 @@ pub(super) type Sequence = u64;
 #[derive(Clone, Debug)]
 pub(super) struct Versioned<T> {
     committed: Option<T>,
+    // Bounded: versions of requests in flight, `queued.max.request.bytes`.
     staged: VecDeque<(Sequence, Option<T>)>,
 }
 

@@ -87,7 +87,9 @@ pub(crate) fn handle(
 #[derive(Default)]
 struct Wanted {
     /// Each name, and whether it was there more than once.
+    // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     names: BTreeMap<String, bool>,
+    // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     ids: BTreeMap<TopicId, bool>,
     results: Vec<DeletableTopicResult>,
 }

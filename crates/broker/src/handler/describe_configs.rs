@@ -76,6 +76,7 @@ pub(crate) async fn handle(
 }
 
 /// The settings of a resource that a request asks for; empty for all.
+// Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
 struct Keys<'a>(HashSet<&'a str>);
 
 impl<'a> Keys<'a> {

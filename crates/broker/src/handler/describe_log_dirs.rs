@@ -159,6 +159,7 @@ fn failed_dirs<P: Platform>(broker: &Broker<P>) -> Vec<PathBuf> {
 }
 
 /// The partitions that a request asks for.
+// Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
 struct Wanted<'a>(BTreeMap<&'a str, BTreeSet<i32>>);
 
 impl<'a> Wanted<'a> {

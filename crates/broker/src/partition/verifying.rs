@@ -33,7 +33,9 @@ pub(crate) enum Verified {
 #[derive(Debug, Default)]
 pub(super) struct Verifying {
     next: u64,
+    // Bounded: `ASKED_MAX`.
     asked: BTreeMap<ProducerId, (i16, Guard)>,
+    // Bounded: `ASKED_MAX`.
     by_age: BTreeMap<Guard, ProducerId>,
 }
 

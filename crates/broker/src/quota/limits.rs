@@ -49,6 +49,13 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
+    /// What it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            .saturating_add(self.user.len())
+            .saturating_add(self.client_id.len())
+    }
+
     /// The shard that counts for it.
     pub(crate) fn owner(&self, shards: usize) -> usize {
         let mut hasher = DefaultHasher::new();
@@ -63,6 +70,7 @@ type Values = [Option<f64>; KINDS];
 /// Quotas of one user, of all users, or of nobody in particular.
 #[derive(Default, Debug)]
 struct ByClient {
+    // Unbounded: the quotas in the metadata, made by who may alter them.
     clients: HashMap<String, Values>,
     any_client: Values,
     whole: Values,
@@ -71,6 +79,7 @@ struct ByClient {
 /// Every quota, to be looked up by who asks.
 #[derive(Default, Debug)]
 pub(crate) struct Limits {
+    // Unbounded: the quotas in the metadata, made by who may alter them.
     users: HashMap<String, ByClient>,
     any_user: ByClient,
     no_user: ByClient,

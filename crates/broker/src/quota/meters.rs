@@ -1,9 +1,12 @@
 //! What clients have used, for those that this shard counts for.
 //!
 //! Bounded: who has used nothing for as long as usage is remembered is forgotten, whenever the
-//! table has doubled since it was last looked through.
+//! table has doubled since it was last looked through. Clients call themselves what they like: at the bound in bytes the
+//! half that has used nothing for longest is forgotten, too. That costs the quotas nothing, for who comes under a new name
+//! has not used anything anyhow.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use platform::clock::Instant;
@@ -13,6 +16,12 @@ use super::rate::{Rate, Windows};
 
 /// Entries below which nobody is looked for to be forgotten.
 const SWEEP_MIN: usize = 1024;
+
+/// What the meters of a shard may take.
+const BYTES_MAX: usize = 8 << 20;
+
+/// What a meter takes beside its name: windows, and its place in the table.
+const METER_BYTES: usize = 768;
 
 /// What is done with an amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +37,10 @@ pub(crate) enum Charge {
 /// The meters of one shard.
 #[derive(Default, Debug)]
 pub(crate) struct Meters {
+    // Bounded: `BYTES_MAX`, by `sweep`.
     rates: HashMap<Bucket, Rate>,
+    /// What they take.
+    bytes: usize,
     sweep_at: usize,
 }
 
@@ -44,7 +56,13 @@ impl Meters {
         now: Instant,
     ) -> Duration {
         self.sweep(windows, now);
-        let rate = self.rates.entry(bucket).or_default();
+        let rate = match self.rates.entry(bucket) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                self.bytes = self.bytes.saturating_add(bytes_of(new.key()));
+                new.insert(Rate::default())
+            }
+        };
         rate.add(windows, amount, now);
         let pause = rate.pause(windows, limit, now);
         let used = match charge {
@@ -58,17 +76,45 @@ impl Meters {
         pause
     }
 
+    /// What they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     fn sweep(&mut self, windows: Windows, now: Instant) {
-        if self.rates.len() < self.sweep_at.max(SWEEP_MIN) {
+        let is_full = self.bytes > BYTES_MAX;
+        if self.rates.len() < self.sweep_at.max(SWEEP_MIN) && !is_full {
             return;
         }
         let span = windows.span();
-        self.rates.retain(|_, rate| {
-            rate.touched()
-                .is_some_and(|touched| now.saturating_duration_since(touched) < span)
-        });
-        self.sweep_at = self.rates.len() * 2;
+        self.keep(|touched| now.saturating_duration_since(touched) < span);
+        if self.bytes > BYTES_MAX / 2 && is_full {
+            let mut times: Vec<_> = self.rates.values().filter_map(Rate::touched).collect();
+            let middle = times.len() / 2;
+            if middle < times.len() {
+                let (_, median, _) = times.select_nth_unstable(middle);
+                let median = *median;
+                self.keep(|touched| touched > median);
+            }
+        }
+        self.sweep_at = self.rates.len().saturating_mul(2);
     }
+
+    fn keep(&mut self, is_kept: impl Fn(Instant) -> bool) {
+        let mut bytes = 0_usize;
+        self.rates.retain(|bucket, rate| {
+            let is_kept = rate.touched().is_some_and(&is_kept);
+            if is_kept {
+                bytes = bytes.saturating_add(bytes_of(bucket));
+            }
+            is_kept
+        });
+        self.bytes = bytes;
+    }
+}
+
+fn bytes_of(bucket: &Bucket) -> usize {
+    bucket.bytes().saturating_add(METER_BYTES)
 }
 
 #[cfg(test)]
@@ -112,5 +158,27 @@ mod tests {
             meters.charge(client, 100.0, WINDOWS, 1.0, Charge::Used, now);
             assert!(meters.rates.len() <= SWEEP_MIN + 1);
         }
+    }
+
+    #[test]
+    fn a_client_with_many_names_takes_no_more_than_the_bound_and_pushes_nobody_out() {
+        let start = Instant::now();
+        let mut meters = Meters::default();
+        let charge = |meters: &mut Meters, client: &str, ms: u32| {
+            let now = start + Duration::from_millis(1) * ms;
+            meters.charge(bucket(client), 100.0, WINDOWS, 1.0, Charge::Used, now)
+        };
+        for _ in 0..2000 {
+            charge(&mut meters, "honest", 0);
+        }
+        for number in 0..5000_u32 {
+            let name = format!("{number:030000}");
+            charge(&mut meters, &name, number / 10);
+            assert!(meters.bytes <= BYTES_MAX + 40_000);
+            let pause = charge(&mut meters, "honest", number / 10);
+            assert!(pause > Duration::ZERO, "its usage was forgotten: {number}");
+        }
+        let bytes = meters.rates.keys().map(bytes_of);
+        assert_eq!(meters.bytes, bytes.fold(0, usize::saturating_add));
     }
 }

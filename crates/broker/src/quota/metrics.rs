@@ -5,6 +5,7 @@ use std::time::Duration;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::Kind;
@@ -19,11 +20,15 @@ struct QuotaLabel {
 pub(crate) struct Metrics {
     requests: Family<QuotaLabel, Counter>,
     ms: Family<QuotaLabel, Counter>,
+    bytes: Gauge,
 }
 
 impl Metrics {
     /// Makes and registers them.
     pub(crate) fn register(registry: &mut Registry) -> Self {
+        let bytes = Gauge::default();
+        let help = "Bytes that it takes to know what clients with quotas have used, about";
+        registry.register("forebay_quota_meters_bytes", help, bytes.clone());
         let mut family = |name: &str, help: &str| {
             let family = Family::default();
             registry.register(name, help, family.clone());
@@ -38,6 +43,16 @@ impl Metrics {
                 "kafka_server_clientquota_throttletime_ms",
                 "Milliseconds for which clients were held back by a quota",
             ),
+            bytes,
+        }
+    }
+
+    /// What is kept of clients takes other memory than before.
+    pub(crate) fn kept(&self, before: usize, after: usize) {
+        if before != after {
+            let bytes = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
+            self.bytes
+                .inc_by(bytes(after).saturating_sub(bytes(before)));
         }
     }
 

@@ -28,6 +28,7 @@ impl Windows {
 /// What one client has used.
 #[derive(Default, Debug)]
 pub struct Rate {
+    // Bounded: `forget` keeps those of the windows, `quota.window.num`.
     samples: VecDeque<Sample>,
 }
 
@@ -68,6 +69,7 @@ impl Rate {
         }
         let ms = ((rate - limit) / limit * elapsed.as_secs_f64() * 1000.0).round();
         // No client waits for longer than a number of milliseconds can say.
+        // Bounded: positive, as `rate` is above `limit`; the lesser of a NaN and a number is the number.
         Duration::from_secs_f64(ms.min(f64::from(i32::MAX)) / 1000.0)
     }
 

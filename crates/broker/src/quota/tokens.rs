@@ -40,6 +40,7 @@ impl TokenBucket {
             return Duration::ZERO;
         }
         let ms = (-self.tokens / limit * 1000.0).round();
+        // Bounded: positive, as the tokens are overdrawn; the lesser of a NaN and a number is the number.
         Duration::from_secs_f64(ms.min(f64::from(i32::MAX)) / 1000.0)
     }
 
@@ -47,6 +48,11 @@ impl TokenBucket {
     pub(crate) fn take(&mut self, count: f64, limit: f64, windows: Windows, now: Instant) {
         self.refill(limit, windows, now);
         self.tokens -= count;
+    }
+
+    /// What was there when it was last looked at; less than nothing when it is overdrawn.
+    pub(crate) fn left(&self) -> f64 {
+        self.tokens
     }
 
     /// True when it is full: nothing is lost by forgetting it.

@@ -37,11 +37,15 @@ struct Entry {
 /// What clients hold.
 #[derive(Default)]
 pub(crate) struct Ledger {
+    // Bounded: by who keeps it, `telemetry::INSTANCES_MAX` and `telemetry::received::SERIES_MAX`.
     clients: HashMap<Uuid, Entry>,
     /// The clients of each holder, those not heard for longest first.
+    // Bounded: one for each client, `telemetry::INSTANCES_MAX`.
     order: BTreeMap<(Holder, u64), Uuid>,
+    // Bounded: no more than clients, `telemetry::INSTANCES_MAX`.
     held: HashMap<Holder, usize>,
     /// The holders by what they hold.
+    // Bounded: no more than clients, `telemetry::INSTANCES_MAX`.
     ranked: BTreeSet<(usize, Holder)>,
     total: usize,
     heard: u64,

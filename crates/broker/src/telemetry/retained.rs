@@ -32,6 +32,7 @@ pub(super) trait Weighed {
 /// The series that are kept.
 pub(super) struct Retained<S> {
     bounds: Bounds,
+    // Bounded: `keep`, by `telemetry::received::SERIES_MAX` and `telemetry::received::BYTES_MAX`.
     of: HashMap<Uuid, HashSet<S>>,
     ledger: Ledger,
     series: usize,

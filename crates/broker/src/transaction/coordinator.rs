@@ -19,6 +19,7 @@ use super::log::{self, Unwritten};
 use super::machine::{Add, Begin, End, EndRequest, Transaction};
 use super::markers;
 use super::state::{Entry, PartitionName};
+use super::weight::{self, IDS_MAX, Ids};
 use crate::Broker;
 use crate::group::partition_for;
 use crate::partition::Partition;
@@ -29,19 +30,19 @@ mod revive;
 /// The feature whose level says which protocol is in use.
 pub(crate) const VERSION_FEATURE: &str = "transaction.version";
 
-/// Transactional ids in one partition of `__transaction_state`.
-const IDS_MAX: usize = 1_000_000;
-
 /// What a producer that begins is given: its id and epoch.
 pub(crate) type Identity = (ProducerId, i16);
 
 /// The transactional ids whose partition this shard leads.
 pub(crate) struct TransactionCoordinator<P: Platform> {
     broker: Weak<Broker<P>>,
+    // Bounded: one for each of `transaction.state.log.num.partitions`.
     slots: RefCell<BTreeMap<i32, Slot>>,
     next_incarnation: Cell<u64>,
     /// What this shard last added to the gauge of failed partitions.
     counted_failed: Cell<i64>,
+    /// What it last added to the gauge of bytes.
+    counted_bytes: Cell<i64>,
     /// When it was made: the clock that nobody sets begins here.
     born: Instant,
 }
@@ -52,7 +53,7 @@ struct Slot {
     incarnation: u64,
     /// How often it has been read in vain, or has failed, since it was served last.
     failures: u32,
-    by_id: BTreeMap<String, Transaction>,
+    by_id: Ids,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,11 @@ struct Change {
     fences: bool,
 }
 
+/// Bytes that the ids of a shard may take: half of what groups may.
+fn bytes_max<P: Platform>(broker: &Broker<P>) -> usize {
+    broker.options.group.state_bytes_max / 2
+}
+
 impl<P: Platform> TransactionCoordinator<P> {
     /// A coordinator without ids.
     pub(crate) fn new(broker: Weak<Broker<P>>) -> Rc<Self> {
@@ -80,6 +86,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             slots: RefCell::default(),
             next_incarnation: Cell::new(0),
             counted_failed: Cell::new(0),
+            counted_bytes: Cell::new(0),
             born: Instant::now(),
         })
     }
@@ -113,6 +120,13 @@ impl<P: Platform> TransactionCoordinator<P> {
     pub(super) fn server_version(&self) -> i16 {
         self.broker()
             .map_or(0, |broker| broker.image().feature(VERSION_FEATURE))
+    }
+
+    /// What the ids of this shard take.
+    fn bytes(&self) -> usize {
+        let slots = self.slots.borrow();
+        let bytes = slots.values().map(|slot| slot.by_id.bytes());
+        bytes.fold(0, usize::saturating_add)
     }
 
     fn now_ms(&self) -> i64 {
@@ -168,10 +182,14 @@ impl<P: Platform> TransactionCoordinator<P> {
         if timeout_ms <= 0 || timeout_ms > longest {
             return Err(ErrorCode::InvalidTransactionTimeout);
         }
+        let (all, bytes_max) = (self.bytes(), bytes_max(&broker));
         let (_, needs_id) = self.look(&id, |slot| {
             let known = slot.by_id.get(&id);
-            if known.is_none() && slot.by_id.len() >= IDS_MAX {
-                return Err(ErrorCode::PolicyViolation);
+            if known.is_none() {
+                if slot.by_id.len() >= IDS_MAX {
+                    return Err(ErrorCode::PolicyViolation);
+                }
+                weight::check_growth(all, weight::bytes_of_new(&id), bytes_max)?;
             }
             Ok(known.is_none_or(|it| it.entry().is_exhausted()))
         })?;
@@ -182,7 +200,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         };
         let now_ms = self.now_ms();
         let (change, begin) = self.look(&id, |slot| {
-            if !slot.by_id.contains_key(&id) {
+            if slot.by_id.get(&id).is_none() {
                 let fresh = fresh.ok_or(ErrorCode::ConcurrentTransactions)?;
                 let unused = Transaction::unused(fresh, timeout_ms, now_ms);
                 slot.by_id.insert(id.clone(), unused);
@@ -213,7 +231,10 @@ impl<P: Platform> TransactionCoordinator<P> {
         client_version: i16,
     ) -> Result<(), ErrorCode> {
         let now_ms = self.now_ms();
+        let (all, bytes_max) = (self.bytes(), bytes_max(&*self.broker()?));
         let (change, add) = self.look_at(&id, |transaction| {
+            let growth = weight::growth_by(transaction.entry(), &partitions);
+            weight::check_growth(all, growth, bytes_max)?;
             transaction.add(producer, &partitions, client_version, now_ms)
         })?;
         match add {
@@ -293,17 +314,14 @@ impl<P: Platform> TransactionCoordinator<P> {
         let slot = slots.get_mut(&change.partition);
         let slot = slot.filter(|slot| slot.incarnation == change.incarnation);
         let slot = slot.ok_or(ErrorCode::NotCoordinator)?;
-        let known = slot.by_id.get_mut(&change.id);
         match written {
             Ok(()) => {
-                if let Some(known) = known {
-                    known.settle(Some(entry));
-                }
+                slot.by_id.settle(&change.id, Some(entry));
                 Ok(())
             }
             Err(Unwritten::Refused(code)) => {
-                if let Some(known) = known {
-                    known.settle(None);
+                slot.by_id.settle(&change.id, None);
+                if let Some(known) = slot.by_id.get_mut(&change.id) {
                     if change.fences && entry.epoch > known.entry().epoch {
                         known.fencing_failed(entry.epoch);
                     }
@@ -378,6 +396,7 @@ impl<P: Platform> TransactionCoordinator<P> {
 
     /// Aborts the transactions that have taken too long.
     pub(crate) fn abort_overdue(self: &Rc<Self>) {
+        self.count_bytes();
         let now_ms = self.now_ms();
         let up_ms = i64::try_from(self.born.elapsed().as_millis()).unwrap_or(i64::MAX);
         for (change, entry) in self.sweep(|it| it.time_out(now_ms, up_ms)) {
@@ -412,7 +431,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             if slot.phase != Phase::Active {
                 continue;
             }
-            for (id, transaction) in &mut slot.by_id {
+            for (id, transaction) in slot.by_id.iter_mut() {
                 if let Some(seen) = see(transaction) {
                     let change = Change {
                         partition: *partition,
@@ -452,9 +471,7 @@ impl<P: Platform> TransactionCoordinator<P> {
                     ?code,
                     "an unused transactional id was not removed"
                 );
-                if let Some(known) = slot.by_id.get_mut(&change.id) {
-                    known.settle(None);
-                }
+                slot.by_id.settle(&change.id, None);
             }
             Err(Unwritten::Unknown) => {
                 drop(slots);
@@ -475,7 +492,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             phase: Phase::Loading,
             incarnation,
             failures,
-            by_id: BTreeMap::new(),
+            by_id: Ids::default(),
         };
         let index = partition.name.partition;
         self.slots.borrow_mut().insert(index, slot);
@@ -486,7 +503,7 @@ impl<P: Platform> TransactionCoordinator<P> {
 
     async fn load(self: Rc<Self>, partition: Rc<Partition<P>>, incarnation: u64) {
         let index = partition.name.partition;
-        let mut by_id = BTreeMap::new();
+        let mut by_id = Ids::default();
         let now_ms = self.now_ms();
         let loaded = log::replay(&partition, |id, entry| {
             match entry {

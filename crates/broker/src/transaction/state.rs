@@ -98,6 +98,7 @@ pub(crate) struct Entry {
     /// How long a transaction may take, in milliseconds.
     pub(crate) timeout_ms: i32,
     /// Partitions of the transaction that have, or may have, records of it and no marker.
+    // Bounded: `transaction::weight::check_growth`, for all ids of a shard.
     pub(crate) partitions: BTreeSet<PartitionName>,
     /// When the transaction began, in milliseconds; -1 without one.
     pub(crate) start_ms: i64,

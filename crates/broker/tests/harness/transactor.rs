@@ -62,6 +62,11 @@ impl<'a> Transactor<'a> {
         panic!("no transactional producer: {last:?}");
     }
 
+    /// Its id and epoch.
+    pub(crate) fn producer(&self) -> (i64, i16) {
+        self.producer
+    }
+
     /// A producer that was there before the broker's restart, and has sent so many records to partition 0.
     pub(crate) fn resumed(
         cluster: &'a Cluster,
@@ -104,7 +109,11 @@ impl<'a> Transactor<'a> {
         None
     }
 
-    async fn try_begin(cluster: &Cluster, id: &TransactionalId) -> Result<(i64, i16), ErrorCode> {
+    /// Begins, once.
+    pub(crate) async fn try_begin(
+        cluster: &Cluster,
+        id: &TransactionalId,
+    ) -> Result<(i64, i16), ErrorCode> {
         let request = InitProducerIdRequest::default()
             .with_transactional_id(Some(id.clone()))
             .with_transaction_timeout_ms(60_000)

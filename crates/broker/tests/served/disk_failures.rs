@@ -110,6 +110,8 @@ fn a_full_disk_refuses_until_there_is_room() {
         cluster.create("t", 1).await;
         cluster.create("u", 1).await;
         cluster.produce("t", 0, &["a"]).await;
+        // What a new log notes of its epoch is written, too.
+        cluster.pass_ms(2_000).await;
         cluster.disk().set_capacity_bytes(Some(1));
         let refused = cluster.try_produce("t", 0, large(200_000)).await;
         assert_eq!(refused, STORAGE);

@@ -47,6 +47,34 @@ fn what_is_committed_counts_and_what_is_aborted_does_not() {
     }
 }
 
+/// The coordinator keeps what clients call their transactions: a million names of 10 KB are 10 GB.
+#[test]
+fn new_transactional_ids_wait_when_those_that_are_there_take_all_the_memory_they_may() {
+    let mut setup = Setup::shards(1);
+    setup.options.group.state_bytes_max = 400_000;
+    life(&SimDisk::new(1), &setup, async |cluster| {
+        cluster.create("t", 3).await;
+        let mut writer = Transactor::begin(cluster, "id", false).await;
+        writer.write(0, &["a"]).await;
+        let mut begun = 0;
+        let refused = loop {
+            assert!(begun < 30, "more than the bound is kept");
+            let id = TransactionalId(text(&format!("{begun:010000}")));
+            match Transactor::try_begin(cluster, &id).await {
+                Ok(_) => begun += 1,
+                Err(code) => break code,
+            }
+        };
+        assert!(begun > 10, "{begun}");
+        assert_eq!(refused, ErrorCode::CoordinatorLoadInProgress, "come back");
+        let again = TransactionalId(text(&format!("{:010000}", 0)));
+        Transactor::try_begin(cluster, &again).await.unwrap();
+        writer.write(0, &["b"]).await;
+        writer.end(true).await.unwrap();
+        assert_eq!(cluster.settled_values(0).await, ["a", "b"]);
+    });
+}
+
 #[test]
 fn a_batch_outside_of_a_transaction_is_refused() {
     on(1, async |cluster| {

@@ -12,7 +12,7 @@ use storage::tier::policy::PolicySettings;
 use storage::tier::{Capacity, Medium, Mover, PathOptions, Safety, TierOptions, TierTable};
 use storage::{Log, LogOptions, Metrics, OpenAs, Stamp, Store};
 use wire::batch::BatchHeader;
-use wire::types::{LeaderEpoch, Offset, TopicId, TopicPartition, Uuid};
+use wire::types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
 
 use crate::harness::batches::batch;
 use crate::harness::{NOW_MS, Setup};
@@ -424,6 +424,7 @@ fn folders_of_topics_that_were_deleted_while_a_path_was_away_are_removed() {
         let disk = SimDisk::new(5);
         let metadata = Path::new("/a/__cluster_metadata-0/quorum-state");
         disk.put(metadata, b"{}").unwrap();
+        Life::start(&disk, &right()).await;
         let id = |n| TopicId(Uuid::from_u128(n));
         let put = |folder: &str, file: &str, topic: u128| {
             let text = format!("version: 0\ntopic_id: {}", id(topic));
@@ -439,6 +440,10 @@ fn folders_of_topics_that_were_deleted_while_a_path_was_away_are_removed() {
         );
         put("/b/kept-0", "tier.metadata", 4);
         put("/a/kept-0", "partition.metadata", 4);
+        // Of a topic that was made after the metadata that there are now: they are a backup's.
+        put("/b/newer-0", "tier.metadata", 5);
+        let newer = Path::new("/b/newer-0/tier.metadata");
+        disk.set_modified(newer, NOW_MS + 1).await.unwrap();
         disk.put(Path::new("/b/nobody-0/x"), b"x").unwrap();
         let platform = SimPlatform::on(disk.clone(), Clock::starting_at(NOW_MS), 3);
         let tiers = table(&right());
@@ -446,11 +451,14 @@ fn folders_of_topics_that_were_deleted_while_a_path_was_away_are_removed() {
             .await
             .unwrap();
         dirs.open_lower_tiers(&platform, &tiers).await.unwrap();
-        dirs.remove_orphans(&platform, &tiers, |topic| topic == id(1))
-            .await;
+        for later in [0, 1_000_000] {
+            let until = TimestampMs(NOW_MS + later);
+            dirs.remove_orphans(&platform, &tiers, |topic| topic == id(1), until)
+                .await;
+        }
         let left = disk.list(Path::new("/b")).await.unwrap();
         let left = left.iter().filter(|entry| entry.is_dir);
         let left: Vec<_> = left.map(|entry| entry.name.as_str()).collect();
-        assert_eq!(left, ["here-0", "kept-0", "nobody-0"]);
+        assert_eq!(left, ["here-0", "kept-0", "newer-0", "nobody-0"]);
     });
 }

@@ -134,7 +134,7 @@ impl Disk for SystemDisk {
 
     async fn read_file_within(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         let path = path.to_owned();
-        run(move || names::read_file(&path, bytes_max)).await
+        run(move || crate::bounded::file(&path, bytes_max)).await
     }
 
     async fn replace_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {

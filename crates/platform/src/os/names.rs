@@ -3,14 +3,14 @@
 //! Invariant: what a function here promises to be durable has been synced when it returns.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use crate::disk::{Entry, Space, too_long};
+use crate::disk::{Entry, Space};
 
 pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
@@ -78,26 +78,8 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     rustix::fs::fsync(dir).map_err(|error| io::Error::other(io::Error::from(error)))
 }
 
-/// Reads a whole file, if it is one and not too long. Never waits for somebody to write to a pipe.
-pub(super) fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::RDONLY;
-    let file = regular(rustix::fs::open(path, flags, Mode::empty())?)?;
-    let len = u64::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(u64::MAX);
-    if len > bytes_max {
-        return Err(too_long(len, bytes_max));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
-    // It may have grown since.
-    let mut file = File::from(file).take(bytes_max.saturating_add(1));
-    file.read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > bytes_max {
-        return Err(too_long(bytes.len() as u64, bytes_max));
-    }
-    Ok(bytes)
-}
-
 /// Gives back what was opened without waiting, ready for use, if it is a regular file.
-pub(super) fn regular(file: OwnedFd) -> io::Result<OwnedFd> {
+pub(crate) fn regular(file: OwnedFd) -> io::Result<OwnedFd> {
     match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
         FileType::RegularFile => {}
         FileType::Directory => return Err(io::ErrorKind::IsADirectory.into()),

@@ -67,6 +67,7 @@ impl Exchange {
 #[derive(Debug)]
 pub(super) struct Places {
     /// The oldest first.
+    // Bounded: `admin::CONNECTIONS_MAX`.
     taken: VecDeque<(AbortHandle, Exchange)>,
     places_max: usize,
 }

@@ -1,11 +1,15 @@
 //! One request to the admin endpoint, and its answer. Enough of HTTP/1.1 for a peer that is ours.
 
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use platform::bounded;
+
+/// Far more than the metrics of 20,000 partitions.
+const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
 /// The other side is on this machine or near it.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -28,11 +32,9 @@ pub(super) fn ask(address: &str, path: &str, order: bool) -> anyhow::Result<Stri
     socket
         .write_all(request.as_bytes())
         .with_context(unreachable)?;
-    let mut answer = String::new();
     // Verifying reads whole disks: no bound on how long it takes.
-    socket
-        .read_to_string(&mut answer)
-        .context("reading the answer")?;
+    let answer = bounded::stream(socket, ANSWER_BYTES_MAX).context("reading the answer")?;
+    let answer = String::from_utf8(answer).context("reading the answer")?;
     let (head, body) = answer
         .split_once("\r\n\r\n")
         .context("the answer is not HTTP")?;

@@ -13,6 +13,8 @@ use anyhow::Context as _;
 use broker::controller::METADATA_TOPIC;
 use broker::controller::offline::{self, Files, Reading};
 use clap::{Args, Subcommand, ValueEnum};
+use platform::bounded;
+use platform::disk::SMALL_FILE_BYTES_MAX;
 use platform::lock::DirLock;
 use storage::checkpoint::{meta_properties, partition_metadata};
 use wire::text::{Escaped, escaped_json};
@@ -84,7 +86,8 @@ fn files_of(dir: &Path) -> anyhow::Result<Files> {
             continue;
         };
         if facts.is_file() && facts.len() <= FILE_BYTES_MAX {
-            let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+            let bytes = bounded::file(&path, FILE_BYTES_MAX)
+                .with_context(|| format!("reading {}", path.display()))?;
             files.push((name, bytes.into()));
         }
     }
@@ -172,18 +175,27 @@ fn show(of: &Of) -> anyhow::Result<ExitCode> {
 
 fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
     let _lock = DirLock::acquire(dir)?;
+    let folder = folder_of(dir);
+    let new = dir.join(format!("{METADATA_TOPIC}-0.new"));
+    if !folder.exists() && new.exists() {
+        // A repair was cut short after it had put the old folder away: the new one is whole.
+        fs::rename(&new, &folder).with_context(|| format!("renaming {}", new.display()))?;
+        sync_dir(dir)?;
+        let done = format!("{}: a repair that was cut short is finished\n", dir.display());
+        super::print(&done)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let reading = offline::read(&files_of(dir)?);
     if reading.findings.is_empty() {
         super::print(&format!("{}: nothing to repair\n", dir.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let folder = folder_of(dir);
     // All of it is written before anything is put away.
-    let new = dir.join(format!("{METADATA_TOPIC}-0.new"));
     if new.exists() {
         fs::remove_dir_all(&new).with_context(|| format!("removing {}", new.display()))?;
     }
     fs::create_dir(&new).with_context(|| format!("creating {}", new.display()))?;
+    platform::lock::give_to_owner_of(dir, &new);
     let (name, bytes) = reading.snapshot()?;
     write(&new.join(&name), &bytes)?;
     let (state, bytes) = reading.quorum_state(node_of(dir));
@@ -233,9 +245,10 @@ pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow:
     let path = folder.join(name);
     write(&path.with_extension("reset"), &bytes)?;
     if path.exists() {
-        // It ends where the log does; what it said is kept.
-        let before = path.with_extension("replaced");
-        fs::rename(&path, &before).with_context(|| format!("renaming {}", path.display()))?;
+        // It ends where the log does; what it said is kept. It has its name until the new one takes it: what is before
+        // it may be gone from the log.
+        let before = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        write(&path.with_extension("replaced"), &before)?;
     }
     let written = path.with_extension("reset");
     fs::rename(&written, &path).with_context(|| format!("renaming {}", written.display()))?;
@@ -246,7 +259,7 @@ pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow:
 
 fn node_of(dir: &Path) -> NodeId {
     let file = dir.join(meta_properties::FILE);
-    let bytes = fs::read(&file).unwrap_or_default();
+    let bytes = bounded::file(&file, SMALL_FILE_BYTES_MAX).unwrap_or_default();
     // The next start says what is wrong with that file; it writes this node's id into `quorum-state` anew.
     meta_properties::parse(&file, &bytes).map_or(NodeId(0), |meta| meta.node_id)
 }
@@ -256,7 +269,12 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         file.write_all(bytes)?;
         file.sync_all()
     });
-    written.with_context(|| format!("writing {}", path.display()))
+    written.with_context(|| format!("writing {}", path.display()))?;
+    // Whoever repairs is often another user than the broker, which must be able to write here afterwards.
+    if let Some(dir) = path.parent() {
+        platform::lock::give_to_owner_of(dir, path);
+    }
+    Ok(())
 }
 
 fn sync_dir(dir: &Path) -> anyhow::Result<()> {

@@ -4,12 +4,17 @@
 //! same key. It does not judge: unknown keys and wrong values pass through, `resolved` names them.
 
 use std::fmt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use platform::bounded;
 use storage::checkpoint::properties;
 
 /// Beginning of the names of environment variables that are settings.
 const ENVIRONMENT_PREFIX: &str = "FOREBAY_";
+
+/// A file of settings is shorter by far; a device given for one has no end.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Where a setting was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,7 +61,9 @@ pub struct Raw {
 impl Raw {
     /// Adds the settings of a properties file.
     pub fn add_file(&mut self, path: &Path) -> Result<(), String> {
-        let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        // It may be a pipe: `--config <(...)`.
+        let bytes = File::open(path).and_then(|file| bounded::stream(file, FILE_BYTES_MAX));
+        let bytes = bytes.map_err(|error| format!("{}: {error}", path.display()))?;
         self.add_bytes(path, &bytes)
     }
 

@@ -45,6 +45,7 @@ struct Shared {
     large_share: usize,
     /// Bytes held beyond the bound.
     beyond: AtomicUsize,
+    // Bounded: addresses with connections; `admission::admit` bounds these.
     addresses: Mutex<HashMap<IpAddr, Weighed>>,
 }
 

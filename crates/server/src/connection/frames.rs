@@ -218,6 +218,7 @@ impl FrameReader {
 
     /// Cuts a whole frame out of the read-ahead.
     fn cut(&mut self, len: usize, taken: Taken) -> Frame {
+        // Bounded: all of it is there.
         let bytes = self.ahead.split_to(len).freeze();
         Frame { bytes, taken }
     }

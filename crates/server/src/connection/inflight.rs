@@ -33,6 +33,7 @@ pub(super) struct Answered {
 
 /// The requests under way.
 pub(super) struct Inflight<F> {
+    // Bounded: `shards::OVERLAPPED_MAX`.
     slots: VecDeque<Slot<F>>,
     bytes: usize,
     bell: Bell,

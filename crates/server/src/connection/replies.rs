@@ -19,6 +19,8 @@ pub(super) struct ReplyWriter {
     answers: Answers,
     /// Bytes of what is queued that are counted there.
     held_bytes: usize,
+    // Bounded: a reply is queued when the one before has gone (`conversation::UNWRITTEN_BYTES_MAX`); fetches are given what
+    // `queued.max.response.bytes` has left.
     parts: VecDeque<Bytes>,
     pending_bytes: usize,
     /// Most of them since there were none.

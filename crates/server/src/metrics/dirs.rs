@@ -25,7 +25,9 @@ pub struct DirRow {
 
 #[derive(Default, Debug)]
 struct Known {
+    // Bounded: `log.dirs` of each shard.
     dirs: BTreeMap<usize, Vec<DirRow>>,
+    // Bounded: one for each shard, `num.shards`.
     unreadable_segments: BTreeMap<usize, u64>,
 }
 

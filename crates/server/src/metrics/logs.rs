@@ -31,6 +31,7 @@ pub struct LogRow {
 /// The logs of all shards; clones share them.
 #[derive(Clone, Default, Debug)]
 pub struct LogMetrics {
+    // Unbounded: a row for each partition, of which there are as many as were made.
     rows: Arc<Mutex<BTreeMap<usize, Vec<LogRow>>>>,
 }
 

@@ -89,6 +89,7 @@ pub struct RequestMeter {
     requests: RequestMetrics,
     /// Counts of connections and bytes.
     pub connections: ConnectionMetrics,
+    // Bounded: APIs and versions of the table, as `kind_of` looks others up under none.
     known: Rc<RefCell<HashMap<(i16, i16), RequestKind>>>,
 }
 

@@ -22,6 +22,7 @@ const SLOPE_OVER: usize = 10;
 pub struct Watch {
     tiers: Arc<TierTable>,
     settings: PolicySettings,
+    // Bounded: one for each of `storage.tiers`.
     trends: Arc<Mutex<Vec<Trend>>>,
 }
 
@@ -29,6 +30,7 @@ pub struct Watch {
 #[derive(Clone, Default, Debug)]
 struct Trend {
     /// What was used at the last looks, oldest first.
+    // Bounded: `SLOPE_OVER`.
     seen: VecDeque<u64>,
 }
 

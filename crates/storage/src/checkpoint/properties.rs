@@ -86,6 +86,7 @@ fn split(line: &str) -> (&str, &str) {
         escaped = c == '\\' && !escaped;
         ends
     });
+    // Bounded: where something was found.
     let (key, rest) = line.split_at(end.unwrap_or(line.len()));
     let rest = rest.trim_start_matches(is_blank);
     let rest = rest.strip_prefix(['=', ':']).unwrap_or(rest);

@@ -56,6 +56,7 @@ pub enum ProducerCheck {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProducerStates {
     /// In order of the ids, so that snapshots are reproducible.
+    // Bounded: `PRODUCERS_MAX`, and those with open transactions.
     producers: BTreeMap<ProducerId, Producer>,
     transactions: Transactions,
     /// Everything below is accounted for.
@@ -262,6 +263,12 @@ impl ProducerStates {
     /// Everything below is accounted for; names the snapshot file.
     pub fn end(&self) -> Offset {
         self.end
+    }
+
+    /// The largest producer id below `limit`.
+    pub fn largest_below(&self, limit: ProducerId) -> Option<ProducerId> {
+        let below = self.producers.range(..limit);
+        below.map(|(id, _)| *id).next_back()
     }
 
     /// How many producers are known.

@@ -248,6 +248,7 @@ impl<P: Platform> Log<P> {
         ] {
             to.set(from.get());
         }
+        new.notes_aborted.set(old.notes_aborted.get());
         new.largest.set(old.largest.get());
         new.first_timestamp.set(old.first_timestamp.get());
         new.sealed_ms.set(old.sealed_ms.get());

@@ -39,6 +39,8 @@ pub(super) struct State {
     asked: RefCell<BTreeMap<Offset, usize>>,
     /// Capacities of tiers do not bind it.
     unbounded: Cell<bool>,
+    /// Appends are refused since no path has room.
+    refusing: Cell<bool>,
     /// What is in the files that say what other paths owe.
     owed: RefCell<BTreeMap<Offset, Owed>>,
     /// Where the segments are that are absent, and the folders with copies of them that do not count.
@@ -54,6 +56,7 @@ impl State {
             notes_due: RefCell::default(),
             asked: RefCell::default(),
             unbounded: Cell::new(false),
+            refusing: Cell::new(false),
             owed: RefCell::new(folder.owed.clone()),
             absent: folder.absent.clone(),
             shadows: folder.shadows.clone(),
@@ -76,6 +79,32 @@ impl<P: Platform> Log<P> {
     /// True when the segment's path has nothing left: what comes next goes elsewhere, if anywhere.
     pub(super) fn is_out_of_room(&self, segment: &Segment<P>) -> bool {
         segment.is_out_of_room() && !self.tiers.unbounded.get()
+    }
+
+    /// True when no path has room for another segment, and the one of the active segment has nothing left.
+    pub fn is_without_room(&self) -> bool {
+        self.store.tiers().is_some()
+            && !self.is_closed()
+            && self.is_out_of_room(&self.active())
+            && self.folder_with_room().is_none()
+    }
+
+    /// Why an append is refused that finds no room anywhere. Said once for all logs of the directory, as of a file system
+    /// without room.
+    pub(super) fn refuse_for_room(&self) -> Error {
+        let path = self.folder.to_path_buf();
+        let error = Error::Full { path };
+        if !self.tiers.refusing.replace(true) {
+            self.health.enter_full(&self.dir, &error);
+        }
+        error
+    }
+
+    /// An append has found room, or none will be tried any more.
+    pub(super) fn room_again(&self) {
+        if self.tiers.refusing.replace(false) {
+            self.health.leave_full(&self.dir);
+        }
     }
 
     /// Asks for the sealed segment that begins at `base` to be moved to a tier when there is room; false if there is none.

@@ -51,6 +51,7 @@ impl TxnIndex {
         }
         let mut index = Self::new();
         for (slot, entry) in entries.iter().enumerate() {
+            // Bounded: of an entry of fixed length.
             let (version, fields) = entry.split_at(2);
             let (fields, _) = fields.as_chunks::<8>();
             let &[producer_id, first, last, stable] = fields else {

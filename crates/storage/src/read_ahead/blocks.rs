@@ -200,6 +200,7 @@ impl Blocks {
                 return false;
             };
             let bytes = piece(loaded.bytes(), block.start, at, end);
+            // Bounded: the lesser of both.
             let (now, later) = rest.split_at_mut(bytes.len().min(rest.len()));
             now.copy_from_slice(bytes.get(..now.len()).unwrap_or_default());
             at += now.len() as u64;

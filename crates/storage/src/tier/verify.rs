@@ -60,6 +60,7 @@ impl Verifier {
             match &mut self.body {
                 None => bytes = self.take_header(bytes)?,
                 Some(body) => {
+                    // Bounded: the lesser of both.
                     let (part, rest) = bytes.split_at(body.left.min(bytes.len()));
                     body.crc = crc::crc32c_append(body.crc, part);
                     body.left -= part.len();
@@ -87,6 +88,7 @@ impl Verifier {
     }
 
     fn take_header<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Damage> {
+        // Bounded: the lesser of both.
         let (part, rest) = bytes.split_at((HEADER_BYTES - self.filled).min(bytes.len()));
         if let Some(to) = self.header.get_mut(self.filled..self.filled + part.len()) {
             to.copy_from_slice(part);

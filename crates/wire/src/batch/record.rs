@@ -126,6 +126,7 @@ fn take_bytes(rest: &mut Bytes) -> Result<Option<Bytes>, CutShort> {
             if length > rest.len() {
                 return Err(CutShort);
             }
+            // Bounded: compared above.
             Ok(Some(rest.split_to(length)))
         }
     }

@@ -46,7 +46,9 @@ pub fn next_frame(read: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>
     if read.len() - PREFIX_BYTES < length {
         return Ok(None);
     }
+    // Bounded: compared above.
     let mut frame = read.split_to(PREFIX_BYTES + length);
+    // Bounded: the prefix was read.
     Ok(Some(frame.split_off(PREFIX_BYTES).freeze()))
 }
 

@@ -1,8 +1,9 @@
-//! Sums and products of iterators where clients' bytes are handled: release builds check overflow, and a panic ends the
-//! broker. One fetch that named a partition 70,000 times did that.
+//! Calls that panic on a number, where numbers come from clients, disks and clocks: a panic ends the broker. Sums and
+//! products of iterators overflow (one fetch that named a partition 70,000 times did that), durations are made of
+//! fractions that are negative or none, bytes are split behind their end.
 //!
-//! They are folded with saturating or checked arithmetic, or the line says why they cannot overflow, behind `// Bounded:`.
-//! Test code is free.
+//! They are folded with saturating or checked arithmetic, checked before, or the line or the one above says why it cannot
+//! be, behind `// Bounded:`. Plain arithmetic and indexing is left to the compiler's lints (`lints.rs`). Test code is free.
 
 use super::{Finding, line_of};
 use crate::source::Source;
@@ -13,37 +14,71 @@ const CRATES: &[&str] = &[
     "crates/wire/src/",
     "crates/storage/src/",
     "crates/server/src/",
+    "crates/platform/src/",
 ];
 
+/// The simulated world: nobody's but the tests'.
+const SIMULATED: &str = "crates/platform/src/sim/";
+
 /// What overflows without a word.
-const CALLS: &[&str] = &[".sum()", ".sum::<", ".product()", ".product::<"];
+const SUMS: &[&str] = &[".sum()", ".sum::<", ".product()", ".product::<"];
+
+/// What panics on a number that does not fit.
+const PANICS: &[&str] = &[
+    "::from_secs_f32(",
+    "::from_secs_f64(",
+    ".div_f32(",
+    ".div_f64(",
+    ".mul_f32(",
+    ".mul_f64(",
+    ".split_at(",
+    ".split_at_mut(",
+    ".split_off(",
+    ".split_to(",
+];
 
 /// How a line says that it cannot.
 const REASON: &str = "// Bounded: ";
 
 /// Findings on one file.
 pub(super) fn check(source: &Source) -> Vec<Finding> {
-    if !CRATES.iter().any(|inside| source.path.starts_with(inside)) {
+    let inside = |paths: &[&str]| paths.iter().any(|path| source.path.starts_with(path));
+    if !inside(CRATES) || inside(&[SIMULATED]) {
         return Vec::new();
     }
+    let mut findings = Vec::new();
+    for line in unreasoned(source, SUMS) {
+        let text =
+            "a sum can overflow: fold it with saturating_add, or say why not: // Bounded: ...";
+        findings.push(Finding::new(format!("{}:{line}", source.path), text));
+    }
+    for line in unreasoned(source, PANICS) {
+        let text =
+            "this panics on a number that does not fit: say what was checked: // Bounded: ...";
+        findings.push(Finding::new(format!("{}:{line}", source.path), text));
+    }
+    findings
+}
+
+/// The lines with one of `calls` that no reason is given for.
+fn unreasoned(source: &Source, calls: &[&str]) -> Vec<usize> {
     let code = source.production();
-    let calls = CALLS.iter().flat_map(|call| code.match_indices(call));
+    let calls = calls.iter().flat_map(|call| code.match_indices(call));
     let mut lines: Vec<usize> = calls.map(|(at, _)| line_of(code, at)).collect();
     lines.sort_unstable();
     lines.dedup();
+    let text: Vec<&str> = source.text.lines().collect();
     let is_reasoned = |line: &usize| {
-        let text = source.text.lines().nth(line - 1).unwrap_or_default();
-        let reason = text.split_once(REASON);
-        reason.is_some_and(|(_, reason)| !reason.trim().is_empty())
+        let above = line.checked_sub(2).and_then(|above| text.get(above));
+        let above = above.filter(|above| above.trim_start().starts_with("//"));
+        let mut said = text.get(line - 1).into_iter().chain(above);
+        said.any(|said| {
+            let reason = said.split_once(REASON);
+            reason.is_some_and(|(_, reason)| !reason.trim().is_empty())
+        })
     };
     lines.retain(|line| !is_reasoned(line));
-    let finding = |line| {
-        let place = format!("{}:{line}", source.path);
-        let text =
-            "a sum can overflow: fold it with saturating_add, or say why not: // Bounded: ...";
-        Finding::new(place, text)
-    };
-    lines.into_iter().map(finding).collect()
+    lines
 }
 
 #[cfg(test)]
@@ -77,6 +112,29 @@ mod tests {
         found(
             path,
             "// b.iter().sum()\nlet a = \".sum()\";\nlet c = d.sum;\n",
+            0,
+        );
+    }
+
+    #[test]
+    fn calls_that_panic_on_a_number_are_found() {
+        let path = "crates/storage/src/a.rs";
+        found(path, "let a = Duration::from_secs_f64(b);\n", 1);
+        found(path, "let (a, b) = c.split_at(d);\n", 1);
+        found(path, "let a = b\n    .split_to(c)\n    .freeze();\n", 1);
+        found(
+            path,
+            "// Bounded: c was compared.\nlet a = b.split_to(c);\n",
+            0,
+        );
+        found(
+            path,
+            "let e = \"// Bounded: no.\";\nlet a = b.split_to(c);\n",
+            1,
+        );
+        found(
+            path,
+            "let a = b.split_at_checked(c)?;\nlet a = Duration::try_from_secs_f64(b);\n",
             0,
         );
     }

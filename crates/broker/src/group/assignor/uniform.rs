@@ -27,10 +27,13 @@ type Index = usize;
 
 struct Plan {
     classes: Vec<Class>,
+    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     class_of: BTreeMap<Uuid, usize>,
     members: Vec<Holder>,
     /// Every member with its load.
+    // Bounded: as its classes, `groups::weight::GROUP_BYTES_MAX`.
     by_load: BTreeSet<(usize, Index)>,
+    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     taken: BTreeSet<(Uuid, i32)>,
 }
 
@@ -38,6 +41,7 @@ struct Plan {
 struct Class {
     topics: Vec<Uuid>,
     /// The subscribers with their loads.
+    // Bounded: as its classes, `groups::weight::GROUP_BYTES_MAX`.
     by_load: BTreeSet<(usize, Index)>,
 }
 
@@ -47,6 +51,7 @@ struct Holder {
     /// The classes that it may have partitions of.
     classes: Vec<usize>,
     /// What it has, by class.
+    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     holds: BTreeMap<usize, Vec<(Uuid, i32)>>,
 }
 

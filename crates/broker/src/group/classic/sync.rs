@@ -26,6 +26,7 @@ pub struct Sync {
     /// What it takes the protocol for, if it says so.
     pub protocol: Option<StrBytes>,
     /// The leader's assignments.
+    // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     pub assignments: BTreeMap<StrBytes, Bytes>,
 }
 

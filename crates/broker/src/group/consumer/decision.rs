@@ -109,19 +109,18 @@ impl ConsumerOptions {
 
     /// What holds for one group.
     pub fn for_group(&self, group: &str, cluster: &dyn Cluster) -> Settings {
+        let within = |bounds: Bounded, value: i32| value.min(bounds.max).max(bounds.min);
         let own = |name: &str, bounds: Bounded, value: i32| {
             let set = cluster.group_setting(group, name);
             let set = set.and_then(|set| i32::try_from(set).ok());
-            set.map_or(value, |set| {
-                set.clamp(bounds.min, bounds.max.max(bounds.min))
-            })
+            set.map_or(value, |set| within(bounds, set))
         };
         let session = self.session_timeout_ms;
         let heartbeat = self.heartbeat_interval_ms;
         let interval = self.assignment_interval_ms;
         let changed = cluster.changed_setting("group.consumer.assignment.interval.ms");
         let changed = changed.and_then(|value| i32::try_from(value).ok());
-        let changed = changed.map(|value| value.clamp(interval.min, interval.max));
+        let changed = changed.map(|value| within(interval, value));
         let session = own("consumer.session.timeout.ms", session, session.value);
         let interval_ms = own(
             "consumer.assignment.interval.ms",

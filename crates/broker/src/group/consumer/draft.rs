@@ -26,6 +26,7 @@ pub(super) struct Draft<'a> {
     /// The member whose place it takes.
     pub(super) replaced: Option<StrBytes>,
     /// What regular expressions match that were looked up now.
+    // Bounded: `groups::consumers::PATTERNS_MAX` expressions.
     pub(super) fresh: BTreeMap<StrBytes, Matched>,
     /// True when the member reads by other names or another expression than before.
     pub(super) resubscribed: bool,

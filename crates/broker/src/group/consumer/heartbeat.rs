@@ -25,6 +25,7 @@ pub struct Heartbeat {
     /// How long it may take to give partitions up.
     pub rebalance_timeout_ms: Option<i32>,
     /// Topics by name.
+    // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     pub topics: Option<std::collections::BTreeSet<StrBytes>>,
     /// Topics by regular expression.
     pub regex: Option<StrBytes>,

@@ -34,6 +34,7 @@ pub struct Member {
     /// Address, with a leading slash.
     pub client_host: StrBytes,
     /// Topics that it subscribes to by name.
+    // Bounded: `groups::weight::GROUP_BYTES_MAX` for all members of a group.
     pub topics: BTreeSet<StrBytes>,
     /// Topics that it subscribes to by regular expression; empty for none.
     pub regex: StrBytes,

@@ -52,6 +52,7 @@ fn unquote(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
+        // Bounded: where something was found.
         let (before, escape) = rest.split_at(at);
         out.push_str(before);
         if let Some(quoted) = escape.strip_prefix("\\Q") {
@@ -61,6 +62,7 @@ fn unquote(text: &str) -> String {
         } else {
             // The backslash and what it escapes.
             let length = escape.chars().take(2).map(char::len_utf8).sum(); // Bounded: two letters.
+            // Bounded: two letters of it.
             let (pair, after) = escape.split_at(length);
             out.push_str(pair);
             rest = after;

@@ -56,6 +56,7 @@ pub struct TargetEpoch {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Matched {
     /// Names of topics.
+    // Bounded: lives with one record, `wire::kafka::shape::DECODED_BYTES_MAX`.
     pub topics: BTreeSet<StrBytes>,
     /// Offset of the metadata that they were looked up in.
     pub version: i64,

@@ -43,6 +43,8 @@ impl Done {
 /// What waits to be appended to one partition.
 #[derive(Default)]
 pub(super) struct Queue {
+    // Bounded: changes are refused once the log is behind for `offsets.commit.timeout.ms` (`stall`), and until then are requests in
+    // flight, `queued.max.request.bytes`.
     entries: VecDeque<Entry>,
     next_sequence: u64,
     /// A task is appending and will come back for more.

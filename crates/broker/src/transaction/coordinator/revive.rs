@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use platform::Platform;
 
-use super::{Phase, TransactionCoordinator};
+use super::{Ids, Phase, TransactionCoordinator};
 
 /// How long after a failure the log is looked at, and how long at most between two looks.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             return;
         }
         slot.phase = Phase::Failed;
-        slot.by_id.clear();
+        slot.by_id = Ids::default();
         slot.failures = slot.failures.saturating_add(1);
         let failures = slot.failures;
         drop(slots);
@@ -68,6 +68,15 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
+    /// Keeps the gauge of bytes.
+    pub(super) fn count_bytes(&self) {
+        let Ok(broker) = self.broker() else { return };
+        let bytes = i64::try_from(self.bytes()).unwrap_or(i64::MAX);
+        let before = self.counted_bytes.replace(bytes);
+        let gauge = &broker.metrics.transaction_state_bytes;
+        gauge.inc_by(bytes.saturating_sub(before));
+    }
+
     /// Keeps the gauge of failed partitions.
     pub(super) fn count_failed(&self) {
         let Ok(broker) = self.broker() else { return };
@@ -76,6 +85,6 @@ impl<P: Platform> TransactionCoordinator<P> {
         let failed = i64::try_from(failed.count()).unwrap_or(i64::MAX);
         let before = self.counted_failed.replace(failed);
         let gauge = &broker.metrics.failed_transaction_partitions;
-        gauge.inc_by(failed - before);
+        gauge.inc_by(failed.saturating_sub(before));
     }
 }

@@ -191,6 +191,7 @@ impl Inode {
         for mut part in parts {
             while !part.is_empty() && at < self.ready.get() && rest.is_empty() {
                 let room = usize::try_from(self.ready.get() - at).unwrap_or(usize::MAX);
+                // Bounded: the least of them.
                 let piece = part.split_to(part.len().min(room).min(TURN_BYTES));
                 let mapping = self.mapping_upto(at + piece.len() as u64)?;
                 mapping.store(offset(at)?, &piece)?;
@@ -209,6 +210,7 @@ impl Inode {
     }
 
     async fn write(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
+        // Bounded: lengths of bytes in memory.
         let end = position + parts.iter().map(|part| part.len() as u64).sum::<u64>();
         if end == position {
             return Ok(());

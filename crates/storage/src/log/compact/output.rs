@@ -208,6 +208,7 @@ impl<P: Platform> Writer<P> {
     async fn append(&mut self, pace: &Pace<'_, P>, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let room = self.buffer.len() - self.filled;
+            // Bounded: the lesser of both.
             let (now, later) = bytes.split_at(room.min(bytes.len()));
             if let Some(to) = self.buffer.get_mut(self.filled..self.filled + now.len()) {
                 to.copy_from_slice(now);

@@ -88,6 +88,7 @@ impl<'a, P: Platform> Pace<'a, P> {
         let ahead = due - now.duration_since(self.started).as_secs_f64();
         if ahead > 0.001 {
             // In pieces, so that a log that is closed is not waited for.
+            // Bounded: between a thousandth and a tenth.
             let ahead = Duration::from_secs_f64(ahead.min(0.1));
             self.log.store.clock().sleep(ahead).await;
         }

@@ -208,14 +208,14 @@ impl<P: Platform> Log<P> {
             let path = segment.path(Role::Log);
             let mut walk = Walk::new(&file, path, span, segment.base, buffer_bytes);
             while let Some((header, batch)) = walk.next().await? {
-                left_to_read -= batch.len() as u64;
+                left_to_read = left_to_read.saturating_sub(batch.len() as u64);
                 last = Some((header, segment.base));
                 let judged = survival.judge(&header, &batch);
                 let judged = judged.map_err(|error| walk.damage(unreadable(&error)))?;
                 if let Some(txn) = judged.aborted {
                     output.note_aborted(txn);
                 }
-                let room = SEGMENT_BYTES_MAX - output.size() - left_to_read;
+                let room = room_for_longer(output.size(), left_to_read);
                 match fitting(judged.left, batch.len(), room) {
                     Left::Nothing => output.differ(self, pace).await?,
                     Left::Same => output.add(self, pace, &header, &batch).await?,
@@ -261,10 +261,28 @@ fn fitting(left: Left, bytes: usize, room: u64) -> Left {
     }
 }
 
+/// How much longer batches may become, when so much is written and so much is left to write. A file that came from
+/// elsewhere may be longer than a segment of ours: there is no room then.
+fn room_for_longer(written: u64, left: u64) -> u64 {
+    SEGMENT_BYTES_MAX.saturating_sub(written.saturating_add(left))
+}
+
 fn unreadable(error: &BatchError) -> &'static str {
     match error {
         BatchError::Decompress { .. } => "the records of a batch cannot be decompressed",
         BatchError::Framing { reason, .. } => reason,
         _ => "a batch cannot be read",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SEGMENT_BYTES_MAX, room_for_longer};
+
+    #[test]
+    fn a_segment_longer_than_any_of_ours_leaves_no_room_and_no_panic() {
+        assert_eq!(room_for_longer(10, 20), SEGMENT_BYTES_MAX - 30);
+        assert_eq!(room_for_longer(0, 3 << 30), 0);
+        assert_eq!(room_for_longer(u64::MAX, 1), 0);
     }
 }

@@ -102,9 +102,8 @@ impl Survival<'_> {
         } else if header.record_count == 0 {
             self.emptied(header)?
         } else if horizon.is_none() {
-            let keep = vec![true; usize::try_from(header.record_count).unwrap_or(0)];
             let opened = Opened::open(batch, DECOMPRESSED_BYTES_MAX)?;
-            Left::Less(opened.retain(&keep, Some(self.horizon()))?)
+            Left::Less(opened.retain(&keep_all(header, &opened), Some(self.horizon()))?)
         } else if self.is_past(horizon) {
             self.emptied(header)?
         } else {
@@ -209,4 +208,33 @@ pub(super) fn note(
     }
     map.cover(header.last_offset());
     Ok(Ok(work_bytes))
+}
+
+/// That all records of a batch stay. A header may count more of them than there are bytes: what reads them says so.
+fn keep_all(header: &BatchHeader, opened: &Opened) -> Vec<bool> {
+    let said = usize::try_from(header.record_count).unwrap_or(0);
+    vec![true; said.min(opened.records_bytes().saturating_add(1))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::batch::builder::BatchBuilder;
+    use wire::types::LeaderEpoch;
+
+    #[test]
+    fn a_batch_that_counts_billions_of_records_takes_no_more_memory_than_it_has_bytes() {
+        let mut builder = BatchBuilder::new(Offset(0), LeaderEpoch(0));
+        builder.add(TimestampMs(1), Some(b"key"), Some(b"value"), &[]);
+        let mut batch = builder.finish().unwrap().to_vec();
+        let count = wire::batch::HEADER_BYTES - 4;
+        batch[count..count + 4].copy_from_slice(&i32::MAX.to_be_bytes());
+        let batch = Bytes::from(batch);
+        let opened = Opened::open(&batch, 1 << 20).unwrap();
+        let header = BatchHeader::parse(&batch).unwrap();
+        assert_eq!(header.record_count, i32::MAX);
+        let keep = keep_all(&header, &opened);
+        assert!(keep.len() <= batch.len());
+        assert!(opened.retain(&keep, None).is_err());
+    }
 }

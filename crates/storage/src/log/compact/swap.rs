@@ -57,6 +57,12 @@ impl<P: Platform> Log<P> {
             // Retention was faster.
             return Err(Error::Closed);
         };
+        if !made.loaded.aborted.is_empty() {
+            let mut noted = self.noted_aborted();
+            if noted.insert(made.base) {
+                self.write_noted(&noted).await?;
+            }
+        }
         self.hold_open(old).await?;
         if let Err(error) = self.name_swap(&made.folder, made.base).await {
             self.give_up(old, &made, &error).await;
@@ -253,6 +259,7 @@ impl<P: Platform> Log<P> {
         };
         let folder = made.folder;
         let next = last.next.get();
+        let notes_aborted = !made.loaded.aborted.is_empty();
         let loaded = Some(made.loaded);
         let charge = self.store.charge(&folder, made.size);
         let segment = Segment::stored(folder, made.base, next, made.size, loaded, last.born_ms);
@@ -260,6 +267,7 @@ impl<P: Platform> Log<P> {
         segment.named.set(true);
         segment.rolled.set(true);
         segment.sealed.set(true);
+        segment.notes_aborted.set(notes_aborted);
         if let Some(error) = unfinished {
             segment.take_offline(&error.to_string());
         }

@@ -51,6 +51,7 @@ pub struct Producer {
     /// First offset of the open transaction.
     transaction_start: Option<Offset>,
     /// All of the current epoch, oldest first, at most [`BATCHES_KEPT_MAX`].
+    // Bounded: `BATCHES_KEPT_MAX`.
     batches: VecDeque<AppendedBatch>,
 }
 

@@ -9,8 +9,10 @@ use wire::types::{Offset, ProducerId};
 /// Open and decided transactions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Transactions {
+    // Bounded: one for each producer, `producer_state::PRODUCERS_MAX`, and ids that a coordinator knows.
     open: BTreeMap<Offset, ProducerId>,
     /// First offset to the offset of the marker.
+    // Bounded: `forget_decided_below` the high watermark, which follows what is written.
     decided: BTreeMap<Offset, Offset>,
 }
 

@@ -12,6 +12,7 @@ const CURSORS_MAX: usize = 64;
 #[derive(Default)]
 pub(in crate::log) struct Readers {
     /// The most recent last.
+    // Bounded: `CURSORS_MAX`.
     cursors: RefCell<VecDeque<Cursor>>,
     /// Grows when positions lose their meaning.
     pub(super) generation: Cell<u64>,

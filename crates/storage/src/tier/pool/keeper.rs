@@ -159,7 +159,11 @@ impl<P: Platform> Store<P> {
         } else {
             // A single tier does not count its segments.
             path.note_space(space.free, space.total);
-            (space.total - space.free).saturating_sub(pool.bytes())
+            // A file system may say that more is free than there is.
+            space
+                .total
+                .saturating_sub(space.free)
+                .saturating_sub(pool.bytes())
         };
         let step = pool.step(Room {
             capacity: if is_open { path.capacity_bytes() } else { 0 },

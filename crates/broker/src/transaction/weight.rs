@@ -1,0 +1,173 @@
+//! The transactional ids of one partition, and what they take, in bytes: about, because maps have places of their own,
+//! and never less than what clients said.
+//!
+//! Invariant: `bytes` is the sum over all ids: entries change through [`Ids::settle`] only. Not here: what an id may do
+//! (`machine.rs`), and who is told that there is no room (`coordinator.rs`).
+
+use std::collections::BTreeMap;
+
+use wire::types::ErrorCode;
+
+use super::machine::Transaction;
+use super::state::{Entry, PartitionName};
+
+/// Transactional ids in one partition of `__transaction_state`.
+pub(super) const IDS_MAX: usize = 1_000_000;
+/// What an id takes beside its text and its partitions.
+const ID_BYTES: usize = 512;
+/// What a partition takes beside its topic's name.
+const PARTITION_BYTES: usize = 64;
+
+/// The ids of one partition of `__transaction_state`.
+#[derive(Default)]
+pub(super) struct Ids {
+    // Bounded: `IDS_MAX`, and `check_growth` in bytes.
+    by_id: BTreeMap<String, Transaction>,
+    bytes: usize,
+}
+
+impl Ids {
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// What they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Transaction> {
+        self.by_id.get(id)
+    }
+
+    /// For decisions, which change nothing that weighs.
+    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut Transaction> {
+        self.by_id.get_mut(id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Transaction)> {
+        self.by_id.iter()
+    }
+
+    /// For decisions, which change nothing that weighs.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&String, &mut Transaction)> {
+        self.by_id.iter_mut()
+    }
+
+    pub(super) fn insert(&mut self, id: String, transaction: Transaction) {
+        self.bytes = self
+            .bytes
+            .saturating_add(bytes_of(&id, transaction.entry()));
+        let text = id.len();
+        if let Some(before) = self.by_id.insert(id, transaction) {
+            let before = bytes_of_entry(before.entry()).saturating_add(text);
+            self.bytes = self.bytes.saturating_sub(before);
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: &str) {
+        if let Some(gone) = self.by_id.remove(id) {
+            self.bytes = self.bytes.saturating_sub(bytes_of(id, gone.entry()));
+        }
+    }
+
+    /// Ends a change of an id: it is in the log, or it is not.
+    pub(super) fn settle(&mut self, id: &str, stored: Option<Entry>) {
+        if let Some(known) = self.by_id.get_mut(id) {
+            let before = bytes_of_entry(known.entry());
+            known.settle(stored);
+            let after = bytes_of_entry(known.entry());
+            self.bytes = self.bytes.saturating_sub(before).saturating_add(after);
+        }
+    }
+}
+
+/// Whether ids that take `all` may take `growth` more. What clients are told has them try again: transactions end, and
+/// ids expire.
+pub(super) fn check_growth(all: usize, growth: usize, bytes_max: usize) -> Result<(), ErrorCode> {
+    if growth > 0 && all.saturating_add(growth) > bytes_max {
+        return Err(ErrorCode::CoordinatorLoadInProgress);
+    }
+    Ok(())
+}
+
+/// What an id takes that is new.
+pub(super) fn bytes_of_new(id: &str) -> usize {
+    ID_BYTES.saturating_add(id.len())
+}
+
+/// What a transaction takes more with these partitions.
+pub(super) fn growth_by(entry: &Entry, partitions: &[PartitionName]) -> usize {
+    let new = partitions
+        .iter()
+        .filter(|it| !entry.partitions.contains(it));
+    new.map(bytes_of_partition).fold(0, usize::saturating_add)
+}
+
+fn bytes_of(id: &str, entry: &Entry) -> usize {
+    id.len().saturating_add(bytes_of_entry(entry))
+}
+
+fn bytes_of_entry(entry: &Entry) -> usize {
+    let partitions = entry.partitions.iter().map(bytes_of_partition);
+    partitions.fold(ID_BYTES, usize::saturating_add)
+}
+
+fn bytes_of_partition((topic, _): &PartitionName) -> usize {
+    PARTITION_BYTES.saturating_add(topic.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::types::ProducerId;
+
+    fn entry(partitions: i32) -> Entry {
+        Entry {
+            partitions: (0..partitions).map(|at| ("t".to_owned(), at)).collect(),
+            ..Entry::unused(ProducerId(1), 1000, 0)
+        }
+    }
+
+    #[test]
+    fn the_sum_follows_what_ids_come_to_and_go_from() {
+        let mut ids = Ids::default();
+        let long = "a".repeat(1000);
+        ids.insert(long.clone(), Transaction::unused(ProducerId(1), 1000, 0));
+        assert_eq!(ids.bytes(), bytes_of_new(&long));
+        ids.settle(&long, Some(entry(10)));
+        assert_eq!(
+            ids.bytes(),
+            bytes_of_new(&long) + 10 * (PARTITION_BYTES + 1)
+        );
+        assert_eq!(
+            growth_by(ids.get(&long).unwrap().entry(), &[("t".to_owned(), 3)]),
+            0
+        );
+        assert_eq!(
+            growth_by(ids.get(&long).unwrap().entry(), &[("tt".to_owned(), 3)]),
+            PARTITION_BYTES + 2
+        );
+        ids.settle(&long, None);
+        ids.insert(long.clone(), Transaction::loaded(entry(2)));
+        assert_eq!(ids.bytes(), bytes_of_new(&long) + 2 * (PARTITION_BYTES + 1));
+        ids.settle("gone", Some(entry(1)));
+        ids.remove("gone");
+        ids.remove(&long);
+        assert_eq!((ids.bytes(), ids.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_does_not_grow_is_never_refused() {
+        assert_eq!(check_growth(10, 0, 5), Ok(()));
+        assert_eq!(check_growth(4, 1, 5), Ok(()));
+        assert_eq!(
+            check_growth(5, 1, 5),
+            Err(ErrorCode::CoordinatorLoadInProgress)
+        );
+        assert_eq!(
+            check_growth(1, usize::MAX, 5),
+            Err(ErrorCode::CoordinatorLoadInProgress)
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! Whole files and streams, read with a bound on their length: the one place of the broker where something is read to
+//! its end, by blocking calls.
+//!
+//! Invariant: no function takes more memory than it was allowed, whatever the other side says or does meanwhile. Not
+//! here: segments, which are read by ranges ([`crate::disk::DiskFile`]).
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::disk::too_long;
+use crate::os::regular;
+
+/// More than the kernel says of a process in any file.
+const KERNEL_TEXT_BYTES_MAX: u64 = 64 << 20;
+
+/// Reads a whole file, if it is one and not too long. Never waits for somebody to write to a pipe.
+pub fn file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::RDONLY;
+    let file = regular(rustix::fs::open(path, flags, Mode::empty())?)?;
+    let len = u64::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(u64::MAX);
+    if len > bytes_max {
+        return Err(too_long(len, bytes_max));
+    }
+    let bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+    // It may have grown since.
+    append(bytes, File::from(file), bytes_max)
+}
+
+/// Reads whatever `from` gives, to its end: a pipe, a socket. More than the bound is an error.
+pub fn stream(from: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
+    append(Vec::new(), from, bytes_max)
+}
+
+/// What the kernel says of a process or of itself, in a file whose length it does not tell.
+pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
+    let bytes = stream(File::open(path)?, KERNEL_TEXT_BYTES_MAX)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn append(mut bytes: Vec<u8>, from: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
+    from.take(bytes_max.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if len > bytes_max {
+        return Err(too_long(len, bytes_max));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::is_unreadable;
+
+    #[test]
+    fn no_more_is_read_than_allowed() {
+        assert_eq!(stream(&b"1234"[..], 4).unwrap(), b"1234");
+        assert!(is_unreadable(&stream(&b"12345"[..], 4).unwrap_err()));
+        assert!(is_unreadable(&stream(io::repeat(0), 4096).unwrap_err()));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        std::fs::write(&path, b"12345").unwrap();
+        assert_eq!(file(&path, 5).unwrap(), b"12345");
+        assert!(is_unreadable(&file(&path, 4).unwrap_err()));
+        assert!(is_unreadable(&file(dir.path(), 4).unwrap_err()));
+        assert!(is_unreadable(&file(Path::new("/dev/zero"), 4).unwrap_err()));
+    }
+
+    #[test]
+    fn the_kernel_is_read_though_its_files_have_no_length() {
+        assert!(kernel_text("/proc/self/status").unwrap().contains("Pid:"));
+    }
+}

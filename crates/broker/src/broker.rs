@@ -93,7 +93,7 @@ pub struct Broker<P: Platform> {
     // Unbounded: as many partitions as were made; each has a folder on a disk and a record in the metadata.
     pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
     /// What is known of the logs that could not be opened.
-    // Unbounded: one for each of the partitions above, at most.
+    // Unbounded: some of `partitions`; what goes from there goes from here (`forget_removed`).
     pub(crate) unopened: RefCell<BTreeMap<(TopicId, i32), Unopened>>,
     pub(crate) producer_ids: ProducerIds,
     /// Logs on their way to another directory.

@@ -33,8 +33,13 @@ pub enum StartError {
     #[error(transparent)]
     Storage(#[from] storage::Error),
     /// The controller did not take this broker.
-    #[error("the broker cannot be unfenced: {0:?}")]
-    Fenced(wire::types::ErrorCode),
+    #[error("the broker cannot be unfenced: {code:?}: {reason}")]
+    Fenced {
+        /// What the controller answers.
+        code: wire::types::ErrorCode,
+        /// What is wrong with the metadata log's directory, or which it is.
+        reason: String,
+    },
 }
 
 impl<P: Platform> Broker<P> {
@@ -90,7 +95,8 @@ impl<P: Platform> Broker<P> {
         self.publish_everywhere(image).await;
         self.raise_epochs(&controller).await?;
         self.raise_producer_ids(&controller).await?;
-        controller.unfence().await.map_err(StartError::Fenced)?;
+        let unfenced = controller.unfence().await;
+        unfenced.map_err(|code| self.refused(code))?;
         if self.checkpoint().await {
             self.log_dirs.forget_arrivals(&self.platform).await;
         }
@@ -154,6 +160,15 @@ impl<P: Platform> Broker<P> {
         }
     }
 
+    /// Why the start cannot go on without a record of it in the metadata log.
+    fn refused(&self, code: wire::types::ErrorCode) -> StartError {
+        let dir = self.metadata_home().dir;
+        let failure = self.store.dir_failure(&dir);
+        let reason = failure
+            .unwrap_or_else(|| format!("the metadata log in {} takes no records", dir.display()));
+        StartError::Fenced { code, reason }
+    }
+
     /// Raises leader epochs above those that logs know of. Metadata that are older than the logs (a backup) are behind them,
     /// and a batch of a lower epoch does not follow from those before it: it is not taken, and recovery would cut it off.
     async fn raise_epochs(&self, controller: &Controller<P>) -> Result<(), StartError> {
@@ -170,7 +185,7 @@ impl<P: Platform> Broker<P> {
         tracing::error!(partitions = behind.len(), example = %partition, by,
             "logs know of later leader epochs than the metadata: were those restored from a backup? The epochs are raised");
         let raised = controller.raise_epochs(&behind).await;
-        raised.map_err(StartError::Fenced)
+        raised.map_err(|code| self.refused(code))
     }
 
     /// Raises the next producer id above those that logs know of. Metadata that are older than the logs (a backup) would give
@@ -197,7 +212,7 @@ impl<P: Platform> Broker<P> {
             "logs know of producer ids that the metadata have not given out: the next one is raised above them"
         );
         let raised = controller.raise_producer_ids(known).await;
-        raised.map_err(StartError::Fenced)
+        raised.map_err(|code| self.refused(code))
     }
 
     /// The metadata log lies in the first directory, or where it was found.

@@ -65,6 +65,8 @@ mod restart;
 mod sessions;
 #[path = "served/silent_producers.rs"]
 mod silent_producers;
+#[path = "served/starts_refused.rs"]
+mod starts_refused;
 #[path = "served/stopping.rs"]
 mod stopping;
 #[path = "served/telemetry.rs"]

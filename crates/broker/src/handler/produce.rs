@@ -7,6 +7,7 @@
 //! coordinator. Topics of the coordinators are closed to clients. Version 8 brought errors by record, 10 the current
 //! leader, 13 topic ids.
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -109,16 +110,7 @@ pub(crate) async fn handle<P: Platform>(
                 zstd: version >= 7,
                 in_transaction,
             };
-            match begin(&broker, &partition, &records, terms) {
-                Some(begun) => {
-                    let worth = worth(&begun, &records);
-                    Begun::Now(worth, finish(partition, begun, acks, deadline))
-                }
-                None => Begun::Later(Box::pin(async move {
-                    let begun = begin_heavy(&broker, &partition, records, terms).await;
-                    finish(partition, begun, acks, deadline)
-                })),
-            }
+            start(broker, partition, records, terms, (acks, deadline))
         },
     );
     let appended = appended.await;
@@ -185,6 +177,30 @@ struct Terms {
     /// The request may carry this codec.
     zstd: bool,
     in_transaction: bool,
+}
+
+/// Begins an append: now, or when it has been judged elsewhere.
+#[allow(
+    clippy::async_yields_async,
+    reason = "the append has begun by then, and is waited for when those behind it have"
+)]
+fn start<P: Platform>(
+    broker: Rc<Broker<P>>,
+    partition: Rc<Partition<P>>,
+    records: Bytes,
+    terms: Terms,
+    (acks, deadline): (Acks, Instant),
+) -> Begun<impl Future<Output = Result<Appended, ErrorCode>>> {
+    match begin(&broker, &partition, &records, terms) {
+        Some(begun) => {
+            let worth = worth(&begun, &records);
+            Begun::Now(worth, finish(partition, begun, acks, deadline))
+        }
+        None => Begun::Later(Box::pin(async move {
+            let begun = begin_heavy(&broker, &partition, records, terms).await;
+            finish(partition, begun, acks, deadline)
+        })),
+    }
 }
 
 /// Judges a batch and appends it. `None` when judging it takes long: see [`begin_heavy`].

@@ -103,6 +103,8 @@ pub struct Broker<P: Platform> {
     pub(crate) telemetry: Telemetry,
     /// Appends of connections that begin in pieces.
     pub(crate) lines: Lines,
+    /// Held by the one piece of work that this shard has done elsewhere: more would take the processors from everybody.
+    pub(crate) elsewhere: Arc<Semaphore>,
     /// Held while checkpoint files are written.
     pub(crate) checkpoint_turn: Semaphore,
     /// Checkpoint files that could not be written, and when that was said.
@@ -157,6 +159,7 @@ impl<P: Platform> Broker<P> {
             quotas: Quotas::new(),
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             lines: Lines::default(),
+            elsewhere: Arc::new(Semaphore::new(1)),
             checkpoint_turn: Semaphore::new(1),
             unwritten: RefCell::default(),
             wall_clock: WallClock::default(),

@@ -20,8 +20,6 @@ use storage::log::producer_state::{Origin, ProducerCheck};
 use storage::{Appended, Log, Observer, Stamp};
 use wire::batch::BatchHeader;
 use wire::batch::builder::BatchBuilder;
-use wire::batch::record::DECOMPRESSED_BYTES_MAX;
-use wire::batch::validate::{ValidateLimits, validate_produced};
 use wire::types::{
     ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition,
 };
@@ -32,10 +30,11 @@ use crate::purgatory::{Registration, Waiter, Waiters};
 use crate::topic_config::TopicConfig;
 use crate::transaction::Ending;
 
+mod judging;
 mod recoded;
 mod verifying;
 
-use recoded::recoded;
+pub(crate) use judging::{Judge, Judged, Unjudged};
 use verifying::Verifying;
 pub(crate) use verifying::{Guard, Verified};
 
@@ -232,7 +231,7 @@ impl<P: Platform> Partition<P> {
     }
 
     /// Appends what a producer sent. Decides and copies; does not wait, so that appends keep the order of calls.
-    /// `zstd` says whether the producer's request may carry that codec.
+    /// `zstd` says whether the producer's request may carry that codec. However much it is, it is judged here and now.
     ///
     /// `min.insync.replicas` cannot refuse here: it counts no more replicas than a partition has, which is one.
     pub fn append(
@@ -241,50 +240,45 @@ impl<P: Platform> Partition<P> {
         zstd: bool,
         clock: &Clock,
     ) -> Result<Accepted, AppendError> {
-        self.append_verified(records, zstd, Verified::Unasked, clock)
+        let judged = self.judge(zstd, clock)?.whole(records)?;
+        self.take(judged, Verified::Unasked, clock)
     }
 
-    /// As [`Partition::append`], of a producer of whom the coordinator may have been asked: what was true then is looked
-    /// at again.
-    pub(crate) fn append_verified(
+    /// How batches are judged now, before [`Partition::take`].
+    pub(crate) fn judge(&self, zstd: bool, clock: &Clock) -> Result<Judge, AppendError> {
+        // Before any look at sequences: what a failed log refuses leaves a gap that is not the producer's.
+        self.takes_appends()?;
+        Ok(Judge::new(self.config(), zstd, clock))
+    }
+
+    /// Appends a batch that was judged, here or elsewhere, of a producer of whom the coordinator may have been asked: what
+    /// was true then is looked at again.
+    pub(crate) fn take(
         &self,
-        records: &Bytes,
-        zstd: bool,
+        judged: Judged,
         verified: Verified,
         clock: &Clock,
     ) -> Result<Accepted, AppendError> {
-        // Before any look at sequences: what a failed log refuses leaves a gap that is not the producer's.
         self.takes_appends()?;
         let config = self.config();
         let now_ms = clock.wall_ms();
-        let limits = ValidateLimits {
-            max_batch_bytes: config.max_message_bytes,
-            decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
-            now_ms,
-            timestamp_before_max_ms: config.timestamp_before_max_ms,
-            timestamp_after_max_ms: config.timestamp_after_max_ms,
-            compacted: config.compacted,
-            log_append_time: config.log_append_time,
-            zstd,
-        };
-        let produced = validate_produced(records, &limits)?;
-        let walked_bytes = produced.walked_bytes;
-        if produced.batch.len() > config.segment_bytes() {
+        let header = *judged.header();
+        if judged.len() > config.segment_bytes() {
             return Err(ErrorCode::RecordListTooLarge.into());
         }
-        match self.log.check_producer(&produced.header, Origin::Client)? {
+        match self.log.check_producer(&header, Origin::Client)? {
             ProducerCheck::New => {}
             ProducerCheck::Duplicate(before) => {
                 return Ok(Accepted {
                     base_offset: before.base_offset(),
                     last_offset: before.last_offset,
                     log_append_time: before.timestamp,
-                    work_bytes: walked_bytes,
+                    work_bytes: judged.walked_bytes(),
                 });
             }
         }
-        self.check_verified(&produced.header, verified)?;
-        let (produced, work_bytes) = recoded(produced, &config)?;
+        self.check_verified(&header, verified)?;
+        let (produced, work_bytes) = judged.recoded(&config)?;
         let log_append_time = config.log_append_time.then_some(TimestampMs(now_ms));
         let stamp = Stamp {
             leader_epoch: self.leader_epoch.get(),

@@ -10,6 +10,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -59,6 +60,14 @@ impl<P: Platform> Broker<P> {
     }
 }
 
+/// What came of beginning an item.
+pub(crate) enum Begun<Fut> {
+    /// It has begun; what that was worth, in items, and the rest of it.
+    Now(usize, Fut),
+    /// It begins when this is done, which does not hold up the shard. Nothing of its line begins before.
+    Later(Pin<Box<dyn Future<Output = Fut>>>),
+}
+
 /// Runs `work` for each item at its partition, on the shard that leads it, and returns the results in the order of
 /// the items. Items of one shard begin in their order, many of them in pieces between which others have their turn;
 /// nothing is waited for before all have begun. What has begun on other shards goes on to its end, also when the caller goes
@@ -75,7 +84,7 @@ where
     F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut + Clone + Send + 'static,
     Fut: Future<Output = Result<R, ErrorCode>> + 'static,
 {
-    let work = move |broker, partition, item| (1, work(broker, partition, item));
+    let work = move |broker, partition, item| Begun::Now(1, work(broker, partition, item));
     at_partitions_in_line(broker, None, items, work).await
 }
 
@@ -92,7 +101,7 @@ where
     P: Platform,
     T: Send + 'static,
     R: Send + 'static,
-    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> (usize, Fut) + Clone + Send + 'static,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Begun<Fut> + Clone + Send + 'static,
     Fut: Future<Output = Result<R, ErrorCode>> + 'static,
 {
     if items.len() == 1
@@ -214,14 +223,23 @@ async fn at_this_in_line<P, T, R, F, Fut>(
 ) -> Result<R, ErrorCode>
 where
     P: Platform,
-    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> (usize, Fut),
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Begun<Fut>,
     Fut: Future<Output = Result<R, ErrorCode>>,
 {
-    if let Some(mut place) = line.and_then(|line| broker.lines.behind(line)) {
+    let mut place = line.and_then(|line| broker.lines.behind(line));
+    if let Some(place) = &mut place {
         place.turn().await;
     }
     let partition = broker.led(target)?;
-    work(broker, partition, item).1.await
+    let begun = match work(Rc::clone(&broker), partition, item) {
+        Begun::Now(_, begun) => begun,
+        Begun::Later(begins) => {
+            place = place.or_else(|| line.map(|line| broker.lines.enter(line)));
+            begins.await
+        }
+    };
+    drop(place);
+    begun.await
 }
 
 /// Does the work of one shard.
@@ -233,7 +251,7 @@ async fn at_these_in_line<P, T, R, F, Fut>(
 ) -> Vec<(usize, Result<R, ErrorCode>)>
 where
     P: Platform,
-    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> (usize, Fut),
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Begun<Fut>,
     Fut: Future<Output = Result<R, ErrorCode>>,
 {
     let mut place = line.and_then(|line| broker.lines.behind(line));
@@ -245,10 +263,13 @@ where
     let mut left = AT_ONCE;
     while let Some((index, target, item)) = list.next() {
         let (worth, begun) = match broker.led(target) {
-            Ok(partition) => {
-                let (worth, begun) = work(Rc::clone(&broker), partition, item);
-                (worth.max(1), Ok(begun))
-            }
+            Ok(partition) => match work(Rc::clone(&broker), partition, item) {
+                Begun::Now(worth, begun) => (worth.max(1), Ok(begun)),
+                Begun::Later(begins) => {
+                    place = place.or_else(|| line.map(|line| broker.lines.enter(line)));
+                    (1, Ok(begins.await))
+                }
+            },
             Err(code) => (1, Err(code)),
         };
         all.push(Box::pin(async move {

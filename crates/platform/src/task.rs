@@ -5,3 +5,8 @@
 pub use tokio::task::{JoinError, JoinHandle, LocalSet, spawn_local as spawn, yield_now};
 pub use tokio::time::error::Elapsed;
 pub use tokio::time::{timeout, timeout_at};
+
+/// Has long work done that needs nothing of the shard, on another thread. `None` if the process is ending.
+pub async fn elsewhere<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Option<R> {
+    tokio::task::spawn_blocking(work).await.ok()
+}

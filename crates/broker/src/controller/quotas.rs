@@ -27,6 +27,8 @@ const OF_CLIENTS: [(&str, Number); 4] = [
     ("request_percentage", Number::Double),
     ("controller_mutation_rate", Number::Double),
 ];
+/// Entities with quotas beyond which no more get any: each change of the metadata copies them all, on each shard.
+const ENTITIES_MAX: usize = 20_000;
 const OF_ADDRESSES: [(&str, Number); 1] = [("connection_creation_rate", Number::Int)];
 
 impl Rules<'_> {
@@ -39,6 +41,11 @@ impl Rules<'_> {
         check_names(entity)?;
         let allowed = allowed(entity)?;
         let current = self.image.quotas().get(entity);
+        let sets = values.values().any(Option::is_some);
+        if sets && current.is_none() && self.image.quotas().len() >= ENTITIES_MAX {
+            let message = format!("There are quotas of {ENTITIES_MAX} entities already");
+            return Err(Refusal::new(ErrorCode::PolicyViolation, message));
+        }
         let current = |key: &str| current.and_then(|quotas| quotas.get(key)).copied();
         let mut records = Vec::new();
         for (key, value) in values {

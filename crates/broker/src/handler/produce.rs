@@ -7,13 +7,16 @@
 //! coordinator. Topics of the coordinators are closed to clients. Version 8 brought errors by record, 10 the current
 //! leader, 13 topic ids.
 
+use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
+use platform::task::elsewhere;
 use wire::batch::BatchHeader;
 use wire::kafka::produce::{
     CurrentLeader, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopicResponse,
@@ -24,8 +27,8 @@ use crate::Broker;
 use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
 use crate::image::is_internal;
-use crate::partition::{Accepted, Acks, Partition, Verified};
-use crate::route::at_partitions_in_line;
+use crate::partition::{Accepted, Acks, Partition, Unjudged, Verified};
+use crate::route::{Begun, at_partitions_in_line};
 use crate::transaction::admit;
 
 /// Who calls itself so may write where only the coordinators do: a tool that knows what it does.
@@ -61,7 +64,9 @@ pub(crate) async fn handle<P: Platform>(
 ) -> Outcome {
     let acks = acks_of(request.acks);
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
-    let deadline = broker.platform.clock().now() + timeout;
+    let now = broker.platform.clock().now();
+    let deadline = now + timeout;
+    let judged_until = now + JUDGED_MAX;
     let ProduceRequest {
         topics,
         transactional_id,
@@ -92,12 +97,15 @@ pub(crate) async fn handle<P: Platform>(
         broker,
         Some(peer),
         items,
-        move |broker, partition, batch| {
+        move |broker, partition, (records, verified)| {
             // Outside the future: begun now, in order.
-            let begun = begin(&broker, &partition, &batch, version >= 7, in_transaction);
-            let worth = worth(&begun, &batch.0);
-            let finished = async move { Ok(finish(&partition, begun, acks, deadline).await) };
-            (worth, finished)
+            let terms = Terms {
+                judged_until,
+                verified,
+                zstd: version >= 7,
+                in_transaction,
+            };
+            start(broker, partition, records, terms, (acks, deadline))
         },
     );
     let appended = appended.await;
@@ -161,27 +169,110 @@ fn failure(appended: &Result<Appended, ErrorCode>) -> Option<ErrorCode> {
     }
 }
 
+/// How long batches of one request that take long to judge are judged, whatever timeout the client gives: it may be gone.
+const JUDGED_MAX: Duration = Duration::from_secs(30);
+
+/// What a batch comes with.
+#[derive(Clone, Copy)]
+struct Terms {
+    /// It is not judged after this, if that takes long.
+    judged_until: Instant,
+    verified: Verified,
+    /// The request may carry this codec.
+    zstd: bool,
+    in_transaction: bool,
+}
+
+/// Begins an append: now, or when it has been judged elsewhere.
+#[allow(
+    clippy::async_yields_async,
+    reason = "the append has begun by then, and is waited for when those behind it have"
+)]
+fn start<P: Platform>(
+    broker: Rc<Broker<P>>,
+    partition: Rc<Partition<P>>,
+    records: Bytes,
+    terms: Terms,
+    (acks, deadline): (Acks, Instant),
+) -> Begun<impl Future<Output = Result<Appended, ErrorCode>>> {
+    match begin(&broker, &partition, &records, terms) {
+        Some(begun) => {
+            let worth = worth(&begun, &records);
+            Begun::Now(worth, finish(partition, begun, acks, deadline))
+        }
+        None => Begun::Later(Box::pin(async move {
+            let begun = begin_heavy(&broker, &partition, records, terms).await;
+            finish(partition, begun, acks, deadline)
+        })),
+    }
+}
+
+/// Judges a batch and appends it. `None` when judging it takes long: see [`begin_heavy`].
 fn begin<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
-    (records, verified): &(Bytes, Verified),
-    zstd: bool,
-    in_transaction: bool,
-) -> Result<Accepted, AppendError> {
-    let metrics = &partition.metrics;
-    metrics.produce_requests.add(1);
+    records: &Bytes,
+    terms: Terms,
+) -> Option<Result<Accepted, AppendError>> {
+    let clock = broker.platform.clock();
     let header = BatchHeader::parse(records);
     let transactional = header.as_ref().is_some_and(BatchHeader::is_transactional);
-    let accepted = if transactional && !in_transaction {
+    let begun = if transactional && !terms.in_transaction {
         // Nobody would ever end it: the request names no transactional id.
         Err(ErrorCode::TransactionalIdAuthorizationFailed.into())
     } else {
-        partition.append_verified(records, zstd, *verified, broker.platform.clock())
+        match partition.judge(terms.zstd, clock) {
+            Ok(judge) => match judge.little(records) {
+                Ok(judged) => partition.take(judged, terms.verified, clock),
+                Err(Unjudged::Refused(error)) => Err(error.into()),
+                Err(Unjudged::Heavy) => return None,
+            },
+            Err(error) => Err(error),
+        }
     };
+    count(partition, records, &begun);
+    Some(begun)
+}
+
+/// The same for a batch that takes long to judge: on another thread, one at a time.
+async fn begin_heavy<P: Platform>(
+    broker: &Broker<P>,
+    partition: &Partition<P>,
+    records: Bytes,
+    terms: Terms,
+) -> Result<Accepted, AppendError> {
+    let clock = broker.platform.clock();
+    let begun = async {
+        let permit = Arc::clone(&broker.elsewhere).acquire_owned().await;
+        if clock.now() > terms.judged_until {
+            return Err(ErrorCode::RequestTimedOut.into());
+        }
+        let judge = partition.judge(terms.zstd, clock)?;
+        let batch = records.clone();
+        let judged = elsewhere(move || {
+            // Held until it is done, also if nobody waits for it any more.
+            let _permit = permit;
+            judge.whole(&batch)
+        });
+        let judged = judged.await.ok_or(ErrorCode::UnknownServerError)??;
+        partition.take(judged, terms.verified, clock)
+    };
+    let begun = begun.await;
+    count(partition, &records, &begun);
+    begun
+}
+
+fn count<P: Platform>(
+    partition: &Partition<P>,
+    records: &Bytes,
+    begun: &Result<Accepted, AppendError>,
+) {
+    let metrics = &partition.metrics;
+    metrics.produce_requests.add(1);
     let bytes = records.len() as u64;
-    match &accepted {
+    match begun {
         Ok(_) => {
-            let records = header.map_or(0, |header| header.record_count);
+            let records = BatchHeader::parse(records).map_or(0, |header| header.record_count);
             metrics.messages_in.add(u64::from(records.unsigned_abs()));
             metrics.bytes_in.add(bytes);
         }
@@ -191,7 +282,6 @@ fn begin<P: Platform>(
             metrics.bytes_rejected.add(bytes);
         }
     }
-    accepted
 }
 
 /// What an append was worth, in items of a request. What was refused may have been decompressed to whatever it is.
@@ -209,6 +299,15 @@ fn is_compressed(records: &Bytes) -> bool {
 }
 
 async fn finish<P: Platform>(
+    partition: Rc<Partition<P>>,
+    begun: Result<Accepted, AppendError>,
+    acks: Acks,
+    deadline: Instant,
+) -> Result<Appended, ErrorCode> {
+    Ok(finished(&partition, begun, acks, deadline).await)
+}
+
+async fn finished<P: Platform>(
     partition: &Partition<P>,
     begun: Result<Accepted, AppendError>,
     acks: Acks,

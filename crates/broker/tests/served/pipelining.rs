@@ -94,6 +94,41 @@ fn requests_behind_one_that_begins_in_pieces_keep_their_order() {
     }
 }
 
+#[test]
+fn requests_behind_a_batch_that_takes_long_to_judge_keep_their_order() {
+    for (shards, connection) in [(1, 0), (2, 0), (2, 1)] {
+        life(&SimDisk::new(1), &Setup::shards(shards), async |cluster| {
+            cluster.create("t", 2).await;
+            let heavy = |name: &str| {
+                let value = name.repeat(5 << 20);
+                let heavy = filled(builder().compression(Compression::Zstd), NOW_MS, &[&value]);
+                vec![(0, heavy), (1, batch(&[name])), (0, batch(&[name]))]
+            };
+            let light = |name: &str| vec![(0, batch(&[name])), (1, batch(&[name]))];
+            let all = [heavy("a"), light("b"), heavy("c"), light("d")];
+            let mut calls = Vec::new();
+            for entries in all {
+                let frame = frame(9, &produce("t", -1, &entries));
+                let mut call = called(&cluster.brokers[connection], &frame);
+                let mut waiting = Context::from_waker(Waker::noop());
+                assert!(call.reply.as_mut().poll(&mut waiting).is_pending());
+                calls.push(call.reply);
+            }
+            for reply in calls.into_iter().map(spawn).rev().collect::<Vec<_>>() {
+                let answer = decode::<ProduceRequest>(9, reply.await.unwrap());
+                for partition in &answer.responses[0].partition_responses {
+                    outcome(partition).unwrap();
+                }
+            }
+            for (partition, expected) in [(0, "aabccd"), (1, "abcd")] {
+                let values = cluster.values("t", partition).await;
+                let names: String = values.iter().map(|value| &value[..1]).collect();
+                assert_eq!(names, expected);
+            }
+        });
+    }
+}
+
 /// How often another task has its turn until an answer that nobody waits for is there.
 async fn turns_of_others(cluster: &Cluster, entries: &[(i32, Bytes)]) -> usize {
     let turns = Rc::new(Cell::new(0));

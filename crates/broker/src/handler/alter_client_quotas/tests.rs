@@ -275,3 +275,28 @@ fn rates_that_would_shut_everybody_out_are_refused() {
         );
     }
 }
+
+#[test]
+fn quotas_of_more_entities_than_can_be_kept_are_refused_and_those_there_are_can_be_changed() {
+    let mut image = started();
+    let set_to = |value| [("producer_byte_rate", value)];
+    for chunk in 0..5 {
+        let names = (0..4000).map(|at| format!("c{chunk}-{at}"));
+        let entries = names.map(|name| entry(&[("client-id", &name)], &set_to(Some(1.0))));
+        let outcome = decide(&image, entries.collect());
+        apply(&mut image, outcome.records);
+    }
+    let code = |image: &Image, name: &str, value: Option<f64>| {
+        let outcome = decide(image, vec![entry(&[("user", name)], &set_to(value))]);
+        ErrorCode::try_from_code(outcome.response.entries[0].error_code)
+    };
+    assert_eq!(
+        code(&image, "one more", Some(1.0)),
+        Some(ErrorCode::PolicyViolation)
+    );
+    assert_eq!(code(&image, "one more", None), None);
+    let known = [("client-id", "c0-0")];
+    set(&mut image, &known, &set_to(Some(2.0)));
+    set(&mut image, &known, &set_to(None));
+    assert_eq!(code(&image, "one more", Some(1.0)), None);
+}

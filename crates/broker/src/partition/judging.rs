@@ -1,0 +1,184 @@
+//! What is judged of a batch without the log: whether the topic takes it, and the codec that it gets.
+//!
+//! A batch of some kilobytes may decompress to hundreds of megabytes, and compressing anew takes longer still. What is little
+//! is judged at once, on the shard; all else is [`Unjudged::Heavy`], and judged once more on another thread, where nobody
+//! waits for it but its own connection. Pure, save that it knows the topic's settings as they were.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use platform::Clock;
+use wire::batch::record::DECOMPRESSED_BYTES_MAX;
+use wire::batch::validate::{ValidateLimits, validate_produced};
+use wire::batch::{BatchError, BatchHeader, Produced};
+
+use super::recoded::recoded;
+use crate::topic_config::TopicConfig;
+
+/// Bytes of records, decompressed, that are judged on the shard: some milliseconds, tens of them with the slowest codec.
+const LITTLE_BYTES: usize = 4 << 20;
+/// The same for records that get another codec. The highest levels take a second for some megabytes.
+const LITTLE_RECODED_BYTES: usize = 128 << 10;
+
+/// How a partition judges now; may leave the shard.
+#[derive(Clone)]
+pub(crate) struct Judge {
+    config: Arc<TopicConfig>,
+    limits: ValidateLimits,
+}
+
+/// A batch that the topic takes.
+pub(crate) struct Judged {
+    produced: Produced,
+    /// With the topic's codec, and what that took, if it has been done.
+    recoded: Option<(Produced, usize)>,
+}
+
+/// Why a batch is not judged.
+pub(crate) enum Unjudged {
+    /// It may be much when decompressed: to be judged elsewhere.
+    Heavy,
+    /// The topic does not take it.
+    Refused(BatchError),
+}
+
+impl Judge {
+    pub(super) fn new(config: Arc<TopicConfig>, zstd: bool, clock: &Clock) -> Self {
+        let limits = ValidateLimits {
+            max_batch_bytes: config.max_message_bytes,
+            decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
+            now_ms: clock.wall_ms(),
+            timestamp_before_max_ms: config.timestamp_before_max_ms,
+            timestamp_after_max_ms: config.timestamp_after_max_ms,
+            compacted: config.compacted,
+            log_append_time: config.log_append_time,
+            zstd,
+        };
+        Self { config, limits }
+    }
+
+    /// Judges what is little.
+    pub(crate) fn little(&self, records: &Bytes) -> Result<Judged, Unjudged> {
+        if records.len() > LITTLE_BYTES && records.len() <= self.limits.max_batch_bytes {
+            return Err(Unjudged::Heavy);
+        }
+        let limits = ValidateLimits {
+            decompressed_bytes_max: LITTLE_BYTES,
+            ..self.limits
+        };
+        let produced = validate_produced(records, &limits).map_err(|error| match error {
+            // Broken or too much: that is seen when it is judged as a whole.
+            BatchError::Decompress { .. } => Unjudged::Heavy,
+            error => Unjudged::Refused(error),
+        })?;
+        let gets_codec = self
+            .config
+            .compression
+            .is_some_and(|(codec, _)| codec.code() != produced.header.compression_code());
+        if gets_codec && produced.walked_bytes > LITTLE_RECODED_BYTES {
+            return Err(Unjudged::Heavy);
+        }
+        Ok(Judged {
+            produced,
+            recoded: None,
+        })
+    }
+
+    /// Judges whatever it is, however long that takes, and gives it its codec.
+    pub(crate) fn whole(&self, records: &Bytes) -> Result<Judged, BatchError> {
+        let produced = validate_produced(records, &self.limits)?;
+        let recoded = recoded(produced.clone(), &self.config)?;
+        Ok(Judged {
+            produced,
+            recoded: Some(recoded),
+        })
+    }
+}
+
+impl Judged {
+    pub(super) fn header(&self) -> &BatchHeader {
+        &self.produced.header
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.produced.batch.len()
+    }
+
+    /// Bytes of records that it took to judge it.
+    pub(super) fn walked_bytes(&self) -> usize {
+        if self.recoded.is_some() {
+            // Not on this shard.
+            return 0;
+        }
+        self.produced.walked_bytes
+    }
+
+    /// With the topic's codec, and what all that took here.
+    pub(super) fn recoded(self, config: &TopicConfig) -> Result<(Produced, usize), BatchError> {
+        match self.recoded {
+            Some((recoded, _elsewhere)) => Ok((recoded, 0)),
+            None => recoded(self.produced, config),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::batch::builder::BatchBuilder;
+    use wire::batch::compression::Compression;
+    use wire::types::{LeaderEpoch, Offset, TimestampMs};
+
+    use super::*;
+    use crate::image::Image;
+    use crate::topic_config::tests::options;
+
+    const NOW: i64 = 1_000_000;
+
+    fn batch(codec: Compression, records: usize, value: &[u8]) -> Bytes {
+        let builder = BatchBuilder::new(Offset(0), LeaderEpoch(-1));
+        let mut builder = builder.compression(codec);
+        for _ in 0..records {
+            builder.add(TimestampMs(NOW), None, Some(value), &[]);
+        }
+        builder.finish().unwrap()
+    }
+
+    fn judge(compression: Option<(Compression, i32)>) -> Judge {
+        let mut config = TopicConfig::resolve(&Image::empty(), &options(), "t");
+        config.compression = compression;
+        config.max_message_bytes = 100 << 20;
+        Judge::new(Arc::new(config), true, &Clock::starting_at(NOW))
+    }
+
+    fn is_heavy(judge: &Judge, records: &Bytes) -> bool {
+        matches!(judge.little(records), Err(Unjudged::Heavy))
+    }
+
+    #[test]
+    fn what_decompresses_to_much_is_not_judged_on_the_shard() {
+        let judge = judge(None);
+        let plain = batch(Compression::None, 100, b"value");
+        let much = vec![0; LITTLE_BYTES + 1];
+        assert!(!is_heavy(&judge, &plain));
+        for codec in [Compression::Gzip, Compression::Lz4, Compression::Zstd] {
+            assert!(!is_heavy(&judge, &batch(codec, 100, b"value")));
+            let bomb = batch(codec, 1, &much);
+            assert!(bomb.len() < 100_000 && is_heavy(&judge, &bomb));
+            assert!(judge.whole(&bomb).is_ok());
+            assert!(is_heavy(&judge, &batch(codec, 1_000_000, b"")));
+        }
+    }
+
+    #[test]
+    fn a_new_codec_for_more_than_a_little_is_given_elsewhere() {
+        let judge = judge(Some((Compression::Zstd, 19)));
+        let little = batch(Compression::None, 100, b"value");
+        assert!(!is_heavy(&judge, &little));
+        let more = batch(Compression::None, 1, &vec![0; LITTLE_RECODED_BYTES + 1]);
+        assert!(is_heavy(&judge, &more));
+        let same = batch(Compression::Zstd, 1, &vec![0; LITTLE_RECODED_BYTES + 1]);
+        assert!(!is_heavy(&judge, &same));
+        let judged = judge.whole(&more).ok().and_then(|judged| judged.recoded);
+        assert!(judged.is_some_and(|(recoded, _)| recoded.batch.len() < 1000));
+    }
+}

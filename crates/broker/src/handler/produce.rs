@@ -61,7 +61,7 @@ pub(crate) async fn handle<P: Platform>(
         _ => Err(ErrorCode::InvalidRequiredAcks),
     };
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
-    let deadline = broker.platform.clock().now() + timeout;
+    let deadline = broker.platform.clock().after(timeout);
     let ProduceRequest {
         topics,
         transactional_id,

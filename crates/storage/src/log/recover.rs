@@ -6,6 +6,14 @@
 //! after is cut off, segments after it are removed, so that nothing stale can ever be taken for a batch later.
 //! Producers are restored from the newest snapshot that is not past the trusted part, and the batches after it.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of disks reach this: an index out of bounds ends the broker"
+    )
+)]
+
 use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;

@@ -15,7 +15,7 @@ mod harness;
 
 const VALUES: [&str; 3] = ["one", "two", "three"];
 /// What may be damaged: of the directory, of a partition.
-const FILES: [&str; 13] = [
+const FILES: [&str; 27] = [
     "recovery-point-offset-checkpoint",
     "log-start-offset-checkpoint",
     "replication-offset-checkpoint",
@@ -26,6 +26,20 @@ const FILES: [&str; 13] = [
     "t-0/00000000000000000000.timeindex",
     "t-0/00000000000000000000.txnindex",
     "t-0/00000000000000000003.snapshot",
+    "t-0/00000000000000000999.snapshot",
+    "t-0/aborted-segments",
+    "t-0/00000000000000000000.log.swap",
+    "t-0/00000000000000000001.log.swap",
+    "t-0/00000000000000000003.log.swap",
+    "t-0/00000000000000000000.index.swap",
+    "t-0/00000000000000000000.timeindex.swap",
+    "t-0/00000000000000000000.txnindex.swap",
+    "t-0/00000000000000000000.log.cleaned",
+    "t-0/00000000000000000000.log.deleted",
+    "t-0/00000000000000000000.log.moving",
+    "t-0/00000000000000000000.away",
+    "t-0/00000000000000000000.owed",
+    "t-0/moved.metadata",
     "t-0/partition.metadata",
     "stray-0/partition.metadata",
     "t-00/partition.metadata",
@@ -58,7 +72,10 @@ fuzz_target!(|bytes: &[u8]| {
     let started = try_life(&disk, &setup, async |cluster| {
         assert_eq!(cluster.values("whole", 0).await, VALUES, "nobody touched it");
         // A log start that says so deletes records, and an id of another topic makes it another's folder.
-        let told = |name: &&str| name.ends_with("partition.metadata") || name.starts_with("log-start");
+        let told = |name: &&str| {
+            let moves = ["partition.metadata", "moved.metadata"];
+            moves.iter().any(|end| name.ends_with(end)) || name.starts_with("log-start")
+        };
         if !touched.iter().any(|name| told(name)) {
             match cluster.try_fetch("t", 0, 0).await {
                 Ok(found) => assert_eq!(found.len(), VALUES.len(), "{found:?}"),

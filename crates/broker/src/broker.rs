@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
 use crate::group::GroupCoordinator;
 use crate::image::Image;
+use crate::lines::Lines;
 use crate::log_dirs::LogDirs;
 use crate::metrics::Metrics;
 use crate::node_config::NodeConfigs;
@@ -29,9 +31,11 @@ use crate::producer_ids::ProducerIds;
 use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::relocation::Moves;
+use crate::seldom::Seldom;
 use crate::shards::{Inbox, Seat, ShardIndex, Shards};
 use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
+use crate::unopened::Unopened;
 
 /// The shard that runs the controller.
 pub const CONTROLLER_SHARD: ShardIndex = 0;
@@ -87,14 +91,22 @@ pub struct Broker<P: Platform> {
     pub(crate) sessions: RefCell<FetchSessions>,
     // Unbounded: as many partitions as were made; each has a folder on a disk and a record in the metadata.
     pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
+    /// What is known of the logs that could not be opened.
+    // Unbounded: one for each partition at most, of which there are as many as were made.
+    pub(crate) unopened: RefCell<BTreeMap<(TopicId, i32), Unopened>>,
     pub(crate) producer_ids: ProducerIds,
     /// Logs on their way to another directory.
     pub(crate) moves: Moves<P>,
     pub(crate) quotas: Quotas,
     /// The clients whose metrics come here.
     pub(crate) telemetry: Telemetry,
+    /// Appends of connections that begin in pieces.
+    pub(crate) lines: Lines,
     /// Held while checkpoint files are written.
     pub(crate) checkpoint_turn: Semaphore,
+    /// Checkpoint files that could not be written, and when that was said.
+    // Bounded: a few files for each of `log.dirs`.
+    pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
     /// What this shard last added to the gauge of late transactions.
@@ -137,11 +149,14 @@ impl<P: Platform> Broker<P> {
             ),
             transactions: TransactionCoordinator::new(me.clone()),
             partitions: RefCell::default(),
+            unopened: RefCell::default(),
             producer_ids: ProducerIds::default(),
             moves: Moves::default(),
             quotas: Quotas::new(),
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
+            lines: Lines::default(),
             checkpoint_turn: Semaphore::new(1),
+            unwritten: RefCell::default(),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
             counted_late: Cell::default(),
@@ -196,6 +211,19 @@ impl<P: Platform> Broker<P> {
         if let Some(Err(code)) = created.await {
             tracing::warn!(?code, "cannot create missing topics");
         }
+    }
+
+    /// Partitions of this shard whose logs could not be opened: how many, and the name of one.
+    pub fn unopened_partitions(&self) -> (usize, String) {
+        let partitions = self.partitions.borrow();
+        let mut unopened = partitions.iter().filter(|(_, slot)| slot.is_err());
+        let Some(((id, index), _)) = unopened.next() else {
+            return (0, String::new());
+        };
+        let image = self.image();
+        let topic = image.topic_by_id(*id);
+        let name = topic.map_or_else(|| id.to_string(), |topic| topic.name.to_string());
+        (1 + unopened.count(), format!("{name}-{index}"))
     }
 
     /// The partitions this shard leads now.

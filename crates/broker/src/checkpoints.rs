@@ -3,7 +3,7 @@
 //!
 //! Every shard knows the positions of its own logs; the files are for all of them, so one shard gathers and writes.
 //! Invariants: a file is replaced as a whole; a position in it was true when it was gathered, and recovery points only
-//! name what was durable by then.
+//! name what was durable by then. A file that cannot be written is tried again with the next turn, and named once a minute.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -34,7 +34,7 @@ impl<P: Platform> Broker<P> {
             let _turn = broker.checkpoint_turn.acquire().await;
             for dir in &broker.log_dirs.dirs {
                 let points = broker.gathered(&dir.path).await;
-                all_written &= broker.write_recovery_points(&dir.path, points).await;
+                all_written &= broker.write_recovery_points(&dir.path, points, false).await;
             }
             all_written
         };
@@ -61,7 +61,7 @@ impl<P: Platform> Broker<P> {
         let dir = dir.to_owned();
         let gathered = self
             .shards
-            .call_all(move |broker| std::future::ready(broker.store.points(&dir)));
+            .call_all(move |broker| std::future::ready(broker.points_of(&dir)));
         gathered.await.into_iter().flatten().collect()
     }
 
@@ -80,11 +80,20 @@ impl<P: Platform> Broker<P> {
                 _ => return true,
             }
         }
-        let written = disk.replace_file(&path, &bytes).await;
-        if let Err(error) = &written {
-            tracing::error!(path = %path.display(), %error, "cannot write the checkpoint");
+        self.is_written(&path, disk.replace_file(&path, &bytes).await)
+    }
+
+    /// Counts a checkpoint that could not be written, and says so now and then: it is tried again every few seconds.
+    fn is_written(&self, path: &Path, written: std::io::Result<()>) -> bool {
+        let Err(error) = written else { return true };
+        self.metrics.failed_checkpoints.inc();
+        let mut unwritten = self.unwritten.borrow_mut();
+        // There are as many as there are checkpoint files.
+        let seldom = unwritten.entry(path.to_path_buf()).or_default();
+        if let Some(unsaid) = seldom.turn(self.platform.clock().now()) {
+            tracing::error!(path = %path.display(), %error, unsaid, "cannot write the checkpoint");
         }
-        written.is_ok()
+        false
     }
 
     async fn write_checkpoints(self: Rc<Self>) -> bool {
@@ -95,18 +104,27 @@ impl<P: Platform> Broker<P> {
             let points = self.gathered(&dir.path).await;
             all_written &= self.write_compacted(&dir.path, &points).await;
             let starts = rows(&points, |p| p.log_start);
-            all_written &= self
+            let with_starts = self
                 .write_rows(&dir.path, offsets::LOG_STARTS, &starts)
                 .await;
+            all_written &= with_starts;
             let watermarks = rows(&points, |p| p.high_watermark);
             let file = offsets::HIGH_WATERMARKS;
             all_written &= self.write_rows(&dir.path, file, &watermarks).await;
-            all_written &= self.write_recovery_points(&dir.path, points).await;
+            all_written &= self
+                .write_recovery_points(&dir.path, points, with_starts)
+                .await;
         }
         all_written
     }
 
-    async fn write_recovery_points(&self, dir: &Path, points: Vec<LogPoints>) -> bool {
+    /// `with_starts`: the log starts of the same points are written.
+    async fn write_recovery_points(
+        &self,
+        dir: &Path,
+        points: Vec<LogPoints>,
+        with_starts: bool,
+    ) -> bool {
         let recovery = rows(&points, |p| p.recovery_point);
         if !self
             .write_rows(dir, offsets::RECOVERY_POINTS, &recovery)
@@ -117,20 +135,17 @@ impl<P: Platform> Broker<P> {
         let points: Arc<[LogPoints]> = points.into();
         let tell = move |broker: Rc<Self>| {
             let points = Arc::clone(&points);
-            async move { broker.store.checkpointed(&points).await }
+            async move { broker.store.checkpointed(&points, with_starts).await }
         };
-        self.shards.call_all(tell).await;
-        true
+        let all_hold = self.shards.call_all(tell).await;
+        all_hold.into_iter().all(|hold| hold)
     }
 
     async fn write_rows(&self, dir: &Path, name: &str, rows: &[(TopicPartition, Offset)]) -> bool {
         let path = dir.join(name);
         let bytes = offsets::encode(rows);
         let written = self.platform.disk().replace_file(&path, &bytes).await;
-        if let Err(error) = &written {
-            tracing::error!(path = %path.display(), %error, "cannot write the checkpoint");
-        }
-        written.is_ok()
+        self.is_written(&path, written)
     }
 }
 

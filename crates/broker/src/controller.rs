@@ -130,14 +130,19 @@ pub(crate) fn allocate_producer_ids(
             response: Err(ErrorCode::UnknownServerError),
         };
     }
-    let record = ProducerIdsRecord {
-        broker_id: node.0,
-        broker_epoch: image.broker(node).map_or(-1, |broker| broker.epoch),
-        next_producer_id: first.saturating_add(PRODUCER_ID_BLOCK),
-    };
+    let record = producer_ids(image, node, first.saturating_add(PRODUCER_ID_BLOCK));
     Outcome {
         records: vec![record.into()],
         response: Ok((first, PRODUCER_ID_BLOCK)),
+    }
+}
+
+/// Says that the producer ids below `next` are given out.
+pub(crate) fn producer_ids(image: &Image, node: NodeId, next: i64) -> ProducerIdsRecord {
+    ProducerIdsRecord {
+        broker_id: node.0,
+        broker_epoch: image.broker(node).map_or(-1, |broker| broker.epoch),
+        next_producer_id: next,
     }
 }
 

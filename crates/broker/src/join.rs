@@ -20,7 +20,13 @@ enum Slot<F: Future> {
 
 /// Completes with the results in the order of the futures.
 pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let mut futures = futures.into_iter().map(Box::pin);
+    join_boxed(futures.into_iter().map(Box::pin)).await
+}
+
+/// The same for futures that are boxed already.
+pub(crate) async fn join_boxed<F: Future>(
+    mut futures: impl Iterator<Item = Pin<Box<F>>>,
+) -> Vec<F::Output> {
     let Some(first) = futures.next() else {
         return Vec::new();
     };

@@ -12,12 +12,15 @@ use std::sync::Arc;
 
 use platform::{Disk, Platform};
 use storage::checkpoint::clean_shutdown;
-use wire::types::TopicPartition;
+use wire::types::{ProducerId, TopicPartition};
 
 use crate::Broker;
 use crate::controller::{Controller, Home, METADATA_TOPIC, MetadataLogError, Publish};
 use crate::image::Image;
 use crate::join::join_all;
+
+/// By how much a start raises the next producer id at most: no cluster gives out so many between two backups.
+const PRODUCER_IDS_RAISED_MAX: i64 = 1 << 40;
 
 /// Why a broker cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -78,11 +81,14 @@ impl<P: Platform> Broker<P> {
         if let Some(tiers) = self.store.tiers() {
             let is_topic = |id| image.topic_by_id(id).is_some();
             let (dirs, platform) = (&self.log_dirs, &self.platform);
-            dirs.remove_orphans(platform, tiers, is_topic).await;
+            let until = controller.known_until();
+            dirs.remove_orphans(platform, tiers, is_topic, until).await;
         }
         self.control(Rc::clone(&controller));
         self.metrics.controllers.set(1);
         self.publish_everywhere(image).await;
+        self.raise_epochs(&controller).await?;
+        self.raise_producer_ids(&controller).await?;
         controller.unfence().await.map_err(StartError::Fenced)?;
         if self.checkpoint().await {
             self.log_dirs.forget_arrivals(&self.platform).await;
@@ -146,6 +152,52 @@ impl<P: Platform> Broker<P> {
         }
     }
 
+    /// Raises leader epochs above those that logs know of. Metadata that are older than the logs (a backup) are behind them,
+    /// and a batch of a lower epoch does not follow from those before it: it is not taken, and recovery would cut it off.
+    async fn raise_epochs(&self, controller: &Controller<P>) -> Result<(), StartError> {
+        let behind = |broker: Rc<Self>| async move {
+            let led = broker.led_partitions();
+            let each = led.iter().filter_map(|partition| partition.epochs_behind());
+            each.collect::<Vec<_>>()
+        };
+        let behind = self.shards.call_all(behind).await;
+        let behind: Vec<_> = behind.into_iter().flatten().collect();
+        let Some((partition, by)) = behind.first() else {
+            return Ok(());
+        };
+        tracing::error!(partitions = behind.len(), example = %partition, by,
+            "logs know of later leader epochs than the metadata: were those restored from a backup? The epochs are raised");
+        let raised = controller.raise_epochs(&behind).await;
+        raised.map_err(StartError::Fenced)
+    }
+
+    /// Raises the next producer id above those that logs know of. Metadata that are older than the logs (a backup) would give
+    /// ids out once more: what a new producer writes would be taken for repetitions of what another wrote before.
+    async fn raise_producer_ids(&self, controller: &Controller<P>) -> Result<(), StartError> {
+        let next = controller.image().next_producer_id();
+        // Who makes up an id of its own does not use them up.
+        let limit = ProducerId(next.saturating_add(PRODUCER_IDS_RAISED_MAX));
+        let largest = move |broker: Rc<Self>| async move {
+            let led = broker.led_partitions();
+            let each = led
+                .iter()
+                .filter_map(|partition| partition.log.largest_producer_below(limit));
+            each.max()
+        };
+        let known = self.shards.call_all(largest).await;
+        let known = known.into_iter().flatten().max();
+        let Some(known) = known.filter(|known| known.0 >= next) else {
+            return Ok(());
+        };
+        tracing::warn!(
+            known = known.0,
+            next,
+            "logs know of producer ids that the metadata have not given out: the next one is raised above them"
+        );
+        let raised = controller.raise_producer_ids(known).await;
+        raised.map_err(StartError::Fenced)
+    }
+
     /// The metadata log lies in the first directory, or where it was found.
     fn metadata_home(&self) -> Home {
         let name = TopicPartition {
@@ -159,6 +211,7 @@ impl<P: Platform> Broker<P> {
             open_as: dir.open_as(&name),
             directories: self.log_dirs.dirs.iter().map(|dir| dir.id).collect(),
             snapshot_bytes: self.options.metadata_snapshot_bytes,
+            has_logs: self.log_dirs.has_logs(),
         }
     }
 
@@ -185,6 +238,8 @@ impl<P: Platform> Broker<P> {
                 partition.log.dir().to_owned()
             })
         });
-        join_all(closing).await.into_iter().flatten().collect()
+        let mut unclean = self.unrecovered_dirs();
+        unclean.extend(join_all(closing).await.into_iter().flatten());
+        unclean
     }
 }

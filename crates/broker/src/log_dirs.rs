@@ -8,18 +8,20 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use platform::disk::is_unreadable;
 use platform::{Disk, Platform};
 use storage::OpenAs;
 use storage::checkpoint::meta_properties::MetaProperties;
-use storage::checkpoint::{
-    Malformed, clean_shutdown, meta_properties, offsets, partition_metadata,
-};
+use storage::checkpoint::{clean_shutdown, meta_properties, offsets, partition_metadata};
 use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64};
 
+mod error;
 mod lower;
 mod moved;
+mod places;
 mod roster;
 
+pub use error::LogDirsError;
 pub(crate) use moved::Unfinished;
 use moved::{Arrived, read_note};
 
@@ -30,80 +32,14 @@ const DEFAULT_NODE_ID: NodeId = NodeId(1);
 
 /// Ends the name of the folder of a log that belongs to no topic.
 const STRAY: &str = "-stray";
+/// What `forebay metadata repair` makes before it puts the old metadata log aside.
+const REPAIRED: &str = "__cluster_metadata-0.new";
+/// Directories that are nobody's log, and nothing to warn of: strays, what was put aside, and what file systems make.
+const KNOWN_ENDS: [&str; 3] = [STRAY, ".aside", "lost+found"];
 /// The longest name that file systems take.
 const NAME_BYTES_MAX: usize = 255;
 /// Ids below stand for something else than a directory, as in Kafka: unassigned, lost, migrating.
 const RESERVED_IDS: u128 = 100;
-
-/// Why the log directories cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LogDirsError {
-    /// The file system refused.
-    #[error("cannot {action} {path}: {source}")]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
-    /// A file is not what its name says.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-    /// A directory of another cluster.
-    #[error("{path} belongs to cluster {found}, not {expected}")]
-    OtherCluster {
-        /// The directory.
-        path: PathBuf,
-        /// Cluster id in its `meta.properties`.
-        found: String,
-        /// Cluster id expected.
-        expected: String,
-    },
-    /// A directory of another node.
-    #[error(
-        "{path} belongs to node {found}, not {expected}: set node.id={found} or use another directory"
-    )]
-    OtherNode {
-        /// The directory.
-        path: PathBuf,
-        /// Node id in its `meta.properties`.
-        found: i32,
-        /// Node id configured.
-        expected: i32,
-    },
-    /// A directory that is nobody's beside others that are ours.
-    #[error(
-        "no meta.properties found in {path}, and other directories of log.dirs have one: is its file system mounted? \
-         If it is a new directory, start once with --format-new-log-dirs"
-    )]
-    Unformatted {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// A directory that there was.
-    #[error(
-        "log directory {id}, last at {path}, is not among log.dirs: is its file system mounted, and is it named? If it \
-         is gone for good, with what was in it, start once with --forget-missing-log-dirs"
-    )]
-    Missing {
-        /// Its id.
-        id: String,
-        /// Where it was.
-        path: PathBuf,
-    },
-    /// Logs, and nothing that says whose they are.
-    #[error(
-        "there are logs in {path}, and the metadata log is in none of log.dirs: is a directory missing? If it is gone for \
-         good, start once with --forget-missing-log-dirs"
-    )]
-    NoMetadata {
-        /// One of the directories.
-        path: PathBuf,
-    },
-}
 
 /// What the operator says of the directories, for one start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -148,6 +84,10 @@ pub struct LogDirs {
     unfinished: Vec<Unfinished>,
     /// Logs that lie in two directories.
     twins: Vec<(TopicPartition, usize, usize)>,
+    /// Position of a directory with segments of logs that are at home elsewhere.
+    parts_in: Option<usize>,
+    /// Position of a directory with the new metadata log of a repair that was cut short.
+    repaired_in: Option<usize>,
     told: Told,
 }
 
@@ -205,36 +145,66 @@ impl LogDirs {
             arrived: Vec::new(),
             unfinished: Vec::new(),
             twins: Vec::new(),
+            parts_in: None,
+            repaired_in: None,
             told,
         };
         for (path, identity) in paths.iter().zip(&identities) {
             dirs.check_owner(path, identity.as_ref())?;
         }
-        let ids = roster::check(platform, paths, &identities, told).await?;
-        for ((path, identity), id) in paths.iter().zip(identities).zip(ids) {
-            let id = dirs.identify(platform, path, identity, Some(id)).await?;
+        let roster = roster::check(platform, paths, &identities, told).await?;
+        for (index, path) in paths.iter().enumerate() {
+            dirs.list(platform, path, index).await?;
+        }
+        // Until here nothing is written: a start that is refused leaves no trace.
+        dirs.check_found(paths, &identities)?;
+        roster.write(platform, paths).await?;
+        for ((path, identity), id) in paths.iter().zip(identities).zip(&roster.ids) {
+            let id = dirs.identify(platform, path, identity, Some(*id)).await?;
             let dir = read_dir(platform, path, id).await?;
-            dirs.list(platform, path).await?;
             dirs.dirs.push(dir);
         }
-        dirs.check_metadata()?;
         dirs.finish_moves(platform).await?;
         Ok(dirs)
     }
 
-    /// Logs of topics mean nothing without the metadata log: where it is missing, so is the directory that has it.
-    fn check_metadata(&self) -> Result<(), LogDirsError> {
-        let mut found = self.found.iter();
-        let is_there = found
-            .by_ref()
-            .any(|(name, _)| name.topic.as_ref() == METADATA_TOPIC);
-        let owned = self.found.values().find(|(_, id)| id.is_some());
-        match owned.and_then(|(index, _)| self.dirs.get(*index)) {
-            Some(dir) if !is_there && !self.told.forget_missing => Err(LogDirsError::NoMetadata {
-                path: dir.path.clone(),
-            }),
+    /// Logs of topics mean nothing without the metadata log: where it is missing, so is the directory that has it. Nor do
+    /// logs in a directory that does not say whose it is.
+    fn check_found(
+        &self,
+        paths: &[PathBuf],
+        identities: &[Option<MetaProperties>],
+    ) -> Result<(), LogDirsError> {
+        let is_metadata = |name: &TopicPartition| name.topic.as_ref() == METADATA_TOPIC;
+        let is_there = self.found.keys().any(is_metadata);
+        let owned = self.found.values().filter(|(_, id)| id.is_some());
+        let owned = owned.map(|(index, _)| *index);
+        if let Some(index) = owned.clone().chain(self.parts_in).next()
+            && !is_there
+            && !self.told.forget_missing
+        {
+            let at = |index: usize| paths.get(index).cloned().unwrap_or_default();
+            return Err(match self.repaired_in.map(at) {
+                Some(path) => LogDirsError::CutShort { path },
+                None => LogDirsError::NoMetadata { path: at(index) },
+            });
+        }
+        let is_nobodys = |index: &usize| identities.get(*index).is_some_and(Option::is_none);
+        match owned.filter(is_nobodys).find_map(|index| paths.get(index)) {
+            Some(path) if !self.told.format_new => {
+                Err(LogDirsError::NoIdentity { path: path.clone() })
+            }
             _ => Ok(()),
         }
+    }
+
+    /// True when logs of topics were found: the metadata log must say something of them.
+    pub(crate) fn has_logs(&self) -> bool {
+        !self.told.forget_missing
+            && self
+                .found
+                .values()
+                .any(|(_, id)| id.is_some_and(|id| id != TopicId::METADATA))
     }
 
     /// True when the log of a partition that the metadata has in one of `directories` is in a directory that is not
@@ -382,8 +352,12 @@ impl LogDirs {
     }
 
     /// Notes the logs in a directory; names what is not ours and leaves it alone.
-    async fn list<P: Platform>(&mut self, platform: &P, path: &Path) -> Result<(), LogDirsError> {
-        let index = self.dirs.len();
+    async fn list<P: Platform>(
+        &mut self,
+        platform: &P,
+        path: &Path,
+        index: usize,
+    ) -> Result<(), LogDirsError> {
         let entries = platform
             .disk()
             .list(path)
@@ -402,6 +376,7 @@ impl LogDirs {
                 let id = understood(read_topic_id(platform, &full).await, &full).flatten();
                 let is_part = || async { is_part(platform, &full).await };
                 if id.is_none() && understood(is_part().await, &full).unwrap_or(false) {
+                    self.parts_in = Some(index);
                     continue;
                 }
                 if let Some(moved) = understood(read_note(platform, &full).await, &full).flatten() {
@@ -419,7 +394,9 @@ impl LogDirs {
                     index,
                     folder: full,
                 });
-            } else if entry.name != "lost+found" && !entry.name.ends_with(STRAY) {
+            } else if entry.name == REPAIRED {
+                self.repaired_in = Some(index);
+            } else if !KNOWN_ENDS.iter().any(|end| entry.name.ends_with(end)) {
                 tracing::warn!(dir = %full.display(), "foreign directory in a log directory: left alone");
             }
         }
@@ -514,7 +491,9 @@ async fn read_lines<P: Platform>(
     platform: &P,
     file: &Path,
 ) -> Result<BTreeMap<TopicPartition, Offset>, LogDirsError> {
-    let bytes = optional(platform, file).await?.unwrap_or_default();
+    let Some(bytes) = checkpoint(platform, file).await? else {
+        return Ok(BTreeMap::new());
+    };
     let (offsets, damage) = offsets::parse_lines(file, &bytes);
     for error in damage {
         tracing::error!(%error, "a line of a checkpoint is ignored");
@@ -527,7 +506,7 @@ async fn read_offsets<P: Platform>(
     platform: &P,
     file: &Path,
 ) -> Result<BTreeMap<TopicPartition, Offset>, LogDirsError> {
-    let Some(bytes) = optional(platform, file).await? else {
+    let Some(bytes) = checkpoint(platform, file).await? else {
         return Ok(BTreeMap::new());
     };
     match offsets::parse(file, &bytes) {
@@ -536,6 +515,21 @@ async fn read_offsets<P: Platform>(
             tracing::warn!(%error, "ignoring a damaged checkpoint");
             Ok(BTreeMap::new())
         }
+    }
+}
+
+/// The bytes of a checkpoint that says something. Kafka makes the files empty, and writes them with its first checkpoint.
+async fn checkpoint<P: Platform>(
+    platform: &P,
+    file: &Path,
+) -> Result<Option<Vec<u8>>, LogDirsError> {
+    match optional(platform, file).await {
+        Ok(bytes) => Ok(bytes.filter(|bytes| !bytes.is_empty())),
+        Err(LogDirsError::Io { source, .. }) if is_unreadable(&source) => {
+            tracing::error!(file = %file.display(), error = %source, "a checkpoint cannot be read and is ignored");
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Metrics {
     pub transaction_state_bytes: Gauge,
     /// Partitions in which a transaction has been open for longer than any may take.
     pub late_transactions: Gauge,
+    /// Times that a checkpoint file could not be written.
+    pub failed_checkpoints: Counter,
     /// Compaction.
     pub compaction: compaction::Metrics,
     /// Group coordinators.
@@ -167,6 +169,7 @@ impl Metrics {
             failed_transaction_partitions: failed,
             transaction_state_bytes: state_bytes,
             late_transactions: late,
+            failed_checkpoints: failed_checkpoints(registry),
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),
@@ -252,6 +255,16 @@ fn of_transactions(registry: &mut Registry) -> [Gauge; 3] {
         ),
     ];
     gauges.map(|(name, help)| new_gauge(registry, name, help))
+}
+
+fn failed_checkpoints(registry: &mut Registry) -> Counter {
+    let counter = Counter::default();
+    registry.register(
+        "forebay_checkpoint_failures",
+        "Times that a checkpoint file of a log directory could not be written",
+        counter.clone(),
+    );
+    counter
 }
 
 fn under_replicated(registry: &mut Registry) -> Gauge {

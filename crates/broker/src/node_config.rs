@@ -21,6 +21,10 @@ use crate::topic_config::BrokerSettings;
 
 /// The key of the directories that take nothing new.
 pub(crate) const CORDONED: &str = "cordoned.log.dirs";
+/// The keys of bounds that single listeners may have as well.
+pub const MAX_CONNECTIONS: &str = "max.connections";
+/// See [`MAX_CONNECTIONS`].
+pub const CREATION_RATE: &str = "max.connection.creation.rate";
 /// The key of the bounds of single addresses.
 pub(crate) const OVERRIDES: &str = "max.connections.per.ip.overrides";
 
@@ -54,6 +58,48 @@ pub struct ConnectionLimits {
     pub address_rates: BTreeMap<IpAddr, f64>,
     /// Over what time rates are measured.
     pub windows: Windows,
+    /// Those of single listeners that have any, by name in lower case.
+    // Bounded: the setting `listeners`.
+    pub listeners: BTreeMap<String, ListenerLimits>,
+}
+
+impl ConnectionLimits {
+    /// Those of one listener alone, if it has any.
+    pub fn of_listener(&self, name: &str) -> Option<ListenerLimits> {
+        let mut all = self.listeners.iter();
+        let found = all.find(|(listener, _)| listener.eq_ignore_ascii_case(name));
+        found.map(|(_, limits)| *limits)
+    }
+}
+
+/// Bounds on the connections of one listener, besides those of all.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ListenerLimits {
+    /// `listener.name.<listener>.max.connections`.
+    pub max: usize,
+    /// `listener.name.<listener>.max.connection.creation.rate`; `None`: no limit.
+    pub rate: Option<f64>,
+}
+
+impl ListenerLimits {
+    /// What a lookup of settings says of these listeners.
+    pub fn of<'a>(
+        listeners: impl Iterator<Item = &'a str>,
+        value: impl Fn(&str) -> Option<&'a str>,
+    ) -> BTreeMap<String, Self> {
+        let read = |listener: &str| {
+            let name = listener.to_ascii_lowercase();
+            let text = |base| value(&format!("listener.name.{name}.{base}")).map(str::trim);
+            let max = text(MAX_CONNECTIONS).and_then(|text| text.parse().ok());
+            let rate = text(CREATION_RATE).and_then(creation_rate);
+            let limits = Self {
+                max: max.unwrap_or(usize::MAX),
+                rate,
+            };
+            (max.is_some() || rate.is_some()).then_some((name, limits))
+        };
+        listeners.filter_map(read).collect()
+    }
 }
 
 /// Directories that take nothing new.
@@ -105,15 +151,17 @@ impl NodeConfig {
         let count = |name: &str| text(name).parse().unwrap_or(usize::MAX);
         let most = text("replica.alter.log.dirs.io.max.bytes.per.second").parse();
         let (rate_per_address, address_rates) = address_rates(image.quotas());
+        let listeners = options.endpoints.iter().map(|it| it.listener.as_str());
         Self {
             connections: ConnectionLimits {
-                all_max: count("max.connections"),
+                all_max: count(MAX_CONNECTIONS),
                 per_address_max: count("max.connections.per.ip"),
                 overrides: parse_overrides(text(OVERRIDES)).unwrap_or_default(),
-                rate: creation_rate(text("max.connection.creation.rate")),
+                rate: creation_rate(text(CREATION_RATE)),
                 rate_per_address,
                 address_rates,
                 windows: options.quota.rates,
+                listeners: ListenerLimits::of(listeners, |name| broker.value(name)),
             },
             cordoned: Cordoned::parse(text(CORDONED)),
             move_bytes_per_second: most.ok().filter(|most| *most < i64::MAX.unsigned_abs()),

@@ -18,10 +18,10 @@ use platform::{Clock, Platform};
 use prometheus_client::metrics::gauge::Gauge;
 use storage::log::producer_state::{Origin, ProducerCheck};
 use storage::{Appended, Log, Observer, Stamp};
+use wire::batch::BatchHeader;
 use wire::batch::builder::BatchBuilder;
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::batch::validate::{ValidateLimits, validate_produced};
-use wire::batch::{BatchError, BatchHeader, Produced, recompress};
 use wire::types::{
     ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition,
 };
@@ -32,8 +32,10 @@ use crate::purgatory::{Registration, Waiter, Waiters};
 use crate::topic_config::TopicConfig;
 use crate::transaction::Ending;
 
+mod recoded;
 mod verifying;
 
+use recoded::recoded;
 use verifying::Verifying;
 pub(crate) use verifying::{Guard, Verified};
 
@@ -88,6 +90,8 @@ pub struct Accepted {
     pub last_offset: Offset,
     /// Append time of topics that use it, else none; of a duplicate the time that its first copy has.
     pub log_append_time: TimestampMs,
+    /// What judging it took: bytes of records, decompressed, and more for those that got another codec.
+    pub work_bytes: usize,
 }
 
 /// How far a reader may read.
@@ -150,6 +154,13 @@ impl<P: Platform> Partition<P> {
     /// The epoch of this leadership.
     pub fn leader_epoch(&self) -> LeaderEpoch {
         self.leader_epoch.get()
+    }
+
+    /// By how much this leadership's epoch has to be raised to be later than all in the log; none where it is.
+    pub(crate) fn epochs_behind(&self) -> Option<(TopicPartition, i32)> {
+        let logged = self.log.latest_epoch()?;
+        let by = logged.0.saturating_sub(self.leader_epoch.get().0);
+        (by > 0).then(|| (self.name.clone(), by.saturating_add(1)))
     }
 
     /// Begins a new leadership of the same log.
@@ -257,6 +268,7 @@ impl<P: Platform> Partition<P> {
             zstd,
         };
         let produced = validate_produced(records, &limits)?;
+        let walked_bytes = produced.walked_bytes;
         if produced.batch.len() > config.segment_bytes() {
             return Err(ErrorCode::RecordListTooLarge.into());
         }
@@ -267,11 +279,12 @@ impl<P: Platform> Partition<P> {
                     base_offset: before.base_offset(),
                     last_offset: before.last_offset,
                     log_append_time: before.timestamp,
+                    work_bytes: walked_bytes,
                 });
             }
         }
         self.check_verified(&produced.header, verified)?;
-        let produced = recoded(produced, &config)?;
+        let (produced, work_bytes) = recoded(produced, &config)?;
         let log_append_time = config.log_append_time.then_some(TimestampMs(now_ms));
         let stamp = Stamp {
             leader_epoch: self.leader_epoch.get(),
@@ -288,6 +301,7 @@ impl<P: Platform> Partition<P> {
             base_offset,
             last_offset,
             log_append_time,
+            work_bytes,
         })
     }
 
@@ -384,6 +398,7 @@ impl<P: Platform> Partition<P> {
             base_offset: appended.base_offset,
             last_offset: appended.last_offset,
             log_append_time: TimestampMs::NONE,
+            work_bytes: batch.len(),
         })
     }
 
@@ -565,22 +580,6 @@ impl<P: Platform> Partition<P> {
         }
         error_code(error)
     }
-}
-
-/// The batch with the codec that the topic asks for. It may be too large for the topic then.
-fn recoded(produced: Produced, config: &TopicConfig) -> Result<Produced, BatchError> {
-    let Some((codec, level)) = config.compression else {
-        return Ok(produced);
-    };
-    let recoded = recompress(produced, codec, Some(level), DECOMPRESSED_BYTES_MAX)?;
-    let (size_bytes, bytes_max) = (recoded.batch.len(), config.max_message_bytes);
-    if size_bytes > bytes_max {
-        return Err(BatchError::TooLarge {
-            size_bytes,
-            bytes_max,
-        });
-    }
-    Ok(recoded)
 }
 
 impl<P: Platform> Observer for Partition<P> {

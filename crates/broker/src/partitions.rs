@@ -23,6 +23,7 @@ use crate::log_dirs;
 use crate::partition::Partition;
 use crate::topic_config::{TopicConfig, TopicConfigs};
 use crate::transaction::TRANSACTIONS_TOPIC;
+use crate::unopened::Unopened;
 
 /// Logs opened at the same time by one shard.
 const OPENING_MAX: usize = 16;
@@ -115,6 +116,8 @@ impl<P: Platform> Broker<P> {
             .filter(|key| is_gone(key))
             .copied()
             .collect();
+        let mut unopened = self.unopened.borrow_mut();
+        unopened.retain(|key, _| !gone.contains(key));
         gone.into_iter()
             .map(|key| (key, partitions.remove(&key).and_then(Result::ok)))
             .collect()
@@ -202,22 +205,37 @@ impl<P: Platform> Broker<P> {
             self.recovery.opened();
             return;
         }
-        let slot = match self.lead_log(missing).await {
+        let at = self.place_of_log(missing).await;
+        let slot = match self.lead_log(missing, &at).await {
             Ok(led) => Ok(led),
-            Err(error) => {
-                tracing::error!(partition = %name, %error, "cannot open the log; the partition is offline");
-                if error.is_passing() {
-                    let again = open_later(Rc::downgrade(self), missing.topic_id, name.clone());
-                    task::spawn(again);
-                }
-                Err(ErrorCode::KafkaStorageError)
-            }
+            Err(error) => Err(self.cannot_open(missing.topic_id, at, &error)),
         };
         self.install(missing.topic_id, name.partition, slot);
         self.recovery.opened();
     }
 
-    async fn lead_log(&self, missing: &Missing) -> storage::Result<Rc<Partition<P>>> {
+    /// Says that a log cannot be opened where it is, keeps what is known of it, and has it tried again if that may help.
+    pub(crate) fn cannot_open(
+        self: &Rc<Self>,
+        topic_id: TopicId,
+        at: Unopened,
+        error: &storage::Error,
+    ) -> ErrorCode {
+        let name = at.name.clone();
+        tracing::error!(partition = %name, %error, "cannot open the log; the partition is offline");
+        let key = (topic_id, name.partition);
+        self.unopened.borrow_mut().insert(key, at);
+        if error.is_passing() {
+            task::spawn(open_later(Rc::downgrade(self), topic_id, name));
+        }
+        ErrorCode::KafkaStorageError
+    }
+
+    async fn lead_log(
+        &self,
+        missing: &Missing,
+        at: &Unopened,
+    ) -> storage::Result<Rc<Partition<P>>> {
         let Missing {
             topic_id,
             name,
@@ -225,7 +243,7 @@ impl<P: Platform> Broker<P> {
             config,
             ..
         } = missing;
-        let log = self.open_log(*topic_id, name, config).await?;
+        let log = self.open_log(*topic_id, at, config).await?;
         let config = Arc::clone(config);
         Ok(Partition::lead(
             *topic_id,
@@ -257,7 +275,9 @@ impl<P: Platform> Broker<P> {
             config: TopicConfigs::new(&image, &self.options).of(&name.topic),
             directories: state.directories.clone(),
         };
-        match self.lead_log(&missing).await {
+        let at = self.unopened.borrow().get(&key).cloned();
+        let Some(at) = at else { return true };
+        match self.lead_log(&missing, &at).await {
             Ok(led) => {
                 tracing::info!(partition = %name, "the log could be opened now; the partition is served");
                 self.install(topic_id, name.partition, Ok(led));
@@ -271,6 +291,9 @@ impl<P: Platform> Broker<P> {
     /// Makes a partition one of this shard's, and has whoever keeps state in it read it.
     pub(crate) fn install(self: &Rc<Self>, topic_id: TopicId, index: i32, slot: Slot<P>) {
         let opened = slot.as_ref().ok().cloned();
+        if opened.is_some() {
+            self.unopened.borrow_mut().remove(&(topic_id, index));
+        }
         self.partitions.borrow_mut().insert((topic_id, index), slot);
         let Some(partition) = opened else { return };
         match partition.name.topic.as_ref() {
@@ -280,29 +303,37 @@ impl<P: Platform> Broker<P> {
         }
     }
 
+    /// Where the log of a partition is, or is to be, and what the checkpoints say of it.
+    async fn place_of_log(&self, missing: &Missing) -> Unopened {
+        let (id, name) = (missing.topic_id, &missing.name);
+        let is_closed = |dir: &Path| self.is_closed_to_new(dir);
+        let dirs = &self.log_dirs;
+        let dir = dirs.place(&self.platform, id, name, is_closed).await;
+        Unopened {
+            name: name.clone(),
+            dir: dir.path.clone(),
+            how: dirs.open_as(dir, id, name),
+        }
+    }
+
     async fn open_log(
         &self,
         topic_id: TopicId,
-        name: &TopicPartition,
+        at: &Unopened,
         config: &TopicConfig,
     ) -> storage::Result<Rc<storage::Log<P>>> {
-        let is_closed = |dir: &Path| self.is_closed_to_new(dir);
-        let dir = self
-            .log_dirs
-            .place(&self.platform, topic_id, name, is_closed)
-            .await;
-        let open = |how| {
+        let Unopened { name, dir, how } = at;
+        let open = || {
             let options = config.log_options();
             let name = name.clone();
-            self.store.open_log(&dir.path, name, topic_id, options, how)
+            self.store.open_log(dir, name, topic_id, options, *how)
         };
-        let how = self.log_dirs.open_as(dir, topic_id, name);
         loop {
-            match open(how).await {
+            match open().await {
                 // A crash left the log of a deleted topic, or somebody put it there: out of the way, and kept. With
                 // tiers there can be one on every path.
                 Err(storage::Error::OtherTopic { path, found, .. }) => {
-                    let at = path.parent().unwrap_or(&dir.path);
+                    let at = path.parent().unwrap_or(dir);
                     let aside = log_dirs::set_aside(&self.platform, at, name).await?;
                     tracing::warn!(log = %path.display(), topic_id = %found, aside = %aside.display(),
                         "a log of a topic that is no more has been set aside");

@@ -11,21 +11,26 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use platform::sync::Semaphore;
 use platform::{Disk, Platform, task};
 use storage::tier::TierPath;
-use storage::{LogPoints, OpenAs, Relocation};
+use storage::{OpenAs, Relocation};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::Broker;
 use crate::partition::Partition;
+use crate::unopened::Unopened;
 
 /// Bytes that may be left for the switch: for so many rounds of copying and rolling it waits until it is few.
 const FEW_BYTES: u64 = 1 << 20;
 const ROUNDS_FOR_FEW: usize = 8;
 /// After that a longer switch is taken; a log that grows faster than it is copied is never switched, as in Kafka.
 const SWITCH_BYTES_MAX: u64 = 64 << 20;
+/// How often, and how long one after the other, the old folder's removal is tried where there is no room for it.
+const RETIRE_TRIES: usize = 60;
+const RETIRE_AGAIN: Duration = Duration::from_secs(5);
 
 type ByPartition<P> = BTreeMap<(TopicId, i32), Rc<Relocation<P>>>;
 
@@ -171,7 +176,7 @@ impl<P: Platform> Broker<P> {
         }
         self.switch(partition, relocation).await?;
         // From here on the log has moved, whatever happens; what is left the next start does.
-        let retired = relocation.retire().await;
+        let retired = self.retire(relocation).await;
         let settled = match retired {
             Ok(()) if self.checkpoint().await => relocation.settle().await,
             other => other,
@@ -180,6 +185,19 @@ impl<P: Platform> Broker<P> {
             tracing::warn!(partition = %partition.name, %error, "the old folder of a log that has moved stays");
         }
         Ok(())
+    }
+
+    /// Takes the old folder out of the way, as soon as there is room for that and whatever else it takes.
+    async fn retire(&self, relocation: &Relocation<P>) -> storage::Result<()> {
+        for _ in 1..RETIRE_TRIES {
+            match relocation.retire().await {
+                Err(error) if error.kind() == storage::Kind::Full => {
+                    self.platform.clock().sleep(RETIRE_AGAIN).await;
+                }
+                result => return result,
+            }
+        }
+        relocation.retire().await
     }
 
     /// Closes the log, completes its copy, and leads it from where it is then.
@@ -204,6 +222,7 @@ impl<P: Platform> Broker<P> {
         }
         self.resign(partition, key.1);
         let closed = partition.log.close().await;
+        let clean = closed.is_ok();
         let moved = match closed {
             Ok(()) => {
                 relocation
@@ -216,7 +235,23 @@ impl<P: Platform> Broker<P> {
             Ok(points) => (relocation.dir(), points.clone()),
             Err(_) => (partition.log.dir(), partition.log.points()),
         };
-        self.reopen(partition, dir, &points).await;
+        let at = Unopened {
+            name: partition.name.clone(),
+            dir: dir.to_owned(),
+            how: OpenAs {
+                clean,
+                recovery_point: points.recovery_point,
+                log_start: points.log_start,
+                compacted: points.compacted,
+            },
+        };
+        if relocation.is_undecided() {
+            self.unopened.borrow_mut().insert(key, at);
+            self.install(key.0, key.1, Err(ErrorCode::KafkaStorageError));
+            self.count_partitions();
+        } else {
+            self.reopen(partition, at).await;
+        }
         moved.map(|_| ())
     }
 
@@ -226,19 +261,14 @@ impl<P: Platform> Broker<P> {
             .map_or_else(Uuid::nil, |known| known.id)
     }
 
-    async fn reopen(self: &Rc<Self>, before: &Partition<P>, dir: &Path, points: &LogPoints) {
-        let how = OpenAs {
-            clean: true,
-            recovery_point: points.recovery_point,
-            log_start: points.log_start,
-            compacted: points.compacted,
-        };
+    /// Leads the partition from where its log is now, as soon as it can be opened there.
+    async fn reopen(self: &Rc<Self>, before: &Partition<P>, at: Unopened) {
         let config = before.config();
         let (id, name) = (before.topic_id, before.name.clone());
         let options = config.log_options();
         let log = self
             .store
-            .open_log(dir, name.clone(), id, options, how)
+            .open_log(&at.dir, name.clone(), id, options, at.how)
             .await;
         let slot = match log {
             Ok(log) => {
@@ -253,10 +283,7 @@ impl<P: Platform> Broker<P> {
                     &self.metrics,
                 ))
             }
-            Err(error) => {
-                tracing::error!(partition = %name, %error, "cannot open the log; the partition is offline");
-                Err(ErrorCode::KafkaStorageError)
-            }
+            Err(error) => Err(self.cannot_open(id, at, &error)),
         };
         self.install(id, name.partition, slot);
         self.count_partitions();

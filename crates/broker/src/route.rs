@@ -10,6 +10,7 @@
 )]
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -18,7 +19,7 @@ use wire::types::{ErrorCode, TopicId};
 
 use crate::Broker;
 use crate::fetch_session::TopicKey;
-use crate::join::join_all;
+use crate::join::{join_all, join_boxed};
 use crate::partition::Partition;
 use crate::shards::ShardIndex;
 
@@ -60,11 +61,12 @@ impl<P: Platform> Broker<P> {
 }
 
 /// Runs `work` for each item at its partition, on the shard that leads it, and returns the results in the order of
-/// the items. Items of one shard begin in their order; nothing waits before all have begun. What has begun on other
-/// shards goes on to its end, also when the caller goes away.
+/// the items. Items of one shard begin in their order, many of them in pieces between which others have their turn;
+/// nothing is waited for before all have begun. What has begun on other shards goes on to its end, also when the caller goes
+/// away.
 pub(crate) async fn at_partitions<P, T, R, F, Fut>(
     broker: &Rc<Broker<P>>,
-    mut items: Vec<(Result<Target, ErrorCode>, T)>,
+    items: Vec<(Result<Target, ErrorCode>, T)>,
     work: F,
 ) -> Vec<Result<R, ErrorCode>>
 where
@@ -74,6 +76,26 @@ where
     F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut + Clone + Send + 'static,
     Fut: Future<Output = Result<R, ErrorCode>> + 'static,
 {
+    let work = move |broker, partition, item| (1, work(broker, partition, item));
+    at_partitions_in_line(broker, None, items, work).await
+}
+
+/// The same for `work` that says what it was worth to begin an item, in items; and behind requests of the same connection
+/// that have not begun everything yet: requests of one line begin in the order in which they come here, however much they
+/// have to begin.
+pub(crate) async fn at_partitions_in_line<P, T, R, F, Fut>(
+    broker: &Rc<Broker<P>>,
+    line: Option<SocketAddr>,
+    mut items: Vec<(Result<Target, ErrorCode>, T)>,
+    work: F,
+) -> Vec<Result<R, ErrorCode>>
+where
+    P: Platform,
+    T: Send + 'static,
+    R: Send + 'static,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> (usize, Fut) + Clone + Send + 'static,
+    Fut: Future<Output = Result<R, ErrorCode>> + 'static,
+{
     if items.len() == 1
         && let Some((target, item)) = items.pop()
     {
@@ -81,7 +103,7 @@ where
             Err(code) => Err(code),
             Ok(target) => {
                 let owner = broker.shards.owner(target.0, target.1);
-                let this = move |broker| at_this(broker, target, item, work);
+                let this = move |broker| at_this_in_line(broker, line, target, item, work);
                 // Boxed, so that the caller's future does not grow by it.
                 let done = Box::pin(broker.shards.call(owner, this)).await;
                 done.unwrap_or(Err(UNANSWERED))
@@ -95,7 +117,7 @@ where
         .filter(|(_, list)| !list.is_empty())
         .map(|(shard, list)| {
             let work = work.clone();
-            let all = move |broker| at_these(broker, list, work);
+            let all = move |broker| at_these_in_line(broker, line, list, work);
             broker.shards.call(shard, all)
         });
     fill(&mut results, join_all(calls).await);
@@ -183,7 +205,81 @@ where
     work(broker, partition, item).await
 }
 
+/// The same, behind those of its line.
+async fn at_this_in_line<P, T, R, F, Fut>(
+    broker: Rc<Broker<P>>,
+    line: Option<SocketAddr>,
+    target: Target,
+    item: T,
+    work: F,
+) -> Result<R, ErrorCode>
+where
+    P: Platform,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> (usize, Fut),
+    Fut: Future<Output = Result<R, ErrorCode>>,
+{
+    if let Some(mut place) = line.and_then(|line| broker.lines.behind(line)) {
+        place.turn().await;
+    }
+    let partition = broker.led(target)?;
+    work(broker, partition, item).1.await
+}
+
 /// Does the work of one shard.
+async fn at_these_in_line<P, T, R, F, Fut>(
+    broker: Rc<Broker<P>>,
+    line: Option<SocketAddr>,
+    list: OfShard<T>,
+    work: F,
+) -> Vec<(usize, Result<R, ErrorCode>)>
+where
+    P: Platform,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> (usize, Fut),
+    Fut: Future<Output = Result<R, ErrorCode>>,
+{
+    let mut place = line.and_then(|line| broker.lines.behind(line));
+    if let Some(place) = &mut place {
+        place.turn().await;
+    }
+    let mut all = Vec::with_capacity(list.len());
+    let mut list = list.into_iter();
+    let mut left = AT_ONCE;
+    while let Some((index, target, item)) = list.next() {
+        let (worth, begun) = match broker.led(target) {
+            Ok(partition) => {
+                let (worth, begun) = work(Rc::clone(&broker), partition, item);
+                (worth.max(1), Ok(begun))
+            }
+            Err(code) => (1, Err(code)),
+        };
+        all.push(Box::pin(async move {
+            match begun {
+                Ok(begun) => (index, begun.await),
+                Err(code) => (index, Err(code)),
+            }
+        }));
+        left = left.saturating_sub(worth);
+        if left == 0 && list.len() > 0 {
+            // Taken in the first poll, before anything behind it comes.
+            place = place.or_else(|| line.map(|line| broker.lines.enter(line)));
+            yield_now().await;
+            left = AT_ONCE;
+        }
+    }
+    drop(place);
+    if all.len() <= AT_ONCE {
+        return join_boxed(all.into_iter()).await;
+    }
+    let mut done = Vec::with_capacity(all.len());
+    let mut all = all.into_iter();
+    while all.len() > 0 {
+        done.extend(join_boxed(all.by_ref().take(AT_ONCE)).await);
+        yield_now().await;
+    }
+    done
+}
+
+/// Does the work of one shard, all of it begun at once.
 async fn at_these<P, T, R, F, Fut>(
     broker: Rc<Broker<P>>,
     list: OfShard<T>,

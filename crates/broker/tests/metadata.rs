@@ -135,6 +135,7 @@ async fn begin(
         },
         directories: vec![Uuid::from_u128(0xd1)],
         snapshot_bytes,
+        has_logs: false,
     };
     let made = platform.disk().create_dir(Path::new("/d")).await;
     made.map_err(|error| error.to_string())?;

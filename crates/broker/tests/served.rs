@@ -5,12 +5,16 @@
 #[path = "harness/cluster.rs"]
 mod harness;
 
+#[path = "served/absent_paths.rs"]
+mod absent_paths;
 #[path = "served/admin_questions.rs"]
 mod admin_questions;
 #[path = "served/by_id.rs"]
 mod by_id;
 #[path = "served/crowded.rs"]
 mod crowded;
+#[path = "served/damaged_files.rs"]
+mod damaged_files;
 #[path = "served/directories.rs"]
 mod directories;
 #[path = "served/disk_failures.rs"]
@@ -31,14 +35,20 @@ mod full_transactions;
 mod hanging;
 #[path = "served/hostile_fetch.rs"]
 mod hostile_fetch;
+#[path = "served/large_answers.rs"]
+mod large_answers;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]
 mod moving;
+#[path = "served/moving_refused.rs"]
+mod moving_refused;
 #[path = "served/offsets.rs"]
 mod offsets;
 #[path = "served/pipelining.rs"]
 mod pipelining;
+#[path = "served/places.rs"]
+mod places;
 #[path = "served/produce.rs"]
 mod produce;
 #[path = "served/questions.rs"]

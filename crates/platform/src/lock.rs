@@ -119,6 +119,9 @@ fn lock(path: &Path) -> io::Result<Result<DirLock, Holder>> {
         .truncate(false)
         .open(path)?;
     let exclusive = FlockOperation::NonBlockingLockExclusive;
+    if let Some(dir) = path.parent() {
+        give_to_owner_of(dir, path);
+    }
     match flock(&file, exclusive).and_then(|()| fcntl_lock(&file, exclusive)) {
         Ok(()) => {}
         Err(Errno::AGAIN | Errno::ACCESS) => {
@@ -133,6 +136,23 @@ fn lock(path: &Path) -> io::Result<Result<DirLock, Holder>> {
     let id = id_of(&file.metadata()?);
     held.insert(id);
     Ok(Ok(DirLock { _file: file, id }))
+}
+
+/// Makes `path` belong to whom `dir` belongs to, where this process may: what the superuser makes in the directory of a
+/// broker must not be in the way of that broker.
+pub fn give_to_owner_of(dir: &Path, path: &Path) {
+    let owner = |path: &Path| {
+        let facts = std::fs::metadata(path)?;
+        io::Result::Ok((facts.uid(), facts.gid()))
+    };
+    let (Ok(wanted), Ok(found)) = (owner(dir), owner(path)) else {
+        return;
+    };
+    if wanted != found && rustix::process::geteuid().is_root() {
+        let given = std::os::unix::fs::chown(path, Some(wanted.0), Some(wanted.1));
+        // A file system without owners, or a read-only one: who comes next is told what is refused.
+        drop(given);
+    }
 }
 
 fn describe(pid: &str) -> Holder {

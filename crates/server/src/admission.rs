@@ -1,4 +1,4 @@
-//! Who may connect: bounds on connections in all and per address, and on how fast they come.
+//! Who may connect: bounds on connections in all, per listener and per address, and on how fast they come.
 //!
 //! As Kafka has it: above `max.connection.creation.rate` a listener takes the next connection later; an address above its
 //! quota (`connection_creation_rate`) has its connection closed, and only after as long as it takes to be allowed again,
@@ -46,12 +46,17 @@ struct Table {
     changing: Option<Changing>,
     descriptors: Descriptors,
     all: usize,
+    /// Seats of each listener.
+    // Bounded: the `listeners` there are.
+    per_listener: HashMap<Arc<str>, usize>,
     /// Own seats that are taken.
     own: usize,
     // Bounded: addresses with connections, of which there are `max.connections` and what descriptors there are (`admit`).
     per_address: HashMap<IpAddr, usize>,
     /// How fast connections come, and from the addresses that have a quota.
     rate: Rate,
+    // Bounded: the `listeners` there are.
+    listener_rates: HashMap<Arc<str>, Rate>,
     // Bounded: `RATES_MAX`.
     rates: HashMap<IpAddr, Rate>,
     sweep_at: usize,
@@ -64,8 +69,8 @@ struct Table {
 #[derive(Debug)]
 pub struct Seat {
     admission: Admission,
-    /// `None` for an own seat.
-    address: Option<IpAddr>,
+    /// Whose bounds it counts against; `None` for an own seat.
+    counted: Option<(Arc<str>, IpAddr)>,
 }
 
 /// How many descriptors there may be, and for what they are kept back.
@@ -110,6 +115,8 @@ pub enum Turn {
 pub enum Refused {
     /// `max.connections`.
     All,
+    /// The same of the listener.
+    Listener,
     /// The limit of open files.
     Descriptors,
     /// `max.connections.per.ip`, or its override for the address.
@@ -123,6 +130,7 @@ impl Refused {
     pub fn setting(self) -> &'static str {
         match self {
             Self::All => "max.connections",
+            Self::Listener => "max.connections of the listener",
             Self::Descriptors => "open files (ulimit -n, LimitNOFILE)",
             Self::Address => "max.connections.per.ip",
             Self::TooFast(_) => "connection_creation_rate",
@@ -142,9 +150,11 @@ impl Admission {
             changing,
             descriptors,
             all: 0,
+            per_listener: HashMap::new(),
             own: 0,
             per_address: HashMap::new(),
             rate: Rate::default(),
+            listener_rates: HashMap::new(),
             rates: HashMap::new(),
             sweep_at: SWEEP_MIN,
             held: HashMap::new(),
@@ -159,17 +169,28 @@ impl Admission {
         let mut table = self.lock();
         let table = &mut *table;
         table.learn();
-        let Some(limit) = table.limits.rate else {
+        let own_limit = table.limits.of_listener(listener).and_then(|own| own.rate);
+        if table.limits.rate.is_none() && own_limit.is_none() {
             return Turn::Now;
-        };
+        }
         let wait = |until: &Instant| until.saturating_duration_since(now);
         let held = table.held.get(listener).map_or(Duration::ZERO, wait);
         if !held.is_zero() {
             return Turn::Again(held);
         }
         let windows = table.limits.windows;
-        table.rate.add(windows, 1.0, now);
-        let pause = table.rate.pause(windows, limit, now).min(windows.window);
+        let mut pause = Duration::ZERO;
+        if let Some(limit) = table.limits.rate {
+            table.rate.add(windows, 1.0, now);
+            pause = table.rate.pause(windows, limit, now);
+        }
+        if let Some(limit) = own_limit {
+            let rate = table.listener_rates.entry(Arc::clone(listener));
+            let rate = rate.or_default();
+            rate.add(windows, 1.0, now);
+            pause = pause.max(rate.pause(windows, limit, now));
+        }
+        let pause = pause.min(windows.window);
         if pause.is_zero() {
             return Turn::Now;
         }
@@ -177,18 +198,25 @@ impl Admission {
         Turn::After(pause)
     }
 
-    /// A seat for a connection from `address`, whose socket has this descriptor, if there is one.
-    pub fn admit(&self, address: IpAddr, descriptor: usize, now: Instant) -> Result<Seat, Refused> {
+    /// A seat for a connection that a listener took from `address`, whose socket has this descriptor, if there is one.
+    pub fn admit(
+        &self,
+        listener: &Arc<str>,
+        address: IpAddr,
+        descriptor: usize,
+        now: Instant,
+    ) -> Result<Seat, Refused> {
         let address = address.to_canonical();
         let mut table = self.lock();
         table.learn();
-        let refused = match table.check(address, descriptor, now) {
+        let refused = match table.check(listener, address, descriptor, now) {
             Ok(()) => {
                 table.all += 1;
+                *table.per_listener.entry(Arc::clone(listener)).or_default() += 1;
                 *table.per_address.entry(address).or_default() += 1;
                 let admission = self.clone();
-                let address = Some(address);
-                return Ok(Seat { admission, address });
+                let counted = Some((Arc::clone(listener), address));
+                return Ok(Seat { admission, counted });
             }
             Err(refused) => refused,
         };
@@ -199,8 +227,8 @@ impl Admission {
         if here.contains(&address) && table.own < OWN_SEATS {
             table.own += 1;
             let admission = self.clone();
-            let address = None;
-            return Ok(Seat { admission, address });
+            let counted = None;
+            return Ok(Seat { admission, counted });
         }
         Err(refused)
     }
@@ -226,14 +254,25 @@ impl Table {
     }
 
     /// Whether there is a seat within the bounds.
-    fn check(&mut self, address: IpAddr, descriptor: usize, now: Instant) -> Result<(), Refused> {
+    fn check(
+        &mut self,
+        listener: &Arc<str>,
+        address: IpAddr,
+        descriptor: usize,
+        now: Instant,
+    ) -> Result<(), Refused> {
         if self.all >= self.limits.all_max {
             return Err(Refused::All);
         }
         if descriptor >= self.descriptors.for_connections() {
             return Err(Refused::Descriptors);
         }
-        self.check_rate(address, now)?;
+        if let Some(own) = self.limits.of_listener(listener)
+            && self.per_listener.get(listener).copied().unwrap_or(0) >= own.max
+        {
+            return Err(Refused::Listener);
+        }
+        self.check_rate(listener, address, now)?;
         let limits = &self.limits;
         let own = limits.overrides.get(&address).copied();
         let max = own.unwrap_or(limits.per_address_max);
@@ -243,7 +282,12 @@ impl Table {
         Ok(())
     }
 
-    fn check_rate(&mut self, address: IpAddr, now: Instant) -> Result<(), Refused> {
+    fn check_rate(
+        &mut self,
+        listener: &Arc<str>,
+        address: IpAddr,
+        now: Instant,
+    ) -> Result<(), Refused> {
         let limits = &self.limits;
         let own = limits.address_rates.get(&address).copied();
         let Some(limit) = own.or(limits.rate_per_address) else {
@@ -261,6 +305,12 @@ impl Table {
         rate.add(windows, -1.0, now);
         if self.limits.rate.is_some() {
             self.rate.add(windows, -1.0, now);
+        }
+        let own = self.limits.of_listener(listener);
+        if own.is_some_and(|own| own.rate.is_some())
+            && let Some(rate) = self.listener_rates.get_mut(listener)
+        {
+            rate.add(windows, -1.0, now);
         }
         Err(Refused::TooFast(pause))
     }
@@ -286,15 +336,18 @@ impl Table {
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut table = self.admission.lock();
-        let Some(address) = self.address else {
+        let Some((listener, address)) = &self.counted else {
             table.own -= 1;
             return;
         };
         table.all -= 1;
-        if let Some(count) = table.per_address.get_mut(&address) {
+        if let Some(count) = table.per_listener.get_mut(listener) {
+            *count -= 1;
+        }
+        if let Some(count) = table.per_address.get_mut(address) {
             *count -= 1;
             if *count == 0 {
-                table.per_address.remove(&address);
+                table.per_address.remove(address);
             }
         }
     }

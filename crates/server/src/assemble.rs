@@ -121,6 +121,8 @@ impl BrokerAssembly {
         let node_id = settings.node_id.map(NodeId);
         let cluster_id = settings.cluster_id.as_deref();
         let (paths, told) = (&settings.log_dirs, settings.told);
+        let lower: Vec<_> = settings.lower_dirs().map(Path::to_path_buf).collect();
+        LogDirs::check_places(platform, paths, &lower, told).await?;
         let log_dirs = LogDirs::open_as_told(platform, paths, node_id, cluster_id, told).await?;
         say_if_files_are_few(log_dirs.found().count());
         for dir in &settings.log_dirs {
@@ -254,6 +256,7 @@ impl Assembly for BrokerAssembly {
         let led = broker.led_partitions();
         let mut reasons = Vec::new();
         trouble::of_logs(&led, &mut reasons);
+        trouble::of_absences(broker.unopened_partitions(), &service.store, &mut reasons);
         let now = broker.platform.clock().now();
         let longest = broker.options.transaction.timeout_max;
         let stuck = service.stable.stuck(&led, longest, now);
@@ -322,9 +325,21 @@ fn engine(setting: DiskEngine) -> EngineChoice {
     }
 }
 
+/// Finding out about direct I/O takes a block. A disk that has not one left is no reason not to start: what is there is
+/// served, and deleting topics is what makes room.
 async fn say_how_files_are_written(platform: &System, dir: &Path) -> anyhow::Result<()> {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     let engine = platform.engine_name();
-    let direct = platform.disk().direct(dir).await?;
+    let direct = match platform.disk().direct(dir).await {
+        Ok(direct) => direct,
+        Err(error) if matches!(error.kind(), StorageFull | QuotaExceeded) => {
+            tracing::warn!(dir = %dir.display(), %error, "no room to find out whether direct i/o works: it is tried");
+            true
+        }
+        Err(error) => {
+            return Err(error).with_context(|| format!("trying direct i/o in {}", dir.display()));
+        }
+    };
     if let Some(reason) = platform.engine_fallback_reason() {
         tracing::warn!(
             reason,

@@ -216,7 +216,15 @@ fn lock_dirs(settings: &Settings) -> anyhow::Result<Vec<DirLock>> {
             tracing::error!(dir = %dir.display(), %error, "a path of a tier cannot be made");
             continue;
         }
-        locks.push(lock(dir)?);
+        match lock(dir) {
+            Ok(held) => locks.push(held),
+            Err(error) if is_broken(&error) => {
+                // What can be read of it is served; who writes to it finds out what it is.
+                let error = format!("{error:#}");
+                tracing::error!(dir = %dir.display(), error, "a path of a tier cannot be locked");
+            }
+            Err(error) => return Err(error),
+        }
     }
     for dir in settings
         .log_dirs
@@ -228,6 +236,15 @@ fn lock_dirs(settings: &Settings) -> anyhow::Result<Vec<DirLock>> {
         tracing::info!(dir = %dir.display(), "data directory");
     }
     Ok(locks)
+}
+
+/// True when a directory could not be locked because of the disk it is on, and not because of who holds or owns it.
+fn is_broken(error: &anyhow::Error) -> bool {
+    let refused = error.chain().find_map(|cause| match cause.downcast_ref() {
+        Some(platform::Error::Lock { source, .. }) => Some(source.kind()),
+        _ => None,
+    });
+    refused.is_some_and(|kind| kind != std::io::ErrorKind::PermissionDenied)
 }
 
 /// Every connection and every segment is an open file; the default soft limit is for programs that

@@ -71,6 +71,10 @@ pub(crate) fn of_logs<P: Platform>(led: &[Rc<Partition<P>>], into: &mut Vec<Reas
     let (mut failed, mut full) = ((0, String::new()), (0, String::new()));
     for partition in led {
         let Some(error) = partition.log.failed() else {
+            if partition.log.is_without_room() {
+                full.0 += 1;
+                full.1 = format!("{}: no path of a tier has room", partition.name);
+            }
             continue;
         };
         let (count, example) = match error.kind() {
@@ -85,6 +89,18 @@ pub(crate) fn of_logs<P: Platform>(led: &[Rc<Partition<P>>], into: &mut Vec<Reas
     }
     into.extend(Reason::degraded("latched_logs", failed.0, failed.1));
     into.extend(Reason::degraded("full_logs", full.0, full.1));
+}
+
+/// Partitions that are not served because their logs could not be opened, and segments that are in no directory there is.
+pub(crate) fn of_absences<P: Platform>(
+    unopened: (usize, String),
+    store: &Store<P>,
+    into: &mut Vec<Reason>,
+) {
+    let (count, example) = unopened;
+    into.extend(Reason::degraded("offline_partitions", count, example));
+    let segments = usize::try_from(store.unreadable_segments()).unwrap_or(usize::MAX);
+    into.extend(Reason::degraded("unreadable_segments", segments, ""));
 }
 
 /// Paths of tiers to which nothing is written any more. The table is that of all shards, so one of them tells.

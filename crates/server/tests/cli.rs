@@ -199,6 +199,29 @@ fn the_metadata_of_a_stopped_broker_is_shown_checked_and_repaired() {
 }
 
 #[test]
+fn a_repair_that_was_cut_short_is_finished_by_the_next_one() {
+    let dir = metadata_of_kafka();
+    let folder = dir.path().join("__cluster_metadata-0");
+    let new = dir.path().join("__cluster_metadata-0.new");
+    std::fs::rename(&folder, &new).unwrap();
+    let (done, said) = of(&dir, &["metadata", "repair", "DIR"]);
+    assert!(done && said.contains("cut short is finished"), "{said}");
+    let (sound, said) = of(&dir, &["metadata", "check", "DIR"]);
+    assert!(sound && !new.exists(), "{said}");
+}
+
+#[test]
+fn an_emptied_metadata_folder_is_not_sound() {
+    let dir = metadata_of_kafka();
+    let log = dir
+        .path()
+        .join("__cluster_metadata-0/00000000000000000000.log");
+    std::fs::remove_file(log).unwrap();
+    let (sound, said) = of(&dir, &["metadata", "check", "DIR"]);
+    assert!(!sound && said.contains("holds a record"), "{said}");
+}
+
+#[test]
 fn a_dynamic_value_is_taken_back_of_a_stopped_broker() {
     let dir = metadata_of_kafka();
     let reset = [

@@ -292,6 +292,27 @@ fn a_durable_tier_on_a_mount_that_is_not_dax_refuses_the_start_and_says_so() {
 }
 
 #[test]
+fn a_lower_path_that_cannot_be_locked_is_named_and_the_rest_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let (fast, bulk) = (dir.path().join("fast"), dir.path().join("bulk"));
+    // As on a disk that is read-only or broken, the file cannot be opened.
+    std::fs::create_dir_all(bulk.join(".lock")).unwrap();
+    let settings = [
+        "storage.tiers=fast,bulk".to_owned(),
+        format!("storage.tier.fast.paths={}", fast.display()),
+        format!("storage.tier.bulk.paths={}", bulk.display()),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let mut process = command(&fast, &settings).spawn().unwrap();
+    let mut log = BufReader::new(process.stderr.take().unwrap());
+    let said = line(&mut log, "a path of a tier cannot be locked");
+    assert_eq!(said["dir"], bulk.to_str().unwrap());
+    line(&mut log, "ready");
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+#[test]
 fn a_volatile_tier_on_such_a_mount_is_emulated_and_every_report_says_so() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (fast, bulk) = (dir.path().join("fast"), dir.path().join("bulk"));

@@ -102,6 +102,11 @@ pub(crate) async fn save<P: Platform>(
         disk.replace_file(&path(name), &offsets::encode(&offsets))
             .await?;
     }
+    if !store.checkpointed(&points, true).await {
+        return Err(io::Error::other(
+            "a log does not hold what they say for true",
+        ));
+    }
     Ok(starts)
 }
 

@@ -4,7 +4,7 @@
 //! each promise reaches. After a restart the log may have lost what was not safe; [`LogLedger::recovered`] then forgets
 //! it too, after checking.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 use storage::Durability;
@@ -38,6 +38,8 @@ pub struct LogLedger {
     /// By base offset, without gaps, from the promised log start on. While a truncation is under way, or after one that failed, also what it was to cut.
     pub batches: BTreeMap<Offset, Accepted>,
     ids: HashMap<BatchId, Offset>,
+    /// Batches that were stored, and deleted on purpose since.
+    deleted: HashSet<BatchId>,
     /// Everything below must survive a loss of power.
     pub power_safe: Offset,
     /// Everything below must survive a kill.
@@ -69,6 +71,7 @@ impl LogLedger {
             durability,
             batches: BTreeMap::new(),
             ids: HashMap::new(),
+            deleted: HashSet::new(),
             power_safe: Offset::ZERO,
             kill_safe: Offset::ZERO,
             log_start: Offset::ZERO,
@@ -109,6 +112,11 @@ impl LogLedger {
         self.ids.get(&id).copied()
     }
 
+    /// True when the log had the batch with this identity, until it was deleted with the records before a log start.
+    pub fn had(&self, id: BatchId) -> bool {
+        self.deleted.contains(&id)
+    }
+
     /// The batch that holds `offset`.
     pub fn batch_at(&self, offset: Offset) -> Option<(Offset, &Accepted)> {
         let (base, batch) = self.batches.range(..=offset).next_back()?;
@@ -144,6 +152,8 @@ impl LogLedger {
         {
             kept.insert(base, batch);
         }
+        let deleted = self.batches.values().filter_map(|batch| batch.id);
+        self.deleted.extend(deleted);
         self.batches = kept;
         self.index_ids();
     }

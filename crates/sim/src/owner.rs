@@ -127,7 +127,12 @@ async fn truncate<W: World>(actor: &Actor<W>, rng: &mut Rng) {
         rng.below(span + 1)
     };
     let target = end.plus(-i64::try_from(back).unwrap_or(0));
-    actor.ledger.borrow_mut().truncating = Some(target);
+    {
+        // While it is cut nobody takes note of where it starts, which may have moved since somebody did.
+        let mut ledger = actor.ledger.borrow_mut();
+        ledger.starts_at(start);
+        ledger.truncating = Some(target);
+    }
     let result = actor.log.truncate_to(target).await;
     let end = actor.log.log_end_offset();
     let mut ledger = actor.ledger.borrow_mut();

@@ -228,6 +228,7 @@ fn send<W: World>(actor: &Actor<W>, sent: &Sent) -> Sending {
     let unsure = ledger.truncating.is_some() || ledger.rotten;
     let deleted_below = ledger.log_start_saved;
     let may_be_lost = unsure || ledger.has_lost;
+    let was_stored = stored.is_some() || sent.id.is_some_and(|id| ledger.had(id));
     drop(ledger);
     match actor.log.check_producer(&header, Origin::Client) {
         Ok(ProducerCheck::New) => {
@@ -262,7 +263,7 @@ fn send<W: World>(actor: &Actor<W>, sent: &Sent) -> Sending {
                 generation,
             })
         }
-        Err(ProducerError::OutOfOrderSequence { .. }) if stored.is_some() => Sending::Known,
+        Err(ProducerError::OutOfOrderSequence { .. }) if was_stored => Sending::Known,
         Err(error) => {
             actor.check(may_be_lost, || {
                 format!("batch {:?} is refused: {error}", sent.id)

@@ -122,7 +122,7 @@ pub async fn check<D: Disk>(disk: &D, dirs: &[PathBuf]) -> std::io::Result<Repor
     let mut logs: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let mut compacted = BTreeSet::new();
     for dir in dirs {
-        let entries = disk.list(dir).await?;
+        let entries = disk.list(dir).await.map_err(|error| at(dir, &error))?;
         check_dir(disk, dir, &entries, &mut report).await?;
         compacted.extend(compacted_in(disk, dir).await?);
         for entry in entries {
@@ -233,6 +233,11 @@ async fn read<D: Disk>(disk: &D, file: &Path, report: &mut Report) -> std::io::R
             report.hint(file, error.to_string());
             Ok(Read::Unreadable)
         }
-        Err(error) => Err(error),
+        Err(error) => Err(at(file, &error)),
     }
+}
+
+/// The error with the path that it happened on.
+fn at(path: &Path, error: &std::io::Error) -> std::io::Error {
+    std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

@@ -12,8 +12,10 @@
     )
 )]
 
+pub mod aborted_segments;
 pub mod clean_shutdown;
 pub mod leader_epochs;
+pub mod limits;
 mod lines;
 pub mod meta_properties;
 pub mod moved_log;

@@ -190,6 +190,10 @@ impl<P: Platform> Log<P> {
 
     async fn flush_once(&self) -> Result<()> {
         let _permit = self.may_write().await?;
+        if self.is_limited() {
+            // Boxed, as what is rare in a flush is everywhere.
+            Box::pin(self.save_limits()).await?;
+        }
         let end = self.log_end_offset();
         let writes = self.plan_writes();
         for write in &writes {
@@ -290,6 +294,7 @@ impl<P: Platform> Log<P> {
             let written = other.await.unwrap_or(Err(Error::Closed));
             result = result.and(written);
         }
+        self.store().shared.memory.note_written();
         result
     }
 

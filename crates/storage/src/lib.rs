@@ -26,5 +26,6 @@ pub use segment::naming::{
     deleted_folder_name, folder_name, is_deleted_folder, is_pooled, parse_folder_name,
     parse_future_folder_name,
 };
+pub use segment::scan::first_batch;
 pub use store::{LogPoints, Store};
 pub use tier::MoveRate;

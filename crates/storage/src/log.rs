@@ -29,6 +29,7 @@ mod compact;
 pub mod epoch_cache;
 pub mod indexes;
 mod kept;
+mod limits;
 pub mod lookup;
 pub mod offset_index;
 pub(crate) mod open;
@@ -107,6 +108,7 @@ pub struct Log<P: Platform> {
     writing: Semaphore,
     pub(crate) flush: crate::flush::FlushState,
     upkeep: Upkeep<P>,
+    limits: limits::State,
     readers: Readers,
     compaction: compact::State,
     tiers: tiers::State,
@@ -231,8 +233,12 @@ impl<P: Platform> Log<P> {
         self.epochs.borrow().epoch_at(offset)
     }
 
-    /// Says that `epoch` begins at the log end offset, whether anything is written in it or not.
+    /// Says that `epoch` begins at the log end offset, whether anything is written in it or not. One that is older than
+    /// what the log has does not: the log takes nothing of it.
     pub fn start_epoch(&self, epoch: LeaderEpoch) {
+        if self.latest_epoch().is_some_and(|latest| latest > epoch) {
+            return;
+        }
         if self.epochs.borrow_mut().assign(epoch, self.end.get()) {
             self.epochs_dirty.set(true);
             self.request_flush();
@@ -272,6 +278,11 @@ impl<P: Platform> Log<P> {
     /// The producers that are known, as `DescribeProducers` tells of them.
     pub fn producers(&self) -> Vec<ProducerSnapshot> {
         self.producers.borrow().snapshot()
+    }
+
+    /// The largest id below `limit` of a producer that is known.
+    pub fn largest_producer_below(&self, limit: ProducerId) -> Option<ProducerId> {
+        self.producers.borrow().largest_below(limit)
     }
 
     /// Forgets producers that have been idle for too long; says how many.
@@ -333,6 +344,7 @@ impl<P: Platform> Log<P> {
     /// Leaves the state that it is in for good.
     fn become_finally(&self, last: Condition) {
         let before = self.condition.replace(last);
+        self.room_again();
         if matches!(before, Condition::Full(_)) {
             self.health.leave_full(&self.dir);
         }
@@ -411,12 +423,6 @@ impl<P: Platform> Log<P> {
 
     pub(crate) fn epochs_not_saved(&self) {
         self.epochs_dirty.set(true);
-    }
-
-    fn full(&self) -> Error {
-        Error::Full {
-            path: self.folder.to_path_buf(),
-        }
     }
 
     fn index_options(&self) -> IndexOptions {

@@ -103,6 +103,8 @@ pub(crate) struct Segment<P: Platform> {
     /// The first record of the aborted transactions that its index notes, once that was read; past every offset when it
     /// notes none. Unlike the index it stays in memory.
     pub(crate) first_aborted: Cell<Option<Offset>>,
+    /// There is an index of its aborted transactions: one that is missing or empty was lost.
+    pub(crate) notes_aborted: Cell<bool>,
     /// Its indexes were built anew from the batches because a position in them was wrong.
     pub(crate) reindexed: Cell<bool>,
     /// It was said that records are missing after it.
@@ -167,6 +169,7 @@ impl<P: Platform> Segment<P> {
             blocks: RefCell::default(),
             loaded: RefCell::new(loaded),
             first_aborted: Cell::new(None),
+            notes_aborted: Cell::new(false),
             reindexed: Cell::new(false),
             holes_named: Cell::new(false),
             replaced: Cell::new(false),

@@ -250,16 +250,33 @@ impl<P: Platform> Store<P> {
         self.shared.unnoted.enough().await;
     }
 
-    /// The checkpoint files now say `points`, for logs of this shard and others.
-    pub async fn checkpointed(&self, points: &[LogPoints]) {
-        for log in self.logs().into_iter().filter(|log| log.saves_kept() > 1) {
+    /// The checkpoint files now say `points`, for logs of this shard and others; `with_starts`: that of log starts, too. Who
+    /// promises that records are deleted does so after this. False when a start may still take less than they say for true.
+    pub async fn checkpointed(&self, points: &[LogPoints], with_starts: bool) -> bool {
+        let mut all_hold = true;
+        let logs = self.shared.logs.borrow();
+        let concerned = logs.iter().filter_map(Weak::upgrade);
+        let concerned = concerned.filter(|log| log.is_limited() || log.saves_kept() > 1);
+        let concerned: Vec<_> = concerned.collect();
+        drop(logs);
+        for log in concerned {
             let of_log = points
                 .iter()
                 .find(|points| points.topic_partition == *log.topic_partition());
-            if let Some(points) = of_log {
+            let Some(points) = of_log else { continue };
+            if !log.is_closed() {
                 log.checkpointed(points.recovery_point).await;
             }
+            if with_starts
+                && log.is_limited()
+                && let Err(error) = log.lift_limits(points).await
+            {
+                tracing::error!(partition = %log.topic_partition(), %error,
+                    "what limits the checkpoints of a log stays until they are written again");
+                all_hold = false;
+            }
         }
+        all_hold
     }
 
     /// A log was deleted: it has nothing to say any more.

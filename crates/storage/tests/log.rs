@@ -12,6 +12,8 @@ mod world;
 mod append_and_read;
 #[path = "log/cache.rs"]
 mod cache;
+#[path = "log/cut_off.rs"]
+mod cut_off;
 #[path = "log/hints.rs"]
 mod hints;
 #[path = "log/names.rs"]
@@ -24,5 +26,7 @@ mod read_ahead;
 mod restart;
 #[path = "log/room_and_failures.rs"]
 mod room_and_failures;
+#[path = "log/small_files.rs"]
+mod small_files;
 #[path = "log/start_and_end.rs"]
 mod start_and_end;

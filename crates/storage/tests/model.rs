@@ -196,9 +196,10 @@ async fn run(ops: Vec<Op>, small_segments: bool, cache: usize) {
             }
             Op::Crash { seed } => {
                 log.flush().await.unwrap();
-                let point = world.store.points(std::path::Path::new(DIR))[0]
-                    .recovery_point
-                    .0;
+                // The owner's part: the checkpoints are written, and the log is told.
+                let points = world.store.points(std::path::Path::new(DIR));
+                world.store.checkpointed(&points, true).await;
+                let point = points[0].recovery_point.0;
                 world = world.successor_with(world.disk().crash(seed), store_for(cache));
                 let options = options_for(small_segments);
                 log = world

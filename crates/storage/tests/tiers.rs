@@ -17,6 +17,8 @@ mod drain;
 mod failing;
 #[path = "tiers/moves.rs"]
 mod moves;
+#[path = "tiers/refused.rs"]
+mod refused;
 #[path = "tiers/restart_states.rs"]
 mod restart_states;
 #[path = "tiers/room.rs"]

@@ -240,6 +240,12 @@ pub enum DecodeError {
         /// Bytes allowed.
         bytes_max: usize,
     },
+    /// More topics and partitions than one request may name.
+    #[error("more than {parts_max} topics and partitions in one request")]
+    TooManyParts {
+        /// How many are allowed.
+        parts_max: usize,
+    },
     /// No decoder for this version.
     #[error("there is no decoder for version {version}")]
     Version {
@@ -264,7 +270,10 @@ impl DecodeError {
             | Self::NotUtf8 { field }
             | Self::Varint { field }
             | Self::Tag { field, .. } => field.insert_str(0, path),
-            Self::TooMuchMemory { .. } | Self::Version { .. } | Self::Codec { .. } => {}
+            Self::TooMuchMemory { .. }
+            | Self::TooManyParts { .. }
+            | Self::Version { .. }
+            | Self::Codec { .. } => {}
         }
         self
     }

@@ -119,6 +119,16 @@ impl Case {
         })
     }
 
+    /// What it is about, whatever the version and the numbers.
+    pub(crate) fn kind(&self) -> String {
+        let what = WHATS.iter().find(|(what, _)| *what == self.what);
+        let what = what.map_or("", |(_, name)| name);
+        match self.what {
+            What::Extreme | What::Odd => format!("{} {what}", self.api.name()),
+            _ => format!("{} {what} {}", self.api.name(), self.path),
+        }
+    }
+
     pub(crate) fn is_large(&self) -> bool {
         matches!(self.what, What::Distinct | What::Repeated | What::Long)
     }

@@ -1,5 +1,7 @@
 //! Puts cases to a broker and says whether what must hold did.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 use wire::kafka::Api;
 
 use crate::cases::Case;
-use crate::probe::Probes;
+use crate::probe::{Probes, Waited};
 use crate::process::Broker;
 use crate::scene;
 use crate::wire_up::{Connection, Fate};
@@ -35,8 +37,12 @@ const WAIT: &[Api] = &[Api::Fetch, Api::JoinGroup, Api::SyncGroup];
 
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
+    /// For an answer, and for the metadata of others meanwhile, by the wall.
     pub(crate) answer: Duration,
     pub(crate) others: Duration,
+    /// The same, counting only what the shards do: what the machine does beside them does not matter.
+    pub(crate) answer_work: Duration,
+    pub(crate) others_work: Duration,
 }
 
 pub(crate) struct Failure {
@@ -67,6 +73,8 @@ struct Counts {
     restarts: usize,
     worst_answer: (Duration, String),
     worst_others: (Duration, String),
+    /// For each API and what it was asked: the longest answer and wait of others, by the wall and by work.
+    by_kind: BTreeMap<String, (Waited, Waited)>,
 }
 
 pub(crate) struct Judge {
@@ -115,7 +123,7 @@ impl Judge {
     fn settle_in(&mut self) -> anyhow::Result<()> {
         drop(scene::set(self.broker.address, self.scenes, 0)?);
         self.scenes += 1;
-        self.probes = Some(Probes::start(self.broker.address));
+        self.probes = Some(Probes::start(self.broker.address, self.broker.shards()));
         thread::sleep(Duration::from_millis(200));
         self.resident_bytes = self.broker.resident_bytes();
         self.descriptors = self.broker.descriptors();
@@ -206,7 +214,7 @@ impl Judge {
         probes.worst();
         while served_since.elapsed() < SERVED_FOR {
             thread::sleep(Duration::from_millis(50));
-            if probes.worst() > self.limits.others {
+            if probes.worst().wall > self.limits.others {
                 served_since = Instant::now();
             }
             if begun.elapsed() > BACK_MAX {
@@ -240,7 +248,7 @@ impl Judge {
         if let Some(probes) = &self.probes {
             probes.worst();
         }
-        let before = self.broker.processor_time();
+        let before = (self.broker.processor_time(), self.busy());
         let fate = connection.fate_of(&frame, self.limits.answer);
         let what = format!("{items} items, {} bytes", frame.len());
         let why = self.weigh(case, fate, before, &what);
@@ -256,12 +264,26 @@ impl Judge {
         (frame, why)
     }
 
-    fn weigh(&mut self, case: &Case, fate: Fate, before: Duration, what: &str) -> Option<String> {
-        let others = self.probes.as_ref().map_or(Duration::ZERO, Probes::worst);
-        if others > self.counts.worst_others.0 {
-            self.counts.worst_others = (others, case.to_string());
+    /// How long all shards have been at work.
+    fn busy(&self) -> Duration {
+        let busy = self.broker.shards().busy();
+        Duration::from_nanos(busy.iter().fold(0, |all, one| all.saturating_add(*one)))
+    }
+
+    fn weigh(
+        &mut self,
+        case: &Case,
+        fate: Fate,
+        (before, busy): (Duration, Duration),
+        what: &str,
+    ) -> Option<String> {
+        let work = self.busy().saturating_sub(busy);
+        let others = self.probes.as_ref().map(Probes::worst).unwrap_or_default();
+        if others.wall > self.counts.worst_others.0 {
+            self.counts.worst_others = (others.wall, case.to_string());
         }
         let mut whys = Vec::new();
+        self.count_kind(case, fate, work, others);
         match fate {
             Fate::Answered(took) | Fate::Refused(took) => {
                 if matches!(fate, Fate::Answered(_)) {
@@ -272,8 +294,8 @@ impl Judge {
                 if took > self.counts.worst_answer.0 {
                     self.counts.worst_answer = (took, case.to_string());
                 }
-                if took > self.limits.answer {
-                    whys.push(format!("it took {took:?}"));
+                if took > self.limits.answer || work > self.limits.answer_work {
+                    whys.push(format!("it took {took:?}, {work:?} of them work"));
                 }
             }
             Fate::Waits if WAIT.contains(&case.api) => {
@@ -290,10 +312,36 @@ impl Judge {
             }
             Fate::Waits => whys.push(format!("no answer after {:?}", self.limits.answer)),
         }
-        if others > self.limits.others {
-            whys.push(format!("others waited {others:?}"));
+        if others.wall > self.limits.others || others.work > self.limits.others_work {
+            let Waited { wall, work } = others;
+            whys.push(format!("others waited {wall:?}, for {work:?} of work"));
         }
         (!whys.is_empty()).then(|| format!("{what}: {}", whys.join(", ")))
+    }
+
+    fn count_kind(&mut self, case: &Case, fate: Fate, work: Duration, others: Waited) {
+        let kind = self.counts.by_kind.entry(case.kind()).or_default();
+        if let Fate::Answered(wall) | Fate::Refused(wall) = fate {
+            kind.0 = kind.0.max(Waited { wall, work });
+        }
+        kind.1 = kind.1.max(others);
+    }
+
+    /// What held others up the most, and the longest answers, by API and what it was asked; the worst first.
+    pub(crate) fn table(&self) -> String {
+        let mut kinds: Vec<_> = self.counts.by_kind.iter().collect();
+        kinds.sort_by_key(|(_, (answer, others))| Reverse(others.work.max(answer.work / 10)));
+        let lines = kinds.iter().map(|(kind, (answer, others))| {
+            let ms = |time: Duration| time.as_secs_f64() * 1e3;
+            format!(
+                "{kind:<60} answer {:7.1} ms, {:7.1} of work; others {:6.1} ms, {:6.1} of work",
+                ms(answer.wall),
+                ms(answer.work),
+                ms(others.wall),
+                ms(others.work)
+            )
+        });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     /// The client whose case it is, and its words.
@@ -344,7 +392,7 @@ impl Judge {
         let before = self.broker.processor_time();
         let fate = Connection::open(self.broker.address)?.fate_of(frame, self.limits.answer);
         let used = self.broker.processor_time().saturating_sub(before);
-        let others = self.probes.as_ref().map_or(Duration::ZERO, Probes::worst);
+        let others = self.probes.as_ref().map(Probes::worst).unwrap_or_default();
         tell(&format!(
             "{fate:?}, {used:?} of a processor, others waited {others:?}"
         ));

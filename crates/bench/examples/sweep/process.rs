@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -27,6 +28,23 @@ pub(crate) struct Broker {
     process: Child,
     pub(crate) address: SocketAddr,
     pub(crate) log: PathBuf,
+}
+
+/// The threads of a broker that serve.
+pub(crate) struct Shards(Vec<fs::File>);
+
+impl Shards {
+    /// Time that each has had a processor, in nanoseconds: unlike the time on the wall it does not count what else the
+    /// machine does.
+    pub(crate) fn busy(&self) -> Vec<u64> {
+        let busy = |file: &fs::File| {
+            let mut text = [0; 64];
+            let length = file.read_at(&mut text, 0).ok()?;
+            let text = str::from_utf8(&text[..length]).ok()?;
+            text.split(' ').next()?.parse().ok()
+        };
+        self.0.iter().map(|file| busy(file).unwrap_or(0)).collect()
+    }
 }
 
 impl Drop for Broker {
@@ -119,6 +137,18 @@ impl Broker {
         let ticks = after_name.split(' ').skip(11).take(2);
         let ticks: u64 = ticks.map(|text| text.parse().unwrap_or(0)).sum();
         Duration::from_millis(ticks * 10)
+    }
+
+    /// Its shards, to see how long each has been at work.
+    pub(crate) fn shards(&self) -> Shards {
+        let tasks = format!("/proc/{}/task", self.process.id());
+        let tasks = fs::read_dir(tasks).into_iter().flatten().flatten();
+        let is_shard = |task: &PathBuf| {
+            fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("shard-"))
+        };
+        let shards = tasks.map(|task| task.path()).filter(is_shard);
+        let open = |task: PathBuf| fs::File::open(task.join("schedstat")).ok();
+        Shards(shards.filter_map(open).collect())
     }
 
     pub(crate) fn descriptors(&self) -> usize {

@@ -71,6 +71,15 @@ pub enum MetadataLogError {
         /// The folder.
         path: PathBuf,
     },
+    /// Nothing is in it, and there are logs.
+    #[error(
+        "the metadata log {path} holds no record, and there are logs of topics: was it emptied? Restore it. If it is gone \
+         for good, start once with --forget-missing-log-dirs: the logs are left alone then"
+    )]
+    Empty {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Records between the snapshot and the log are gone.
     #[error(
         "{path} begins at offset {log_start}, but the newest snapshot ends at {snapshot}: records \
@@ -121,6 +130,8 @@ pub struct Home {
     pub directories: Vec<Uuid>,
     /// Bytes of metadata between two snapshots.
     pub snapshot_bytes: u64,
+    /// There are logs of topics: a metadata log that knows of nothing is not theirs.
+    pub has_logs: bool,
 }
 
 /// The open log.
@@ -181,6 +192,9 @@ impl<P: Platform> MetadataLog<P> {
         };
         let replayer = this.read_from(from.end, image, &mut unfit).await?;
         unfit.say(&this.home.dir);
+        if this.home.has_logs && replayer.image().last_applied_offset() < Offset::ZERO {
+            return Err(MetadataLogError::Empty { path: this.folder });
+        }
         this.begin_epoch().await?;
         Ok((this, replayer))
     }

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use storage::checkpoint::{leader_epochs, partition_metadata};
 use wire::batch::{BatchHeader, Batches, HEADER_BYTES, records};
 use wire::records::control::ControlRecord;
@@ -81,6 +81,11 @@ pub fn read(files: &Files) -> Reading {
         reader.segment(name, bytes, from, place + 1 == segments.len());
     }
     reader.small_files(files);
+    if reader.end == Offset::ZERO {
+        let problem =
+            "neither the log nor a snapshot holds a record; beside logs of topics a start fails";
+        reader.find("", 0, true, problem.to_owned());
+    }
     if reader.replayer.in_transaction() {
         let problem =
             "a transaction of metadata was begun and not ended; a start undoes it".to_owned();
@@ -115,6 +120,8 @@ struct Reader {
     quorum: QuorumRecords,
     epoch: LeaderEpoch,
     end: Offset,
+    /// Where the log goes on, after a batch that is whole.
+    next: Option<Offset>,
 }
 
 impl Default for Reader {
@@ -126,6 +133,7 @@ impl Default for Reader {
             quorum: QuorumRecords::default(),
             epoch: LeaderEpoch(0),
             end: Offset::ZERO,
+            next: None,
         }
     }
 }
@@ -227,42 +235,72 @@ impl Reader {
             let whole =
                 header.filter(|it| it.size_bytes >= HEADER_BYTES && it.size_bytes <= rest.len());
             let Some(header) = whole else {
-                if rest.iter().any(|byte| *byte != 0) {
-                    let problem = format!("{} bytes at the end are no batch", rest.len());
-                    // What was being written when the power went; a start cuts it off.
-                    self.find(name, self.end.0, !is_last, problem);
+                let problem = format!("{} bytes are no batch", rest.len());
+                if self.skip_damage(name, &mut rest, self.end.0, problem, is_last) {
+                    continue;
                 }
                 return;
             };
             // Bounded: a whole batch, as was seen above.
-            let batch = rest.split_to(header.size_bytes);
+            let batch = rest.slice(..header.size_bytes);
             if !is_possible(&header) {
                 let problem = BadBatch::Absurd(header.base_offset).to_string();
                 self.find(name, header.base_offset.0, true, problem);
+                rest.advance(header.size_bytes);
                 continue;
             }
             if let Err(error) = wire::batch::iter::check_crc(&header, &batch) {
                 let problem = BadBatch::Batch(header.base_offset, error).to_string();
-                // Kafka and we cut a log at the first such batch, where it is the last one.
-                self.find(
-                    name,
-                    header.base_offset.0,
-                    !(is_last && rest.is_empty()),
-                    problem,
-                );
-                continue;
+                if self.skip_damage(name, &mut rest, header.base_offset.0, problem, is_last) {
+                    continue;
+                }
+                return;
             }
+            rest.advance(header.size_bytes);
             if header.base_offset < self.end && header.base_offset >= from {
                 let problem = "an offset that was there before".to_owned();
                 self.find(name, header.base_offset.0, true, problem);
                 continue;
             }
+            if let Some(next) = self.next.filter(|next| header.base_offset > *next) {
+                let problem = format!("the records from offset {next} on are missing");
+                self.find(name, next.0, true, problem);
+            }
+            self.next = Some(header.next_offset());
             self.end = self.end.max(header.next_offset());
             self.epoch = self.epoch.max(header.leader_epoch);
             if header.base_offset >= from {
                 self.batch(name, &header, &batch, header.base_offset.0);
             }
         }
+    }
+
+    /// Goes on to the next whole batch behind bytes that are none. False: there is none. In the last segment that is what
+    /// was being written when the process ended, and a start cuts it off; where whole batches follow, it refuses.
+    fn skip_damage(
+        &mut self,
+        name: &str,
+        rest: &mut Bytes,
+        offset: i64,
+        problem: String,
+        is_last: bool,
+    ) -> bool {
+        self.next = None;
+        let behind = rest.get(1..).unwrap_or_default();
+        let Some(skipped) = storage::first_batch(behind, self.end) else {
+            if rest.iter().any(|byte| *byte != 0) {
+                self.find(name, offset, !is_last, problem);
+            }
+            return false;
+        };
+        self.find(
+            name,
+            offset,
+            true,
+            format!("{problem}; whole batches follow"),
+        );
+        rest.advance(skipped + 1);
+        true
     }
 
     fn batch(&mut self, name: &str, header: &BatchHeader, batch: &Bytes, first: i64) {

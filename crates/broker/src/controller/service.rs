@@ -24,7 +24,7 @@ use wire::messages::{
     UpdateFeaturesResponse,
 };
 use wire::records::metadata::{AbortTransactionRecord, MetadataVersion};
-use wire::types::{ErrorCode, Offset};
+use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs, TopicPartition};
 
 use crate::handler;
 use crate::handler::describe_quorum::Quorum;
@@ -36,12 +36,14 @@ use super::answers::Answer;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
 use super::mutations::{Caller, Gate, Mutations};
 use super::topic_name::MetricNames;
-use super::{Outcome, Rules, allocate_producer_ids, startup, topics, uuid_v4};
+use super::{Outcome, Rules, allocate_producer_ids, producer_ids, startup, topics, uuid_v4};
 
 mod turn;
 
 /// Records of a start that go into one batch.
 const START_RECORDS_MAX: usize = 5000;
+/// No partition has so many leaders between two backups; a log that is further ahead takes nothing.
+const EPOCHS_RAISED_MAX: i32 = 10_000;
 
 /// Hands an image to every shard; completes when all of them act on it.
 pub type Publish = Rc<dyn Fn(Arc<Image>) -> Pin<Box<dyn Future<Output = ()>>>>;
@@ -51,6 +53,7 @@ pub struct Controller<P: Platform> {
     platform: P,
     options: Arc<BrokerOptions>,
     log: MetadataLog<P>,
+    known_until: TimestampMs,
     replayer: RefCell<Replayer>,
     mutations: Mutations,
     /// Held during a turn.
@@ -74,10 +77,12 @@ impl<P: Platform> Controller<P> {
     ) -> Result<Rc<Self>, MetadataLogError> {
         let directories = home.directories.clone();
         let (log, replayer) = MetadataLog::open(platform.clone(), store, home).await?;
+        let known_until = replayer.image().applied().timestamp;
         let controller = Rc::new_cyclic(|me| Self {
             platform,
             options,
             log,
+            known_until,
             replayer: RefCell::new(replayer),
             mutations: Mutations::default(),
             turn: Arc::new(Semaphore::new(1)),
@@ -131,6 +136,35 @@ impl<P: Platform> Controller<P> {
     /// Says that this broker serves.
     pub async fn unfence(&self) -> Result<(), ErrorCode> {
         self.fence(false).await
+    }
+
+    /// Raises leader epochs, each by so much, at most by [`EPOCHS_RAISED_MAX`]: every step is a record.
+    pub async fn raise_epochs(&self, behind: &[(TopicPartition, i32)]) -> Result<(), ErrorCode> {
+        let (image, node) = (self.image(), self.options.node_id);
+        let raise = |(name, by): &(TopicPartition, i32)| {
+            startup::raise(&image, node, name, (*by).min(EPOCHS_RAISED_MAX))
+        };
+        let records: Vec<_> = behind.iter().flat_map(raise).collect();
+        for chunk in records.chunks(START_RECORDS_MAX) {
+            let (records, response) = (chunk.to_vec(), ());
+            self.turn(|_, _| Outcome { records, response }).await?;
+        }
+        Ok(())
+    }
+
+    /// Has the next block of producer ids begin behind `known`.
+    pub async fn raise_producer_ids(&self, known: ProducerId) -> Result<(), ErrorCode> {
+        let node = self.options.node_id;
+        self.turn(|rules, _| Outcome {
+            records: vec![producer_ids(rules.image, node, known.0.saturating_add(1)).into()],
+            response: (),
+        })
+        .await
+    }
+
+    /// The time of the last record that the metadata had when they were read.
+    pub fn known_until(&self) -> TimestampMs {
+        self.known_until
     }
 
     /// Says that this broker stops serving, and closes the log.

@@ -9,7 +9,7 @@ use wire::records::metadata::{
     BrokerRegistrationChangeRecord, EndpointEntry, FeatureEntry, FeatureLevelRecord,
     MetadataRecord, MetadataVersion, PartitionChangeRecord, RegisterBrokerRecord,
 };
-use wire::types::{NodeId, Offset, Uuid};
+use wire::types::{NodeId, Offset, TopicPartition, Uuid};
 
 use crate::image::{GROUP_VERSION, Image, PartitionImage, SUPPORTED_FEATURES};
 use crate::options::BrokerOptions;
@@ -102,6 +102,26 @@ pub(crate) fn lead_all(image: &Image, node: NodeId) -> Vec<MetadataRecord> {
         }
     }
     records
+}
+
+/// This broker becomes the leader of one partition as many times as its epoch is to be raised by.
+pub(crate) fn raise(
+    image: &Image,
+    node: NodeId,
+    name: &TopicPartition,
+    by: i32,
+) -> Vec<MetadataRecord> {
+    let topic = image.topic_by_name(&name.topic);
+    let state = topic.and_then(|topic| Some((topic, topic.partitions.get(&name.partition)?)));
+    let Some((topic, partition)) = state else {
+        return Vec::new();
+    };
+    let change = || PartitionChangeRecord {
+        partition_id: name.partition,
+        topic_id: topic.id.0,
+        ..lead(partition, node)
+    };
+    (0..by).map(|_| change().into()).collect()
 }
 
 /// What leadership changes in a partition: nobody else is there to be in sync, and who is in sync

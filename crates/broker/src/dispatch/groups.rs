@@ -25,6 +25,7 @@ use crate::group::{Client, partition_for};
 use crate::handler::{self, Context};
 use crate::image::{GROUP_VERSION, OFFSETS_TOPIC};
 use crate::rests::{Rests, each};
+use crate::room::{self, Room};
 use crate::route::at_homes;
 use crate::shards::ShardIndex;
 use crate::transaction::TRANSACTIONS_TOPIC;
@@ -79,7 +80,7 @@ pub(super) async fn answer<P: Platform>(
             .await
         }
         Api::ConsumerGroupDescribe => {
-            run(request, async |r| describe_consumer_groups(b, r).await).await
+            run(request, async |r| describe_consumer_groups(b, r, v).await).await
         }
         Api::ConsumerGroupHeartbeat => {
             let client = client(c);
@@ -267,8 +268,18 @@ async fn offset_fetch<P: Platform>(
         asked.push((home, group.clone()));
         rests.item().await;
     }
-    let answers = at_homes(broker, asked, move |broker, group| async move {
-        handler::offset_fetch::handle_group(&broker.groups, &group, stable).await
+    let room = Room::default();
+    let answers = at_homes(broker, asked, move |broker, group| {
+        let room = room.clone();
+        async move {
+            let refused = || handler::offset_fetch::refused(&group, room::REFUSED);
+            if room.is_full() {
+                return refused();
+            }
+            let told = handler::offset_fetch::handle_group(&broker.groups, &group, stable).await;
+            // Of before the newest version: it counts for the size, which ids change little.
+            room.take(version.clamp(8, 9), told).unwrap_or_else(refused)
+        }
     });
     let answers = answers.await.into_iter().zip(&groups).zip(unknown);
     let answers = answers.map(|((answer, group), unknown)| {
@@ -293,9 +304,11 @@ async fn describe_groups<P: Platform>(
     let operations = request.include_authorized_operations;
     let groups = without_repeats(request.groups, |group| group);
     let asked = homes(broker, &groups).await;
+    let room = Room::default();
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {
-        let groups = &broker.groups;
-        std::future::ready(handle_group(groups, &group, operations, version))
+        let told = || handle_group(&broker.groups, &group, operations, version);
+        let told = room.tell(version, told);
+        std::future::ready(told.unwrap_or_else(|| refused(&group, room::REFUSED)))
     });
     let answers = groups.iter().zip(answers.await);
     let gone = |group| refused(group, ErrorCode::NotCoordinator);
@@ -306,6 +319,7 @@ async fn describe_groups<P: Platform>(
 async fn describe_consumer_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: ConsumerGroupDescribeRequest,
+    version: i16,
 ) -> ConsumerGroupDescribeResponse {
     use handler::consumer_group_describe::{handle_group, refused};
     let operations = request.include_authorized_operations;
@@ -318,8 +332,10 @@ async fn describe_consumer_groups<P: Platform>(
         return ConsumerGroupDescribeResponse::default().with_groups(refused.collect());
     }
     let asked = homes(broker, &groups).await;
+    let room = Room::default();
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {
-        std::future::ready(handle_group(&broker.groups, &group, operations))
+        let told = room.tell(version, || handle_group(&broker.groups, &group, operations));
+        std::future::ready(told.unwrap_or_else(|| refused(&group, room::REFUSED, None)))
     });
     let answers = groups.iter().zip(answers.await);
     let gone = |group| refused(group, ErrorCode::NotCoordinator, None);

@@ -26,7 +26,7 @@ pub(super) async fn produce<P: Platform>(
     // The frame's memory is free for the next request once the records are in the log's.
     drop(request);
     let client = c.client_id.as_str();
-    let outcome = handler::produce::handle(b, asked, v, client).await;
+    let outcome = handler::produce::handle(b, asked, v, (client, c.peer)).await;
     #[allow(clippy::cast_precision_loss, reason = "frames are far smaller")]
     let bytes = c.frame_bytes as f64;
     let mut pause = b.charge(Kind::Produce, client, bytes, Charge::Used).await;

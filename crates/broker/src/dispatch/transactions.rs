@@ -22,6 +22,7 @@ use crate::Broker;
 use crate::handler;
 use crate::handler::add_partitions_to_txn::{self, Asked};
 use crate::rests::each;
+use crate::room::{self, Room};
 use crate::route::at_homes;
 use crate::transaction::home_of;
 
@@ -80,7 +81,7 @@ pub(super) async fn answer<P: Platform>(
             })
             .await
         }
-        Api::DescribeTransactions => run(request, async |r| describe(b, r).await).await,
+        Api::DescribeTransactions => run(request, async |r| describe(b, r, v).await).await,
         _ => run(request, async |r| list(b, r).await).await,
     }
 }
@@ -179,13 +180,16 @@ async fn add_for_one<P: Platform>(
 async fn describe<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: DescribeTransactionsRequest,
+    version: i16,
 ) -> DescribeTransactionsResponse {
     use handler::describe_transactions::{handle_id, refused};
     let ids = request.transactional_ids;
     let home = |id: &TransactionalId| (home_of(broker, &id.0), id.clone());
     let asked = each(&ids, home).await;
-    let answers = at_homes(broker, asked, |broker, id: TransactionalId| {
-        std::future::ready(handle_id(&broker, &id))
+    let room = Room::default();
+    let answers = at_homes(broker, asked, move |broker, id: TransactionalId| {
+        let told = room.tell(version, || handle_id(&broker, &id));
+        std::future::ready(told.unwrap_or_else(|| refused(&id, room::REFUSED)))
     });
     let answers = ids.iter().zip(answers.await);
     let gone = |id| refused(id, ErrorCode::NotCoordinator);

@@ -14,6 +14,9 @@ use wire::protocol::StrBytes;
 /// Latest versions that are understood.
 const VERSION_MAX: i16 = 3;
 
+/// Topics and partitions of a subscription or an assignment; one with more is not understood.
+const PARTS_MAX: usize = 100_000;
+
 /// Partitions by topic name.
 pub(super) type Named = Vec<(String, Vec<i32>)>;
 
@@ -43,7 +46,8 @@ impl Subscription {
             return None;
         }
         let mut topics = BTreeSet::new();
-        for _ in 0..count(input)? {
+        let mut left = PARTS_MAX;
+        for _ in 0..within(&mut left, count(input)?)? {
             topics.insert(StrBytes::from_string(text(input)?));
         }
         user_data(input)?;
@@ -106,10 +110,11 @@ fn length(count: usize) -> i32 {
 
 fn named(input: &mut &[u8]) -> Option<Named> {
     let mut all = Named::new();
-    for _ in 0..count(input)? {
+    let mut left = PARTS_MAX;
+    for _ in 0..within(&mut left, count(input)?)? {
         let topic = text(input)?;
         let mut partitions = Vec::new();
-        for _ in 0..count(input)? {
+        for _ in 0..within(&mut left, count(input)?)? {
             partitions.push(i32::from_be_bytes(take(input)?));
         }
         all.push((topic, partitions));
@@ -123,6 +128,12 @@ fn number(input: &mut &[u8]) -> Option<i16> {
 
 fn count(input: &mut &[u8]) -> Option<u32> {
     u32::try_from(i32::from_be_bytes(take(input)?)).ok()
+}
+
+/// The count, if so many are left.
+fn within(left: &mut usize, count: u32) -> Option<u32> {
+    *left = left.checked_sub(usize::try_from(count).ok()?)?;
+    Some(count)
 }
 
 fn text(input: &mut &[u8]) -> Option<String> {

@@ -3,23 +3,39 @@
 //! Layout (every version begins like version 0): version (16 bits), count (32), names (16-bit
 //! length, bytes). What comes after is not read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
-/// Topics of a subscription; `None` when it is not one.
-pub(super) fn topics(mut bytes: &[u8]) -> Option<BTreeSet<String>> {
+/// Names that are read of all members of a group: a group with more has topics that nobody knows. They are read whenever
+/// the group rebalances, in one piece.
+const NAMES_MAX: usize = 200_000;
+
+/// Topics of the subscriptions of a group's members; `None` when one of them is none, or there are too many. Members of
+/// one group mostly say the same: that is read once.
+pub(super) fn of_all<'a>(members: impl Iterator<Item = &'a [u8]>) -> Option<BTreeSet<String>> {
+    let (mut seen, mut all) = (HashSet::new(), BTreeSet::new());
+    let mut left = NAMES_MAX;
+    for subscription in members {
+        if seen.insert(subscription) {
+            read(subscription, &mut left, &mut all)?;
+        }
+    }
+    Some(all.into_iter().map(str::to_owned).collect())
+}
+
+fn read<'a>(mut bytes: &'a [u8], left: &mut usize, topics: &mut BTreeSet<&'a str>) -> Option<()> {
     let version = i16::from_be_bytes(take(&mut bytes)?);
     if version < 0 {
         return None;
     }
     let count = i32::from_be_bytes(take(&mut bytes)?);
-    let mut topics = BTreeSet::new();
-    for _ in 0..u32::try_from(count).ok()? {
+    *left = left.checked_sub(usize::try_from(count).ok()?)?;
+    for _ in 0..count {
         let length = usize::try_from(i16::from_be_bytes(take(&mut bytes)?)).ok()?;
         let (name, rest) = bytes.split_at_checked(length)?;
-        topics.insert(std::str::from_utf8(name).ok()?.to_owned());
+        topics.insert(std::str::from_utf8(name).ok()?);
         bytes = rest;
     }
-    Some(topics)
+    Some(())
 }
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
@@ -30,7 +46,32 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
-    use super::topics;
+    use super::*;
+
+    fn topics(bytes: &[u8]) -> Option<BTreeSet<String>> {
+        of_all([bytes].into_iter())
+    }
+
+    fn subscription(names: usize) -> Vec<u8> {
+        let count = u32::try_from(names).unwrap();
+        let mut bytes = vec![0, 0];
+        bytes.extend(count.to_be_bytes());
+        for name in 0..count {
+            bytes.extend([0, 4]);
+            bytes.extend((name % (1 << 20) + (1 << 20)).to_string().as_bytes()[3..].iter());
+        }
+        bytes
+    }
+
+    #[test]
+    fn what_many_members_say_alike_is_read_once_and_too_much_is_not_read() {
+        let (few, many) = (subscription(1000), subscription(NAMES_MAX - 1000));
+        let alike = std::iter::repeat_n(&few[..], 5000);
+        let all = of_all(alike.chain([&many[..]])).unwrap();
+        assert_eq!(all.len(), 10_000);
+        let more = subscription(1);
+        assert_eq!(of_all([&few[..], &many[..], &more[..]].into_iter()), None);
+    }
 
     #[test]
     fn topics_are_read_and_what_follows_is_not() {

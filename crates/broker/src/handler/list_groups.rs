@@ -23,7 +23,11 @@ pub(crate) fn handle<P: Platform, L: OffsetsLog>(
         .iter()
         .map(|state| state.trim().to_ascii_lowercase())
         .collect();
-    let types = &request.types_filter;
+    let types: BTreeSet<String> = request
+        .types_filter
+        .iter()
+        .map(|kind| kind.to_ascii_lowercase())
+        .collect();
     let mut listed = Vec::new();
     let looked = coordinator.read_all(|groups| {
         for (id, group) in groups.iter() {
@@ -34,8 +38,7 @@ pub(crate) fn handle<P: Platform, L: OffsetsLog>(
                     ("consumer", group.state().name(), protocol_type)
                 }
             };
-            let of_type =
-                types.is_empty() || types.iter().any(|asked| asked.eq_ignore_ascii_case(kind));
+            let of_type = types.is_empty() || types.contains(kind);
             let in_state = states.is_empty() || states.contains(&state.to_ascii_lowercase());
             if of_type && in_state {
                 listed.push(

@@ -3,6 +3,7 @@
 //! Version 1 brought the filter by how long a transaction has been running, version 2 the expression (RE2) that
 //! ids have to match.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -22,13 +23,13 @@ pub(crate) fn handle<P: Platform>(
     pattern: Option<&Pattern>,
 ) -> Result<Vec<TransactionState>, ErrorCode> {
     let now_ms = broker.platform.clock().wall_ms();
-    let states = &request.state_filters;
-    let producers = &request.producer_id_filters;
+    let states: BTreeSet<&str> = request.state_filters.iter().map(StrBytes::as_str).collect();
+    let producers: BTreeSet<i64> = request.producer_id_filters.iter().map(|it| it.0).collect();
     let longer_than = request.duration_filter;
     broker.transactions.survey(|id, entry| {
         let state = entry.state.name();
-        let wanted = (states.is_empty() || states.iter().any(|it| it.as_str() == state))
-            && (producers.is_empty() || producers.iter().any(|it| it.0 == entry.producer_id.0))
+        let wanted = (states.is_empty() || states.contains(state))
+            && (producers.is_empty() || producers.contains(&entry.producer_id.0))
             && pattern.is_none_or(|pattern| pattern.matches(id))
             && (longer_than < 0 || now_ms.saturating_sub(entry.start_ms) > longer_than);
         wanted.then(|| {

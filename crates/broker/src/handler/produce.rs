@@ -1,11 +1,13 @@
 //! `Produce` (key 0), versions 3-13: appends batches and answers when they are as safe as the producer asked.
 //!
 //! All appends of a request are begun before anything waits, in the order of the request, so that requests that
-//! overlap on a connection keep their order. `acks=0` is not answered (a failure ends the connection), `acks=1` waits for the write, `acks=all` for the
+//! overlap on a connection keep their order. Where they are so many, or so much when decompressed, that others must have
+//! their turn in between, the requests behind wait until they have begun ([`crate::lines`]). `acks=0` is not answered (a failure ends the connection), `acks=1` waits for the write, `acks=all` for the
 //! high watermark. A request of a transaction runs alone, because its first batches in a partition wait for the
 //! coordinator. Topics of the coordinators are closed to clients. Version 8 brought errors by record, 10 the current
 //! leader, 13 topic ids.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -23,11 +25,14 @@ use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
 use crate::image::is_internal;
 use crate::partition::{Accepted, Acks, Partition, Verified};
-use crate::route::at_partitions;
+use crate::route::at_partitions_in_line;
 use crate::transaction::admit;
 
 /// Who calls itself so may write where only the coordinators do: a tool that knows what it does.
 const ADMIN_CLIENT: &str = "__admin_client";
+
+/// Bytes of records, decompressed, that take as long as another item of a request.
+const ITEM_BYTES: usize = 16 << 10;
 
 /// What one partition answers.
 type Appended = Result<(Accepted, Offset), Refused>;
@@ -52,7 +57,7 @@ pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: ProduceRequest,
     version: i16,
-    client: &str,
+    (client, peer): (&str, SocketAddr),
 ) -> Outcome {
     let acks = match request.acks {
         0 => Ok(Acks::None),
@@ -88,11 +93,18 @@ pub(crate) async fn handle<P: Platform>(
     }
     let in_transaction = transactional_id.is_some();
     let acks = acks.unwrap_or(Acks::Leader);
-    let appended = at_partitions(broker, items, move |broker, partition, batch| {
-        // Outside the future: begun now, in order.
-        let begun = begin(&broker, &partition, &batch, version >= 7, in_transaction);
-        async move { Ok(finish(&partition, begun, acks, deadline).await) }
-    });
+    let appended = at_partitions_in_line(
+        broker,
+        Some(peer),
+        items,
+        move |broker, partition, batch| {
+            // Outside the future: begun now, in order.
+            let begun = begin(&broker, &partition, &batch, version >= 7, in_transaction);
+            let worth = worth(&begun, &batch.0);
+            let finished = async move { Ok(finish(&partition, begun, acks, deadline).await) };
+            (worth, finished)
+        },
+    );
     let appended = appended.await;
     if acks == Acks::None {
         return appended
@@ -176,6 +188,20 @@ fn begin<P: Platform>(
         }
     }
     accepted
+}
+
+/// What an append was worth, in items of a request. What was refused may have been decompressed to whatever it is.
+fn worth(begun: &Result<Accepted, AppendError>, records: &Bytes) -> usize {
+    let bytes = match begun {
+        Ok(accepted) => accepted.work_bytes,
+        Err(_) if is_compressed(records) => usize::MAX,
+        Err(_) => records.len(),
+    };
+    (bytes / ITEM_BYTES).saturating_add(1)
+}
+
+fn is_compressed(records: &Bytes) -> bool {
+    BatchHeader::parse(records).is_some_and(|header| header.compression_code() != 0)
 }
 
 async fn finish<P: Platform>(

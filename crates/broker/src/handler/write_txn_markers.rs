@@ -9,6 +9,7 @@ use std::rc::Rc;
 use platform::Platform;
 use storage::log::producer_state::{EndMarker, Outcome};
 use wire::kafka::Newest;
+use wire::messages::write_txn_markers_request::WritableTxnMarker;
 use wire::messages::write_txn_markers_response::{
     WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
 };
@@ -17,6 +18,7 @@ use wire::types::{ErrorCode, ProducerId};
 
 use crate::Broker;
 use crate::fetch_session::TopicKey;
+use crate::rests::Rests;
 use crate::transaction::{Ending, end_at};
 
 /// The first version of the transaction protocol in which the end of a transaction raises its producer's epoch.
@@ -26,47 +28,41 @@ pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: Newest<WriteTxnMarkersRequest>,
 ) -> WriteTxnMarkersResponse {
+    let markers = request.message.markers;
     let versions = request.more.into_iter().chain(std::iter::repeat(0));
-    let mut results = Vec::with_capacity(request.message.markers.len());
-    for (marker, version) in request.message.markers.into_iter().zip(versions) {
-        let outcome = if marker.transaction_result {
-            Outcome::Commit
-        } else {
-            Outcome::Abort
-        };
-        let ending = Ending {
-            producer_id: ProducerId(marker.producer_id.0),
-            epoch: marker.producer_epoch,
-            marker: EndMarker {
-                outcome,
-                coordinator_epoch: marker.coordinator_epoch,
-            },
-            raises_epoch: version >= RAISES_EPOCH,
-        };
-        let named = marker.topics.iter().flat_map(|topic| {
+    let mut rests = Rests::new();
+    let mut items = Vec::new();
+    for (marker, version) in markers.iter().zip(versions) {
+        let ending = ending_of(marker, version);
+        for topic in &marker.topics {
             let key = TopicKey::Name(topic.name.as_str().into());
-            let indexes = topic.partition_indexes.iter();
-            indexes.map(move |index| (key.clone(), *index))
-        });
-        let items = named.map(|(key, index)| {
-            let target = broker.target(&key, index);
-            // Below any version that there is; asked of a partition that is there.
-            let target = match version {
-                ..0 => target.and(Err(ErrorCode::UnknownServerError)),
-                _ => target,
-            };
-            (target, ending)
-        });
-        let mut ended = end_at(broker, items.collect()).await.into_iter();
-        let topics = marker.topics.iter().map(|topic| {
-            let indexes = topic.partition_indexes.iter().zip(ended.by_ref());
+            for &index in &topic.partition_indexes {
+                let target = broker.target(&key, index);
+                // Below any version that there is; asked of a partition that is there.
+                let target = match version {
+                    ..0 => target.and(Err(ErrorCode::UnknownServerError)),
+                    _ => target,
+                };
+                items.push((target, ending));
+                rests.item().await;
+            }
+        }
+        rests.item().await;
+    }
+    // All at once: each marker waits until the log has it, and a request may have thousands.
+    let mut ended = end_at(broker, items).await.into_iter();
+    let mut results = Vec::with_capacity(markers.len());
+    for marker in markers {
+        rests.items(marker.topics.len().max(1)).await;
+        let topics = marker.topics.into_iter().map(|topic| {
+            let indexes = topic.partition_indexes.into_iter().zip(ended.by_ref());
             let partitions = indexes.map(|(index, ended)| {
                 WritableTxnMarkerPartitionResult::default()
-                    .with_partition_index(*index)
+                    .with_partition_index(index)
                     .with_error_code(ended.err().map_or(0, |code| code.code()))
             });
             WritableTxnMarkerTopicResult::default()
-                .with_name(topic.name.clone())
+                .with_name(topic.name)
                 .with_partitions(partitions.collect())
         });
         let topics = topics.collect();
@@ -77,4 +73,21 @@ pub(crate) async fn handle<P: Platform>(
         );
     }
     WriteTxnMarkersResponse::default().with_markers(results)
+}
+
+fn ending_of(marker: &WritableTxnMarker, version: i8) -> Ending {
+    let outcome = if marker.transaction_result {
+        Outcome::Commit
+    } else {
+        Outcome::Abort
+    };
+    Ending {
+        producer_id: ProducerId(marker.producer_id.0),
+        epoch: marker.producer_epoch,
+        marker: EndMarker {
+            outcome,
+            coordinator_epoch: marker.coordinator_epoch,
+        },
+        raises_epoch: version >= RAISES_EPOCH,
+    }
 }

@@ -12,12 +12,15 @@ use platform::{Disk, Platform};
 use storage::checkpoint::meta_properties::MetaProperties;
 use storage::checkpoint::partition_metadata;
 use storage::tier::{Safety, TierPath, TierTable};
-use wire::types::{TopicId, Uuid, uuid_from_base64, uuid_to_base64};
+use wire::types::{TimestampMs, TopicId, Uuid, uuid_from_base64, uuid_to_base64};
 
 use super::{LogDirs, LogDirsError, failed, optional, read_identity};
 
 /// Name of the file in a log directory.
 pub(super) const FILE: &str = "tier-paths";
+
+/// Marks a folder of a topic that metadata did not know which were older than it.
+const KEPT: &str = "unknown-topic.aside";
 
 type Known = BTreeMap<PathBuf, Uuid>;
 
@@ -107,12 +110,15 @@ impl LogDirs {
     }
 
     /// Removes from the paths of lower tiers the folders of topics that are no more: they were deleted while the path was
-    /// away. A folder of which home still has a part, or that names no topic, is left alone.
+    /// away. A folder of which home still has a part, or that names no topic, is left alone. So is one that came after
+    /// `known_until`, the time of the last record of the metadata: metadata that are older (a backup) know as little of the
+    /// making of its topic as of its end. It is marked, so that no later start takes it for one that was deleted.
     pub async fn remove_orphans<P: Platform>(
         &self,
         platform: &P,
         tiers: &TierTable,
         is_topic: impl Fn(TopicId) -> bool,
+        known_until: TimestampMs,
     ) {
         for path in tiers
             .paths()
@@ -129,7 +135,14 @@ impl LogDirs {
                 let Some(id) = owner(platform, &folder).await else {
                     continue;
                 };
-                if is_topic(id) || self.found().any(|(_, at_home)| at_home == Some(id)) {
+                if id == TopicId::METADATA
+                    || is_topic(id)
+                    || self.found().any(|(_, at_home)| at_home == Some(id))
+                {
+                    continue;
+                }
+                if !is_older(platform, &folder, known_until).await {
+                    keep(platform, &folder, id).await;
                     continue;
                 }
                 match platform.disk().remove_dir(&folder).await {
@@ -154,8 +167,38 @@ impl LogDirs {
                           its line from tier-paths in the log directories";
             return Err(failed("use", path)(std::io::Error::other(reason)));
         }
+        if self.told.forget_missing {
+            // It was one of log.dirs: `places` refuses it otherwise.
+            let file = path.join(super::roster::FILE);
+            if optional(platform, &file).await?.is_some() {
+                let removed = platform.disk().remove_file(&file).await;
+                removed.map_err(failed("remove", &file))?;
+            }
+        }
         self.identify(platform, path, identity, None).await
     }
+}
+
+/// True for a folder that was made before the last metadata record, and that no start before had to keep.
+async fn is_older<P: Platform>(platform: &P, folder: &Path, known_until: TimestampMs) -> bool {
+    let Ok(entries) = platform.disk().list(folder).await else {
+        return false;
+    };
+    let mut made = entries
+        .iter()
+        .filter(|entry| entry.name == partition_metadata::PART_FILE);
+    let is_kept = entries.iter().any(|entry| entry.name == KEPT);
+    !is_kept && made.all(|entry| entry.modified_ms <= known_until.0)
+}
+
+/// Leaves a folder alone, now and at later starts, which have newer metadata.
+async fn keep<P: Platform>(platform: &P, folder: &Path, id: TopicId) {
+    let mark = folder.join(KEPT);
+    let marked = platform.disk().replace_file(&mark, b"").await;
+    let error = marked.err().map(|error| error.to_string());
+    tracing::error!(folder = %folder.display(), topic_id = %id, error,
+        "segments of a topic that the metadata do not know, and that are newer than the metadata: were those restored from \
+         a backup? They are left alone; remove them if they are not wanted");
 }
 
 /// The topic whose segments a folder says it holds.

@@ -19,13 +19,21 @@ pub(super) const FILE: &str = "log-dirs";
 
 type Roster = BTreeMap<Uuid, PathBuf>;
 
-/// Checks that the directories are all that there were, and no more; gives the id of each, and has each list them all.
+/// The directories, checked: what each is to list.
+pub(super) struct Checked {
+    /// The id of each directory.
+    pub(super) ids: Vec<Uuid>,
+    /// What each lists now.
+    before: Vec<Option<Roster>>,
+}
+
+/// Checks that the directories are all that there were, and no more. Writes nothing.
 pub(super) async fn check<P: Platform>(
     platform: &P,
     paths: &[PathBuf],
     identities: &[Option<MetaProperties>],
     told: Told,
-) -> Result<Vec<Uuid>, LogDirsError> {
+) -> Result<Checked, LogDirsError> {
     let is_new = identities.iter().all(Option::is_none);
     let mut known = Roster::new();
     let (mut ids, mut before) = (Vec::new(), Vec::new());
@@ -52,15 +60,27 @@ pub(super) async fn check<P: Platform>(
         }
         tracing::warn!(%id, last = %path.display(), "a log directory is forgotten, with what was in it");
     }
-    let all: Roster = ids.iter().copied().zip(paths.iter().cloned()).collect();
-    for (path, before) in paths.iter().zip(before) {
-        if before.as_ref() != Some(&all) {
-            let file = path.join(FILE);
-            let written = platform.disk().replace_file(&file, &encode(&all)).await;
-            written.map_err(failed("write", &file))?;
+    Ok(Checked { ids, before })
+}
+
+impl Checked {
+    /// Has each directory list them all.
+    pub(super) async fn write<P: Platform>(
+        &self,
+        platform: &P,
+        paths: &[PathBuf],
+    ) -> Result<(), LogDirsError> {
+        let ids = self.ids.iter().copied();
+        let all: Roster = ids.zip(paths.iter().cloned()).collect();
+        for (path, before) in paths.iter().zip(&self.before) {
+            if before.as_ref() != Some(&all) {
+                let file = path.join(FILE);
+                let written = platform.disk().replace_file(&file, &encode(&all)).await;
+                written.map_err(failed("write", &file))?;
+            }
         }
+        Ok(())
     }
-    Ok(ids)
 }
 
 /// The directories that a log directory lists. A line that makes no sense is named and forgotten.

@@ -78,6 +78,23 @@ fn a_value_at_run_time_is_seen_and_its_removal_gives_back_that_of_the_file() {
 }
 
 #[test]
+fn a_listener_has_its_own_bounds_from_the_file_and_at_run_time() {
+    let (mut image, mut options) = (started(), options());
+    let listener = options.endpoints[0].listener.clone();
+    let name = |base: &str| format!("listener.name.{}.{base}", listener.to_ascii_lowercase());
+    options.static_settings = [(name(MAX_CONNECTIONS), "7".to_owned())].into();
+    let own = |image: &Image| {
+        let limits = NodeConfig::resolve(image, &options).connections;
+        let own = limits.of_listener(&listener).unwrap();
+        (own.max, own.rate)
+    };
+    assert_eq!(own(&image), (7, None));
+    apply(&mut image, [set("", &name(MAX_CONNECTIONS), Some("20"))]);
+    apply(&mut image, [set("1", &name(CREATION_RATE), Some("5"))]);
+    assert_eq!(own(&image), (20, Some(5.0)));
+}
+
+#[test]
 fn quotas_of_addresses_are_found_in_either_notation() {
     let mut image = started();
     apply(

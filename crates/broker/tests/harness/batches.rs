@@ -8,7 +8,7 @@ use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 
 use super::NOW_MS;
 
-fn builder() -> BatchBuilder {
+pub(crate) fn builder() -> BatchBuilder {
     BatchBuilder::new(Offset(0), LeaderEpoch(-1))
 }
 

@@ -17,7 +17,7 @@ pub(crate) mod transactor;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use broker::log_dirs::LogDirs;
+use broker::log_dirs::{LogDirs, Told};
 use broker::metrics::Metrics;
 use broker::recovery::Recovery;
 use broker::shards::seats;
@@ -64,7 +64,11 @@ impl Cluster {
         let platform = SimPlatform::on(disk, clock, setup.seed);
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
-        let log_dirs = LogDirs::open(&platform, &setup.options.log_dirs, None, None)
+        let (homes, lower) = (&setup.options.log_dirs, &setup.options.lower_dirs);
+        LogDirs::check_places(&platform, homes, lower, Told::default())
+            .await
+            .map_err(|error| error.to_string())?;
+        let log_dirs = LogDirs::open(&platform, homes, None, None)
             .await
             .map_err(|error| error.to_string())?;
         let shared = Shared {

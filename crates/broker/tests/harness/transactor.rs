@@ -62,6 +62,11 @@ impl<'a> Transactor<'a> {
         panic!("no transactional producer: {last:?}");
     }
 
+    /// Its id and epoch.
+    pub(crate) fn producer(&self) -> (i64, i16) {
+        self.producer
+    }
+
     /// A producer that was there before the broker's restart, and has sent so many records to partition 0.
     pub(crate) fn resumed(
         cluster: &'a Cluster,

@@ -375,3 +375,78 @@ fn dynamic_values_are_taken_back_of_a_broker_that_does_not_run() {
         assert_eq!(names(&image), ["a"]);
     });
 }
+
+#[test]
+fn damage_amid_the_metadata_is_refused_and_mended_and_nothing_behind_it_vanishes() {
+    // In a record, in the length of a batch, in all of its header, and over the border of two batches.
+    type Damage = fn(&mut Vec<u8>, usize);
+    let damages: [Damage; 4] = [
+        |log, at| log[at + 80] ^= 1,
+        |log, at| log[at + 9] ^= 0x40,
+        |log, at| log[at..at + 61].fill(0xee),
+        |log, at| log[at - 20..at + 30].fill(0),
+    ];
+    for damage in damages {
+        run(async |platform| {
+            let controller = start(&platform, 1 << 20).await;
+            for name in ["a", "b", "c"] {
+                controller.create_topics(&topics(&[name]), &caller()).await;
+            }
+            controller.stop().await.unwrap();
+            let mut log = platform.disk().contents(Path::new(LOG)).unwrap();
+            let name = log.windows(2).position(|it| it == [2, b'b']).unwrap();
+            let mut at = 0;
+            for batch in Batches::new(&log.clone()) {
+                let Ok((_, bytes)) = batch else { break };
+                if at + bytes.len() > name {
+                    break;
+                }
+                at += bytes.len();
+            }
+            damage(&mut log, at);
+            platform.disk().put(Path::new(LOG), &log).unwrap();
+            let error = begin(&platform, 1 << 20).await.err().unwrap();
+            let (file, tool) = (LOG, "forebay metadata repair /d");
+            assert!(error.contains(file) && error.contains(tool), "{error}");
+            assert_eq!(
+                platform.disk().contents(Path::new(LOG)).unwrap(),
+                log,
+                "nothing is cut off"
+            );
+            assert!(repair(&platform).await.is_fatal());
+            let controller = start(&platform, 1 << 20).await;
+            let found = names(&controller.image());
+            assert!(found.contains(&"c".to_owned()), "{found:?}");
+            assert!(!found.contains(&"b".to_owned()), "{found:?}");
+        });
+    }
+}
+
+#[test]
+fn metadata_that_was_being_written_when_the_power_went_is_cut_off_and_the_start_goes_on() {
+    type Torn = fn(&mut Vec<u8>, usize);
+    let torn: [Torn; 3] = [
+        |log, end| log.truncate(end - 10),
+        |log, end| log[end - 10..].fill(0),
+        |log, _| log.extend([1; 300]),
+    ];
+    for tear in torn {
+        run(async |platform| {
+            let controller = start(&platform, 1 << 20).await;
+            for name in ["a", "b"] {
+                controller.create_topics(&topics(&[name]), &caller()).await;
+            }
+            controller.stop().await.unwrap();
+            // A batch that nobody was told of.
+            add(&platform, &misfits(Uuid::from_u128(7)));
+            let mut log = platform.disk().contents(Path::new(LOG)).unwrap();
+            let end = log.len();
+            tear(&mut log, end);
+            platform.disk().put(Path::new(LOG), &log).unwrap();
+            assert!(!offline::read(&folder_files(&platform).await).is_fatal());
+            let controller = start(&platform, 1 << 20).await;
+            let found = names(&controller.image());
+            assert_eq!(found[..2], ["a", "b"], "and what was whole of the last");
+        });
+    }
+}

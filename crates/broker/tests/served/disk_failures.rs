@@ -10,6 +10,7 @@ use crate::harness::asks::{error, fetch, partitions, records_of};
 use crate::harness::batches::{batch, large};
 use crate::harness::journal::lines_of;
 use crate::harness::{Cluster, Setup, life};
+use crate::offsets::delete_before;
 
 fn on(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
     life(&SimDisk::new(1), &Setup::shards(shards), story);
@@ -109,6 +110,8 @@ fn a_full_disk_refuses_until_there_is_room() {
         cluster.create("t", 1).await;
         cluster.create("u", 1).await;
         cluster.produce("t", 0, &["a"]).await;
+        // What a new log notes of its epoch is written, too.
+        cluster.pass_ms(2_000).await;
         cluster.disk().set_capacity_bytes(Some(1));
         let refused = cluster.try_produce("t", 0, large(200_000)).await;
         assert_eq!(refused, STORAGE);
@@ -159,6 +162,58 @@ fn a_log_that_cannot_be_opened_is_offline_and_the_others_are_served() {
     life(&disk, &setup.next().next(), async |cluster| {
         assert_eq!(cluster.values("t", 0).await, ["a"]);
     });
+}
+
+#[test]
+fn deleted_records_stay_deleted_while_their_log_cannot_be_opened() {
+    for clean in [true, false] {
+        let (disk, setup) = (SimDisk::new(1), Setup::shards(2));
+        life(&disk, &setup, async |cluster| {
+            cluster.create("t", 1).await;
+            for value in ["a", "b", "c"] {
+                cluster.produce("t", 0, &[value]).await;
+            }
+            assert_eq!(delete_before(cluster, "t", 2).await, Ok(2));
+            cluster.stop().await;
+        });
+        let folder = Path::new("/logs/t-0");
+        disk.set_broken(folder, Some(std::io::ErrorKind::Other));
+        let disk = life(&disk, &setup.next(), async |cluster| {
+            assert_eq!(cluster.metrics.offline_partitions.get(), 1);
+            // Checkpoints are written, without it.
+            cluster.pass_ms(130_000).await;
+            if clean {
+                cluster.stop().await;
+            }
+            cluster.disk().set_broken(folder, None);
+            cluster.disk().kill(1)
+        });
+        life(&disk, &setup.next().next(), async |cluster| {
+            assert_eq!(cluster.offset("t", 0, -2).await, 2, "clean: {clean}");
+            assert_eq!(cluster.values("t", 0).await, ["c"], "clean: {clean}");
+        });
+    }
+}
+
+#[test]
+fn a_directory_is_not_clean_while_a_log_in_it_was_not_recovered() {
+    let (disk, setup) = (SimDisk::new(1), Setup::shards(2));
+    let disk = life(&disk, &setup, async |cluster| {
+        cluster.create("t", 1).await;
+        cluster.produce("t", 0, &["a"]).await;
+        cluster.disk().kill(1)
+    });
+    let folder = Path::new("/logs/t-0");
+    let marker = Path::new("/logs/.kafka_cleanshutdown");
+    disk.set_broken(folder, Some(std::io::ErrorKind::Other));
+    life(&disk, &setup.next(), async |cluster| cluster.stop().await);
+    assert!(disk.contents(marker).is_err(), "nobody has looked at it");
+    disk.set_broken(folder, None);
+    life(&disk, &setup.next().next(), async |cluster| {
+        assert_eq!(cluster.values("t", 0).await, ["a"]);
+        cluster.stop().await;
+    });
+    assert!(disk.contents(marker).is_ok());
 }
 
 #[test]

@@ -2,9 +2,11 @@
 //! where it would open a transaction that nobody ends.
 
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use platform::sim::SimDisk;
-use wire::messages::ProduceRequest;
+use wire::messages::{EndTxnRequest, ProduceRequest};
+use wire::types::ErrorCode;
 
 use crate::harness::asks::{outcome, produce};
 use crate::harness::batches::transactional_in;
@@ -92,4 +94,73 @@ fn a_transaction_right_after_another_is_not_refused_for_the_marker_of_that_one()
             assert_eq!(cluster.settled_values(0).await, all);
         });
     }
+}
+
+/// Commits, and sends the next transaction's batches so many milliseconds behind: before its markers are
+/// in the partitions. A producer learns its next epoch from the answer; that it comes sooner here stands for a slow marker.
+async fn write_behind(cluster: &Cluster, millis: usize) -> bool {
+    cluster.create("t", 4).await;
+    let mut writer = Transactor::begin(cluster, "id", true).await;
+    for partition in 0..4 {
+        writer.write(partition, &["first"]).await;
+    }
+    let end = EndTxnRequest::default()
+        .with_transactional_id(writer.id.clone())
+        .with_producer_id(writer.producer.0.into())
+        .with_producer_epoch(writer.producer.1)
+        .with_committed(true);
+    let mut ending = called(&cluster.brokers[0], &frame(5, &end)).reply;
+    let mut waiting = Context::from_waker(Waker::noop());
+    let mut early = None;
+    for _ in 0..millis {
+        if let Poll::Ready(reply) = ending.as_mut().poll(&mut waiting) {
+            early = Some(reply);
+            break;
+        }
+        cluster.pass_ms(1).await;
+    }
+    let next = (writer.producer.0, writer.producer.1 + 1);
+    let records = transactional_in(next, 0, &["next"]);
+    let each = [0, 1, 2, 3].map(|partition| (partition, records.clone()));
+    let request = produce("t", -1, &each).with_transactional_id(Some(writer.id.clone()));
+    let mut sent = called(&cluster.brokers[0], &frame(12, &request)).reply;
+    let mut answer = None;
+    std::future::poll_fn(|cx| {
+        for (call, reply) in [(&mut ending, &mut early), (&mut sent, &mut answer)] {
+            if reply.is_none()
+                && let Poll::Ready(it) = call.as_mut().poll(cx)
+            {
+                *reply = Some(it);
+            }
+        }
+        let both = early.is_some() && answer.is_some();
+        if both { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    let ended = decode::<EndTxnRequest>(5, early.unwrap());
+    let answer = decode::<ProduceRequest>(12, answer.unwrap());
+    assert_eq!((ended.producer_id.0, ended.producer_epoch), next);
+    let all = &answer.responses[0].partition_responses;
+    let outcomes: Vec<_> = all.iter().map(outcome).collect();
+    // Before the commit is decided there is no such epoch.
+    // Before the commit is decided there is no such epoch; nothing else is a reason to refuse.
+    let early = |it: &Result<_, _>| *it == Err(ErrorCode::InvalidProducerEpoch);
+    let refused = outcomes.iter().any(|it| it.is_err() && !early(it));
+    assert!(!refused, "{millis} ms behind: {outcomes:?}");
+    outcomes.iter().all(Result::is_ok)
+}
+
+#[test]
+fn batches_right_behind_a_commit_are_taken_wherever_its_markers_are() {
+    let mut taken = 0;
+    for shards in [1, 2, 3] {
+        for millis in 0..20 {
+            let disk = SimDisk::new(1);
+            disk.set_latency(Duration::from_millis(2), Duration::from_millis(8));
+            life(&disk, &Setup::shards(shards), async |cluster| {
+                taken += usize::from(write_behind(cluster, millis).await);
+            });
+        }
+    }
+    assert!(taken > 6, "the batches came too early to matter");
 }

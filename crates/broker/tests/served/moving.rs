@@ -20,17 +20,17 @@ use crate::offsets::delete_before;
 const VALUE_BYTES: usize = 400 << 10;
 const PARTITION: i32 = 0;
 
-fn two_directories() -> Setup {
+pub(crate) fn two_directories() -> Setup {
     let mut setup = Setup::shards(2).with("log.segment.bytes", "1048576");
     setup.options.log_dirs = vec!["/a".into(), "/b".into()];
     setup
 }
 
-fn value(number: usize) -> String {
+pub(crate) fn value(number: usize) -> String {
     format!("{number}{}", "x".repeat(VALUE_BYTES))
 }
 
-fn home(disk: &SimDisk, topic: &str) -> &'static str {
+pub(crate) fn home(disk: &SimDisk, topic: &str) -> &'static str {
     let is_in = |dir: &&str| {
         let file = format!("{dir}/{topic}-{PARTITION}/partition.metadata");
         disk.contents(Path::new(&file)).is_ok()
@@ -38,11 +38,11 @@ fn home(disk: &SimDisk, topic: &str) -> &'static str {
     ["/a", "/b"].into_iter().find(is_in).expect("it has a home")
 }
 
-fn other(dir: &str) -> &'static str {
+pub(crate) fn other(dir: &str) -> &'static str {
     if dir == "/a" { "/b" } else { "/a" }
 }
 
-async fn alter(cluster: &Cluster, topic: &str, dir: &str) -> Option<ErrorCode> {
+pub(crate) async fn alter(cluster: &Cluster, topic: &str, dir: &str) -> Option<ErrorCode> {
     let topic = AlterReplicaLogDirTopic::default()
         .with_name(topic_name(topic))
         .with_partitions(vec![PARTITION]);
@@ -55,7 +55,7 @@ async fn alter(cluster: &Cluster, topic: &str, dir: &str) -> Option<ErrorCode> {
 }
 
 /// Where the topic's only partition is listed: directory, and whether it is on its way there.
-async fn listed(cluster: &Cluster, topic: &str) -> Vec<(String, bool)> {
+pub(crate) async fn listed(cluster: &Cluster, topic: &str) -> Vec<(String, bool)> {
     let request = DescribeLogDirsRequest::default().with_topics(None);
     let answer = cluster.ask(4, &request).await;
     let mut found = Vec::new();
@@ -74,7 +74,7 @@ async fn listed(cluster: &Cluster, topic: &str) -> Vec<(String, bool)> {
 }
 
 /// Passes time until the partition is in `dir` and nowhere else.
-async fn until_in(cluster: &Cluster, topic: &str, dir: &str) {
+pub(crate) async fn until_in(cluster: &Cluster, topic: &str, dir: &str) {
     for _ in 0..10_000 {
         if listed(cluster, topic).await == [(dir.to_owned(), false)] {
             return;
@@ -84,7 +84,7 @@ async fn until_in(cluster: &Cluster, topic: &str, dir: &str) {
     panic!("it stays in {:?}", listed(cluster, topic).await);
 }
 
-async fn names(cluster: &Cluster, dir: &str) -> Vec<String> {
+pub(crate) async fn names(cluster: &Cluster, dir: &str) -> Vec<String> {
     let entries = cluster.platform.disk().list(Path::new(dir)).await.unwrap();
     entries.into_iter().map(|entry| entry.name).collect()
 }

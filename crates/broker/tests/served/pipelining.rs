@@ -1,14 +1,20 @@
 //! Requests that overlap on a connection keep their order in every partition, whichever shards they go through.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::task::{Context, Waker};
 
+use broker::dispatch::Reply;
+use bytes::Bytes;
 use platform::sim::SimDisk;
+use platform::task::{spawn, yield_now};
+use wire::batch::compression::Compression;
 use wire::messages::ProduceRequest;
 
 use crate::harness::asks::{outcome, produce};
-use crate::harness::batches::{batch, produced};
+use crate::harness::batches::{batch, builder, filled, produced};
 use crate::harness::client::{called, decode, frame};
-use crate::harness::{Setup, life};
+use crate::harness::{Cluster, NOW_MS, Setup, life};
 
 const REQUESTS: usize = 40;
 
@@ -45,6 +51,81 @@ fn overlapping_produces_keep_their_order() {
             }
         });
     }
+}
+
+#[test]
+fn requests_behind_one_that_begins_in_pieces_keep_their_order() {
+    const MANY: usize = 3000;
+    for (shards, connection) in [(1, 0), (2, 0), (2, 1)] {
+        life(&SimDisk::new(1), &Setup::shards(shards), async |cluster| {
+            cluster.create("t", 4).await;
+            let name = |request: usize, at: usize| format!("{request}-{at:04}");
+            let named = |request: usize, count: usize| {
+                let entries = (0..count).flat_map(|at| {
+                    let records = batch(&[name(request, at).as_str()]);
+                    (0..4).map(move |partition| (partition, records.clone()))
+                });
+                produce("t", -1, &entries.collect::<Vec<_>>())
+            };
+            let counts = [1, MANY, 1, MANY, 2];
+            let mut calls = Vec::new();
+            for (request, count) in counts.into_iter().enumerate() {
+                let frame = frame(9, &named(request, count));
+                let mut call = called(&cluster.brokers[connection], &frame);
+                let mut waiting = Context::from_waker(Waker::noop());
+                assert!(call.reply.as_mut().poll(&mut waiting).is_pending());
+                calls.push(call.reply);
+            }
+            // The last first: nobody may rest on the others being asked.
+            for reply in calls.into_iter().map(spawn).rev().collect::<Vec<_>>() {
+                let answer = decode::<ProduceRequest>(9, reply.await.unwrap());
+                for partition in &answer.responses[0].partition_responses {
+                    outcome(partition).unwrap();
+                }
+            }
+            let all = counts.into_iter().enumerate();
+            let expected: Vec<_> = all
+                .flat_map(|(request, count)| (0..count).map(move |at| name(request, at)))
+                .collect();
+            for partition in 0..4 {
+                assert!(cluster.values("t", partition).await == expected);
+            }
+        });
+    }
+}
+
+/// How often another task has its turn until an answer that nobody waits for is there.
+async fn turns_of_others(cluster: &Cluster, entries: &[(i32, Bytes)]) -> usize {
+    let turns = Rc::new(Cell::new(0));
+    let counter = Rc::clone(&turns);
+    let other = spawn(async move {
+        loop {
+            counter.set(counter.get() + 1);
+            yield_now().await;
+        }
+    });
+    let call = called(&cluster.brokers[0], &frame(9, &produce("t", 0, entries)));
+    assert!(matches!(call.reply.await, Reply::Nothing));
+    other.abort();
+    turns.get()
+}
+
+#[test]
+fn others_have_their_turn_while_a_request_appends_much() {
+    life(&SimDisk::new(1), &Setup::shards(1), async |cluster| {
+        cluster.create("t", 1).await;
+        let few = vec![(0, batch(&["a"])); 100];
+        assert!(turns_of_others(cluster, &few).await < 3);
+        let many = vec![(0, batch(&["a"])); 10_000];
+        let turns = turns_of_others(cluster, &many).await;
+        assert!(turns >= 19, "{turns} turns");
+        // A few thousand bytes each, and four megabytes when decompressed.
+        let value = "x".repeat(4 << 20);
+        let zeros = filled(builder().compression(Compression::Zstd), NOW_MS, &[&value]);
+        assert!(zeros.len() < 10_000);
+        let turns = turns_of_others(cluster, &vec![(0, zeros); 40]).await;
+        assert!(turns >= 19, "{turns} turns");
+    });
 }
 
 #[test]

@@ -12,17 +12,17 @@ use storage::tier::policy::PolicySettings;
 use storage::tier::{Capacity, Medium, Mover, PathOptions, Safety, TierOptions, TierTable};
 use storage::{Log, LogOptions, Metrics, OpenAs, Stamp, Store};
 use wire::batch::BatchHeader;
-use wire::types::{LeaderEpoch, Offset, TopicId, TopicPartition, Uuid};
+use wire::types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
 
 use crate::harness::batches::batch;
 use crate::harness::{NOW_MS, Setup};
 
-type SimLog = Rc<Log<SimPlatform>>;
+pub(crate) type SimLog = Rc<Log<SimPlatform>>;
 
 /// Tiers by name, each with its paths.
-type Tiers = Vec<(&'static str, Vec<&'static str>)>;
+pub(crate) type Tiers = Vec<(&'static str, Vec<&'static str>)>;
 
-fn right() -> Tiers {
+pub(crate) fn right() -> Tiers {
     vec![
         ("fast", vec!["/a"]),
         ("bulk", vec!["/b", "/c"]),
@@ -30,7 +30,7 @@ fn right() -> Tiers {
     ]
 }
 
-fn table(tiers: &Tiers) -> Arc<TierTable> {
+pub(crate) fn table(tiers: &Tiers) -> Arc<TierTable> {
     let options = tiers.iter().map(|(name, dirs)| TierOptions {
         name: (*name).into(),
         paths: dirs
@@ -53,29 +53,42 @@ fn table(tiers: &Tiers) -> Arc<TierTable> {
 }
 
 /// A process: its store, and its tiers as they were found.
-struct Life {
-    store: Store<SimPlatform>,
-    tiers: Arc<TierTable>,
+pub(crate) struct Life {
+    pub(crate) store: Store<SimPlatform>,
+    pub(crate) tiers: Arc<TierTable>,
 }
 
 impl Life {
-    async fn start(disk: &SimDisk, tiers: &Tiers) -> Self {
+    pub(crate) async fn start(disk: &SimDisk, tiers: &Tiers) -> Self {
+        Self::try_start(disk, tiers).await.unwrap()
+    }
+
+    pub(crate) async fn try_start(disk: &SimDisk, tiers: &Tiers) -> Result<Self, String> {
         let platform = SimPlatform::on(disk.clone(), Clock::starting_at(NOW_MS), 3);
         let tiers = table(tiers);
         let dirs = LogDirs::open(&platform, &["/a".into()], None, None).await;
-        let opened = dirs.unwrap().open_lower_tiers(&platform, &tiers).await;
-        opened.unwrap();
+        let dirs = dirs.map_err(|error| error.to_string())?;
+        let opened = dirs.open_lower_tiers(&platform, &tiers).await;
+        opened.map_err(|error| error.to_string())?;
         let options = Setup::shards(1).store;
         let known = Some(Arc::clone(&tiers));
         let store = Store::with_tiers(platform, options, Metrics::unregistered(), known);
-        Self { store, tiers }
+        Ok(Self { store, tiers })
     }
 
-    async fn open(&self, how: OpenAs) -> storage::Result<SimLog> {
+    pub(crate) async fn open(&self, how: OpenAs) -> storage::Result<SimLog> {
         let options = LogOptions {
             segment_bytes: 8 << 10,
             ..broker_log_options()
         };
+        self.open_with(how, options).await
+    }
+
+    pub(crate) async fn open_with(
+        &self,
+        how: OpenAs,
+        options: LogOptions,
+    ) -> storage::Result<SimLog> {
         let name = TopicPartition {
             topic: "t".into(),
             partition: 0,
@@ -87,7 +100,7 @@ impl Life {
     }
 }
 
-fn broker_log_options() -> LogOptions {
+pub(crate) fn broker_log_options() -> LogOptions {
     LogOptions {
         segment_bytes: 0,
         segment_ms: None,
@@ -109,19 +122,22 @@ fn broker_log_options() -> LogOptions {
     }
 }
 
-async fn append(log: &SimLog) {
-    let value = "x".repeat(3000);
+pub(crate) async fn append(log: &SimLog) {
+    append_batch(log, &batch(&[&"x".repeat(3000)])).await;
+}
+
+pub(crate) async fn append_batch(log: &SimLog, batch: &bytes::Bytes) {
     let stamp = Stamp {
         leader_epoch: LeaderEpoch(0),
         log_append_time: None,
     };
-    log.append(&batch(&[&value]), stamp, NOW_MS).unwrap();
+    log.append(batch, stamp, NOW_MS).unwrap();
     log.flush().await.unwrap();
     log.set_high_watermark(log.durable_offset());
 }
 
 /// Offset and CRC of every batch.
-async fn everything(log: &SimLog) -> Vec<(i64, u32)> {
+pub(crate) async fn everything(log: &SimLog) -> Vec<(i64, u32)> {
     let (mut at, end) = (log.log_start_offset(), log.log_end_offset());
     let mut all = Vec::new();
     while at < end {
@@ -137,15 +153,15 @@ async fn everything(log: &SimLog) -> Vec<(i64, u32)> {
 }
 
 /// What is wrong with a start: moves of directories before it, the settings of it, and moves after it.
-struct Wrong {
-    name: &'static str,
-    before: &'static [(&'static str, &'static str)],
-    tiers: Tiers,
-    after: &'static [(&'static str, &'static str)],
-    then: Tiers,
+pub(crate) struct Wrong {
+    pub(crate) name: &'static str,
+    pub(crate) before: &'static [(&'static str, &'static str)],
+    pub(crate) tiers: Tiers,
+    pub(crate) after: &'static [(&'static str, &'static str)],
+    pub(crate) then: Tiers,
 }
 
-fn wrong_starts() -> Vec<Wrong> {
+pub(crate) fn wrong_starts() -> Vec<Wrong> {
     let bulk = |paths: &[&'static str]| {
         vec![
             ("fast", vec!["/a"]),
@@ -226,14 +242,14 @@ fn wrong_starts() -> Vec<Wrong> {
     ]
 }
 
-async fn rename_all(disk: &SimDisk, renames: &[(&str, &str)]) {
+pub(crate) async fn rename_all(disk: &SimDisk, renames: &[(&str, &str)]) {
     for (from, to) in renames {
         disk.rename(Path::new(from), Path::new(to)).await.unwrap();
         disk.sync_dir(Path::new("/")).await.unwrap();
     }
 }
 
-fn how(clean: bool, end: i64) -> OpenAs {
+pub(crate) fn how(clean: bool, end: i64) -> OpenAs {
     OpenAs {
         clean,
         recovery_point: Offset(end),
@@ -243,7 +259,7 @@ fn how(clean: bool, end: i64) -> OpenAs {
 }
 
 /// A log with segments on every path, and the disk that a stop or a kill left.
-async fn lived(clean: bool) -> (SimDisk, Vec<(i64, u32)>) {
+pub(crate) async fn lived(clean: bool) -> (SimDisk, Vec<(i64, u32)>) {
     let disk = SimDisk::new(5);
     let metadata = Path::new("/a/__cluster_metadata-0/quorum-state");
     disk.put(metadata, b"{}").unwrap();
@@ -278,8 +294,12 @@ async fn lived(clean: bool) -> (SimDisk, Vec<(i64, u32)>) {
     (disk.kill(9), all)
 }
 
-fn run(story: impl Future<Output = ()>) {
-    platform::runtime::run_simulated(story).unwrap();
+pub(crate) fn run(story: impl Future<Output = ()>) {
+    once(story);
+}
+
+pub(crate) fn once<T>(story: impl Future<Output = T>) -> T {
+    platform::runtime::run_simulated(story).unwrap()
 }
 
 #[test]
@@ -404,6 +424,7 @@ fn folders_of_topics_that_were_deleted_while_a_path_was_away_are_removed() {
         let disk = SimDisk::new(5);
         let metadata = Path::new("/a/__cluster_metadata-0/quorum-state");
         disk.put(metadata, b"{}").unwrap();
+        Life::start(&disk, &right()).await;
         let id = |n| TopicId(Uuid::from_u128(n));
         let put = |folder: &str, file: &str, topic: u128| {
             let text = format!("version: 0\ntopic_id: {}", id(topic));
@@ -419,6 +440,10 @@ fn folders_of_topics_that_were_deleted_while_a_path_was_away_are_removed() {
         );
         put("/b/kept-0", "tier.metadata", 4);
         put("/a/kept-0", "partition.metadata", 4);
+        // Of a topic that was made after the metadata that there are now: they are a backup's.
+        put("/b/newer-0", "tier.metadata", 5);
+        let newer = Path::new("/b/newer-0/tier.metadata");
+        disk.set_modified(newer, NOW_MS + 1).await.unwrap();
         disk.put(Path::new("/b/nobody-0/x"), b"x").unwrap();
         let platform = SimPlatform::on(disk.clone(), Clock::starting_at(NOW_MS), 3);
         let tiers = table(&right());
@@ -426,11 +451,14 @@ fn folders_of_topics_that_were_deleted_while_a_path_was_away_are_removed() {
             .await
             .unwrap();
         dirs.open_lower_tiers(&platform, &tiers).await.unwrap();
-        dirs.remove_orphans(&platform, &tiers, |topic| topic == id(1))
-            .await;
+        for later in [0, 1_000_000] {
+            let until = TimestampMs(NOW_MS + later);
+            dirs.remove_orphans(&platform, &tiers, |topic| topic == id(1), until)
+                .await;
+        }
         let left = disk.list(Path::new("/b")).await.unwrap();
         let left = left.iter().filter(|entry| entry.is_dir);
         let left: Vec<_> = left.map(|entry| entry.name.as_str()).collect();
-        assert_eq!(left, ["here-0", "kept-0", "nobody-0"]);
+        assert_eq!(left, ["here-0", "kept-0", "newer-0", "nobody-0"]);
     });
 }

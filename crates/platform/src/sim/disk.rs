@@ -86,6 +86,11 @@ impl SimDisk {
         self.state.borrow().faults.left()
     }
 
+    /// The operations that faults have struck, first to last.
+    pub fn struck(&self) -> Vec<(OpKind, PathBuf)> {
+        self.state.borrow().faults.struck()
+    }
+
     /// Forgets the faults that have not struck.
     pub fn clear_faults(&self) {
         self.state.borrow_mut().faults.clear();

@@ -4,7 +4,7 @@
 //! by running a workload once to count and then once for each k.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Kinds of disk operations. `replace_file` and `create_dir` consist of several.
@@ -122,6 +122,7 @@ impl Fault {
 /// The faults to come and the trace of what was.
 pub(super) struct Faults {
     planned: Vec<Fault>,
+    struck: Vec<(OpKind, PathBuf)>,
     operations: u64,
     trace: u64,
     pub(super) traced: bool,
@@ -132,6 +133,7 @@ impl Faults {
     pub(super) fn new() -> Self {
         Self {
             planned: Vec::new(),
+            struck: Vec::new(),
             operations: 0,
             trace: 0xcbf2_9ce4_8422_2325,
             traced: true,
@@ -141,6 +143,10 @@ impl Faults {
 
     pub(super) fn plan(&mut self, fault: Fault) {
         self.planned.push(fault);
+    }
+
+    pub(super) fn struck(&self) -> Vec<(OpKind, PathBuf)> {
+        self.struck.clone()
     }
 
     pub(super) fn left(&self) -> usize {
@@ -173,10 +179,15 @@ impl Faults {
                 fault.skip -= 1;
                 return true;
             }
-            effect.get_or_insert(fault.effect);
+            if effect.is_some() {
+                // One strikes at a time: this one's turn is the next operation that it matches.
+                return true;
+            }
+            effect = Some(fault.effect);
             false
         });
         if let Some(effect) = effect {
+            self.struck.push((kind, path.to_owned()));
             self.off |= effect == Effect::PowerOff;
             self.note(format!("{effect:?}").as_bytes());
         }

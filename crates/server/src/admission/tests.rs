@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use broker::node_config::ListenerLimits;
 use broker::quota::Windows;
 use proptest::prelude::*;
 
@@ -21,6 +22,7 @@ fn limits() -> ConnectionLimits {
         rate_per_address: None,
         address_rates: BTreeMap::new(),
         windows: WINDOWS,
+        listeners: BTreeMap::new(),
     }
 }
 
@@ -38,7 +40,7 @@ fn admission(all: usize, per_ip: usize, overrides: &[(&str, usize)]) -> Admissio
 }
 
 fn from(admission: &Admission, address: &str) -> Result<Seat, Refused> {
-    admission.admit(address.parse().unwrap(), 10, Instant::now())
+    admission.admit(&"A".into(), address.parse().unwrap(), 10, Instant::now())
 }
 
 #[test]
@@ -93,7 +95,14 @@ fn connections_leave_descriptors_to_the_logs() {
         })),
     };
     let admission = Admission::new(limits(), None, descriptors);
-    let admit = |descriptor| admission.admit([10, 0, 0, 1].into(), descriptor, Instant::now());
+    let admit = |descriptor| {
+        admission.admit(
+            &"A".into(),
+            [10, 0, 0, 1].into(),
+            descriptor,
+            Instant::now(),
+        )
+    };
     assert!(admit(300 - 30 - SPARE_DESCRIPTORS - 1).is_ok());
     assert_eq!(
         admit(300 - 30 - SPARE_DESCRIPTORS).unwrap_err(),
@@ -116,7 +125,7 @@ fn addresses_that_come_and_go_are_not_kept_for_ever() {
     let admission = Admission::new(quota, None, Descriptors::default());
     let now = Instant::now();
     for address in 0..200_000_u32 {
-        let _ = admission.admit(Ipv4Addr::from(address).into(), 10, now);
+        let _ = admission.admit(&"A".into(), Ipv4Addr::from(address).into(), 10, now);
         assert!(admission.lock().rates.len() <= RATES_MAX);
     }
 }
@@ -178,6 +187,35 @@ fn bounds_that_change_hold_for_the_next_connection() {
 }
 
 #[test]
+fn a_listener_may_have_bounds_of_its_own() {
+    let own = ListenerLimits {
+        max: 1,
+        rate: Some(1.0),
+    };
+    let limits = ConnectionLimits {
+        listeners: [("one".to_owned(), own)].into(),
+        ..limits()
+    };
+    let admission = Admission::new(limits, None, Descriptors::default());
+    let (one, other): (Arc<str>, Arc<str>) = ("ONE".into(), "OTHER".into());
+    let now = Instant::now();
+    let from = |listener| admission.admit(listener, [10, 0, 0, 1].into(), 10, now);
+    let first = from(&one).unwrap();
+    assert_eq!(from(&one).unwrap_err(), Refused::Listener);
+    let _others = [from(&other).unwrap(), from(&other).unwrap()];
+    drop(first);
+    assert!(from(&one).is_ok());
+    for _ in 0..10 {
+        assert_eq!(admission.turn(&one, now), Turn::Now);
+    }
+    let second = Duration::from_secs(1);
+    assert_eq!(admission.turn(&one, now), Turn::After(second));
+    for _ in 0..100 {
+        assert_eq!(admission.turn(&other, now), Turn::Now);
+    }
+}
+
+#[test]
 fn a_listener_takes_no_more_while_one_waits() {
     let rate = Some(1.0);
     let admission = Admission::new(
@@ -215,8 +253,11 @@ fn an_address_above_its_quota_is_sent_away_and_not_counted() {
     };
     let admission = Admission::new(limits, None, Descriptors::default());
     let now = Instant::now();
-    let come =
-        |address: &str, at: Instant| admission.admit(address.parse().unwrap(), 10, at).map(drop);
+    let come = |address: &str, at: Instant| {
+        admission
+            .admit(&"A".into(), address.parse().unwrap(), 10, at)
+            .map(drop)
+    };
     for _ in 0..10 {
         assert_eq!(come("10.0.0.1", now), Ok(()));
     }
@@ -240,7 +281,7 @@ fn an_address_above_its_quota_is_sent_away_and_not_counted() {
     );
     for address in 0..3000_u32 {
         let at = later + Duration::from_secs(u64::from(address));
-        let _ = admission.admit(Ipv4Addr::from(address).into(), 10, at);
+        let _ = admission.admit(&"A".into(), Ipv4Addr::from(address).into(), 10, at);
         assert!(admission.lock().rates.len() <= SWEEP_MIN + 1);
     }
 }

@@ -175,18 +175,30 @@ fn show(of: &Of) -> anyhow::Result<ExitCode> {
 
 fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
     let _lock = DirLock::acquire(dir)?;
+    let folder = folder_of(dir);
+    let new = dir.join(format!("{METADATA_TOPIC}-0.new"));
+    if !folder.exists() && new.exists() {
+        // A repair was cut short after it had put the old folder away: the new one is whole.
+        fs::rename(&new, &folder).with_context(|| format!("renaming {}", new.display()))?;
+        sync_dir(dir)?;
+        let done = format!(
+            "{}: a repair that was cut short is finished\n",
+            dir.display()
+        );
+        super::print(&done)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let reading = offline::read(&files_of(dir)?);
     if reading.findings.is_empty() {
         super::print(&format!("{}: nothing to repair\n", dir.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let folder = folder_of(dir);
     // All of it is written before anything is put away.
-    let new = dir.join(format!("{METADATA_TOPIC}-0.new"));
     if new.exists() {
         fs::remove_dir_all(&new).with_context(|| format!("removing {}", new.display()))?;
     }
     fs::create_dir(&new).with_context(|| format!("creating {}", new.display()))?;
+    platform::lock::give_to_owner_of(dir, &new);
     let (name, bytes) = reading.snapshot()?;
     write(&new.join(&name), &bytes)?;
     let (state, bytes) = reading.quorum_state(node_of(dir));
@@ -236,9 +248,11 @@ pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow:
     let path = folder.join(name);
     write(&path.with_extension("reset"), &bytes)?;
     if path.exists() {
-        // It ends where the log does; what it said is kept.
-        let before = path.with_extension("replaced");
-        fs::rename(&path, &before).with_context(|| format!("renaming {}", path.display()))?;
+        // It ends where the log does; what it said is kept. It has its name until the new one takes it: what is before
+        // it may be gone from the log.
+        let before = bounded::file(&path, FILE_BYTES_MAX)
+            .with_context(|| format!("reading {}", path.display()))?;
+        write(&path.with_extension("replaced"), &before)?;
     }
     let written = path.with_extension("reset");
     fs::rename(&written, &path).with_context(|| format!("renaming {}", written.display()))?;
@@ -259,7 +273,12 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         file.write_all(bytes)?;
         file.sync_all()
     });
-    written.with_context(|| format!("writing {}", path.display()))
+    written.with_context(|| format!("writing {}", path.display()))?;
+    // Whoever repairs is often another user than the broker, which must be able to write here afterwards.
+    if let Some(dir) = path.parent() {
+        platform::lock::give_to_owner_of(dir, path);
+    }
+    Ok(())
 }
 
 fn sync_dir(dir: &Path) -> anyhow::Result<()> {

@@ -19,6 +19,7 @@ mod transactions;
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use broker::node_config::{CREATION_RATE, MAX_CONNECTIONS};
 use broker::options::{ConfigKey, ConfigKind};
 
 pub use broker::options::{Allowed, Changes};
@@ -194,6 +195,14 @@ pub fn find(name: &str) -> Option<&'static Key> {
 /// Which member of its family a key is for, for example the tier's name.
 pub fn member_of(name: &str) -> Option<&str> {
     all().find_map(|key| key.member(name))
+}
+
+/// The listener that `listener.name.<listener>.<setting>` is about, and the row of the setting, where single listeners may have
+/// it.
+pub fn of_listener(name: &str) -> Option<(&str, &'static Key)> {
+    let (listener, setting) = name.strip_prefix("listener.name.")?.split_once('.')?;
+    let heeded = [MAX_CONNECTIONS, CREATION_RATE].contains(&setting);
+    Some((listener, find(setting).filter(|_| heeded)?))
 }
 
 /// The key whose name is nearest to `name`, if any is near enough to be meant.

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::keys::{Allowed, Key};
-use super::raw::Origin;
+use super::raw::{Entry, Origin};
 use broker::options::ConfigKind;
 
 /// A value that cannot be honoured. With one of these, nothing starts.
@@ -41,6 +41,17 @@ pub struct Warning {
     pub why: String,
     /// Where it stands.
     pub origin: Origin,
+}
+
+impl Warning {
+    /// About this entry.
+    pub(super) fn of(entry: &Entry, why: String) -> Self {
+        Self {
+            key: entry.key.clone(),
+            why,
+            origin: entry.origin.clone(),
+        }
+    }
 }
 
 impl fmt::Display for Warning {

@@ -110,6 +110,7 @@ impl Settings {
         check_order(&values, &mut problems);
         groups::check(&values, &mut problems);
         let (listeners, advertised) = listeners::resolve(&values, machine, &mut problems);
+        listeners::check_named(&values, &mut warnings);
         let tiers = tiers::resolve(&values, &mut problems);
         let log_dirs = log_dirs(&values, tiers.as_ref());
         check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
@@ -119,9 +120,9 @@ impl Settings {
             log_dirs,
             told: Told::default(),
             tiers,
+            network: NetworkSettings::resolve(&values, &listeners, machine, &mut problems),
             listeners,
             advertised,
-            network: NetworkSettings::resolve(&values, machine, &mut problems),
             shards: values.number("num.shards").map_or(machine.cores, size),
             shards_pinned: values.is("shards.pinned"),
             stuck_after: Some(values.int("shard.watchdog.ms"))

@@ -16,6 +16,9 @@ use super::raw::{Entry, Origin, Raw};
 pub(super) struct Values {
     // Bounded: `raw::FILE_BYTES_MAX`.
     given: BTreeMap<String, Entry>,
+    /// What was given of single listeners and is heeded, by its whole name.
+    // Bounded: `raw::FILE_BYTES_MAX`.
+    of_listeners: BTreeMap<String, Entry>,
     /// What was given and is in no table: shown as such, and without effect.
     // Bounded: `raw::FILE_BYTES_MAX`.
     others: BTreeMap<String, String>,
@@ -29,18 +32,28 @@ impl Values {
         problems: &mut Vec<Problem>,
     ) -> Self {
         let (mut given, mut others) = (BTreeMap::new(), BTreeMap::new());
+        let mut of_listeners = BTreeMap::new();
         for entry in &raw.entries {
+            if let Some((_, key)) = keys::of_listener(&entry.key) {
+                if fits(key, &entry.value) {
+                    of_listeners.insert(entry.key.clone(), entry.clone());
+                } else {
+                    let allowed = format!("must be {}", problem::allowed(key));
+                    problems.push(wrong(key, entry, allowed));
+                }
+                continue;
+            }
             let Some(key) = keys::find(&entry.key) else {
                 warnings.push(unknown(entry));
                 others.insert(entry.key.clone(), entry.value.clone());
                 continue;
             };
             if let Some(why) = key.without_effect {
-                warnings.push(warning(entry, format!("has no effect: {why}")));
+                warnings.push(Warning::of(entry, format!("has no effect: {why}")));
             }
             let replaced = given.insert(entry.key.clone(), entry.clone());
             if let Some(same_file) = replaced.filter(|old| both_in_file(old, entry)) {
-                warnings.push(warning(
+                warnings.push(Warning::of(
                     &same_file,
                     "is given again further down, which wins".into(),
                 ));
@@ -59,7 +72,11 @@ impl Values {
         // What is wrong is reported; the rest is resolved with the default in its place, to report
         // all at once.
         given.retain(|name, entry| keys::find(name).is_some_and(|key| fits(key, &entry.value)));
-        Self { given, others }
+        Self {
+            given,
+            of_listeners,
+            others,
+        }
     }
 
     /// Text of a key; `None` when it is neither given nor has a default.
@@ -102,6 +119,17 @@ impl Values {
         self.given.contains_key(name)
     }
 
+    /// Text of a setting of one listener, by its whole name.
+    pub(super) fn of_listener(&self, name: &str) -> Option<&str> {
+        self.of_listeners.get(name).map(|it| it.value.as_str())
+    }
+
+    /// The settings of single listeners, and of which.
+    pub(super) fn of_listeners(&self) -> impl Iterator<Item = (&str, &Entry)> {
+        let all = self.of_listeners.iter();
+        all.filter_map(|(name, entry)| Some((keys::of_listener(name)?.0, entry)))
+    }
+
     /// What is wrong with a value in the light of others.
     pub(super) fn problem(&self, name: &str, allowed: impl Into<String>) -> Problem {
         let entry = self.given.get(name).cloned().unwrap_or_else(|| Entry {
@@ -116,6 +144,9 @@ impl Values {
     pub(super) fn given(&self) -> impl Iterator<Item = (&str, &str)> {
         let known = self.given.iter();
         let known = known.map(|(name, entry)| (name.as_str(), entry.value.as_str()));
+        let of_listeners = self.of_listeners.iter();
+        let of_listeners = of_listeners.map(|(name, entry)| (name.as_str(), entry.value.as_str()));
+        let known = known.chain(of_listeners);
         let others = self.others.iter();
         known.chain(others.map(|(name, text)| (name.as_str(), text.as_str())))
     }
@@ -138,14 +169,6 @@ fn both_in_file(old: &Entry, later: &Entry) -> bool {
     )
 }
 
-fn warning(entry: &Entry, why: String) -> Warning {
-    Warning {
-        key: entry.key.clone(),
-        why,
-        origin: entry.origin.clone(),
-    }
-}
-
 fn unknown(entry: &Entry) -> Warning {
     let why = if let Some(why) = keys::why_without_effect(&entry.key) {
         format!("has no effect: {why}")
@@ -154,7 +177,7 @@ fn unknown(entry: &Entry) -> Warning {
     } else {
         "unknown key".into()
     };
-    warning(entry, why)
+    Warning::of(entry, why)
 }
 
 fn wrong(key: &Key, entry: &Entry, allowed: String) -> Problem {

@@ -118,7 +118,7 @@ impl Acceptor {
     fn take(&mut self, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
         let descriptor = usize::try_from(socket.as_raw_fd()).unwrap_or(usize::MAX);
         let admission = &self.shared.admission;
-        let seat = match admission.admit(peer.ip(), descriptor, Instant::now()) {
+        let seat = match admission.admit(&self.name, peer.ip(), descriptor, Instant::now()) {
             Ok(seat) => seat,
             Err(refused) => {
                 self.refuse(peer, refused.setting());

@@ -126,7 +126,7 @@ async fn snapshot_at<D: Disk>(
     let path = file_path(folder, offset, Role::Snapshot);
     match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
         Ok(bytes) => {
-            if let Err(error) = snapshot::parse(&bytes) {
+            if let Err(error) = snapshot::parse_at(offset, &bytes) {
                 report.hint(&path, error.to_string());
             }
             Ok(())

@@ -2,8 +2,12 @@
 //!
 //! Those follow from the batches: producers as of a snapshot before the segment (or of the log's first segment, where no
 //! snapshot can be read), and everything replayed from there. Without that, readers at `read_committed` would be given the
-//! records of aborted transactions and not be told.
+//! records of aborted transactions and not be told. Which segments have such an index is noted in the log's folder, since
+//! one that is missing says nothing: a segment without aborted transactions has none.
 
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::Path;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -14,6 +18,7 @@ use super::Log;
 use super::append::marker_of;
 use super::producer_state::{ProducerStates, snapshot};
 use super::txn_index::TxnIndex;
+use crate::checkpoint::aborted_segments;
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::Scan;
@@ -22,14 +27,80 @@ use crate::segment::{Loaded, Segment, load};
 /// Bytes of one read of a walk over headers.
 const WALK_BYTES: usize = 16 << 10;
 
+/// The segments of which it is noted that they have an index of aborted transactions. A note that cannot be read says
+/// nothing, as for a log of Kafka.
+pub(super) async fn read_noted<D: Disk>(disk: &D, home: &Path) -> Result<BTreeSet<Offset>> {
+    let path = home.join(aborted_segments::FILE);
+    let found = match disk.read_file(&path).await {
+        Ok(bytes) => aborted_segments::parse(&path, &bytes).map_err(|error| error.to_string()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeSet::new()),
+        Err(error) if is_unreadable(&error) => Err(error.to_string()),
+        Err(error) => return Err(Error::io("read", &path)(error)),
+    };
+    Ok(found.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the note of aborted transactions is damaged and is written anew");
+        BTreeSet::new()
+    }))
+}
+
 impl<P: Platform> Log<P> {
+    /// Has it noted whether a segment has an index of aborted transactions; durable when it returns.
+    pub(super) async fn note_aborted(&self, segment: &Segment<P>, has_any: bool) -> Result<()> {
+        if segment.notes_aborted.get() == has_any {
+            return Ok(());
+        }
+        let mut noted = self.noted_aborted();
+        if has_any {
+            noted.insert(segment.base);
+        } else {
+            noted.remove(&segment.base);
+        }
+        self.write_noted(&noted).await?;
+        segment.notes_aborted.set(has_any);
+        Ok(())
+    }
+
+    /// The segments that have one.
+    pub(super) fn noted_aborted(&self) -> BTreeSet<Offset> {
+        let segments = self.segments.borrow();
+        let noted = segments
+            .iter()
+            .filter(|segment| segment.notes_aborted.get());
+        noted.map(|segment| segment.base).collect()
+    }
+
+    pub(super) async fn write_noted(&self, noted: &BTreeSet<Offset>) -> Result<()> {
+        let path = self.folder.join(aborted_segments::FILE);
+        let bytes = aborted_segments::encode(noted);
+        let written = self.store.disk().replace_file(&path, &bytes).await;
+        written.map_err(Error::io("write", &path))
+    }
+
+    /// Notes what was found when the log was opened, where that is not what the note says.
+    pub(super) async fn keep_noted(&self, before: &BTreeSet<Offset>) {
+        let now = self.noted_aborted();
+        if *before == now {
+            return;
+        }
+        if let Err(error) = self.write_noted(&now).await {
+            tracing::warn!(partition = %self.partition, %error, "aborted transactions are not noted");
+        }
+    }
+
     /// The indexes of a sealed segment by its batches.
     pub(super) async fn rebuilt(&self, segment: &Rc<Segment<P>>) -> Result<Loaded> {
         let disk = self.store.disk();
         let options = self.index_options();
         let aborted = match load::aborted_of(disk, segment, options).await? {
             Some(aborted) => aborted,
-            None => self.aborted_in(segment).await?,
+            None => {
+                let aborted = self.aborted_in(segment).await?;
+                if aborted.is_empty() {
+                    // What was noted has gone with a compaction, or was cut off.
+                    self.note_aborted(segment, false).await?;
+                }
+                aborted
+            }
         };
         let file = segment.file(disk).await?;
         load::rebuild(segment, &file, options, aborted).await
@@ -64,7 +135,7 @@ impl<P: Platform> Log<P> {
                 Err(error) if is_unreadable(&error) => continue,
                 Err(error) => return Err(Error::io("read", &path)(error)),
             };
-            if let Ok(producers) = snapshot::parse(&bytes) {
+            if let Ok(producers) = snapshot::parse_at(offset, &bytes) {
                 states = ProducerStates::restore(offset, &producers, now_ms, expiration_ms);
                 break;
             }

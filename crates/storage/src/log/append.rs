@@ -17,6 +17,10 @@ use crate::segment::Segment;
 /// No segment grows beyond what a position in an index can say.
 const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
 
+/// Segments of a log that were rolled and are not sealed yet, at most. Each holds a descriptor and memory, and a stop has to
+/// seal them all: who has segments rolled faster than disks take them is told to come again.
+const ROLLED_MAX: usize = 512;
+
 /// How the batches of one append get offsets and epoch.
 #[derive(Clone, Copy)]
 enum Numbering {
@@ -173,8 +177,9 @@ impl<P: Platform> Log<P> {
         let size = active.size.get();
         let out_of_room = self.is_out_of_room(&active);
         if out_of_room && self.folder_with_room().is_none() {
-            return Err(self.full());
+            return Err(self.refuse_for_room());
         }
+        self.room_again();
         if size == 0 {
             return Ok(active);
         }
@@ -198,9 +203,21 @@ impl<P: Platform> Log<P> {
         // An append is a few batches at most, each of which spans less than an i32 of offsets.
         let far = first.next_offset().since(active.base) > i64::from(i32::MAX);
         if size + bytes > bytes_max || is_old || indexes_full || far || out_of_room {
+            if self.seals_too_slowly() {
+                return Err(Error::Busy);
+            }
             return Ok(self.roll_now(now_ms));
         }
         Ok(active)
+    }
+
+    /// True when no more segments may be rolled before one is sealed.
+    fn seals_too_slowly(&self) -> bool {
+        let segments = self.segments.borrow();
+        // They are sealed in their order.
+        let before = segments.len().checked_sub(ROLLED_MAX + 1);
+        let oldest = before.and_then(|at| segments.get(at));
+        oldest.is_some_and(|segment| !segment.sealed.get())
     }
 
     /// Ends the active segment and begins one at the log end. The file follows with the next flush.

@@ -15,6 +15,7 @@ use super::epoch_cache::EpochCache;
 use super::producer_state::stray_snapshots;
 use super::upkeep::Upkeep;
 use super::{Condition, Log, recover};
+use crate::checkpoint::limits::Limits;
 use crate::checkpoint::{Malformed, leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
 use crate::options::{LogOptions, OpenAs};
@@ -45,7 +46,14 @@ pub(crate) async fn open<P: Platform>(
     check_owner(disk, &path, topic_id).await?;
     let mut folder = gather::gather(store, path, &partition, topic_id).await?;
     let epochs = read_epochs(store, &folder.path).await?;
-    let recovered = recover::recover(store, &folder, &options, how, epochs).await?;
+    let limited = super::limits::Found::read(store, &folder.path).await?;
+    let known = limited.limit(how);
+    let recovered = recover::recover(store, &folder, &options, known, epochs, topic_id).await?;
+    let true_of = Limits {
+        recovery_point: recovered.recovery_point,
+        log_start: recovered.log_start,
+    };
+    let limits = limited.state(store, &folder.path, how, true_of).await?;
     let bases: Vec<_> = recovered
         .segments
         .iter()
@@ -64,6 +72,7 @@ pub(crate) async fn open<P: Platform>(
         .segments
         .inc_by(i64::try_from(bases.len()).unwrap_or(i64::MAX));
     let tiers = super::tiers::State::of(&folder);
+    let home = Rc::clone(&folder.path);
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -71,7 +80,7 @@ pub(crate) async fn open<P: Platform>(
         topic_id,
         health: store.health(dir),
         dir: dir.to_path_buf(),
-        folder: folder.path,
+        folder: home,
         options: RefCell::new(Rc::new(options)),
         segments: RefCell::new(recovered.segments),
         start: Cell::new(recovered.log_start),
@@ -89,11 +98,13 @@ pub(crate) async fn open<P: Platform>(
         writing: Semaphore::new(1),
         flush: crate::flush::FlushState::default(),
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
+        limits,
         readers: super::read::Readers::default(),
         compaction: super::compact::State::new(how.compacted),
         tiers,
     });
     log.name_first_segment().await?;
+    log.keep_noted(&folder.noted).await;
     log.upkeep_after_open(recovered.scanned_bytes);
     Ok(log)
 }

@@ -273,6 +273,12 @@ impl ProducerStates {
         self.end
     }
 
+    /// The largest producer id below `limit`.
+    pub fn largest_below(&self, limit: ProducerId) -> Option<ProducerId> {
+        let below = self.producers.range(..limit);
+        below.map(|(id, _)| *id).next_back()
+    }
+
     /// How many producers are known.
     pub fn producer_count(&self) -> usize {
         self.producers.len()

@@ -3,7 +3,8 @@
 //! After a clean stop lengths and indexes are trusted; only what the last index entry leaves open is looked at. After a
 //! crash everything below the recovery point is trusted, the rest is read, batch by batch, and the log ends at the first
 //! position where no valid batch follows: right length, format, CRC, offset, and an epoch that does not fall. What comes
-//! after is cut off, segments after it are removed, so that nothing stale can ever be taken for a batch later.
+//! after is cut off, segments after it are removed, so that nothing stale can ever be taken for a batch later; where it is
+//! more than what was being written when the process ended, it is set aside (`recover/cut_off.rs`).
 //! Producers are restored from the newest snapshot that is not past the trusted part, and the batches after it.
 
 #![cfg_attr(
@@ -19,7 +20,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use platform::Platform;
-use wire::types::{LeaderEpoch, Offset};
+use wire::types::{LeaderEpoch, Offset, TopicId};
 
 use super::epoch_cache::EpochCache;
 use super::indexes::{IndexOptions, Indexes};
@@ -33,6 +34,7 @@ use crate::segment::scan::{Expected, Scan};
 use crate::segment::{File, Loaded, Segment, load};
 use crate::store::Store;
 
+mod cut_off;
 mod ending;
 mod epochs;
 mod producers;
@@ -76,6 +78,10 @@ struct Recovery<'a, P: Platform> {
     producers: ProducerStates,
     scanned_bytes: u64,
     now_ms: i64,
+    /// Below it everything was durable, if the checkpoint is right.
+    recovery_point: Offset,
+    /// The log of the metadata: nothing that was acknowledged goes, not even under another name, unless somebody says so.
+    is_metadata: bool,
 }
 
 /// How one segment turned out.
@@ -93,6 +99,7 @@ pub(super) async fn recover<P: Platform>(
     options: &LogOptions,
     how: OpenAs,
     epochs: EpochCache,
+    topic_id: TopicId,
 ) -> Result<Recovered<P>> {
     let how = plausible(how, folder);
     let trusted = if how.clean {
@@ -113,6 +120,8 @@ pub(super) async fn recover<P: Platform>(
         producers: ProducerStates::new(how.log_start),
         scanned_bytes: 0,
         now_ms: store.clock().wall_ms(),
+        recovery_point: how.recovery_point,
+        is_metadata: topic_id == TopicId::METADATA,
     };
     let mut recovered = recovery(how.clean, epochs.clone())
         .run(trusted, how)
@@ -209,8 +218,11 @@ impl<P: Platform> Recovery<'_, P> {
             next_segment = Some((self.stored(base, base), loaded, 0));
         }
         let end = expected.offset;
-        if self.producers.end() > end && self.clean {
-            return Ok(None);
+        if self.producers.end() > end {
+            if self.clean {
+                return Ok(None);
+            }
+            self.restore_below(&segments, end).await?;
         }
         let log_start = self.log_start(how, first, end);
         if log_start > end {
@@ -295,6 +307,9 @@ impl<P: Platform> Recovery<'_, P> {
         segment.arrived_ms = arrived_ms;
         let segment = segment.charged(charge);
         segment.named.set(true);
+        segment
+            .notes_aborted
+            .set(self.folder.aborted.contains(&base));
         Rc::new(segment)
     }
 

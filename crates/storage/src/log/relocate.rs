@@ -4,7 +4,8 @@
 //! what grows is copied when the log has been closed, which is why it is rolled before. Order of the switch: everything
 //! in the copy is synced, the copy says where it came from (`moved.metadata`), it gets the log's name, the old folder
 //! loses it. Invariant: from the renaming on both folders hold the same until the old one is gone, and the one with the
-//! note is the log; before it the copy is nothing, and a start removes it.
+//! note is the log; before it the copy is nothing, and a start removes it. A renaming of which it is not known whether it is
+//! durable is taken back, durably; where that fails, too, the log is left to the next start (`is_undecided`).
 //! Segments on other tiers' paths stay where they are; their notes go along.
 //! Not here: when to move, who waits, opening the log in its new place (`Store::open_log`).
 
@@ -24,6 +25,7 @@ use super::Log;
 use crate::checkpoint::moved_log::{self, MovedLog};
 use crate::checkpoint::{leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
+use crate::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::segment::Segment;
 use crate::segment::naming::{self, Name, Role, file_path};
 use crate::store::LogPoints;
@@ -32,6 +34,8 @@ use crate::tier::pace::MoveRate;
 
 /// Small files of a log that are copied with it are no longer.
 const COPIED_BYTES_MAX: u64 = 256 << 20;
+/// How often what fails for want of descriptors is tried, where it cannot be left as it is.
+const TRIES: usize = 40;
 const INDEXES: [Role; 3] = [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex];
 
 /// A copy under way. Dropping it leaves a folder that [`Relocation::abandon`] removes, or the next start.
@@ -44,6 +48,10 @@ pub struct Relocation<P: Platform> {
     copied: RefCell<Vec<Copied<P>>>,
     bytes: Cell<u64>,
     cancelled: Cell<bool>,
+    /// Both folders may count after a start: neither may be written to before.
+    undecided: Cell<bool>,
+    /// The new name of the folder that the log has left.
+    retired: RefCell<Option<PathBuf>>,
     /// Of what is copied while the log serves.
     rate: Arc<MoveRate>,
 }
@@ -83,6 +91,8 @@ impl<P: Platform> Relocation<P> {
             copied: RefCell::default(),
             bytes: Cell::new(0),
             cancelled: Cell::new(false),
+            undecided: Cell::new(false),
+            retired: RefCell::default(),
             rate,
         })
     }
@@ -112,6 +122,11 @@ impl<P: Platform> Relocation<P> {
     /// True when nobody wants it any more.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.get()
+    }
+
+    /// True when only a start can say in which directory the log is: it must not be opened before.
+    pub fn is_undecided(&self) -> bool {
+        self.undecided.get()
     }
 
     /// Copies the sealed segments that have not been; gives the bytes at home that are left by then.
@@ -160,24 +175,69 @@ impl<P: Platform> Relocation<P> {
         let home = self.dir.join(naming::folder_name(&self.log.partition));
         let renamed = disk.rename(&self.folder, &home).await;
         renamed.map_err(Error::io("rename", &self.folder))?;
-        let synced = disk.sync_dir(&self.dir).await;
-        synced.map_err(Error::dir_sync(&self.dir))?;
+        let synced = self.patiently(async || self.sync(&self.dir).await).await;
+        if let Err(error) = synced {
+            if let Err(again) = self.take_back(&home).await {
+                self.undecided.set(true);
+                tracing::error!(folder = %home.display(), %error, %again,
+                    "neither a move nor its end is durable: the log is offline until the next start");
+            }
+            return Err(error);
+        }
         self.log.store.forget(&self.log);
         Ok(points)
     }
 
-    /// Takes the name from the folder that the log has left, durably, and removes it after `file.delete.delay.ms`.
+    /// Takes the log's name from the copy, and before that the note with which it would be the log, both durably.
+    async fn take_back(&self, home: &Path) -> Result<()> {
+        let disk = self.log.store.disk();
+        let note = home.join(moved_log::FILE);
+        self.patiently(async || super::open::remove(disk, &note).await)
+            .await?;
+        self.patiently(async || self.sync(home).await).await?;
+        let renamed = disk.rename(home, &self.folder).await;
+        renamed.map_err(Error::io("rename", home))?;
+        self.patiently(async || self.sync(&self.dir).await).await
+    }
+
+    async fn sync(&self, dir: &Path) -> Result<()> {
+        let synced = self.log.store.disk().sync_dir(dir).await;
+        synced.map_err(Error::dir_sync(dir))
+    }
+
+    /// Does something that may be done again, while the machine is short of what it takes.
+    async fn patiently(&self, mut attempt: impl AsyncFnMut() -> Result<()>) -> Result<()> {
+        for _ in 1..TRIES {
+            match attempt().await {
+                Err(error) if error.is_exhausted() => {
+                    self.log.store.close_unused_files();
+                    self.log.store.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
+                }
+                result => return result,
+            }
+        }
+        attempt().await
+    }
+
+    /// Takes the name from the folder that the log has left, durably, and removes it after `file.delete.delay.ms`. What
+    /// fails may be tried again.
     pub async fn retire(&self) -> Result<()> {
         let log = &self.log;
         let store = log.store.clone();
-        let platform = &store.shared.platform;
-        let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
-        let gone = naming::deleted_folder_name(&log.partition, unique);
-        let gone = log.dir.join(gone);
-        let renamed = store.disk().rename(&log.folder, &gone).await;
-        renamed.map_err(Error::io("rename", &log.folder))?;
-        let synced = store.disk().sync_dir(&log.dir).await;
-        synced.map_err(Error::dir_sync(&log.dir))?;
+        let known = self.retired.borrow().clone();
+        let gone = if let Some(gone) = known {
+            gone
+        } else {
+            let platform = &store.shared.platform;
+            let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
+            let gone = naming::deleted_folder_name(&log.partition, unique);
+            let gone = log.dir.join(gone);
+            let renamed = store.disk().rename(&log.folder, &gone).await;
+            renamed.map_err(Error::io("rename", &log.folder))?;
+            self.retired.replace(Some(gone.clone()));
+            gone
+        };
+        self.sync(&log.dir).await?;
         let delay = Duration::from_millis(log.options().file_delete_delay_ms);
         let store = store.clone();
         task::spawn(async move {

@@ -14,7 +14,7 @@ use wire::types::Offset;
 
 use super::Log;
 use super::open::remove;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::options::LogOptions;
 use crate::segment::Segment;
 use crate::segment::naming::{DELETED, Role, file_name, file_path};
@@ -50,6 +50,7 @@ impl<P: Platform> Log<P> {
             let _permit = self.may_write().await?;
             self.name_segment(&active).await?;
         }
+        let count = self.keep_producers_before(count).await?;
         self.delete_first(count).await?;
         Ok(count)
     }
@@ -88,6 +89,31 @@ impl<P: Platform> Log<P> {
             count += 1;
         }
         Ok(count)
+    }
+
+    /// Sees to it that a start finds the producers as of the first segment that stays, for with the others go the batches
+    /// that tell of them; says how many may go. A disk without room lets those go for which that is so already.
+    async fn keep_producers_before(&self, count: usize) -> Result<usize> {
+        let bases: Vec<_> = {
+            let segments = self.segments.borrow();
+            let stay = segments.iter().skip(1).take(count);
+            stay.map(|segment| segment.base).collect()
+        };
+        let Some(&base) = bases.last() else {
+            return Ok(0);
+        };
+        let saved = self.snapshots_on_disk().await?;
+        if saved.contains(&base) {
+            return Ok(count);
+        }
+        match self.save_producers_as_of(base).await {
+            Ok(()) => Ok(count),
+            Err(error) if error.kind() == Kind::Full => {
+                let kept = bases.iter().rposition(|base| saved.contains(base));
+                kept.map(|at| at + 1).ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     async fn is_expired(

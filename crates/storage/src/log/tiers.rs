@@ -25,7 +25,6 @@ use super::txn_index::TxnIndex;
 use crate::error::{Error, Kind, Result};
 use crate::segment::naming::{Role, away_path, away_to_path, file_path};
 use crate::segment::{Loaded, Segment};
-use crate::tier::copy::sync_error;
 use crate::tier::{PathId, TierPath};
 
 /// What a log knows of its folders on other paths.
@@ -40,6 +39,8 @@ pub(super) struct State {
     asked: RefCell<BTreeMap<Offset, usize>>,
     /// Capacities of tiers do not bind it.
     unbounded: Cell<bool>,
+    /// Appends are refused since no path has room.
+    refusing: Cell<bool>,
     /// What is in the files that say what other paths owe.
     owed: RefCell<BTreeMap<Offset, Owed>>,
     /// Where the segments are that are absent, and the folders with copies of them that do not count.
@@ -55,6 +56,7 @@ impl State {
             notes_due: RefCell::default(),
             asked: RefCell::default(),
             unbounded: Cell::new(false),
+            refusing: Cell::new(false),
             owed: RefCell::new(folder.owed.clone()),
             absent: folder.absent.clone(),
             shadows: folder.shadows.clone(),
@@ -77,6 +79,32 @@ impl<P: Platform> Log<P> {
     /// True when the segment's path has nothing left: what comes next goes elsewhere, if anywhere.
     pub(super) fn is_out_of_room(&self, segment: &Segment<P>) -> bool {
         segment.is_out_of_room() && !self.tiers.unbounded.get()
+    }
+
+    /// True when no path has room for another segment, and the one of the active segment has nothing left.
+    pub fn is_without_room(&self) -> bool {
+        self.store.tiers().is_some()
+            && !self.is_closed()
+            && self.is_out_of_room(&self.active())
+            && self.folder_with_room().is_none()
+    }
+
+    /// Why an append is refused that finds no room anywhere. Said once for all logs of the directory, as of a file system
+    /// without room.
+    pub(super) fn refuse_for_room(&self) -> Error {
+        let path = self.folder.to_path_buf();
+        let error = Error::Full { path };
+        if !self.tiers.refusing.replace(true) {
+            self.health.enter_full(&self.dir, &error);
+        }
+        error
+    }
+
+    /// An append has found room, or none will be tried any more.
+    pub(super) fn room_again(&self) {
+        if self.tiers.refusing.replace(false) {
+            self.health.leave_full(&self.dir);
+        }
     }
 
     /// Asks for the sealed segment that begins at `base` to be moved to a tier when there is room; false if there is none.
@@ -258,7 +286,7 @@ impl<P: Platform> Log<P> {
 
     pub(super) async fn sync_folder(&self, folder: &Path) -> Result<()> {
         let synced = self.store.disk().sync_dir(folder).await;
-        synced.map_err(|error| sync_error(folder, error))
+        synced.map_err(Error::dir_sync(folder))
     }
 
     /// Notes at home that something in a folder on another path does not count any more; durable when it returns.
@@ -534,7 +562,7 @@ impl<P: Platform> Log<P> {
     }
 
     fn path_of(&self, error: &Error) -> Option<&TierPath> {
-        let Error::Io { path, .. } = error else {
+        let (Error::Io { path, .. } | Error::Full { path }) = error else {
             return None;
         };
         self.store.tiers()?.holding(path).map(|path| &**path)

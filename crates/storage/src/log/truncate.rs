@@ -3,6 +3,7 @@
 //! While it is cut the log takes no appends. What is cut is gone from the file, durably, before anything new is written, so
 //! that no stale batch can ever be found behind a new one. Order: producer snapshots past the cut, segments past it (the
 //! last first), then the file that holds it; after a crash in between the log ends somewhere at or past the cut, without a gap.
+//! The checkpoint files of the directory go on saying what they said: see `limits.rs`.
 
 use std::rc::Rc;
 
@@ -89,9 +90,12 @@ impl<P: Platform> Log<P> {
         self.written.set(end);
         self.durable.set(end);
         // A start within the batch that went has nothing to start at.
-        self.start.set(self.start.get().min(end));
+        let start = self.start.replace(end.min(self.start.get()));
         self.high_watermark.set(self.high_watermark.get().min(end));
-        self.recovery_point.set(self.recovery_point.get().min(end));
+        let recovery_point = self
+            .recovery_point
+            .replace(end.min(self.recovery_point.get()));
+        self.limit_checkpoints(recovery_point, start);
         if self.epochs.borrow_mut().truncate_from_end(end) {
             self.epochs_dirty.set(true);
         }
@@ -323,11 +327,13 @@ impl<P: Platform> Log<P> {
             .metrics
             .segments
             .dec_by(i64::try_from(old.len()).unwrap_or(1) - 1);
-        for cell in [&self.start, &self.end, &self.written, &self.durable] {
+        let start = self.start.replace(offset);
+        let recovery_point = self.recovery_point.replace(offset);
+        for cell in [&self.end, &self.written, &self.durable] {
             cell.set(offset);
         }
         self.high_watermark.set(offset);
-        self.recovery_point.set(offset);
+        self.limit_checkpoints(recovery_point, start);
         self.epochs.borrow_mut().clear();
         self.epochs_dirty.set(true);
         self.upkeep.truncate_to(Offset(-1));

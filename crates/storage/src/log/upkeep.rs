@@ -312,14 +312,11 @@ impl<P: Platform> Log<P> {
             return Err(Error::Closed);
         };
         load::save(self.store.disk(), segment, &saved).await?;
+        self.note_aborted(segment, saved.notes_aborted()).await?;
         let next = segment.next.get();
-        let snapshot = {
-            let mut snapshots = self.upkeep.snapshots.borrow_mut();
-            let at = snapshots.iter().position(|(offset, _)| *offset == next);
-            at.and_then(|at| snapshots.remove(at))
-        };
-        if let Some((offset, bytes)) = snapshot {
-            self.write_snapshot(offset, &bytes).await?;
+        if let Some(bytes) = self.taken_snapshot(next) {
+            self.write_snapshot(next, &bytes).await?;
+            self.forget_taken_snapshot(next);
         }
         segment.sealed.set(true);
         segment.sealed_ms.set(self.store.clock().wall_ms());
@@ -363,6 +360,7 @@ impl<P: Platform> Log<P> {
             return Ok(());
         }
         load::save(self.store.disk(), &active, &saved).await?;
+        self.note_aborted(&active, saved.notes_aborted()).await?;
         self.write_snapshot(saved.upto, &snapshot).await?;
         let now_unsaved = self
             .upkeep
@@ -395,6 +393,31 @@ impl<P: Platform> Log<P> {
         for at in self.upkeep.take_useless(recovery_point) {
             self.remove_snapshot_unless_needed(at).await;
         }
+    }
+
+    /// The snapshot that was taken when the segment at `base` began, as long as it is not written.
+    fn taken_snapshot(&self, base: Offset) -> Option<Vec<u8>> {
+        let snapshots = self.upkeep.snapshots.borrow();
+        let taken = snapshots.iter().find(|(offset, _)| *offset == base);
+        taken.map(|(_, bytes)| bytes.clone())
+    }
+
+    fn forget_taken_snapshot(&self, base: Offset) {
+        let mut snapshots = self.upkeep.snapshots.borrow_mut();
+        snapshots.retain(|(offset, _)| *offset != base);
+    }
+
+    /// Writes a snapshot of the producers as they were when the segment at `base` began; without those that have written
+    /// since, of which the batches from `base` on tell.
+    pub(super) async fn save_producers_as_of(&self, base: Offset) -> Result<()> {
+        let bytes = self.taken_snapshot(base).unwrap_or_else(|| {
+            let mut producers = self.producers.borrow().snapshot();
+            producers.retain(|producer| producer.last_offset < base);
+            snapshot::encode(&producers)
+        });
+        self.write_snapshot(base, &bytes).await?;
+        self.forget_taken_snapshot(base);
+        Ok(())
     }
 
     async fn write_snapshot(&self, offset: Offset, bytes: &[u8]) -> Result<()> {

@@ -26,12 +26,16 @@ pub(crate) async fn indexes_of<P: Platform>(
 ) -> Result<Option<Loaded>> {
     let offsets = read(disk, segment, Role::OffsetIndex, options).await?;
     let times = read(disk, segment, Role::TimeIndex, options).await?;
-    let aborted = read(disk, segment, Role::TxnIndex, options)
-        .await?
-        .unwrap_or_default();
+    let aborted = read(disk, segment, Role::TxnIndex, options).await?;
     let (Some(offsets), Some(times)) = (offsets, times) else {
         return Ok(None);
     };
+    if is_lost(segment, aborted.as_ref()) {
+        let file = segment.path(Role::TxnIndex);
+        tracing::warn!(file = %file.display(), "an index of aborted transactions is missing and will be rebuilt");
+        return Ok(None);
+    }
+    let aborted = aborted.unwrap_or_default();
     let parsed =
         OffsetIndex::parse(segment.base, options.bytes_max, &offsets).and_then(|offsets| {
             let times = TimeIndex::parse(segment.base, options.bytes_max, &times)?;
@@ -53,8 +57,21 @@ pub(crate) async fn indexes_of<P: Platform>(
     if (u64::from(last.position) >= size && size > 0) || no_times {
         return Ok(None);
     }
+    let noted = aborted.entries().last().map(|txn| txn.last_offset);
+    let told = [Some(last.offset), Some(times.last().offset), noted];
+    let is_beyond = |offset: &Offset| *offset > segment.base && *offset >= segment.next.get();
+    if segment.sealed.get() && told.iter().flatten().any(is_beyond) {
+        let file = segment.path(Role::Log);
+        tracing::warn!(file = %file.display(), "an index is of another segment and will be rebuilt");
+        return Ok(None);
+    }
     let indexes = Indexes::restore(offsets, times, options.interval_bytes);
     Ok(Some(Loaded { indexes, aborted }))
+}
+
+/// True when there was an index of aborted transactions and is none any more.
+fn is_lost<P: Platform>(segment: &Segment<P>, aborted: Option<&Vec<u8>>) -> bool {
+    segment.notes_aborted.get() && aborted.is_none_or(Vec::is_empty)
 }
 
 async fn read<P: Platform>(
@@ -88,7 +105,13 @@ pub(crate) async fn aborted_of<P: Platform>(
     options: IndexOptions,
 ) -> Result<Option<TxnIndex>> {
     let bytes = read(disk, segment, Role::TxnIndex, options).await?;
-    Ok(bytes.and_then(|bytes| TxnIndex::parse(segment.base, &bytes).ok()))
+    if is_lost(segment, bytes.as_ref()) {
+        return Ok(None);
+    }
+    let next = segment.next.get();
+    let is_its = |index: &TxnIndex| index.entries().iter().all(|txn| txn.last_offset < next);
+    let index = bytes.and_then(|bytes| TxnIndex::parse(segment.base, &bytes).ok());
+    Ok(index.filter(is_its))
 }
 
 /// Builds the offset and time index of a sealed segment from its batches' headers.
@@ -154,6 +177,11 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
+    /// True when it notes aborted transactions.
+    pub(crate) fn notes_aborted(&self) -> bool {
+        !self.aborted.is_empty()
+    }
+
     /// The files that there are, and what belongs into them.
     pub(crate) fn files(&self) -> impl Iterator<Item = (Role, &[u8])> {
         let aborted = (!self.aborted.is_empty()).then_some((Role::TxnIndex, &*self.aborted));

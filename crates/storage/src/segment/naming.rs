@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use wire::types::{Offset, TopicPartition, Uuid};
 
-use crate::checkpoint::{leader_epochs, moved_log, partition_metadata};
+use crate::checkpoint::{
+    aborted_segments, leader_epochs, limits, moved_log, partition_metadata,
+};
 
 /// The longest name that file systems take.
 const NAME_BYTES_MAX: usize = 255;
@@ -108,6 +110,8 @@ pub(crate) fn classify(name: &str) -> Name {
         leader_epochs::FILE,
         partition_metadata::PART_FILE,
         moved_log::FILE,
+        limits::FILE,
+        aborted_segments::FILE,
     ];
     if checkpoints.contains(&name) || is_of_quorum(name) {
         return Name::Checkpoint;
@@ -136,6 +140,7 @@ pub(crate) fn classify(name: &str) -> Name {
                     | Name::Swap(..)
                     | Name::Away(..)
                     | Name::Owed(_)
+                    | Name::Aside
                     | Name::Leftover
             );
             return if known { Name::Leftover } else { Name::Foreign };
@@ -372,6 +377,12 @@ mod tests {
             ("00000000000000368769.owed", Name::Owed(base)),
             ("00000000000000368769.owed.tmp", Name::Leftover),
             ("00000000000000368769.log.aside", Name::Aside),
+            ("00000000000000368769.log.from-77.1.aside", Name::Aside),
+            (
+                "00000000000000368769.log.from-77.1.aside.tmp",
+                Name::Leftover,
+            ),
+            ("aborted-segments", Name::Checkpoint),
             ("00000000000000368769.away.tmp", Name::Leftover),
             ("368769.away", Name::Foreign),
             ("tier.metadata", Name::Checkpoint),

@@ -14,6 +14,9 @@ use wire::types::{LeaderEpoch, Offset};
 /// The format version of every batch in our files.
 pub(crate) const MAGIC: i8 = 2;
 
+/// Batches are looked for that are not further than this from where one is expected.
+const OFFSETS_AHEAD_MAX: i64 = 1 << 40;
+
 /// Why bytes are no batch at all; the position may be wrong rather than the bytes.
 pub(crate) const NO_BATCH: &str = "no batch begins here";
 
@@ -55,6 +58,32 @@ impl Expected {
             ..self
         }
     }
+}
+
+/// The header that bytes begin with, if a batch of a log that goes on at `end` may have it and fits into `room` bytes.
+/// Cheap: it is asked of every position in a file.
+pub(crate) fn may_be_batch(bytes: &[u8], end: Offset, room: u64) -> Option<BatchHeader> {
+    const MAGIC_AT: usize = 16;
+    if bytes.get(MAGIC_AT).copied() != u8::try_from(MAGIC).ok() {
+        return None;
+    }
+    let header = BatchHeader::parse(bytes)?;
+    let ahead = header.base_offset.0.checked_sub(end.0)?;
+    let is_possible = (0..OFFSETS_AHEAD_MAX).contains(&ahead)
+        && header.last_offset_delta >= 0
+        && (0..=header.last_offset_delta.saturating_add(1)).contains(&header.record_count)
+        && header.size_bytes as u64 <= room;
+    is_possible.then_some(header)
+}
+
+/// Where in `bytes` the first whole batch of a log begins that goes on at `end`, with a right CRC.
+pub fn first_batch(bytes: &[u8], end: Offset) -> Option<usize> {
+    (0..bytes.len()).find(|at| {
+        let rest = bytes.get(*at..).unwrap_or_default();
+        let header = may_be_batch(rest, end, rest.len() as u64);
+        let batch = header.and_then(|header| Some((header.crc, rest.get(..header.size_bytes)?)));
+        batch.is_some_and(|(crc, batch)| wire::batch::crc_of(batch) == crc)
+    })
 }
 
 /// A walk over a file.

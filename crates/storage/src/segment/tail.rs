@@ -3,7 +3,8 @@
 //! Bytes are copied in once, into block-aligned chunks that lie one behind the other in the file's positions; written
 //! chunks stay until the cache lets go of the oldest. Only the front is ever let go, so what is resident is one range that
 //! ends at the segment's end. When the last chunk goes too, the bytes of the last, partial block are kept aside: the block
-//! is written again, as a whole, by the next flush.
+//! is written again, as a whole, by the next flush. Bytes that came from the file and not from an append are only written
+//! again: nobody has held them against their CRC, so they do not count as resident, and readers go to the file.
 //! It does not: decide what is evicted, know offsets, or know what has been written.
 
 use std::collections::VecDeque;
@@ -23,6 +24,8 @@ pub(crate) struct Tail {
     end: u64,
     /// Bytes of the last partial block, when no piece holds them.
     partial: Bytes,
+    /// Up to here bytes are as the file had them.
+    found: u64,
 }
 
 struct Piece {
@@ -53,6 +56,7 @@ impl Tail {
             pieces: VecDeque::new(),
             end,
             partial,
+            found: end,
         }
     }
 
@@ -62,6 +66,7 @@ impl Tail {
             pieces: VecDeque::new(),
             end,
             partial: Bytes::new(),
+            found: end,
         }
     }
 
@@ -72,7 +77,8 @@ impl Tail {
 
     /// Position from which on everything is resident.
     pub(crate) fn resident_from(&self) -> u64 {
-        self.pieces.front().map_or(self.end, |piece| piece.start)
+        let first = self.pieces.front();
+        first.map_or(self.end, |piece| piece.start.max(self.found))
     }
 
     /// Bytes that chunks must hold beyond those already here before `len` more bytes can be appended.
@@ -141,7 +147,7 @@ impl Tail {
     /// The bytes of `range` without a copy; `None` when they are not all resident.
     pub(crate) fn slices(&self, range: Range<u64>) -> Option<Vec<Bytes>> {
         let first = self.piece_at(range.start)?;
-        if range.end > self.end {
+        if range.start < self.found || range.end > self.end {
             return None;
         }
         let mut slices = Vec::with_capacity(2);
@@ -165,7 +171,7 @@ impl Tail {
     pub(crate) fn copy_at(&self, position: u64, target: &mut [u8]) -> bool {
         let (Some(mut index), true) = (
             self.piece_at(position),
-            position + target.len() as u64 <= self.end,
+            position >= self.found && position + target.len() as u64 <= self.end,
         ) else {
             return false;
         };
@@ -294,6 +300,10 @@ mod tests {
         filled(&pool, &mut tail, &[2; 10]);
         assert_eq!(tail.lacking(8192 - 914), 0);
         assert_eq!(tail.lacking(8192), 914);
-        assert_eq!(tail.resident_from(), 4096);
+        assert_eq!(
+            tail.resident_from(),
+            5000,
+            "what was found is not vouched for"
+        );
     }
 }

@@ -9,7 +9,6 @@
 //! just let go of. It grows with memory that was touched in the background; while there is none, an old chunk goes instead.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
 use platform::Platform;
@@ -18,6 +17,10 @@ use platform::disk::BLOCK_BYTES;
 
 use crate::options::StoreOptions;
 use crate::segment::Segment;
+
+mod queue;
+
+use queue::{Look, Queue};
 
 /// Bytes of the chunks of a log that is seldom written to.
 const SMALL_CHUNK_BYTES: usize = 64 << 10;
@@ -43,7 +46,7 @@ pub(crate) struct Memory<P: Platform> {
     short: Cell<bool>,
     short_from: usize,
     /// One entry for each chunk taken, in that order; the front chunk of the segment named is the one meant.
-    taken: RefCell<VecDeque<Weak<Segment<P>>>>,
+    taken: RefCell<Queue<Weak<Segment<P>>>>,
 }
 
 impl<P: Platform> Memory<P> {
@@ -153,16 +156,16 @@ impl<P: Platform> Memory<P> {
                 if let Some(chunk) = wanted.take_ready() {
                     return Some(chunk);
                 }
-                self.evict_one();
+                if !self.evict_one() {
+                    break;
+                }
             }
         }
         if let Some(chunk) = wanted.take() {
             return Some(chunk);
         }
         // The pool of this size is exhausted, so evict beyond what the bound of the cache asks for.
-        let tries = self.taken.borrow().len();
-        for _ in 0..tries {
-            self.evict_one();
+        while self.evict_one() {
             if let Some(chunk) = wanted.take() {
                 return Some(chunk);
             }
@@ -173,24 +176,29 @@ impl<P: Platform> Memory<P> {
 
     /// Evicts until `more` bytes fit into what the cache may take by now, or nothing can be evicted.
     fn make_room(&self, more: usize) {
-        let mut tries = self.taken.borrow().len();
-        while tries > 0 && self.used_bytes() + more > self.cache_bytes.get() {
-            self.evict_one();
-            tries -= 1;
-        }
+        while self.used_bytes() + more > self.cache_bytes.get() && self.evict_one() {}
     }
 
-    fn evict_one(&self) {
-        let Some(oldest) = self.taken.borrow_mut().pop_front() else {
-            return;
-        };
-        let Some(segment) = oldest.upgrade() else {
-            return;
-        };
-        let mut tail = segment.tail.borrow_mut();
-        if !tail.evict_front(segment.written.get()) && tail.is_warm() {
-            self.taken.borrow_mut().push_back(oldest);
-        }
+    /// Looks whether the oldest can go. False when nothing can before something is written.
+    fn evict_one(&self) -> bool {
+        self.taken.borrow_mut().look(|oldest| {
+            let Some(segment) = oldest.upgrade() else {
+                return Look::Gone;
+            };
+            let mut tail = segment.tail.borrow_mut();
+            if tail.evict_front(segment.written.get()) {
+                Look::GivenUp
+            } else if tail.is_warm() {
+                Look::Stays
+            } else {
+                Look::Gone
+            }
+        })
+    }
+
+    /// A segment was written: its chunks may be given up from now on.
+    pub(crate) fn note_written(&self) {
+        self.taken.borrow_mut().note_written();
     }
 
     /// Bytes in chunks, of logs and of readers that still hold slices.

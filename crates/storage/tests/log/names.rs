@@ -142,6 +142,8 @@ fn a_sync_of_the_folder_that_fails_in_retention_latches_the_log() {
             produce(&log, 1, 3000).await;
         }
         log.set_high_watermark(log.durable_offset());
+        // Nothing else is left that syncs the folder.
+        log.save().await.unwrap();
         let fault = Effect::Fail(ErrorKind::Other);
         world
             .disk()

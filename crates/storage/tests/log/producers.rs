@@ -7,6 +7,8 @@ use crate::world::*;
 use bytes::Bytes;
 use platform::disk::Disk;
 use storage::LogOptions;
+use storage::log::producer_state::{Origin, ProducerCheck};
+use wire::batch::BatchHeader;
 use wire::batch::builder::BatchBuilder;
 use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 
@@ -135,5 +137,99 @@ fn snapshots_of_many_producers_take_less_than_their_records() {
         let next = world.successor(world.disk().crash(1));
         let log = next.open(small).await;
         assert_eq!(log.producers().len(), 3000);
+    });
+}
+
+fn is_known(log: &SimLog, batch: &Bytes) -> bool {
+    let header = BatchHeader::parse(batch).unwrap();
+    let checked = log.check_producer(&header, Origin::Client);
+    matches!(checked, Ok(ProducerCheck::Duplicate(_)))
+}
+
+#[test]
+fn a_batch_that_is_sent_again_is_recognised_after_retention_deleted_it_and_the_power_went() {
+    let expiring = LogOptions {
+        retention_ms: Some(1000),
+        ..options()
+    };
+    simulate(async {
+        for count in [1, 5] {
+            let world = World::new();
+            let log = world.open(expiring.clone()).await;
+            for id in 0..count {
+                log.append(&produced(id, 0, id, 1), EPOCH, NOW_MS).unwrap();
+            }
+            log.flush().await.unwrap();
+            log.set_high_watermark(log.log_end_offset());
+            // All of it has expired: the log goes on in a new segment.
+            assert_eq!(log.retain(NOW_MS + 5000).await.unwrap(), 1);
+            assert_eq!(log.log_start_offset(), Offset(count));
+            let next = world.successor(world.disk().crash(1));
+            let log = next.open(expiring.clone()).await;
+            for id in 0..count {
+                assert!(is_known(&log, &produced(id, 0, id, 1)), "producer {id}");
+            }
+        }
+    });
+}
+
+#[test]
+fn producers_of_deleted_segments_are_known_wherever_the_power_goes_while_they_are_deleted() {
+    // Segments so small that hardly a roll takes a snapshot.
+    let small = || LogOptions {
+        segment_bytes: 1500,
+        retention_bytes: Some(3000),
+        ..options()
+    };
+    let first = |id: i64| produced(id, 0, id, 1);
+    for ended in 0..60 {
+        simulate(async {
+            let world = World::new();
+            let log = world.open(small()).await;
+            for id in 0..100 {
+                log.append(&first(id), EPOCH, NOW_MS).unwrap();
+                log.flush().await.unwrap();
+            }
+            // One that wrote first of all goes on.
+            log.append(&produced(0, 1, 100, 1), EPOCH, NOW_MS).unwrap();
+            log.flush().await.unwrap();
+            log.set_high_watermark(log.log_end_offset());
+            let until = world.disk().operations() + ended;
+            let retained = std::rc::Rc::clone(&log);
+            let task = platform::task::spawn(async move { retained.retain(NOW_MS).await });
+            while world.disk().operations() < until && !task.is_finished() {
+                platform::task::yield_now().await;
+            }
+            let next = world.successor(world.disk().crash(ended));
+            let log = next.open(small()).await;
+            let known: Vec<_> = (1..100).filter(|id| is_known(&log, &first(*id))).collect();
+            assert_eq!(known.len(), 99, "{ended} operations, {known:?}");
+            assert!(is_known(&log, &produced(0, 1, 100, 1)));
+        });
+    }
+}
+
+#[test]
+fn a_full_disk_deletes_the_segments_behind_which_the_producers_are_saved() {
+    let small = || LogOptions {
+        segment_bytes: 1500,
+        retention_bytes: Some(3000),
+        ..options()
+    };
+    simulate(async {
+        let world = World::new();
+        let log = world.open(small()).await;
+        for id in 0..200 {
+            log.append(&produced(id, 0, id, 1), EPOCH, NOW_MS).unwrap();
+        }
+        log.save().await.unwrap();
+        log.set_high_watermark(log.log_end_offset());
+        world.disk().set_capacity_bytes(Some(0));
+        assert!(log.retain(NOW_MS).await.unwrap() > 0);
+        let next = world.disk().crash(1);
+        next.set_capacity_bytes(None);
+        let log = world.successor(next).open(small()).await;
+        assert!(log.log_start_offset() > Offset(0));
+        assert_eq!(log.producers().len(), 200);
     });
 }

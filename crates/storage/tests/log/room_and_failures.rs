@@ -331,3 +331,38 @@ fn above_the_bound_the_longest_idle_files_are_closed_at_once() {
         }
     });
 }
+
+#[test]
+fn segments_that_are_rolled_faster_than_they_are_sealed_are_refused_for_a_while() {
+    simulate(async {
+        let store = StoreOptions {
+            unwritten_bytes_max: 1 << 30,
+            ..store_options()
+        };
+        let world = World::on(platform::sim::SimPlatform::new(1), store);
+        let tiny = LogOptions {
+            segment_bytes: 100,
+            ..options()
+        };
+        let log = world.open(tiny).await;
+        let mut taken = 0;
+        for _ in 0..2000 {
+            match log.append(&batch(taken, 1, 10), EPOCH, NOW_MS) {
+                Ok(_) => taken += 1,
+                Err(error) => assert_eq!(error.kind(), Kind::Retry),
+            }
+        }
+        assert!((10..600).contains(&taken), "{taken} of 2000");
+        assert!(log.segment_count() <= 600);
+        log.flush().await.unwrap();
+        pass(60).await;
+        for _ in 0..200 {
+            produce(&log, 1, 10).await;
+            taken += 1;
+        }
+        assert_holds(&log, 0, taken).await;
+        let next = world.successor(world.disk().crash(1));
+        let reopened = next.open(options()).await;
+        assert_holds(&reopened, 0, taken).await;
+    });
+}

@@ -383,3 +383,103 @@ fn epochs_begin_when_they_are_told_and_survive() {
         assert_eq!(log.epoch_at(Offset(5)), Some(LeaderEpoch(4)));
     });
 }
+
+/// Appends and gives way, so that part of it is written and part of that durable; then the power goes.
+async fn crashed_while_appending(world: &World, log: &SimLog, seed: u64) -> (World, i64) {
+    for turn in 0..40 + seed {
+        append(log, 1, 1500);
+        for _ in 0..turn % 5 {
+            platform::task::yield_now().await;
+        }
+    }
+    let durable = log.durable_offset().0;
+    (world.successor(world.disk().crash(seed)), durable)
+}
+
+#[test]
+fn a_checkpoint_from_before_a_truncation_vouches_for_nothing_that_came_after() {
+    let small = || LogOptions {
+        segment_bytes: 8 << 10,
+        ..options()
+    };
+    for seed in 0..40 {
+        simulate(async {
+            let world = World::new();
+            let log = world.open(small()).await;
+            for _ in 0..60 {
+                produce(&log, 1, 1500).await;
+            }
+            log.save().await.unwrap();
+            let said = log.points().recovery_point.0;
+            log.truncate_to(Offset(10)).await.unwrap();
+            let (next, durable) = crashed_while_appending(&world, &log, seed).await;
+            let log = next.try_open(small(), false, said, 0).await.unwrap();
+            let end = log.log_end_offset().0;
+            assert!(end >= durable, "{durable} was durable, {end} is there");
+            assert_holds(&log, 0, end).await;
+            // Nobody has written the checkpoint yet.
+            let (next, durable) = crashed_while_appending(&next, &log, seed).await;
+            let log = next.try_open(small(), false, said, 0).await.unwrap();
+            let end = log.log_end_offset().0;
+            assert!(end >= durable, "{durable} was durable, {end} is there");
+            assert_holds(&log, 0, end).await;
+        });
+    }
+}
+
+#[test]
+fn a_log_that_is_shorter_than_its_checkpoint_says_is_checked_until_that_is_written_again() {
+    let small = || LogOptions {
+        segment_bytes: 8 << 10,
+        ..options()
+    };
+    for seed in 0..40 {
+        simulate(async {
+            let world = World::new();
+            let log = world.try_open(small(), false, 200, 0).await.unwrap();
+            let (next, durable) = crashed_while_appending(&world, &log, seed).await;
+            let log = next.try_open(small(), false, 200, 0).await.unwrap();
+            let end = log.log_end_offset().0;
+            assert!(end >= durable, "{durable} was durable, {end} is there");
+            assert_holds(&log, 0, end).await;
+            // The checkpoint is written: from now on it counts, also after a crash.
+            log.save().await.unwrap();
+            let points = next.store.points(Path::new(DIR));
+            next.store.checkpointed(&points, true).await;
+            let limits = Path::new(FOLDER).join("checkpoint-limits");
+            assert!(next.disk().contents(&limits).is_err());
+            let said = points.first().map_or(0, |points| points.recovery_point.0);
+            assert_eq!(said, end);
+            let next = next.successor(next.disk().crash(seed));
+            let log = next.try_open(small(), false, said, 0).await.unwrap();
+            assert_eq!(log.points().recovery_point, Offset(end));
+        });
+    }
+}
+
+#[test]
+fn records_after_a_cut_within_the_batch_that_the_log_started_in_are_there_after_a_crash() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        for _ in 0..10 {
+            produce(&log, 4, 100).await;
+        }
+        log.set_high_watermark(log.log_end_offset());
+        log.set_log_start(Offset(18)).unwrap();
+        let said = log.points();
+        log.truncate_to(Offset(18)).await.unwrap();
+        assert_eq!(
+            (log.log_start_offset(), log.log_end_offset()),
+            (Offset(16), Offset(16))
+        );
+        produce(&log, 5, 100).await;
+        let next = world.successor(world.disk().crash(1));
+        let log = next
+            .try_open(options(), false, said.recovery_point.0, said.log_start.0)
+            .await
+            .unwrap();
+        assert_eq!(log.log_start_offset(), Offset(16));
+        assert_holds(&log, 16, 21).await;
+    });
+}

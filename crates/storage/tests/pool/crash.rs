@@ -66,7 +66,8 @@ async fn live(scene: &Scene, known: &Known) -> Result<()> {
         known.borrow_mut().acknowledged = log.durable_offset().0;
         log.set_high_watermark(log.durable_offset());
         let store = &scene.world.store;
-        store.checkpointed(&store.points(Path::new(DIR))).await;
+        let points = store.points(Path::new(DIR));
+        store.checkpointed(&points, true).await;
         if round % 4 == 0 {
             clock.sleep(Duration::from_millis(50)).await;
         }

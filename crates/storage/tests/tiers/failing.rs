@@ -15,12 +15,12 @@ use super::scene::*;
 use crate::world::*;
 
 const GB: u64 = 1 << 30;
-const SECOND: &str = "/bulk2";
-const SECOND_FOLDER: &str = "/bulk2/orders-0";
+pub(crate) const SECOND: &str = "/bulk2";
+pub(crate) const SECOND_FOLDER: &str = "/bulk2/orders-0";
 
-type Model = BTreeMap<String, Option<String>>;
+pub(crate) type Model = BTreeMap<String, Option<String>>;
 
-fn compacted() -> LogOptions {
+pub(crate) fn compacted() -> LogOptions {
     LogOptions {
         segment_bytes: 8 << 10,
         delete: false,
@@ -30,7 +30,7 @@ fn compacted() -> LogOptions {
     }
 }
 
-fn policy() -> CompactPolicy {
+pub(crate) fn policy() -> CompactPolicy {
     CompactPolicy {
         min_lag_ms: 0,
         max_lag_ms: i64::MAX,
@@ -39,7 +39,7 @@ fn policy() -> CompactPolicy {
     }
 }
 
-fn rounds() -> CompactOptions {
+pub(crate) fn rounds() -> CompactOptions {
     CompactOptions {
         map_bytes_max: 1 << 20,
         map_load_factor: 0.9,
@@ -48,7 +48,7 @@ fn rounds() -> CompactOptions {
     }
 }
 
-fn two_slow() -> Scene {
+pub(crate) fn two_slow() -> Scene {
     let tiers = vec![
         tier("fast", &[(DIR, GB)]),
         tier("bulk", &[(BULK, GB), (SECOND, GB)]),
@@ -77,7 +77,7 @@ async fn put(log: &SimLog, model: &mut Model, key: u32, value: Option<u32>) {
 }
 
 /// What a reader of all of the log ends up with.
-async fn replayed(log: &SimLog) -> Model {
+pub(crate) async fn replayed(log: &SimLog) -> Model {
     let (mut at, end) = (log.log_start_offset(), log.log_end_offset());
     let mut model = Model::new();
     while at < end {
@@ -99,7 +99,7 @@ async fn replayed(log: &SimLog) -> Model {
     model
 }
 
-fn living(model: &Model) -> Model {
+pub(crate) fn living(model: &Model) -> Model {
     let living = model.iter().filter(|(_, value)| value.is_some());
     living
         .map(|(key, value)| (key.clone(), value.clone()))
@@ -127,7 +127,7 @@ async fn keyed(scene: &Scene, log: &SimLog, model: &mut Model) {
 }
 
 /// Gives each path an identity, as a start does.
-fn identify(scene: &Scene) {
+pub(crate) fn identify(scene: &Scene) {
     for path in scene.tiers.paths() {
         path.set_identity(wire::types::Uuid::from_u128(1000 + u128::from(path.id.0)));
     }

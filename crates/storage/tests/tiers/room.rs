@@ -81,6 +81,7 @@ fn with_all_tiers_full_appends_are_refused_until_there_is_room_again() {
             }
         };
         assert_eq!(refused.kind(), Kind::Full);
+        assert!(log.is_without_room());
         let end = log.log_end_offset().0;
         log.set_high_watermark(log.durable_offset());
         log.save().await.unwrap();
@@ -90,6 +91,7 @@ fn with_all_tiers_full_appends_are_refused_until_there_is_room_again() {
             ..small()
         });
         assert!(log.retain(NOW_MS).await.unwrap() > 0);
+        assert!(!log.is_without_room());
         produce(&log, 3, 3000).await;
         assert_holds(&log, log.log_start_offset().0, end + 3).await;
     });

@@ -22,10 +22,18 @@ pub fn recompress(
     level: Option<i32>,
     decompressed_bytes_max: usize,
 ) -> Result<Produced, BatchError> {
-    let Produced { header, batch } = produced;
+    let Produced {
+        header,
+        batch,
+        walked_bytes,
+    } = produced;
     let had = Compression::from_code(header.compression_code())?;
     let (Some(fixed), true) = (batch.first_chunk::<HEADER_BYTES>(), had != codec) else {
-        return Ok(Produced { header, batch });
+        return Ok(Produced {
+            header,
+            batch,
+            walked_bytes,
+        });
     };
     let records = batch.get(HEADER_BYTES..).unwrap_or_default();
     let records = had.decompress(records, decompressed_bytes_max)?;
@@ -43,6 +51,7 @@ pub fn recompress(
     Ok(Produced {
         header: BatchHeader::parse(&fixed).unwrap_or(header),
         batch: [&fixed[..], &records].concat().into(),
+        walked_bytes,
     })
 }
 
@@ -74,6 +83,7 @@ mod tests {
                     Produced {
                         header,
                         batch: batch.clone(),
+                        walked_bytes: 0,
                     },
                     to,
                     (to == Compression::Gzip).then_some(9),

@@ -49,6 +49,8 @@ pub struct Produced {
     pub header: BatchHeader,
     /// The batch, nothing else: a slice of what was given, save where the header had to be mended.
     pub batch: Bytes,
+    /// Bytes of its records, decompressed: what judging it took.
+    pub walked_bytes: usize,
 }
 
 /// Validates the record set that a client produced to one partition.
@@ -64,7 +66,7 @@ pub fn validate_produced(records: &Bytes, limits: &ValidateLimits) -> Result<Pro
     iter::check_crc(&header, batch)?;
     check_header(&header)?;
     let records_bytes = batch.get(HEADER_BYTES..).unwrap_or_default();
-    let max_timestamp = match Compression::from_code(header.compression_code())? {
+    let (max_timestamp, walked_bytes) = match Compression::from_code(header.compression_code())? {
         Compression::None => check_records(Slice::new(records_bytes), &header, limits),
         codec => {
             let reader = codec.reader(records_bytes, limits.decompressed_bytes_max)?;
@@ -75,9 +77,18 @@ pub fn validate_produced(records: &Bytes, limits: &ValidateLimits) -> Result<Pro
     if limits.log_append_time
         || (max_timestamp == header.max_timestamp && !header.is_log_append_time())
     {
-        Ok(Produced { header, batch })
+        Ok(Produced {
+            header,
+            batch,
+            walked_bytes,
+        })
     } else {
-        Ok(mend_time(&batch, max_timestamp).unwrap_or(Produced { header, batch }))
+        let (header, batch) = mend_time(&batch, max_timestamp).unwrap_or((header, batch));
+        Ok(Produced {
+            header,
+            batch,
+            walked_bytes,
+        })
     }
 }
 
@@ -136,12 +147,12 @@ fn check_header(header: &BatchHeader) -> Result<(), BatchError> {
     Ok(())
 }
 
-/// Walks the records; gives the largest timestamp.
+/// Walks the records; gives the largest timestamp, and how many bytes they have.
 fn check_records(
     mut source: impl Source,
     header: &BatchHeader,
     limits: &ValidateLimits,
-) -> Result<TimestampMs, BatchError> {
+) -> Result<(TimestampMs, usize), BatchError> {
     let mut refused = Refused::default();
     let mut max_timestamp = TimestampMs::NONE;
     for index in 0..header.record_count {
@@ -177,7 +188,10 @@ fn check_records(
             reason,
         });
     }
-    refused.into_result().map(|()| max_timestamp)
+    let walked_bytes = source.position();
+    refused
+        .into_result()
+        .map(|()| (max_timestamp, walked_bytes))
 }
 
 fn bad_timestamp(
@@ -243,13 +257,10 @@ impl Refused {
 
 /// The batch with the producer's time and this max timestamp in its header. Copies; no real client
 /// makes it necessary.
-fn mend_time(batch: &Bytes, max_timestamp: TimestampMs) -> Option<Produced> {
+fn mend_time(batch: &Bytes, max_timestamp: TimestampMs) -> Option<(BatchHeader, Bytes)> {
     let mut mended = batch.to_vec();
     set_time(mended.first_chunk_mut()?, false, max_timestamp);
-    Some(Produced {
-        header: BatchHeader::parse(&mended)?,
-        batch: mended.into(),
-    })
+    Some((BatchHeader::parse(&mended)?, mended.into()))
 }
 
 fn broken_record(broken: Broken, index: i32) -> BatchError {

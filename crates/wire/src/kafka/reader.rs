@@ -19,15 +19,23 @@ pub(super) struct Reader<'a> {
     /// Bytes that arrays may still take.
     budget: usize,
     budget_max: usize,
+    /// Elements that arrays may still have.
+    parts: usize,
 }
+
+/// Longest text.
+const TEXT_BYTES_MAX: usize = i16::MAX as usize;
 
 /// Memory that the arrays of one frame may take per byte of it, plus a little for the smallest
 /// frames. Real requests stay below 12: a topic with the shortest name and one partition without
 /// records.
 const ARRAY_BYTES_PER_BYTE_MAX: usize = 16;
 const ARRAY_BYTES_MIN: usize = 64 << 10;
-/// Memory that the arrays of one frame may take, however long it is: some 800 000 partitions.
+/// Memory that the arrays of one frame may take, however long it is.
 const ARRAY_BYTES_MAX: usize = 64 << 20;
+/// Elements that the arrays of one frame may have: more partitions than a broker leads, and no more than a shard decodes
+/// and answers in some hundredths of a second.
+pub(super) const PARTS_MAX: usize = 100_000;
 
 impl<'a> Reader<'a> {
     pub(super) fn new(frame: &'a Bytes, flexible: bool) -> Self {
@@ -42,6 +50,7 @@ impl<'a> Reader<'a> {
             flexible,
             budget,
             budget_max: budget,
+            parts: PARTS_MAX,
         }
     }
 
@@ -81,12 +90,7 @@ impl<'a> Reader<'a> {
         &mut self,
         field: &'static str,
     ) -> Result<Option<StrBytes>, DecodeError> {
-        let length = if self.flexible {
-            self.compact_length(field)?
-        } else {
-            classic_length(field, i64::from(self.i16(field)?))?
-        };
-        let Some(length) = length else {
+        let Some(length) = self.text_length(field)? else {
             return Ok(None);
         };
         // A copy: a name that is kept until the answer shall not keep the memory of a whole frame.
@@ -120,6 +124,12 @@ impl<'a> Reader<'a> {
         let count = self
             .count(field, element_bytes_min)?
             .ok_or_else(|| null(field))?;
+        self.parts = self
+            .parts
+            .checked_sub(count)
+            .ok_or(DecodeError::TooManyParts {
+                parts_max: PARTS_MAX,
+            })?;
         let bytes = count.saturating_mul(size_of::<T>());
         self.budget = self
             .budget
@@ -181,11 +191,7 @@ impl<'a> Reader<'a> {
 
     /// Passes over a nullable string without looking at it.
     pub(super) fn pass_string(&mut self, field: &'static str) -> Result<(), DecodeError> {
-        let length = if self.flexible {
-            self.compact_length(field)?
-        } else {
-            classic_length(field, i64::from(self.i16(field)?))?
-        };
+        let length = self.text_length(field)?;
         self.pass(length.unwrap_or(0), field)
     }
 
@@ -225,6 +231,21 @@ impl<'a> Reader<'a> {
             self.compact_length(field)
         } else {
             classic_length(field, i64::from(self.i32(field)?))
+        }
+    }
+
+    /// Of a text: in both encodings no longer than the classic one can say, as in Kafka. What is done with a text
+    /// (copied, compared, escaped) takes as long as it is, and some of it comes in one piece.
+    fn text_length(&mut self, field: &'static str) -> Result<Option<usize>, DecodeError> {
+        if !self.flexible {
+            return classic_length(field, i64::from(self.i16(field)?));
+        }
+        match self.compact_length(field)? {
+            Some(length) if length > TEXT_BYTES_MAX => Err(DecodeError::Length {
+                field: field.to_owned(),
+                length: i64::try_from(length).unwrap_or(i64::MAX),
+            }),
+            length => Ok(length),
         }
     }
 

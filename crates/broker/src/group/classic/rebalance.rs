@@ -251,11 +251,9 @@ impl ClassicGroup {
             return Some(BTreeSet::new());
         }
         let protocol = self.protocol.as_ref()?;
-        let mut all = BTreeSet::new();
-        for member in self.members.values() {
-            all.extend(subscription::topics(&member.metadata(protocol))?);
-        }
-        Some(all)
+        let members = self.members.values();
+        let offered: Vec<_> = members.map(|member| member.metadata(protocol)).collect();
+        subscription::of_all(offered.iter().map(|metadata| &metadata[..]))
     }
 
     /// Forgets a member, expected or present. Whoever waits as this member must have been answered

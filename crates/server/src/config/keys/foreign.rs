@@ -161,7 +161,8 @@ pub fn why_without_effect(name: &str) -> Option<&'static str> {
         let (_, setting) = of_listener.split_once('.')?;
         let known = find(setting).is_some() || why_without_effect(setting).is_some();
         let of_mechanism = setting.contains(".sasl.") || setting.contains(".oauthbearer.");
-        return (known || of_mechanism).then_some("settings of single listeners are not there yet");
+        return (known || of_mechanism)
+            .then_some("single listeners have no such setting of their own yet");
     }
     let holds = |(_, names): &&(&str, &str)| names.split_whitespace().any(|known| known == name);
     WITHOUT_EFFECT.iter().find(holds).map(|(why, _)| *why)

@@ -63,7 +63,8 @@ pub(super) const KEYS: &[Key] = &[
         .doc(
             "Connections in all. One more is closed as soon as it is accepted, and so is one \
              for which there is no descriptor that the logs do not need (one each, and 64; at \
-             most half of the limit of open files). Four seats for 127.0.0.1 and ::1 are outside \
+             most half of the limit of open files). \
+             `listener.name.<listener>.max.connections` is such a bound of one listener, beside this one. Four seats for 127.0.0.1 and ::1 are outside \
              of this and of all other bounds on connections.",
         ),
     Key::int("max.connections.per.ip", "2147483647")
@@ -79,7 +80,8 @@ pub(super) const KEYS: &[Key] = &[
         .doc(
             "Connections accepted in a second, of all listeners together, measured over the \
              samples of quota.window.num. One that comes too soon waits before it is served, and \
-             those of its listener behind it: at most quota.window.size.seconds each.",
+             those of its listener behind it: at most quota.window.size.seconds each. \
+             `listener.name.<listener>.max.connection.creation.rate` is the same for one listener.",
         ),
     Key::long("queued.max.request.bytes", "-1").min(-1).doc(
         "Memory of all requests being read or handled, taken as their bytes arrive. An \

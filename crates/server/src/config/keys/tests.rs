@@ -61,7 +61,7 @@ fn kafka_keys_without_effect_are_known_with_a_reason() {
         "fetch.purgatory.purge.interval.requests",
         "listener.name.internal.ssl.keystore.location",
         "listener.name.internal.plain.sasl.jaas.config",
-        "listener.name.internal.max.connections",
+        "listener.name.internal.num.network.threads",
     ] {
         assert!(why_without_effect(name).is_some(), "{name}");
     }

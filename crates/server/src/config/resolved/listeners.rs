@@ -4,7 +4,7 @@
 //! must be PLAINTEXT.
 
 use super::super::address::Address;
-use super::super::problem::Problem;
+use super::super::problem::{Problem, Warning};
 use super::super::values::Values;
 use crate::machine::Machine;
 
@@ -35,6 +35,24 @@ pub(super) fn resolve(
     }
     let advertised = advertised(values, &listeners, &names, machine, problems);
     (listeners, advertised)
+}
+
+/// Warns of settings of listeners that are not there.
+pub(super) fn check_named(values: &Values, warnings: &mut Vec<Warning>) {
+    let listeners = values.list("listeners");
+    let listeners: Vec<_> = listeners
+        .iter()
+        .filter_map(|text| Some(Address::parse(text)?.listener.to_ascii_lowercase()))
+        .collect();
+    for (listener, entry) in values.of_listeners() {
+        if !listeners.iter().any(|name| name == listener) {
+            let why = format!(
+                "has no effect: no listener is called {listener} (listeners: {})",
+                listeners.join(", ")
+            );
+            warnings.push(Warning::of(entry, why));
+        }
+    }
 }
 
 fn is_controllers(values: &Values, name: &str) -> bool {

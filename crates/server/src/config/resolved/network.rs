@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use broker::node_config::{ConnectionLimits, creation_rate, parse_overrides};
+use broker::node_config::{ConnectionLimits, ListenerLimits, creation_rate, parse_overrides};
 
+use super::super::address::Address;
 use super::super::problem::Problem;
 use super::super::values::Values;
 use super::{milliseconds, size, windows};
@@ -37,7 +38,12 @@ pub struct NetworkSettings {
 }
 
 impl NetworkSettings {
-    pub(super) fn resolve(values: &Values, machine: &Machine, problems: &mut Vec<Problem>) -> Self {
+    pub(super) fn resolve(
+        values: &Values,
+        listeners: &[Address],
+        machine: &Machine,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
         let buffer = |name| Some(values.int(name)).filter(|bytes| *bytes > 0).map(size);
         Self {
             send_buffer_bytes: buffer("socket.send.buffer.bytes"),
@@ -49,7 +55,7 @@ impl NetworkSettings {
                 bytes => size(bytes),
             },
             backlog: i32::try_from(values.int("socket.listen.backlog.size")).unwrap_or(i32::MAX),
-            connections: connections(values, problems),
+            connections: connections(values, listeners, problems),
             idle_max: Some(values.int("connections.max.idle.ms"))
                 .filter(|idle| *idle >= 0)
                 .map(milliseconds),
@@ -71,7 +77,11 @@ fn queued_bytes_max(values: &Values, machine: &Machine, problems: &mut Vec<Probl
     size(queued)
 }
 
-fn connections(values: &Values, problems: &mut Vec<Problem>) -> ConnectionLimits {
+fn connections(
+    values: &Values,
+    listeners: &[Address],
+    problems: &mut Vec<Problem>,
+) -> ConnectionLimits {
     const OVERRIDES: &str = "max.connections.per.ip.overrides";
     let overrides = values.string(OVERRIDES);
     let overrides = parse_overrides(&overrides).unwrap_or_else(|entry| {
@@ -87,5 +97,8 @@ fn connections(values: &Values, problems: &mut Vec<Problem>) -> ConnectionLimits
         rate_per_address: None,
         address_rates: BTreeMap::new(),
         windows: windows(values, "quota.window.num", "quota.window.size.seconds"),
+        listeners: ListenerLimits::of(listeners.iter().map(|it| it.listener.as_str()), |name| {
+            values.of_listener(name)
+        }),
     }
 }

@@ -170,6 +170,18 @@ fn listeners_that_cannot_be_served_are_refused() {
 }
 
 #[test]
+fn one_listener_may_have_its_own_bounds() {
+    let text = "listener.name.plaintext.max.connections=7";
+    let limits = settings(text).network.connections;
+    assert_eq!(limits.of_listener("PLAINTEXT").unwrap().max, 7);
+    assert_eq!(limits.of_listener("OTHER"), None);
+    check_refused(
+        "listener.name.plaintext.max.connections=-7",
+        "server.properties:1: listener.name.plaintext.max.connections=-7: must be a whole number, at least 0",
+    );
+}
+
+#[test]
 fn an_empty_host_is_advertised_by_the_name_of_the_machine() {
     let settings = settings("listeners=PLAINTEXT://:0");
     assert_eq!(settings.advertised[0].host, "here");

@@ -6,9 +6,10 @@
 //! then nothing old has gone yet.
 //! Invariants: no other `.cleaned` is there when a segment goes; the old segments of a group are durably gone before the
 //! new one has its name, so that no two hold the same offset.
-//! A failure before the first old file goes is undone. One after it is final for the log where it happens at home; where
-//! it happens on another path, that path is out of use: what it does not let go of it owes, and a segment that it does not
-//! give its name to is offline until a start finishes it.
+//! A failure before the first old file goes is undone. Want of room after it is waited out for some seconds. What lasts, and
+//! any other failure, is final for the log where it happens at home; where it happens on another path, that path is out
+//! of use: what it does not let go of it owes, and a segment that it does not give its name to is offline until a start
+//! finishes it.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -22,7 +23,8 @@ use super::super::open::notes::Owing;
 use super::super::open::remove;
 use super::output::Made;
 use super::pace::Pace;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
+use crate::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::segment::Segment;
 use crate::segment::naming::{
     CLEANED, Name, Role, SWAP, classify, cleaned_path, file_path, swap_path,
@@ -35,6 +37,10 @@ const ROLES: [Role; 4] = [
     Role::TxnIndex,
     Role::Log,
 ];
+
+/// How often a change of names is tried that finds no room: for ten seconds. Nothing else can be done with the log
+/// meanwhile but to append and to read.
+const TRIES_WITHOUT_ROOM: usize = 40;
 
 impl<P: Platform> Log<P> {
     /// Puts what was made in the place of `old`.
@@ -51,6 +57,12 @@ impl<P: Platform> Log<P> {
             // Retention was faster.
             return Err(Error::Closed);
         };
+        if !made.loaded.aborted.is_empty() {
+            let mut noted = self.noted_aborted();
+            if noted.insert(made.base) {
+                self.write_noted(&noted).await?;
+            }
+        }
         self.hold_open(old).await?;
         if let Err(error) = self.name_swap(&made.folder, made.base).await {
             self.give_up(old, &made, &error).await;
@@ -185,14 +197,18 @@ impl<P: Platform> Log<P> {
         for segment in old {
             if segment.base == base {
                 for role in ROLES {
-                    removed.extend(self.rename_deleted(segment, role).await?);
+                    let renamed = self.insist(async || self.rename_deleted(segment, role).await);
+                    removed.extend(renamed.await?);
                 }
             } else {
                 let others = [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex];
-                removed.extend(self.unname(segment).await?);
+                let unnamed = self.insist(async || self.unname(segment).await);
+                removed.extend(unnamed.await?);
                 for role in others.into_iter().chain([Role::Snapshot]) {
                     if role == Role::Snapshot || self.is_home(&segment.folder) {
-                        removed.extend(self.rename_deleted(segment, role).await?);
+                        let renamed =
+                            self.insist(async || self.rename_deleted(segment, role).await);
+                        removed.extend(renamed.await?);
                     }
                 }
             }
@@ -202,12 +218,26 @@ impl<P: Platform> Log<P> {
         self.patiently(async || self.sync_names().await).await?;
         for role in ROLES {
             let to = file_path(folder, base, role);
-            self.rename_if_there(role, &swap_path(folder, base, role), &to)
+            let from = swap_path(folder, base, role);
+            self.insist(async || self.rename_if_there(role, &from, &to).await)
                 .await?;
         }
         self.note_changed(folder);
         self.patiently(async || self.sync_names().await).await?;
         Ok(removed)
+    }
+
+    /// Does what cannot stay undone here: names change although there is no room for it just now, as soon as there is some.
+    async fn insist<T>(&self, mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+        for _ in 1..TRIES_WITHOUT_ROOM {
+            match attempt().await {
+                Err(error) if error.kind() == Kind::Full && !self.is_beyond_repair() => {
+                    self.store.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
+                }
+                result => return result,
+            }
+        }
+        attempt().await
     }
 
     async fn rename_if_there(&self, role: Role, from: &Path, to: &Path) -> Result<()> {
@@ -229,6 +259,7 @@ impl<P: Platform> Log<P> {
         };
         let folder = made.folder;
         let next = last.next.get();
+        let notes_aborted = !made.loaded.aborted.is_empty();
         let loaded = Some(made.loaded);
         let charge = self.store.charge(&folder, made.size);
         let segment = Segment::stored(folder, made.base, next, made.size, loaded, last.born_ms);
@@ -236,6 +267,7 @@ impl<P: Platform> Log<P> {
         segment.named.set(true);
         segment.rolled.set(true);
         segment.sealed.set(true);
+        segment.notes_aborted.set(notes_aborted);
         if let Some(error) = unfinished {
             segment.take_offline(&error.to_string());
         }

@@ -3,7 +3,7 @@
 //! `open/gather.rs` finds it out. Here are the result, and whose a folder on another path is.
 //! Files that nobody here has made are named in a warning and left alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -36,6 +36,11 @@ pub(in crate::log) struct Folder {
     pub(in crate::log) shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
     /// What directories that are not there, or could not, owe.
     pub(in crate::log) owed: BTreeMap<Offset, Owed>,
+    /// There is a note of segments with an index of aborted transactions: which it names.
+    pub(in crate::log) is_noted: bool,
+    pub(in crate::log) noted: BTreeSet<Offset>,
+    /// Those, and those that such an index was found of.
+    pub(in crate::log) aborted: BTreeSet<Offset>,
 }
 
 impl Folder {

@@ -6,7 +6,7 @@
 //! count any more and cannot be removed is owed, durably, before anything depends on it; of copies that nobody noted the
 //! longest sound one stays, the younger of equals, the faster of those.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
@@ -21,15 +21,15 @@ use super::notes::{self, Notes, Owing, Place};
 use super::part::Part;
 use super::remove;
 use crate::error::{Error, Result};
-use crate::segment::naming::{self, Role, away_path, away_to_path, file_path};
+use crate::segment::naming::{Role, away_path, away_to_path, file_path};
 use crate::segment::scan::{Expected, Scan};
 use crate::store::Store;
 use crate::tier::{TierPath, TierTable};
 
+mod swaps;
+
 /// Bytes of one read while a copy is read through.
 const VERIFY_BYTES: usize = 1 << 20;
-/// Bytes of one read while only headers are looked at.
-const WALK_BYTES: usize = 64 << 10;
 
 /// What is known so far.
 struct Gathering<'a, P: Platform> {
@@ -94,7 +94,12 @@ pub(super) async fn gather<P: Platform>(
     }
     gathering.settle_notes().await?;
     gathering.tell_of_absent(partition);
-    Ok(gathering.merged())
+    let mut folder = gathering.merged();
+    if folder.is_noted {
+        folder.noted = super::super::aborted::read_noted(disk, &folder.path).await?;
+        folder.aborted.extend(&folder.noted);
+    }
+    Ok(folder)
 }
 
 impl<P: Platform> Gathering<'_, P> {
@@ -290,92 +295,6 @@ impl<P: Platform> Gathering<'_, P> {
         notes::write_owed(self.store.disk(), &self.home, base, owed).await
     }
 
-    async fn finish_compaction(&mut self) -> Result<()> {
-        let disk = self.store.disk();
-        for at in 0..self.parts.len() {
-            if self.parts[at].is_lost {
-                continue;
-            }
-            let finished = match self.parts[at].drop_overtaken_swaps(disk).await {
-                Ok(()) => self.complete_swaps(at).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = finished {
-                self.lose(at, &error)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts compacted segments in the place of those they were made of, wherever these are.
-    async fn complete_swaps(&mut self, at: usize) -> Result<()> {
-        let swaps = std::mem::take(&mut self.parts[at].swaps);
-        if swaps.is_empty() {
-            return Ok(());
-        }
-        let disk = self.store.disk();
-        for &(base, role, len) in &swaps {
-            if role == Role::Log {
-                let path = naming::swap_path(self.parts[at].folder(), base, role);
-                let next = next_offset(disk, &path, base, len).await?;
-                self.remove_replaced(at, base, next).await?;
-            }
-        }
-        // The new segment must not have its name while an old one of the same offsets may come back.
-        self.parts[at].sync(disk).await?;
-        let part = &mut self.parts[at];
-        let (data, others): (Vec<_>, Vec<_>) =
-            swaps.iter().partition(|(_, role, _)| *role == Role::Log);
-        for &(base, role, len) in others.into_iter().chain(data) {
-            let (from, to) = (
-                naming::swap_path(part.folder(), base, role),
-                file_path(part.folder(), base, role),
-            );
-            disk.rename(&from, &to)
-                .await
-                .map_err(Error::io("rename", &from))?;
-            match role {
-                Role::Log => drop(part.logs.insert(base, len)),
-                Role::Snapshot => part.snapshots.push(base),
-                role => part.indexes.push((base, role)),
-            }
-        }
-        part.sync(disk).await
-    }
-
-    /// Removes everywhere what a compacted segment stands for; where that cannot be, it is owed.
-    async fn remove_replaced(&mut self, by: usize, base: Offset, next: Offset) -> Result<()> {
-        let disk = self.store.disk();
-        for at in 0..self.parts.len() {
-            if self.parts[at].is_lost {
-                continue;
-            }
-            for old in self.parts[at].bases_in(base, next) {
-                if let Err(error) = self.parts[at].remove_segment(disk, old).await {
-                    if at == by {
-                        return Err(error);
-                    }
-                    self.owe(at, old, &error).await?;
-                }
-            }
-        }
-        // What is elsewhere, on a path that is not there, is not to come back.
-        let noted: Vec<_> = self
-            .notes
-            .away
-            .range(base..next.max(base))
-            .filter(|(at, _)| **at != base)
-            .map(|(at, place)| (*at, place.clone()))
-            .collect();
-        for (old, place) in noted {
-            if !matches!(self.noted(&place), Noted::In(_) | Noted::Nowhere) {
-                self.note_owed(old, place).await?;
-            }
-            self.remove_note(old).await?;
-        }
-        Ok(())
-    }
-
     async fn remove_note(&mut self, base: Offset) -> Result<()> {
         let disk = self.store.disk();
         let noted = self.notes.away.remove(&base);
@@ -539,6 +458,9 @@ impl<P: Platform> Gathering<'_, P> {
             absent: self.absent,
             shadows: self.shadows,
             owed: self.notes.owed,
+            is_noted: self.parts.first().is_some_and(|home| home.notes_aborted),
+            noted: BTreeSet::new(),
+            aborted: BTreeSet::new(),
         };
         for part in self.parts {
             let Some(folder) = part.folder.filter(|_| !part.is_lost) else {
@@ -556,6 +478,7 @@ impl<P: Platform> Gathering<'_, P> {
                 whole.logs.entry(base).or_insert(file);
             }
             whole.snapshots.extend(part.snapshots);
+            whole.aborted.extend(part.aborted);
         }
         whole
     }
@@ -568,20 +491,30 @@ fn fail(path: &TierPath, reason: &str) {
     }
 }
 
-/// The offset after the last batch of a data file all of which is good; `None` if it is not.
+/// The offset after the last batch of a segment all of which is good; `None` if it is not.
 async fn sound_end<D: Disk>(disk: &D, part: &Part, base: Offset) -> Result<Option<Offset>> {
-    let len = part.logs.get(&base).copied().unwrap_or(0);
     let path = file_path(part.folder(), base, Role::Log);
-    let file = disk.open(&path, Open::Read).await;
-    let file = file.map_err(Error::io("open", &path))?;
+    let len = part.logs.get(&base).copied().unwrap_or(0);
+    sound_end_of(disk, &path, base, len).await
+}
+
+/// The same of any file with the batches of a segment.
+async fn sound_end_of<D: Disk>(
+    disk: &D,
+    path: &Path,
+    base: Offset,
+    len: u64,
+) -> Result<Option<Offset>> {
+    let file = disk.open(path, Open::Read).await;
+    let file = file.map_err(Error::io("open", path))?;
     let mut scan = Scan::new(&file, 0, len, VERIFY_BYTES);
     let mut expected = after_base(base);
     while scan.position() < len {
-        let Some(header) = scan.header().await.map_err(Error::io("read", &path))? else {
+        let Some(header) = scan.header().await.map_err(Error::io("read", path))? else {
             return Ok(None);
         };
         let crc_is_right = scan.crc_is_right(&header).await;
-        if expected.refuses(&header).is_some() || !crc_is_right.map_err(Error::io("read", &path))? {
+        if expected.refuses(&header).is_some() || !crc_is_right.map_err(Error::io("read", path))? {
             return Ok(None);
         }
         expected = expected.after(&header);
@@ -596,22 +529,4 @@ fn after_base(base: Offset) -> Expected {
         gaps: true,
         epoch: LeaderEpoch(i32::MIN),
     }
-}
-
-/// The offset after the last batch of a data file, by its headers.
-async fn next_offset<D: Disk>(disk: &D, path: &Path, base: Offset, len: u64) -> Result<Offset> {
-    let file = disk
-        .open(path, Open::Read)
-        .await
-        .map_err(Error::io("open", path))?;
-    let mut scan = Scan::new(&file, 0, len, WALK_BYTES);
-    let mut expected = after_base(base);
-    while let Some(header) = scan.header().await.map_err(Error::io("read", path))? {
-        if expected.refuses(&header).is_some() {
-            break;
-        }
-        expected = expected.after(&header);
-        scan.skip(&header);
-    }
-    Ok(expected.offset)
 }

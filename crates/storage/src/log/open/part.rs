@@ -12,6 +12,7 @@ use platform::disk::{Disk, Entry};
 use wire::types::{Offset, Uuid};
 
 use super::remove;
+use crate::checkpoint::aborted_segments;
 use crate::error::{Error, Result};
 use crate::segment::naming::{self, Name, Role, aside_path, file_path};
 use crate::tier::TierPath;
@@ -28,6 +29,10 @@ pub(super) struct Part {
     pub(super) logs: BTreeMap<Offset, u64>,
     pub(super) snapshots: Vec<Offset>,
     pub(super) indexes: Vec<File>,
+    /// Segments with an index of aborted transactions.
+    pub(super) aborted: Vec<Offset>,
+    /// There is a note of them.
+    pub(super) notes_aborted: bool,
     pub(super) swaps: Vec<(Offset, Role, u64)>,
     /// When each file was last written to.
     pub(super) times: BTreeMap<File, i64>,
@@ -81,11 +86,17 @@ impl Part {
                 }
                 Name::Segment(base, Role::Log) => drop(part.logs.insert(base, entry.len)),
                 Name::Segment(base, Role::Snapshot) => part.snapshots.push(base),
-                Name::Segment(base, role) => part.indexes.push((base, role)),
+                Name::Segment(base, role) => {
+                    part.indexes.push((base, role));
+                    if role == Role::TxnIndex && entry.len > 0 {
+                        part.aborted.push(base);
+                    }
+                }
                 Name::Swap(base, role) => part.swaps.push((base, role, entry.len)),
                 Name::Away(base, id) => part.away.push((base, id)),
                 Name::Owed(base) => part.owed.push(base),
-                Name::Checkpoint | Name::Aside => {}
+                Name::Checkpoint => part.notes_aborted |= entry.name == aborted_segments::FILE,
+                Name::Aside => {}
             }
         }
         Ok(part)
@@ -169,19 +180,6 @@ impl Part {
             remove(disk, &naming::swap_path(folder, of, role)).await?;
         }
         self.sync(disk).await
-    }
-
-    /// What compaction was still making is worthless, and so is what it had made of the same segments: in the same
-    /// folder, for nothing old goes anywhere while another is being made.
-    pub(super) async fn drop_overtaken_swaps<D: Disk>(&mut self, disk: &D) -> Result<()> {
-        let Some(from) = self.cleaned_from else {
-            return Ok(());
-        };
-        for (base, role, _) in self.swaps.extract_if(.., |swap| swap.0 >= from) {
-            let folder = self.folder.as_deref().unwrap_or(Path::new(""));
-            remove(disk, &naming::swap_path(folder, base, role)).await?;
-        }
-        Ok(())
     }
 
     pub(super) async fn sync<D: Disk>(&self, disk: &D) -> Result<()> {

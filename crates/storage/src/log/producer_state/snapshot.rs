@@ -50,6 +50,14 @@ pub enum SnapshotError {
         /// What its bytes give.
         computed: u32,
     },
+    /// It tells of records that are not before it: it was taken of another log, or of a longer one.
+    #[error("producer {} wrote at offset {offset}, where a snapshot of this name does not reach", .producer.0)]
+    Beyond {
+        /// The producer.
+        producer: ProducerId,
+        /// What it wrote last, or first in its open transaction.
+        offset: Offset,
+    },
     /// Shorter or longer than its number of producers says.
     #[error("{bytes} bytes do not hold the number of producers in the header")]
     Length {
@@ -109,6 +117,20 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<ProducerSnapshot>, SnapshotError> {
         .iter()
         .map(|entry| parse_entry(entry).ok_or(length))
         .collect()
+}
+
+/// Reads the bytes of the snapshot that was taken at `end`, as its name says.
+pub fn parse_at(end: Offset, bytes: &[u8]) -> Result<Vec<ProducerSnapshot>, SnapshotError> {
+    let producers = parse(bytes)?;
+    for producer in &producers {
+        let first = producer.transaction_start.unwrap_or(producer.last_offset);
+        let offset = producer.last_offset.max(first);
+        if offset >= end {
+            let producer = producer.producer_id;
+            return Err(SnapshotError::Beyond { producer, offset });
+        }
+    }
+    Ok(producers)
 }
 
 fn parse_entry(bytes: &[u8]) -> Option<ProducerSnapshot> {

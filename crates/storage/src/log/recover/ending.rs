@@ -11,12 +11,16 @@ use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
 use wire::types::Offset;
 
 use super::super::open::{remove, set_aside};
+use super::cut_off::has_batch_behind;
 use super::{Checked, Recovery, VERIFY_BYTES};
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
-use crate::segment::scan::{MAGIC, Scan};
+use crate::segment::scan::Scan;
 use crate::segment::tail::Tail;
 use crate::segment::{Loaded, Segment};
+
+/// So many zeros are kept behind what is set aside.
+const PADDING_KEPT_BYTES: u64 = 1 << 20;
 
 /// The end of the last bytes in `from..len` that are not zeros; what was reserved and not written is.
 async fn last_of_records<F: DiskFile>(file: &F, from: u64, len: u64) -> Result<Option<u64>> {
@@ -70,10 +74,19 @@ impl<P: Platform> Recovery<'_, P> {
                 .truncated_bytes
                 .inc_by(len - checked.size);
             if let Some(last) = last_of_records(&file, checked.size, len).await? {
+                // What was reserved and not written is zeros; but a batch may end with zeros, too.
+                let rest = checked.size..len.min(last.saturating_add(PADDING_KEPT_BYTES));
                 let bytes = last.saturating_sub(checked.size);
+                let aside = self.keep(segment, &file, rest, checked.expected.offset);
+                let aside = aside.await?;
                 self.store.shared.metrics.dropped_bytes.inc_by(bytes);
-                tracing::warn!(file = %path.display(), size = checked.size, bytes,
-                    "bytes that are no valid batches were cut off the end of a log");
+                if let Some(aside) = aside {
+                    tracing::error!(file = %path.display(), size = checked.size, bytes, aside = %aside.display(),
+                        end = %checked.expected.offset, "a log is damaged: it ends there, and the rest was set aside");
+                } else {
+                    tracing::warn!(file = %path.display(), size = checked.size, bytes,
+                        "what was being written when the process ended was cut off the end of a log");
+                }
             } else {
                 tracing::debug!(file = %path.display(), size = checked.size, len, "padding was cut off");
             }
@@ -89,6 +102,9 @@ impl<P: Platform> Recovery<'_, P> {
     pub(super) async fn discard(&self, bases: &[Offset]) -> Result<()> {
         let disk = self.store.disk();
         self.refuse_absent(bases)?;
+        if self.is_metadata {
+            self.refuse_batches(bases).await?;
+        }
         for &base in bases.iter().rev() {
             let folder = self.folder.logs.get(&base).map(|data| &data.folder);
             let folder = folder.unwrap_or(&self.folder.path);
@@ -106,7 +122,24 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(())
     }
 
-    /// True when a data file begins with a batch whose CRC is right.
+    /// Segments of the metadata log that hold batches go only when somebody says so.
+    async fn refuse_batches(&self, bases: &[Offset]) -> Result<()> {
+        for &base in bases {
+            let folder = self.folder.logs.get(&base).map(|data| &data.folder);
+            let folder = folder.unwrap_or(&self.folder.path);
+            let path = file_path(folder, base, Role::Log);
+            if self.has_batches(base, &path).await? {
+                return Err(Error::Corrupt {
+                    path,
+                    position: 0,
+                    reason: "the log before it is damaged, and it has whole batches",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// True when there is a batch whose CRC is right in a data file.
     async fn has_batches(&self, base: Offset, path: &Path) -> Result<bool> {
         let len = self.folder.logs.get(&base).map_or(0, |data| data.len);
         let file = match self.store.disk().open(path, Open::Read).await {
@@ -114,12 +147,7 @@ impl<P: Platform> Recovery<'_, P> {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(Error::io("open", path)(error)),
         };
-        let mut scan = Scan::new(&file, 0, len, VERIFY_BYTES);
-        let Some(header) = scan.header().await.map_err(Error::io("read", path))? else {
-            return Ok(false);
-        };
-        let right = scan.crc_is_right(&header).await;
-        Ok(header.magic == MAGIC && right.map_err(Error::io("read", path))?)
+        Ok(has_batch_behind(&file, 0..len, base).await)
     }
 
     /// Reads what appends to the last segment need: its last partial block, and the time of its first batch.

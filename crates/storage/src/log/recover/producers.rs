@@ -10,7 +10,7 @@ use wire::batch::BatchHeader;
 use wire::types::Offset;
 
 use super::super::append::marker_of;
-use super::super::producer_state::{ProducerStates, snapshot};
+use super::super::producer_state::{ProducerSnapshot, ProducerStates, snapshot};
 use super::{Recovery, Start, WALK_BYTES};
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
@@ -26,32 +26,7 @@ impl<P: Platform> Recovery<'_, P> {
         start: Start,
         snapshot_max: Offset,
     ) -> Result<()> {
-        let disk = self.store.disk();
-        let first = self.folder.bases().first().copied().unwrap_or(Offset::ZERO);
-        let mut offsets = self.folder.snapshots.clone();
-        offsets.retain(|offset| *offset <= snapshot_max);
-        offsets.sort_unstable();
-        self.producers = ProducerStates::new(first);
-        for offset in offsets.into_iter().rev() {
-            let path = file_path(&self.folder.path, offset, Role::Snapshot);
-            let bytes = match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
-                Ok(bytes) => bytes,
-                // No snapshot is empty.
-                Err(error) if is_unreadable(&error) => Vec::new(),
-                Err(error) => return Err(Error::io("read", &path)(error)),
-            };
-            match snapshot::parse(&bytes) {
-                Ok(producers) => {
-                    let expiration_ms = self.options.producer_id_expiration_ms;
-                    self.producers =
-                        ProducerStates::restore(offset, &producers, self.now_ms, expiration_ms);
-                    break;
-                }
-                Err(error) => {
-                    tracing::warn!(file = %path.display(), %error, "a damaged producer snapshot is not used");
-                }
-            }
-        }
+        self.begin_with_snapshot(snapshot_max).await?;
         // What lies between the snapshot and the start is trusted, so its headers are enough.
         for segment in sealed.iter().chain([opened]) {
             let is_opened = Rc::ptr_eq(segment, opened);
@@ -67,6 +42,74 @@ impl<P: Platform> Recovery<'_, P> {
                     segment.size.get()
                 };
                 self.replay_headers(segment, end).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the snapshot at `offset` says; `None` when it is damaged.
+    async fn snapshot_at(&self, offset: Offset) -> Result<Option<Vec<ProducerSnapshot>>> {
+        let path = file_path(&self.folder.path, offset, Role::Snapshot);
+        let disk = self.store.disk();
+        let bytes = match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
+            Ok(bytes) => bytes,
+            // No snapshot is empty.
+            Err(error) if is_unreadable(&error) => Vec::new(),
+            Err(error) => return Err(Error::io("read", &path)(error)),
+        };
+        match snapshot::parse_at(offset, &bytes) {
+            Ok(producers) => Ok(Some(producers)),
+            Err(error) => {
+                tracing::warn!(file = %path.display(), %error, "a damaged producer snapshot is not used");
+                Ok(None)
+            }
+        }
+    }
+
+    /// The producers as the newest snapshot that can be read, and is not past `max`, has them.
+    async fn begin_with_snapshot(&mut self, max: Offset) -> Result<()> {
+        let first = self.folder.bases().first().copied().unwrap_or(Offset::ZERO);
+        let mut offsets = self.folder.snapshots.clone();
+        offsets.sort_unstable();
+        let usable = offsets.partition_point(|offset| *offset <= max);
+        // Bounded: a place among them, or their end.
+        let later = offsets.split_off(usable);
+        let expiration_ms = self.options.producer_id_expiration_ms;
+        self.producers = ProducerStates::new(first);
+        for offset in offsets.into_iter().rev() {
+            if let Some(producers) = self.snapshot_at(offset).await? {
+                self.producers =
+                    ProducerStates::restore(offset, &producers, self.now_ms, expiration_ms);
+                break;
+            }
+        }
+        let accounted = self.producers.producer_count() > 0 && self.producers.end() >= first;
+        // Retention was at it: of those whose batches it has deleted, a later snapshot tells what they had written.
+        if !accounted && first > Offset::ZERO {
+            for offset in later {
+                if let Some(mut producers) = self.snapshot_at(offset).await? {
+                    producers.retain(|producer| producer.last_offset < first);
+                    self.producers =
+                        ProducerStates::restore(first, &producers, self.now_ms, expiration_ms);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The producers as of the end of the log, where what was known of them was of a longer one.
+    pub(super) async fn restore_below(
+        &mut self,
+        segments: &VecDeque<Rc<Segment<P>>>,
+        end: Offset,
+    ) -> Result<()> {
+        tracing::warn!(folder = %self.folder.path.display(), %end, snapshot = %self.producers.end(),
+            "a producer snapshot is of a longer log and is not used");
+        self.begin_with_snapshot(end).await?;
+        for segment in segments.iter().filter(|segment| !segment.absent.get()) {
+            if segment.next.get() > self.producers.end() {
+                self.replay_headers(segment, segment.size.get()).await?;
             }
         }
         Ok(())

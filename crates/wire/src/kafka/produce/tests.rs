@@ -6,6 +6,7 @@ use kafka_protocol::protocol::{Decodable, Encodable};
 use proptest::prelude::*;
 
 use super::*;
+use crate::kafka::reader::PARTS_MAX;
 
 fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
@@ -111,8 +112,41 @@ fn a_frame_of_the_smallest_topics_cannot_take_much_more_memory_than_it_has_bytes
     body.extend_from_slice(&[0]);
     assert!(matches!(
         ProduceRequest::decode(&body.freeze(), 12),
-        Err(DecodeError::TooMuchMemory { .. })
+        Err(DecodeError::TooManyParts { .. })
     ));
+}
+
+#[test]
+fn one_request_names_a_hundred_thousand_parts_and_no_more() {
+    let named = |partitions: u32| {
+        let mut body = BytesMut::from(&[0, 0, 1, 0, 0, 0, 1, 2, 2, b't'][..]);
+        put_uvarint(&mut body, partitions + 1);
+        (0..partitions).for_each(|_| body.extend_from_slice(&[0, 0, 0, 0, 0, 0]));
+        body.extend_from_slice(&[0, 0]);
+        ProduceRequest::decode(&body.freeze(), 12)
+    };
+    // The topic is a part, too.
+    let most = u32::try_from(PARTS_MAX).unwrap() - 1;
+    let request = named(most).unwrap();
+    assert_eq!(request.topics[0].partitions.len(), PARTS_MAX - 1);
+    assert_eq!(
+        named(most + 1),
+        Err(DecodeError::TooManyParts {
+            parts_max: PARTS_MAX
+        })
+    );
+}
+
+#[test]
+fn a_name_longer_than_kafka_reads_is_refused() {
+    for (length, served) in [(32_767, true), (32_768, false)] {
+        let mut body = BytesMut::from(&[0, 0, 1, 0, 0, 0, 1, 2][..]);
+        put_uvarint(&mut body, length + 1);
+        body.extend_from_slice(&vec![b't'; usize::try_from(length).unwrap()]);
+        body.extend_from_slice(&[1, 0, 0]);
+        let decoded = ProduceRequest::decode(&body.freeze(), 12);
+        assert_eq!(decoded.is_ok(), served, "{length}");
+    }
 }
 
 fn response() -> ProduceResponse {

@@ -250,6 +250,23 @@ fn a_claim_of_a_billion_elements_is_refused_by_name() {
 }
 
 #[test]
+fn text_longer_than_kafka_reads_is_refused_before_anything_looks_at_it() {
+    for (length, served) in [(32_767, true), (32_768, false), (98 << 20, false)] {
+        let mut body = BytesMut::new();
+        put_uvarint(&mut body, length + 1);
+        body.put_bytes(b'g', usize::try_from(length).unwrap());
+        // Generation, member, no instance, no tags.
+        body.put_slice(&[0, 0, 0, 1, 2, b'm', 0, 0]);
+        let decoded = decode_request::<HeartbeatRequest>(4, &body.freeze(), usize::MAX);
+        let expected = DecodeError::Length {
+            field: "group_id".to_owned(),
+            length: i64::from(length),
+        };
+        assert_eq!(decoded.err(), (!served).then_some(expected), "{length}");
+    }
+}
+
+#[test]
 fn memory_is_bounded_by_the_caller() {
     let mut body = BytesMut::new();
     body.put_i32(100);

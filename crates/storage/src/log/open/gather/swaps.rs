@@ -1,0 +1,294 @@
+//! Finishing what a compaction was putting in place when the process ended.
+//!
+//! A `.swap` was whole and durable before it had that name, and nothing old goes before; so the start finishes it. But a name
+//! proves nothing: what has it replaces segments only if every batch in it has a right CRC, fits its name, and is one of
+//! those in the segments that it is to replace, as far as they are still there.
+//! Invariants: what is not whole is set aside, and the segments stay as they are. An index under such a name counts only
+//! together with its data; alone, the data has its name already, and all its indexes are made anew from it.
+
+use std::path::{Path, PathBuf};
+
+use platform::Platform;
+use platform::disk::{Disk, Open};
+use wire::types::Offset;
+
+use super::super::part::Part;
+use super::super::{remove, set_aside};
+use super::{Gathering, Noted, after_base, sound_end_of};
+use crate::error::{Error, Result};
+use crate::segment::naming::{Role, file_path, swap_path};
+use crate::segment::scan::Scan;
+
+/// Bytes of one read while only headers are looked at.
+const WALK_BYTES: usize = 64 << 10;
+/// No offset is further from the base of its segment.
+const OFFSETS_MAX: i64 = 1 << 31;
+
+/// A data file that is to replace others.
+struct Swap {
+    base: Offset,
+    path: PathBuf,
+    len: u64,
+    next: Offset,
+}
+
+impl<P: Platform> Gathering<'_, P> {
+    pub(super) async fn finish_compaction(&mut self) -> Result<()> {
+        for at in 0..self.parts.len() {
+            if self.parts[at].is_lost {
+                continue;
+            }
+            let finished = match self.drop_overtaken_swaps(at).await {
+                Ok(()) => self.complete_swaps(at).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = finished {
+                self.lose(at, &error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// True when there is such a segment, or a note of it.
+    fn is_known(&self, base: Offset) -> bool {
+        self.notes.away.contains_key(&base)
+            || self.parts.iter().any(|part| part.logs.contains_key(&base))
+    }
+
+    /// What compaction was still making is worthless, and so is what it had made of the same segments: in the same
+    /// folder, for nothing old goes anywhere while another is being made. Where the old one is gone, it is no such thing.
+    async fn drop_overtaken_swaps(&mut self, at: usize) -> Result<()> {
+        let Some(from) = self.parts[at].cleaned_from else {
+            return Ok(());
+        };
+        let swaps = std::mem::take(&mut self.parts[at].swaps);
+        let (overtaken, kept): (Vec<_>, Vec<_>) = swaps
+            .into_iter()
+            .partition(|(base, ..)| *base >= from && self.is_known(*base));
+        self.parts[at].swaps = kept;
+        for (base, role, _) in overtaken {
+            let path = swap_path(self.parts[at].folder(), base, role);
+            remove(self.store.disk(), &path).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts compacted segments in the place of those they were made of, wherever these are.
+    async fn complete_swaps(&mut self, at: usize) -> Result<()> {
+        let swaps = std::mem::take(&mut self.parts[at].swaps);
+        if swaps.is_empty() {
+            return Ok(());
+        }
+        let disk = self.store.disk();
+        let mut whole = Vec::new();
+        for &(base, role, len) in &swaps {
+            if role == Role::Log
+                && let Some(swap) = self.judged(at, base, len).await?
+            {
+                self.remove_replaced(at, base, swap.next).await?;
+                whole.push(base);
+            }
+        }
+        let (due, rest): (Vec<_>, Vec<_>) = swaps
+            .into_iter()
+            .partition(|(base, role, _)| *role != Role::Snapshot && whole.contains(base));
+        for (base, role, _) in rest {
+            self.drop_swap(at, base, role).await?;
+        }
+        // The new segment must not have its name while an old one of the same offsets may come back.
+        self.parts[at].sync(disk).await?;
+        let part = &mut self.parts[at];
+        let (data, others): (Vec<_>, Vec<_>) =
+            due.into_iter().partition(|(_, role, _)| *role == Role::Log);
+        for (base, role, len) in others.into_iter().chain(data) {
+            let from = swap_path(part.folder(), base, role);
+            let to = file_path(part.folder(), base, role);
+            let renamed = disk.rename(&from, &to).await;
+            renamed.map_err(Error::io("rename", &from))?;
+            if role == Role::Log {
+                part.logs.insert(base, len);
+            } else {
+                part.indexes.push((base, role));
+            }
+            if role == Role::TxnIndex && len > 0 {
+                part.aborted.push(base);
+            }
+        }
+        part.sync(disk).await
+    }
+
+    /// What a file that is to replace others holds, if it may.
+    async fn judged(&self, at: usize, base: Offset, len: u64) -> Result<Option<Swap>> {
+        let disk = self.store.disk();
+        let path = swap_path(self.parts[at].folder(), base, Role::Log);
+        let reason = match sound_end_of(disk, &path, base, len).await? {
+            None => "a batch in it is damaged, or is not of a segment of this name",
+            Some(next) if next.since(base) > OFFSETS_MAX => {
+                "its offsets are more than a segment can hold"
+            }
+            Some(next) => {
+                let path = path.clone();
+                let swap = Swap {
+                    base,
+                    path,
+                    len,
+                    next,
+                };
+                match self.misfit(&swap).await? {
+                    None => return Ok(Some(swap)),
+                    Some(reason) => reason,
+                }
+            }
+        };
+        if self.is_known(base) {
+            tracing::error!(file = %path.display(), reason,
+                "what was to replace a segment is not used: the segment stays");
+        } else {
+            tracing::error!(file = %path.display(), reason,
+                "what was to replace segments is not used, and the first of them is not there: records may be missing");
+        }
+        Ok(None)
+    }
+
+    /// Why a file of good batches cannot have been made of what is there.
+    async fn misfit(&self, swap: &Swap) -> Result<Option<&'static str>> {
+        let disk = self.store.disk();
+        let is_known = self.is_known(swap.base);
+        if swap.len == 0 && is_known {
+            return Ok(Some("it is empty"));
+        }
+        let below = swap.next.max(Offset(swap.base.0.saturating_add(1)));
+        for part in self.parts.iter().filter(|part| !part.is_lost) {
+            for (&base, &len) in part.logs.range(swap.base..below) {
+                let old = file_path(part.folder(), base, Role::Log);
+                if !is_made_of(disk, swap, (&old, len), base).await? {
+                    return Ok(Some("the segment before it has other batches"));
+                }
+            }
+            if let Some((&base, &len)) = part.logs.range(..swap.base).next_back()
+                && !is_known
+                && end_of(disk, part, base, len).await? > swap.base
+            {
+                return Ok(Some("it begins within another segment"));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A file that replaces nothing: data is set aside. An index alone says that the data has its name already, and which
+    /// of the two indexes is right cannot be told.
+    async fn drop_swap(&mut self, at: usize, base: Offset, role: Role) -> Result<()> {
+        let disk = self.store.disk();
+        let part = &mut self.parts[at];
+        let path = swap_path(part.folder(), base, role);
+        if matches!(role, Role::Log | Role::Snapshot) {
+            return set_aside(self.store, &path).await;
+        }
+        remove(disk, &path).await?;
+        let named = std::mem::take(&mut part.indexes);
+        let (stale, kept): (Vec<_>, Vec<_>) = named.into_iter().partition(|(of, _)| *of == base);
+        part.indexes = kept;
+        for (base, role) in stale {
+            remove(disk, &file_path(part.folder(), base, role)).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes everywhere what a compacted segment stands for; where that cannot be, it is owed.
+    async fn remove_replaced(&mut self, by: usize, base: Offset, next: Offset) -> Result<()> {
+        let disk = self.store.disk();
+        for at in 0..self.parts.len() {
+            if self.parts[at].is_lost {
+                continue;
+            }
+            for old in self.parts[at].bases_in(base, next) {
+                if let Err(error) = self.parts[at].remove_segment(disk, old).await {
+                    if at == by {
+                        return Err(error);
+                    }
+                    self.owe(at, old, &error).await?;
+                }
+            }
+        }
+        // What is elsewhere, on a path that is not there, is not to come back.
+        let noted: Vec<_> = self
+            .notes
+            .away
+            .range(base..next.max(base))
+            .filter(|(at, _)| **at != base)
+            .map(|(at, place)| (*at, place.clone()))
+            .collect();
+        for (old, place) in noted {
+            if !matches!(self.noted(&place), Noted::In(_) | Noted::Nowhere) {
+                self.note_owed(old, place).await?;
+            }
+            self.remove_note(old).await?;
+        }
+        Ok(())
+    }
+}
+
+/// True when each batch of `swap` within an old segment is a batch of that: a compaction takes records out of batches, and
+/// leaves their offsets and epochs.
+async fn is_made_of<D: Disk>(
+    disk: &D,
+    swap: &Swap,
+    (old, old_len): (&Path, u64),
+    old_base: Offset,
+) -> Result<bool> {
+    let open = async |path: &Path| {
+        let opened = disk.open(path, Open::Read).await;
+        opened.map_err(Error::io("open", path))
+    };
+    let (made_file, old_file) = (open(&swap.path).await?, open(old).await?);
+    let mut made_scan = Scan::new(&made_file, 0, swap.len, WALK_BYTES);
+    let mut old_scan = Scan::new(&old_file, 0, old_len, WALK_BYTES);
+    let mut expected = after_base(old_base);
+    while let Some(made) = made_scan
+        .header()
+        .await
+        .map_err(Error::io("read", &swap.path))?
+    {
+        if made.base_offset < old_base {
+            made_scan.skip(&made);
+            continue;
+        }
+        let found = old_scan.header().await.map_err(Error::io("read", old))?;
+        // Behind its end, or what is damaged of it, it tells nothing.
+        let Some(found) = found.filter(|found| expected.refuses(found).is_none()) else {
+            break;
+        };
+        if found.base_offset > made.base_offset {
+            return Ok(false);
+        }
+        if found.base_offset == made.base_offset {
+            let is_same = found.last_offset() == made.last_offset()
+                && found.leader_epoch == made.leader_epoch
+                && found.producer_id == made.producer_id;
+            if !is_same {
+                return Ok(false);
+            }
+            made_scan.skip(&made);
+        }
+        expected = expected.after(&found);
+        old_scan.skip(&found);
+    }
+    Ok(true)
+}
+
+/// The offset after the last batch of a segment, by its headers.
+async fn end_of<D: Disk>(disk: &D, part: &Part, base: Offset, len: u64) -> Result<Offset> {
+    let path = file_path(part.folder(), base, Role::Log);
+    let file = disk.open(&path, Open::Read).await;
+    let file = file.map_err(Error::io("open", &path))?;
+    let mut scan = Scan::new(&file, 0, len, WALK_BYTES);
+    let mut expected = after_base(base);
+    while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
+        if expected.refuses(&header).is_some() {
+            break;
+        }
+        expected = expected.after(&header);
+        scan.skip(&header);
+    }
+    Ok(expected.offset)
+}

@@ -1,0 +1,159 @@
+//! What becomes of the bytes behind the last good batch of a log that was not left cleanly.
+//!
+//! A process that ends while it writes leaves the beginnings of batches that nobody was told of: they go. Two things say
+//! that it is more than that: the log ends below its recovery point, where everything was durable; or there is a whole batch
+//! behind the bytes that are none. Then all of it is kept beside the log, as `<base>.log.from-<position>.<time>.aside`.
+//! Invariants: the bytes are durable under that name before they are cut off the log. They take no more room than they
+//! took, but both are there for a moment: without room the log is opened later. A metadata log that has whole batches there
+//! is not cut at all, and refused.
+//! The work is bounded: the rest of one file is read once, and CRCs are computed over [`CRC_BYTES_MAX`]; in doubt all is kept.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use platform::Platform;
+use platform::buf::{BufPool, block_ceil};
+use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
+use wire::batch::HEADER_BYTES;
+use wire::types::Offset;
+
+use super::super::open::remove;
+use super::{Recovery, VERIFY_BYTES};
+use crate::error::{Error, Result};
+use crate::segment::naming::{self, Role};
+use crate::segment::scan::{Scan, may_be_batch};
+use crate::segment::{File, Segment};
+
+/// Over so many bytes CRCs are computed while a whole batch is looked for.
+const CRC_BYTES_MAX: u64 = 64 << 20;
+
+impl<P: Platform> Recovery<'_, P> {
+    /// Keeps the bytes in `rest`, behind a log that ends with `end`, if they are worth it; under which name.
+    pub(super) async fn keep(
+        &self,
+        segment: &Segment<P>,
+        file: &File<P>,
+        rest: Range<u64>,
+        end: Offset,
+    ) -> Result<Option<PathBuf>> {
+        let has_batches = has_batch_behind(file, rest.clone(), end).await;
+        if !has_batches && end >= self.recovery_point {
+            return Ok(None);
+        }
+        let path = segment.path(Role::Log);
+        if self.is_metadata && has_batches {
+            return Err(Error::Corrupt {
+                path,
+                position: rest.start,
+                reason: "no valid batch begins there, and there are valid ones behind it",
+            });
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("{name}.from-{}", rest.start);
+        let aside = path.with_file_name(naming::set_aside_name(&name, self.now_ms));
+        match self.copy(file, rest, &aside).await {
+            // One batch that nobody can read is not worth a start.
+            Err(error @ Error::Full { .. }) if self.is_metadata => {
+                tracing::error!(file = %path.display(), %error, "there is no room to keep a damaged batch");
+                return Ok(None);
+            }
+            copied => copied?,
+        }
+        self.store.shared.metrics.set_aside.inc();
+        Ok(Some(aside))
+    }
+
+    /// Copies a part of a file to a new one. It is durable when it returns.
+    async fn copy(&self, file: &File<P>, part: Range<u64>, to: &Path) -> Result<()> {
+        let disk = self.store.disk();
+        let mut unfinished = to.as_os_str().to_owned();
+        unfinished.push(".tmp");
+        let unfinished = PathBuf::from(unfinished);
+        remove(disk, &unfinished).await?;
+        let written = write_copy(disk, file, part, &unfinished).await;
+        if let Err(error) = written {
+            // Room that somebody else may need.
+            let _ = remove(disk, &unfinished).await;
+            return Err(error);
+        }
+        let renamed = disk.rename(&unfinished, to).await;
+        renamed.map_err(Error::io("rename", &unfinished))?;
+        let dir = to.parent().unwrap_or(to);
+        let synced = disk.sync_dir(dir).await;
+        synced.map_err(Error::dir_sync(dir))
+    }
+}
+
+async fn write_copy<D: Disk>(disk: &D, file: &D::File, part: Range<u64>, to: &Path) -> Result<()> {
+    let copy = disk.open(to, Open::Create).await;
+    let copy = copy.map_err(Error::io("create", to))?;
+    let pool = BufPool::new(2 * VERIFY_BYTES);
+    let mut at = part.start;
+    while at < part.end {
+        let left = part.end.saturating_sub(at);
+        let len = usize::try_from(left).map_or(VERIFY_BYTES, |left| left.min(VERIFY_BYTES));
+        let mut block = pool.take(block_ceil(len));
+        block.fill(0);
+        let bytes = block.get_mut(..len).unwrap_or_default();
+        read_what_can_be(file, at, bytes).await;
+        let position = at.saturating_sub(part.start);
+        let written = copy.write_at(position, vec![block.freeze()]).await;
+        written.map_err(Error::io("write", to))?;
+        at = at.saturating_add(len as u64);
+    }
+    let cut = copy.set_len(part.end.saturating_sub(part.start)).await;
+    cut.map_err(Error::io("cut", to))?;
+    copy.sync().await.map_err(Error::file_sync(to))
+}
+
+/// Reads into `bytes`; what the disk does not give stays zero.
+async fn read_what_can_be<F: DiskFile>(file: &F, from: u64, bytes: &mut [u8]) {
+    let whole = file.read_at(from, bytes.len()).await;
+    if let Ok(read) = whole {
+        if let Some(to) = bytes.get_mut(..read.len()) {
+            to.copy_from_slice(&read);
+        }
+        return;
+    }
+    for (at, block) in (0_u64..).zip(bytes.chunks_mut(BLOCK_BYTES)) {
+        let position = from.saturating_add(at.saturating_mul(BLOCK_BYTES as u64));
+        if let Ok(read) = file.read_at(position, block.len()).await
+            && let Some(to) = block.get_mut(..read.len())
+        {
+            to.copy_from_slice(&read);
+        }
+    }
+}
+
+/// True when somewhere in a part of a file there is a whole batch with offsets from `end` on; also when that would take too
+/// long to find out. What cannot be read holds none.
+pub(super) async fn has_batch_behind<F: DiskFile>(file: &F, part: Range<u64>, end: Offset) -> bool {
+    let mut crc_bytes = 0_u64;
+    let mut at = part.start;
+    while at < part.end {
+        let left = part.end.saturating_sub(at);
+        let wanted = usize::try_from(left).map_or(VERIFY_BYTES, |left| left.min(VERIFY_BYTES));
+        let bytes = file.read_at(at, wanted).await.unwrap_or_default();
+        for (position, header) in (at..).zip(bytes.windows(HEADER_BYTES)) {
+            let room = part.end.saturating_sub(position);
+            let Some(header) = may_be_batch(header, end, room) else {
+                continue;
+            };
+            crc_bytes = crc_bytes.saturating_add(header.size_bytes as u64);
+            if crc_bytes > CRC_BYTES_MAX {
+                return true;
+            }
+            let mut scan = Scan::new(file, position, part.end, VERIFY_BYTES);
+            if scan.crc_is_right(&header).await.unwrap_or(false) {
+                return true;
+            }
+        }
+        if wanted as u64 == left {
+            break;
+        }
+        // A header may lie across two reads.
+        let step = wanted.saturating_sub(HEADER_BYTES - 1).max(1);
+        at = at.saturating_add(step as u64);
+    }
+    false
+}

@@ -1,0 +1,111 @@
+//! What may be given up, the oldest first; what cannot yet be is looked at again later.
+//!
+//! Invariant: what nothing came of is not looked at once more before something has been written or given up. So however
+//! many ask for room while nothing can be given up, all of them together look at each entry once.
+
+use std::collections::VecDeque;
+
+/// What came of a look at an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Look {
+    /// It was given up.
+    GivenUp,
+    /// It is no more.
+    Gone,
+    /// It cannot be given up before it is written.
+    Stays,
+}
+
+/// The entries.
+#[derive(Debug)]
+pub(super) struct Queue<T> {
+    entries: VecDeque<T>,
+    /// Looks in a row that nothing came of.
+    vain: usize,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self {
+            entries: VecDeque::new(),
+            vain: 0,
+        }
+    }
+}
+
+impl<T> Queue<T> {
+    pub(super) fn extend(&mut self, entries: impl Iterator<Item = T>) {
+        self.entries.extend(entries);
+    }
+
+    /// Something was written: what could not be given up may be worth another look.
+    pub(super) fn note_written(&mut self) {
+        self.vain = 0;
+    }
+
+    /// Looks at the next entry. False when it is no use before something is written.
+    pub(super) fn look(&mut self, look: impl FnOnce(&T) -> Look) -> bool {
+        if self.vain >= self.entries.len() {
+            return false;
+        }
+        let Some(entry) = self.entries.pop_front() else {
+            return false;
+        };
+        match look(&entry) {
+            Look::GivenUp => self.vain = 0,
+            Look::Gone => {}
+            Look::Stays => {
+                self.entries.push_back(entry);
+                self.vain = self.vain.saturating_add(1);
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_while_nothing_can_be_given_up_does_not_look_at_everything_again() {
+        let mut queue = Queue::default();
+        let mut looks = 0;
+        for taken in 0..10_000 {
+            queue.extend(std::iter::once(taken));
+            while queue.look(|_| {
+                looks += 1;
+                Look::Stays
+            }) {}
+        }
+        assert!(looks <= 20_000, "{looks} looks");
+        queue.note_written();
+        assert!(queue.look(|taken| {
+            assert!(*taken < 10_000);
+            Look::GivenUp
+        }));
+    }
+
+    #[test]
+    fn everything_that_can_be_given_up_is() {
+        let mut queue = Queue::default();
+        queue.extend(0..10);
+        let mut given_up = Vec::new();
+        while queue.look(|taken| match taken % 3 {
+            0 => Look::Gone,
+            1 => {
+                given_up.push(*taken);
+                Look::GivenUp
+            }
+            _ => Look::Stays,
+        }) {}
+        assert_eq!(given_up, [1, 4, 7]);
+        queue.note_written();
+        let mut left = 0;
+        while queue.look(|_| {
+            left += 1;
+            Look::Gone
+        }) {}
+        assert_eq!(left, 3);
+    }
+}

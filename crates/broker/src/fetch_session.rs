@@ -11,8 +11,9 @@
 #![cfg_attr(
     not(test),
     deny(
+        clippy::arithmetic_side_effects,
         clippy::indexing_slicing,
-        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+        reason = "numbers of clients reach this: an overflow or an index out of bounds ends the broker"
     )
 )]
 
@@ -306,8 +307,8 @@ impl FetchSessions {
     fn unused_id(&self, random: u64) -> Option<i32> {
         (0..64u64).find_map(|attempt| {
             let spread = random.wrapping_add(attempt.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 33;
-            let shards = self.shards as u64;
-            let id = i32::try_from(spread / shards * shards + self.shard as u64).ok()?;
+            let of_shard_0 = spread.saturating_sub(spread.checked_rem(self.shards as u64)?);
+            let id = i32::try_from(of_shard_0.checked_add(self.shard as u64)?).ok()?;
             (id > 0 && !self.sessions.contains_key(&id)).then_some(id)
         })
     }
@@ -359,7 +360,7 @@ fn bytes_of((topic, _): &Key) -> usize {
 }
 
 fn epoch_after(epoch: i32) -> i32 {
-    if epoch == i32::MAX { 1 } else { epoch + 1 }
+    epoch.checked_add(1).unwrap_or(1)
 }
 
 #[cfg(test)]

@@ -12,6 +12,14 @@
 //! into durable state; what was not appended leaves no trace in memory; every waiting request is
 //! answered once. Not here: share groups and streams groups, compaction.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 pub mod assignor;
 pub mod classic;
 pub mod cluster;

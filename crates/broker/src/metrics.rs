@@ -132,7 +132,6 @@ impl Metrics {
             by_topic("failedproducerequests", "Produce requests that failed");
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed, state_bytes, late] = of_transactions(registry);
-        let failed_checkpoints = failed_checkpoints(registry);
         let clock_steps = clock_steps(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
@@ -185,7 +184,7 @@ impl Metrics {
             failed_transaction_partitions: failed,
             transaction_state_bytes: state_bytes,
             late_transactions: late,
-            failed_checkpoints,
+            failed_checkpoints: failed_checkpoints(registry),
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),

@@ -3,8 +3,9 @@
 #![cfg_attr(
     not(test),
     deny(
+        clippy::arithmetic_side_effects,
         clippy::indexing_slicing,
-        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+        reason = "numbers of clients reach this: an overflow or an index out of bounds ends the broker"
     )
 )]
 

@@ -25,6 +25,7 @@ type Task<P> = Box<dyn FnOnce(Rc<Broker<P>>) -> LocalFuture + Send>;
 /// The shards of this process, as seen from one of them.
 pub struct Shards<P: platform::Platform> {
     me: ShardIndex,
+    // Bounded: tasks of requests in flight, `queued.max.request.bytes`.
     peers: Vec<mpsc::UnboundedSender<Task<P>>>,
     local: OnceCell<Weak<Broker<P>>>,
 }
@@ -35,6 +36,7 @@ pub struct Inbox<P: platform::Platform>(mpsc::UnboundedReceiver<Task<P>>);
 /// A shard's two ends, made before its thread starts.
 pub struct Seat<P: platform::Platform> {
     me: ShardIndex,
+    // Bounded: tasks of requests in flight, `queued.max.request.bytes`.
     peers: Vec<mpsc::UnboundedSender<Task<P>>>,
     inbox: mpsc::UnboundedReceiver<Task<P>>,
 }

@@ -6,6 +6,14 @@
 //! Bounded: the instances of a shard; at the bound the address with the most gives one up (`telemetry/ledger.rs`). What
 //! clients measured is in `telemetry/received.rs`, which of them are asked in `telemetry/subscription.rs`.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;

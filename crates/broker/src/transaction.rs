@@ -13,6 +13,14 @@
 //! way at a time. Not here: what partitions make of batches and markers (`partition.rs`, `storage`), offsets of groups
 //! in transactions (`group`).
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 mod admission;
 pub(crate) mod coordinator;
 pub(crate) mod log;

@@ -89,6 +89,12 @@ impl Clock {
         Instant::now()
     }
 
+    /// When `wait` will be over; a wait that no clock can hold is none.
+    pub fn after(&self, wait: Duration) -> Instant {
+        let now = self.now();
+        now.checked_add(wait).unwrap_or(now)
+    }
+
     /// Wall-clock milliseconds since the Unix epoch, for timestamps and retention.
     pub fn wall_ms(&self) -> i64 {
         let ms = match self.wall {

@@ -5,6 +5,14 @@
 //! `budget`, their buffers from `buffers`. It knows nothing of what is in a frame, save the two
 //! numbers at its front that metrics are labelled with.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an index out of bounds ends the broker"
+    )
+)]
+
 mod bell;
 mod budget;
 mod buffers;

@@ -150,6 +150,7 @@ enum Call {
 #[derive(Clone)]
 struct Shared {
     phase: watch::Receiver<Phase>,
+    // Bounded: what each of `num.shards` says once at its start and at its end.
     reports: mpsc::UnboundedSender<Report>,
     admission: Admission,
     budget: Budget,
@@ -167,6 +168,7 @@ pub struct Shards {
     count: usize,
     phase: watch::Sender<Phase>,
     reports: mpsc::UnboundedReceiver<Report>,
+    // Bounded: asked for by requests to the admin port, `admin::CONNECTIONS_MAX`.
     calls: Vec<mpsc::UnboundedSender<Call>>,
     threads: Vec<JoinHandle<()>>,
     pulses: Vec<Arc<Pulse>>,
@@ -318,6 +320,7 @@ impl Shards {
 #[derive(Clone)]
 pub struct ShardsView {
     phase: watch::Receiver<Phase>,
+    // Bounded: asked for by requests to the admin port, `admin::CONNECTIONS_MAX`.
     calls: Vec<mpsc::UnboundedSender<Call>>,
     budget: Budget,
     answers: Answers,

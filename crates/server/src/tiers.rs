@@ -158,8 +158,8 @@ pub struct Outcome {
 impl Outcome {
     /// Adds what another shard has to say.
     pub fn add(&mut self, other: Self) {
-        self.segments += other.segments;
-        self.bytes += other.bytes;
+        self.segments = self.segments.saturating_add(other.segments);
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.problems.extend(other.problems);
     }
 }

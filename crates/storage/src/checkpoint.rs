@@ -4,6 +4,14 @@
 //! writes. Layouts: `docs/formats/checkpoints.md`.
 //! It does not read or write files: `platform::Disk::read_file` and `replace_file` do, which never leave half a file.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of disks reach this: an index out of bounds ends the broker"
+    )
+)]
+
 pub mod aborted_segments;
 pub mod clean_shutdown;
 pub mod leader_epochs;

@@ -199,7 +199,7 @@ impl<P: Platform> Log<P> {
             .borrow()
             .iter()
             .map(|segment| segment.size.get())
-            .sum() // Bounded: sizes of files on one node.
+            .fold(0, u64::saturating_add)
     }
 
     /// Bytes that are in memory only.
@@ -210,7 +210,7 @@ impl<P: Platform> Log<P> {
             .rev()
             .take_while(|segment| !segment.sealed.get())
             .map(|segment| segment.size.get() - segment.written.get())
-            .sum() // Bounded: sizes of files on one node.
+            .fold(0, u64::saturating_add)
     }
 
     /// How many segments there are.

@@ -5,6 +5,14 @@
 //! Invariants: `synced <= written <= size`; bytes beyond `written` are resident in the tail; the indexes are loaded for
 //! every segment that is not sealed, and lazily for those that are. A reader keeps a segment alive, also a deleted one.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of disks reach this: an index out of bounds ends the broker"
+    )
+)]
+
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -8,6 +8,7 @@ mod edges;
 mod files;
 mod licences;
 mod lints;
+mod paths;
 mod ratchet;
 mod sizes;
 mod sums;
@@ -65,6 +66,7 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     findings.extend(licences::check(&metadata));
     findings.extend(dead::check(&sources));
     findings.extend(bounds::check(&sources));
+    findings.extend(paths::check(&sources));
     findings.extend(sources.iter().flat_map(words::check_source));
     findings.extend(sources.iter().flat_map(files::check));
     findings.extend(sources.iter().flat_map(sums::check));

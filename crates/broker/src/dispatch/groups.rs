@@ -157,9 +157,9 @@ const REPEATED_MAX: usize = 100;
 /// there is of the groups, not by that times the length of a request.
 fn without_repeats<T>(mut asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Vec<T> {
     let mut seen = BTreeSet::new();
-    let mut count = 0;
+    let mut count = 0_usize;
     asked.retain(|one| {
-        count += 1;
+        count = count.saturating_add(1);
         seen.insert(group(one).clone()) || count <= REPEATED_MAX
     });
     asked

@@ -46,7 +46,7 @@ pub(super) const CONSUMER: &str = "consumer";
 pub(super) const NEW_MEMBER_TIMEOUT: Duration = Duration::from_mins(5);
 /// Static members that are away while nobody else has joined are looked for no more often than this.
 pub(super) const ABSENCE_MIN: Duration = Duration::from_secs(1);
-/// What an id that was handed out takes: it is a client's name and a UUID, in a map.
+/// What an id that was handed out takes beside its text: its place in a map.
 const PENDING_BYTES: usize = 512;
 /// Ids handed out to members that have not yet come back with them, per group.
 pub(super) const PENDING_MEMBERS_MAX: usize = 10_000;
@@ -167,6 +167,10 @@ pub struct ClassicGroup {
     members: BTreeMap<StrBytes, Member>,
     /// Bytes of the members and of ids handed out, about.
     bytes: usize,
+    /// Of the ids that were handed out.
+    pending_bytes: usize,
+    /// What the members were assigned last.
+    assigned_bytes: usize,
     /// How many members offer each protocol: a join is compared with this and not with every member.
     // Bounded: `groups::weight::GROUP_BYTES_MAX`, as the members.
     offered: BTreeMap<StrBytes, usize>,
@@ -174,7 +178,7 @@ pub struct ClassicGroup {
     // Bounded: `groups::weight::GROUP_BYTES_MAX`, as the members.
     statics: BTreeMap<StrBytes, StrBytes>,
     /// Ids handed out and when they lapse. Invariant: none is one of `members`.
-    // Bounded: `PENDING_MEMBERS_MAX` ids of ours.
+    // Bounded: `PENDING_MEMBERS_MAX`, and `groups::weight::GROUP_BYTES_MAX` with what clients call themselves in them.
     pending_joins: BTreeMap<StrBytes, Instant>,
     /// Members of this generation that have not sent a sync. Invariant: every id is one of
     /// `members`.
@@ -206,6 +210,8 @@ impl ClassicGroup {
             leader: None,
             members: BTreeMap::new(),
             bytes: 0,
+            pending_bytes: 0,
+            assigned_bytes: 0,
             offered: BTreeMap::new(),
             statics: BTreeMap::new(),
             pending_joins: BTreeMap::new(),
@@ -255,8 +261,15 @@ impl ClassicGroup {
 
     /// Bytes of what it keeps of its members, about.
     pub fn bytes(&self) -> usize {
-        let pending = self.pending_joins.len().saturating_mul(PENDING_BYTES);
-        self.bytes.saturating_add(pending)
+        // Of the last generation: until the next there may be fewer.
+        let assigned = if self.members.is_empty() {
+            0
+        } else {
+            self.assigned_bytes
+        };
+        self.bytes
+            .saturating_add(self.pending_bytes)
+            .saturating_add(assigned)
     }
 
     /// By how much a join would make it larger.
@@ -267,8 +280,17 @@ impl ClassicGroup {
             self.members.get(holder)
         });
         let offered = member::bytes_of(&join.protocols);
-        offered.saturating_sub(before.map_or(0, |member| member::bytes_of(&member.protocols)))
-            + if before.is_some() { 0 } else { member::BYTES }
+        let Some(before) = before else {
+            let id = if join.member_id.is_empty() {
+                &join.fresh_id
+            } else {
+                &join.member_id
+            };
+            let instance = join.instance_id.as_ref();
+            let texts = member::texts_of(id, &join.client_id, &join.client_host, instance);
+            return offered.saturating_add(member::BYTES).saturating_add(texts);
+        };
+        offered.saturating_sub(member::bytes_of(&before.protocols))
     }
 
     /// True when nobody is in it nor about to be.

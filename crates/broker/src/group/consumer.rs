@@ -265,7 +265,18 @@ impl ConsumerGroup {
         let names = beat.topics.as_ref().map_or(0, record::bytes_of);
         let said = names.saturating_add(beat.regex.as_ref().map_or(0, |regex| regex.len()));
         match before {
-            None => said.saturating_add(SEAT_BYTES),
+            None => {
+                let client = &beat.client;
+                let texts = [
+                    beat.member_id.len(),
+                    client.id.len(),
+                    client.host.len(),
+                    beat.instance_id.as_ref().map_or(0, |text| text.len()),
+                    beat.rack_id.as_ref().map_or(0, |text| text.len()),
+                ];
+                let texts = texts.into_iter().fold(said, usize::saturating_add);
+                texts.saturating_add(SEAT_BYTES)
+            }
             Some(member) => said.saturating_sub(record::bytes_of(&member.topics)),
         }
     }
@@ -362,14 +373,15 @@ impl ConsumerGroup {
     }
 }
 
-/// What a member takes beside what it says: ids, addresses, places in maps.
+/// What a member takes beside what it says: places in maps.
 const SEAT_BYTES: usize = 1024;
 /// What a partition takes that somebody is to have, or has.
 const PARTITION_BYTES: usize = 32;
 
-fn member_bytes(member: &Member) -> usize {
+fn member_bytes(id: &StrBytes, member: &Member) -> usize {
     let names = record::bytes_of(&member.topics);
     names
+        .saturating_add(id.len())
         .saturating_add(member.size())
         .saturating_add(SEAT_BYTES)
 }
@@ -396,7 +408,7 @@ impl Index {
 
     fn enter(&mut self, id: &StrBytes, member: Option<&Member>) {
         let Some(member) = member else { return };
-        self.weigh(member_bytes(member));
+        self.weigh(member_bytes(id, member));
         self.members += 1;
         self.classic += usize::from(member.classic.is_some());
         if let Some(instance) = &member.instance_id {
@@ -409,7 +421,7 @@ impl Index {
 
     fn leave(&mut self, id: &StrBytes, member: Option<&Member>) {
         let Some(member) = member else { return };
-        self.lighten(member_bytes(member));
+        self.lighten(member_bytes(id, member));
         self.members -= 1;
         self.classic -= usize::from(member.classic.is_some());
         if let Some(instance) = &member.instance_id

@@ -122,8 +122,8 @@ fn place<P: Platform>(
     partition: i32,
     target: &Result<Target, ErrorCode>,
 ) -> Result<(crate::route::Target, Target), ErrorCode> {
-    let number = partition.to_string().len();
-    if topic.len() + 1 + number + COPY_SUFFIX_BYTES > NAME_BYTES_MAX {
+    let folder = format!("{topic}-{partition}").len();
+    if folder.saturating_add(COPY_SUFFIX_BYTES) > NAME_BYTES_MAX {
         return Err(ErrorCode::InvalidTopicException);
     }
     let target = target.clone()?;

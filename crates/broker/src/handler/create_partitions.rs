@@ -21,7 +21,8 @@ pub(crate) fn handle(
     }
     let mut named = BTreeMap::<&str, usize>::new();
     for topic in &request.topics {
-        *named.entry(topic.name.as_str()).or_default() += 1;
+        let times = named.entry(topic.name.as_str()).or_default();
+        *times = times.saturating_add(1);
     }
     let (mut records, mut results) = (Vec::new(), Vec::new());
     for (name, count) in &named {

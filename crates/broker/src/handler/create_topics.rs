@@ -30,7 +30,8 @@ pub(crate) fn handle(
 ) -> Outcome<CreateTopicsResponse> {
     let mut named = BTreeMap::<&str, usize>::new();
     for topic in &request.topics {
-        *named.entry(topic.name.as_str()).or_default() += 1;
+        let times = named.entry(topic.name.as_str()).or_default();
+        *times = times.saturating_add(1);
     }
     let once = |topic: &&CreatableTopic| named.get(topic.name.as_str()) == Some(&1);
     let wanted = request.topics.iter().filter(once);

@@ -36,7 +36,7 @@ pub(crate) async fn handle<P: Platform>(
         }
     }
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
-    let deadline = broker.platform.clock().now() + timeout;
+    let deadline = broker.platform.clock().after(timeout);
     let starts = at_partitions(broker, items, move |_, partition, offset| async move {
         // What was acknowledged before may be deleted, also where readers may not see it yet.
         partition.settled(deadline).await;

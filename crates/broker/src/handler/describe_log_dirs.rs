@@ -131,7 +131,7 @@ fn sizes<P: Platform>(broker: &Broker<P>) -> Sizes {
             }
         };
         if let Some(moving) = broker.moves.of(partition) {
-            let behind = log.log_end_offset().0 - moving.copied_end().0;
+            let behind = log.log_end_offset().since(moving.copied_end());
             rows.push(row(
                 moving.dir(),
                 moving.copied_bytes(),

@@ -25,7 +25,8 @@ pub(crate) fn handle(
     match &request.users {
         Some(named) if !named.is_empty() => {
             for user in named {
-                *users.entry(user.name.as_str()).or_default() += 1;
+                let times = users.entry(user.name.as_str()).or_default();
+                *times = times.saturating_add(1);
             }
         }
         _ => users.extend(image.scram().keys().map(|(user, _)| (user.as_str(), 1))),

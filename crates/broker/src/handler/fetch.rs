@@ -107,7 +107,7 @@ fn limits<P: Platform>(
         isolation: Isolation::from_wire(request.isolation_level),
         bytes_min: bytes(request.min_bytes).min(bytes_max),
         bytes_max,
-        deadline: broker.platform.clock().now() + wait.min(WAIT_MAX),
+        deadline: broker.platform.clock().after(wait.min(WAIT_MAX)),
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) async fn handle<P: Platform>(
             rests.item().await;
         }
     }
-    let deadline = broker.platform.clock().now() + SETTLES;
+    let deadline = broker.platform.clock().after(SETTLES);
     let answers =
         at_partitions_abandoned(broker, items, move |_, partition, question| async move {
             if !matches!(question.timestamp, EARLIEST | EARLIEST_LOCAL) {

@@ -64,9 +64,8 @@ pub(crate) async fn handle<P: Platform>(
 ) -> Outcome {
     let acks = acks_of(request.acks);
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
-    let now = broker.platform.clock().now();
-    let deadline = now + timeout;
-    let judged_until = now + JUDGED_MAX;
+    let deadline = broker.platform.clock().after(timeout);
+    let judged_until = broker.platform.clock().after(JUDGED_MAX);
     let ProduceRequest {
         topics,
         transactional_id,

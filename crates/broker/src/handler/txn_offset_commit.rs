@@ -146,7 +146,7 @@ async fn store<P: Platform>(
     broker
         .groups
         .opened(partition, producer_id, written.collect());
-    let deadline = clock.now() + broker.options.group.offset_commit_timeout;
+    let deadline = clock.after(broker.options.group.offset_commit_timeout);
     let safe = led.acknowledged(accepted, Acks::All, deadline).await;
     safe.map_err(told_of_append)
 }

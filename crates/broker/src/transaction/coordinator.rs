@@ -505,11 +505,9 @@ impl<P: Platform> TransactionCoordinator<P> {
         let index = partition.name.partition;
         let mut by_id = Ids::default();
         let now_ms = self.now_ms();
-        let loaded = log::replay(&partition, |id, entry| {
-            match entry {
-                Some(entry) => by_id.insert(id, Transaction::loaded(entry.known_by(now_ms))),
-                None => by_id.remove(&id),
-            };
+        let loaded = log::replay(&partition, |id, entry| match entry {
+            Some(entry) => by_id.insert(id, Transaction::loaded(entry.known_by(now_ms))),
+            None => by_id.remove(&id),
         });
         let loaded = loaded.await;
         let mut slots = self.slots.borrow_mut();

@@ -242,7 +242,8 @@ impl FrameReader {
         let body = body.unwrap_or_else(|| {
             let mut body = self.buffer(len, &mut taken);
             let have = self.ahead.len().min(len);
-            body.bytes.extend_from_slice(&self.ahead[..have]);
+            let here = self.ahead.get(..have).unwrap_or_default();
+            body.bytes.extend_from_slice(here);
             self.ahead.advance(have);
             body
         });

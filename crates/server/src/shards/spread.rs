@@ -18,6 +18,7 @@ pub(super) struct Spread {
 
 struct Target {
     connections: Arc<AtomicUsize>,
+    // Bounded: connections that have a seat, `admission::admit`.
     hand: mpsc::UnboundedSender<Accepted>,
 }
 

@@ -130,7 +130,7 @@ impl Collector for TierMetrics {
         for (name, help, value) in COUNTERS {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for tier in &status.tiers {
-                let sum: u64 = tier.paths.iter().map(value).sum(); // Bounded: sizes of files on one node.
+                let sum: u64 = tier.paths.iter().map(value).fold(0, u64::saturating_add);
                 ConstCounter::new(sum).encode(metric.encode_family(&labels(tier))?)?;
             }
         }

@@ -146,10 +146,14 @@ impl Watch {
                 .tiers
                 .paths_of(tier)
                 .map(|path| path.pooled_bytes())
-                .sum(), // Bounded: sizes of files on one node.
+                .fold(0, u64::saturating_add),
             reserve_bytes: levels.capacity_bytes - levels.hard_bytes,
             backlog_bytes,
-            segments: self.tiers.paths_of(tier).map(|path| path.segments()).sum(), // Bounded: sizes of files on one node.
+            segments: self
+                .tiers
+                .paths_of(tier)
+                .map(|path| path.segments())
+                .fold(0, u64::saturating_add),
             fill_bytes_per_second,
             seconds_to_full: trend.seconds_for(free_bytes, 1.0),
             seconds_to_drain: (backlog_bytes > 0)

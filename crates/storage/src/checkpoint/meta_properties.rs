@@ -105,11 +105,14 @@ pub fn java_date(at: TimestampMs) -> String {
     let march_month = (5 * day + 2) / 153;
     let month = (march_month + 2) % 12;
     let year = cycle * 400 + year_of_cycle + i64::from(month < 2);
-    let index = |value: i64| usize::try_from(value).unwrap_or_default();
+    let name = |names: &[&'static str], at: i64| {
+        let name = usize::try_from(at).ok().and_then(|at| names.get(at));
+        name.copied().unwrap_or_default()
+    };
     format!(
         "{} {} {:02} {:02}:{:02}:{:02} UTC {year:04}",
-        DAYS[index(days.rem_euclid(7))],
-        MONTHS[index(month)],
+        name(&DAYS, days.rem_euclid(7)),
+        name(&MONTHS, month),
         day - (153 * march_month + 2) / 5 + 1,
         second / 3600,
         second / 60 % 60,

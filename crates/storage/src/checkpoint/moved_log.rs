@@ -42,7 +42,12 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<MovedLog, Malformed> {
         parsed.ok_or_else(|| Malformed::new(file, line + 1, name, value))
     };
     if field(0, "version")? != "0" {
-        return Err(Malformed::new(file, 1, "version: 0", lines[0]));
+        return Err(Malformed::new(
+            file,
+            1,
+            "version: 0",
+            lines.first().copied().unwrap_or_default(),
+        ));
     }
     let from = field(1, "from_directory")?;
     let compacted = offset(4, "compacted")?;

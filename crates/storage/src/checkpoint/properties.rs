@@ -4,6 +4,8 @@
 //! end of a line joins the next one; `\t \n \r \f \uXXXX` are escapes and any other escaped character is itself.
 //! [`parse`] refuses a key that occurs twice, where Java takes the last: files written by programs have none.
 
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use super::{Malformed, text};
@@ -25,8 +27,9 @@ pub struct Entry {
 /// Reads a properties file in which each key occurs once.
 pub fn parse(file: &Path, bytes: &[u8]) -> Result<Entries, Malformed> {
     let entries = parse_all(file, bytes)?;
-    for (i, entry) in entries.iter().enumerate() {
-        if entries[..i].iter().any(|earlier| earlier.key == entry.key) {
+    let mut keys = BTreeSet::new();
+    for entry in &entries {
+        if !keys.insert(&entry.key) {
             return Err(Malformed::new(
                 file,
                 entry.line,
@@ -140,11 +143,8 @@ fn escape(text: &str, is_key: bool) -> String {
             ' '..='~' => escaped.push(c),
             _ => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
-                    let digits = (0..4)
-                        .rev()
-                        .map(|digit| usize::from(*unit >> (4 * digit) & 15));
-                    escaped.push_str("\\u");
-                    escaped.extend(digits.map(|digit| char::from(b"0123456789ABCDEF"[digit])));
+                    // Writing to a String cannot fail.
+                    let _ = write!(escaped, "\\u{unit:04X}");
                 }
             }
         }

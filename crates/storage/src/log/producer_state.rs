@@ -11,6 +11,14 @@
 //! way of [`ProducerStates::replay`] in recovery), `expire`, `advance_*` and `restore` are the only mutators.
 //! It does not: read or write snapshot files (`producer_state/snapshot.rs` codes them), check CRCs, know the clock.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of disks reach this: an index out of bounds ends the broker"
+    )
+)]
+
 mod entry;
 mod error;
 mod marker;

@@ -7,6 +7,14 @@
 //! more than what was being written when the process ended, it is set aside (`recover/cut_off.rs`).
 //! Producers are restored from the newest snapshot that is not past the trusted part, and the batches after it.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        reason = "numbers of disks reach this: an index out of bounds ends the broker"
+    )
+)]
+
 use std::collections::VecDeque;
 use std::path::Path;
 use std::rc::Rc;

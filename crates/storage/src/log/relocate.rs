@@ -136,7 +136,9 @@ impl<P: Platform> Relocation<P> {
         }
         let segments = self.log.segments.borrow();
         let left = segments.iter().filter(|segment| self.is_wanted(segment));
-        Ok(left.map(|segment| segment.size.get()).sum()) // Bounded: sizes of files on one node.
+        Ok(left
+            .map(|segment| segment.size.get())
+            .fold(0, u64::saturating_add))
     }
 
     /// Completes the copy of the log, which has been closed, and gives it the log's name. Until this has succeeded the log

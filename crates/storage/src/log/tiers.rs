@@ -158,7 +158,7 @@ impl<P: Platform> Log<P> {
             let id = charge.path().id;
             let size = segment.size.get();
             match found.iter_mut().find(|(path, _)| *path == id) {
-                Some((_, bytes)) => *bytes += size,
+                Some((_, bytes)) => *bytes = bytes.saturating_add(size),
                 None => found.push((id, size)),
             }
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::world::*;
 use platform::Platform;
-use platform::disk::Disk;
+use platform::disk::{Disk, DiskFile, Open};
 use platform::sim::{SimDisk, SimPlatform};
 use proptest::prelude::*;
 use storage::{LogOptions, Metrics, Stamp, Store};
@@ -263,6 +263,30 @@ fn lines(entries: Vec<(i32, i64)>) -> Vec<u8> {
         let _ = writeln!(text, "{epoch} {start}");
     }
     text.into_bytes()
+}
+
+/// A file system takes files of 2^63 bytes that hold nothing, and a start does not read what was sealed.
+#[test]
+fn segments_that_are_longer_together_than_a_number_can_say_do_not_end_the_process() {
+    simulate(async {
+        let world = left().await;
+        let logs = names(world.disk()).await.into_iter();
+        let logs = logs.filter(|name| name.ends_with(".log"));
+        for name in logs.take(3) {
+            let path = Path::new(FOLDER).join(name);
+            let file = world.disk().open(&path, Open::Write).await.unwrap();
+            file.set_len(i64::MAX.unsigned_abs()).await.unwrap();
+            file.sync().await.unwrap();
+        }
+        let next = world.successor(world.disk().crash(1));
+        let log = next.try_open(small(), true, 24, 0).await.unwrap();
+        assert_eq!(log.size_bytes(), u64::MAX);
+        assert_eq!(log.log_end_offset(), Offset(24));
+        log.append(&batch(24, 1, 2000), in_epoch(5), NOW_MS)
+            .unwrap();
+        log.flush().await.unwrap();
+        log.close().await.unwrap();
+    });
 }
 
 /// The end of the file is read at a start, to be written again with what comes: nobody has looked at its CRCs then.

@@ -1,5 +1,5 @@
 //! What is kept for clients has a bound, and says which: a field that holds a map, a set or a queue (or a list behind a
-//! cell) names, behind `// Bounded:`, the constant, function or setting that keeps it small, and what is named exists.
+//! cell, or the sending end of a channel without a bound) names, behind `// Bounded:`, the constant, function or setting that keeps it small, and what is named exists.
 //!
 //! Whether it does what is said is for readers and tests. What really has no bound says why, behind `// Unbounded:`.
 //! Borrowed collections are somebody else's. Test code is free.
@@ -24,6 +24,7 @@ const COLLECTIONS: &[&str] = &[
     "BinaryHeap<",
     "HashMap<",
     "HashSet<",
+    "UnboundedSender<",
     "VecDeque<",
 ];
 
@@ -207,6 +208,7 @@ mod tests {
         found("struct A {\n    of: RefCell<BTreeMap<u8, u8>>,\n}\n", 1);
         found("struct A {\n    of: Mutex<Vec<u8>>,\n}\n", 1);
         found("struct A(HashSet<u8>);\n", 1);
+        found("struct A {\n    a: Vec<mpsc::UnboundedSender<u8>>,\n}\n", 1);
         found(
             "struct A {\n    // Bounded: somehow.\n    of: VecDeque<u8>,\n}\n",
             1,

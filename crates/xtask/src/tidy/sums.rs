@@ -3,7 +3,7 @@
 //! fractions that are negative or none, bytes are split behind their end.
 //!
 //! They are folded with saturating or checked arithmetic, checked before, or the line or the one above says why it cannot
-//! be, behind `// Bounded:`. Plain arithmetic and indexing is left to the compiler's lints (`lints.rs`). Test code is free.
+//! be, behind `// Bounded:`. Plain arithmetic and indexing is left to the compiler's lints (`paths.rs`). Test code is free.
 
 use super::{Finding, line_of};
 use crate::source::Source;

@@ -59,12 +59,11 @@ impl ClassicGroup {
             self.join_static(join, token, now, &mut effects);
         } else if !join.id_required {
             let id = join.fresh_id.clone();
-            self.add(id, join, token, now, &mut effects);
+            self.add(&id, join, token, now, &mut effects);
         } else if self.pending_joins.len() >= PENDING_MEMBERS_MAX {
             effects.refuse_join(token, StrBytes::default(), ErrorCode::GroupMaxSizeReached);
         } else {
-            self.pending_joins
-                .insert(join.fresh_id.clone(), after(now, join.session_timeout_ms));
+            self.await_joiner(join.fresh_id.clone(), after(now, join.session_timeout_ms));
             effects.refuse_join(token, join.fresh_id, ErrorCode::MemberIdRequired);
         }
         if is_new && effects.stores.is_empty() {
@@ -85,13 +84,13 @@ impl ClassicGroup {
             return self.replace_static(&old, &join, token, now, effects);
         }
         let id = join.fresh_id.clone();
-        self.add(id, join, token, now, effects);
+        self.add(&id, join, token, now, effects);
     }
 
     fn join_known(&mut self, join: Join, token: Token, now: Now, effects: &mut Effects) {
         let id = join.member_id.clone();
         if self.pending_joins.contains_key(&id) && join.instance_id.is_none() {
-            return self.add(id, join, token, now, effects);
+            return self.add(&id, join, token, now, effects);
         }
         if let Err(error) = self.check_member(&id, join.instance_id.as_ref()) {
             return effects.refuse_join(token, id, error);
@@ -117,7 +116,7 @@ impl ClassicGroup {
         }
     }
 
-    fn add(&mut self, id: StrBytes, join: Join, token: Token, now: Now, effects: &mut Effects) {
+    fn add(&mut self, id: &StrBytes, join: Join, token: Token, now: Now, effects: &mut Effects) {
         if self.state == State::PreparingRebalance && self.previous == State::Empty {
             self.joined_meanwhile = true;
         }
@@ -127,7 +126,7 @@ impl ClassicGroup {
         if self.members.is_empty() {
             self.protocol_type = Some(join.protocol_type);
         }
-        self.pending_joins.remove(&id);
+        self.stop_awaiting(id);
         self.leader.get_or_insert_with(|| id.clone());
         let member = Member {
             instance_id: join.instance_id,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use platform::clock::Instant;
 use wire::protocol::StrBytes;
 
-use crate::group::classic::{ClassicGroup, Token};
+use crate::group::classic::{ClassicGroup, PENDING_BYTES, Token};
 
 /// Protocols in the member's order of preference, each with its opaque metadata.
 pub type Protocols = Vec<(StrBytes, Bytes)>;
@@ -64,8 +64,34 @@ impl Member {
     }
 }
 
-/// What a member takes beside what it offers: ids, addresses, places in maps.
+/// What a member takes beside what it says: places in maps.
 pub(super) const BYTES: usize = 1024;
+
+/// Bytes of a member.
+fn bytes_of_member(id: &StrBytes, member: &Member) -> usize {
+    let texts = texts_of(
+        id,
+        &member.client_id,
+        &member.client_host,
+        member.instance_id.as_ref(),
+    );
+    BYTES
+        .saturating_add(texts)
+        .saturating_add(bytes_of(&member.protocols))
+}
+
+/// Bytes of what a member and its client are called: up to 32 KiB each.
+pub(super) fn texts_of(
+    id: &StrBytes,
+    client_id: &StrBytes,
+    client_host: &StrBytes,
+    instance_id: Option<&StrBytes>,
+) -> usize {
+    id.len()
+        .saturating_add(client_id.len())
+        .saturating_add(client_host.len())
+        .saturating_add(instance_id.map_or(0, |instance| instance.len()))
+}
 
 /// Bytes of what a member offers.
 pub(super) fn bytes_of(protocols: &Protocols) -> usize {
@@ -78,15 +104,15 @@ pub(super) fn bytes_of(protocols: &Protocols) -> usize {
 
 impl ClassicGroup {
     /// Takes a member in; returns the one that was there under the id.
-    pub(super) fn enroll(&mut self, id: StrBytes, member: Member) -> Option<Member> {
+    pub(super) fn enroll(&mut self, id: &StrBytes, member: Member) -> Option<Member> {
         for name in member.offers() {
             *self.offered.entry(name.clone()).or_default() += 1;
         }
-        let bytes = BYTES.saturating_add(bytes_of(&member.protocols));
+        let bytes = bytes_of_member(id, &member);
         self.bytes = self.bytes.saturating_add(bytes);
-        let before = self.members.insert(id, member);
+        let before = self.members.insert(id.clone(), member);
         if let Some(before) = &before {
-            self.withdraw(before);
+            self.withdraw(id, before);
         }
         before
     }
@@ -94,7 +120,7 @@ impl ClassicGroup {
     /// Takes a member out.
     pub(super) fn strike(&mut self, id: &StrBytes) -> Option<Member> {
         let member = self.members.remove(id)?;
-        self.withdraw(&member);
+        self.withdraw(id, &member);
         Some(member)
     }
 
@@ -106,12 +132,12 @@ impl ClassicGroup {
         }
         if let Some(mut member) = self.strike(id) {
             member.protocols.clone_from(protocols);
-            self.enroll(id.clone(), member);
+            self.enroll(id, member);
         }
     }
 
-    fn withdraw(&mut self, member: &Member) {
-        let bytes = BYTES.saturating_add(bytes_of(&member.protocols));
+    fn withdraw(&mut self, id: &StrBytes, member: &Member) {
+        let bytes = bytes_of_member(id, member);
         self.bytes = self.bytes.saturating_sub(bytes);
         for name in member.offers() {
             if let Some(count) = self.offered.get_mut(name) {
@@ -121,6 +147,28 @@ impl ClassicGroup {
                 }
             }
         }
+    }
+
+    /// An id was handed out, and is waited for.
+    pub(super) fn await_joiner(&mut self, id: StrBytes, until: Instant) {
+        let bytes = PENDING_BYTES.saturating_add(id.len());
+        if self.pending_joins.insert(id, until).is_none() {
+            self.pending_bytes = self.pending_bytes.saturating_add(bytes);
+        }
+    }
+
+    /// An id is not waited for any more.
+    pub(super) fn stop_awaiting(&mut self, id: &StrBytes) {
+        if self.pending_joins.remove(id).is_some() {
+            let bytes = PENDING_BYTES.saturating_add(id.len());
+            self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
+        }
+    }
+
+    /// Takes note of what the members have been assigned.
+    pub(super) fn weigh_assignments(&mut self) {
+        let assigned = self.members.values().map(|member| member.assignment.len());
+        self.assigned_bytes = assigned.fold(0, usize::saturating_add);
     }
 
     /// True when every member offers the protocol.

@@ -172,6 +172,7 @@ impl ClassicGroup {
             };
             effects.replies.push((token, Reply::Sync(answer)));
         }
+        self.weigh_assignments();
     }
 
     /// What is left of the wait of a first rebalance, at most the time that it waits at once.
@@ -270,7 +271,7 @@ impl ClassicGroup {
         if self.leader.as_ref() == Some(id) {
             self.leader = self.members.keys().next().cloned();
         }
-        self.pending_joins.remove(id);
+        self.stop_awaiting(id);
         self.pending_syncs.remove(id);
     }
 }

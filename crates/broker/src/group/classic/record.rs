@@ -81,7 +81,7 @@ impl ClassicGroup {
                 awaiting_sync: None,
                 session_deadline: after(now, member.session_timeout),
             };
-            group.enroll(id, loaded);
+            group.enroll(&id, loaded);
         }
         let leader = value.leader.as_ref().map(text);
         group.leader = leader.filter(|leader| group.members.contains_key(leader));
@@ -95,6 +95,7 @@ impl ClassicGroup {
         };
         group.previous = group.state;
         group.subscribed = group.subscriptions();
+        group.weigh_assignments();
         group
     }
 
@@ -158,7 +159,7 @@ impl ClassicGroup {
                 awaiting_sync: None,
                 session_deadline: after(now, member.session_timeout_ms),
             };
-            group.enroll(member.id, loaded);
+            group.enroll(&member.id, loaded);
         }
         group.leader = group.members.keys().next().cloned();
         group.protocol = group.select_protocol();
@@ -171,6 +172,7 @@ impl ClassicGroup {
             group.previous = State::Stable;
         }
         group.subscribed = group.subscriptions();
+        group.weigh_assignments();
         group
     }
 

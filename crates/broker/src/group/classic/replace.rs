@@ -93,7 +93,7 @@ impl ClassicGroup {
         if self.leader.as_ref() == Some(old_id) {
             self.leader = Some(new_id.clone());
         }
-        self.enroll(new_id.clone(), member);
+        self.enroll(new_id, member);
         Some(old)
     }
 

@@ -116,10 +116,17 @@ impl Bench {
             }
         }
         assert_eq!(self.group.offered, counted);
-        let members = self.group.members.values();
-        let bytes =
-            members.map(|one| super::member::BYTES + super::member::bytes_of(&one.protocols));
+        let bytes = self.group.members.iter().map(|(id, one)| {
+            let instance = one.instance_id.as_ref().map_or(0, |text| text.len());
+            let texts = id.len() + one.client_id.len() + one.client_host.len() + instance;
+            super::member::BYTES + texts + super::member::bytes_of(&one.protocols)
+        });
         assert_eq!(self.group.bytes, bytes.sum::<usize>());
+        let pending = self.group.pending_joins.keys();
+        let pending = pending.map(|id| super::PENDING_BYTES + id.len());
+        assert_eq!(self.group.pending_bytes, pending.sum::<usize>());
+        let assigned = self.group.members.values().map(|one| one.assignment.len());
+        assert!(self.group.assigned_bytes >= assigned.sum::<usize>());
     }
 
     /// What was just dealt with is not due again: else whoever waits for deadlines would stand still.

@@ -645,6 +645,53 @@ fn a_group_that_nobody_came_back_to_is_forgotten() {
     assert_eq!((bench.groups.iter().count(), bench.groups.bytes()), (0, 0));
 }
 
+/// An id that is handed out begins with what the client calls itself, and that may be 32 KiB long.
+#[test]
+fn ids_handed_out_to_clients_with_long_names_take_no_more_bytes_than_groups_may() {
+    let mut bench = Bench::new();
+    bench.groups.options.state_bytes_max = 1 << 20;
+    let cluster = FakeCluster::default();
+    let mut handed_out = 0;
+    loop {
+        assert!(handed_out < 100, "more is kept than groups may take");
+        bench.token += 1;
+        let name = format!("{handed_out:030000}");
+        let join = Join {
+            member_id: StrBytes::default(),
+            instance_id: None,
+            client_id: text(&name),
+            client_host: text("/::1"),
+            session_timeout_ms: 10_000,
+            rebalance_timeout_ms: 20_000,
+            protocol_type: text("consumer"),
+            protocols: vec![(text("range"), Bytes::new())],
+            fresh_id: text(&format!("{name}-id")),
+            id_required: true,
+            can_skip_assignment: false,
+        };
+        let (token, now) = (Token(bench.token), bench.now);
+        let outcome = bench.groups.join(&text("g"), join, token, now, &cluster);
+        bench.take(outcome);
+        bench.settle_all();
+        let Reply::Join(told) = &bench.replies[&token.0] else {
+            panic!("a join was asked for")
+        };
+        if told.error_code == code(ErrorCode::CoordinatorLoadInProgress) {
+            break;
+        }
+        assert_eq!(told.error_code, code(ErrorCode::MemberIdRequired));
+        handed_out += 1;
+    }
+    assert!(handed_out > 20, "{handed_out}");
+    assert!(bench.groups.bytes() <= 1 << 20);
+    bench.pass(10_000);
+    for records in bench.expired() {
+        bench.records(records);
+    }
+    bench.settle_all();
+    assert_eq!(bench.groups.bytes(), 0, "nobody came back with an id");
+}
+
 /// Whatever the wall clock does meanwhile, and whether or not it is right again after a restart.
 #[test]
 fn offsets_live_as_long_as_time_passes_and_not_as_the_wall_clock_jumps() {

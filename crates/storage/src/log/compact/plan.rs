@@ -56,7 +56,7 @@ impl Dirt {
     /// The dirty part of what may be compacted, 0 to 1.
     #[allow(clippy::cast_precision_loss, reason = "a ratio")]
     pub fn ratio(&self) -> f64 {
-        let all = self.clean_bytes + self.dirty_bytes;
+        let all = self.clean_bytes.saturating_add(self.dirty_bytes);
         if all == 0 {
             0.0
         } else {
@@ -101,7 +101,9 @@ pub(super) fn dirt(
     let due = now_ms.saturating_sub(policy.max_lag_ms.max(0));
     let bytes = |wanted: &dyn Fn(&SegmentFacts) -> bool| {
         let wanted = segments.iter().filter(|segment| wanted(segment));
-        wanted.map(|segment| segment.size).sum() // Bounded: sizes of files on one node.
+        wanted
+            .map(|segment| segment.size)
+            .fold(0, u64::saturating_add)
     };
     Dirt {
         first_dirty,
@@ -138,7 +140,7 @@ pub(super) fn groups(segments: &[SegmentFacts], end: Offset, limits: Limits) -> 
         .take_while(|segment| segment.is_sealed && segment.base < end)
         .count();
     let mut groups: Vec<Range<usize>> = Vec::new();
-    let mut bytes = 0;
+    let mut bytes = 0_u64;
     for (at, segment) in segments.iter().take(count).enumerate() {
         let together = groups.last_mut().filter(|group| {
             let base = segments
@@ -146,11 +148,12 @@ pub(super) fn groups(segments: &[SegmentFacts], end: Offset, limits: Limits) -> 
                 .map_or(segment.base, |first| first.base);
             let span = segment.next.since(base) - 1;
             // Without batches, an end that is far away is no offset that an index would have to name.
-            limits.fit(bytes + segment.size) && (segment.size == 0 || span <= SEGMENT_SPAN_MAX)
+            limits.fit(bytes.saturating_add(segment.size))
+                && (segment.size == 0 || span <= SEGMENT_SPAN_MAX)
         });
         if let Some(group) = together {
             group.end = at + 1;
-            bytes += segment.size;
+            bytes = bytes.saturating_add(segment.size);
         } else {
             groups.push(at..at + 1);
             bytes = segment.size;

@@ -85,7 +85,7 @@ impl<P: Platform> Log<P> {
             delete_retention_ms: policy.delete_retention_ms,
             removals: is_whole,
         };
-        let (mut bytes_before, mut bytes_after) = (0, 0);
+        let (mut bytes_before, mut bytes_after) = (0_u64, 0_u64);
         for group in groups {
             let Range { start, end } = group;
             let group = segments.get(start..end).unwrap_or_default();
@@ -93,8 +93,8 @@ impl<P: Platform> Log<P> {
             let replaced = self
                 .compact_group(group, &mut survival, buffer_bytes, &pace)
                 .await?;
-            bytes_before += replaced.before;
-            bytes_after += replaced.after;
+            bytes_before = bytes_before.saturating_add(replaced.before);
+            bytes_after = bytes_after.saturating_add(replaced.after);
         }
         self.compaction.got_to(end, is_whole);
         let (bytes_read, bytes_written) = pace.bytes();
@@ -198,7 +198,10 @@ impl<P: Platform> Log<P> {
         buffer_bytes: usize,
         pace: &Pace<'_, P>,
     ) -> Result<Replaced> {
-        let before: u64 = group.iter().map(|segment| segment.size.get()).sum(); // Bounded: sizes of files on one node.
+        let before: u64 = group
+            .iter()
+            .map(|segment| segment.size.get())
+            .fold(0, u64::saturating_add);
         let mut left_to_read = before;
         let mut output = Output::new(self, group, buffer_bytes);
         let mut last = None;

@@ -15,7 +15,6 @@ use super::epoch_cache::EpochCache;
 use super::producer_state::stray_snapshots;
 use super::upkeep::Upkeep;
 use super::{Condition, Log, recover};
-use crate::checkpoint::limits::Limits;
 use crate::checkpoint::{Malformed, leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
 use crate::options::{LogOptions, OpenAs};
@@ -47,13 +46,8 @@ pub(crate) async fn open<P: Platform>(
     let mut folder = gather::gather(store, path, &partition, topic_id).await?;
     let epochs = read_epochs(store, &folder.path).await?;
     let limited = super::limits::Found::read(store, &folder.path).await?;
-    let known = limited.limit(how);
-    let recovered = recover::recover(store, &folder, &options, known, epochs).await?;
-    let true_of = Limits {
-        recovery_point: recovered.recovery_point,
-        log_start: recovered.log_start,
-    };
-    let limits = limited.state(store, &folder.path, how, true_of).await?;
+    let recovered = recover::recover(store, &folder, &options, limited.limit(how), epochs).await?;
+    let limits = limited.state(store, &folder.path, how, &recovered).await?;
     let bases: Vec<_> = recovered
         .segments
         .iter()
@@ -71,7 +65,6 @@ pub(crate) async fn open<P: Platform>(
         .metrics
         .segments
         .inc_by(i64::try_from(bases.len()).unwrap_or(i64::MAX));
-    let tiers = super::tiers::State::of(&folder);
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -79,7 +72,7 @@ pub(crate) async fn open<P: Platform>(
         topic_id,
         health: store.health(dir),
         dir: dir.to_path_buf(),
-        folder: folder.path,
+        folder: Rc::clone(&folder.path),
         options: RefCell::new(Rc::new(options)),
         segments: RefCell::new(recovered.segments),
         start: Cell::new(recovered.log_start),
@@ -100,7 +93,7 @@ pub(crate) async fn open<P: Platform>(
         limits,
         readers: super::read::Readers::default(),
         compaction: super::compact::State::new(how.compacted),
-        tiers,
+        tiers: super::tiers::State::of(&folder),
     });
     log.name_first_segment().await?;
     log.upkeep_after_open(recovered.scanned_bytes);

@@ -25,7 +25,7 @@ use crate::error::{Error, Kind, Result};
 use crate::segment::Segment;
 use crate::segment::load::Saved;
 use crate::segment::naming::{Role, file_path, moving_path};
-use crate::tier::copy::{self, Original, Trouble, sync_error};
+use crate::tier::copy::{self, Original, Trouble};
 use crate::tier::table::Charge;
 use crate::tier::{TierPath, TierTable};
 
@@ -199,7 +199,7 @@ impl<P: Platform> Log<P> {
             }
         }
         let synced = disk.sync_dir(folder).await;
-        synced.map_err(|error| target(sync_error(folder, error)))?;
+        synced.map_err(|error| target(Error::dir_sync(folder)(error)))?;
         // From here on the copy is the segment, whatever becomes of the other.
         let noted = if self.is_home(folder) {
             self.note_home(segment.base, &segment.folder).await
@@ -216,7 +216,8 @@ impl<P: Platform> Log<P> {
         let Trouble::Home(error) = trouble else {
             return true;
         };
-        match self.note_as_before(segment.base, &segment.folder).await {
+        let noted = async || self.note_as_before(segment.base, &segment.folder).await;
+        match self.patiently(noted).await {
             Ok(()) => true,
             // Nothing was written.
             Err(again) if again.kind() == Kind::Full && error.kind() == Kind::Full => true,
@@ -271,8 +272,8 @@ impl<P: Platform> Log<P> {
             for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
                 unnamed.extend(self.rename_deleted(old, role).await?);
             }
-            let synced = self.store.disk().sync_dir(&old.folder).await;
-            synced.map_err(|error| sync_error(&old.folder, error))
+            self.patiently(async || self.sync_folder(&old.folder).await)
+                .await
         }
         .await;
         if let Err(error) = &result {

@@ -25,7 +25,6 @@ use super::txn_index::TxnIndex;
 use crate::error::{Error, Kind, Result};
 use crate::segment::naming::{Role, away_path, away_to_path, file_path};
 use crate::segment::{Loaded, Segment};
-use crate::tier::copy::sync_error;
 use crate::tier::{PathId, TierPath};
 
 /// What a log knows of its folders on other paths.
@@ -221,6 +220,10 @@ impl<P: Platform> Log<P> {
             return gone;
         }
         if let Err(error) = gone {
+            if error.is_exhausted() {
+                // Not now: it is tried again.
+                return Err(error);
+            }
             self.fail_path(&error);
             self.owe(Owing::Copy, segment.base, &segment.folder).await?;
         }
@@ -258,7 +261,7 @@ impl<P: Platform> Log<P> {
 
     pub(super) async fn sync_folder(&self, folder: &Path) -> Result<()> {
         let synced = self.store.disk().sync_dir(folder).await;
-        synced.map_err(|error| sync_error(folder, error))
+        synced.map_err(Error::dir_sync(folder))
     }
 
     /// Notes at home that something in a folder on another path does not count any more; durable when it returns.
@@ -417,7 +420,8 @@ impl<P: Platform> Log<P> {
             Err(error) => Err(error),
         };
         if let Err(error) = named {
-            let noted = self.note_as_before(old.base, &old.folder).await;
+            let noted = self.patiently(async || self.note_as_before(old.base, &old.folder).await);
+            let noted = noted.await;
             let removed = remove(self.store.disk(), &new.path(Role::Log)).await;
             match noted.and(removed) {
                 Ok(()) => {}

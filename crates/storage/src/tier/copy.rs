@@ -129,7 +129,7 @@ async fn create<D: Disk>(disk: &D, target: &Path) -> Result<D::File, Trouble> {
 }
 
 /// A failed sync is never "no room": what it should have made durable may be gone.
-pub(crate) fn sync_error(path: &Path, source: std::io::Error) -> Error {
+fn sync_error(path: &Path, source: std::io::Error) -> Error {
     Error::Io {
         action: "sync",
         path: path.to_path_buf(),

@@ -40,6 +40,8 @@ pub(crate) struct Actor<W: World> {
     pub(crate) journal: Journal,
     pub(crate) plan: Rc<LogPlan>,
     pub(crate) trouble: Trouble,
+    /// A path of a tier is missing in this life: what is there is refused, as not there now.
+    pub(crate) missing: bool,
     pub(crate) planted: Option<Planted>,
     /// Epoch that appends are stamped with.
     pub(crate) epoch: Rc<Cell<i32>>,
@@ -56,6 +58,7 @@ impl<W: World> Clone for Actor<W> {
             journal: self.journal.clone(),
             plan: Rc::clone(&self.plan),
             trouble: self.trouble,
+            missing: self.missing,
             planted: self.planted,
             epoch: Rc::clone(&self.epoch),
             progress: Rc::clone(&self.progress),
@@ -106,6 +109,7 @@ impl<W: World> Actor<W> {
         let excused = match error.kind() {
             Kind::Corrupt => rotten,
             Kind::Closed => self.is_stopping(),
+            Kind::Retry if self.missing => true,
             Kind::Retry | Kind::Full | Kind::Failed => rotten || self.trouble.fails_operations(),
             Kind::Invalid => false,
         };

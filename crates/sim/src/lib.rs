@@ -24,12 +24,14 @@ pub mod planted;
 mod producer;
 mod reader;
 pub mod report;
+pub mod tiers;
 pub mod world;
 
 use platform::sim::{Rng, SimDisk, SimPlatform};
 
 use plan::Plan;
 use report::{Report, Violation};
+use tiers::Tiers;
 use world::{LyingPlatform, Planted, World};
 
 /// Runs the world that `seed` describes, perhaps with a bug planted in it.
@@ -42,7 +44,10 @@ pub fn run(seed: u64, planted: Option<Planted>) -> Result<Report, Violation> {
 
 fn run_on<W: World>(seed: u64, planted: Option<Planted>) -> Result<Report, Violation> {
     let mut rng = Rng::new(seed);
-    let plan = Plan::draw(&mut rng, planted);
+    let mut plan = Plan::draw(&mut rng, planted);
+    if planted.is_none() {
+        plan.tiers = Tiers::draw(seed, plan.lives.len());
+    }
     let mut disk = SimDisk::new(rng.next_u64());
     let mut run = life::Run::new(seed, plan);
     for number in 0..run.plan.lives.len() {

@@ -10,7 +10,7 @@ use platform::disk::Disk;
 use platform::runtime::run_simulated;
 use platform::sim::{Effect, Fault, Rng, SimDisk};
 use platform::task::{self, JoinHandle};
-use storage::{Metrics, Observer, Store, folder_name};
+use storage::{Kind, Metrics, Observer, Store, folder_name};
 use wire::types::{LeaderEpoch, TopicId, TopicPartition, Uuid};
 
 use crate::actor::{Actor, Progress};
@@ -22,7 +22,7 @@ use crate::plan::{End, LifePlan, LogPlan, Plan, Spell, Trouble};
 use crate::producer::{self, Identity};
 use crate::report::{Journal, Report, Violation};
 use crate::world::World;
-use crate::{owner, planted, reader};
+use crate::{owner, planted, reader, tiers};
 
 /// Longer than anything may take to stop, in simulated time.
 const STOP_MAX: Duration = Duration::from_mins(10);
@@ -97,14 +97,17 @@ impl Run {
     ) -> Result<SimDisk, Violation> {
         let lived = run_simulated(async {
             let world = W::boot(disk.clone(), self.wall_ms, rng.next_u64());
+            let tiers = self.plan.tiers.as_ref();
             let life = Life {
                 run: self,
                 plan: self.plan.lives[number].clone(),
                 number,
-                store: Store::new(
+                missing: tiers.is_some_and(|tiers| tiers.is_missing(number)),
+                store: Store::with_tiers(
                     world.clone(),
                     self.plan.store.clone(),
                     Metrics::unregistered(),
+                    tiers.map(|tiers| tiers.table(number)),
                 ),
                 disk,
                 world,
@@ -128,7 +131,7 @@ impl Run {
                 Err(Violation {
                     seed: self.seed,
                     life: number,
-                    what: format!("{what}\n    {lives:?}"),
+                    what: format!("{what}\n    {lives:?} {:?}", self.plan.tiers),
                 })
             }
         }
@@ -140,6 +143,8 @@ struct Life<'a, W: World> {
     run: &'a Run,
     plan: LifePlan,
     number: usize,
+    /// A path of a tier is not there.
+    missing: bool,
     disk: &'a SimDisk,
     world: W,
     store: Store<W>,
@@ -172,6 +177,7 @@ impl<W: World> Life<'_, W> {
             self.make_trouble(rng).await;
         }
         let flusher = self.store.spawn_flusher();
+        let mover = self.store.spawn_mover(tiers::eager());
         let mut tasks = self.spawn(&actors, rng);
         let turns = self.plan.trouble.turns();
         for turn in 0..turns {
@@ -197,6 +203,9 @@ impl<W: World> Life<'_, W> {
             self.end_abruptly(&actors, rng)
         };
         flusher.abort();
+        if let Some(mover) = mover {
+            mover.abort();
+        }
         next
     }
 
@@ -242,7 +251,10 @@ impl<W: World> Life<'_, W> {
                 let excused = self.plan.trouble_at_open && self.plan.trouble.fails_operations();
                 let name = &ledger.name;
                 let journal = &self.run.journal;
-                journal.check(excused || rot, || format!("{name} does not open: {error}"));
+                let missing = self.missing && error.kind() == Kind::Retry;
+                journal.check(excused || rot || missing, || {
+                    format!("{name} does not open: {error}")
+                });
                 return None;
             }
         };
@@ -258,6 +270,7 @@ impl<W: World> Life<'_, W> {
             journal: self.run.journal.clone(),
             plan: Rc::clone(&kept.plan),
             trouble: self.plan.trouble,
+            missing: self.missing,
             planted: self.run.plan.planted,
             epoch: Rc::new(Cell::new(number * EPOCHS_OF_A_LIFE)),
             progress,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use platform::sim::{OpKind, Rng};
 use storage::{Durability, LogOptions, StoreOptions};
 
+use crate::tiers::Tiers;
 use crate::world::Planted;
 
 /// A run.
@@ -19,6 +20,8 @@ pub struct Plan {
     pub store: StoreOptions,
     /// The bug that is planted.
     pub planted: Option<Planted>,
+    /// The tiers, if the logs have any.
+    pub tiers: Option<Tiers>,
 }
 
 /// One log.
@@ -155,6 +158,7 @@ impl Plan {
             lives,
             store: store_options(rng),
             planted,
+            tiers: None,
         }
     }
 }

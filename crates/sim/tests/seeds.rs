@@ -1,4 +1,5 @@
-//! A hundred worlds. `FOREBAY_SIM_SEED=n` runs world n alone, `FOREBAY_SIM_SEEDS=n` as many from 0 on.
+//! A hundred worlds. `FOREBAY_SIM_SEED=n` runs world n alone, `FOREBAY_SIM_SEEDS=n` as many from 0 on, or from
+//! `FOREBAY_SIM_FROM=n` on.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -55,7 +56,10 @@ fn run_all(seeds: Range<u64>) -> (Counts, Vec<String>) {
             let mut all = all.lock().expect("nobody panics with it");
             match ran {
                 Ok(report) => all.0.add(&report.counts),
-                Err(violation) => all.1.push(violation.to_string()),
+                Err(violation) => {
+                    eprintln!("{violation}");
+                    all.1.push(violation.to_string());
+                }
             }
         }
     };
@@ -79,10 +83,11 @@ fn run_all(seeds: Range<u64>) -> (Counts, Vec<String>) {
 
 #[test]
 fn a_hundred_worlds_keep_their_promises() {
-    let seeds = match from_environment("FOREBAY_SIM_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..from_environment("FOREBAY_SIM_SEEDS").unwrap_or(100),
-    };
+    let from = from_environment("FOREBAY_SIM_FROM").unwrap_or(0);
+    let count = from_environment("FOREBAY_SIM_SEEDS").unwrap_or(100);
+    let many = from..from.saturating_add(count);
+    let one = from_environment("FOREBAY_SIM_SEED").map(|seed| seed..seed + 1);
+    let seeds = one.unwrap_or(many);
     let (counts, violations) = run_all(seeds.clone());
     assert!(
         violations.is_empty(),

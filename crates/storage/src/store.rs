@@ -254,11 +254,12 @@ impl<P: Platform> Store<P> {
     /// promises that records are deleted does so after this. False when a start may still take less than they say for true.
     pub async fn checkpointed(&self, points: &[LogPoints], with_starts: bool) -> bool {
         let mut all_hold = true;
-        let logs = self.shared.logs.borrow();
-        let concerned = logs.iter().filter_map(Weak::upgrade);
-        let concerned = concerned.filter(|log| log.is_limited() || log.saves_kept() > 1);
-        let concerned: Vec<_> = concerned.collect();
-        drop(logs);
+        let concerned: Vec<_> = {
+            let logs = self.shared.logs.borrow();
+            let logs = logs.iter().filter_map(Weak::upgrade);
+            let concerned = logs.filter(|log| log.is_limited() || log.saves_kept() > 1);
+            concerned.collect()
+        };
         for log in concerned {
             let of_log = points
                 .iter()

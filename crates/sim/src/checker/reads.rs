@@ -45,6 +45,8 @@ pub(crate) async fn read_checked<W: World>(actor: &Actor<W>, read: Read) -> Opti
                 Kind::Invalid => deleted || was_cut,
                 Kind::Corrupt => rotten || was_cut,
                 Kind::Closed => actor.is_stopping(),
+                // What the mover has found damaged is taken out of use.
+                Kind::Retry if actor.missing || rotten => true,
                 Kind::Retry | Kind::Failed => actor.trouble.fails_operations() || was_cut,
                 // A read takes a descriptor where the file is not open.
                 Kind::Full => actor.trouble.takes_descriptors(),

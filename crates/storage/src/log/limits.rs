@@ -15,6 +15,7 @@ use wire::types::Offset;
 
 use super::Log;
 use super::open::{remove, set_aside};
+use super::recover::Recovered;
 use crate::checkpoint::limits::{self, Limits};
 use crate::error::{Error, Result};
 use crate::options::OpenAs;
@@ -65,14 +66,18 @@ impl Found {
         }
     }
 
-    /// The limits of a log that was found to be `true_of`, of which the checkpoint files say `how`.
+    /// The limits of a log that was found to be `recovered`, of which the checkpoint files say `how`.
     pub(super) async fn state<P: Platform>(
         self,
         store: &Store<P>,
         folder: &Path,
         how: OpenAs,
-        true_of: Limits,
+        recovered: &Recovered<P>,
     ) -> Result<State> {
+        let true_of = Limits {
+            recovery_point: recovered.recovery_point,
+            log_start: recovered.log_start,
+        };
         let beyond =
             how.recovery_point > true_of.recovery_point || how.log_start > true_of.log_start;
         if !beyond && self.0.is_some() {

@@ -15,7 +15,6 @@ use super::epoch_cache::EpochCache;
 use super::producer_state::stray_snapshots;
 use super::upkeep::Upkeep;
 use super::{Condition, Log, recover};
-use crate::checkpoint::limits::Limits;
 use crate::checkpoint::{Malformed, leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
 use crate::options::{LogOptions, OpenAs};
@@ -63,8 +62,6 @@ pub(crate) async fn open<P: Platform>(
         .metrics
         .segments
         .inc_by(i64::try_from(bases.len()).unwrap_or(i64::MAX));
-    let tiers = super::tiers::State::of(&folder);
-    let home = Rc::clone(&folder.path);
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -72,7 +69,7 @@ pub(crate) async fn open<P: Platform>(
         topic_id,
         health: store.health(dir),
         dir: dir.to_path_buf(),
-        folder: home,
+        folder: Rc::clone(&folder.path),
         options: RefCell::new(Rc::new(options)),
         segments: RefCell::new(recovered.segments),
         start: Cell::new(recovered.log_start),
@@ -93,7 +90,7 @@ pub(crate) async fn open<P: Platform>(
         limits,
         readers: super::read::Readers::default(),
         compaction: super::compact::State::new(how.compacted),
-        tiers,
+        tiers: super::tiers::State::of(&folder),
     });
     log.name_first_segment().await?;
     log.keep_noted(&folder.noted).await;
@@ -113,11 +110,7 @@ async fn recovered<P: Platform>(
     let limited = super::limits::Found::read(store, &folder.path).await?;
     let known = limited.limit(how);
     let recovered = recover::recover(store, folder, options, known, epochs, topic_id).await?;
-    let true_of = Limits {
-        recovery_point: recovered.recovery_point,
-        log_start: recovered.log_start,
-    };
-    let limits = limited.state(store, &folder.path, how, true_of).await?;
+    let limits = limited.state(store, &folder.path, how, &recovered).await?;
     Ok((recovered, limits))
 }
 

@@ -216,7 +216,8 @@ impl<P: Platform> Log<P> {
         let Trouble::Home(error) = trouble else {
             return true;
         };
-        match self.note_as_before(segment.base, &segment.folder).await {
+        let noted = async || self.note_as_before(segment.base, &segment.folder).await;
+        match self.patiently(noted).await {
             Ok(()) => true,
             // Nothing was written.
             Err(again) if again.kind() == Kind::Full && error.kind() == Kind::Full => true,

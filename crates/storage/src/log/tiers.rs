@@ -249,6 +249,10 @@ impl<P: Platform> Log<P> {
             return gone;
         }
         if let Err(error) = gone {
+            if error.is_exhausted() {
+                // Not now: it is tried again.
+                return Err(error);
+            }
             self.fail_path(&error);
             self.owe(Owing::Copy, segment.base, &segment.folder).await?;
         }
@@ -445,7 +449,8 @@ impl<P: Platform> Log<P> {
             Err(error) => Err(error),
         };
         if let Err(error) = named {
-            let noted = self.note_as_before(old.base, &old.folder).await;
+            let noted = self.patiently(async || self.note_as_before(old.base, &old.folder).await);
+            let noted = noted.await;
             let removed = remove(self.store.disk(), &new.path(Role::Log)).await;
             match noted.and(removed) {
                 Ok(()) => {}

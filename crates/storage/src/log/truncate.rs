@@ -312,7 +312,8 @@ impl<P: Platform> Log<P> {
         }
         let old: Vec<_> = self.segments.borrow().iter().cloned().collect();
         for segment in old.iter().rev() {
-            self.remove_files(segment).await?;
+            self.patiently(async || self.remove_files(segment).await)
+                .await?;
         }
         let fresh = self.new_segment(offset, self.store.clock().wall_ms());
         self.patiently(async || self.name_segment(&fresh).await)

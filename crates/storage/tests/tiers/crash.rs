@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
-use platform::sim::{Effect, Fault, SimPlatform};
+use platform::sim::{Effect, Fault, OpKind, SimPlatform};
 use storage::tier::Mover;
 use storage::{Kind, LogOptions, Result, StoreOptions};
 use wire::types::Offset;
@@ -293,6 +294,29 @@ fn running_out_of_descriptors_at_any_operation_loses_nothing() {
     for (on, step) in MEDIA {
         survives_failures(on, 2 * step, Effect::Errno(TOO_MANY_OPEN_FILES));
     }
+}
+
+#[test]
+fn without_a_descriptor_for_the_sync_of_a_folder_no_log_and_no_path_fails() {
+    let mut syncs = 0;
+    let mut struck = true;
+    while struck {
+        struck = simulate(async {
+            let (scene, known) = fresh(On::Calls);
+            let fault = Fault::at_kind(syncs, OpKind::SyncDir, Effect::Errno(24));
+            scene.disk().inject(fault);
+            let _ = live(&scene, &known).await;
+            let failed = scene.path(1).failed();
+            assert!(failed.is_none(), "{syncs}: {failed:?}");
+            if let Some(log) = scene.world.store.logs().first() {
+                scene.clock().sleep(Duration::from_secs(3)).await;
+                assert!(log.failed().is_none(), "{syncs}: {:?}", log.failed());
+            }
+            scene.disk().faults_left() == 0
+        });
+        syncs += 1;
+    }
+    assert!(syncs > 20, "{syncs}");
 }
 
 #[test]

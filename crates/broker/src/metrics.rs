@@ -124,12 +124,7 @@ impl Metrics {
             by_topic("failedproducerequests", "Produce requests that failed");
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed_transaction_partitions, late_transactions] = of_transactions(registry);
-        let failed_checkpoints = Counter::default();
-        registry.register(
-            "forebay_checkpoint_failures",
-            "Times that a checkpoint file of a log directory could not be written",
-            failed_checkpoints.clone(),
-        );
+        let failed_checkpoints = of_checkpoints(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             messages_in,
@@ -256,6 +251,16 @@ fn of_transactions(registry: &mut Registry) -> [Gauge; 2] {
         ),
     ];
     gauges.map(|(name, help)| new_gauge(registry, name, help))
+}
+
+fn of_checkpoints(registry: &mut Registry) -> Counter {
+    let failed = Counter::default();
+    registry.register(
+        "forebay_checkpoint_failures",
+        "Times that a checkpoint file of a log directory could not be written",
+        failed.clone(),
+    );
+    failed
 }
 
 fn new_gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {

@@ -71,9 +71,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let started = try_life(&disk, &setup, async |cluster| {
         assert_eq!(cluster.values("whole", 0).await, VALUES, "nobody touched it");
-        // A log start that says so deletes records, and an id of another topic makes it another's folder.
+        // A log start that says so deletes records, an id of another topic makes it another's folder, and what a note says is
+        // elsewhere is not served from here.
         let told = |name: &&str| {
-            let moves = ["partition.metadata", "moved.metadata"];
+            let moves = ["partition.metadata", "moved.metadata", ".away"];
             moves.iter().any(|end| name.ends_with(end)) || name.starts_with("log-start")
         };
         if !touched.iter().any(|name| told(name)) {

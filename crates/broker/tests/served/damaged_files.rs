@@ -49,6 +49,11 @@ fn whatever_lies_beside_good_segments_their_records_are_served() {
         "t-0/00000000000000000003.snapshot".to_owned(),
         "t-0/00000000000000000999.snapshot".to_owned(),
         "t-0/00000000000000000000.log.moving".to_owned(),
+        "t-0/00000000000000000000.away".to_owned(),
+        "t-0/00000000000000000000.owed".to_owned(),
+        "t-0/moved.metadata".to_owned(),
+        "t-0/9223372036854775807.log.swap".to_owned(),
+        "t-0/09223372036854775807.log.swap".to_owned(),
     ];
     for role in ["log", "index", "timeindex", "txnindex"] {
         names.push(swap(role));

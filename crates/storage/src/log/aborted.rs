@@ -91,16 +91,16 @@ impl<P: Platform> Log<P> {
     pub(super) async fn rebuilt(&self, segment: &Rc<Segment<P>>) -> Result<Loaded> {
         let disk = self.store.disk();
         let options = self.index_options();
-        let aborted = match load::aborted_of(disk, segment, options).await? {
-            Some(aborted) => aborted,
-            None => {
-                let aborted = self.aborted_in(segment).await?;
-                if aborted.is_empty() {
-                    // What was noted has gone with a compaction, or was cut off.
-                    self.note_aborted(segment, false).await?;
-                }
-                aborted
+        let known = load::aborted_of(disk, segment, options).await?;
+        let aborted = if let Some(aborted) = known {
+            aborted
+        } else {
+            let aborted = self.aborted_in(segment).await?;
+            if aborted.is_empty() {
+                // What was noted has gone with a compaction, or was cut off.
+                self.note_aborted(segment, false).await?;
             }
+            aborted
         };
         let file = segment.file(disk).await?;
         load::rebuild(segment, &file, options, aborted).await

@@ -79,9 +79,8 @@ struct Recovery<'a, P: Platform> {
     scanned_bytes: u64,
     now_ms: i64,
     /// Below it everything was durable, if the checkpoint is right.
-    recovery_point: Offset,
-    /// The log of the metadata: nothing that was acknowledged goes, not even under another name, unless somebody says so.
-    is_metadata: bool,
+    durable: Offset,
+    topic_id: TopicId,
 }
 
 /// How one segment turned out.
@@ -120,8 +119,8 @@ pub(super) async fn recover<P: Platform>(
         producers: ProducerStates::new(how.log_start),
         scanned_bytes: 0,
         now_ms: store.clock().wall_ms(),
-        recovery_point: how.recovery_point,
-        is_metadata: topic_id == TopicId::METADATA,
+        durable: how.recovery_point,
+        topic_id,
     };
     let mut recovered = recovery(how.clean, epochs.clone())
         .run(trusted, how)
@@ -217,11 +216,8 @@ impl<P: Platform> Recovery<'_, P> {
             next_segment = Some((self.stored(base, base), loaded, 0));
         }
         let end = expected.offset;
-        if self.producers.end() > end {
-            if self.clean {
-                return Ok(None);
-            }
-            self.restore_below(&segments, end).await?;
+        if self.producers.end() > end && !self.restore_below(&segments, end).await? {
+            return Ok(None);
         }
         let log_start = self.log_start(how, first, end);
         if log_start > end {
@@ -273,6 +269,11 @@ impl<P: Platform> Recovery<'_, P> {
             scanned_bytes: self.scanned_bytes,
             left_clean: self.clean || self.met_epoch.is_none(),
         }
+    }
+
+    /// The log of the metadata: whole batches of it do not go, not even under another name, unless somebody says so.
+    fn is_metadata(&self) -> bool {
+        self.topic_id == TopicId::METADATA
     }
 
     fn index_options(&self) -> IndexOptions {

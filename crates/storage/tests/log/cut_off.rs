@@ -107,7 +107,7 @@ fn a_batch_that_was_being_written_when_the_process_ended_is_cut_off_and_that_is_
             |bytes, size| bytes[9 * size..9 * size + 512].fill(0),
             |bytes, size| {
                 bytes.truncate(9 * size + 100);
-                bytes.extend([0; 20_000]);
+                bytes.extend(vec![0; 20_000]);
             },
         ];
         for damage in torn {

@@ -57,12 +57,7 @@ impl<P: Platform> Log<P> {
             // Retention was faster.
             return Err(Error::Closed);
         };
-        if !made.loaded.aborted.is_empty() {
-            let mut noted = self.noted_aborted();
-            if noted.insert(made.base) {
-                self.write_noted(&noted).await?;
-            }
-        }
+        self.note_compacted(old, &made).await?;
         self.hold_open(old).await?;
         if let Err(error) = self.name_swap(&made.folder, made.base).await {
             self.give_up(old, &made, &error).await;
@@ -99,6 +94,21 @@ impl<P: Platform> Log<P> {
         self.replace(old, at, made, unfinished.as_ref());
         self.remove_later(removed);
         unfinished.map_or(Ok(()), Err)
+    }
+
+    /// Has it noted whether what was made has an index of aborted transactions. What is noted too little before the swap is
+    /// found by the indexes that are there.
+    async fn note_compacted(&self, old: &[Rc<Segment<P>>], made: &Made) -> Result<()> {
+        let before = self.noted_aborted();
+        let mut noted = before.clone();
+        noted.retain(|base| !old.iter().any(|segment| segment.base == *base));
+        if !made.loaded.aborted.is_empty() {
+            noted.insert(made.base);
+        }
+        if noted == before {
+            return Ok(());
+        }
+        self.write_noted(&noted).await
     }
 
     /// Nothing old has gone: the log stays as it was, and what was made goes, or is owed by a path that does not let it.

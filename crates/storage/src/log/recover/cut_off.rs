@@ -37,11 +37,11 @@ impl<P: Platform> Recovery<'_, P> {
         end: Offset,
     ) -> Result<Option<PathBuf>> {
         let has_batches = has_batch_behind(file, rest.clone(), end).await;
-        if !has_batches && end >= self.recovery_point {
+        if !has_batches && end >= self.durable {
             return Ok(None);
         }
         let path = segment.path(Role::Log);
-        if self.is_metadata && has_batches {
+        if self.is_metadata() && has_batches {
             return Err(Error::Corrupt {
                 path,
                 position: rest.start,
@@ -53,7 +53,7 @@ impl<P: Platform> Recovery<'_, P> {
         let aside = path.with_file_name(naming::set_aside_name(&name, self.now_ms));
         match self.copy(file, rest, &aside).await {
             // One batch that nobody can read is not worth a start.
-            Err(error @ Error::Full { .. }) if self.is_metadata => {
+            Err(error @ Error::Full { .. }) if self.is_metadata() => {
                 tracing::error!(file = %path.display(), %error, "there is no room to keep a damaged batch");
                 return Ok(None);
             }

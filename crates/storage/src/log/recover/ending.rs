@@ -102,7 +102,7 @@ impl<P: Platform> Recovery<'_, P> {
     pub(super) async fn discard(&self, bases: &[Offset]) -> Result<()> {
         let disk = self.store.disk();
         self.refuse_absent(bases)?;
-        if self.is_metadata {
+        if self.is_metadata() {
             self.refuse_batches(bases).await?;
         }
         for &base in bases.iter().rev() {

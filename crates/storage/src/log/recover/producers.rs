@@ -97,12 +97,16 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(())
     }
 
-    /// The producers as of the end of the log, where what was known of them was of a longer one.
+    /// The producers as of the end of the log, where what was known of them was of a longer one. False: that is not what
+    /// a clean stop leaves.
     pub(super) async fn restore_below(
         &mut self,
         segments: &VecDeque<Rc<Segment<P>>>,
         end: Offset,
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        if self.clean {
+            return Ok(false);
+        }
         tracing::warn!(folder = %self.folder.path.display(), %end, snapshot = %self.producers.end(),
             "a producer snapshot is of a longer log and is not used");
         self.begin_with_snapshot(end).await?;
@@ -111,7 +115,7 @@ impl<P: Platform> Recovery<'_, P> {
                 self.replay_headers(segment, segment.size.get()).await?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn replay_headers(&mut self, segment: &Segment<P>, end: u64) -> Result<()> {

@@ -109,15 +109,7 @@ impl Pair {
 impl Metrics {
     /// Makes the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
-        let mut by_topic = |name: &str, help: &str| {
-            let family = ByTopic::default();
-            registry.register(
-                format!("kafka_server_brokertopicmetrics_{name}"),
-                help,
-                family.clone(),
-            );
-            family
-        };
+        let mut by_topic = |name, help| new_by_topic(registry, name, help);
         let messages_in = by_topic("messagesin", "Records appended");
         let bytes_in = by_topic("bytesin", "Bytes appended");
         let bytes_out = by_topic("bytesout", "Bytes sent to consumers");
@@ -128,12 +120,8 @@ impl Metrics {
             by_topic("failedproducerequests", "Produce requests that failed");
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed_transaction_partitions, late_transactions] = of_transactions(registry);
-        let clock_steps = Counter::default();
-        registry.register(
-            "forebay_clock_steps",
-            "How often the wall clock was set by more than clock.step.threshold.ms",
-            clock_steps.clone(),
-        );
+        let (clock_step, clock_steps) = of_the_clock(registry);
+        let metadata_reserve = of_the_metadata_reserve(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             messages_in,
@@ -177,15 +165,9 @@ impl Metrics {
                 "1 while this node is the controller",
             ),
             failed_transaction_partitions,
-            clock_step: gauge(
-                "forebay_clock_step_ms",
-                "By how much the wall clock was set, while that is not believed for what is deleted by age",
-            ),
+            clock_step,
             clock_steps,
-            metadata_reserve: gauge(
-                "forebay_metadata_log_reserved_bytes",
-                "Bytes that the metadata log can take when the disk is full",
-            ),
+            metadata_reserve,
             late_transactions,
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
@@ -268,6 +250,31 @@ fn of_transactions(registry: &mut Registry) -> [Gauge; 2] {
         ),
     ];
     gauges.map(|(name, help)| new_gauge(registry, name, help))
+}
+
+/// Whether the wall clock was set.
+fn of_the_clock(registry: &mut Registry) -> (Gauge, Counter) {
+    let steps = Counter::default();
+    registry.register(
+        "forebay_clock_steps",
+        "How often the wall clock was set by more than clock.step.threshold.ms",
+        steps.clone(),
+    );
+    let help =
+        "By how much the wall clock was set, while that is not believed for what is deleted by age";
+    (new_gauge(registry, "forebay_clock_step_ms", help), steps)
+}
+
+fn of_the_metadata_reserve(registry: &mut Registry) -> Gauge {
+    let help = "Bytes that the metadata log can take when the disk is full";
+    new_gauge(registry, "forebay_metadata_log_reserved_bytes", help)
+}
+
+fn new_by_topic(registry: &mut Registry, name: &str, help: &str) -> ByTopic {
+    let family = ByTopic::default();
+    let name = format!("kafka_server_brokertopicmetrics_{name}");
+    registry.register(name, help, family.clone());
+    family
 }
 
 fn new_gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {

@@ -1,3 +1,5 @@
+//! Steps of the wall clock, by hand and by stories of random jumps.
+
 use super::super::Reading;
 use super::*;
 

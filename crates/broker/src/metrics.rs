@@ -113,15 +113,7 @@ impl Pair {
 impl Metrics {
     /// Makes the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
-        let mut by_topic = |name: &str, help: &str| {
-            let family = ByTopic::default();
-            registry.register(
-                format!("kafka_server_brokertopicmetrics_{name}"),
-                help,
-                family.clone(),
-            );
-            family
-        };
+        let mut by_topic = |name, help| new_by_topic(registry, name, help);
         let messages_in = by_topic("messagesin", "Records appended");
         let bytes_in = by_topic("bytesin", "Bytes appended");
         let bytes_out = by_topic("bytesout", "Bytes sent to consumers");
@@ -132,7 +124,7 @@ impl Metrics {
             by_topic("failedproducerequests", "Produce requests that failed");
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed, state_bytes, late] = of_transactions(registry);
-        let clock_steps = clock_steps(registry);
+        let (clock_step, clock_steps) = of_the_clock(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             messages_in,
@@ -171,15 +163,9 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
-            clock_step: gauge(
-                "forebay_clock_step_ms",
-                "By how much the wall clock was set, while that is not believed for what is deleted by age",
-            ),
-            metadata_reserve: gauge(
-                "forebay_metadata_log_reserved_bytes",
-                "Bytes that the metadata log can take when the disk is full",
-            ),
+            clock_step,
             clock_steps,
+            metadata_reserve: of_the_metadata_reserve(registry),
             under_replicated: under_replicated(registry),
             failed_transaction_partitions: failed,
             transaction_state_bytes: state_bytes,
@@ -272,16 +258,6 @@ fn of_transactions(registry: &mut Registry) -> [Gauge; 3] {
     gauges.map(|(name, help)| new_gauge(registry, name, help))
 }
 
-fn clock_steps(registry: &mut Registry) -> Counter {
-    let counter = Counter::default();
-    registry.register(
-        "forebay_clock_steps",
-        "How often the wall clock was set by more than clock.step.threshold.ms",
-        counter.clone(),
-    );
-    counter
-}
-
 fn failed_checkpoints(registry: &mut Registry) -> Counter {
     let counter = Counter::default();
     registry.register(
@@ -298,6 +274,31 @@ fn under_replicated(registry: &mut Registry) -> Gauge {
         "kafka_server_replicamanager_underreplicatedpartitions",
         "Partitions with replicas that are not in sync",
     )
+}
+
+/// Whether the wall clock was set.
+fn of_the_clock(registry: &mut Registry) -> (Gauge, Counter) {
+    let steps = Counter::default();
+    registry.register(
+        "forebay_clock_steps",
+        "How often the wall clock was set by more than clock.step.threshold.ms",
+        steps.clone(),
+    );
+    let help =
+        "By how much the wall clock was set, while that is not believed for what is deleted by age";
+    (new_gauge(registry, "forebay_clock_step_ms", help), steps)
+}
+
+fn of_the_metadata_reserve(registry: &mut Registry) -> Gauge {
+    let help = "Bytes that the metadata log can take when the disk is full";
+    new_gauge(registry, "forebay_metadata_log_reserved_bytes", help)
+}
+
+fn new_by_topic(registry: &mut Registry, name: &str, help: &str) -> ByTopic {
+    let family = ByTopic::default();
+    let name = format!("kafka_server_brokertopicmetrics_{name}");
+    registry.register(name, help, family.clone());
+    family
 }
 
 fn new_gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {

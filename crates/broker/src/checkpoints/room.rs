@@ -1,7 +1,7 @@
 //! Room for the checkpoint files of a log directory, for when its disk is full: a file of zeros that gives way to them.
 //!
 //! A checkpoint is replaced as a whole, so the new one needs room beside the old. Without it a full disk would keep
-//! DeleteRecords from being remembered, which is what makes room. Invariant: the file is the broker's own, holds nothing, and is
+//! `DeleteRecords` from being remembered, which is what makes room. Invariant: the file is the broker's own, holds nothing, and is
 //! made anew when it is missing and there is room; who removes it loses nothing else.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! Clocks that are set, slept through and wrong from the start; each reading is made up.
+//! Steps of the wall clock, by hand and by stories of random jumps.
 
 use super::super::Reading;
 use super::*;

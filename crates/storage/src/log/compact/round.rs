@@ -1,6 +1,5 @@
 //! One round of compaction, from the plan to the last segment in place.
 
-use std::ops::Range;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -87,8 +86,7 @@ impl<P: Platform> Log<P> {
         };
         let (mut bytes_before, mut bytes_after) = (0_u64, 0_u64);
         for group in groups {
-            let Range { start, end } = group;
-            let group = segments.get(start..end).unwrap_or_default();
+            let group = segments.get(group).unwrap_or_default();
             survival.producers = Producers::new(&self.producers());
             let replaced = self
                 .compact_group(group, &mut survival, buffer_bytes, &pace)

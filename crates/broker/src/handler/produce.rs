@@ -21,7 +21,8 @@ use wire::batch::BatchHeader;
 use wire::kafka::produce::{
     CurrentLeader, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopicResponse,
 };
-use wire::types::{ErrorCode, LeaderEpoch, Offset};
+use wire::protocol::StrBytes;
+use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
 
 use crate::Broker;
 use crate::error::AppendError;
@@ -114,6 +115,17 @@ pub(crate) async fn handle<P: Platform>(
             .find_map(failure)
             .map_or(Outcome::Silence, Outcome::Hangup);
     }
+    Outcome::Answer(answered(broker, named, appended))
+}
+
+/// The topics of a request, each with its partitions.
+type Named = Vec<(StrBytes, TopicId, Vec<i32>)>;
+
+fn answered<P: Platform>(
+    broker: &Broker<P>,
+    named: Named,
+    appended: Vec<Result<Appended, ErrorCode>>,
+) -> ProduceResponse {
     let mut appended = appended.into_iter();
     let topics = named.into_iter().map(|(name, topic_id, indexes)| {
         let answers = indexes.into_iter().zip(appended.by_ref());
@@ -124,10 +136,10 @@ pub(crate) async fn handle<P: Platform>(
             partitions: partitions.collect(),
         }
     });
-    Outcome::Answer(ProduceResponse {
+    ProduceResponse {
         topics: topics.collect(),
         ..ProduceResponse::default()
-    })
+    }
 }
 
 fn acks_of(asked: i16) -> Result<Acks, ErrorCode> {

@@ -3,6 +3,7 @@
 //! Version 1 brought the filter by how long a transaction has been running, version 2 the expression (RE2) that
 //! ids have to match.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -16,19 +17,20 @@ use crate::group::Pattern;
 use crate::transaction::state::State;
 
 /// The ids of one shard.
-pub(crate) fn handle<P: Platform>(
+pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: &ListTransactionsRequest,
     pattern: Option<&Pattern>,
 ) -> Result<Vec<TransactionState>, ErrorCode> {
     let now_ms = broker.platform.clock().wall_ms();
-    let states = &request.state_filters;
-    let producers = &request.producer_id_filters;
+    // Found at once, however many a request names.
+    let states: BTreeSet<&str> = request.state_filters.iter().map(StrBytes::as_str).collect();
+    let producers: BTreeSet<i64> = request.producer_id_filters.iter().map(|id| id.0).collect();
     let longer_than = request.duration_filter;
-    broker.transactions.survey(|id, entry| {
+    let listed = broker.transactions.survey(|id, entry| {
         let state = entry.state.name();
-        let wanted = (states.is_empty() || states.iter().any(|it| it.as_str() == state))
-            && (producers.is_empty() || producers.iter().any(|it| it.0 == entry.producer_id.0))
+        let wanted = (states.is_empty() || states.contains(state))
+            && (producers.is_empty() || producers.contains(&entry.producer_id.0))
             && pattern.is_none_or(|pattern| pattern.matches(id))
             && (longer_than < 0 || now_ms.saturating_sub(entry.start_ms) > longer_than);
         wanted.then(|| {
@@ -37,7 +39,8 @@ pub(crate) fn handle<P: Platform>(
                 .with_producer_id(entry.producer_id.0.into())
                 .with_transaction_state(StrBytes::from_static_str(state))
         })
-    })
+    });
+    listed.await
 }
 
 /// The expression of a request; none is the empty one.

@@ -59,12 +59,7 @@ pub(crate) async fn handle<P: Platform>(
     version: i16,
     (client, peer): (&str, SocketAddr),
 ) -> Outcome {
-    let acks = match request.acks {
-        0 => Ok(Acks::None),
-        1 => Ok(Acks::Leader),
-        -1 => Ok(Acks::All),
-        _ => Err(ErrorCode::InvalidRequiredAcks),
-    };
+    let acks = acks_of(request.acks);
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
     let deadline = broker.platform.clock().now() + timeout;
     let ProduceRequest {
@@ -126,6 +121,15 @@ pub(crate) async fn handle<P: Platform>(
         topics: topics.collect(),
         ..ProduceResponse::default()
     })
+}
+
+fn acks_of(number: i16) -> Result<Acks, ErrorCode> {
+    match number {
+        0 => Ok(Acks::None),
+        1 => Ok(Acks::Leader),
+        -1 => Ok(Acks::All),
+        _ => Err(ErrorCode::InvalidRequiredAcks),
+    }
 }
 
 /// Refuses the topics that the coordinators keep.

@@ -48,11 +48,11 @@ impl Lines {
             let lines = &self.0.borrow().by_address;
             !lines.is_empty() && lines.contains_key(&line)
         };
-        is_there.then(|| self.enter(line))
+        is_there.then(|| Box::new(self.enter(line)))
     }
 
     /// The last place of the line.
-    pub(crate) fn enter(&self, line: SocketAddr) -> Box<Place> {
+    pub(crate) fn enter(&self, line: SocketAddr) -> Place {
         let mut lines = self.0.borrow_mut();
         lines.places = lines.places.wrapping_add(1);
         let number = lines.places;
@@ -62,13 +62,13 @@ impl Lines {
             gone,
         };
         let before = lines.by_address.insert(line, last);
-        Box::new(Place {
+        Place {
             lines: Rc::clone(&self.0),
             line,
             number,
             before: before.map(|last| last.gone),
             _gone: sender,
-        })
+        }
     }
 }
 

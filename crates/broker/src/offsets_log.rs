@@ -111,16 +111,27 @@ impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
 
 /// Begins to load a partition's groups; requests for them are told to wait until that is done.
 pub(crate) fn begin_load<P: Platform>(broker: &Rc<Broker<P>>, partition: &Rc<Partition<P>>) {
-    broker.groups.begin_load(partition.name.partition);
-    task::spawn(load(Rc::clone(broker), Rc::clone(partition)));
+    let incarnation = broker.groups.begin_load(partition.name.partition);
+    task::spawn(load(Rc::clone(broker), Rc::clone(partition), incarnation));
 }
 
-async fn load<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>) {
+async fn load<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>, incarnation: u64) {
     let index = partition.name.partition;
-    match replay_all(&broker, &partition).await {
+    let replayed = replay_all(&broker, &partition).await;
+    // What has gone meanwhile, or come anew, is not ours to finish.
+    if !broker.groups.is_here(index, incarnation) {
+        return;
+    }
+    match replayed {
         Ok((count, open)) => {
-            tracing::debug!(partition = %partition.name, records = count, "groups loaded");
             broker.groups.keep_open(index, open);
+            while broker.groups.load_some(index, incarnation) {
+                task::yield_now().await;
+            }
+            if !broker.groups.is_here(index, incarnation) {
+                return;
+            }
+            tracing::debug!(partition = %partition.name, records = count, "groups loaded");
             broker.groups.finish_load(index, partition.leader_epoch());
         }
         Err(error) => {

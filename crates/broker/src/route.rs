@@ -22,6 +22,7 @@ use crate::Broker;
 use crate::fetch_session::TopicKey;
 use crate::join::{join_all, join_boxed};
 use crate::partition::Partition;
+use crate::rests::Rests;
 use crate::shards::ShardIndex;
 
 /// Items of one shard that are begun without letting others run, where the order does not ask for more.
@@ -235,7 +236,7 @@ where
     let begun = match work(Rc::clone(&broker), partition, item) {
         Begun::Now(_, begun) => begun,
         Begun::Later(begins) => {
-            place = place.or_else(|| line.map(|line| broker.lines.enter(line)));
+            place = place.or_else(|| line.map(|line| Box::new(broker.lines.enter(line))));
             begins.await
         }
     };
@@ -267,7 +268,7 @@ where
             Ok(partition) => match work(Rc::clone(&broker), partition, item) {
                 Begun::Now(worth, begun) => (worth.max(1), Ok(begun)),
                 Begun::Later(begins) => {
-                    place = place.or_else(|| line.map(|line| broker.lines.enter(line)));
+                    place = place.or_else(|| line.map(|line| Box::new(broker.lines.enter(line))));
                     (1, Ok(begins.await))
                 }
             },
@@ -282,7 +283,7 @@ where
         left = left.saturating_sub(worth);
         if left == 0 && list.len() > 0 {
             // Taken in the first poll, before anything behind it comes.
-            place = place.or_else(|| line.map(|line| broker.lines.enter(line)));
+            place = place.or_else(|| line.map(|line| Box::new(broker.lines.enter(line))));
             yield_now().await;
             left = AT_ONCE;
         }
@@ -380,10 +381,12 @@ where
     results.resize_with(items.len(), || None);
     let mut by_shard: Vec<Vec<(usize, T)>> = Vec::new();
     by_shard.resize_with(broker.shards.count(), Vec::new);
+    let mut rests = Rests::new();
     for (index, (home, item)) in items.into_iter().enumerate() {
         if let Some(list) = by_shard.get_mut(home) {
             list.push((index, item));
         }
+        rests.item().await;
     }
     let calls = by_shard
         .into_iter()
@@ -399,6 +402,7 @@ where
         if let Some(slot) = results.get_mut(index) {
             *slot = Some(result);
         }
+        rests.item().await;
     }
     results
 }

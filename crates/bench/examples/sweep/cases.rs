@@ -52,14 +52,16 @@ pub(crate) enum What {
     Distinct,
     Repeated,
     Long,
+    Overlong,
     Extreme,
     Odd,
 }
 
-const WHATS: [(What, &str); 5] = [
+const WHATS: [(What, &str); 6] = [
     (What::Distinct, "distinct"),
     (What::Repeated, "repeated"),
     (What::Long, "long"),
+    (What::Overlong, "overlong"),
     (What::Extreme, "extreme"),
     (What::Odd, "odd"),
 ];
@@ -110,7 +112,9 @@ impl Case {
         Ok(Self {
             api: *api.with_context(|| format!("no API is called {}", parts[0]))?,
             version: parts[1].parse()?,
-            what: what.context("distinct, repeated, long, extreme, odd")?.0,
+            what: what
+                .context("distinct, repeated, long, overlong, extreme, odd")?
+                .0,
             path: parts[3].to_owned(),
             number: parts[4].parse()?,
             share: parts[5].parse()?,
@@ -130,7 +134,7 @@ impl Case {
     }
 
     pub(crate) fn is_large(&self) -> bool {
-        matches!(self.what, What::Distinct | What::Repeated | What::Long)
+        !matches!(self.what, What::Extreme | What::Odd)
     }
 
     /// The frame, and how many items it has.
@@ -150,6 +154,12 @@ impl Case {
                     which: self.number,
                 };
                 (make::body(self.api, self.version, &aim, words), 1)
+            }
+            What::Overlong => {
+                let bytes = FRAME_BYTES / self.share;
+                let path = self.path.clone();
+                let aim = Aim::Overlong { path, bytes };
+                (make::body(self.api, self.version, &aim, words), bytes)
             }
             What::Distinct | What::Repeated | What::Long => self.as_many_as_fit(words),
         };
@@ -217,7 +227,7 @@ fn aims(what: What, place: &Place) -> bool {
         What::Distinct | What::Repeated => matches!(place.kind, Kind::List(_) | Kind::Each(_)),
         What::Long => matches!(place.kind, Kind::Text | Kind::Blob),
         What::Extreme => matches!(place.kind, Kind::Fixed(_)),
-        What::Odd => matches!(place.kind, Kind::Text),
+        What::Overlong | What::Odd => matches!(place.kind, Kind::Text),
     }
 }
 

@@ -41,6 +41,9 @@ pub(crate) const ODD_TEXTS: [&str; 10] = [
     "*",
 ];
 
+/// Longest text that is read.
+const TEXT_BYTES_MAX: usize = 32_767;
+
 /// What is special about a request. A path names a field by those around it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Aim {
@@ -52,8 +55,10 @@ pub(crate) enum Aim {
         count: usize,
         distinct: bool,
     },
-    /// So many bytes in a text or in bytes.
+    /// So many bytes in bytes, or in a text if one may be as long.
     Long { path: String, bytes: usize },
+    /// So many bytes in a text, although none may be as long.
+    Overlong { path: String, bytes: usize },
     /// One extreme (its index) at one number, or at all.
     Extreme { path: Option<String>, which: usize },
     /// One odd text (its index) at one text, or at all.
@@ -217,6 +222,9 @@ impl Maker<'_> {
     fn text(&mut self) {
         match self.aim {
             Aim::Long { path, bytes } if *path == self.path => {
+                self.long(&list_of_names((*bytes).min(TEXT_BYTES_MAX)), false);
+            }
+            Aim::Overlong { path, bytes } if *path == self.path => {
                 self.long(&list_of_names(*bytes), false);
             }
             Aim::Odd { path, which } if path.as_ref().is_none_or(|path| *path == self.path) => {
@@ -247,7 +255,7 @@ impl Maker<'_> {
         let most = if self.flexible || wide {
             usize::MAX
         } else {
-            32_767
+            TEXT_BYTES_MAX
         };
         let bytes = &bytes[..bytes.len().min(most)];
         self.length(Some(bytes.len()), wide);

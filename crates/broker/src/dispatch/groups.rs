@@ -2,8 +2,9 @@
 //!
 //! While there is no such topic, no group has a home; the question is then put here, and the coordinator says so.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use platform::Platform;
 use wire::kafka::{Api, Newest, Request};
@@ -155,14 +156,19 @@ const REPEATED_MAX: usize = 100;
 
 /// Behind [`REPEATED_MAX`], a group that was named before is not answered again: what an answer costs is bounded by what
 /// there is of the groups, not by that times the length of a request.
-fn without_repeats<T>(mut asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Vec<T> {
-    let mut seen = BTreeSet::new();
-    let mut count = 0_usize;
-    asked.retain(|one| {
-        count = count.saturating_add(1);
-        seen.insert(group(one).clone()) || count <= REPEATED_MAX
-    });
-    asked
+async fn without_repeats<T>(asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Vec<T> {
+    if asked.len() <= 1 {
+        return asked;
+    }
+    let (mut seen, mut kept) = (HashSet::new(), Vec::with_capacity(asked.len()));
+    let mut rests = Rests::new();
+    for (before, one) in asked.into_iter().enumerate() {
+        if seen.insert(group(&one).clone()) || before < REPEATED_MAX {
+            kept.push(one);
+        }
+        rests.item().await;
+    }
+    kept
 }
 
 /// Consumer groups are served when neither the broker's settings nor the cluster say otherwise.
@@ -252,7 +258,7 @@ async fn offset_fetch<P: Platform>(
 ) -> OffsetFetchResponse {
     let stable = request.require_stable;
     let groups = handler::offset_fetch::split(request, version);
-    let mut groups = without_repeats(groups, |group| &group.group_id);
+    let mut groups = without_repeats(groups, |group| &group.group_id).await;
     let by_id = version >= handler::offset_fetch::BY_ID;
     let image = broker.image();
     let mut unknown = Vec::with_capacity(groups.len());
@@ -282,7 +288,7 @@ async fn offset_fetch<P: Platform>(
         }
     });
     let answers = answers.await.into_iter().zip(&groups).zip(unknown);
-    let answers = answers.map(|((answer, group), unknown)| {
+    let answers = each(answers, |((answer, group), unknown)| {
         let gone = || handler::offset_fetch::refused(group, ErrorCode::NotCoordinator);
         let mut answer = answer.unwrap_or_else(gone);
         if by_id {
@@ -292,7 +298,7 @@ async fn offset_fetch<P: Platform>(
         }
         answer
     });
-    handler::offset_fetch::gather(answers.collect(), version)
+    handler::offset_fetch::gather(answers.await, version)
 }
 
 async fn describe_groups<P: Platform>(
@@ -302,7 +308,7 @@ async fn describe_groups<P: Platform>(
 ) -> DescribeGroupsResponse {
     use handler::describe_groups::{handle_group, refused};
     let operations = request.include_authorized_operations;
-    let groups = without_repeats(request.groups, |group| group);
+    let groups = without_repeats(request.groups, |group| group).await;
     let asked = homes(broker, &groups).await;
     let room = Room::default();
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {
@@ -312,8 +318,8 @@ async fn describe_groups<P: Platform>(
     });
     let answers = groups.iter().zip(answers.await);
     let gone = |group| refused(group, ErrorCode::NotCoordinator);
-    let answers = answers.map(|(group, answer)| answer.unwrap_or_else(|| gone(group)));
-    DescribeGroupsResponse::default().with_groups(answers.collect())
+    let told = |(group, answer): (_, Option<_>)| answer.unwrap_or_else(|| gone(group));
+    DescribeGroupsResponse::default().with_groups(each(answers, told).await)
 }
 
 async fn describe_consumer_groups<P: Platform>(
@@ -324,12 +330,11 @@ async fn describe_consumer_groups<P: Platform>(
     use handler::consumer_group_describe::{handle_group, refused};
     let operations = request.include_authorized_operations;
     let served = serves_consumer_groups(broker);
-    let groups = without_repeats(request.group_ids, |group| group);
+    let groups = without_repeats(request.group_ids, |group| group).await;
     if !served {
-        let refused = groups
-            .iter()
-            .map(|group| refused(group, ErrorCode::UnsupportedVersion, None));
-        return ConsumerGroupDescribeResponse::default().with_groups(refused.collect());
+        let refused = |group| refused(group, ErrorCode::UnsupportedVersion, None);
+        let refused = each(&groups, refused).await;
+        return ConsumerGroupDescribeResponse::default().with_groups(refused);
     }
     let asked = homes(broker, &groups).await;
     let room = Room::default();
@@ -339,8 +344,8 @@ async fn describe_consumer_groups<P: Platform>(
     });
     let answers = groups.iter().zip(answers.await);
     let gone = |group| refused(group, ErrorCode::NotCoordinator, None);
-    let answers = answers.map(|(group, answer)| answer.unwrap_or_else(|| gone(group)));
-    ConsumerGroupDescribeResponse::default().with_groups(answers.collect())
+    let told = |(group, answer): (_, Option<_>)| answer.unwrap_or_else(|| gone(group));
+    ConsumerGroupDescribeResponse::default().with_groups(each(answers, told).await)
 }
 
 async fn delete_groups<P: Platform>(
@@ -348,23 +353,25 @@ async fn delete_groups<P: Platform>(
     request: DeleteGroupsRequest,
 ) -> DeleteGroupsResponse {
     use handler::delete_groups::{handle_group, result};
-    let groups = without_repeats(request.groups_names, |group| group);
+    let groups = without_repeats(request.groups_names, |group| group).await;
     let asked = homes(broker, &groups).await;
     let answers = at_homes(broker, asked, |broker, group: GroupId| async move {
         handle_group(&broker.groups, &group).await
     });
     let answers = groups.iter().zip(answers.await);
     let gone = |group| result(group, Some(ErrorCode::NotCoordinator));
-    let answers = answers.map(|(group, answer)| answer.unwrap_or_else(|| gone(group)));
-    DeleteGroupsResponse::default().with_results(answers.collect())
+    let told = |(group, answer): (_, Option<_>)| answer.unwrap_or_else(|| gone(group));
+    DeleteGroupsResponse::default().with_results(each(answers, told).await)
 }
 
 async fn list_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: ListGroupsRequest,
 ) -> ListGroupsResponse {
+    let request = Arc::new(request);
     let answers = broker.shards.call_all(move |broker| {
-        std::future::ready(handler::list_groups::handle(&broker.groups, &request))
+        let request = Arc::clone(&request);
+        async move { handler::list_groups::handle(&broker.groups, &request).await }
     });
     handler::list_groups::gather(answers.await)
 }

@@ -193,8 +193,8 @@ async fn describe<P: Platform>(
     });
     let answers = ids.iter().zip(answers.await);
     let gone = |id| refused(id, ErrorCode::NotCoordinator);
-    let answers = answers.map(|(id, answer)| answer.unwrap_or_else(|| gone(id)));
-    DescribeTransactionsResponse::default().with_transaction_states(answers.collect())
+    let told = |(id, answer): (_, Option<_>)| answer.unwrap_or_else(|| gone(id));
+    DescribeTransactionsResponse::default().with_transaction_states(each(answers, told).await)
 }
 
 async fn list<P: Platform>(
@@ -208,11 +208,13 @@ async fn list<P: Platform>(
         }
     };
     let states = request.state_filters.clone();
-    let answers = broker.shards.call_all(move |broker| {
-        let pattern = (*pattern).as_ref();
-        std::future::ready(handler::list_transactions::handle(
-            &broker, &request, pattern,
-        ))
-    });
+    let request = Arc::new(request);
+    let answers =
+        broker.shards.call_all(move |broker| {
+            let (pattern, request) = (Arc::clone(&pattern), Arc::clone(&request));
+            async move {
+                handler::list_transactions::handle(&broker, &request, (*pattern).as_ref()).await
+            }
+        });
     handler::list_transactions::gather(&states, answers.await)
 }

@@ -24,6 +24,7 @@ use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
 use platform::sync::{Notify, oneshot};
+use platform::task::yield_now;
 use wire::messages::{JoinGroupResponse, SyncGroupResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Offset, TopicId};
@@ -31,13 +32,16 @@ use wire::types::{ErrorCode, Offset, TopicId};
 use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, sync_refused};
 use super::cluster::Cluster;
 use super::consumer::Refused;
-use super::groups::{Append, Decided, Groups, Outcome};
+use super::groups::{Append, Decided, Groups, Kind, Outcome};
 use super::metrics::Metrics;
 pub use super::open::{OpenTransactions, Written};
 use super::records::GroupRecord;
 use super::{Now, partition_for};
 use crate::options::GroupOptions;
 use append::{Done, Queue};
+
+/// Groups that are looked at before others have their turn.
+const VISITED_AT_ONCE: usize = 512;
 
 /// Where groups are written.
 pub trait OffsetsLog: 'static {
@@ -108,6 +112,9 @@ struct Slot {
     /// While loading: where the last record of each key was.
     // Bounded: while loading, one for each key that the log holds, whose sizes `groups::weight::check_growth` let in.
     positions: BTreeMap<Bytes, Offset>,
+    /// While loading, once all records are there: behind which group the next is made from them, and what came of those
+    /// before.
+    made: (Option<StrBytes>, Outcome),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -296,17 +303,35 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(answer)
     }
 
-    /// Visits the groups of every partition that is here; an error while one of them is being
-    /// loaded.
-    pub fn read_all(&self, mut look: impl FnMut(&Groups)) -> Result<(), ErrorCode> {
-        let slots = self.slots.borrow();
-        if slots.values().any(|slot| slot.phase == Phase::Loading) {
-            return Err(ErrorCode::CoordinatorLoadInProgress);
+    /// Visits the groups of every partition that is here, some at a time; an error while one of them is being loaded.
+    /// Groups that come or go meanwhile may be visited or not.
+    pub async fn visit_all(
+        &self,
+        mut look: impl FnMut(&StrBytes, Kind<'_>),
+    ) -> Result<(), ErrorCode> {
+        let partitions: Vec<i32> = self.slots.borrow().keys().copied().collect();
+        for partition in partitions {
+            let mut after = None;
+            loop {
+                {
+                    let slots = self.slots.borrow();
+                    if slots.values().any(|slot| slot.phase == Phase::Loading) {
+                        return Err(ErrorCode::CoordinatorLoadInProgress);
+                    }
+                    let slot = slots.get(&partition);
+                    let Some(slot) = slot.filter(|slot| slot.phase == Phase::Active) else {
+                        break;
+                    };
+                    after = slot
+                        .groups
+                        .visit(after.as_ref(), VISITED_AT_ONCE, &mut look);
+                }
+                if after.is_none() {
+                    break;
+                }
+                yield_now().await;
+            }
         }
-        slots
-            .values()
-            .filter(|slot| slot.phase == Phase::Active)
-            .for_each(|slot| look(&slot.groups));
         Ok(())
     }
 

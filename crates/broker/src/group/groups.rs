@@ -7,6 +7,7 @@
 //! is committed. Not here: the order of appends and who waits for them ([`super::coordinator`]).
 
 mod consumers;
+mod pieces;
 mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,11 +215,6 @@ impl Groups {
             bytes: 0,
             bytes_elsewhere: 0,
         }
-    }
-
-    /// The groups there are.
-    pub fn iter(&self) -> impl Iterator<Item = (&StrBytes, Kind<'_>)> {
-        self.existing().map(|(id, group)| (id, group.kind()))
     }
 
     /// A group.
@@ -594,29 +590,6 @@ impl Groups {
         self.sweep(record.group());
     }
 
-    /// Ends loading: members have a session from `now` on.
-    pub fn finish_load(&mut self, now: Now, cluster: &dyn Cluster) -> Outcome {
-        let mut outcome = Outcome::default();
-        let limits = self.options.classic;
-        let ids: Vec<StrBytes> = self.by_id.keys().cloned().collect();
-        for id in ids {
-            if self.is_consumer(&id) {
-                self.resume_consumers(&id, now, cluster);
-                continue;
-            }
-            let Some(group) = self.by_id.get_mut(&id) else {
-                continue;
-            };
-            let Some(metadata) = group.metadata.committed() else {
-                continue;
-            };
-            group.machine = ClassicGroup::load(limits, metadata, now);
-            let effects = group.machine.check_size(now);
-            outcome.extend(self.carry(&id, effects));
-        }
-        outcome
-    }
-
     /// Answers everybody who waits; the groups are not to be used any more.
     pub fn abandon(&mut self, error: ErrorCode) -> Outcome {
         let mut outcome = Outcome::default();
@@ -690,7 +663,8 @@ impl Groups {
 }
 
 impl Outcome {
-    fn extend(&mut self, other: Self) {
+    /// Takes in what another came to.
+    pub(super) fn extend(&mut self, other: Self) {
         self.replies.extend(other.replies);
         self.appends.extend(other.appends);
     }

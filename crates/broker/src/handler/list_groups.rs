@@ -14,44 +14,42 @@ use wire::protocol::StrBytes;
 use crate::group::groups::Kind;
 use crate::group::{GroupCoordinator, OffsetsLog};
 
-pub(crate) fn handle<P: Platform, L: OffsetsLog>(
+pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &ListGroupsRequest,
 ) -> ListGroupsResponse {
-    let states: BTreeSet<String> = request
-        .states_filter
-        .iter()
-        .map(|state| state.trim().to_ascii_lowercase())
-        .collect();
-    let types: BTreeSet<String> = request
-        .types_filter
-        .iter()
-        .map(|kind| kind.to_ascii_lowercase())
-        .collect();
+    // Once, not for each group: a request may name anything any number of times.
+    let states = request.states_filter.iter().map(|state| state.trim());
+    let states: BTreeSet<String> = states.map(str::to_ascii_lowercase).collect();
+    let in_state = |state: &str| states.is_empty() || states.contains(&state.to_ascii_lowercase());
+    let of_type = |kind: &str| {
+        let mut types = request.types_filter.iter();
+        types.len() == 0 || types.any(|asked| asked.eq_ignore_ascii_case(kind))
+    };
+    let (classic, consumer) = (of_type("classic"), of_type("consumer"));
     let mut listed = Vec::new();
-    let looked = coordinator.read_all(|groups| {
-        for (id, group) in groups.iter() {
-            let (kind, state, protocol_type) = match group {
-                Kind::Classic(group) => ("classic", group.state().name(), group.protocol_type()),
-                Kind::Consumer(group) => {
-                    let protocol_type = StrBytes::from_static_str("consumer");
-                    ("consumer", group.state().name(), protocol_type)
-                }
-            };
-            let of_type = types.is_empty() || types.contains(kind);
-            let in_state = states.is_empty() || states.contains(&state.to_ascii_lowercase());
-            if of_type && in_state {
-                listed.push(
-                    ListedGroup::default()
-                        .with_group_id(GroupId(id.clone()))
-                        .with_protocol_type(protocol_type)
-                        .with_group_state(StrBytes::from_static_str(state))
-                        .with_group_type(StrBytes::from_static_str(kind)),
-                );
+    let looked = coordinator.visit_all(|id, group| {
+        let (wanted, kind, state, protocol_type) = match group {
+            Kind::Classic(group) => {
+                let state = group.state().name();
+                (classic, "classic", state, group.protocol_type())
             }
+            Kind::Consumer(group) => {
+                let protocol_type = StrBytes::from_static_str("consumer");
+                (consumer, "consumer", group.state().name(), protocol_type)
+            }
+        };
+        if wanted && in_state(state) {
+            listed.push(
+                ListedGroup::default()
+                    .with_group_id(GroupId(id.clone()))
+                    .with_protocol_type(protocol_type)
+                    .with_group_state(StrBytes::from_static_str(state))
+                    .with_group_type(StrBytes::from_static_str(kind)),
+            );
         }
     });
-    match looked {
+    match looked.await {
         Ok(()) => ListGroupsResponse::default().with_groups(listed),
         Err(error) => ListGroupsResponse::default().with_error_code(error.code()),
     }

@@ -17,16 +17,17 @@ use crate::group::Pattern;
 use crate::transaction::state::State;
 
 /// The ids of one shard.
-pub(crate) fn handle<P: Platform>(
+pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: &ListTransactionsRequest,
     pattern: Option<&Pattern>,
 ) -> Result<Vec<TransactionState>, ErrorCode> {
     let now_ms = broker.platform.clock().wall_ms();
+    // Found at once, however many a request names.
     let states: BTreeSet<&str> = request.state_filters.iter().map(StrBytes::as_str).collect();
-    let producers: BTreeSet<i64> = request.producer_id_filters.iter().map(|it| it.0).collect();
+    let producers: BTreeSet<i64> = request.producer_id_filters.iter().map(|id| id.0).collect();
     let longer_than = request.duration_filter;
-    broker.transactions.survey(|id, entry| {
+    let listed = broker.transactions.survey(|id, entry| {
         let state = entry.state.name();
         let wanted = (states.is_empty() || states.contains(state))
             && (producers.is_empty() || producers.contains(&entry.producer_id.0))
@@ -38,7 +39,8 @@ pub(crate) fn handle<P: Platform>(
                 .with_producer_id(entry.producer_id.0.into())
                 .with_transaction_state(StrBytes::from_static_str(state))
         })
-    })
+    });
+    listed.await
 }
 
 /// The expression of a request; none is the empty one.

@@ -142,8 +142,8 @@ fn answered<P: Platform>(
     }
 }
 
-fn acks_of(asked: i16) -> Result<Acks, ErrorCode> {
-    match asked {
+fn acks_of(number: i16) -> Result<Acks, ErrorCode> {
+    match number {
         0 => Ok(Acks::None),
         1 => Ok(Acks::Leader),
         -1 => Ok(Acks::All),

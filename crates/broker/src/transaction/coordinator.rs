@@ -26,6 +26,7 @@ use crate::partition::Partition;
 use crate::producer_ids;
 
 mod revive;
+mod survey;
 
 /// The feature whose level says which protocol is in use.
 pub(crate) const VERSION_FEATURE: &str = "transaction.version";
@@ -366,21 +367,6 @@ impl<P: Platform> TransactionCoordinator<P> {
             }
             _ => false,
         }
-    }
-
-    /// Ids by what `see` makes of them; the error of a slot that is not served.
-    pub(crate) fn survey<R>(
-        &self,
-        mut see: impl FnMut(&str, &Entry) -> Option<R>,
-    ) -> Result<Vec<R>, ErrorCode> {
-        let slots = self.slots.borrow();
-        if slots.values().any(|slot| slot.phase == Phase::Loading) {
-            return Err(ErrorCode::CoordinatorLoadInProgress);
-        }
-        let active = slots.values().filter(|slot| slot.phase == Phase::Active);
-        let ids = active.flat_map(|slot| slot.by_id.iter());
-        let written = ids.filter(|(_, it)| !it.is_unwritten());
-        Ok(written.filter_map(|(id, it)| see(id, it.entry())).collect())
     }
 
     /// What is known of an id.

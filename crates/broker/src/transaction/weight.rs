@@ -5,6 +5,7 @@
 //! (`machine.rs`), and who is told that there is no room (`coordinator.rs`).
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use wire::types::ErrorCode;
 
@@ -47,6 +48,12 @@ impl Ids {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Transaction)> {
         self.by_id.iter()
+    }
+
+    /// Those behind an id, in their order; all of them behind none.
+    pub(super) fn behind(&self, id: Option<&str>) -> impl Iterator<Item = (&String, &Transaction)> {
+        let from = id.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_id.range::<str, _>((from, Bound::Unbounded))
     }
 
     /// For decisions, which change nothing that weighs.

@@ -10,14 +10,27 @@ use bytes::Bytes;
 use platform::Platform;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs};
 
-use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Phase, Queue, Slot};
+use super::{Cluster, Now, VISITED_AT_ONCE};
+use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Outcome, Phase, Queue, Slot};
 use crate::group::classic::Limits;
 use crate::group::groups::{Groups, GroupsOptions};
 use crate::group::records::GroupRecord;
 
+/// Places of records that are forgotten at once.
+const POSITIONS_AT_ONCE: usize = 4096;
+
+impl Slot {
+    /// Makes so many more groups of their records.
+    fn make(&mut self, count: usize, now: (Now, &dyn Cluster)) {
+        let (outcome, after) = self.groups.finish_load(self.made.0.as_ref(), count, now);
+        self.made.0 = after;
+        self.made.1.extend(outcome);
+    }
+}
+
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
-    /// Begins to load a partition. Requests for its groups are told to come back.
-    pub fn begin_load(&self, partition: i32) {
+    /// Begins to load a partition. Requests for its groups are told to come back. Gives the number of this loading.
+    pub fn begin_load(&self, partition: i32) -> u64 {
         self.unload(partition);
         let incarnation = self.next_incarnation.get();
         self.next_incarnation.set(incarnation + 1);
@@ -41,8 +54,33 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             incarnation,
             foreign: 0,
             positions: BTreeMap::new(),
+            made: (None, Outcome::default()),
         };
         self.slots.borrow_mut().insert(partition, slot);
+        incarnation
+    }
+
+    /// False when the partition has gone since this loading began, or has come anew.
+    pub fn is_here(&self, partition: i32, incarnation: u64) -> bool {
+        self.slot(partition, incarnation, |_| ()).is_some()
+    }
+
+    /// Makes some groups of their records, all of which are there: what [`Self::finish_load`] does not have to do in one
+    /// piece. False when there is nothing left.
+    pub fn load_some(&self, partition: i32, incarnation: u64) -> bool {
+        let now = self.now();
+        let more = self.slot(partition, incarnation, |slot| {
+            if slot.phase != Phase::Loading {
+                return false;
+            }
+            if !slot.positions.is_empty() {
+                (0..POSITIONS_AT_ONCE).for_each(|_| drop(slot.positions.pop_first()));
+                return true;
+            }
+            slot.make(VISITED_AT_ONCE, (now, &self.log.cluster()));
+            slot.made.0.is_some()
+        });
+        more.unwrap_or(false)
     }
 
     /// Takes in one record of a partition that is being loaded: in the order of the log, save for
@@ -116,7 +154,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 "records of types that are not known here are left alone"
             );
         }
-        let outcome = slot.groups.finish_load(now, &self.log.cluster());
+        slot.make(usize::MAX, (now, &self.log.cluster()));
+        let (_, outcome) = std::mem::take(&mut slot.made);
         drop(slots);
         self.carry_out(partition, outcome);
     }

@@ -22,10 +22,10 @@ use wire::messages::{
     ListGroupsRequest, OffsetCommitRequest, SyncGroupRequest, SyncGroupResponse, TopicName,
 };
 use wire::protocol::StrBytes;
-use wire::records::offsets::OffsetCommitValue;
+use wire::records::offsets::{GroupMetadataValue, OffsetCommitValue};
 use wire::types::{ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, Uuid};
 
-use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Unwritten, Written};
+use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Unwritten, VISITED_AT_ONCE, Written};
 use crate::group::cluster::fake::FakeCluster;
 use crate::group::metrics::Metrics;
 use crate::group::records::{GroupRecord, RawRecord};
@@ -544,7 +544,7 @@ fn a_partition_that_is_loaded_or_elsewhere_says_so() {
         assert_eq!(join(&coordinator, "g", "", 9).await.error_code, loading);
         // A member is not to panic over that.
         assert_eq!(beat(&coordinator, "g", &JoinGroupResponse::default()), 0);
-        let list = handler::list_groups::handle(&coordinator, &ListGroupsRequest::default());
+        let list = handler::list_groups::handle(&coordinator, &ListGroupsRequest::default()).await;
         assert_eq!(list.error_code, loading);
         coordinator.unload(partition);
         assert_eq!(
@@ -798,7 +798,7 @@ fn forgotten_after_retention(jump_ms: i64) {
         assert_eq!(fetched(&coordinator, "g", false).await, Some(1));
         clock.sleep(Duration::from_mins(20)).await;
         assert_eq!(fetched(&coordinator, "g", false).await, None);
-        let list = handler::list_groups::handle(&coordinator, &ListGroupsRequest::default());
+        let list = handler::list_groups::handle(&coordinator, &ListGroupsRequest::default()).await;
         assert!(list.groups.is_empty());
         let tombstones = log
             .0
@@ -808,5 +808,55 @@ fn forgotten_after_retention(jump_ms: i64) {
             .filter(|(_, value)| value.is_none())
             .count();
         assert_eq!(tombstones, 2);
+    });
+}
+
+#[test]
+fn many_groups_are_loaded_and_listed_some_at_a_time() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        let partition = partition_for("g", 4);
+        let loading = coordinator.begin_load(partition);
+        let names = (0..).map(|number| format!("g-{number}"));
+        let names = names.filter(|name| partition_for(name, 4) == partition);
+        let names: std::collections::BTreeSet<String> = names.take(3000).collect();
+        for (at, name) in names.iter().enumerate() {
+            let record = GroupRecord::Metadata {
+                group: StrBytes::from_string(name.clone()),
+                value: Some(GroupMetadataValue {
+                    protocol_type: "consumer".to_owned(),
+                    ..GroupMetadataValue::default()
+                }),
+            };
+            let (key, value) = record.encode();
+            let offset = Offset(i64::try_from(at).unwrap());
+            coordinator.replay(partition, &key, value.as_ref(), offset, TimestampMs(0));
+        }
+        let mut rounds = 0;
+        while coordinator.load_some(partition, loading) {
+            rounds += 1;
+            let busy = code(ErrorCode::CoordinatorLoadInProgress);
+            let name = names.first().unwrap();
+            assert_eq!(commit(&coordinator, name, 1).await, busy);
+        }
+        assert!(rounds >= 3000 / VISITED_AT_ONCE, "{rounds} rounds");
+        coordinator.finish_load(partition, LeaderEpoch(1));
+        let request = ListGroupsRequest::default();
+        let mut listing = Box::pin(handler::list_groups::handle(&coordinator, &request));
+        let mut rests = 0;
+        let list = std::future::poll_fn(|context| {
+            let listed = listing.as_mut().poll(context);
+            rests += usize::from(listed.is_pending());
+            listed
+        })
+        .await;
+        assert!(rests >= 3000 / VISITED_AT_ONCE, "{rests} rests");
+        let listed = list.groups.iter().map(|group| group.group_id.to_string());
+        assert!(listed.eq(names));
+        // A loading that is over does nothing to the next.
+        let next = coordinator.begin_load(partition);
+        assert!(!coordinator.load_some(partition, loading));
+        assert!(!coordinator.is_here(partition, loading) && coordinator.is_here(partition, next));
     });
 }

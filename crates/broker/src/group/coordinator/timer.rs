@@ -112,10 +112,10 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
 }
 
 impl Slot {
-    /// Nobody's time runs out while the log is behind: no one could have been heard.
+    /// Nobody's time runs out while the log is behind, or is being read: no one could have been heard.
     fn next_deadline(&self) -> Option<Instant> {
         let next = self.groups.next_deadline();
-        next.filter(|_| !self.stalled)
+        next.filter(|_| !self.stalled && self.phase == Phase::Active)
     }
 }
 

@@ -73,6 +73,10 @@ fn options() -> GroupsOptions {
 }
 
 impl Groups {
+    fn iter(&self) -> impl Iterator<Item = (&StrBytes, Kind<'_>)> {
+        self.existing().map(|(id, group)| (id, group.kind()))
+    }
+
     fn classics(&self) -> impl Iterator<Item = (&StrBytes, &ClassicGroup)> {
         self.iter().filter_map(|(id, kind)| match kind {
             Kind::Classic(group) => Some((id, group)),
@@ -272,7 +276,16 @@ impl Bench {
             let record = GroupRecord::decode(key, value.as_deref()).unwrap().unwrap();
             groups.load(&record, self.now);
         }
-        let outcome = groups.finish_load(self.now, &FakeCluster::default());
+        let (mut after, mut outcome) = (None, Outcome::default());
+        loop {
+            let now = (self.now, &FakeCluster::default() as &dyn super::Cluster);
+            let (some, last) = groups.finish_load(after.as_ref(), 1, now);
+            outcome.extend(some);
+            after = last;
+            if after.is_none() {
+                break;
+            }
+        }
         assert!(outcome.replies.is_empty() && outcome.appends.is_empty());
         groups
     }

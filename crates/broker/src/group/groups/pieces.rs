@@ -1,0 +1,60 @@
+//! What is done with all groups of a partition, some at a time: there may be a million, and a shard has others to serve.
+//!
+//! Not here: who rests in between, and sees that the partition is still the same afterwards ([`crate::group::coordinator`]).
+
+use wire::protocol::StrBytes;
+
+use super::{Groups, Kind, Outcome};
+use crate::group::Now;
+use crate::group::classic::ClassicGroup;
+use crate::group::cluster::Cluster;
+
+impl Groups {
+    /// Looks at the groups there are among `count` behind one. Says behind which to go on, if there may be more.
+    pub fn visit(
+        &self,
+        after: Option<&StrBytes>,
+        count: usize,
+        mut look: impl FnMut(&StrBytes, Kind<'_>),
+    ) -> Option<StrBytes> {
+        let (mut seen, mut last) = (0, None);
+        for (id, group) in self.all_after(after).take(count) {
+            if group.exists() {
+                look(id, group.kind());
+            }
+            (seen, last) = (seen + 1, Some(id));
+        }
+        last.filter(|_| seen == count).cloned()
+    }
+
+    /// Ends loading for `count` groups behind one: members have a session from `now` on. Says behind which to go on, if
+    /// there may be more.
+    pub fn finish_load(
+        &mut self,
+        after: Option<&StrBytes>,
+        count: usize,
+        (now, cluster): (Now, &dyn Cluster),
+    ) -> (Outcome, Option<StrBytes>) {
+        let mut outcome = Outcome::default();
+        let limits = self.options.classic;
+        let ids = self.all_after(after).take(count).map(|(id, _)| id.clone());
+        let ids: Vec<StrBytes> = ids.collect();
+        for id in &ids {
+            if self.is_consumer(id) {
+                self.resume_consumers(id, now, cluster);
+                continue;
+            }
+            let Some(group) = self.by_id.get_mut(id) else {
+                continue;
+            };
+            let Some(metadata) = group.metadata.committed() else {
+                continue;
+            };
+            group.machine = ClassicGroup::load(limits, metadata, now);
+            let effects = group.machine.check_size(now);
+            outcome.extend(self.carry(id, effects));
+        }
+        let more = ids.len() == count;
+        (outcome, ids.into_iter().next_back().filter(|_| more))
+    }
+}

@@ -105,15 +105,7 @@ impl Pair {
 impl Metrics {
     /// Makes the metrics and registers them.
     pub fn register(registry: &mut Registry) -> Self {
-        let mut by_topic = |name: &str, help: &str| {
-            let family = ByTopic::default();
-            registry.register(
-                format!("kafka_server_brokertopicmetrics_{name}"),
-                help,
-                family.clone(),
-            );
-            family
-        };
+        let mut by_topic = |name, help| new_by_topic(registry, name, help);
         let messages_in = by_topic("messagesin", "Records appended");
         let bytes_in = by_topic("bytesin", "Bytes appended");
         let bytes_out = by_topic("bytesout", "Bytes sent to consumers");
@@ -251,6 +243,16 @@ fn of_transactions(registry: &mut Registry) -> [Gauge; 2] {
         ),
     ];
     gauges.map(|(name, help)| new_gauge(registry, name, help))
+}
+
+fn new_by_topic(registry: &mut Registry, name: &str, help: &str) -> ByTopic {
+    let family = ByTopic::default();
+    registry.register(
+        format!("kafka_server_brokertopicmetrics_{name}"),
+        help,
+        family.clone(),
+    );
+    family
 }
 
 fn of_checkpoints(registry: &mut Registry) -> Counter {

@@ -42,6 +42,7 @@ use crate::shards::ShardIndex;
 
 pub(crate) use admission::{admit, admit_offsets, told_of_admission};
 pub(crate) use coordinator::{TransactionCoordinator, VERSION_FEATURE};
+pub(crate) use log::is_readable;
 pub(crate) use markers::{Ending, end_at};
 
 /// The topic of transactional ids.

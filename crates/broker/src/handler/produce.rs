@@ -27,16 +27,16 @@ use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
 use crate::Broker;
 use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
-use crate::image::is_internal;
 use crate::partition::{Accepted, Acks, Partition, Unjudged, Verified};
 use crate::route::{Begun, at_partitions_in_line};
 use crate::transaction::admit;
 
-/// Who calls itself so may write where only the coordinators do: a tool that knows what it does.
-const ADMIN_CLIENT: &str = "__admin_client";
-
 /// Bytes of records, decompressed, that take as long as another item of a request.
 const ITEM_BYTES: usize = 16 << 10;
+
+mod kept;
+
+use kept::Kept;
 
 /// What one partition answers.
 type Appended = Result<(Accepted, Offset), Refused>;
@@ -76,13 +76,14 @@ pub(crate) async fn handle<P: Platform>(
     let mut items = Vec::new();
     for topic in topics {
         let key = TopicKey::from_wire(version >= 13, &topic.name, topic.topic_id);
-        let open = check_open(broker, &key, client);
+        let kept = Kept::of(broker, &key, client);
         let mut indexes = Vec::with_capacity(topic.partitions.len());
         for partition in topic.partitions {
             indexes.push(partition.index);
             let target = acks.and_then(|_| broker.target(&key, partition.index));
-            let target = target.and_then(|target| open.map(|()| target));
             let records = partition.records.unwrap_or_default();
+            let open = kept.and_then(|kept| kept.check(&records));
+            let target = target.and_then(|target| open.map(|()| target));
             items.push((target, (records, Verified::Unasked)));
         }
         named.push((topic.name, topic.topic_id, indexes));
@@ -149,27 +150,6 @@ fn acks_of(number: i16) -> Result<Acks, ErrorCode> {
         -1 => Ok(Acks::All),
         _ => Err(ErrorCode::InvalidRequiredAcks),
     }
-}
-
-/// Refuses the topics that the coordinators keep.
-fn check_open<P: Platform>(
-    broker: &Broker<P>,
-    topic: &TopicKey,
-    client: &str,
-) -> Result<(), ErrorCode> {
-    let kept = match topic {
-        TopicKey::Name(name) => is_internal(name),
-        TopicKey::Id(id) => {
-            let image = broker.image();
-            image
-                .topic_by_id(*id)
-                .is_some_and(|found| is_internal(&found.name))
-        }
-    };
-    if kept && client != ADMIN_CLIENT {
-        return Err(ErrorCode::InvalidTopicException);
-    }
-    Ok(())
 }
 
 fn failure(appended: &Result<Appended, ErrorCode>) -> Option<ErrorCode> {

@@ -94,6 +94,15 @@ pub(super) async fn replay<P: Platform>(
     Ok(count)
 }
 
+/// True for a record that [`replay`] takes.
+pub(crate) fn is_readable(key: &Bytes, value: Option<&Bytes>) -> bool {
+    match TransactionLogKey::decode(key) {
+        Ok(None) => true,
+        Ok(Some(_)) => value.is_none_or(|value| Entry::from_record(value).is_ok()),
+        Err(_) => false,
+    }
+}
+
 /// Why a partition of transactional ids cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {

@@ -52,6 +52,13 @@ pub(crate) fn marker(id: i64, commit: bool) -> Bytes {
     builder.finish().unwrap()
 }
 
+/// A batch of one record.
+pub(crate) fn keyed(key: &[u8], value: Option<&[u8]>) -> Bytes {
+    let mut builder = builder();
+    builder.add(TimestampMs(NOW_MS), Some(key), value, &[]);
+    builder.finish().unwrap()
+}
+
 /// A batch of one record of so many bytes.
 pub(crate) fn large(bytes: usize) -> Bytes {
     batch(&["x".repeat(bytes).as_str()])

@@ -492,3 +492,29 @@ fn a_start_under_any_failure_of_the_disk_says_what_it_is_and_the_next_one_finds_
         }
     }
 }
+
+#[test]
+fn one_folder_that_is_missing_on_a_path_is_not_the_path() {
+    for clean in [true, false] {
+        let (template, before) = once(lived(clean));
+        run(async {
+            let end = before.last().unwrap().0 + 1;
+            let disk = template.kill(1);
+            rename_all(&disk, &[("/c/t-0", "/kept")]).await;
+            let life = Life::start(&disk, &right()).await;
+            let log = life.open(how(clean, end)).await.unwrap();
+            for path in life.tiers.paths() {
+                let others = "the logs of others are on it";
+                assert_eq!(path.failed(), None, "{}: {others}", path.dir().display());
+            }
+            assert_eq!(log.log_start_offset(), Offset::ZERO);
+            assert_eq!(log.log_end_offset(), Offset(end));
+            drop(log);
+            let disk = disk.kill(2);
+            rename_all(&disk, &[("/kept", "/c/t-0")]).await;
+            let life = Life::start(&disk, &right()).await;
+            let log = life.open(how(clean, end)).await.unwrap();
+            assert!(everything(&log).await == before, "clean: {clean}");
+        });
+    }
+}

@@ -1,12 +1,14 @@
 //! Produce: what is taken, what is refused and how, and what acknowledged means.
 
+use bytes::Bytes;
 use platform::sim::SimDisk;
 use wire::messages::{InitProducerIdRequest, ProduceRequest};
 use wire::types::ErrorCode;
 
 use crate::harness::asks::{error, outcome, produce};
-use crate::harness::batches::{batch, batch_at, large, produced, transactional};
+use crate::harness::batches::{batch, batch_at, keyed, large, produced, transactional};
 use crate::harness::client::{decode, frame, frame_of};
+use crate::harness::transactor::Transactor;
 use crate::harness::{Cluster, NOW_MS, Setup, life};
 
 fn on(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
@@ -81,17 +83,46 @@ fn topics_of_the_coordinators_are_closed_to_clients() {
     });
 }
 
+/// What a tool is told that writes this where coordinators do.
+async fn as_tool(cluster: &Cluster, topic: &str, records: Bytes) -> Result<i64, ErrorCode> {
+    let request = produce(topic, -1, &[(0, records)]);
+    let frame = frame_of("__admin_client", 9, &request);
+    let reply = cluster.reply(0, &frame).await;
+    let answer = decode::<ProduceRequest>(9, reply);
+    outcome(&answer.responses[0].partition_responses[0])
+}
+
 #[test]
 fn tools_that_say_so_may_write_where_coordinators_do() {
     on(1, async |cluster| {
         cluster.create("t", 1).await;
         cluster.commit("g", "t", 0, 7).await;
-        let request = produce("__consumer_offsets", -1, &[(0, batch(&["a"]))]);
-        let frame = frame_of("__admin_client", 9, &request);
-        let reply = cluster.reply(0, &frame).await;
-        let answer = decode::<ProduceRequest>(9, reply);
-        let taken = outcome(&answer.responses[0].partition_responses[0]);
+        // A tombstone of the position that "g" has: version 1 of the key.
+        let key = [&[0, 1, 0, 1, b'g', 0, 1, b't'][..], &[0, 0, 0, 0]].concat();
+        let tombstone = keyed(&key, None);
+        let taken = as_tool(cluster, "__consumer_offsets", tombstone).await;
         assert!(taken.is_ok(), "{taken:?}");
+    });
+}
+
+#[test]
+fn what_a_coordinator_cannot_read_is_not_taken_from_a_tool() {
+    on(1, async |cluster| {
+        cluster.create("t", 1).await;
+        cluster.commit("g", "t", 0, 7).await;
+        let mut writer = Transactor::begin(cluster, "id", true).await;
+        writer.write(0, &["a"]).await;
+        writer.end(true).await.unwrap();
+        // A key of one byte, half a key, half a value.
+        let half = keyed(&[0, 0, 0], Some(b"x"));
+        let odd = keyed(&[0, 0, 0, 1, b'a'], Some(b"x"));
+        for topic in ["__consumer_offsets", "__transaction_state"] {
+            for records in [batch(&["a"]), half.clone(), odd.clone()] {
+                let answer = as_tool(cluster, topic, records).await;
+                assert_eq!(answer, Err(ErrorCode::InvalidRecord), "{topic}");
+            }
+        }
+        assert_eq!(cluster.committed("g", "t", 0).await, 7);
     });
 }
 

@@ -20,6 +20,7 @@ use super::folder::{DataFile, Folder, claim};
 use super::notes::{self, Notes, Owing, Place};
 use super::part::Part;
 use super::remove;
+use crate::checkpoint::meta_properties;
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, away_path, away_to_path, file_path};
 use crate::segment::scan::{Expected, Scan};
@@ -158,14 +159,18 @@ impl<P: Platform> Gathering<'_, P> {
                 Err(error) if error.is_exhausted() => return Err(error),
                 Err(error) => fail(path, &error.to_string()),
             },
-            // Folders outlive their last segment, so one that is not there means that the path is not what it was.
+            // Folders outlive their last segment, so one that is not there means that the path is not what it was; or, where
+            // the path's own file is still there, that somebody took this folder.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let mut noted = self.notes.away.values();
-                if noted.any(|place| place.is(path, self.tiers())) {
+                if !noted.any(|place| place.is(path, self.tiers())) {
+                    self.read.push(Arc::clone(path));
+                } else if is_itself(disk, path).await {
+                    tracing::error!(folder = %folder.display(),
+                        "segments should be in a folder that is not there: they are not served");
+                } else {
                     let reason = "segments should be there, and not even their folder is. Is its file system mounted?";
                     fail(path, reason);
-                } else {
-                    self.read.push(Arc::clone(path));
                 }
             }
             Err(error) if is_not_now(&error) => return Err(Error::io("list", &folder)(error)),
@@ -482,6 +487,14 @@ impl<P: Platform> Gathering<'_, P> {
         }
         whole
     }
+}
+
+/// True when the directory of a path has the file that says which it is.
+async fn is_itself<D: Disk>(disk: &D, path: &TierPath) -> bool {
+    let file = path.dir().join(meta_properties::FILE);
+    disk.read_file(&file)
+        .await
+        .is_ok_and(|bytes| !bytes.is_empty())
 }
 
 fn fail(path: &TierPath, reason: &str) {

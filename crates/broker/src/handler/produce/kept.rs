@@ -1,0 +1,75 @@
+//! Topics that the coordinators keep: closed to clients, save for a tool that says what it is, as with Kafka.
+//!
+//! A tool's batch is taken only if the coordinator could read each of its records: of a partition with one that it cannot
+//! read, no group and no transactional id is served any more. What the records say is the tool's business.
+
+use bytes::Bytes;
+use platform::Platform;
+use wire::batch::record::records_within;
+use wire::types::ErrorCode;
+
+use crate::Broker;
+use crate::fetch_session::TopicKey;
+use crate::group::records::GroupRecord;
+use crate::image::{OFFSETS_TOPIC, is_internal};
+use crate::transaction::{TRANSACTIONS_TOPIC, is_readable};
+
+/// Who calls itself so may write where only the coordinators do.
+const ADMIN_CLIENT: &str = "__admin_client";
+
+/// What a tool's batch may take, decompressed: it is read in one piece.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+
+/// Whose records a topic takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kept {
+    Open,
+    Groups,
+    Transactions,
+}
+
+impl Kept {
+    /// Refuses the topics that the coordinators keep, unless the client is a tool.
+    pub(super) fn of<P: Platform>(
+        broker: &Broker<P>,
+        topic: &TopicKey,
+        client: &str,
+    ) -> Result<Self, ErrorCode> {
+        let by_name = |name: &str| match name {
+            name if !is_internal(name) => Ok(Self::Open),
+            _ if client != ADMIN_CLIENT => Err(ErrorCode::InvalidTopicException),
+            OFFSETS_TOPIC => Ok(Self::Groups),
+            TRANSACTIONS_TOPIC => Ok(Self::Transactions),
+            _ => Err(ErrorCode::InvalidTopicException),
+        };
+        match topic {
+            TopicKey::Name(name) => by_name(name),
+            TopicKey::Id(id) => {
+                let image = broker.image();
+                let found = image.topic_by_id(*id);
+                found.map_or(Ok(Self::Open), |found| by_name(&found.name))
+            }
+        }
+    }
+
+    /// Refuses what the coordinator could not read.
+    pub(super) fn check(self, batch: &Bytes) -> Result<(), ErrorCode> {
+        let can_be_read = match self {
+            Self::Open => return Ok(()),
+            Self::Groups => |key: &Bytes, value: Option<&Bytes>| {
+                GroupRecord::decode(key, value.map(AsRef::as_ref)).is_ok()
+            },
+            Self::Transactions => is_readable,
+        };
+        let records = records_within(batch, BATCH_BYTES_MAX);
+        for record in records.map_err(|_| ErrorCode::InvalidRecord)? {
+            let record = record.map_err(|_| ErrorCode::InvalidRecord)?;
+            let is_read = record.key.as_ref();
+            let is_read = is_read.is_some_and(|key| can_be_read(key, record.value.as_ref()));
+            if !is_read {
+                return Err(ErrorCode::InvalidRecord);
+            }
+        }
+        Ok(())
+    }
+}

@@ -66,6 +66,9 @@ fn fresh(on: On) -> (Scene, Known) {
     }
     // Little room, so that some segments are spilled.
     let scene = Scene::on(platform, crash_store(), 80 << 10, 1 << 30);
+    // A path is there before any log is: a start of the broker makes it, and what says which it is.
+    let identity = std::path::Path::new("/bulk/meta.properties");
+    scene.disk().put(identity, b"version=1\n").unwrap();
     (scene, Known::default())
 }
 

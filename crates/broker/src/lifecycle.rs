@@ -6,7 +6,7 @@
 //! only into directories whose logs all closed well. A crash anywhere in between is a crash like any other.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,6 +18,9 @@ use crate::Broker;
 use crate::controller::{Controller, Home, METADATA_TOPIC, MetadataLogError, Publish};
 use crate::image::Image;
 use crate::join::join_all;
+
+/// What part of a file system, or of a tier's path, the room for changes of the metadata may take.
+const RESERVE_SHARE: u64 = 32;
 
 /// By how much a start raises the next producer id at most: no cluster gives out so many between two backups.
 const PRODUCER_IDS_RAISED_MAX: i64 = 1 << 40;
@@ -72,7 +75,8 @@ impl<P: Platform> Broker<P> {
             })
         });
         let options = Arc::clone(&self.options);
-        let home = self.metadata_home();
+        let mut home = self.metadata_home();
+        home.reserve_bytes = home.reserve_bytes.min(self.reserve_max(&home.dir).await);
         let controller =
             Controller::start(self.platform.clone(), &self.store, options, home, publish).await?;
         let image = controller.image();
@@ -213,6 +217,16 @@ impl<P: Platform> Broker<P> {
         );
         let raised = controller.raise_producer_ids(known).await;
         raised.map_err(|code| self.refused(code))
+    }
+
+    /// The most that is kept free for the metadata log in a directory: little of a little disk.
+    async fn reserve_max(&self, dir: &Path) -> u64 {
+        // Who is not told how large it is takes what the settings say.
+        let space = self.platform.disk().space(dir).await;
+        let total = space.map_or(u64::MAX, |space| space.total);
+        let of_tier = self.store.tiers().and_then(|tiers| tiers.holding(dir));
+        let capacity = of_tier.map_or(u64::MAX, |path| path.capacity_bytes());
+        total.min(capacity) / RESERVE_SHARE
     }
 
     /// The metadata log lies in the first directory, or where it was found.

@@ -330,9 +330,7 @@ fn a_volatile_tier_on_such_a_mount_is_emulated_and_every_report_says_so() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (fast, bulk) = (dir.path().join("fast"), dir.path().join("bulk"));
     let settings = mapped(&fast, &bulk, "volatile");
-    let mut settings: Vec<&str> = settings.iter().map(String::as_str).collect();
-    // Else it is a quarter of this little tier.
-    settings.push("metadata.log.reserve.bytes=0");
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let mut process = command(&fast, &settings).spawn().unwrap();
     let mut log = BufReader::new(process.stderr.take().unwrap());
     let emulated = "not a DAX mount: the medium dax is EMULATED, nothing on it is durable";

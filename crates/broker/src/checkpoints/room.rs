@@ -13,6 +13,8 @@ use platform::disk::{Disk, DiskFile, Open};
 pub(crate) const FILE: &str = "reserved-room";
 /// Its length: the four checkpoints of some ten thousand logs, one at a time.
 const RESERVE_BYTES: u64 = 1 << 20;
+/// What part of a file system it may take.
+const RESERVE_SHARE: u64 = 256;
 /// What a small file may take beside its bytes: the last block, and one for names.
 const SLACK_BYTES: u64 = 8 << 10;
 
@@ -30,19 +32,20 @@ pub(crate) async fn replace<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) -> io:
 
 /// Makes the reserve of a directory whole again, if there is room.
 pub(super) async fn regain<D: Disk>(disk: &D, dir: &Path) {
-    if let Err(error) = try_regain(disk, &dir.join(FILE)).await {
+    let total = disk.space(dir).await.map_or(u64::MAX, |space| space.total);
+    let bytes = RESERVE_BYTES.min(total / RESERVE_SHARE);
+    if let Err(error) = try_regain(disk, &dir.join(FILE), bytes).await {
         tracing::debug!(dir = %dir.display(), %error, "no room is kept for the checkpoints");
     }
 }
 
-async fn try_regain<D: Disk>(disk: &D, path: &Path) -> io::Result<()> {
+async fn try_regain<D: Disk>(disk: &D, path: &Path, mut bytes: u64) -> io::Result<()> {
     let file = match disk.open(path, Open::Create).await {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             disk.open(path, Open::Write).await?
         }
         opened => opened?,
     };
-    let mut bytes = RESERVE_BYTES;
     loop {
         match file.allocate(bytes).await {
             Err(error) if is_full(&error) && bytes > SLACK_BYTES => bytes /= 2,

@@ -23,7 +23,8 @@ pub(super) const KEYS: &[Key] = &[
         .ours()
         .doc(
             "Room on the disk that the metadata log keeps, so that topics can be deleted and settings changed when the disk \
-             is full. What makes topics and partitions leaves half of it. 0: none.",
+             is full: at most a 32nd of the file system, and of the path of a tier. What makes topics and partitions leaves half \
+             of it. 0: none.",
         ),
     Key::string("metadata.log.dir", "")
         .unset()

@@ -66,6 +66,9 @@ fn fresh(on: On) -> (Scene, Known) {
     }
     // Little room, so that some segments are spilled.
     let scene = Scene::on(platform, crash_store(), 80 << 10, 1 << 30);
+    // A start has made the path's directory, durably; only the log's folders on it come later.
+    let mark = std::path::Path::new(BULK).join("meta.properties");
+    scene.disk().put(&mark, b"").unwrap();
     (scene, Known::default())
 }
 

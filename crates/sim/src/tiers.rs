@@ -8,6 +8,7 @@ use std::sync::Arc;
 use platform::sim::Rng;
 use storage::tier::policy::PolicySettings;
 use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions, TierTable};
+use wire::types::Uuid;
 
 use crate::directory::DIR;
 
@@ -42,6 +43,8 @@ impl Tiers {
         let table = TierTable::new(vec![tier("fast", DIR), tier("bulk", BULK)]);
         for path in table.paths() {
             path.note_space(SPACE_BYTES, SPACE_BYTES);
+            // Each start finds the same directories, and knows which is missing.
+            path.set_identity(Uuid::from_u128(1 + u128::from(path.id.0)));
         }
         if self.is_missing(life) {
             for path in table.paths_of(1) {

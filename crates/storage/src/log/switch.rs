@@ -291,7 +291,6 @@ impl<P: Platform> Log<P> {
             tracing::warn!(partition = %self.partition, %error, "what a path owes was not noted");
         }
         self.remove_when_unread(Rc::clone(old), unnamed);
-        self.write_due_notes().await;
     }
 
     fn remove_when_unread(&self, old: Rc<Segment<P>>, paths: Vec<PathBuf>) {

@@ -33,8 +33,6 @@ pub(super) struct State {
     ready: RefCell<Vec<Rc<Path>>>,
     /// Whoever holds it may make one: two at a time would take each other's drafts for their own.
     making: Semaphore,
-    /// Segments that home has no note of yet, for want of room.
-    notes_due: RefCell<Vec<(Offset, Rc<Path>)>>,
     /// Where an operator wants segments, by base offset.
     asked: RefCell<BTreeMap<Offset, usize>>,
     /// Capacities of tiers do not bind it.
@@ -53,7 +51,6 @@ impl State {
         Self {
             ready: RefCell::default(),
             making: Semaphore::new(1),
-            notes_due: RefCell::default(),
             asked: RefCell::default(),
             unbounded: Cell::new(false),
             refusing: Cell::new(false),
@@ -355,33 +352,12 @@ impl<P: Platform> Log<P> {
         self.sync_folder(&self.folder).await
     }
 
-    /// Sees to it that a folder on another path is there and that home has a note of the segment at `base` in it.
+    /// Sees to it that a folder on another path is there and that home has a note of the segment at `base` in it. Without
+    /// room for that, too, the segment is not begun: a start without that path would go on where the log seems to end, and
+    /// give offsets away that have records.
     pub(crate) async fn prepare_folder(&self, folder: &Rc<Path>, base: Offset) -> Result<()> {
         self.make_folder(folder).await?;
-        match self.note_away(base, folder).await {
-            // Home is full, which is why the segment is elsewhere: it is noted as soon as there is room.
-            Err(Error::Full { .. }) => {
-                let note = (base, Rc::clone(folder));
-                self.tiers.notes_due.borrow_mut().push(note);
-                Ok(())
-            }
-            noted => noted,
-        }
-    }
-
-    /// Writes the notes for which there was no room.
-    pub(super) async fn write_due_notes(&self) {
-        let due = self.tiers.notes_due.take();
-        for (base, folder) in due {
-            let there = |segment: &Rc<Segment<P>>| segment.base == base && segment.folder == folder;
-            if !self.segments.borrow().iter().any(there) {
-                continue;
-            }
-            if let Err(error) = self.note_away(base, &folder).await {
-                tracing::debug!(partition = %self.partition, %error, "a note is still due");
-                self.tiers.notes_due.borrow_mut().push((base, folder));
-            }
-        }
+        self.note_away(base, folder).await
     }
 
     /// Sees to it that a folder on another path is there and names the topic.

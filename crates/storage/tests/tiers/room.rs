@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
+use platform::sim::SimPlatform;
 use storage::{Kind, LogOptions, OpenAs, StoreOptions};
 use wire::types::{Offset, TopicPartition};
 
@@ -325,7 +326,7 @@ fn a_store_without_memory_to_spare_still_spills() {
             unwritten_bytes_max: 256 << 10,
             ..store_options()
         };
-        let scene = Scene::on(platform::sim::SimPlatform::new(5), tight, GB, GB);
+        let scene = Scene::on(SimPlatform::new(5), tight, GB, GB);
         scene.disk().set_capacity_of(Path::new(DIR), Some(50 << 10));
         let log = scene.open(small()).await;
         for _ in 0..30 {
@@ -333,4 +334,58 @@ fn a_store_without_memory_to_spare_still_spills() {
         }
         assert_holds(&log, 0, 60).await;
     });
+}
+
+#[test]
+fn without_room_for_a_note_at_home_no_segment_is_begun_elsewhere() {
+    simulate(async {
+        let tiers = vec![tier("fast", &[(DIR, GB)]), tier("bulk", &[(BULK, GB)])];
+        let scene = Scene::unidentified(SimPlatform::new(11), store_options(), tiers);
+        let log = scene.open(small()).await;
+        fill(&log, 3).await;
+        let space = platform::Disk::space(scene.disk(), Path::new(DIR))
+            .await
+            .unwrap();
+        let used = space.total - space.free;
+        scene.disk().set_capacity_of(Path::new(DIR), Some(used));
+        append(&log, 60, 3000);
+        let flushed = platform::task::timeout(Duration::from_secs(3), log.flush()).await;
+        assert!(
+            !matches!(flushed, Ok(Ok(()))),
+            "records went where no note says that they are"
+        );
+        let (safe, end) = (log.durable_offset().0, log.log_end_offset().0);
+        // Nobody is told of them, and with room they are written.
+        scene.disk().set_capacity_of(Path::new(DIR), None);
+        log.flush_for_good().await.unwrap();
+        assert_holds(&log, 0, end).await;
+        assert!(safe < end);
+    });
+}
+
+#[test]
+fn a_segment_that_was_not_noted_and_begins_within_another_hides_no_record() {
+    for (clean, len) in [(true, 0), (false, 0), (true, 1), (false, 1)] {
+        simulate(async {
+            let scene = Scene::new(GB, GB);
+            let log = scene.open(small()).await;
+            fill(&log, 3).await;
+            let end = log.log_end_offset().0;
+            let base = log.sealed_segments()[1].0 + 1;
+            log.close().await.unwrap();
+            let name = format!("{base:020}.log");
+            let file = Path::new(BULK_FOLDER).join(&name);
+            let bytes = if len == 0 {
+                Vec::new()
+            } else {
+                batch(base, 2, 2000).to_vec()
+            };
+            scene.disk().put(&file, &bytes).unwrap();
+            let next = scene.successor(scene.disk().kill(3), store_options());
+            let log = next.try_open(small(), clean, 0, 0).await.unwrap();
+            assert_eq!(log.log_end_offset().0, end);
+            assert_holds(&log, 0, end).await;
+            assert!(next.has(BULK_FOLDER, &format!("{name}.aside")));
+        });
+    }
 }

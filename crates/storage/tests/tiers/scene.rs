@@ -9,7 +9,7 @@ use storage::tier::{
     Capacity, Medium, Mover, PathOptions, Safety, TierOptions, TierPath, TierTable,
 };
 use storage::{LogOptions, Metrics, OpenAs, Result, Store, StoreOptions};
-use wire::types::Offset;
+use wire::types::{Offset, Uuid};
 
 use crate::world::*;
 
@@ -70,6 +70,20 @@ impl Scene {
     }
 
     pub(crate) fn of(
+        platform: SimPlatform,
+        options: StoreOptions,
+        tiers: Vec<TierOptions>,
+    ) -> Self {
+        let scene = Self::unidentified(platform, options, tiers);
+        for path in scene.tiers.paths() {
+            // A start finds out which directory it is.
+            path.set_identity(Uuid::from_u128(1000 + u128::from(path.id.0)));
+        }
+        scene
+    }
+
+    /// With directories of which nobody knows which they are: a note of them needs bytes, not a name only.
+    pub(crate) fn unidentified(
         platform: SimPlatform,
         options: StoreOptions,
         tiers: Vec<TierOptions>,

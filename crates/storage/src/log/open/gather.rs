@@ -4,7 +4,8 @@
 //! copies the note at home says which counts; the notes are brought up to date.
 //! Invariants: a note goes only when its segment was found, or its directory was read and has it not; what does not
 //! count any more and cannot be removed is owed, durably, before anything depends on it; of copies that nobody noted the
-//! longest sound one stays, the younger of equals, the faster of those.
+//! longest sound one stays, the younger of equals, the faster of those. What nobody noted and begins within another segment
+//! is of a log that went on without it: it is set aside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -27,6 +28,7 @@ use crate::segment::scan::{Expected, Scan};
 use crate::store::Store;
 use crate::tier::{TierPath, TierTable};
 
+mod overlap;
 mod swaps;
 
 /// Bytes of one read while a copy is read through.
@@ -90,6 +92,7 @@ pub(super) async fn gather<P: Platform>(
     gathering.pay().await?;
     gathering.finish_compaction().await?;
     gathering.keep_one_copy().await?;
+    gathering.set_overlapping_aside().await?;
     for part in gathering.parts.iter().filter(|part| !part.is_lost) {
         part.remove_orphans(disk).await?;
     }

@@ -277,7 +277,12 @@ async fn is_made_of<D: Disk>(
 }
 
 /// The offset after the last batch of a segment, by its headers.
-async fn end_of<D: Disk>(disk: &D, part: &Part, base: Offset, len: u64) -> Result<Offset> {
+pub(super) async fn end_of<D: Disk>(
+    disk: &D,
+    part: &Part,
+    base: Offset,
+    len: u64,
+) -> Result<Offset> {
     let path = file_path(part.folder(), base, Role::Log);
     let file = disk.open(&path, Open::Read).await;
     let file = file.map_err(Error::io("open", &path))?;

@@ -1,0 +1,56 @@
+//! Segments on other paths that home has no note of, and that begin within the segment before them.
+//!
+//! While their path was not there the log went on without them: their offsets have other records now, which were served, so
+//! what the log has counts. Invariants: nothing of them is lost, they are set aside; taken for segments they would hide
+//! records of the one before, or have a recovery discard all that follows. What cannot be set aside now is left out, and met
+//! again by the next start.
+
+use platform::Platform;
+use wire::types::Offset;
+
+use super::super::part::Part;
+use super::{Gathering, fail, swaps};
+use crate::error::Result;
+
+impl<P: Platform> Gathering<'_, P> {
+    pub(super) async fn set_overlapping_aside(&mut self) -> Result<()> {
+        let disk = self.store.disk();
+        for at in 1..self.parts.len() {
+            let bases: Vec<_> = self.parts[at].logs.keys().copied().collect();
+            for base in bases {
+                let is_noted = self.notes.away.contains_key(&base);
+                if is_noted || self.parts[at].is_lost || !self.is_within_another(base).await? {
+                    continue;
+                }
+                let part = &mut self.parts[at];
+                tracing::error!(base = base.0, folder = %part.folder().display(),
+                    "a segment that was not noted begins within another one: it is set aside");
+                match part.set_aside(disk, base).await {
+                    Ok(()) => drop(self.store.shared.metrics.set_aside.inc()),
+                    Err(error) if error.is_exhausted() => return Err(error),
+                    Err(error) => {
+                        if let Some(path) = &part.path {
+                            fail(path, &error.to_string());
+                        }
+                        part.forget(base);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// True when the segment before `base`, if it is there, has records from there on.
+    async fn is_within_another(&self, base: Offset) -> Result<bool> {
+        let before = |part: &Part| {
+            let last = part.logs.range(..base).next_back();
+            last.map(|(at, len)| (*at, *len))
+        };
+        let parts = self.parts.iter().filter(|part| !part.is_lost);
+        let found = parts.filter_map(|part| Some((before(part)?, part)));
+        let Some(((at, len), part)) = found.max_by_key(|((at, _), _)| *at) else {
+            return Ok(false);
+        };
+        Ok(swaps::end_of(self.store.disk(), part, at, len).await? > base)
+    }
+}

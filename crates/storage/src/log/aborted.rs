@@ -16,7 +16,7 @@ use wire::types::Offset;
 
 use super::Log;
 use super::append::marker_of;
-use super::producer_state::{ProducerStates, snapshot};
+use super::producer_state::{ProducerSnapshot, ProducerStates, snapshot};
 use super::txn_index::TxnIndex;
 use crate::checkpoint::aborted_segments;
 use crate::error::{Error, Result};
@@ -118,7 +118,6 @@ impl<P: Platform> Log<P> {
     /// The producers as of `end`, which a segment begins with or the log ends with: from the newest snapshot before it
     /// that can be read, and the batches after that.
     pub(super) async fn producers_at(&self, end: Offset) -> Result<ProducerStates> {
-        let disk = self.store.disk();
         let now = self.store.clock().reading();
         let expiration_ms = self.options().producer_id_expiration_ms;
         let first = self
@@ -129,13 +128,7 @@ impl<P: Platform> Log<P> {
         let mut states = ProducerStates::new(first.min(end));
         let snapshots = self.snapshots_on_disk().await?;
         for offset in snapshots.into_iter().rev().filter(|at| *at <= end) {
-            let path = file_path(&self.folder, offset, Role::Snapshot);
-            let bytes = match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
-                Ok(bytes) => bytes,
-                Err(error) if is_unreadable(&error) => continue,
-                Err(error) => return Err(Error::io("read", &path)(error)),
-            };
-            if let Ok(producers) = snapshot::parse_at(offset, &bytes) {
+            if let Some(producers) = self.snapshot_at(offset).await? {
                 states = ProducerStates::restore(offset, &producers, now, expiration_ms);
                 break;
             }
@@ -149,6 +142,20 @@ impl<P: Platform> Log<P> {
             states.advance_log_start(segment.next.get());
         }
         Ok(states)
+    }
+
+    /// What the snapshot at `offset` says; `None` when it is damaged.
+    pub(super) async fn snapshot_at(
+        &self,
+        offset: Offset,
+    ) -> Result<Option<Vec<ProducerSnapshot>>> {
+        let path = file_path(&self.folder, offset, Role::Snapshot);
+        let disk = self.store.disk();
+        match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
+            Ok(bytes) => Ok(snapshot::parse_at(offset, &bytes).ok()),
+            Err(error) if is_unreadable(&error) => Ok(None),
+            Err(error) => Err(Error::io("read", &path)(error)),
+        }
     }
 
     /// Shows the producers what a segment has beyond what they know.

@@ -38,16 +38,26 @@ impl<P: Platform> Log<P> {
         if offset < self.start.get() {
             return self.truncate_fully_and_start_at(offset).await;
         }
-        self.held(self.cut(offset)).await
+        let refused = async {
+            self.refuse_absent_from(offset)?;
+            self.refuse_unknown_producers(offset).await
+        };
+        self.held(refused, self.cut(offset)).await
     }
 
     /// Deletes everything; the log begins and ends at `offset`.
     pub async fn truncate_fully_and_start_at(&self, offset: Offset) -> Result<()> {
-        self.held(self.start_anew(offset)).await
+        let refused = async { self.refuse_absent_from(Offset(i64::MIN)) };
+        self.held(refused, self.start_anew(offset)).await
     }
 
-    /// Does something to the files while nobody else does. A failure half-way latches the log.
-    async fn held(&self, change: impl Future<Output = Result<()>>) -> Result<()> {
+    /// Does something to the files while nobody else does, unless it is refused before anything has changed. A failure
+    /// half-way latches the log.
+    async fn held(
+        &self,
+        refused: impl Future<Output = Result<()>>,
+        change: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
         let _gate = self
             .upkeep
             .gate
@@ -59,6 +69,7 @@ impl<P: Platform> Log<P> {
         let result = async {
             self.flush().await?;
             let _permit = self.may_write().await?;
+            refused.await?;
             let changed = change.await;
             if let Err(error) = &changed {
                 self.fail(error);
@@ -73,7 +84,6 @@ impl<P: Platform> Log<P> {
     }
 
     async fn cut(&self, offset: Offset) -> Result<()> {
-        self.refuse_absent_from(offset)?;
         self.patiently(async || self.remove_snapshots_past(offset).await)
             .await?;
         let Some(segment) = self.segment_with(offset) else {
@@ -116,6 +126,26 @@ impl<P: Platform> Log<P> {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+
+    /// Without the segments on a path that is not there, only a snapshot after them says who has written what, and what
+    /// is sent again would be taken again.
+    async fn refuse_unknown_producers(&self, offset: Offset) -> Result<()> {
+        let absent = {
+            let segments = self.segments.borrow();
+            let last = segments.iter().rev().find(|segment| segment.absent.get());
+            last.cloned()
+        };
+        let Some(absent) = absent else { return Ok(()) };
+        // No snapshot is of the middle of a batch, so those that are not past the cut are not past the new end.
+        let snapshots = self.snapshots_on_disk().await?;
+        let after = snapshots.into_iter().rev();
+        for at in after.filter(|at| (absent.next.get()..=offset).contains(at)) {
+            if self.snapshot_at(at).await?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(absent.offline().unwrap_or(Error::Closed))
     }
 
     /// Removes the segments whose base is past `base`, the last first.
@@ -305,7 +335,6 @@ impl<P: Platform> Log<P> {
 
     async fn start_anew(&self, offset: Offset) -> Result<()> {
         let disk = self.store.disk();
-        self.refuse_absent_from(Offset(i64::MIN))?;
         let snapshots = self.patiently(async || self.snapshots_on_disk().await);
         for at in snapshots.await? {
             remove(disk, &file_path(&self.folder, at, Role::Snapshot)).await?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use platform::Disk;
 use storage::{Error, Kind};
 use wire::types::Offset;
 
@@ -43,6 +44,38 @@ fn offsets_of_an_absent_path_are_refused_and_the_start_of_the_log_does_not_move(
         let again = next.successor(next.disk().crash(2), store_options());
         let log = again.try_open(options(), false, end, 0).await.unwrap();
         assert_holds(&log, 0, end).await;
+    });
+}
+
+#[test]
+fn a_cut_that_an_absent_path_does_not_allow_is_refused_and_the_log_goes_on() {
+    simulate(async {
+        let (scene, end) = moved().await;
+        let next = scene.successor(scene.disk().crash(1), store_options());
+        next.path(1).fail("it is not mounted");
+        let log = next.try_open(options(), true, end, 0).await.unwrap();
+        let is_offline = |refused| matches!(refused, Err(Error::Offline { .. }));
+        assert!(is_offline(log.truncate_to(Offset(3)).await));
+        let anew = log.truncate_fully_and_start_at(Offset(9)).await;
+        assert!(is_offline(anew));
+        produce(&log, 2, 100).await;
+        // Who has written what before can only be told from what is not there.
+        for entry in next.disk().list(Path::new(FOLDER)).await.unwrap() {
+            if entry.name.ends_with(".snapshot") {
+                let file = Path::new(FOLDER).join(&entry.name);
+                next.disk().remove_file(&file).await.unwrap();
+            }
+        }
+        assert!(is_offline(log.truncate_to(Offset(end + 1)).await));
+        assert!(log.failed().is_none(), "{:?}", log.failed());
+        assert_eq!(log.log_end_offset().0, end + 2);
+        produce(&log, 2, 100).await;
+        // With a snapshot that is of the log without them, it is cut.
+        log.save().await.unwrap();
+        produce(&log, 2, 100).await;
+        log.truncate_to(Offset(end + 4)).await.unwrap();
+        assert_eq!(log.log_end_offset().0, end + 4);
+        assert_holds(&log, next.bases_on(FOLDER)[0], end + 4).await;
     });
 }
 
@@ -108,7 +141,7 @@ fn a_path_that_is_empty_because_it_is_not_mounted_is_offline_and_not_a_new_one()
     simulate(async {
         let (scene, end) = moved().await;
         let next = scene.successor(scene.disk().crash(1), store_options());
-        let unmounted = platform::Disk::remove_dir(next.disk(), Path::new(BULK_FOLDER)).await;
+        let unmounted = next.disk().remove_dir(Path::new(BULK_FOLDER)).await;
         unmounted.unwrap();
         let log = next.try_open(options(), true, end, 0).await.unwrap();
         assert_eq!((log.log_start_offset().0, log.log_end_offset().0), (0, end));

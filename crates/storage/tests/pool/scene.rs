@@ -12,6 +12,8 @@ use storage::tier::{
 };
 use storage::{LogOptions, Metrics, Result, Store, StoreOptions};
 
+use wire::types::Uuid;
+
 use crate::world::*;
 
 pub(crate) const BULK: &str = "/bulk";
@@ -71,6 +73,8 @@ impl Scene {
         let tiers = TierTable::with_pools(tiers, options);
         for path in tiers.paths() {
             path.note_space(1 << 40, 1 << 40);
+            // A start finds out which directory it is.
+            path.set_identity(Uuid::from_u128(1000 + u128::from(path.id.0)));
         }
         let (metrics, table) = (Metrics::unregistered(), Some(Arc::clone(&tiers)));
         let store = Store::with_tiers(platform.clone(), setting.store.clone(), metrics, table);

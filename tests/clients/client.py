@@ -113,8 +113,10 @@ class Client:
                 continue
 
     def _take(self, line):
-        if line.get("event") == "error":
-            raise ClientError(f"{self.name}: {line['text']}")
+        # An answer instead of an event: what it does as a member has failed.
+        failed = line.get("error") or (line.get("event") == "error" and line["text"])
+        if failed:
+            raise ClientError(f"{self.name}: {failed}")
         self.events.append(line)
 
     @property

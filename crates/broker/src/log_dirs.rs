@@ -183,6 +183,7 @@ impl LogDirs {
             && !is_there
             && !self.told.forget_missing
         {
+            // Both are places among them; a message without one would be no worse.
             let at = |index: usize| paths.get(index).cloned().unwrap_or_default();
             return Err(match self.repaired_in.map(at) {
                 Some(path) => LogDirsError::CutShort { path },

@@ -33,8 +33,8 @@ impl Room {
 
     /// The same for what was looked for already.
     pub(crate) fn take<T: Encodable>(&self, version: i16, told: T) -> Option<T> {
-        // What cannot be said in a version says so when it is encoded.
-        let bytes = told.compute_size(version).unwrap_or(0);
+        // What cannot be said in a version says so when it is encoded; nobody knows how large it is.
+        let bytes = told.compute_size(version).unwrap_or(BYTES_MAX);
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
         (before == 0 || before.saturating_add(bytes) <= BYTES_MAX).then_some(told)
     }

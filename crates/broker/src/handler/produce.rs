@@ -36,7 +36,7 @@ const ITEM_BYTES: usize = 16 << 10;
 
 mod kept;
 
-use kept::Kept;
+use kept::{Kept, Left};
 
 /// What one partition answers.
 type Appended = Result<(Accepted, Offset), Refused>;
@@ -73,7 +73,7 @@ pub(crate) async fn handle<P: Platform>(
         ..
     } = request;
     let mut named = Vec::with_capacity(topics.len());
-    let mut items = Vec::new();
+    let (mut items, mut left) = (Vec::new(), Left::default());
     for topic in topics {
         let key = TopicKey::from_wire(version >= 13, &topic.name, topic.topic_id);
         let kept = Kept::of(broker, &key, client);
@@ -82,7 +82,7 @@ pub(crate) async fn handle<P: Platform>(
             indexes.push(partition.index);
             let target = acks.and_then(|_| broker.target(&key, partition.index));
             let records = partition.records.unwrap_or_default();
-            let open = kept.and_then(|kept| kept.check(&records));
+            let open = kept.and_then(|kept| kept.check(&records, &mut left));
             let target = target.and_then(|target| open.map(|()| target));
             items.push((target, (records, Verified::Unasked)));
         }

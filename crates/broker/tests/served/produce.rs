@@ -127,6 +127,28 @@ fn what_a_coordinator_cannot_read_is_not_taken_from_a_tool() {
 }
 
 #[test]
+fn of_what_a_tool_sends_at_once_only_so_much_is_read() {
+    on(1, async |cluster| {
+        cluster.create("t", 1).await;
+        cluster.commit("g", "t", 0, 7).await;
+        let key = [&[0, 1, 0, 1, b'g', 0, 1, b't'][..], &[0, 0, 0, 0]].concat();
+        let each: Vec<_> = (0..20_000).map(|_| (0, keyed(&key, None))).collect();
+        let request = produce("__consumer_offsets", -1, &each);
+        let reply = cluster
+            .reply(0, &frame_of("__admin_client", 9, &request))
+            .await;
+        let answer = decode::<ProduceRequest>(9, reply);
+        let all = &answer.responses[0].partition_responses;
+        let taken = all.iter().filter(|it| outcome(it).is_ok()).count();
+        assert!(
+            (1000..15_000).contains(&taken),
+            "{taken} were read and taken"
+        );
+        assert_eq!(outcome(&all[19_999]), Err(ErrorCode::InvalidRecord));
+    });
+}
+
+#[test]
 fn what_cannot_be_appended_is_refused_for_its_own_reason() {
     on(2, async |cluster| {
         cluster

@@ -17,8 +17,20 @@ use crate::transaction::{TRANSACTIONS_TOPIC, is_readable};
 /// Who calls itself so may write where only the coordinators do.
 const ADMIN_CLIENT: &str = "__admin_client";
 
-/// What a tool's batch may take, decompressed: it is read in one piece.
-const BATCH_BYTES_MAX: usize = 1 << 20;
+/// What the batches of one request of a tool may take, decompressed: they are read in one piece.
+const REQUEST_BYTES_MAX: usize = 1 << 20;
+/// What a record counts beside its key and value.
+const RECORD_BYTES: usize = 64;
+
+/// What a request may still have read of its batches.
+#[derive(Debug)]
+pub(super) struct Left(usize);
+
+impl Default for Left {
+    fn default() -> Self {
+        Self(REQUEST_BYTES_MAX)
+    }
+}
 
 /// Whose records a topic takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,8 +64,8 @@ impl Kept {
         }
     }
 
-    /// Refuses what the coordinator could not read.
-    pub(super) fn check(self, batch: &Bytes) -> Result<(), ErrorCode> {
+    /// Refuses what the coordinator could not read, and what is behind that in the request, or behind more than is read.
+    pub(super) fn check(self, batch: &Bytes, left: &mut Left) -> Result<(), ErrorCode> {
         let can_be_read = match self {
             Self::Open => return Ok(()),
             Self::Groups => |key: &Bytes, value: Option<&Bytes>| {
@@ -61,15 +73,22 @@ impl Kept {
             },
             Self::Transactions => is_readable,
         };
-        let records = records_within(batch, BATCH_BYTES_MAX);
-        for record in records.map_err(|_| ErrorCode::InvalidRecord)? {
-            let record = record.map_err(|_| ErrorCode::InvalidRecord)?;
-            let is_read = record.key.as_ref();
-            let is_read = is_read.is_some_and(|key| can_be_read(key, record.value.as_ref()));
-            if !is_read {
-                return Err(ErrorCode::InvalidRecord);
+        // Nothing is left unless all of it is read: what fails has cost as much as it could.
+        let bytes_max = std::mem::take(&mut left.0);
+        let refused = ErrorCode::InvalidRecord;
+        let mut rest = bytes_max.checked_sub(batch.len()).ok_or(refused)?;
+        for record in records_within(batch, bytes_max).map_err(|_| refused)? {
+            let record = record.map_err(|_| refused)?;
+            let (key, value) = (record.key.as_ref(), record.value.as_ref());
+            let bytes = key.map_or(0, Bytes::len);
+            let bytes = bytes.saturating_add(value.map_or(0, Bytes::len));
+            let counted = bytes.saturating_add(RECORD_BYTES);
+            rest = rest.checked_sub(counted).ok_or(refused)?;
+            if !key.is_some_and(|key| can_be_read(key, value)) {
+                return Err(refused);
             }
         }
+        left.0 = rest;
         Ok(())
     }
 }

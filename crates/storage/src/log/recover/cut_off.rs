@@ -126,14 +126,16 @@ async fn read_what_can_be<F: DiskFile>(file: &F, from: u64, bytes: &mut [u8]) {
 }
 
 /// True when somewhere in a part of a file there is a whole batch with offsets from `end` on; also when that would take too
-/// long to find out. What cannot be read holds none.
+/// long to find out, or when it cannot be read.
 pub(super) async fn has_batch_behind<F: DiskFile>(file: &F, part: Range<u64>, end: Offset) -> bool {
     let mut crc_bytes = 0_u64;
     let mut at = part.start;
     while at < part.end {
         let left = part.end.saturating_sub(at);
         let wanted = usize::try_from(left).map_or(VERIFY_BYTES, |left| left.min(VERIFY_BYTES));
-        let bytes = file.read_at(at, wanted).await.unwrap_or_default();
+        let Ok(bytes) = file.read_at(at, wanted).await else {
+            return true;
+        };
         for (position, header) in (at..).zip(bytes.windows(HEADER_BYTES)) {
             let room = part.end.saturating_sub(position);
             let Some(header) = may_be_batch(header, end, room) else {
@@ -144,7 +146,7 @@ pub(super) async fn has_batch_behind<F: DiskFile>(file: &F, part: Range<u64>, en
                 return true;
             }
             let mut scan = Scan::new(file, position, part.end, VERIFY_BYTES);
-            if scan.crc_is_right(&header).await.unwrap_or(false) {
+            if scan.crc_is_right(&header).await.unwrap_or(true) {
                 return true;
             }
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rustix::fs::FallocateFlags;
 
+use super::turns::Turn;
 use crate::buf::AlignedBuf;
 
 pub(super) async fn write(
@@ -30,9 +31,11 @@ pub(super) async fn read(
     position: u64,
     mut buf: AlignedBuf,
     filled: usize,
+    turn: Turn,
 ) -> io::Result<(usize, AlignedBuf)> {
     let file = Arc::clone(file);
     run(move || {
+        let _turn = turn;
         let count = rustix::io::pread(&*file, &mut buf[filled..], position)?;
         Ok((count, buf))
     })

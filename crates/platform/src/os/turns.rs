@@ -1,0 +1,93 @@
+//! Turns of large reads: those in flight at once are bounded in bytes, those beyond wait in line.
+//!
+//! A device works on what it was given in about that order. Hundreds of clients that ask for megabytes each would put
+//! gigabytes in front of the next small write, and of everybody who waits for its sync. Invariants: nobody overtakes; a read
+//! that is longer than all turns together has them all; a turn ends with the transfer, not with who waited for it. Reads of
+//! the background have their own pace (see the limits of movers), small ones need no turn.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::disk::IoClass;
+
+/// Bytes of large reads that a shard has in flight: a few milliseconds of an NVMe, and enough to keep it busy.
+const IN_FLIGHT_BYTES_MAX: usize = 8 << 20;
+
+/// Reads below need no turn.
+const LARGE_BYTES: usize = 256 << 10;
+
+/// The turns of a shard.
+pub(super) struct Turns {
+    free: Arc<Semaphore>,
+}
+
+/// A turn, if it takes one; ends with its last clone.
+pub(super) type Turn = Option<Arc<OwnedSemaphorePermit>>;
+
+impl Turns {
+    pub(super) fn new() -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(IN_FLIGHT_BYTES_MAX)),
+        }
+    }
+
+    /// Waits for the turn of a read of `len` bytes.
+    pub(super) async fn take(&self, class: IoClass, len: usize) -> Turn {
+        if len < LARGE_BYTES || class == IoClass::Background {
+            return None;
+        }
+        let bytes = u32::try_from(len.min(IN_FLIGHT_BYTES_MAX)).unwrap_or(u32::MAX);
+        // It is never closed.
+        let turn = Arc::clone(&self.free).acquire_many_owned(bytes).await;
+        turn.ok().map(Arc::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    const MB: usize = 1 << 20;
+
+    type Waiting<'a> = Pin<Box<dyn Future<Output = Turn> + 'a>>;
+
+    fn large(turns: &Turns, megabytes: usize) -> Waiting<'_> {
+        Box::pin(turns.take(IoClass::Foreground, megabytes * MB))
+    }
+
+    /// The turn, if it has come.
+    fn now(waiting: &mut Waiting<'_>) -> Turn {
+        match waiting
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(turn) => turn,
+            Poll::Pending => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn large_reads_wait_in_line_and_small_ones_do_not() {
+        let turns = Turns::new();
+        let first = now(&mut large(&turns, 5)).expect("nobody else is there");
+        let (mut second, mut third) = (large(&turns, 5), large(&turns, 1));
+        assert!(now(&mut second).is_none(), "too much at once");
+        assert!(now(&mut third).is_none(), "nobody overtakes");
+        assert!(turns.take(IoClass::Foreground, 4096).await.is_none());
+        assert!(turns.take(IoClass::Background, 5 * MB).await.is_none());
+        let of_the_transfer = Arc::clone(&first);
+        drop(first);
+        assert!(now(&mut second).is_none(), "the transfer still goes on");
+        drop(of_the_transfer);
+        let second = now(&mut second).expect("its turn");
+        let third = now(&mut third).expect("there is room for both");
+        let mut longest = large(&turns, 100);
+        assert!(now(&mut longest).is_none());
+        drop((second, third));
+        assert!(now(&mut longest).is_some(), "it has all turns together");
+    }
+}

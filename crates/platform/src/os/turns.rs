@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::disk::IoClass;
 
-/// Bytes of large reads that a shard has in flight: a few milliseconds of an NVMe, and enough to keep it busy.
+/// Bytes of large reads that a shard has in flight: a few milliseconds of a fast flash disk, and enough to keep it busy.
 const IN_FLIGHT_BYTES_MAX: usize = 8 << 20;
 
 /// Reads below need no turn.

@@ -60,15 +60,15 @@ pub struct Account {
 
 /// Bytes that count as held until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Aside {
-    answers: Answers,
+pub(crate) struct Aside<'a> {
+    answers: &'a Answers,
     bytes: usize,
 }
 
 /// A fetch that waits; dropped, it does no more.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    shared: Arc<Shared>,
+pub(crate) struct Waiting<'a> {
+    answers: &'a Answers,
     /// Of one that takes more than the floor.
     account: Option<Account>,
     bytes: usize,
@@ -157,7 +157,7 @@ impl Answers {
     }
 
     /// Sets memory aside for an answer to `ip` that would have `wanted` bytes; says how many it may have.
-    pub(crate) fn set_aside(&self, wanted: usize, ip: IpAddr) -> (usize, Option<Aside>) {
+    pub(crate) fn set_aside(&self, wanted: usize, ip: IpAddr) -> (usize, Option<Aside<'_>>) {
         if wanted <= FLOOR_BYTES {
             return (wanted, None);
         }
@@ -170,17 +170,16 @@ impl Answers {
         };
         let bytes = granted.saturating_sub(FLOOR_BYTES);
         self.hold(bytes);
-        let answers = self.clone();
+        let answers = self;
         (granted, Some(Aside { answers, bytes }))
     }
 
     /// Counts a fetch that waits and takes so many bytes by that; `None` when it may not wait.
-    pub(crate) fn wait(&self, bytes: usize, ip: IpAddr) -> Option<Waiting> {
-        let shared = Arc::clone(&self.shared);
-        let all = shared.waiting.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn wait(&self, bytes: usize, ip: IpAddr) -> Option<Waiting<'_>> {
+        let all = self.shared.waiting.fetch_add(bytes, Ordering::Relaxed);
         let account = (bytes > FLOOR_BYTES).then(|| self.account(ip));
         let waiting = Waiting {
-            shared,
+            answers: self,
             account,
             bytes,
         };
@@ -252,15 +251,16 @@ impl Drop for Account {
     }
 }
 
-impl Drop for Aside {
+impl Drop for Aside<'_> {
     fn drop(&mut self) {
         self.answers.release(self.bytes);
     }
 }
 
-impl Drop for Waiting {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.shared.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
+        let all = &self.answers.shared.waiting;
+        all.fetch_sub(self.bytes, Ordering::Relaxed);
         if let Some(account) = &self.account {
             let waiting = &account.address.waiting;
             waiting.fetch_sub(self.bytes, Ordering::Relaxed);

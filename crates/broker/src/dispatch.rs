@@ -146,8 +146,8 @@ fn roomy<P: Platform>(
 ) -> Reply {
     match answered {
         Ok(Reply::Send(response) | Reply::Pause(Some(response), _))
-            if response.bytes() > FLOOR_BYTES
-                && is_question(api)
+            if is_question(api)
+                && response.bytes() > FLOOR_BYTES
                 && broker.answers.is_over(context.peer.ip()) =>
         {
             Reply::Close(CloseReason::NoRoom(api))
@@ -161,6 +161,7 @@ fn roomy<P: Platform>(
 /// instead.
 fn is_question(api: Api) -> bool {
     match api {
+        Api::Produce | Api::Fetch => false,
         Api::Metadata | Api::OffsetFetch | Api::FindCoordinator | Api::ElectLeaders => true,
         api => api.name().starts_with("Describe") || api.name().starts_with("List"),
     }

@@ -7,10 +7,12 @@ use broker::dispatch::CloseReason;
 use platform::Platform;
 use platform::sim::SimDisk;
 use wire::kafka::Api;
+use wire::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
 use wire::messages::describe_configs_request::DescribeConfigsResource;
 use wire::messages::metadata_request::MetadataRequestTopic;
 use wire::messages::{
-    DescribeConfigsRequest, ListGroupsRequest, ListTransactionsRequest, MetadataRequest,
+    AlterClientQuotasRequest, DescribeClientQuotasRequest, DescribeConfigsRequest,
+    ListGroupsRequest, ListTransactionsRequest, MetadataRequest,
 };
 use wire::protocol::Encodable;
 use wire::types::ErrorCode;
@@ -126,6 +128,41 @@ fn settings_of_a_topic_that_is_named_again_and_again_do_not_fill_the_memory() {
         let codes: Vec<_> = codes.collect();
         assert_eq!((codes.len(), codes[0]), (1000, None));
         assert_eq!(codes[999], Some(ErrorCode::PolicyViolation));
+    });
+}
+
+#[test]
+fn what_the_metadata_keep_of_clients_is_told_as_far_as_there_is_memory_for_it() {
+    with_answers_of(4 * MIB, async |cluster| {
+        let quota = |n| {
+            let name = EntityData::default()
+                .with_entity_type(text("client-id"))
+                .with_entity_name(Some(text(&format!("{n:0>1000}"))));
+            let op = OpData::default()
+                .with_key(text("producer_byte_rate"))
+                .with_value(1e6);
+            EntryData::default()
+                .with_entity(vec![name])
+                .with_ops(vec![op])
+        };
+        let alter = AlterClientQuotasRequest::default().with_entries((0..300).map(quota).collect());
+        let altered = cluster.ask(1, &alter).await;
+        assert!(altered.entries.iter().all(|entry| entry.error_code == 0));
+        let describe = async || {
+            let request = DescribeClientQuotasRequest::default();
+            let answer = cluster.ask(1, &request).await;
+            (
+                error(answer.error_code),
+                answer.entries.map_or(0, |all| all.len()),
+            )
+        };
+        assert_eq!(describe().await, (None, 300));
+        let slow = cluster.answers.account(slow_reader());
+        slow.hold(5 * MIB);
+        let busy = Some(ErrorCode::CoordinatorLoadInProgress);
+        assert_eq!(describe().await, (busy, 0));
+        slow.release(5 * MIB);
+        assert_eq!(describe().await, (None, 300));
     });
 }
 

@@ -20,29 +20,8 @@ pub(super) async fn answer<P: Platform>(
     c: &Context,
     request: Request,
 ) -> Result<Reply, CloseReason> {
-    let v = request.header.version;
     let image = b.image();
     match request.header.api {
-        Api::DescribeClientQuotas => {
-            run(request, async |r| {
-                let told = handler::describe_client_quotas::handle(&image, &r);
-                within(b, c, v, told, |code| {
-                    let refused = DescribeClientQuotasResponse::default();
-                    refused.with_error_code(code.code()).with_entries(None)
-                })
-            })
-            .await
-        }
-        Api::DescribeUserScramCredentials => {
-            run(request, async |r| {
-                let told = handler::describe_user_scram_credentials::handle(&image, &r);
-                within(b, c, v, told, |code| {
-                    let refused = DescribeUserScramCredentialsResponse::default();
-                    refused.with_error_code(code.code())
-                })
-            })
-            .await
-        }
         Api::AlterReplicaLogDirs => {
             run(request, async |r| {
                 handler::alter_replica_log_dirs::handle(b, r).await
@@ -76,6 +55,39 @@ pub(super) async fn answer<P: Platform>(
         Api::PushTelemetry => {
             run(request, async |r| {
                 handler::push_telemetry::handle(b, c, r).await
+            })
+            .await
+        }
+        _ => lists(b, c, request).await,
+    }
+}
+
+/// What the metadata keep of clients and settings.
+async fn lists<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let v = request.header.version;
+    let image = b.image();
+    match request.header.api {
+        Api::DescribeClientQuotas => {
+            run(request, async |r| {
+                let told = handler::describe_client_quotas::handle(&image, &r);
+                within(b, c, v, told, |code| {
+                    let refused = DescribeClientQuotasResponse::default();
+                    refused.with_error_code(code.code()).with_entries(None)
+                })
+            })
+            .await
+        }
+        Api::DescribeUserScramCredentials => {
+            run(request, async |r| {
+                let told = handler::describe_user_scram_credentials::handle(&image, &r);
+                within(b, c, v, told, |code| {
+                    let refused = DescribeUserScramCredentialsResponse::default();
+                    refused.with_error_code(code.code())
+                })
             })
             .await
         }

@@ -33,10 +33,12 @@ use wire::protocol::Encodable;
 use wire::types::ErrorCode;
 
 use crate::Broker;
+use crate::answers::FLOOR_BYTES;
 use crate::broker::CONTROLLER_SHARD;
 use crate::controller::{Caller, Controller, Rules};
 use crate::handler::{self, Context};
 use crate::quota::{Busy, Kind, timed};
+use crate::room::Room;
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -76,6 +78,9 @@ pub enum CloseReason {
     /// A produce request failed whose sender wants no answer: it has to notice somehow.
     #[error("a produce request with acks=0 failed: {0:?}")]
     Unanswered(ErrorCode),
+    /// Too many answers have not been taken yet for one so large; the client may ask again.
+    #[error("the answer to {0:?} finds no room among those that clients have not taken yet")]
+    NoRoom(Api),
     /// Whoever would answer is stopping.
     #[error("the broker is stopping")]
     Stopping,
@@ -115,18 +120,50 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     let reply = Box::pin(async move {
         if !broker.limits_time() {
             let answered = answer(&broker, &context, &Busy::default(), request).await;
-            return pace::told((api, version), answered.unwrap_or_else(Reply::Close));
+            let reply = roomy(&broker, &context, api, answered);
+            return pace::told((api, version), reply);
         }
         let busy = Busy::with(broker.platform.clock().clone());
         // Boxed, so that nobody else's requests grow by what this needs.
         let answered = Box::pin(answer(&broker, &context, &busy, request));
-        let reply = timed(&busy, answered).await.unwrap_or_else(Reply::Close);
+        let reply = roomy(&broker, &context, api, timed(&busy, answered).await);
         Box::pin(pace::paced(&broker, &context, &busy, (api, version), reply)).await
     });
     Called {
         overlaps,
         api: Some(api),
         reply,
+    }
+}
+
+/// The reply, unless it is a large answer to a question while clients have more answers to take than may be: the protocol has
+/// no words for that in most answers, and a client that is cut off asks again, when whoever does not read has been cut off, too.
+fn roomy<P: Platform>(
+    broker: &Broker<P>,
+    context: &Context,
+    api: Api,
+    answered: Result<Reply, CloseReason>,
+) -> Reply {
+    match answered {
+        Ok(Reply::Send(response) | Reply::Pause(Some(response), _))
+            if is_question(api)
+                && response.bytes() > FLOOR_BYTES
+                && broker.answers.is_over(context.peer.ip()) =>
+        {
+            Reply::Close(CloseReason::NoRoom(api))
+        }
+        Ok(reply) => reply,
+        Err(reason) => Reply::Close(reason),
+    }
+}
+
+/// True when nothing is lost with an answer: it changes nothing, and nobody waits in a group for it. Fetches find less
+/// instead.
+fn is_question(api: Api) -> bool {
+    match api {
+        Api::Produce | Api::Fetch => false,
+        Api::Metadata | Api::OffsetFetch | Api::FindCoordinator | Api::ElectLeaders => true,
+        api => api.name().starts_with("Describe") || api.name().starts_with("List"),
     }
 }
 
@@ -167,7 +204,7 @@ async fn answer<P: Platform>(
         | Api::WriteTxnMarkers
         | Api::DescribeProducers
         | Api::DescribeTransactions
-        | Api::ListTransactions => Box::pin(transactions::answer(b, request)).await,
+        | Api::ListTransactions => Box::pin(transactions::answer(b, c, request)).await,
         Api::CreateTopics
         | Api::DeleteTopics
         | Api::CreatePartitions
@@ -360,7 +397,8 @@ async fn describe<P: Platform>(
                     image: &b.image(),
                     options: &b.options,
                 };
-                handler::describe_configs::handle(rules, &r).await
+                let room = Room::of(&b.answers, c.peer.ip());
+                handler::describe_configs::handle(rules, &r, v, &room).await
             })
             .await
         }

@@ -3,7 +3,8 @@
 //! Invariants: the wait ends at the deadline, when enough bytes are readable, or when a partition has an error, never
 //! by polling; the bytes limit of the request is shared out in the order of the partitions; the first batch that is
 //! due is returned whole, whatever its size. Estimating is memory only; only [`read`] touches disks. A fetch that is
-//! dropped ends everywhere: what it waits for, and what it reads, on other shards, too.
+//! dropped ends everywhere: what it waits for, and what it reads, on other shards, too. A wait at many partitions takes many
+//! times the memory of its request: one that does not find it is answered at once with what there is.
 //! Expected of the caller: each partition is named once.
 
 #![cfg_attr(
@@ -17,6 +18,7 @@
 
 mod waiting;
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -35,6 +37,10 @@ use crate::route::{Target, at_partitions_abandoned};
 
 use waiting::{Seen, sleep_until_more};
 
+/// What each partition of a waiting fetch takes, about: what is wanted of it and was seen there, on both shards, its place
+/// among the waiters and its name.
+const WAITING_BYTES: usize = 768;
+
 /// Limits of one fetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FetchLimits {
@@ -42,6 +48,8 @@ pub(crate) struct FetchLimits {
     pub(crate) bytes_min: usize,
     pub(crate) bytes_max: usize,
     pub(crate) deadline: Instant,
+    /// Whose memory it takes.
+    pub(crate) peer: IpAddr,
 }
 
 /// What one partition answers.
@@ -103,6 +111,7 @@ async fn wait_and_read<P: Platform>(
     items: Vec<Item>,
     limits: FetchLimits,
 ) -> Vec<Result<Fetched, ErrorCode>> {
+    let mut waiting = None;
     loop {
         let estimates = estimate(broker, &items, limits.isolation).await;
         let bytes = estimates.iter().flatten().map(|estimate| estimate.bytes);
@@ -113,6 +122,11 @@ async fn wait_and_read<P: Platform>(
         let enough = bytes >= limits.bytes_min || items.is_empty();
         let due = enough || estimates.iter().any(urgent);
         if due || broker.platform.clock().now() >= limits.deadline {
+            return read(broker, &items, &estimates, limits).await;
+        }
+        let waits = items.len().saturating_mul(WAITING_BYTES);
+        waiting = waiting.or_else(|| broker.answers.wait(waits, limits.peer));
+        if waiting.is_none() {
             return read(broker, &items, &estimates, limits).await;
         }
         let missing = limits.bytes_min.saturating_sub(bytes);
@@ -214,7 +228,7 @@ async fn read<P: Platform>(
         due.min(usize::try_from(wanted.max_bytes).unwrap_or(0))
     });
     let due = due.fold(0, usize::saturating_add).min(limits.bytes_max);
-    let (mut left, _aside) = broker.answers.set_aside(due);
+    let (mut left, _aside) = broker.answers.set_aside(due, limits.peer);
     let mut first_due = true;
     let share = |((target, wanted), estimate): (&Item, &Result<Estimate, ErrorCode>)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);

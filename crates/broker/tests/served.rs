@@ -77,5 +77,7 @@ mod topics;
 mod transactional;
 #[path = "served/transactions.rs"]
 mod transactions;
+#[path = "served/unread_answers.rs"]
+mod unread_answers;
 #[path = "served/wrong_starts.rs"]
 mod wrong_starts;

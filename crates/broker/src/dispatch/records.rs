@@ -62,7 +62,8 @@ pub(super) async fn fetch<P: Platform>(
     let client = c.client_id.as_str();
     let mut time = Duration::ZERO;
     let mut bytes_pause = Duration::ZERO;
-    let response = handler::fetch::handle(b, asked, v, b.fetch_bytes_max(client), async |size| {
+    let limits = (c.peer.ip(), b.fetch_bytes_max(client));
+    let response = handler::fetch::handle(b, asked, v, limits, async |size| {
         time = b
             .charge(Kind::Request, client, busy.percent(), Charge::Used)
             .await;

@@ -32,7 +32,7 @@ use wire::types::{ErrorCode, Offset, TopicId};
 use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, sync_refused};
 use super::cluster::Cluster;
 use super::consumer::Refused;
-use super::groups::{Append, Decided, Groups, Kind, Outcome};
+use super::groups::{Append, Decided, Groups, Kind, Outcome, Shares};
 use super::metrics::Metrics;
 pub use super::open::{OpenTransactions, Written};
 use super::records::GroupRecord;
@@ -95,6 +95,8 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     metrics: Metrics,
     /// What this shard last added to the gauge of bytes.
     counted_bytes: Cell<i64>,
+    /// What addresses pay for, of the groups of all its partitions.
+    shares: Rc<Shares>,
     /// How often in a row the groups of a partition could not be served.
     // Bounded: one for each of `offsets.topic.num.partitions`.
     failures: RefCell<BTreeMap<i32, u32>>,
@@ -141,6 +143,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             wake: Rc::default(),
             metrics,
             counted_bytes: Cell::new(0),
+            shares: Rc::default(),
             failures: RefCell::default(),
         })
     }
@@ -387,6 +390,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         drop(slots);
         self.active(group, |groups, now| {
             groups.bytes_elsewhere = elsewhere;
+            groups.asker = None;
             decide(groups, now)
         })
     }

@@ -12,6 +12,7 @@ mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::rc::Rc;
 use std::time::Duration;
 
 use platform::clock::Instant;
@@ -31,8 +32,8 @@ use super::versioned::{Sequence, Versioned};
 use super::{Now, Since};
 pub use consumers::Decided;
 pub(super) use consumers::of_group;
-pub(super) use weight::OFFSET_BYTES;
-use weight::{GROUP_BYTES, offset_bytes};
+use weight::offset_bytes;
+pub(super) use weight::{GROUP_BYTES, OFFSET_BYTES, Shares};
 
 /// Groups in one partition of `__consumer_offsets`.
 const GROUPS_MAX: usize = 1_000_000;
@@ -128,6 +129,8 @@ pub(super) struct Group {
     offsets_bytes: usize,
     /// What of it is in the sum of all groups.
     counted: usize,
+    /// Who pays for it.
+    paid: Option<weight::Paid>,
 }
 
 impl Group {
@@ -140,6 +143,7 @@ impl Group {
             armed: None,
             offsets_bytes: 0,
             counted: 0,
+            paid: None,
         }
     }
 
@@ -201,6 +205,10 @@ pub struct Groups {
     bytes: usize,
     /// Bytes of the groups of the shard's other partitions.
     pub(super) bytes_elsewhere: usize,
+    /// What addresses pay for, on this shard.
+    pub(super) shares: Rc<Shares>,
+    /// The address that asks for what is done next, if anybody does.
+    pub(super) asker: Option<StrBytes>,
 }
 
 impl Groups {
@@ -214,6 +222,8 @@ impl Groups {
             not_before: None,
             bytes: 0,
             bytes_elsewhere: 0,
+            shares: Rc::default(),
+            asker: None,
         }
     }
 
@@ -261,6 +271,7 @@ impl Groups {
         now: Now,
         cluster: &dyn Cluster,
     ) -> Outcome {
+        self.asked_by(&join.client_host);
         let consumer = self.existing_group(id).and_then(Group::consumer);
         if consumer.is_some_and(|group| !group.is_empty()) {
             return self.join_consumer_group(id, &join, token, (now, cluster));

@@ -8,6 +8,7 @@
 //! a wait has a bound: who may wait for days is forgotten by everybody but us.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -30,16 +31,16 @@ const WAIT_MAX: Duration = Duration::from_mins(5);
 /// Partitions among which one that is named again is looked for one by one.
 const FEW: usize = 16;
 
-/// `bytes_max` is what the client's quota leaves at most; `may_send` is asked once the size of the
+/// `peer` pays for the memory; `bytes_max` is what the client's quota leaves at most; `may_send` is asked once the size of the
 /// answer is known.
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: FetchRequest,
     version: i16,
-    bytes_max: usize,
+    (peer, bytes_max): (IpAddr, usize),
     may_send: impl AsyncFnOnce(usize) -> bool,
 ) -> FetchResponse {
-    let limits = limits(broker, &request, bytes_max);
+    let limits = limits(broker, &request, bytes_max, peer);
     let from_follower = request.replica_id >= NodeId(0);
     let resolved = match resolve(broker, request, version) {
         Ok(resolved) => resolved,
@@ -97,6 +98,7 @@ fn limits<P: Platform>(
     broker: &Broker<P>,
     request: &FetchRequest,
     bytes_max: usize,
+    peer: IpAddr,
 ) -> FetchLimits {
     let bytes = |value: i32| usize::try_from(value).unwrap_or(0);
     let bytes_max = bytes(request.max_bytes)
@@ -108,6 +110,7 @@ fn limits<P: Platform>(
         bytes_min: bytes(request.min_bytes).min(bytes_max),
         bytes_max,
         deadline: broker.platform.clock().after(wait.min(WAIT_MAX)),
+        peer,
     }
 }
 

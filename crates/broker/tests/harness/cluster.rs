@@ -17,6 +17,7 @@ pub(crate) mod transactor;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use broker::answers::Answers;
 use broker::log_dirs::{LogDirs, Told};
 use broker::metrics::Metrics;
 use broker::recovery::Recovery;
@@ -37,6 +38,8 @@ pub(crate) struct Cluster {
     pub(crate) brokers: Vec<SimBroker>,
     pub(crate) platform: SimPlatform,
     pub(crate) metrics: Metrics,
+    /// What clients have not taken yet: there are no sockets here that would count it.
+    pub(crate) answers: Answers,
     registry: Registry,
 }
 
@@ -71,6 +74,7 @@ impl Cluster {
         let log_dirs = LogDirs::open(&platform, homes, None, None)
             .await
             .map_err(|error| error.to_string())?;
+        let answers = Answers::new(setup.answers_bytes_max);
         let shared = Shared {
             options: Arc::new(setup.options.clone()),
             log_dirs: Arc::new(log_dirs),
@@ -78,7 +82,7 @@ impl Cluster {
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
             node: broker::node_config::NodeConfigs::default(),
-            answers: broker::answers::Answers::new(1 << 30),
+            answers: answers.clone(),
         };
         let mut brokers = Vec::new();
         for seat in seats(setup.shards) {
@@ -101,6 +105,7 @@ impl Cluster {
             brokers,
             platform,
             metrics,
+            answers,
             registry,
         })
     }

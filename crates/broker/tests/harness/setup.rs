@@ -19,6 +19,8 @@ pub(crate) struct Setup {
     pub(crate) wall_ms: i64,
     pub(crate) options: BrokerOptions,
     pub(crate) store: StoreOptions,
+    /// Memory that answers may hold.
+    pub(crate) answers_bytes_max: usize,
 }
 
 impl Setup {
@@ -29,6 +31,7 @@ impl Setup {
             wall_ms: NOW_MS,
             options: options(),
             store: store_options(),
+            answers_bytes_max: 1 << 30,
         }
     }
 

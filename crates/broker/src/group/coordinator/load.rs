@@ -5,6 +5,7 @@
 //! where they were written: an offset that was committed without a transaction after them stands.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use platform::Platform;
@@ -46,10 +47,12 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             consumer: self.options.consumer,
             state_bytes_max: self.options.state_bytes_max,
         };
+        let mut groups = Groups::new(options);
+        groups.shares = Rc::clone(&self.shares);
         let slot = Slot {
             phase: Phase::Loading,
             stalled: false,
-            groups: Groups::new(options),
+            groups,
             queue: Queue::default(),
             incarnation,
             foreign: 0,

@@ -56,6 +56,7 @@ impl Groups {
         around: Around<'_>,
     ) -> Result<Decided<Answer>, Refused> {
         let ask = self.ask(id, around);
+        self.asked_by(&beat.client.host);
         self.check_beat(id, beat)?;
         let mut outcome = Outcome::default();
         let mut before = Vec::new();

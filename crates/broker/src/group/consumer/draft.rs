@@ -194,7 +194,7 @@ impl<'a> Draft<'a> {
 }
 
 /// The names of the topics that `member` reads.
-pub(super) fn topics_of<'b>(
+fn topics_of<'b>(
     draft: &'b Draft<'_>,
     member: &'b Member,
 ) -> impl Iterator<Item = &'b StrBytes> {

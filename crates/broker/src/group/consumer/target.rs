@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use wire::protocol::StrBytes;
 use wire::types::Uuid;
 
-use super::draft::{Draft, topics_of};
+use super::draft::Draft;
+use super::member::Member;
 use super::record::{ConsumerRecord, TargetEpoch};
-use crate::group::assignor::{Assignor, Question, Subscriber};
+use crate::group::assignor::{Assignor, ListIndex, Question, Subscriber};
 
 impl Draft<'_> {
     /// Makes a new target assignment if one is due.
@@ -57,7 +59,7 @@ impl Draft<'_> {
     fn preferred(&self) -> Assignor {
         let offered = self.ask.options.assignors.iter().flatten();
         let votes = offered.map(|assignor| {
-            let asks = |name: &&wire::protocol::StrBytes| name.as_str() == assignor.name();
+            let asks = |name: &&StrBytes| name.as_str() == assignor.name();
             let names = self
                 .members()
                 .filter_map(|(_, member)| member.assignor.as_ref());
@@ -71,20 +73,71 @@ impl Draft<'_> {
     }
 
     fn question(&self) -> Question {
-        let mut topics: BTreeMap<Uuid, i32> = BTreeMap::new();
+        let mut lists = Lists {
+            draft: self,
+            all: Vec::new(),
+            by_names: BTreeMap::new(),
+            by_regex: BTreeMap::new(),
+            topics: BTreeMap::new(),
+        };
         let members = self.members().map(|(id, member)| {
-            let shapes = topics_of(self, member).filter_map(|name| self.ask.cluster.shape(name));
-            let shapes: BTreeMap<Uuid, i32> = shapes.collect();
-            let read: BTreeSet<Uuid> = shapes.keys().copied().collect();
-            topics.extend(shapes);
             let subscriber = Subscriber {
                 instance_id: member.instance_id.clone(),
-                topics: read,
+                lists: lists.of(member),
                 previous: self.previous_target(id).clone(),
             };
             (id.clone(), subscriber)
         });
         let members = members.collect();
-        Question { members, topics }
+        Question {
+            members,
+            lists: lists.all,
+            topics: lists.topics,
+        }
+    }
+}
+
+/// What members subscribe to, while a question is made.
+struct Lists<'a> {
+    draft: &'a Draft<'a>,
+    all: Vec<BTreeSet<Uuid>>,
+    // Bounded: lives while one question is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    by_names: BTreeMap<&'a BTreeSet<StrBytes>, ListIndex>,
+    // Bounded: lives while one question is made, `groups::consumers::PATTERNS_MAX`.
+    by_regex: BTreeMap<&'a StrBytes, ListIndex>,
+    // Bounded: lives while one question is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    topics: BTreeMap<Uuid, i32>,
+}
+
+impl<'a> Lists<'a> {
+    fn of(&mut self, member: &'a Member) -> Vec<ListIndex> {
+        let mut lists = Vec::new();
+        if !member.topics.is_empty() {
+            let known = self.by_names.get(&member.topics).copied();
+            lists.push(known.unwrap_or_else(|| {
+                let index = self.add(&member.topics);
+                self.by_names.insert(&member.topics, index);
+                index
+            }));
+        }
+        if let Some(matched) = self.draft.matched(&member.regex) {
+            let known = self.by_regex.get(&member.regex).copied();
+            lists.push(known.unwrap_or_else(|| {
+                let index = self.add(&matched.topics);
+                self.by_regex.insert(&member.regex, index);
+                index
+            }));
+        }
+        lists
+    }
+
+    /// Takes in a list, of the topics that exist.
+    fn add(&mut self, names: &BTreeSet<StrBytes>) -> ListIndex {
+        let cluster = self.draft.ask.cluster;
+        let shapes = names.iter().filter_map(|name| cluster.shape(name));
+        let shapes: BTreeMap<Uuid, i32> = shapes.collect();
+        self.all.push(shapes.keys().copied().collect());
+        self.topics.extend(shapes);
+        self.all.len() - 1
     }
 }

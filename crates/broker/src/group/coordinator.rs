@@ -11,6 +11,7 @@
 //! which nobody knows what the log has is loaded anew, when the log takes appends.
 
 mod append;
+mod jobs;
 mod load;
 mod open;
 mod timer;
@@ -19,11 +20,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
-use platform::sync::{Notify, oneshot};
+use platform::sync::{Notify, Semaphore, oneshot};
 use platform::task::yield_now;
 use wire::messages::{JoinGroupResponse, SyncGroupResponse};
 use wire::protocol::StrBytes;
@@ -98,6 +100,8 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     /// How often in a row the groups of a partition could not be served.
     // Bounded: one for each of `offsets.topic.num.partitions`.
     failures: RefCell<BTreeMap<i32, u32>>,
+    /// One job is done at a time, elsewhere.
+    elsewhere: Arc<Semaphore>,
 }
 
 struct Slot {
@@ -142,6 +146,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             metrics,
             counted_bytes: Cell::new(0),
             failures: RefCell::default(),
+            elsewhere: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -417,6 +422,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         for append in outcome.appends {
             self.enqueue(partition, append, Done::Nobody);
         }
+        self.begin_jobs(partition);
         self.rearm();
     }
 

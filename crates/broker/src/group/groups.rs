@@ -24,7 +24,7 @@ use super::classic::{
     sync_refused,
 };
 use super::cluster::Cluster;
-use super::consumer::{ConsumerGroup, ConsumerOptions};
+use super::consumer::{ConsumerGroup, ConsumerOptions, Job};
 use super::open::OpenTransactions;
 use super::records::GroupRecord;
 use super::versioned::{Sequence, Versioned};
@@ -201,6 +201,9 @@ pub struct Groups {
     bytes: usize,
     /// Bytes of the groups of the shard's other partitions.
     pub(super) bytes_elsewhere: usize,
+    /// What the last decisions left to be found out elsewhere.
+    // Bounded: the coordinator takes it after each decision.
+    pub(super) jobs: Vec<(StrBytes, Job)>,
 }
 
 impl Groups {
@@ -214,6 +217,7 @@ impl Groups {
             not_before: None,
             bytes: 0,
             bytes_elsewhere: 0,
+            jobs: Vec::new(),
         }
     }
 

@@ -81,7 +81,10 @@ fn check_owners(question: &Question, answer: &Answer) {
     let mut owned = BTreeSet::new();
     for (id, topics) in answer {
         for (topic, partitions) in topics {
-            assert!(question.reads(&question.members[id], topic), "{id} reads it");
+            assert!(
+                question.reads(&question.members[id], topic),
+                "{id} reads it"
+            );
             assert!(!partitions.is_empty(), "no empty entries");
             for partition in partitions {
                 assert!((0..question.topics[topic]).contains(partition));

@@ -1,15 +1,16 @@
 //! The second step: the target assignment, when the group has a new epoch and the last assignment
-//! is old enough.
+//! is old enough. One that takes long is made ahead ([`super::ahead`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::protocol::StrBytes;
 use wire::types::Uuid;
 
+use super::ahead::{LITTLE_WEIGHT, What};
 use super::draft::Draft;
 use super::member::Member;
 use super::record::{ConsumerRecord, TargetEpoch};
-use crate::group::assignor::{Assignor, ListIndex, Question, Subscriber};
+use crate::group::assignor::{Assignor, ListIndex, Partitions, Question, Subscriber};
 
 impl Draft<'_> {
     /// Makes a new target assignment if one is due.
@@ -17,8 +18,9 @@ impl Draft<'_> {
         if self.target_epoch >= self.epoch || !self.may_assign_now() {
             return;
         }
-        let question = self.question();
-        let answer = self.preferred().assign(&question);
+        let Some(answer) = self.answer() else {
+            return self.begin_without_target();
+        };
         for (id, partitions) in &answer {
             let known = self
                 .group
@@ -39,8 +41,45 @@ impl Draft<'_> {
         };
         let record = ConsumerRecord::TargetEpoch(Some(epoch));
         self.decision.records.push(record);
+        self.decision.retargeted = true;
         self.target_epoch = self.epoch;
         self.target = answer.get(&self.id).cloned().unwrap_or_default();
+    }
+
+    /// Who is to have what; `None` while that is being found out.
+    fn answer(&mut self) -> Option<BTreeMap<StrBytes, Partitions>> {
+        let ahead = &self.group.ahead;
+        if let Some(made) = ahead.assigned(self.epoch)
+            && self.members().all(|(id, _)| made.contains_key(id))
+            && self.members().count() == made.len()
+        {
+            return Some(made.clone());
+        }
+        if ahead.is_busy() || self.decision.job.is_some() {
+            return None;
+        }
+        let question = self.question();
+        let assignor = self.preferred();
+        if question.weight() <= LITTLE_WEIGHT {
+            return Some(assignor.assign(&question));
+        }
+        let what = What::Assign(self.epoch, assignor, question);
+        self.decision.job = Some(ahead.job(what));
+        None
+    }
+
+    /// A group that has had no target yet gets an empty one, of the epoch before: its members are in, though with nothing.
+    fn begin_without_target(&mut self) {
+        if self.target_epoch > 0 || self.epoch <= 1 {
+            return;
+        }
+        let epoch = TargetEpoch {
+            epoch: self.epoch - 1, // Bounded: above one.
+            made_ms: 0,
+        };
+        let record = ConsumerRecord::TargetEpoch(Some(epoch));
+        self.decision.records.push(record);
+        self.target_epoch = epoch.epoch;
     }
 
     fn may_assign_now(&self) -> bool {

@@ -25,7 +25,7 @@ pub(super) async fn answer<P: Platform>(
         }
         Api::DescribeUserScramCredentials => {
             run(request, async |r| {
-                handler::describe_user_scram_credentials::handle(&image, &r)
+                handler::describe_user_scram_credentials::handle(&image, &r).await
             })
             .await
         }

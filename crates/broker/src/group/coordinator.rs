@@ -412,18 +412,22 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
 
     /// Sends the answers, queues the appends, sees to the timer.
     fn carry_out(&self, partition: i32, outcome: Outcome) {
-        for (token, reply) in outcome.replies {
+        self.tell(outcome.replies);
+        for append in outcome.appends {
+            self.enqueue(partition, append, Done::Nobody);
+        }
+        self.begin_jobs(partition);
+        self.rearm();
+    }
+
+    fn tell(&self, replies: Vec<(Token, Reply)>) {
+        for (token, reply) in replies {
             let waiting = self.waiting.borrow_mut().remove(&token);
             if let Some(sender) = waiting {
                 // Whoever has hung up does not want the answer.
                 let _ = sender.send(reply);
             }
         }
-        for append in outcome.appends {
-            self.enqueue(partition, append, Done::Nobody);
-        }
-        self.begin_jobs(partition);
-        self.rearm();
     }
 
     fn enqueue(&self, partition: i32, append: Append, done: Done) {

@@ -594,16 +594,23 @@ impl Groups {
         self.sweep(record.group());
     }
 
-    /// Answers everybody who waits; the groups are not to be used any more.
-    pub fn abandon(&mut self, error: ErrorCode) -> Outcome {
-        let mut outcome = Outcome::default();
-        for group in self.by_id.values_mut() {
-            outcome.replies.extend(group.machine.abandon(error).replies);
+    /// All groups, which are not here any more.
+    pub fn take(&mut self) -> Self {
+        let none = Self::new(self.options);
+        std::mem::replace(self, none)
+    }
+
+    /// Forgets some groups: the answers for everybody who waits in them. `None` when there are no more.
+    pub fn abandon(&mut self, count: usize, error: ErrorCode) -> Option<Vec<(Token, Reply)>> {
+        let mut replies = Vec::new();
+        for _ in 0..count {
+            self.deadlines.pop_first();
+            let Some((_, mut group)) = self.by_id.pop_first() else {
+                return (!replies.is_empty()).then_some(replies);
+            };
+            replies.extend(group.machine.abandon(error).replies);
         }
-        self.deadlines.clear();
-        self.by_id.clear();
-        self.bytes = 0;
-        outcome
+        Some(replies)
     }
 
     /// Makes a machine's effects those of the partition, and notes its deadline.

@@ -595,6 +595,7 @@ impl Groups {
     }
 
     /// All groups, which are not here any more.
+    #[must_use]
     pub fn take(&mut self) -> Self {
         let none = Self::new(self.options);
         std::mem::replace(self, none)

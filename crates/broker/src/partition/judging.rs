@@ -23,7 +23,7 @@ const LITTLE_BYTES: usize = 4 << 20;
 const fn little_recoded_bytes(codec: Compression, level: i32) -> usize {
     match (codec, level) {
         (Compression::Zstd, 13..) => 4 << 10,
-        (Compression::Zstd, 7..) | (Compression::Gzip, 7..) => 32 << 10,
+        (Compression::Zstd | Compression::Gzip, 7..) => 32 << 10,
         _ => 128 << 10,
     }
 }

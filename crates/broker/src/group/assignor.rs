@@ -40,6 +40,7 @@ pub struct Question {
     // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     pub members: BTreeMap<StrBytes, Subscriber>,
     /// Topics that exist and are subscribed to together: by the same names, or by the same expression.
+    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     pub lists: Vec<BTreeSet<Uuid>>,
     /// How many partitions each topic has that anybody subscribes to.
     // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.

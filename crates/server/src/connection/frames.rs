@@ -207,12 +207,6 @@ impl FrameReader {
                         let bytes = body.freeze();
                         return Poll::Ready(Ok(Some(Frame { bytes, taken })));
                     }
-                    if self.since_turn >= TURN_BYTES {
-                        self.since_turn = 0;
-                        self.state = State::Large { len, taken, body };
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
                     ready!(self.poll_large(cx, socket, len, taken, body))?;
                 }
             }
@@ -285,6 +279,12 @@ impl FrameReader {
         mut taken: Taken,
         mut body: Buffer,
     ) -> Poll<Result<(), ReadError>> {
+        if self.since_turn >= TURN_BYTES {
+            self.since_turn = 0;
+            self.state = State::Large { len, taken, body };
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let (have, granted) = (body.bytes.len(), taken.bytes().min(len));
         let missing = len - have;
         if have < granted {

@@ -47,6 +47,7 @@ pub(super) enum What {
 /// What was found out.
 pub struct Done {
     ticket: u64,
+    // Bounded: `groups::consumers::PATTERNS_MAX` expressions, or as [`Ahead::assigned`].
     found: Result<(i32, Assignment), BTreeMap<StrBytes, Found>>,
 }
 

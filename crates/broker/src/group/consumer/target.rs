@@ -139,6 +139,7 @@ impl Draft<'_> {
 /// What members subscribe to, while a question is made.
 struct Lists<'a> {
     draft: &'a Draft<'a>,
+    // Bounded: lives while one question is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     all: Vec<BTreeSet<Uuid>>,
     // Bounded: lives while one question is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     by_names: BTreeMap<&'a BTreeSet<StrBytes>, ListIndex>,

@@ -83,7 +83,7 @@ async fn lists<P: Platform>(
         }
         Api::DescribeUserScramCredentials => {
             run(request, async |r| {
-                let told = handler::describe_user_scram_credentials::handle(&image, &r);
+                let told = handler::describe_user_scram_credentials::handle(&image, &r).await;
                 within(b, c, v, told, |code| {
                     let refused = DescribeUserScramCredentialsResponse::default();
                     refused.with_error_code(code.code())

@@ -11,6 +11,7 @@
 //! which nobody knows what the log has is loaded anew, when the log takes appends.
 
 mod append;
+mod jobs;
 mod load;
 mod open;
 mod timer;
@@ -19,11 +20,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
-use platform::sync::{Notify, oneshot};
+use platform::sync::{Notify, Semaphore, oneshot};
 use platform::task::yield_now;
 use wire::messages::{JoinGroupResponse, SyncGroupResponse};
 use wire::protocol::StrBytes;
@@ -100,6 +102,8 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     /// How often in a row the groups of a partition could not be served.
     // Bounded: one for each of `offsets.topic.num.partitions`.
     failures: RefCell<BTreeMap<i32, u32>>,
+    /// One job is done at a time, elsewhere.
+    elsewhere: Arc<Semaphore>,
 }
 
 struct Slot {
@@ -145,6 +149,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             counted_bytes: Cell::new(0),
             shares: Rc::default(),
             failures: RefCell::default(),
+            elsewhere: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -411,17 +416,22 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
 
     /// Sends the answers, queues the appends, sees to the timer.
     fn carry_out(&self, partition: i32, outcome: Outcome) {
-        for (token, reply) in outcome.replies {
+        self.tell(outcome.replies);
+        for append in outcome.appends {
+            self.enqueue(partition, append, Done::Nobody);
+        }
+        self.begin_jobs(partition);
+        self.rearm();
+    }
+
+    fn tell(&self, replies: Vec<(Token, Reply)>) {
+        for (token, reply) in replies {
             let waiting = self.waiting.borrow_mut().remove(&token);
             if let Some(sender) = waiting {
                 // Whoever has hung up does not want the answer.
                 let _ = sender.send(reply);
             }
         }
-        for append in outcome.appends {
-            self.enqueue(partition, append, Done::Nobody);
-        }
-        self.rearm();
     }
 
     fn enqueue(&self, partition: i32, append: Append, done: Done) {

@@ -25,7 +25,7 @@ use super::classic::{
     sync_refused,
 };
 use super::cluster::Cluster;
-use super::consumer::{ConsumerGroup, ConsumerOptions};
+use super::consumer::{ConsumerGroup, ConsumerOptions, Job};
 use super::open::OpenTransactions;
 use super::records::GroupRecord;
 use super::versioned::{Sequence, Versioned};
@@ -209,6 +209,9 @@ pub struct Groups {
     pub(super) shares: Rc<Shares>,
     /// The address that asks for what is done next, if anybody does.
     pub(super) asker: Option<StrBytes>,
+    /// What the last decisions left to be found out elsewhere.
+    // Bounded: the coordinator takes it after each decision.
+    pub(super) jobs: Vec<(StrBytes, Job)>,
 }
 
 impl Groups {
@@ -224,6 +227,7 @@ impl Groups {
             bytes_elsewhere: 0,
             shares: Rc::default(),
             asker: None,
+            jobs: Vec::new(),
         }
     }
 
@@ -601,16 +605,24 @@ impl Groups {
         self.sweep(record.group());
     }
 
-    /// Answers everybody who waits; the groups are not to be used any more.
-    pub fn abandon(&mut self, error: ErrorCode) -> Outcome {
-        let mut outcome = Outcome::default();
-        for group in self.by_id.values_mut() {
-            outcome.replies.extend(group.machine.abandon(error).replies);
+    /// All groups, which are not here any more.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        let none = Self::new(self.options);
+        std::mem::replace(self, none)
+    }
+
+    /// Forgets some groups: the answers for everybody who waits in them. `None` when there are no more.
+    pub fn abandon(&mut self, count: usize, error: ErrorCode) -> Option<Vec<(Token, Reply)>> {
+        let mut replies = Vec::new();
+        for _ in 0..count {
+            self.deadlines.pop_first();
+            let Some((_, mut group)) = self.by_id.pop_first() else {
+                return (!replies.is_empty()).then_some(replies);
+            };
+            replies.extend(group.machine.abandon(error).replies);
         }
-        self.deadlines.clear();
-        self.by_id.clear();
-        self.bytes = 0;
-        outcome
+        Some(replies)
     }
 
     /// Makes a machine's effects those of the partition, and notes its deadline.

@@ -45,6 +45,7 @@ struct Ledger {
     gone: std::cell::Cell<bool>,
     /// What is to be loaded again, and the attempt.
     again: RefCell<Vec<(i32, u32)>>,
+    cluster: RefCell<FakeCluster>,
 }
 
 #[derive(Clone, Default)]
@@ -54,7 +55,7 @@ impl OffsetsLog for TestLog {
     type View = FakeCluster;
 
     fn cluster(&self) -> FakeCluster {
-        FakeCluster::default()
+        self.0.cluster.borrow().clone()
     }
 
     fn partition_count(&self) -> Option<i32> {
@@ -872,5 +873,48 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
         let next = coordinator.begin_load(partition);
         assert!(!coordinator.load_some(partition, loading));
         assert!(!coordinator.is_here(partition, loading) && coordinator.is_here(partition, next));
+    });
+}
+
+#[test]
+fn a_target_of_many_partitions_is_made_beside_the_shard_and_found_by_a_heartbeat() {
+    simulate(async {
+        let log = TestLog::default();
+        *log.0.cluster.borrow_mut() = FakeCluster::of(&[("much", 30_000)]);
+        let coordinator = coordinator(&log);
+        let client = Client {
+            id: text("client"),
+            host: text("/127.0.0.1"),
+        };
+        let member = || {
+            wire::messages::ConsumerGroupHeartbeatRequest::default()
+                .with_group_id(group("g"))
+                .with_member_id(text("a"))
+        };
+        let join = member()
+            .with_rebalance_timeout_ms(10_000)
+            .with_subscribed_topic_names(Some(vec![TopicName(text("much"))]))
+            .with_topic_partitions(Some(Vec::new()));
+        let beat = handler::consumer_group_heartbeat::handle;
+        let joined = beat(&coordinator, &join, 1, &client, true).await;
+        assert_eq!(joined.error_code, 0);
+        assert!(
+            joined
+                .assignment
+                .is_none_or(|all| all.topic_partitions.is_empty())
+        );
+        let epoch = joined.member_epoch;
+        loop {
+            // Time does not pass while another thread works.
+            task::yield_now().await;
+            let next = member().with_member_epoch(epoch);
+            let next = beat(&coordinator, &next, 1, &client, true).await;
+            assert_eq!(next.error_code, 0);
+            if next.member_epoch > epoch {
+                let all = next.assignment.unwrap().topic_partitions;
+                assert_eq!(all[0].partitions.len(), 30_000);
+                break;
+            }
+        }
     });
 }

@@ -583,6 +583,24 @@ fn offsets_expire_when_the_group_has_been_empty_for_long() {
 }
 
 /// What is kept is bounded in bytes: newcomers are told to come back, whoever is in goes on, and room that is made is used.
+/// There may be a million of them, and the shard has others to serve.
+#[test]
+fn groups_that_are_not_here_any_more_go_some_at_a_time() {
+    let mut bench = Bench::new();
+    for number in 0..5 {
+        bench.commit(&commit(&format!("h{number}"), &[("t", 0, 5)]), 9);
+        bench.settle_all();
+    }
+    let mut gone = bench.groups.take();
+    assert!(bench.groups.iter().next().is_none() && bench.groups.bytes() == 0);
+    for left in [3, 1] {
+        assert!(gone.abandon(2, ErrorCode::NotCoordinator).is_some());
+        assert_eq!(gone.iter().count(), left);
+    }
+    assert!(gone.abandon(2, ErrorCode::NotCoordinator).is_none());
+    assert!(gone.iter().next().is_none());
+}
+
 #[test]
 fn groups_take_no_more_bytes_than_they_may_and_those_in_them_go_on() {
     let mut bench = Bench::new();

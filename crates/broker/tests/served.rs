@@ -49,6 +49,8 @@ mod moving;
 mod moving_refused;
 #[path = "served/offsets.rs"]
 mod offsets;
+#[path = "served/older_disks.rs"]
+mod older_disks;
 #[path = "served/pipelining.rs"]
 mod pipelining;
 #[path = "served/places.rs"]

@@ -107,6 +107,11 @@ impl DirHealth {
         }
     }
 
+    /// It takes no appends any more, whether there is room or not.
+    pub(crate) fn end_full(&self) {
+        self.full.set(self.full.get().saturating_sub(1));
+    }
+
     /// Latches; true the first time.
     pub(crate) fn fail(&self, error: &Error) -> bool {
         let mut failed = self.failed.borrow_mut();

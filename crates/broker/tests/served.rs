@@ -47,6 +47,8 @@ mod message_rules;
 mod moving;
 #[path = "served/moving_refused.rs"]
 mod moving_refused;
+#[path = "served/moving_tiers.rs"]
+mod moving_tiers;
 #[path = "served/offsets.rs"]
 mod offsets;
 #[path = "served/older_disks.rs"]

@@ -47,8 +47,12 @@ mod message_rules;
 mod moving;
 #[path = "served/moving_refused.rs"]
 mod moving_refused;
+#[path = "served/moving_tiers.rs"]
+mod moving_tiers;
 #[path = "served/offsets.rs"]
 mod offsets;
+#[path = "served/older_disks.rs"]
+mod older_disks;
 #[path = "served/pipelining.rs"]
 mod pipelining;
 #[path = "served/places.rs"]

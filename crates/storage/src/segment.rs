@@ -262,21 +262,24 @@ impl<P: Platform> Segment<P> {
             return Err(self.offline().unwrap_or(Error::Closed));
         }
         let path = self.path(Role::Log);
-        let how = if self.sealed.get() {
-            Open::Read
-        } else {
-            Open::Write
-        };
-        let file = disk
-            .open(&path, how)
-            .await
-            .map_err(Error::io("open", &path))?;
-        if let Some(faster) = self.open_file() {
-            // The name may have become another file's meanwhile.
-            return Ok(faster);
+        loop {
+            let sealed = self.sealed.get();
+            let how = if sealed { Open::Read } else { Open::Write };
+            let file = disk
+                .open(&path, how)
+                .await
+                .map_err(Error::io("open", &path))?;
+            if let Some(faster) = self.open_file() {
+                // The name may have become another file's meanwhile.
+                return Ok(faster);
+            }
+            if sealed && !self.sealed.get() {
+                // A cut has made it the one that grows, and would write to what was opened for a reader.
+                continue;
+            }
+            self.set_file(file.clone());
+            return Ok(file);
         }
-        self.set_file(file.clone());
-        Ok(file)
     }
 
     /// Lets go of a sealed segment's file; its indexes stay.

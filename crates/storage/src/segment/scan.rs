@@ -114,6 +114,11 @@ impl<'a, F: DiskFile> Scan<'a, F> {
         self.position
     }
 
+    /// True when nothing follows `position`.
+    pub(crate) fn is_end(&self, position: u64) -> bool {
+        position >= self.end
+    }
+
     /// The header of the batch here; `None` when there is no room for a whole batch before the end, or the length makes
     /// no sense.
     pub(crate) async fn header(&mut self) -> io::Result<Option<BatchHeader>> {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use platform::sim::SimDisk;
 use storage::{Kind, LogOptions, Stamp, StoreOptions};
 use wire::batch::BatchHeader;
-use wire::types::{LeaderEpoch, Offset};
+use wire::types::{LeaderEpoch, Offset, TimestampMs};
 
 const RECORDS: i64 = 24;
 const BYTES: usize = 1000;
@@ -140,6 +140,60 @@ fn a_rotten_bit_anywhere_before_the_records_is_never_served() {
             assert!(
                 refused.contains(&5),
                 "bit {bit} of byte {byte}: {refused:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_recovered_log_ends_before_a_batch_whose_epoch_has_rotted() {
+    simulate(async {
+        let (world, batches) = left().await;
+        for (bit, at) in (0..32).flat_map(|bit| [18, 20, 21].map(|at| (bit, at))) {
+            let disk = world.disk().crash(1);
+            let (file, position) = place_of(&disk, &batches, at);
+            let byte = 12 + u64::from(bit / 8);
+            disk.flip(&file, position + byte, bit % 8).unwrap();
+            let next = world.successor(disk);
+            let log = next.try_open(small(), false, 0, 0).await.unwrap();
+            let end = log.log_end_offset();
+            assert_eq!(
+                end,
+                Offset(i64::try_from(at).unwrap()),
+                "bit {bit} of batch {at}"
+            );
+            let read = log.read(Offset(16), end, 1 << 20, true).await.unwrap();
+            assert_eq!(
+                read.concat(),
+                batches[16..at].concat(),
+                "bit {bit} of batch {at}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_lookup_answers_with_no_offset_and_no_epoch_that_has_rotted() {
+    simulate(async {
+        let (world, batches) = left().await;
+        let bits = (0..8)
+            .chain(12..16)
+            .flat_map(|byte| (0..8).map(move |bit| (byte, bit)));
+        for ((byte, bit), at) in bits.flat_map(|bit| [3, 8, 10, 12].map(|at| (bit, at))) {
+            let disk = world.disk().crash(1);
+            let (file, position) = place_of(&disk, &batches, at);
+            disk.flip(&file, position + byte, bit).unwrap();
+            let next = world.successor(disk);
+            let log = next.try_open(small(), true, RECORDS, 0).await.unwrap();
+            let offset = i64::try_from(at).unwrap();
+            let found = log
+                .offset_for_timestamp(TimestampMs(NOW_MS + offset), Offset(RECORDS))
+                .await;
+            let error = found.expect_err("it cannot know");
+            assert_eq!(
+                error.kind(),
+                Kind::Corrupt,
+                "bit {bit} of byte {byte} of batch {at}: {error}"
             );
         }
     });

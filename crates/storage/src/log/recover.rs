@@ -177,6 +177,11 @@ impl<P: Platform> Recovery<'_, P> {
         let opened = bases
             .partition_point(|base| *base < trusted)
             .saturating_sub(1);
+        // What lies before the log start was deleted. One of it may have stayed, with a hole behind it that says nothing.
+        let started = bases
+            .partition_point(|base| *base <= how.log_start)
+            .saturating_sub(1);
+        let opened = opened.max(started);
         self.refuse_absent(bases.get(opened..).unwrap_or_default())?;
         let mut segments = self.sealed(&bases, opened);
         let (last, indexes, start) = self.starting_point(&bases, opened, trusted).await?;

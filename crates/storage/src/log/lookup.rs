@@ -10,12 +10,11 @@ use wire::batch::record;
 use wire::types::{LeaderEpoch, Offset, TimestampMs};
 
 use super::Log;
-use super::read::walk::{Floor, walk_to};
 use super::txn_index::AbortedTxn;
 use crate::error::{Error, Result};
 use crate::segment::naming::Role;
 use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
-use crate::segment::stamps::{WRONG_EPOCH, WRONG_OFFSET};
+use crate::segment::stamps::WRONG_EPOCH;
 use crate::segment::{Largest, Segment};
 
 /// Bytes of one read of a walk over headers.
@@ -262,30 +261,14 @@ impl<P: Platform> Log<P> {
             .read_at(position, len)
             .await
             .map_err(Error::io("read", &path))?;
-        let header = BatchHeader::parse(&batch)
-            .filter(|header| header.size_bytes == batch.len())
-            .filter(|header| wire::batch::crc_of(&batch) == header.crc);
-        let reason = match header {
-            None => "the CRC is wrong",
-            Some(header) => {
-                // No CRC covers its offset: it must be found by it.
-                let base = header.base_offset;
-                let end = segment.file_end(segment.written.get());
-                let floor = segment.floor_entry(base).unwrap_or(Floor {
-                    position: 0,
-                    offset: segment.base,
-                });
-                let found = walk_to(segment, &file, floor, end, base).await?;
-                if found.is_some_and(|found| found.position == position) {
-                    return Ok(batch);
-                }
-                WRONG_OFFSET
-            }
-        };
-        Err(Error::Corrupt {
-            path,
-            position,
-            reason,
-        })
+        let header = BatchHeader::parse(&batch).filter(|header| header.size_bytes == batch.len());
+        if header.is_none_or(|header| wire::batch::crc_of(&batch) != header.crc) {
+            return Err(Error::Corrupt {
+                path,
+                position,
+                reason: "the CRC is wrong",
+            });
+        }
+        Ok(batch)
     }
 }

@@ -14,7 +14,6 @@ use super::txn_index::AbortedTxn;
 use crate::error::{Error, Result};
 use crate::segment::naming::Role;
 use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
-use crate::segment::stamps::WRONG_EPOCH;
 use crate::segment::{Largest, Segment};
 
 /// Bytes of one read of a walk over headers.
@@ -149,18 +148,10 @@ impl<P: Platform> Log<P> {
             .next_batch_not_older(segment, position, timestamp)
             .await?
         {
-            let batch = self.batch_at(segment, at, header.size_bytes).await?;
-            let allowed = self.epochs.borrow().run_at(header.last_offset());
-            if !allowed.allows(header.leader_epoch) && !self.relearn_epochs(segment).await {
-                return Err(Error::Corrupt {
-                    path: segment.path(Role::Log),
-                    position: at,
-                    reason: WRONG_EPOCH,
-                });
-            }
             if header.base_offset >= below {
                 break;
             }
+            let batch = self.batch_at(segment, at, header.size_bytes).await?;
             if let Some(found) = self.first_record(segment, at, &batch, timestamp, below)? {
                 return Ok(Some(found));
             }

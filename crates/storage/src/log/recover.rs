@@ -177,11 +177,6 @@ impl<P: Platform> Recovery<'_, P> {
         let opened = bases
             .partition_point(|base| *base < trusted)
             .saturating_sub(1);
-        // What lies before the log start was deleted. One of it may have stayed, with a hole behind it that says nothing.
-        let started = bases
-            .partition_point(|base| *base <= how.log_start)
-            .saturating_sub(1);
-        let opened = opened.max(started);
         self.refuse_absent(bases.get(opened..).unwrap_or_default())?;
         let mut segments = self.sealed(&bases, opened);
         let (last, indexes, start) = self.starting_point(&bases, opened, trusted).await?;
@@ -210,6 +205,8 @@ impl<P: Platform> Recovery<'_, P> {
             let Some(&base) = bases.get(at) else { break };
             // With a gap before it, a segment follows only what is known to be all of the one before.
             let gap = self.gaps && checked.whole && base > expected.offset;
+            // What lies before the log start was deleted. One of it may have stayed, with a hole behind it that says nothing.
+            let gap = gap || (base > expected.offset && base <= how.log_start);
             if base != expected.offset && !gap {
                 self.discard(bases.get(at..).unwrap_or_default()).await?;
                 break;

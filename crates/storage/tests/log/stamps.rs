@@ -8,7 +8,7 @@ use bytes::Bytes;
 use platform::sim::SimDisk;
 use storage::{Kind, LogOptions, Stamp, StoreOptions};
 use wire::batch::BatchHeader;
-use wire::types::{LeaderEpoch, Offset, TimestampMs};
+use wire::types::{LeaderEpoch, Offset};
 
 const RECORDS: i64 = 24;
 const BYTES: usize = 1000;
@@ -167,31 +167,6 @@ fn a_recovered_log_ends_before_a_batch_whose_epoch_has_rotted() {
                 read.concat(),
                 batches[16..at].concat(),
                 "bit {bit} of batch {at}"
-            );
-        }
-    });
-}
-
-#[test]
-fn a_lookup_answers_with_no_epoch_that_has_rotted() {
-    simulate(async {
-        let (world, batches) = left().await;
-        let bits = (12..16).flat_map(|byte| (0..8).map(move |bit| (byte, bit)));
-        for ((byte, bit), at) in bits.flat_map(|bit| [3, 8, 10, 12].map(|at| (bit, at))) {
-            let disk = world.disk().crash(1);
-            let (file, position) = place_of(&disk, &batches, at);
-            disk.flip(&file, position + byte, bit).unwrap();
-            let next = world.successor(disk);
-            let log = next.try_open(small(), true, RECORDS, 0).await.unwrap();
-            let offset = i64::try_from(at).unwrap();
-            let found = log
-                .offset_for_timestamp(TimestampMs(NOW_MS + offset), Offset(RECORDS))
-                .await;
-            let error = found.expect_err("it cannot know");
-            assert_eq!(
-                error.kind(),
-                Kind::Corrupt,
-                "bit {bit} of byte {byte} of batch {at}: {error}"
             );
         }
     });

@@ -35,7 +35,7 @@ struct Run {
 impl<P: Platform> Log<P> {
     /// Asks the batches of a segment for their epochs, once; says whether what was known of them was wrong, and is not any
     /// more.
-    pub(in crate::log) async fn relearn_epochs(&self, segment: &Rc<Segment<P>>) -> bool {
+    pub(super) async fn relearn_epochs(&self, segment: &Rc<Segment<P>>) -> bool {
         if segment.replaced.get() || segment.epochs_asked.replace(true) {
             return false;
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use platform::disk::{Disk, Entry};
-use platform::sync::Notify;
+use platform::sync::{Notify, Semaphore};
 use platform::task::{self, JoinHandle};
 use platform::{Clock, Platform};
 use wire::types::{Offset, TopicId, TopicPartition};
@@ -67,6 +67,8 @@ pub(crate) struct Shared<P: Platform> {
     /// Sealed segments with an open file or loaded indexes, the longest loaded first.
     loaded: RefCell<VecDeque<Weak<Segment<P>>>>,
     pub(crate) read_ahead: ReadAhead<P>,
+    /// Large reads that are judged: one at a time.
+    pub(crate) checking: Semaphore,
     /// Logs that are being flushed.
     pub(crate) flushing: Cell<usize>,
     /// Open files of segments, when they were last counted.
@@ -162,6 +164,7 @@ impl<P: Platform> Store<P> {
             logs: RefCell::default(),
             dirs: RefCell::default(),
             loaded: RefCell::default(),
+            checking: Semaphore::new(1),
             flushing: Cell::new(0),
             open_files: Cell::new(0),
             pools: tiers.clone().filter(|tiers| tiers.has_pools()),

@@ -94,6 +94,11 @@ impl<P: Platform> Log<P> {
             .await
             .map_err(|_| Error::Closed)?;
         let _permit = self.may_write().await?;
+        // Whoever flushed meanwhile may have reserved anew.
+        let active = self.active();
+        if active.allocated.get() > active.size.get() {
+            self.cut_to_length(&active).await?;
+        }
         self.discard_prepared().await;
         self.flush.names.note(None);
         self.sync_names().await

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use platform::Platform;
 use platform::disk::{BLOCK_BYTES, DiskFile};
+use platform::task::yield_now;
 use wire::types::Offset;
 
 mod ahead;
@@ -20,7 +21,7 @@ mod resident;
 pub(super) mod walk;
 
 use ahead::Reader;
-use checked::{Source, first_size, take_checked};
+use checked::{Checked, Source, Step, first_size};
 use cursor::Cursor;
 pub(super) use cursor::Readers;
 use resident::{Resident, Wanted};
@@ -31,8 +32,11 @@ use crate::error::{Error, Result};
 use crate::segment::load;
 use crate::segment::naming::Role;
 use crate::segment::scan::NO_BATCH;
-use crate::segment::stamps::{Epochs, WRONG_EPOCH};
+use crate::segment::stamps::{Epochs, FileEnd, WRONG_EPOCH};
 use crate::segment::{File, Segment};
+
+/// Bytes that are judged at a time: about a millisecond when the memory is cold.
+const STEP_BYTES: usize = 1 << 20;
 
 /// Bytes of one read of a walk over headers.
 const WALK_BYTES: usize = 16 << 10;
@@ -341,19 +345,12 @@ impl<P: Platform> Log<P> {
         let bytes = self
             .read_range(segment, &file, position, end, wanted)
             .await?;
-        let epochs = self.epochs.borrow();
-        let mut source = Source {
-            segment,
-            position,
-            lowest,
-            end: segment.file_end(end),
-            epochs: Epochs::new(&epochs),
-        };
-        let taken = match take_checked(&bytes, wanted, &mut source) {
+        let from = Batch { position, lowest };
+        let end = segment.file_end(end);
+        let taken = match self.check(segment, end, from, &bytes, wanted).await {
             Err(Error::Corrupt { .. }) if is_moved() => return Ok(Found::Moved),
             taken => taken?,
         };
-        drop(epochs);
         let Some((len, next)) = taken else {
             return Ok(Found::Batches(Bytes::new()));
         };
@@ -366,6 +363,41 @@ impl<P: Platform> Log<P> {
             });
         }
         Ok(Found::Batches(bytes.slice(..len)))
+    }
+
+    /// How many of the bytes from a batch on are taken, and the offset after them. Much is judged in steps, one such read of
+    /// the shard after the other: others have their turn in between.
+    async fn check(
+        &self,
+        segment: &Segment<P>,
+        end: FileEnd,
+        from: Batch,
+        bytes: &Bytes,
+        wanted: Wanted,
+    ) -> Result<Option<(usize, Offset)>> {
+        let _turn = if bytes.len() > STEP_BYTES {
+            self.store.shared.checking.acquire().await.ok()
+        } else {
+            None
+        };
+        let mut checked = Checked::new(wanted, from.lowest);
+        loop {
+            let step = {
+                let epochs = self.epochs.borrow();
+                let mut source = Source {
+                    segment,
+                    position: from.position,
+                    lowest: from.lowest,
+                    end,
+                    epochs: Epochs::new(&epochs),
+                };
+                checked.go_on(bytes, wanted, &mut source, STEP_BYTES)?
+            };
+            match step {
+                Step::Done(taken) => return Ok(taken),
+                Step::Rest => yield_now().await,
+            }
+        }
     }
 
     /// Reads what is wanted, or the first batch if that is more and wanted at any price.

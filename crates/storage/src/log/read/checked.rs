@@ -29,52 +29,96 @@ pub(super) struct Source<'a, P: Platform> {
     pub(super) epochs: Epochs<'a>,
 }
 
-/// How many of `bytes` are whole, undamaged batches that are wanted, and the offset after them; `None` when the first
-/// batch is not wanted. Damage in the first batch is an error, damage in a later one ends what is taken.
-pub(super) fn take_checked<P: Platform>(
+/// How far bytes have been judged.
+pub(super) struct Checked {
+    /// Bytes of whole, undamaged batches that are wanted, and the offset after them.
+    len: usize,
+    next: Offset,
+    /// The offset before which the next batch cannot begin.
+    lowest: Offset,
+}
+
+/// Where judging has come to.
+pub(super) enum Step {
+    /// It goes on after a rest.
+    Rest,
+    /// How many of the bytes are taken, and the offset after them; `None` when the first batch is not wanted.
+    Done(Option<(usize, Offset)>),
+}
+
+impl Checked {
+    /// Nothing is judged yet; the first batch cannot begin before `lowest`.
+    pub(super) fn new(wanted: Wanted, lowest: Offset) -> Self {
+        Self {
+            len: 0,
+            next: wanted.from,
+            lowest,
+        }
+    }
+
+    /// Judges batches, about `work_max` bytes of them. Damage in the first batch is an error, damage in a later one ends
+    /// what is taken.
+    pub(super) fn go_on<P: Platform>(
+        &mut self,
+        bytes: &Bytes,
+        wanted: Wanted,
+        source: &mut Source<'_, P>,
+        work_max: usize,
+    ) -> Result<Step> {
+        let rest_at = self.len.saturating_add(work_max);
+        source.lowest = self.lowest;
+        while self.len < rest_at {
+            let taken = take_checked(bytes, wanted, source, self)?;
+            if let Some(taken) = taken {
+                return Ok(Step::Done(taken));
+            }
+        }
+        Ok(Step::Rest)
+    }
+}
+
+/// Takes one more batch, or says what is taken in all.
+fn take_checked<P: Platform>(
     bytes: &Bytes,
     wanted: Wanted,
     source: &mut Source<'_, P>,
-) -> Result<Option<(usize, Offset)>> {
-    let mut len = 0;
-    let mut next = wanted.from;
-    loop {
-        let rest = bytes.get(len..).unwrap_or_default();
-        let damage = match BatchHeader::parse(rest) {
-            None if len > 0 => None,
-            None => Some(NO_BATCH),
-            Some(header) if len > 0 && header.next_offset() > wanted.below => None,
-            Some(header) => {
-                let end = len.saturating_add(header.size_bytes);
-                let too_much = end > wanted.bytes_max && !(len == 0 && wanted.at_least_one);
-                match rest.split_at_checked(header.size_bytes) {
-                    None if len > 0 || too_much => None,
-                    None => Some("a batch is longer than the rest of the segment"),
-                    Some(_) if too_much => None,
-                    Some((batch, behind)) => {
-                        match source.judge(&header, batch, len, behind, next) {
-                            Verdict::Sound if header.next_offset() > wanted.below => None,
-                            Verdict::Sound => {
-                                len = end;
-                                next = header.next_offset();
-                                source.lowest = next;
-                                continue;
-                            }
-                            Verdict::Later => None,
-                            Verdict::Damaged(damage) => Some(damage),
-                        }
+    checked: &mut Checked,
+) -> Result<Option<Option<(usize, Offset)>>> {
+    let Checked { len, next, .. } = *checked;
+    let rest = bytes.get(len..).unwrap_or_default();
+    let damage = match BatchHeader::parse(rest) {
+        None if len > 0 => None,
+        None => Some(NO_BATCH),
+        Some(header) if len > 0 && header.next_offset() > wanted.below => None,
+        Some(header) => {
+            let end = len.saturating_add(header.size_bytes);
+            let too_much = end > wanted.bytes_max && !(len == 0 && wanted.at_least_one);
+            match rest.split_at_checked(header.size_bytes) {
+                None if len > 0 || too_much => None,
+                None => Some("a batch is longer than the rest of the segment"),
+                Some(_) if too_much => None,
+                Some((batch, behind)) => match source.judge(&header, batch, len, behind, next) {
+                    Verdict::Sound if header.next_offset() > wanted.below => None,
+                    Verdict::Sound => {
+                        checked.len = end;
+                        checked.next = header.next_offset();
+                        checked.lowest = checked.next;
+                        source.lowest = checked.next;
+                        return Ok(None);
                     }
-                }
+                    Verdict::Later => None,
+                    Verdict::Damaged(damage) => Some(damage),
+                },
             }
-        };
-        return match damage {
-            Some(reason) if len == 0 => Err(Error::Corrupt {
-                path: source.segment.path(Role::Log),
-                position: source.position,
-                reason,
-            }),
-            _ => Ok((len > 0).then_some((len, next))),
-        };
+        }
+    };
+    match damage {
+        Some(reason) if len == 0 => Err(Error::Corrupt {
+            path: source.segment.path(Role::Log),
+            position: source.position,
+            reason,
+        }),
+        _ => Ok(Some((len > 0).then_some((len, next)))),
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) async fn check<W: World>(actor: &Actor<W>, before: Before) {
         from = next;
     }
     let lost = actor.ledger.borrow_mut().recovered(start, end);
-    actor.ledger.borrow_mut().start_by_note = actor.missing;
+    actor.ledger.borrow_mut().start_by_note = actor.missing.then_some(start);
     actor.journal.count(|counts| counts.lost += lost as u64);
     actor.journal.note(&[4, start.0, end.0]);
 }
@@ -51,7 +51,7 @@ fn check_bounds<W: World>(actor: &Actor<W>, before: Before, start: Offset, end: 
     }
     let (promised, written) = (promised(&ledger, before), ledger.end());
     let (log_start, saved) = (ledger.log_start, ledger.log_start_saved);
-    let most = if ledger.start_by_note {
+    let most = if ledger.start_by_note.is_some() {
         ledger.log_start_max
     } else if promised <= log_start.max(saved) {
         // Of records that nobody was told of, the first may be gone with the name of their segment.

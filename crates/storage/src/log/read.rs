@@ -103,32 +103,27 @@ impl<P: Platform> Log<P> {
                     floor,
                     cursor,
                 } => {
-                    let position = floor.position;
                     let reader = Reader {
                         segment: &segment,
-                        position,
+                        position: floor.position,
                         cursor,
                     };
                     if let Some(slices) = self.read_blocks(wanted, &reader).await {
                         return Ok(slices);
                     }
                     metrics.cache_misses.inc();
-                    let looked_up = cursor.is_none();
                     let read = self.read_file(wanted, &segment, floor, cursor).await;
-                    if let Err(Error::Corrupt { reason, .. }) = &read {
-                        metrics.corruptions.inc();
-                        if looked_up && *reason == NO_BATCH && self.reindex(&segment).await {
-                            continue;
-                        }
-                        if *reason == WRONG_EPOCH && self.relearn_epochs(&segment).await {
-                            continue;
-                        }
+                    if self
+                        .was_misled(&segment, read.as_ref().err(), cursor.is_none())
+                        .await
+                    {
+                        continue;
                     }
                     match read.map_err(|error| self.unless_gone(from, error))? {
                         Found::Moved => self.check_range(wanted.from)?,
                         Found::Batches(bytes) if bytes.is_empty() => return Ok(Vec::new()),
                         Found::Batches(bytes) => {
-                            self.note_missed(&segment, position, bytes.len() as u64);
+                            self.note_missed(&segment, floor.position, bytes.len() as u64);
                             return Ok(vec![bytes]);
                         }
                         Found::EndOfFile(end) if end < segment.size.get() => {
@@ -145,6 +140,21 @@ impl<P: Platform> Log<P> {
                 }
             }
         }
+    }
+
+    /// True when what looks like damage may be an index or the leader epochs, which have been corrected.
+    async fn was_misled(
+        &self,
+        segment: &Rc<Segment<P>>,
+        error: Option<&Error>,
+        looked_up: bool,
+    ) -> bool {
+        let Some(Error::Corrupt { reason, .. }) = error else {
+            return false;
+        };
+        self.store.shared.metrics.corruptions.inc();
+        (looked_up && *reason == NO_BATCH && self.reindex(segment).await)
+            || (*reason == WRONG_EPOCH && self.relearn_epochs(segment).await)
     }
 
     /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never

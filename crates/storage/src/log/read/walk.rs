@@ -68,11 +68,11 @@ pub(in crate::log) async fn walk_to<P: Platform>(
                 std::cmp::Ordering::Greater => return Err(corrupt(position, NO_BATCH)),
             }
         }
-        let following = match header.base_offset > lowest {
-            true => following(&mut scan, &header, end)
-                .await
-                .map_err(Error::io("read", &path))?,
-            false => None,
+        let following = if header.base_offset > lowest {
+            let found = following(&mut scan, &header, end).await;
+            found.map_err(Error::io("read", &path))?
+        } else {
+            None
         };
         let is_wrong = place_of(&header, lowest, || following) == Place::Wrong;
         let is_past = header.next_offset() > offset;

@@ -3,10 +3,12 @@
 //! What clients are to be sent is held until they have taken it, which some do slowly. A fetch whose answer would be large sets
 //! aside what it may read, at most an eighth of what is free, and so reads less the more is held; a small answer is always
 //! possible, so that everybody gets on. Whoever sends an answer counts it until it is sent ([`Account::hold`]). An address may
-//! hold half of the bound. Fetches that wait at many partitions, which takes many times what their requests do, are counted
-//! beside ([`Answers::wait`]).
+//! hold half of the bound, and a fair share of a quarter of it whatever the others hold: a few that do not read must not keep
+//! anybody else from answers. An address of version 6 is the network that it is in, whose addresses are all its user's.
+//! Fetches that wait at many partitions, which takes many times what their requests do, are counted beside
+//! ([`Answers::wait`]), by the same rules.
 //! Invariant: fetches never bring what is held above the bound, save for the floor of each connection and a first batch that
-//! is larger. It does not know connections, nor how fast they are.
+//! is larger; other answers not by more than the fair shares. It does not know connections, nor how fast they are.
 
 #![allow(
     clippy::disallowed_types,
@@ -14,7 +16,7 @@
 )]
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,6 +34,8 @@ struct Shared {
     used: AtomicUsize,
     bytes_max: usize,
     waiting: AtomicUsize,
+    /// How many addresses have accounts.
+    count: AtomicUsize,
     // Bounded: addresses with connections, which `max.connections` and the limit of open files bound.
     addresses: Mutex<HashMap<IpAddr, Weighed>>,
 }
@@ -67,8 +71,7 @@ pub(crate) struct Aside<'a> {
 
 /// A fetch that waits; dropped, it does no more.
 #[derive(Debug)]
-pub(crate) struct Waiting<'a> {
-    answers: &'a Answers,
+pub(crate) struct Waiting {
     /// Of one that takes more than the floor.
     account: Option<Account>,
     bytes: usize,
@@ -81,6 +84,7 @@ impl Answers {
             used: AtomicUsize::new(0),
             bytes_max,
             waiting: AtomicUsize::new(0),
+            count: AtomicUsize::new(0),
             addresses: Mutex::default(),
         };
         Self {
@@ -98,7 +102,7 @@ impl Answers {
         self.shared.bytes_max
     }
 
-    /// Bytes that waiting fetches take now, about.
+    /// Bytes that fetches take now that wait at many partitions, about.
     pub fn waiting_bytes(&self) -> usize {
         self.shared.waiting.load(Ordering::Relaxed)
     }
@@ -110,7 +114,7 @@ impl Answers {
 
     /// The account of a connection from `ip`.
     pub fn account(&self, ip: IpAddr) -> Account {
-        let ip = ip.to_canonical();
+        let ip = whose(ip);
         let address = {
             let mut addresses = self.shared.addresses();
             let weighed = addresses.entry(ip).or_insert_with(|| Weighed {
@@ -118,7 +122,9 @@ impl Answers {
                 accounts: 0,
             });
             weighed.accounts = weighed.accounts.saturating_add(1);
-            Arc::clone(&weighed.address)
+            let address = Arc::clone(&weighed.address);
+            self.shared.count.store(addresses.len(), Ordering::Relaxed);
+            address
         };
         Account {
             shared: Arc::clone(&self.shared),
@@ -135,8 +141,7 @@ impl Answers {
     /// True when more is held than may be: by all, or by the address.
     pub(crate) fn is_over(&self, ip: IpAddr) -> bool {
         let used = self.used_bytes();
-        used > self.bytes_max()
-            || (used > self.shared.share() && self.shared.used_by(ip) > self.shared.share())
+        used > self.shared.share() && self.shared.is_over(used, self.shared.used_by(ip))
     }
 
     /// Bytes that answers to an address may still take.
@@ -144,6 +149,13 @@ impl Answers {
         let left = self.bytes_max().saturating_sub(self.used_bytes());
         let share = self.shared.share().saturating_sub(self.shared.used_by(ip));
         left.min(share)
+    }
+
+    /// The same for an answer that is not shrunk but refused: its address has a fair share in any case.
+    pub(crate) fn free_or_fair_bytes(&self, ip: IpAddr) -> usize {
+        let fair = self.shared.fair(self.bytes_max());
+        let fair = fair.saturating_sub(self.shared.used_by(ip));
+        self.free_bytes(ip).max(fair)
     }
 
     /// Counts bytes as held, of an answer that is not on its way yet.
@@ -175,22 +187,19 @@ impl Answers {
     }
 
     /// Counts a fetch that waits and takes so many bytes by that; `None` when it may not wait.
-    pub(crate) fn wait(&self, bytes: usize, ip: IpAddr) -> Option<Waiting<'_>> {
-        let all = self.shared.waiting.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn wait(&self, bytes: usize, ip: IpAddr) -> Option<Waiting> {
         let account = (bytes > FLOOR_BYTES).then(|| self.account(ip));
-        let waiting = Waiting {
-            answers: self,
-            account,
-            bytes,
-        };
+        let waiting = Waiting { account, bytes };
         let Some(account) = &waiting.account else {
+            // Thousands of them must not keep one that needs more from waiting.
             return Some(waiting);
         };
-        let of_address = account.address.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let all = account.shared.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let own = account.address.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let (all, own) = (all.saturating_add(bytes), own.saturating_add(bytes));
         let bytes_max = self.waiting_max();
-        let fits = all.saturating_add(bytes) <= bytes_max
-            && of_address.saturating_add(bytes) <= bytes_max / 2;
-        fits.then_some(waiting)
+        let is_over = own > bytes_max / 2 || (all > bytes_max && own > self.shared.fair(bytes_max));
+        (!is_over).then_some(waiting)
     }
 }
 
@@ -212,9 +221,19 @@ impl Shared {
         self.bytes_max / 4
     }
 
+    /// What each address may have of so many bytes, however much the others have.
+    fn fair(&self, bytes_max: usize) -> usize {
+        bytes_max / 4 / self.count.load(Ordering::Relaxed).max(1)
+    }
+
+    /// True when more is held than may be, by all or by an address that holds `own`.
+    fn is_over(&self, all: usize, own: usize) -> bool {
+        own > self.share() || (all > self.bytes_max && own > self.fair(self.bytes_max))
+    }
+
     fn used_by(&self, ip: IpAddr) -> usize {
         let addresses = self.addresses();
-        let weighed = addresses.get(&ip.to_canonical());
+        let weighed = addresses.get(&whose(ip));
         weighed.map_or(0, |weighed| weighed.address.used.load(Ordering::Relaxed))
     }
 }
@@ -234,8 +253,17 @@ impl Account {
 
     /// True when more is held than may be: by all, or by this address.
     pub fn is_over(&self) -> bool {
-        self.shared.used.load(Ordering::Relaxed) > self.shared.bytes_max
-            || self.address.used.load(Ordering::Relaxed) > self.shared.share()
+        let own = self.address.used.load(Ordering::Relaxed);
+        self.shared
+            .is_over(self.shared.used.load(Ordering::Relaxed), own)
+    }
+}
+
+/// Who pays for an address: in version 6 everybody has a network of them.
+fn whose(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
+        ip @ IpAddr::V4(_) => ip,
     }
 }
 
@@ -248,6 +276,7 @@ impl Drop for Account {
                 addresses.remove(&self.ip);
             }
         }
+        self.shared.count.store(addresses.len(), Ordering::Relaxed);
     }
 }
 
@@ -257,11 +286,11 @@ impl Drop for Aside<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        let all = &self.answers.shared.waiting;
-        all.fetch_sub(self.bytes, Ordering::Relaxed);
         if let Some(account) = &self.account {
+            let all = &account.shared.waiting;
+            all.fetch_sub(self.bytes, Ordering::Relaxed);
             let waiting = &account.address.waiting;
             waiting.fetch_sub(self.bytes, Ordering::Relaxed);
         }
@@ -334,11 +363,60 @@ mod tests {
         assert_eq!(waiting.iter().flatten().count(), 8, "an address");
         let others: Vec<_> = (0..100).map(|_| answers.wait(MIB, ip(2))).collect();
         assert_eq!(others.iter().flatten().count(), 8, "in all");
+        let fair = answers.wait(MIB, ip(3));
+        assert!(fair.is_some(), "each of three has its share");
         assert!(answers.wait(MIB, ip(3)).is_none());
         assert!(answers.wait(FLOOR_BYTES, ip(1)).is_some());
-        assert_eq!(answers.waiting_bytes(), 16 * MIB);
-        drop((waiting, others));
+        assert_eq!(answers.waiting_bytes(), 17 * MIB);
+        drop((waiting, others, fair));
         assert_eq!(answers.waiting_bytes(), 0);
         assert!(answers.shared.addresses().is_empty());
+    }
+
+    #[test]
+    fn thousands_of_small_fetches_do_not_keep_a_large_one_from_waiting() {
+        let answers = Answers::new(64 * MIB);
+        let small: Vec<_> = (0..1000)
+            .map(|_| answers.wait(FLOOR_BYTES, ip(1)))
+            .collect();
+        assert_eq!(small.iter().flatten().count(), 1000);
+        assert!(answers.wait(MIB, ip(2)).is_some());
+    }
+
+    #[test]
+    fn two_addresses_that_do_not_read_leave_a_fair_share_to_a_third() {
+        let answers = Answers::new(64 * MIB);
+        let (one, two) = (answers.account(ip(1)), answers.account(ip(2)));
+        one.hold(33 * MIB);
+        two.hold(33 * MIB);
+        assert!(one.is_over() && two.is_over() && answers.is_over(ip(1)));
+        let three = answers.account(ip(3));
+        assert!(!three.is_over() && !answers.is_over(ip(3)));
+        assert_eq!(answers.free_or_fair_bytes(ip(3)), 64 * MIB / 4 / 3);
+        three.hold(6 * MIB);
+        assert!(three.is_over() && answers.is_over(ip(3)));
+        assert_eq!(answers.free_or_fair_bytes(ip(3)), 0);
+        for (account, bytes) in [(one, 33), (two, 33), (three, 6)] {
+            account.release(bytes * MIB);
+        }
+        assert_eq!(answers.used_bytes(), 0);
+    }
+
+    #[test]
+    fn addresses_of_one_network_share() {
+        let answers = Answers::new(64 * MIB);
+        let accounts: Vec<Account> = (0..100_u128)
+            .map(|host| Ipv6Addr::from_bits((0x2001_0db8 << 96) | host))
+            .map(|ip| answers.account(ip.into()))
+            .collect();
+        for account in &accounts {
+            account.hold(MIB);
+        }
+        assert!(accounts.iter().all(Account::is_over));
+        let other = answers.account(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, 1]));
+        assert!(!other.is_over());
+        let mapped = answers.account(IpAddr::from([0, 0, 0, 0, 0, 0xffff, 0x0a00, 1]));
+        mapped.hold(MIB);
+        assert_eq!(answers.shared.used_by(ip(1)), MIB);
     }
 }

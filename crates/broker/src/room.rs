@@ -4,23 +4,24 @@
 //! A request of a few bytes for each of them can name many large ones, or one many times. What is named after the room is
 //! used up is refused, to be asked for alone: the first is always told of whole. While clients are slow to take their answers,
 //! the room is less; while more is held than may be, it is the floor of every connection, for the first as well. What is told
-//! counts as held memory of answers from when it is found, not only once it is encoded. Clones share the room, on all shards.
+//! counts as held memory of answers, by its address, from when it is found, not only once it is encoded: an address whose
+//! answers come to too much while they are made is told no more. Clones share the room, on all shards.
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use wire::protocol::Encodable;
 use wire::types::ErrorCode;
 
-use crate::answers::{Answers, FLOOR_BYTES};
+use crate::answers::{Account, Answers, FLOOR_BYTES};
 
 /// Bytes of an answer about what a request names, beyond which nothing more is told.
 const BYTES_MAX: usize = 32 << 20;
 /// Bytes of an answer about all there is.
 const LIST_BYTES_MAX: usize = 128 << 20;
 /// Bytes that are counted at a time.
-const STEP_BYTES: usize = 1 << 20;
+const STEP_BYTES: usize = FLOOR_BYTES;
 
 /// The room of one answer.
 #[derive(Clone, Debug)]
@@ -30,12 +31,13 @@ pub(crate) struct Room {
 
 #[derive(Debug)]
 struct Inner {
-    answers: Answers,
+    account: Account,
     used: AtomicUsize,
     /// What is counted of it.
     aside: AtomicUsize,
     bytes_max: usize,
-    is_over: bool,
+    /// More was held than may be, before anything was told or since.
+    is_over: AtomicBool,
     /// There would be twice as much if everybody had taken his answers.
     is_pressed: bool,
 }
@@ -58,19 +60,20 @@ impl Room {
     }
 
     fn within(answers: &Answers, ip: IpAddr, bytes_max: usize) -> Self {
+        let account = answers.account(ip);
         let is_over = answers.is_over(ip);
         let free = if is_over {
             0
         } else {
-            answers.free_bytes(ip) / 4
+            answers.free_or_fair_bytes(ip) / 4
         };
         let bytes_now = bytes_max.min(free.max(FLOOR_BYTES));
         let inner = Inner {
-            answers: answers.clone(),
+            account,
             used: AtomicUsize::new(0),
             aside: AtomicUsize::new(0),
             bytes_max: bytes_now,
-            is_over,
+            is_over: AtomicBool::new(is_over),
             is_pressed: bytes_now < bytes_max.min(answers.share() / 4) / 2,
         };
         Self {
@@ -92,23 +95,23 @@ impl Room {
         let bytes = told.compute_size(version).unwrap_or(BYTES_MAX);
         let inner = &self.inner;
         let before = inner.add(bytes);
-        let fits = before.saturating_add(bytes) <= inner.bytes_max;
-        (fits || (before == 0 && !inner.is_over)).then_some(told)
+        let fits = before.saturating_add(bytes) <= inner.bytes_now();
+        (fits || (before == 0 && !inner.is_over())).then_some(told)
     }
 
     /// Whether there is room for so many bytes of a list more; when there is not, there is none for any of it.
     pub(crate) fn has(&self, bytes: usize) -> bool {
-        self.inner.add(bytes).saturating_add(bytes) <= self.inner.bytes_max
+        self.inner.add(bytes).saturating_add(bytes) <= self.inner.bytes_now()
     }
 
     /// True when nothing more need be looked for.
     pub(crate) fn is_full(&self) -> bool {
-        self.inner.used.load(Ordering::Relaxed) >= self.inner.bytes_max
+        self.inner.used.load(Ordering::Relaxed) >= self.inner.bytes_now()
     }
 
     /// What is refused for want of room: for good, or until others have taken their answers.
     pub(crate) fn refusal(&self) -> ErrorCode {
-        if self.inner.is_pressed {
+        if self.inner.is_pressed || self.inner.is_over() {
             ErrorCode::CoordinatorLoadInProgress
         } else {
             ErrorCode::PolicyViolation
@@ -117,6 +120,19 @@ impl Room {
 }
 
 impl Inner {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// What may be told now.
+    fn bytes_now(&self) -> usize {
+        if self.is_over() {
+            self.bytes_max.min(FLOOR_BYTES)
+        } else {
+            self.bytes_max
+        }
+    }
+
     /// Takes bytes; says how many were taken before.
     fn add(&self, bytes: usize) -> usize {
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
@@ -125,7 +141,10 @@ impl Inner {
         if now > counted.saturating_add(STEP_BYTES) {
             // Two shards that count at once count too much, until the answer is there.
             self.aside.fetch_add(now - counted, Ordering::Relaxed);
-            self.answers.hold(now - counted);
+            self.account.hold(now - counted);
+            if before > 0 && self.account.is_over() {
+                self.is_over.store(true, Ordering::Relaxed);
+            }
         }
         before
     }
@@ -133,7 +152,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.answers.release(self.aside.load(Ordering::Relaxed));
+        self.account.release(self.aside.load(Ordering::Relaxed));
     }
 }
 
@@ -172,18 +191,41 @@ mod tests {
         let slow = answers.account(IpAddr::from([10, 0, 0, 1]));
         assert!(Room::of_list(&answers, ME).has(8 << 20));
         slow.hold(60 << 20);
+        // A quarter of the fair share of one of two.
         let room = Room::of_list(&answers, ME);
-        assert!(room.has(1 << 20) && !room.has(1));
+        assert!(room.has(2 << 20) && !room.has(1));
+        drop(room);
         slow.hold(10 << 20);
-        let room = Room::of(&answers, ME);
-        assert!(room.tell(5, || group(1000)).is_some());
-        assert!(room.tell(5, || group(FLOOR_BYTES)).is_none());
-        assert!(
-            Room::of(&answers, ME)
-                .tell(5, || group(FLOOR_BYTES))
-                .is_none()
-        );
-        assert_eq!(room.refusal(), ErrorCode::CoordinatorLoadInProgress);
+        assert!(Room::of_list(&answers, ME).has(2 << 20));
+        let room = || Room::of(&answers, IpAddr::from([10, 0, 0, 1]));
+        let of_slow = room();
+        assert!(of_slow.tell(5, || group(1000)).is_some());
+        assert!(of_slow.tell(5, || group(FLOOR_BYTES)).is_none());
+        assert!(room().tell(5, || group(FLOOR_BYTES)).is_none());
+        assert_eq!(of_slow.refusal(), ErrorCode::CoordinatorLoadInProgress);
         slow.release(70 << 20);
+    }
+
+    #[test]
+    fn what_one_address_is_told_at_once_leaves_the_others_their_answers() {
+        let answers = Answers::new(64 << 20);
+        let greedy = IpAddr::from([10, 0, 0, 1]);
+        let mut rooms: Vec<_> = (0..50)
+            .map(|_| (Room::of_list(&answers, greedy), true))
+            .collect();
+        // Each of them may have 8 MiB.
+        for _ in 0..(8 << 20) / FLOOR_BYTES {
+            for (room, fits) in &mut rooms {
+                *fits = *fits && room.has(FLOOR_BYTES);
+            }
+        }
+        assert!(rooms.iter().all(|(_, fits)| !fits));
+        let (first, _) = &rooms[0];
+        assert_eq!(first.refusal(), ErrorCode::CoordinatorLoadInProgress);
+        assert!(answers.used_bytes() <= (32 << 20) + 50 * 2 * FLOOR_BYTES);
+        assert!(answers.is_over(greedy) && !answers.is_over(ME));
+        assert!(Room::of_list(&answers, ME).has(1 << 20));
+        drop(rooms);
+        assert_eq!(answers.used_bytes(), 0);
     }
 }

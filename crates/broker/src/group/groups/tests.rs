@@ -1040,3 +1040,36 @@ fn the_groups_that_an_address_makes_take_half_of_what_all_may() {
         "a start forgets"
     );
 }
+
+/// Somebody may have made the group that others come to use, to keep them from it.
+#[test]
+fn an_address_that_has_used_up_its_share_keeps_nobody_from_a_group_that_it_made() {
+    let mut bench = Bench::new();
+    bench.groups.options.state_bytes_max = 200_000;
+    let mut made = |host: &str, group: &str, partition: i32| {
+        bench.groups.asker = None;
+        bench.groups.asked_by(&text(host));
+        let request = commit(group, &[("t", partition, 1)]);
+        let (records, answer) = bench.groups.commit(&request, 8, &TwoTopics, bench.now);
+        let code = answer.topics[0].partitions[0].error_code;
+        bench.records(records);
+        bench.settle_all();
+        ErrorCode::try_from_code(code)
+    };
+    let refused = Some(ErrorCode::CoordinatorLoadInProgress);
+    assert_eq!(made("/10.0.0.1", "orders", 0), None);
+    let full = (0..200).find(|n| made("/10.0.0.1", &format!("{n:0>1000}"), 0).is_some());
+    assert!(full.is_some());
+    for n in 0..20 {
+        made("/10.0.0.1", &format!("{n:0>1000}"), 1);
+    }
+    assert_eq!(made("/10.0.0.1", "orders", 1), refused);
+    assert_eq!(made("/10.0.0.2", "orders", 1), None, "it pays for it");
+    let shares = Rc::clone(&bench.groups.shares);
+    let counted: usize = ["/10.0.0.1", "/10.0.0.2"]
+        .iter()
+        .map(|host| shares.of(&text(host)))
+        .sum();
+    assert!(shares.of(&text("/10.0.0.2")) > 1000);
+    assert_eq!(counted, bench.groups.bytes());
+}

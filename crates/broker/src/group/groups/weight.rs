@@ -2,7 +2,8 @@
 //! clients said. ADR 0021 has the bounds.
 //!
 //! A group is paid for by the address that made it, as far as that is known: a start forgets. An address may pay for half of what
-//! groups may take.
+//! groups may take. One that has used that up does not keep others from a group that it made: who makes it grow pays for it
+//! then.
 //!
 //! Invariant: the sum of all groups is what the groups say one by one ([`Groups::weigh`] follows every change).
 
@@ -42,9 +43,22 @@ impl Shares {
     pub(super) fn of(&self, host: &StrBytes) -> usize {
         self.by_host.borrow().get(host).copied().unwrap_or(0)
     }
+
+    /// True when so much more is beyond an address's share.
+    fn is_over(&self, host: &StrBytes, growth: usize, share: usize) -> bool {
+        self.of(host).saturating_add(growth) > share
+    }
 }
 
 impl Paid {
+    /// Another address pays from now on.
+    fn give_to(&mut self, host: &StrBytes) {
+        let bytes = self.bytes;
+        self.set(0);
+        self.host = host.clone();
+        self.set(bytes);
+    }
+
     fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
         let mut by_host = self.shares.by_host.borrow_mut();
@@ -89,6 +103,11 @@ impl Groups {
         self.asker = Some(host.clone());
     }
 
+    /// What the groups of one address may take.
+    fn share(&self) -> usize {
+        self.options.state_bytes_max / 2
+    }
+
     /// Whether the groups, and those of the address that pays for this one, may take so much more.
     pub(in crate::group) fn check_growth(
         &self,
@@ -98,12 +117,17 @@ impl Groups {
         if growth == 0 {
             return Ok(());
         }
-        let payer = match self.by_id.get(id) {
+        let known = self.by_id.get(id);
+        let payer = match known {
             Some(known) => known.paid.as_ref().map(|paid| &paid.host),
             None => self.asker.as_ref(),
         };
-        let of_payer = payer.map_or(0, |host| self.shares.of(host));
-        if payer.is_some() && of_payer.saturating_add(growth) > self.options.state_bytes_max / 2 {
+        let taken = known.map_or(0, |known| known.counted);
+        let taker = self.asker.as_ref().filter(|asker| payer != Some(asker));
+        let may = |host: &StrBytes, growth| !self.shares.is_over(host, growth, self.share());
+        let pays = payer.is_none_or(|payer| may(payer, growth));
+        let takes = || taker.is_some_and(|taker| may(taker, taken.saturating_add(growth)));
+        if !pays && !takes() {
             return Err(ErrorCode::CoordinatorLoadInProgress);
         }
         let all = self.bytes().saturating_add(self.bytes_elsewhere);
@@ -136,6 +160,7 @@ impl Groups {
 
     /// Takes the change of a group's size into the sum.
     pub(super) fn weigh(&mut self, id: &StrBytes) {
+        let share = self.share();
         if let Some(group) = self.by_id.get_mut(id) {
             // Its id is kept once, however many places have it: they share it.
             let bytes = group.bytes().saturating_add(id.len());
@@ -146,6 +171,13 @@ impl Groups {
                     host: host.clone(),
                     bytes: 0,
                 });
+            }
+            if let (Some(paid), Some(asker)) = (&mut group.paid, &self.asker)
+                && paid.host != *asker
+                && bytes > before
+                && self.shares.is_over(&paid.host, bytes - before, share)
+            {
+                paid.give_to(asker);
             }
             if let Some(paid) = &mut group.paid {
                 paid.set(bytes);

@@ -366,11 +366,6 @@ impl ConsumerGroup {
         }
     }
 
-    /// Takes in what was found out elsewhere.
-    pub fn take_in(&mut self, done: Done) {
-        self.ahead.take_in(done);
-    }
-
     /// Makes the index anew, after versions were dropped or records came in another order.
     pub fn reindex(&mut self) {
         let mut index = Index::default();

@@ -20,16 +20,17 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
-use platform::sync::{Notify, Semaphore, oneshot};
+use platform::sync::{Notify, oneshot};
 use platform::task::yield_now;
 use wire::messages::{JoinGroupResponse, SyncGroupResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Offset, TopicId};
+
+use jobs::Lines;
 
 use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, sync_refused};
 use super::cluster::Cluster;
@@ -102,8 +103,8 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     /// How often in a row the groups of a partition could not be served.
     // Bounded: one for each of `offsets.topic.num.partitions`.
     failures: RefCell<BTreeMap<i32, u32>>,
-    /// One job is done at a time, elsewhere.
-    elsewhere: Arc<Semaphore>,
+    /// Who waits for a job to be done elsewhere.
+    elsewhere: Lines,
 }
 
 struct Slot {
@@ -149,7 +150,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             counted_bytes: Cell::new(0),
             shares: Rc::default(),
             failures: RefCell::default(),
-            elsewhere: Arc::new(Semaphore::new(1)),
+            elsewhere: Lines::default(),
         })
     }
 

@@ -35,6 +35,15 @@ pub(super) use consumers::of_group;
 use weight::offset_bytes;
 pub(super) use weight::{GROUP_BYTES, OFFSET_BYTES, Shares};
 
+/// What is to be found out for a group.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) group: StrBytes,
+    /// The address that asked for what needs it.
+    pub(super) host: StrBytes,
+    pub(super) job: Job,
+}
+
 /// Groups in one partition of `__consumer_offsets`.
 const GROUPS_MAX: usize = 1_000_000;
 /// Groups whose deadlines are seen to before others get their turn.
@@ -211,7 +220,7 @@ pub struct Groups {
     pub(super) asker: Option<StrBytes>,
     /// What the last decisions left to be found out elsewhere.
     // Bounded: the coordinator takes it after each decision.
-    pub(super) jobs: Vec<(StrBytes, Job)>,
+    pub(super) jobs: Vec<Work>,
 }
 
 impl Groups {

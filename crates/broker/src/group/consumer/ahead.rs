@@ -4,7 +4,8 @@
 //! A shard is one thread, and a decision is made in one piece. One that would take long leaves out what takes long and
 //! says so by a [`Job`]; the group goes on with the target that it has, as it does within
 //! `group.consumer.assignment.interval.ms`. The job is done elsewhere, and the next heartbeat of any member finds its
-//! result. One job of a group is under way at a time.
+//! result. One job of a group is under way at a time. Expressions are compared with names in pieces: a hundred of the
+//! worst and ten thousand names take hours, in which others must have their turn and a broker must be able to stop.
 //!
 //! Invariant: an assignment is used only for the group's epoch that it was made for, whose members it names; what was made
 //! of an epoch that was never written is forgotten.
@@ -14,6 +15,7 @@ use std::fmt;
 
 use wire::protocol::StrBytes;
 
+use super::ConsumerGroup;
 use super::pattern::Pattern;
 use crate::group::assignor::{Assignor, Partitions, Question};
 use crate::group::cluster::Cluster;
@@ -41,7 +43,30 @@ pub(super) enum What {
     /// A target assignment for an epoch of the group.
     Assign(i32, Assignor, Question),
     /// What expressions match.
-    Match(Vec<StrBytes>, Box<dyn Cluster + Send>),
+    Match(Box<Matching>),
+}
+
+/// Expressions that are being compared with the names of all topics.
+pub(super) struct Matching {
+    cluster: Box<dyn Cluster + Send>,
+    /// Expressions that are left.
+    patterns: Vec<StrBytes>,
+    /// All names, once they are needed.
+    names: Option<Vec<StrBytes>>,
+    current: Option<Looking>,
+    // Bounded: `groups::consumers::PATTERNS_MAX` expressions.
+    found: BTreeMap<StrBytes, Found>,
+}
+
+/// An expression that is being compared.
+struct Looking {
+    regex: StrBytes,
+    /// One that does not compile here was written by another broker, and matches nothing.
+    pattern: Option<Pattern>,
+    /// Names that it was compared with.
+    compared: usize,
+    // Bounded: lives with a job, of which a group has one: `groups::consumers::PATTERNS_MAX` of them at most, of all topics.
+    topics: BTreeSet<StrBytes>,
 }
 
 /// What was found out.
@@ -70,24 +95,99 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// Does it, however long that takes.
-    pub fn run(self) -> Done {
+    /// Goes on with it until it is done or `is_over` says so; the rest is another job.
+    pub fn go_on(self, is_over: &dyn Fn() -> bool) -> Result<Done, Self> {
+        let ticket = self.ticket;
         let found = match self.what {
             What::Assign(epoch, assignor, question) => Ok((epoch, assignor.assign(&question))),
-            What::Match(patterns, cluster) => {
-                let look = |regex: StrBytes| {
-                    // One that does not compile here was written by another broker, and matches nothing.
-                    let topics = Pattern::compile(&regex).map_or_else(
-                        |_| BTreeSet::new(),
-                        |pattern| cluster.topics_where(&|name| pattern.matches(name)),
-                    );
-                    (regex, (topics, cluster.version()))
-                };
-                Err(patterns.into_iter().map(look).collect())
+            What::Match(mut matching) => {
+                if !matching.go_on(is_over) {
+                    let what = What::Match(matching);
+                    return Err(Self { ticket, what });
+                }
+                Err(matching.found)
             }
         };
-        let ticket = self.ticket;
-        Done { ticket, found }
+        Ok(Done { ticket, found })
+    }
+}
+
+impl Matching {
+    pub(super) fn of(patterns: Vec<StrBytes>, cluster: Box<dyn Cluster + Send>) -> Box<Self> {
+        Box::new(Self {
+            cluster,
+            patterns,
+            names: None,
+            current: None,
+            found: BTreeMap::new(),
+        })
+    }
+
+    /// True when nothing is left.
+    fn go_on(&mut self, is_over: &dyn Fn() -> bool) -> bool {
+        let all = || self.cluster.topics_where(&|_| true).into_iter().collect();
+        let names = self.names.get_or_insert_with(all);
+        let version = self.cluster.version();
+        loop {
+            let mut looking = match self.current.take() {
+                Some(looking) => looking,
+                None => match self.patterns.pop() {
+                    Some(regex) => Looking::by(regex),
+                    None => return true,
+                },
+            };
+            if looking.go_on(names, is_over) {
+                let found = (looking.topics, version);
+                self.found.insert(looking.regex, found);
+            } else {
+                self.current = Some(looking);
+                return false;
+            }
+        }
+    }
+}
+
+impl Looking {
+    fn by(regex: StrBytes) -> Self {
+        Self {
+            pattern: Pattern::compile(&regex).ok(),
+            regex,
+            compared: 0,
+            topics: BTreeSet::new(),
+        }
+    }
+
+    /// True when it was compared with all names.
+    fn go_on(&mut self, names: &[StrBytes], is_over: &dyn Fn() -> bool) -> bool {
+        let Some(pattern) = &self.pattern else {
+            return true;
+        };
+        for name in names.iter().skip(self.compared) {
+            if pattern.matches(name) {
+                self.topics.insert(name.clone());
+            }
+            self.compared = self.compared.saturating_add(1);
+            if is_over() {
+                return self.compared >= names.len();
+            }
+        }
+        true
+    }
+}
+
+impl ConsumerGroup {
+    /// Takes in what was found out elsewhere.
+    pub fn take_in(&mut self, done: Done) {
+        self.ahead.take_in(done);
+        // Members may have gone on to others meanwhile.
+        let patterns = &self.index.patterns;
+        let found = &mut self.ahead.found;
+        found.retain(|regex, _| patterns.contains_key(regex));
+    }
+
+    /// True while it waits for what the job finds out.
+    pub fn awaits(&self, job: &Job) -> bool {
+        self.ahead.is_busy && self.ahead.ticket == job.ticket
     }
 }
 
@@ -113,7 +213,8 @@ impl Ahead {
         self.is_busy = false;
         match done.found {
             Ok(assigned) => self.assigned = Some(assigned),
-            Err(found) => self.found = found,
+            // Beside what was found before: where two jobs find half of it each, nothing would ever be found whole.
+            Err(found) => self.found.extend(found),
         }
     }
 

@@ -456,7 +456,14 @@ mod churn;
 
 /// What a job gives, taken in.
 fn take_in(bench: &mut Bench, job: Option<super::Job>) {
-    let done = job.expect("there is a job").run();
+    let mut job = job.expect("there is a job");
+    // One name at a time.
+    let done = loop {
+        match job.go_on(&|| true) {
+            Ok(done) => break done,
+            Err(rest) => job = rest,
+        }
+    };
     bench.group.take_in(done);
 }
 
@@ -543,4 +550,34 @@ fn expressions_that_take_long_are_looked_up_ahead() {
         .heartbeat(&beat("a", answer.epoch), bench.ask())
         .unwrap();
     assert!(idle.records.is_empty() && idle.job.take().is_none());
+}
+
+#[test]
+fn expressions_that_come_while_others_are_looked_up_are_all_found() {
+    let mut bench = Bench::new(&[("topic-1", 1), ("topic-2", 1)]);
+    let join = |id: &str, large: &str| Heartbeat {
+        topics: None,
+        regex: Some(text(large)),
+        ..joining(id, &[])
+    };
+    let (a, _) = decide(&mut bench, &join("a", "\\pL{20}|topic-1"));
+    let (_, job) = decide(&mut bench, &beat("a", a.epoch));
+    let (b, none) = decide(&mut bench, &join("b", "\\pL{20}|topic-2"));
+    assert!(none.is_none(), "there is a job already");
+    take_in(&mut bench, job);
+    let (mut jobs, mut epochs) = (0, [("a", a.epoch), ("b", b.epoch)]);
+    for _ in 0..10 {
+        for (id, epoch) in &mut epochs {
+            let (answer, job) = decide(&mut bench, &beat(id, *epoch));
+            *epoch = answer.epoch;
+            if job.is_some() {
+                jobs += 1;
+                take_in(&mut bench, job);
+            }
+        }
+    }
+    assert_eq!(
+        jobs, 1,
+        "the other one, and then nothing is asked for again"
+    );
 }

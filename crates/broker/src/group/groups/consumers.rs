@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::{Append, GROUPS_MAX, Group, Groups, Outcome};
+use super::{Append, GROUPS_MAX, Group, Groups, Outcome, Work};
 use crate::group::Now;
 use crate::group::classic::{
     ClassicGroup, Departed, Join, Leaver, Reply, State, Sync, Token, join_refused, sync_refused,
@@ -18,7 +18,8 @@ use crate::group::cluster::Cluster;
 use crate::group::consumer::member::JOIN;
 use crate::group::consumer::record::ConsumerRecord;
 use crate::group::consumer::{
-    Answer, Ask, ClassicJoin, ConsumerGroup, Decision, Done, Heartbeat, Leave, Refused, upgrade,
+    Answer, Ask, ClassicJoin, ConsumerGroup, Decision, Done, Heartbeat, Job, Leave, Refused,
+    upgrade,
 };
 use crate::group::records::GroupRecord;
 
@@ -353,12 +354,22 @@ impl Groups {
         let consumer = group.consumer.get_or_insert_default();
         let first = consumer.note(decision);
         if let Some(job) = decision.job.take() {
-            self.jobs.push((id.clone(), job));
+            self.jobs.push(Work {
+                group: id.clone(),
+                host: self.asker.clone().unwrap_or_default(),
+                job,
+            });
         }
         if let Some(first) = first {
             self.arm_at(id, first);
         }
         of_group(id, std::mem::take(&mut decision.records))
+    }
+
+    /// True while a group waits for what the job finds out.
+    pub fn awaits(&self, id: &StrBytes, job: &Job) -> bool {
+        let group = self.by_id.get(id).and_then(Group::consumer);
+        group.is_some_and(|group| group.awaits(job))
     }
 
     /// Takes in what was found out for a group.

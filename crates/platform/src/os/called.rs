@@ -87,7 +87,7 @@ impl DiskFile for CalledFile {
             buf.len()
         );
         let needed = buf.len();
-        let turn = self.shared.engine.turns.take(self.class, needed).await;
+        let turn = self.shared.turn(self.class, needed).await;
         self.shared
             .fill(self.class, position, buf, needed, &turn)
             .await
@@ -172,12 +172,16 @@ impl Shared {
         }
         let skip = usize::try_from(position % BLOCK_BYTES as u64).unwrap_or(0);
         let start = position - skip as u64;
-        let turn = self.engine.turns.take(class, len).await;
+        let turn = self.turn(class, len).await;
         let buf = self.buffers.take(block_ceil(skip + len));
         let mut buf = self.fill(class, start, buf, skip + len, &turn).await?;
         buf.truncate(skip + len);
         let skip = skip.min(buf.len());
         Ok(buf.freeze().slice(skip..))
+    }
+
+    async fn turn(&self, class: IoClass, len: usize) -> Turn {
+        self.engine.turns.take(&self.file, class, len).await
     }
 
     /// Fills a buffer, or the first `needed` bytes of it, from a block boundary on; cuts it to what

@@ -62,7 +62,7 @@ impl Engine {
     pub(super) fn start(choice: EngineChoice) -> Result<Self, Error> {
         Ok(Self {
             way: Way::start(choice)?,
-            turns: Turns::new(),
+            turns: Turns::default(),
         })
     }
 

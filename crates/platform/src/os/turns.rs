@@ -2,45 +2,56 @@
 //!
 //! A device works on what it was given in about that order. Hundreds of clients that ask for megabytes each would put
 //! gigabytes in front of the next small write, and of everybody who waits for its sync. Invariants: nobody overtakes; a read
-//! that is longer than all turns together has them all; a turn ends with the transfer, not with who waited for it. Reads of
-//! the background have their own pace (see the limits of movers), small ones need no turn.
+//! that is longer than all turns together has them all; a turn ends with the transfer, not with who waited for it; a device
+//! that hangs keeps the turns of no other. Reads of the background have their own pace (see the limits of movers), small ones
+//! need no turn.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::disk::IoClass;
 
-/// Bytes of large reads that a shard has in flight: a few milliseconds of a fast flash disk, and enough to keep it busy.
+/// Bytes of large reads that a shard has in flight at a device: a few milliseconds of a fast flash disk, and enough to keep it busy.
 const IN_FLIGHT_BYTES_MAX: usize = 8 << 20;
 
 /// Reads below need no turn.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// The turns of a shard.
+#[derive(Default)]
 pub(super) struct Turns {
-    free: Arc<Semaphore>,
+    // Bounded: by the devices of the log directories and tiers.
+    free: RefCell<HashMap<u64, Arc<Semaphore>>>,
 }
 
 /// A turn, if it takes one; ends with its last clone.
 pub(super) type Turn = Option<Arc<OwnedSemaphorePermit>>;
 
 impl Turns {
-    pub(super) fn new() -> Self {
-        Self {
-            free: Arc::new(Semaphore::new(IN_FLIGHT_BYTES_MAX)),
-        }
-    }
-
-    /// Waits for the turn of a read of `len` bytes.
-    pub(super) async fn take(&self, class: IoClass, len: usize) -> Turn {
+    /// Waits for the turn of a read of `len` bytes of a file.
+    pub(super) async fn take(&self, file: &OwnedFd, class: IoClass, len: usize) -> Turn {
         if len < LARGE_BYTES || class == IoClass::Background {
             return None;
         }
+        // The inode of an open file is in memory: no need for a thread.
+        let device = rustix::fs::fstat(file).ok()?.st_dev;
+        self.take_of(device, len).await
+    }
+
+    async fn take_of(&self, device: u64, len: usize) -> Turn {
         let bytes = u32::try_from(len.min(IN_FLIGHT_BYTES_MAX)).unwrap_or(u32::MAX);
+        let free = Arc::clone(
+            self.free
+                .borrow_mut()
+                .entry(device)
+                .or_insert_with(|| Arc::new(Semaphore::new(IN_FLIGHT_BYTES_MAX))),
+        );
         // It is never closed.
-        let turn = Arc::clone(&self.free).acquire_many_owned(bytes).await;
-        turn.ok().map(Arc::new)
+        free.acquire_many_owned(bytes).await.ok().map(Arc::new)
     }
 }
 
@@ -56,7 +67,7 @@ mod tests {
     type Waiting<'a> = Pin<Box<dyn Future<Output = Turn> + 'a>>;
 
     fn large(turns: &Turns, megabytes: usize) -> Waiting<'_> {
-        Box::pin(turns.take(IoClass::Foreground, megabytes * MB))
+        Box::pin(turns.take_of(1, megabytes * MB))
     }
 
     /// The turn, if it has come.
@@ -72,13 +83,16 @@ mod tests {
 
     #[tokio::test]
     async fn large_reads_wait_in_line_and_small_ones_do_not() {
-        let turns = Turns::new();
+        let turns = Turns::default();
         let first = now(&mut large(&turns, 5)).expect("nobody else is there");
         let (mut second, mut third) = (large(&turns, 5), large(&turns, 1));
         assert!(now(&mut second).is_none(), "too much at once");
         assert!(now(&mut third).is_none(), "nobody overtakes");
-        assert!(turns.take(IoClass::Foreground, 4096).await.is_none());
-        assert!(turns.take(IoClass::Background, 5 * MB).await.is_none());
+        let file = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        assert!(turns.take(&file, IoClass::Foreground, 4096).await.is_none());
+        let background = turns.take(&file, IoClass::Background, 5 * MB);
+        assert!(background.await.is_none());
+        assert!(turns.take_of(2, 5 * MB).await.is_some(), "another device");
         let of_the_transfer = Arc::clone(&first);
         drop(first);
         assert!(now(&mut second).is_none(), "the transfer still goes on");

@@ -1,8 +1,8 @@
-//! Turns of large reads: those in flight at once are bounded in bytes, those beyond wait in line.
+//! Turns of large reads: they are done in pieces, of which those in flight at once are bounded in bytes; others wait in line.
 //!
 //! A device works on what it was given in about that order. Hundreds of clients that ask for megabytes each would put
-//! gigabytes in front of the next small write, and of everybody who waits for its sync. Invariants: nobody overtakes; a read
-//! that is longer than all turns together has them all; a turn ends with the transfer, not with who waited for it; a device
+//! gigabytes in front of the next small write, and of everybody who waits for its sync. Invariants: nobody overtakes
+//! a piece; a turn ends with the transfer, not with who waited for it; a device
 //! that hangs keeps the turns of no other. Reads of the background have their own pace (see the limits of movers), small ones
 //! need no turn.
 
@@ -15,8 +15,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::disk::IoClass;
 
-/// Bytes of large reads that a shard has in flight at a device: a few milliseconds of a fast flash disk, and enough to keep it busy.
-const IN_FLIGHT_BYTES_MAX: usize = 8 << 20;
+/// Bytes of large reads that a shard has in flight at a device: two milliseconds of a flash disk, and enough to keep it busy.
+const IN_FLIGHT_BYTES_MAX: usize = 4 << 20;
+
+/// The longest piece.
+const PIECE_BYTES: usize = 2 << 20;
 
 /// Reads below need no turn.
 const LARGE_BYTES: usize = 256 << 10;
@@ -32,18 +35,21 @@ pub(super) struct Turns {
 pub(super) type Turn = Option<Arc<OwnedSemaphorePermit>>;
 
 impl Turns {
-    /// Waits for the turn of a read of `len` bytes of a file.
-    pub(super) async fn take(&self, file: &OwnedFd, class: IoClass, len: usize) -> Turn {
+    /// Waits for the turn of a read of `len` bytes of a file, and says how many of them it is for.
+    pub(super) async fn take(&self, file: &OwnedFd, class: IoClass, len: usize) -> (Turn, usize) {
         if len < LARGE_BYTES || class == IoClass::Background {
-            return None;
+            return (None, len);
         }
         // The inode of an open file is in memory: no need for a thread.
-        let device = rustix::fs::fstat(file).ok()?.st_dev;
-        self.take_of(device, len).await
+        let piece = len.min(PIECE_BYTES);
+        match rustix::fs::fstat(file) {
+            Ok(facts) => (self.take_of(facts.st_dev, piece).await, piece),
+            Err(_) => (None, piece),
+        }
     }
 
-    async fn take_of(&self, device: u64, len: usize) -> Turn {
-        let bytes = u32::try_from(len.min(IN_FLIGHT_BYTES_MAX)).unwrap_or(u32::MAX);
+    async fn take_of(&self, device: u64, piece: usize) -> Turn {
+        let bytes = u32::try_from(piece).unwrap_or(u32::MAX);
         let free = Arc::clone(
             self.free
                 .borrow_mut()
@@ -84,24 +90,33 @@ mod tests {
     #[tokio::test]
     async fn large_reads_wait_in_line_and_small_ones_do_not() {
         let turns = Turns::default();
-        let first = now(&mut large(&turns, 5)).expect("nobody else is there");
-        let (mut second, mut third) = (large(&turns, 5), large(&turns, 1));
+        let first = now(&mut large(&turns, 3)).expect("nobody else is there");
+        let (mut second, mut third) = (large(&turns, 2), large(&turns, 1));
         assert!(now(&mut second).is_none(), "too much at once");
         assert!(now(&mut third).is_none(), "nobody overtakes");
-        let file = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
-        assert!(turns.take(&file, IoClass::Foreground, 4096).await.is_none());
-        let background = turns.take(&file, IoClass::Background, 5 * MB);
-        assert!(background.await.is_none());
-        assert!(turns.take_of(2, 5 * MB).await.is_some(), "another device");
         let of_the_transfer = Arc::clone(&first);
         drop(first);
         assert!(now(&mut second).is_none(), "the transfer still goes on");
         drop(of_the_transfer);
-        let second = now(&mut second).expect("its turn");
-        let third = now(&mut third).expect("there is room for both");
-        let mut longest = large(&turns, 100);
-        assert!(now(&mut longest).is_none());
-        drop((second, third));
-        assert!(now(&mut longest).is_some(), "it has all turns together");
+        assert!(now(&mut second).is_some() && now(&mut third).is_some());
+        assert!(turns.take_of(2, 4 * MB).await.is_some(), "another device");
+    }
+
+    #[tokio::test]
+    async fn only_large_reads_of_the_foreground_go_in_pieces() {
+        let turns = Turns::default();
+        let file = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        for (class, len, piece) in [
+            (IoClass::Foreground, 4096, None),
+            (IoClass::Background, 5 * MB, None),
+            (IoClass::Foreground, MB, Some(MB)),
+            (IoClass::Foreground, 5 * MB, Some(PIECE_BYTES)),
+        ] {
+            let (turn, part) = turns.take(&file, class, len).await;
+            assert_eq!(
+                (turn.is_some(), part),
+                (piece.is_some(), piece.unwrap_or(len))
+            );
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use platform::Platform;
 use wire::kafka::{Api, Newest, Request};
 
-use super::{CloseReason, Reply, run};
+use super::{CloseReason, Reply, run, run_many};
 use crate::Broker;
 use crate::handler::{self, Context};
 
@@ -30,7 +30,7 @@ pub(super) async fn answer<P: Platform>(
             .await
         }
         Api::AlterReplicaLogDirs => {
-            run(request, async |r| {
+            run_many(b, request, async |r| {
                 handler::alter_replica_log_dirs::handle(b, r).await
             })
             .await

@@ -206,11 +206,13 @@ impl FetchSessions {
         let session = self.claimed(claim, by_id)?;
         let before = session.bytes;
         let content = &mut session.content;
-        named
-            .into_iter()
-            .for_each(|(key, wanted)| content.name(key, wanted));
+        for (key, wanted) in named {
+            content.name(key, wanted);
+        }
         if !forgotten.is_empty() {
-            forgotten.iter().for_each(|key| content.forget(key));
+            for key in forgotten {
+                content.forget(key);
+            }
             let order = std::mem::take(&mut content.order);
             content.order = content.remembered(order);
         }
@@ -298,8 +300,9 @@ impl FetchSessions {
         };
         if let Some(session) = self.sessions.get_mut(&id) {
             let content = &mut session.content;
-            let all = named.iter().cloned();
-            all.for_each(|(key, wanted)| content.name(key, wanted));
+            for (key, wanted) in named {
+                content.name(key.clone(), *wanted);
+            }
         }
         id
     }

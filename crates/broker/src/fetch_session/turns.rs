@@ -112,8 +112,8 @@ async fn resolve_many(
         rests.item().await;
     }
     if !forgotten.is_empty() {
-        let mut order = pieces(&mut out.content.order);
-        while let Some(piece) = order.next() {
+        let order = pieces(&mut out.content.order);
+        for piece in order {
             let remembered = out.content.remembered(piece);
             out.content.order.extend(remembered);
             rests.items(PIECE).await;
@@ -146,8 +146,8 @@ async fn answer_many(sessions: &Sessions, resolved: &Resolved, told: &[Told]) ->
     }
     if served > 0 && served < out.content.order.len() {
         let mut last = Vec::new();
-        let mut order = pieces(&mut out.content.order);
-        while let Some(piece) = order.next() {
+        let order = pieces(&mut out.content.order);
+        for piece in order {
             let (first, served) = out.content.by_turn(piece);
             out.content.order.extend(first);
             last.extend(served);

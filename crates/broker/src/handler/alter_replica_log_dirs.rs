@@ -58,12 +58,11 @@ pub(crate) async fn handle<P: Platform>(
                 };
                 let name = (topic.name.clone(), partition);
                 let last = *known.entry(name.clone()).or_insert(items.len());
-                match items.get_mut(last) {
-                    Some(before) => *before = item,
-                    None => {
-                        items.push(item);
-                        names.push(name);
-                    }
+                if let Some(before) = items.get_mut(last) {
+                    *before = item;
+                } else {
+                    items.push(item);
+                    names.push(name);
                 }
                 rests.item().await;
             }

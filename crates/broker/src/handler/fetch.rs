@@ -257,7 +257,7 @@ fn refused(index: i32, code: ErrorCode) -> FetchPartitionResponse {
 /// Of an answer of very many partitions, how many of the same topic follow each other: making room again and again as they
 /// come would copy megabytes at a time.
 async fn runs(partitions: &[(Key, Wanted)], mentioned: &[bool]) -> Vec<usize> {
-    let mut runs = Vec::new();
+    let mut runs: Vec<usize> = Vec::new();
     if partitions.len() <= PIECE {
         return runs;
     }
@@ -267,7 +267,7 @@ async fn runs(partitions: &[(Key, Wanted)], mentioned: &[bool]) -> Vec<usize> {
         rests.item().await;
         match runs.last_mut() {
             _ if !mentioned => {}
-            Some(run) if last == Some(topic) => *run += 1_usize,
+            Some(run) if last == Some(topic) => *run = run.saturating_add(1),
             _ => {
                 last = Some(topic);
                 runs.push(1);

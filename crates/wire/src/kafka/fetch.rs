@@ -397,19 +397,19 @@ impl Encoding {
         let version = self.version;
         let mut left = parts;
         while left > 0 {
-            left -= 1;
             if let Some(partitions) = &mut self.topic {
                 let begun = partitions.len();
                 for partition in partitions.take(left) {
                     partition.encode(&mut self.writer, version);
                 }
                 left -= begun - partitions.len(); // Bounded: no more were taken.
-                if partitions.len() > 0 {
-                    continue;
+                if partitions.len() == 0 {
+                    self.writer.no_tags();
+                    self.topic = None;
                 }
-                self.writer.no_tags();
-                self.topic = None;
+                continue;
             }
+            left -= 1;
             let Some(topic) = self.topics.next() else {
                 return false;
             };

@@ -307,7 +307,7 @@ fn a_response_is_the_same_however_few_parts_are_encoded_at_a_time() {
         let mut large = response(version);
         let topics = large.topics.clone();
         large.topics.extend(topics.into_iter().map(|mut topic| {
-            topic.partitions = topic.partitions.repeat(7);
+            topic.partitions = vec![topic.partitions; 7].concat();
             topic
         }));
         large.topics.extend(response(version).topics);

@@ -7,10 +7,10 @@
 
 use std::fmt::Write as _;
 
-use crate::outcome::{Interval, Run, Surge};
+use page::escape::html;
+use page::number::{Quantity, ratio};
 
-use super::escape::html;
-use super::number::{Quantity, ratio};
+use crate::outcome::{Interval, Run, Surge};
 
 /// What is acknowledged less than this part of what is due does not keep up.
 const KEEPS_UP: f64 = 0.9;

@@ -20,8 +20,9 @@ const EDGES: &[(&str, &[&str])] = &[
             "wire", "platform", "storage", "broker", "keyed", "host", "bench", "cli",
         ],
     ),
-    ("host", &[]),
-    ("bench", &["wire", "host", "platform"]),
+    ("page", &[]),
+    ("host", &["platform", "page"]),
+    ("bench", &["wire", "host", "platform", "page"]),
     ("cli", &["wire"]),
     (
         "sim",

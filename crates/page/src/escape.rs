@@ -3,7 +3,7 @@
 //! Invariant: what comes back may stand between tags and inside double-quoted attributes.
 
 /// Escapes text for HTML and SVG. Control characters, which no document may hold, become spaces.
-pub(super) fn html(text: &str) -> String {
+pub fn html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -8,7 +8,7 @@ const FINE_TICKS_MAX: usize = 8;
 
 /// The axis of a chart in one direction.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Scale {
+pub struct Scale {
     form: Form,
     low: f64,
     high: f64,
@@ -24,7 +24,7 @@ enum Form {
 
 impl Scale {
     /// From `low` at `from` to `high` at `to`, evenly.
-    pub(super) fn linear(low: f64, high: f64, (from, to): (f64, f64)) -> Scale {
+    pub fn linear(low: f64, high: f64, (from, to): (f64, f64)) -> Scale {
         let (low, high) = ordered(low, high).unwrap_or((0.0, 1.0));
         Scale {
             form: Form::Linear,
@@ -36,7 +36,7 @@ impl Scale {
     }
 
     /// The same for ratios: equal factors are equally far apart. Both ends must be above nothing.
-    pub(super) fn log(low: f64, high: f64, (from, to): (f64, f64)) -> Scale {
+    pub fn log(low: f64, high: f64, (from, to): (f64, f64)) -> Scale {
         let (low, high) = ordered(low, high)
             .filter(|(low, high)| *low > 0.0 && (high / low).is_finite())
             .unwrap_or((1.0, 10.0));
@@ -50,7 +50,7 @@ impl Scale {
     }
 
     /// From nothing to a round number at or above `high`.
-    pub(super) fn from_nothing(high: f64, ends: (f64, f64)) -> Scale {
+    pub fn from_nothing(high: f64, ends: (f64, f64)) -> Scale {
         let high = if high.is_finite() && high > 0.0 {
             high
         } else {
@@ -61,7 +61,7 @@ impl Scale {
     }
 
     /// A logarithmic scale whose ends are powers of ten, or 1, 2 or 5 of them where that leaves less empty.
-    pub(super) fn log_around(low: f64, high: f64, ends: (f64, f64)) -> Scale {
+    pub fn log_around(low: f64, high: f64, ends: (f64, f64)) -> Scale {
         let (low, high) = ordered(low, high)
             .filter(|(low, high)| *low > 0.0 && (high / low).is_finite())
             .unwrap_or((1.0, 10.0));
@@ -87,7 +87,7 @@ impl Scale {
     }
 
     /// Where a value is; beyond the ends it is at the end.
-    pub(super) fn at(&self, value: f64) -> Option<f64> {
+    pub fn at(&self, value: f64) -> Option<f64> {
         let share = match self.form {
             Form::Linear => (value - self.low) / (self.high - self.low),
             Form::Log if value <= 0.0 => return None,
@@ -98,7 +98,7 @@ impl Scale {
     }
 
     /// The value that decides the unit of the axis: in the middle of the paper for factors.
-    pub(super) fn typical(&self) -> f64 {
+    pub fn typical(&self) -> f64 {
         match self.form {
             Form::Linear => self.high,
             Form::Log => (self.low * self.high).sqrt(),
@@ -106,7 +106,7 @@ impl Scale {
     }
 
     /// How many ticks are neither too few nor too many.
-    pub(super) fn ticks_max(&self) -> usize {
+    pub fn ticks_max(&self) -> usize {
         match self.form {
             Form::Linear => 4,
             Form::Log => FINE_TICKS_MAX,
@@ -114,12 +114,12 @@ impl Scale {
     }
 
     /// The value at the far end.
-    pub(super) fn high(&self) -> f64 {
+    pub fn high(&self) -> f64 {
         self.high
     }
 
     /// Round values between the ends, at most about `most` of them.
-    pub(super) fn ticks(&self, most: usize) -> Vec<f64> {
+    pub fn ticks(&self, most: usize) -> Vec<f64> {
         match self.form {
             Form::Linear => self.linear_ticks(most),
             Form::Log => self.log_ticks(most),

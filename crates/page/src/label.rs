@@ -3,12 +3,12 @@
 //! Does not measure fonts: widths are those of a wide one, so that a narrower one fits as well.
 
 /// Size of letters in charts.
-pub(super) const LETTER: f64 = 11.0;
+pub const LETTER: f64 = 11.0;
 /// Least distance between the base lines of two labels.
-pub(super) const APART: f64 = 13.0;
+pub const APART: f64 = 13.0;
 
 /// No text of this many letters is wider, in fonts that are in use.
-pub(super) fn width(text: &str) -> f64 {
+pub fn width(text: &str) -> f64 {
     let letters: f64 = text
         .chars()
         .map(|letter| match letter {
@@ -22,7 +22,7 @@ pub(super) fn width(text: &str) -> f64 {
 }
 
 /// A text, cut so that it is no wider.
-pub(super) fn fitted(text: &str, most: f64) -> String {
+pub fn fitted(text: &str, most: f64) -> String {
     if width(text) <= most {
         return text.to_owned();
     }
@@ -33,7 +33,7 @@ pub(super) fn fitted(text: &str, most: f64) -> String {
 
 /// Places near the wanted ones, in the same order, `APART` from each other and inside `from..to`. When they do
 /// not fit, the last ones (lowest on the paper) are left out: `None`.
-pub(super) fn apart(wanted: &[f64], (from, to): (f64, f64)) -> Vec<Option<f64>> {
+pub fn apart(wanted: &[f64], (from, to): (f64, f64)) -> Vec<Option<f64>> {
     let fits = ((to - from) / APART).floor().max(0.0);
     let mut order: Vec<usize> = (0..wanted.len())
         .filter(|at| wanted[*at].is_finite())

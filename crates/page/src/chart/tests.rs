@@ -48,7 +48,7 @@ fn chart(lines: Vec<Line>, high: f64, log_from: Option<f64>) -> Chart {
     }
 }
 
-fn line(target: Option<usize>, points: &[(f64, f64)]) -> Line {
+fn line(series: Option<usize>, points: &[(f64, f64)]) -> Line {
     let points = points.iter().map(|(x, y)| Point {
         x: *x,
         y: *y,
@@ -56,7 +56,7 @@ fn line(target: Option<usize>, points: &[(f64, f64)]) -> Line {
     });
     Line {
         label: "forebay".to_owned(),
-        target,
+        series,
         points: points.collect(),
     }
 }

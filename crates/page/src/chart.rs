@@ -4,14 +4,13 @@
 
 use std::fmt::Write as _;
 
-use super::label;
-use super::number::{Quantity, significant};
-use super::scale::Scale;
-use super::study::same;
-use super::svg::{Anchor, Drawing};
+use crate::label;
+use crate::number::{Quantity, same, significant};
+use crate::scale::Scale;
+use crate::svg::{Anchor, Drawing};
 
 /// All panels are this wide; the page makes them fit.
-pub(super) const WIDTH: f64 = 340.0;
+pub const WIDTH: f64 = 340.0;
 const HEIGHT: f64 = 214.0;
 const TOP: f64 = 24.0;
 const LABEL_LETTERS_MAX: usize = 14;
@@ -20,31 +19,37 @@ const SPAN_LINEAR_MAX: f64 = 8.0;
 
 /// What is drawn.
 #[derive(Debug, Default)]
-pub(super) struct Chart {
+pub struct Chart {
     /// What it shows, in words.
-    pub(super) name: String,
-    pub(super) x: XAxis,
-    pub(super) y: YAxis,
-    pub(super) lines: Vec<Line>,
+    pub name: String,
+    /// The values along.
+    pub x: XAxis,
+    /// The quantity upward.
+    pub y: YAxis,
+    /// The first is drawn on top.
+    pub lines: Vec<Line>,
 }
 
 /// The values that were run, as they are named.
 #[derive(Debug, Default)]
-pub(super) struct XAxis {
-    pub(super) title: String,
+pub struct XAxis {
+    /// Below the axis.
+    pub title: String,
     /// (value, name) in order.
-    pub(super) steps: Vec<(f64, String)>,
+    pub steps: Vec<(f64, String)>,
     /// The steps stand at equal distances, whatever their values.
-    pub(super) even: bool,
+    pub even: bool,
 }
 
+/// What is measured, and between which values it is shown.
 #[derive(Debug)]
-pub(super) struct YAxis {
-    pub(super) quantity: Quantity,
+pub struct YAxis {
+    /// What its figures count.
+    pub quantity: Quantity,
     /// The highest value to be shown, so that neighbours share their scale.
-    pub(super) high: f64,
+    pub high: f64,
     /// The lowest, above nothing: the axis is logarithmic.
-    pub(super) log_from: Option<f64>,
+    pub log_from: Option<f64>,
 }
 
 impl Default for YAxis {
@@ -73,33 +78,42 @@ impl YAxis {
 
 /// One line.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct Line {
-    pub(super) label: String,
-    /// The number of the target, which is its colour and form; none for a limit of the machine.
-    pub(super) target: Option<usize>,
-    pub(super) points: Vec<Point>,
+pub struct Line {
+    /// At its end.
+    pub label: String,
+    /// The number of the series, which is its colour and form; none for a limit of the machine.
+    pub series: Option<usize>,
+    /// Those whose `x` is a step of the axis are drawn.
+    pub points: Vec<Point>,
 }
 
+/// One measured value.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Point {
-    pub(super) x: f64,
-    pub(super) y: f64,
+pub struct Point {
+    /// A step of the axis.
+    pub x: f64,
+    /// The value.
+    pub y: f64,
     /// Lowest and highest repetition.
-    pub(super) spread: Option<(f64, f64)>,
+    pub spread: Option<(f64, f64)>,
 }
 
 /// Where the chart's inside is on the paper.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Frame {
-    pub(super) left: f64,
-    pub(super) right: f64,
-    pub(super) top: f64,
-    pub(super) bottom: f64,
+pub struct Frame {
+    /// Its left edge.
+    pub left: f64,
+    /// Its right edge.
+    pub right: f64,
+    /// Its upper edge.
+    pub top: f64,
+    /// Its lower edge: the x axis.
+    pub bottom: f64,
 }
 
 impl Chart {
     /// Draws it.
-    pub(super) fn draw(&self) -> String {
+    pub fn draw(&self) -> String {
         let mut drawing = Drawing::new(WIDTH, HEIGHT);
         let frame = self.frame();
         let y = self.y.scale((frame.bottom, frame.top));
@@ -202,7 +216,7 @@ impl Line {
 
     /// The classes of its line (`l`), marks (`m`) or name (`n`).
     fn class(&self, part: &str) -> String {
-        target_class(part, self.target)
+        series_class(part, self.series)
     }
 
     fn draw(
@@ -218,7 +232,7 @@ impl Line {
             Some((at.1, y.at(point.y)?))
         };
         let mut placed: Vec<(f64, f64)> = self.points.iter().filter_map(place).collect();
-        if let (None, [only]) = (self.target, placed.as_slice()) {
+        if let (None, [only]) = (self.series, placed.as_slice()) {
             // A limit without a sweep holds everywhere.
             let height = only.1;
             placed = [steps.first(), steps.last()]
@@ -228,7 +242,7 @@ impl Line {
                 .collect();
         }
         drawing.polyline(&placed, &self.class("l"));
-        let Some(target) = self.target else { return };
+        let Some(series) = self.series else { return };
         for point in &self.points {
             let Some(at) = place(point) else { continue };
             if let Some((low, high)) = point.spread
@@ -243,7 +257,7 @@ impl Line {
                 axis,
                 quantity,
             );
-            drawing.mark(at, target, &self.class("m"), &says);
+            drawing.mark(at, series, &self.class("m"), &says);
         }
     }
 }
@@ -264,19 +278,19 @@ impl Point {
     }
 }
 
-/// The class of a part of what belongs to a target, or to a limit.
-pub(super) fn target_class(part: &str, target: Option<usize>) -> String {
-    match target {
-        Some(target) => format!("{part} t{}", target % TARGET_COLOURS),
+/// The class of a part of what belongs to a series, or to a limit.
+pub fn series_class(part: &str, series: Option<usize>) -> String {
+    match series {
+        Some(series) => format!("{part} t{}", series % SERIES_COLOURS),
         None => format!("{part} limit"),
     }
 }
 
 /// How many colours the page has for targets.
-pub(super) const TARGET_COLOURS: usize = 6;
+pub const SERIES_COLOURS: usize = 6;
 
 /// How much room the figures of an axis need on its left.
-pub(super) fn room(scale: &Scale, quantity: Quantity) -> f64 {
+pub fn room(scale: &Scale, quantity: Quantity) -> f64 {
     let factor = quantity.unit(scale.typical()).factor;
     let ticks = scale.ticks(scale.ticks_max());
     let widths = ticks
@@ -286,7 +300,7 @@ pub(super) fn room(scale: &Scale, quantity: Quantity) -> f64 {
 }
 
 /// Grid lines with values; the unit is in the corner.
-pub(super) fn y_axis(drawing: &mut Drawing, frame: &Frame, scale: &Scale, quantity: Quantity) {
+pub fn y_axis(drawing: &mut Drawing, frame: &Frame, scale: &Scale, quantity: Quantity) {
     let ticks = scale.ticks(scale.ticks_max());
     let unit = quantity.unit(scale.typical());
     for tick in &ticks {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 /// `2026-11-21 12:30 UTC`; what no calendar has, as milliseconds.
-pub(super) fn utc(ms: i64) -> String {
+pub fn utc(ms: i64) -> String {
     Timestamp::from_millisecond(ms).map_or_else(
         |_| ms.to_string(),
         |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string(),

@@ -1,10 +1,10 @@
-//! Bars for what has no axis to run along: one per target, in groups, each with its name and figure beside it.
+//! Bars for what has no axis to run along: one per series, in groups, each with its name and figure beside it.
 
-use super::chart::{WIDTH, target_class};
-use super::label;
-use super::number::Quantity;
-use super::scale::Scale;
-use super::svg::{Anchor, Drawing};
+use crate::chart::{WIDTH, series_class};
+use crate::label;
+use crate::number::Quantity;
+use crate::scale::Scale;
+use crate::svg::{Anchor, Drawing};
 
 const BAR: f64 = 11.0;
 const STEP: f64 = 18.0;
@@ -12,33 +12,42 @@ const NAME_MAX: f64 = WIDTH / 3.0;
 
 /// A chart of bars.
 #[derive(Debug)]
-pub(super) struct Bars {
-    pub(super) name: String,
-    pub(super) quantity: Quantity,
+pub struct Bars {
+    /// What it shows, in words.
+    pub name: String,
+    /// What its figures count.
+    pub quantity: Quantity,
     /// The highest value of all panels beside it: the same length means the same everywhere.
-    pub(super) high: f64,
-    pub(super) groups: Vec<Group>,
+    pub high: f64,
+    /// From top to bottom.
+    pub groups: Vec<Group>,
 }
 
 /// What belongs together: the same load.
 #[derive(Debug)]
-pub(super) struct Group {
-    pub(super) title: String,
-    pub(super) bars: Vec<Bar>,
+pub struct Group {
+    /// Above its bars; empty: nothing.
+    pub title: String,
+    /// From top to bottom.
+    pub bars: Vec<Bar>,
 }
 
 /// One bar.
 #[derive(Debug)]
-pub(super) struct Bar {
-    pub(super) label: String,
-    pub(super) target: Option<usize>,
-    pub(super) value: f64,
-    pub(super) spread: Option<(f64, f64)>,
+pub struct Bar {
+    /// Before the bar.
+    pub label: String,
+    /// The number of its series, which is its colour; none for a limit of the machine.
+    pub series: Option<usize>,
+    /// Its length.
+    pub value: f64,
+    /// Lowest and highest repetition.
+    pub spread: Option<(f64, f64)>,
 }
 
 impl Bar {
     /// Its end, or that of its spread.
-    pub(super) fn highest(&self) -> f64 {
+    pub fn highest(&self) -> f64 {
         self.spread
             .map_or(self.value, |(_, high)| high.max(self.value))
     }
@@ -46,7 +55,7 @@ impl Bar {
 
 impl Bars {
     /// Draws them.
-    pub(super) fn draw(&self) -> String {
+    pub fn draw(&self) -> String {
         let bars = || self.groups.iter().flat_map(|group| &group.bars);
         let titles = self
             .groups
@@ -87,7 +96,7 @@ impl Bars {
         drawing.text(
             name,
             Anchor::End,
-            &target_class("n", bar.target),
+            &series_class("n", bar.series),
             &label::fitted(&bar.label, NAME_MAX),
         );
         let Some(end) = scale.at(bar.value) else {
@@ -96,7 +105,7 @@ impl Bars {
         let figure = self.quantity.show(bar.value);
         let says = format!("{}: {figure}", bar.label);
         let size = ((end - left).max(1.0), BAR);
-        drawing.rect((left, y + 2.0), size, &target_class("b", bar.target), &says);
+        drawing.rect((left, y + 2.0), size, &series_class("b", bar.series), &says);
         let mut after = end;
         if let Some((low, high)) = bar.spread
             && let (Some(low), Some(high)) = (scale.at(low), scale.at(high))
@@ -116,7 +125,7 @@ impl Bars {
                 .iter()
                 .map(|bar| format!("{} {}", bar.label, self.quantity.show(bar.value)));
             let bars: Vec<String> = bars.collect();
-            words.push(super::svg::words(&[&group.title, &bars.join(", ")], ": "));
+            words.push(crate::svg::words(&[&group.title, &bars.join(", ")], ": "));
         }
         words.join("; ")
     }

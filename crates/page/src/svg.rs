@@ -4,12 +4,12 @@
 
 use std::fmt::Write as _;
 
-use super::escape;
-use super::number::coordinate as c;
+use crate::escape;
+use crate::number::coordinate as c;
 
 /// A drawing that grows.
 #[derive(Debug)]
-pub(super) struct Drawing {
+pub struct Drawing {
     width: f64,
     height: f64,
     inside: String,
@@ -17,14 +17,18 @@ pub(super) struct Drawing {
 
 /// Which end of a text is at its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Anchor {
+pub enum Anchor {
+    /// It begins there.
     Start,
+    /// Its middle is there.
     Middle,
+    /// It ends there.
     End,
 }
 
 impl Drawing {
-    pub(super) fn new(width: f64, height: f64) -> Drawing {
+    /// Begins one of this size.
+    pub fn new(width: f64, height: f64) -> Drawing {
         Drawing {
             width,
             height,
@@ -32,7 +36,8 @@ impl Drawing {
         }
     }
 
-    pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
+    /// A text at a place.
+    pub fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
@@ -46,7 +51,8 @@ impl Drawing {
         );
     }
 
-    pub(super) fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
+    /// A straight line.
+    pub fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
         let _ = write!(
             self.inside,
             "<path d=\"M{} {}L{} {}\"{}/>",
@@ -59,7 +65,7 @@ impl Drawing {
     }
 
     /// A line through points; nothing for fewer than two.
-    pub(super) fn polyline(&mut self, points: &[(f64, f64)], class: &str) {
+    pub fn polyline(&mut self, points: &[(f64, f64)], class: &str) {
         if points.len() > 1 {
             let _ = write!(
                 self.inside,
@@ -71,7 +77,7 @@ impl Drawing {
     }
 
     /// The area between points and the points of another line below.
-    pub(super) fn area(&mut self, above: &[(f64, f64)], below: &[(f64, f64)], class: &str) {
+    pub fn area(&mut self, above: &[(f64, f64)], below: &[(f64, f64)], class: &str) {
         if above.len() > 1 {
             let around: Vec<_> = above.iter().chain(below.iter().rev()).copied().collect();
             let _ = write!(
@@ -83,7 +89,8 @@ impl Drawing {
         }
     }
 
-    pub(super) fn rect(
+    /// A rectangle from its upper left corner; it says what it is when pointed at.
+    pub fn rect(
         &mut self,
         (x, y): (f64, f64),
         (width, height): (f64, f64),
@@ -102,8 +109,8 @@ impl Drawing {
         );
     }
 
-    /// A mark of a measured value, in the form of the target's number; it says what it is when pointed at.
-    pub(super) fn mark(&mut self, (x, y): (f64, f64), form: usize, class: &str, says: &str) {
+    /// A mark of a measured value, in the form of its series's number; it says what it is when pointed at.
+    pub fn mark(&mut self, (x, y): (f64, f64), form: usize, class: &str, says: &str) {
         // Forms of about the same area: circle, square, triangle, diamond.
         let side = 5.4;
         let path = match form % 4 {
@@ -132,7 +139,7 @@ impl Drawing {
     }
 
     /// The element, named for those who do not see it.
-    pub(super) fn finish(self, name: &str) -> String {
+    pub fn finish(self, name: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>\n",
             c(self.width),
@@ -144,7 +151,7 @@ impl Drawing {
 }
 
 /// Texts that say something, put together.
-pub(super) fn words(parts: &[&str], between: &str) -> String {
+pub fn words(parts: &[&str], between: &str) -> String {
     let said = parts.iter().filter(|part| !part.is_empty());
     said.copied().collect::<Vec<_>>().join(between)
 }

@@ -36,14 +36,16 @@ impl Chance {
             state ^= state << 17;
             (state >> 33) % bound
         };
-        let capacity_mb = 5_000 + below(30_000);
-        // Between two and eight segments in the hysteresis.
-        let segment_mb = (capacity_mb / 20 / (2 + below(7))).max(16);
-        let drain = 40 + below(110);
+        let capacity_mb = 8_000 + below(20_000);
+        let drain = 100 + below(300);
+        let threshold = [0.3, 0.4, 0.5, 0.6, 0.7][usize::try_from(below(5)).unwrap()];
+        // Where the planner does not warn: two segments or more in the hysteresis, sixteen or more in what a burst may take.
+        let most = share(capacity_mb, 0.025).min(share(capacity_mb, (1.0 - threshold) / 16.0));
+        let segment_mb = (most / (1 + below(3))).max(16);
         Self {
             capacity_mb,
             segment_mb,
-            threshold: [0.3, 0.4, 0.5, 0.6, 0.7][usize::try_from(below(5)).unwrap()],
+            threshold,
             peak: drain * (2 + below(7)) + below(drain),
             drain,
             base: drain * (10 + below(50)) / 100,
@@ -91,9 +93,9 @@ impl Chance {
         };
         let capacities = [self.capacity_mb * MB, 1_000_000_000 * MB];
         let mut fluid = Fluid::cut(settings, &capacities, decide, cut);
-        fluid.retention_mb = self.capacity_mb * 2;
+        fluid.retention_mb = self.capacity_mb * 5 / 4;
         fluid.fill_with_sealed(share(self.capacity_mb, self.threshold));
-        fluid.run_for(60.0, whole(self.base)).unwrap();
+        fluid.run_for(30.0, whole(self.base)).unwrap();
         fluid
     }
 }
@@ -136,10 +138,10 @@ fn bursts_and_gaps_are_as_planned() {
         let length = (lasts * 0.8).round().max(1.0);
         let (_, gap) = chance.planned(length);
         let mut fluid = chance.settled();
-        let before = fluid.used_mb(0);
+        let level = whole(chance.capacity_mb) * chance.threshold;
         fluid.run_for(length, whole(chance.peak)).unwrap();
         let mut seconds = 0.0;
-        while fluid.used_mb(0) > before && seconds < gap * 2.0 {
+        while fluid.used_mb(0) > level && seconds < gap * 2.0 {
             fluid.run_for(0.1, whole(chance.base)).unwrap();
             seconds += 0.1;
         }

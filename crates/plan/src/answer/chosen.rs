@@ -178,20 +178,20 @@ fn topics(problem: &Problem<'_>, fit: &Fit<'_>, clusters: u32) -> Vec<TopicAnswe
         .collect()
 }
 
-/// The software's, unless the hysteresis of the first tier would be less than two of them.
+/// The software's, unless the hysteresis of the first tier would be less than two of them, or what a burst may take less
+/// than sixteen.
 fn segment(fit: &Fit<'_>) -> Bytes {
     let usual = fit.mix.software.segment;
-    match (fit.mix.fast, fit.mode()) {
-        (Some(fast), Mode::Balanced) => {
-            let most = fast.capacity() * super::rests::HYSTERESIS / 2.0;
-            let mut segment = usual;
-            while segment > most && segment > Bytes(16.0 * 1_048_576.0) {
-                segment = segment / 2.0;
-            }
-            segment
-        }
-        _ => usual,
+    let (Some(fast), Mode::Balanced, Some(balance)) = (fit.mix.fast, fit.mode(), fit.balance())
+    else {
+        return usual;
+    };
+    let most = super::rests::segment_most(fast.capacity(), balance.free);
+    let mut segment = usual;
+    while segment > most && segment > Bytes(16.0 * 1_048_576.0) {
+        segment = segment / 2.0;
     }
+    segment
 }
 
 fn uses(fit: &Fit<'_>) -> Vec<UseAnswer> {

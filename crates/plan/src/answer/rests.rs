@@ -6,10 +6,16 @@ use super::{Plan, Refused};
 use crate::catalogue::{Catalogue, Class, Confidence, Month, Price, STALE_MONTHS, WARN_MONTHS};
 use crate::load::Scenario;
 use crate::mix::Mix;
+use crate::quantity::Bytes;
 use crate::search::{Priced, Problem};
 
 /// `storage.migrate.hysteresis` as it is shipped.
-pub(super) const HYSTERESIS: f64 = 0.05;
+const HYSTERESIS: f64 = 0.05;
+
+/// The largest segment with which the closed form of bursts and gaps is within a tenth of the policy.
+pub(super) fn segment_most(capacity: Bytes, free: Bytes) -> Bytes {
+    (capacity * HYSTERESIS / 2.0).min(free / 16.0)
+}
 
 /// A price that was used.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -183,16 +189,16 @@ fn prices(problem: &Problem<'_>, mix: &Mix<'_>, plan: &mut Plan) {
 /// Where the closed form is off.
 fn coarse(problem: &Problem<'_>, mix: &Mix<'_>, plan: &mut Plan) {
     let Some(chosen) = &plan.chosen else { return };
-    if let (Some(fast), Some(_)) = (mix.fast, chosen.threshold) {
-        let hysteresis = fast.capacity() * HYSTERESIS;
-        if hysteresis < chosen.segment * 2.0 {
+    if let (Some(fast), Some(threshold)) = (mix.fast, chosen.threshold) {
+        let most = segment_most(fast.capacity(), fast.capacity() * (1.0 - threshold));
+        if chosen.segment > most {
             plan.warnings.push(format!(
-                "the hysteresis of the first tier ({hysteresis}) is less than two segments ({} each): burst and gap are coarse; use smaller segments",
+                "segments of {} are large for this first tier (two in its hysteresis, sixteen in what a burst may take): burst and gap are coarse",
                 chosen.segment
             ));
         } else if chosen.segment < mix.software.segment {
             plan.warnings.push(format!(
-                "segments of {} instead of {}, so that two of them fit into the hysteresis of the first tier",
+                "segments of {} instead of {}, so that the first tier holds enough of them",
                 chosen.segment, mix.software.segment
             ));
         }

@@ -70,7 +70,7 @@ pub fn file(plan: &Plan, chosen: &Chosen, scale: f64) -> String {
         "about = \"One broker of a plan: rate and processor time of writing and reading, and its bursts.\""
     );
     let _ = writeln!(text, "targets = [\"planned\"]");
-    let _ = writeln!(text, "limits = true\n");
+    let _ = writeln!(text, "limits = false\n");
     let _ = writeln!(text, "[target.planned]\nkind = \"forebay\"");
     if let Some(fast) = &chosen.fast {
         let capacity = fast.capacity.0 * scaled.rate * scaled.time;

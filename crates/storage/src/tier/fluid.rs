@@ -81,6 +81,8 @@ pub struct Fluid {
     // Bounded: the threads of the settings.
     moves: BTreeMap<u64, UnderWay>,
     rate: Option<u64>,
+    /// What a mover that was done within a step may copy of the next segment in it: it does not rest until the next step.
+    surplus: f64,
     appended: Vec<u64>,
     slopes: Vec<Slope>,
     written: u64,
@@ -113,6 +115,7 @@ impl Fluid {
             active: vec![None; cut.logs],
             moves: BTreeMap::new(),
             rate: None,
+            surplus: 0.0,
             appended: vec![0; capacities.len()],
             slopes: vec![Slope::default(); capacities.len()],
             written: 0,
@@ -351,10 +354,14 @@ impl Fluid {
             .map(|(id, _)| *id)
             .collect();
         for id in done {
-            let moved = self.moves.remove(&id).map(|moved| moved.to);
-            let (Some(to), Some(segment)) = (moved, self.segments.get_mut(&id)) else {
+            let moved = self.moves.remove(&id);
+            let (Some(moved), Some(segment)) = (moved, self.segments.get_mut(&id)) else {
                 continue;
             };
+            let to = moved.to;
+            if self.rate.is_some() {
+                self.surplus -= moved.left;
+            }
             let sum = if to > segment.tier {
                 &mut self.down
             } else {
@@ -411,6 +418,7 @@ impl Fluid {
             let log = log.ok_or_else(|| Broken("a segment is rolled that is not active".into()))?;
             self.seal(log);
         }
+        self.surplus = 0.0;
         Ok(())
     }
 
@@ -426,9 +434,12 @@ impl Fluid {
         if segment.sealed_ms.is_none() || settled + segment.bytes > levels.hard_bytes {
             return Err(broken());
         }
+        let bytes = segment.bytes as f64;
+        let begun = self.surplus.min(bytes);
+        self.surplus -= begun;
         let under_way = UnderWay {
             to,
-            left: segment.bytes as f64,
+            left: bytes - begun,
             reason: order.reason,
         };
         self.moves.insert(id, under_way);

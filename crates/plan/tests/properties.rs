@@ -155,8 +155,122 @@ fn is_no_more(one: Option<f64>, other: Option<f64>) -> bool {
     }
 }
 
+/// Keys of a plan, and values that somebody may give them.
+const KEYS: &[&str] = &[
+    "load.peak",
+    "load.messages",
+    "load.size",
+    "load.base",
+    "load.average",
+    "load.burst.length",
+    "load.burst.interval",
+    "load.batch",
+    "load.compression",
+    "load.fan_out",
+    "load.lag",
+    "load.catch_up.rate",
+    "load.catch_up.age",
+    "load.retention",
+    "load.local_retention",
+    "load.newest",
+    "load.replication",
+    "load.acks",
+    "load.partitions",
+    "load.consumers",
+    "load.tier_min",
+    "load.tier_max",
+    "load.latency",
+    "load.growth",
+    "load.keyed.keys",
+    "load.keyed.lookups",
+    "goals.survive",
+    "goals.recovery",
+    "goals.rebuild_at_peak",
+    "goals.fill",
+    "goals.disk",
+    "goals.cpu",
+    "goals.years",
+    "goals.threshold",
+    "fleet.sites",
+    "fleet.racks",
+    "fleet.cluster_brokers_max",
+    "fleet.brokers_max",
+    "hardware.object",
+    "hardware.tiers",
+    "given.brokers",
+    "cost.kwh_usd",
+    "cost.support",
+];
+
+const VALUES: &[&str] = &[
+    "0",
+    "-1",
+    "1",
+    "2",
+    "3",
+    "0.5",
+    "1e30",
+    "nan",
+    "inf",
+    "0 GB/s",
+    "1 B/s",
+    "3 GB/s",
+    "1e15 B/s",
+    "0 s",
+    "1 ms",
+    "61 s",
+    "5 d",
+    "20 years",
+    "1 B",
+    "240 KB",
+    "1 PB",
+    "1 /s",
+    "1e9 /s",
+    "forever",
+    "rack",
+    "site",
+    "s3",
+    "bulk",
+    "fast",
+    "all",
+    "true",
+    "4000000000",
+    "\"",
+    "[]",
+    "{}",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn whatever_is_set_is_answered_or_named(
+        changes in prop::collection::vec((0..KEYS.len(), 0..VALUES.len()), 1..5),
+        old in any::<bool>(),
+    ) {
+        let mut set: Vec<String> = changes.iter().map(|(key, value)| format!("{}={}", KEYS[*key], VALUES[*value])).collect();
+        if old {
+            set.push("goals.survive=rack".to_owned());
+        }
+        match Scenario::read("burst", plan::load::shipped("burst").unwrap(), &set) {
+            Err(problem) => prop_assert!(!problem.to_string().is_empty()),
+            Ok(scenario) => {
+                let shipped = Catalogue::shipped().unwrap();
+                let solved = plan::answer::solve(&scenario, None, &shipped, today(), plan::answer::Depth::Whole);
+                if let Ok(plan) = solved {
+                    let text = plan::emit::text::plan(&plan, true);
+                    prop_assert!(!text.contains("NaN"), "{set:?}\n{text}");
+                    for (name, text) in plan::emit::files(&plan) {
+                        prop_assert!(!text.contains("NaN"), "{name} {set:?}");
+                    }
+                    if let Some(chosen) = &plan.chosen {
+                        let all_hold = chosen.uses.iter().all(|used| used.share <= 1.0 + 1e-6);
+                        prop_assert!(all_hold, "{set:?}: {:?}", chosen.uses);
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn the_search_finds_what_looking_at_everything_finds(asked in asked(), chance in chance()) {

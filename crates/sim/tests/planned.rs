@@ -39,9 +39,9 @@ impl Chance {
         let capacity_mb = 8_000 + below(20_000);
         let drain = 100 + below(300);
         let threshold = [0.3, 0.4, 0.5, 0.6, 0.7][usize::try_from(below(5)).unwrap()];
-        // Where the planner does not warn: two segments or more in the hysteresis, sixteen or more in what a burst may take.
-        let most = share(capacity_mb, 0.025).min(share(capacity_mb, (1.0 - threshold) / 16.0));
-        let segment_mb = (most / (1 + below(3))).max(16);
+        // Where the planner does not warn: two segments or more in the hysteresis, twenty-four or more in what a burst may take.
+        let most = share(capacity_mb, 0.025).min(share(capacity_mb, (1.0 - threshold) / 24.0));
+        let segment_mb = (most / (1 + below(2))).max(16);
         Self {
             capacity_mb,
             segment_mb,

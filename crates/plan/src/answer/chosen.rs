@@ -179,7 +179,7 @@ fn topics(problem: &Problem<'_>, fit: &Fit<'_>, clusters: u32) -> Vec<TopicAnswe
 }
 
 /// The software's, unless the hysteresis of the first tier would be less than two of them, or what a burst may take less
-/// than sixteen.
+/// than twenty-four.
 fn segment(fit: &Fit<'_>) -> Bytes {
     let usual = fit.mix.software.segment;
     let (Some(fast), Mode::Balanced, Some(balance)) = (fit.mix.fast, fit.mode(), fit.balance())

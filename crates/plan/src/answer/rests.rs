@@ -14,7 +14,7 @@ const HYSTERESIS: f64 = 0.05;
 
 /// The largest segment with which the closed form of bursts and gaps is within a tenth of the policy.
 pub(super) fn segment_most(capacity: Bytes, free: Bytes) -> Bytes {
-    (capacity * HYSTERESIS / 2.0).min(free / 16.0)
+    (capacity * HYSTERESIS / 2.0).min(free / 24.0)
 }
 
 /// A price that was used.
@@ -193,7 +193,7 @@ fn coarse(problem: &Problem<'_>, mix: &Mix<'_>, plan: &mut Plan) {
         let most = segment_most(fast.capacity(), fast.capacity() * (1.0 - threshold));
         if chosen.segment > most {
             plan.warnings.push(format!(
-                "segments of {} are large for this first tier (two in its hysteresis, sixteen in what a burst may take): burst and gap are coarse",
+                "segments of {} are large for this first tier (two in its hysteresis, twenty-four in what a burst may take): burst and gap are coarse",
                 chosen.segment
             ));
         } else if chosen.segment < mix.software.segment {

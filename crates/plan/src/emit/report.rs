@@ -165,6 +165,9 @@ fn refused(markup: &mut String, plan: &Plan) {
     markup.push_str("</section>\n");
 }
 
+/// What is longer is a sentence.
+const FIGURE_LETTERS_MAX: usize = 24;
+
 /// A table; figures stand right.
 fn table(markup: &mut String, heads: &[&str], rows: &[Vec<String>]) {
     markup.push_str("<div class=\"scroll\"><table class=\"plain\"><thead><tr>");
@@ -179,6 +182,8 @@ fn table(markup: &mut String, heads: &[&str], rows: &[Vec<String>]) {
             let cell = html(cell);
             let _ = match at {
                 0 => write!(markup, "<th scope=\"row\">{cell}</th>"),
+                // A sentence is no figure: it breaks, and stands left.
+                _ if cell.len() > FIGURE_LETTERS_MAX => write!(markup, "<td>{cell}</td>"),
                 _ => write!(markup, "<td class=\"n\">{cell}</td>"),
             };
         }

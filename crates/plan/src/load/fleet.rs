@@ -70,6 +70,7 @@ impl Default for Survive {
 impl fmt::Display for Survive {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Brokers(0) => formatter.write_str("nothing failing"),
             Self::Brokers(1) => formatter.write_str("one broker"),
             Self::Brokers(count) => write!(formatter, "{count} brokers"),
             Self::Rack => formatter.write_str("a rack"),

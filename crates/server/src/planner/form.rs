@@ -181,7 +181,11 @@ mod tests {
         let fields = [("load.peak".to_owned(), "\"><script>x</script>".to_owned())];
         let page = page(&fields, &Shown::Problem("<b>", Some("load[0].peak")), false);
         assert!(!page.contains("<script>x"), "{page}");
-        assert_eq!(page.matches("aria-invalid=\"true\"").count(), 1);
+        assert_eq!(
+            page.matches("maxlength=\"100\" aria-invalid=\"true\"")
+                .count(),
+            1
+        );
         assert!(is_about("load[12].burst.length", "load.burst.length"));
     }
 

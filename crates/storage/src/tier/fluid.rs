@@ -84,6 +84,8 @@ pub struct Fluid {
     /// What a mover that was done within a step may copy of the next segment in it: it does not rest until the next step.
     surplus: f64,
     appended: Vec<u64>,
+    /// Bytes on each tier: the sum of its segments.
+    held: Vec<u64>,
     slopes: Vec<Slope>,
     written: u64,
     spilled: u64,
@@ -117,6 +119,7 @@ impl Fluid {
             rate: None,
             surplus: 0.0,
             appended: vec![0; capacities.len()],
+            held: vec![0; capacities.len()],
             slopes: vec![Slope::default(); capacities.len()],
             written: 0,
             spilled: 0,
@@ -138,6 +141,7 @@ impl Fluid {
                 segment.bytes = bytes;
                 segment.sealed_ms = Some(sealed_ms);
                 self.written += bytes;
+                self.take(0, bytes);
             }
         }
     }
@@ -207,12 +211,11 @@ impl Fluid {
 
     fn delete(&mut self, id: u64) {
         self.moves.remove(&id);
-        if let Some(segment) = self
-            .segments
-            .remove(&id)
-            .filter(|segment| segment.tier == 0)
-        {
-            self.deleted_above += segment.bytes;
+        if let Some(segment) = self.segments.remove(&id) {
+            self.give(segment.tier, segment.bytes);
+            if segment.tier == 0 {
+                self.deleted_above += segment.bytes;
+            }
         }
     }
 
@@ -230,11 +233,19 @@ impl Fluid {
     }
 
     fn used(&self, tier: usize) -> u64 {
-        let here = self
-            .segments
-            .values()
-            .filter(|segment| segment.tier == tier);
-        here.fold(0, |sum, segment| sum.saturating_add(segment.bytes))
+        self.held.get(tier).copied().unwrap_or(0)
+    }
+
+    fn take(&mut self, tier: usize, bytes: u64) {
+        if let Some(held) = self.held.get_mut(tier) {
+            *held += bytes;
+        }
+    }
+
+    fn give(&mut self, tier: usize, bytes: u64) {
+        if let Some(held) = self.held.get_mut(tier) {
+            *held = held.saturating_sub(bytes);
+        }
     }
 
     fn arriving(&self, tier: usize) -> u64 {
@@ -295,6 +306,7 @@ impl Fluid {
         if let Some(segment) = self.segments.get_mut(&id) {
             segment.bytes += part;
         }
+        self.take(tier, part);
         self.written += part;
         if let Some(appended) = self.appended.get_mut(tier) {
             *appended += part;
@@ -343,6 +355,7 @@ impl Fluid {
 
     /// The mover copies at its rate; a move that is done changes the tier of its segment at once.
     fn carry(&mut self) {
+        self.surplus = 0.0;
         let threads = self.moves.len().max(1) as f64;
         let rate = self.rate.map_or(f64::MAX, |rate| rate as f64);
         let each = rate * STEP_MS as f64 / 1000.0 / threads;
@@ -368,17 +381,17 @@ impl Fluid {
                 &mut self.up
             };
             *sum += segment.bytes;
+            let (from, bytes) = (segment.tier, segment.bytes);
             segment.tier = to;
             segment.arrived_ms = self.now_ms;
             segment.read_ms = None;
+            self.give(from, bytes);
+            self.take(to, bytes);
         }
     }
 
     fn retain(&mut self) {
-        let sum = |fluid: &Self| {
-            let all = fluid.segments.values();
-            all.fold(0_u64, |sum, segment| sum.saturating_add(segment.bytes))
-        };
+        let sum = |fluid: &Self| fluid.held.iter().copied().fold(0, u64::saturating_add);
         while sum(self) > self.retention_mb.saturating_mul(MB) {
             let sealed = self.segments.iter().find(|(_, s)| s.sealed_ms.is_some());
             let Some((&id, _)) = sealed else {

@@ -105,9 +105,7 @@ fn measured(run: &Run, chosen: &Chosen) -> Measured {
     let machine = run
         .machine
         .iter()
-        .filter(|(name, _)| {
-            ["processor", "processors", "memory", "kernel"].contains(&name.as_str())
-        })
+        .filter(|(name, _)| ["processor", "cores", "memory", "kernel"].contains(&name.as_str()))
         .map(|(_, value)| value.as_str())
         .collect::<Vec<_>>()
         .join(", ");

@@ -5,6 +5,7 @@
 //! dropped.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ impl Engine {
     pub(super) fn start(choice: EngineChoice) -> Result<Self, Error> {
         Ok(Self {
             way: Way::start(choice)?,
-            turns: Turns::new(),
+            turns: Turns::default(),
         })
     }
 
@@ -95,7 +96,7 @@ impl Engine {
         }
     }
 
-    /// Reads into `buf` from its byte `filled` on; says how many bytes came, 0 at the end of the
+    /// Reads into a part of `buf`; says how many bytes came, 0 at the end of the
     /// file. The transfer has its `turn` to its end.
     pub(super) async fn read(
         &self,
@@ -103,15 +104,12 @@ impl Engine {
         class: IoClass,
         position: u64,
         buf: AlignedBuf,
-        filled: usize,
-        turn: &Turn,
+        part: Range<usize>,
+        turn: Turn,
     ) -> io::Result<(usize, AlignedBuf)> {
         match &self.way {
-            Way::Ring(ring) => {
-                ring.read(file, class, position, buf, filled, turn.clone())
-                    .await
-            }
-            Way::Threads { .. } => threads::read(file, position, buf, filled, turn.clone()).await,
+            Way::Ring(ring) => ring.read(file, class, position, buf, part, turn).await,
+            Way::Threads { .. } => threads::read(file, position, buf, part, turn).await,
         }
     }
 

@@ -7,7 +7,7 @@
 use platform::task::yield_now;
 
 /// Items of a loop between two rests: well below a millisecond's worth of the cheap work that handlers do.
-const ITEMS: u32 = 512;
+pub(crate) const ITEMS: u32 = 512;
 
 /// How far a loop is from its next rest.
 pub(crate) struct Rests(u32);

@@ -14,6 +14,7 @@ mod append;
 mod jobs;
 mod load;
 mod open;
+mod positions;
 mod timer;
 
 use std::cell::{Cell, RefCell};
@@ -39,8 +40,10 @@ use super::metrics::Metrics;
 pub use super::open::{OpenTransactions, Written};
 use super::records::GroupRecord;
 use super::{Now, partition_for};
+use crate::lines::Lines;
 use crate::options::GroupOptions;
 use append::{Done, Queue};
+pub(crate) use positions::InLine;
 
 /// Groups that are looked at before others have their turn.
 const VISITED_AT_ONCE: usize = 512;
@@ -102,6 +105,8 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     /// How often in a row the groups of a partition could not be served.
     // Bounded: one for each of `offsets.topic.num.partitions`.
     failures: RefCell<BTreeMap<i32, u32>>,
+    /// Commits that rest while they are looked through, and those behind them.
+    lines: Lines<StrBytes>,
     /// One job is done at a time, elsewhere.
     elsewhere: Arc<Semaphore>,
 }
@@ -149,6 +154,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             counted_bytes: Cell::new(0),
             shares: Rc::default(),
             failures: RefCell::default(),
+            lines: Lines::default(),
             elsewhere: Arc::new(Semaphore::new(1)),
         })
     }
@@ -293,24 +299,6 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(self.moving(group, decide)?.1)
     }
 
-    /// Looks at the latest state, and answers when it is in the log.
-    pub async fn read_stable<R>(
-        &self,
-        group: &str,
-        look: impl FnOnce(&Groups) -> R,
-    ) -> Result<R, ErrorCode> {
-        let (partition, answer) = self.active(group, |groups, _| look(groups))?;
-        if self.has_queue(partition) {
-            let stable = self.append(partition, Vec::new()).await;
-            // Positions are asked for again where they are, not at a coordinator that is looked for.
-            stable.map_err(|error| match error {
-                ErrorCode::CoordinatorNotAvailable => ErrorCode::CoordinatorLoadInProgress,
-                other => other,
-            })?;
-        }
-        Ok(answer)
-    }
-
     /// Visits the groups of every partition that is here, some at a time; an error while one of them is being loaded.
     /// Groups that come or go meanwhile may be visited or not.
     pub async fn visit_all(
@@ -365,14 +353,20 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         decide: impl FnOnce(&mut Groups, Now) -> R,
     ) -> Result<(i32, R), ErrorCode> {
         let partition = self.partition_of(group)?;
+        Ok((partition, self.active_in(partition, decide)?))
+    }
+
+    fn active_in<R>(
+        &self,
+        partition: i32,
+        decide: impl FnOnce(&mut Groups, Now) -> R,
+    ) -> Result<R, ErrorCode> {
         let now = self.now();
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(&partition).ok_or(ErrorCode::NotCoordinator)?;
         match slot.phase {
             Phase::Loading => Err(ErrorCode::CoordinatorLoadInProgress),
-            Phase::Active if self.log.owns(partition) => {
-                Ok((partition, decide(&mut slot.groups, now)))
-            }
+            Phase::Active if self.log.owns(partition) => Ok(decide(&mut slot.groups, now)),
             Phase::Active | Phase::Failed => Err(ErrorCode::NotCoordinator),
         }
     }

@@ -29,15 +29,12 @@ impl<P: Platform> Store<P> {
         let (sender, receiver) = oneshot::channel();
         let begins = {
             let mut all = self.shared.dir_syncs.by_dir.borrow_mut();
-            match all.get_mut(dir) {
-                Some(waiting) => {
-                    waiting.push(sender);
-                    false
-                }
-                None => {
-                    all.insert(dir.to_owned(), vec![sender]);
-                    true
-                }
+            if let Some(waiting) = all.get_mut(dir) {
+                waiting.push(sender);
+                false
+            } else {
+                all.insert(dir.to_owned(), vec![sender]);
+                true
             }
         };
         if begins {

@@ -38,7 +38,7 @@ pub struct OpenTransactions {
     // Bounded: `groups::weight::check_growth`, as what it points to.
     by_group: BTreeMap<StrBytes, OfGroup>,
     /// Records of transactions that ended and are about to count, by when that was.
-    // Bounded: as `by_producer`, of which they were.
+    // Bounded: by `groups::weight::check_growth`, which counts its bytes.
     closed: BTreeMap<Closed, BTreeMap<Serial, Written>>,
     next: Serial,
     /// Bytes of keys and values.

@@ -18,7 +18,7 @@ use crate::group::records::GroupRecord;
 /// What of a request may go.
 #[derive(Default)]
 pub(crate) struct Going {
-    // Bounded: positions of the group, of which there are as many as `check_growth` let in.
+    // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     offsets: BTreeMap<StrBytes, BTreeSet<i32>>,
     log_bytes: usize,
 }

@@ -43,8 +43,7 @@ pub(crate) use consumer::Pattern;
 pub use coordinator::{GroupCoordinator, OffsetsLog};
 pub use java_hash::partition_for;
 pub use offsets::Topics;
-pub(crate) use offsets::{COMMIT_BY_ID, commit_answer, unknown_to};
-pub(crate) use open::Unstable;
+pub(crate) use offsets::{COMMIT_BY_ID, Commit, Fetched, Going, Readied, Verdict, is_long};
 
 /// Both clocks, read once per decision.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! Keeping the order of a connection's appends when one of its requests begins in pieces.
+//! Keeping the order of a connection's appends, or of a group's commits, when one of the requests begins in pieces.
 //!
 //! Requests of one connection overlap, and what each begins in its first poll keeps their order. One with so much to begin
 //! that others of the shard must have their turn in between takes a place in its connection's line; requests behind it
@@ -12,14 +12,12 @@ use std::rc::Rc;
 
 use platform::sync::oneshot;
 
-/// The lines of a shard, by the address of the connection's other end: as many as there are connections at most.
-#[derive(Default)]
-pub(crate) struct Lines(Rc<RefCell<All>>);
+/// The lines of a shard: of connections, by the address of the other end; or of groups, by their ids.
+pub(crate) struct Lines<K = SocketAddr>(Rc<RefCell<All<K>>>);
 
-#[derive(Default)]
-struct All {
-    // Bounded: connections that are let in, `max.connections`.
-    by_address: BTreeMap<SocketAddr, Last>,
+struct All<K> {
+    // Bounded: connections that are let in, `max.connections`; or requests in flight, `queued.max.request.bytes`.
+    by_key: BTreeMap<K, Last>,
     /// Places that there have been.
     places: u64,
 }
@@ -32,27 +30,36 @@ struct Last {
 }
 
 /// A place in a line.
-pub(crate) struct Place {
-    lines: Rc<RefCell<All>>,
-    line: SocketAddr,
+pub(crate) struct Place<K: Ord = SocketAddr> {
+    lines: Rc<RefCell<All<K>>>,
+    line: K,
     number: u64,
     before: Option<oneshot::Receiver<()>>,
     /// Told to the one behind by being dropped.
     _gone: oneshot::Sender<()>,
 }
 
-impl Lines {
+impl<K> Default for Lines<K> {
+    fn default() -> Self {
+        Self(Rc::new(RefCell::new(All {
+            by_key: BTreeMap::new(),
+            places: 0,
+        })))
+    }
+}
+
+impl<K: Ord + Clone> Lines<K> {
     /// A place behind those who are in the line; none if nobody is.
-    pub(crate) fn behind(&self, line: SocketAddr) -> Option<Box<Place>> {
+    pub(crate) fn behind(&self, line: K) -> Option<Box<Place<K>>> {
         let is_there = {
-            let lines = &self.0.borrow().by_address;
+            let lines = &self.0.borrow().by_key;
             !lines.is_empty() && lines.contains_key(&line)
         };
         is_there.then(|| Box::new(self.enter(line)))
     }
 
     /// The last place of the line.
-    pub(crate) fn enter(&self, line: SocketAddr) -> Place {
+    pub(crate) fn enter(&self, line: K) -> Place<K> {
         let mut lines = self.0.borrow_mut();
         lines.places = lines.places.wrapping_add(1);
         let number = lines.places;
@@ -61,7 +68,7 @@ impl Lines {
             place: number,
             gone,
         };
-        let before = lines.by_address.insert(line, last);
+        let before = lines.by_key.insert(line.clone(), last);
         Place {
             lines: Rc::clone(&self.0),
             line,
@@ -72,7 +79,7 @@ impl Lines {
     }
 }
 
-impl Place {
+impl<K: Ord> Place<K> {
     /// Waits for those before.
     pub(crate) async fn turn(&mut self) {
         if let Some(before) = self.before.take() {
@@ -82,9 +89,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl<K: Ord> Drop for Place<K> {
     fn drop(&mut self) {
-        let lines = &mut self.lines.borrow_mut().by_address;
+        let lines = &mut self.lines.borrow_mut().by_key;
         if lines
             .get(&self.line)
             .is_some_and(|last| last.place == self.number)
@@ -125,6 +132,6 @@ mod tests {
         }
         drop((second, third));
         assert!(lines.behind(a).is_none());
-        assert!(lines.0.borrow().by_address.is_empty());
+        assert!(lines.0.borrow().by_key.is_empty());
     }
 }

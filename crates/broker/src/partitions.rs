@@ -28,6 +28,9 @@ use crate::unopened::Unopened;
 /// Logs opened at the same time by one shard.
 const OPENING_MAX: usize = 16;
 
+/// Logs deleted at the same time by one shard: the sync of their directory is one for many of them.
+const DELETING_MAX: usize = 128;
+
 /// How much longer than the longest timeout a transaction may be open before it counts as late, as in Kafka.
 const LATE_AFTER: Duration = Duration::from_mins(5);
 
@@ -61,8 +64,8 @@ async fn open_later<P: Platform>(broker: Weak<Broker<P>>, topic_id: TopicId, nam
     }
 }
 
-/// Partitions of this shard that the image no longer has.
-type Gone<P> = Vec<((TopicId, i32), Option<Rc<Partition<P>>>)>;
+/// A partition of this shard that the image no longer has.
+type Gone<P> = ((TopicId, i32), Option<Rc<Partition<P>>>);
 
 impl<P: Platform> Broker<P> {
     /// Makes this shard's partitions what `image` says, then makes `image` the one that handlers see. True when logs
@@ -76,8 +79,9 @@ impl<P: Platform> Broker<P> {
         let gone = self.forget_removed(&image);
         let deleted = !gone.is_empty();
         // Handlers must see the topic's end before its logs go, and its partitions before its name.
-        for (key, partition) in gone {
-            self.delete_partition(key, partition).await;
+        for some in gone.chunks(DELETING_MAX) {
+            let deleted = some.iter().map(|gone| self.delete_partition(gone));
+            join_all(deleted).await;
         }
         let missing = self.update_led(&image);
         self.tell_of_empty(&missing);
@@ -123,7 +127,7 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    fn forget_removed(&self, image: &Image) -> Gone<P> {
+    fn forget_removed(&self, image: &Image) -> Vec<Gone<P>> {
         let mut partitions = self.partitions.borrow_mut();
         let is_gone = |(id, index): &(TopicId, i32)| {
             image
@@ -142,9 +146,9 @@ impl<P: Platform> Broker<P> {
             .collect()
     }
 
-    async fn delete_partition(&self, key: (TopicId, i32), partition: Option<Rc<Partition<P>>>) {
+    async fn delete_partition(&self, (key, partition): &Gone<P>) {
         let Some(partition) = partition else { return };
-        self.resign(&partition, key.1);
+        self.resign(partition, key.1);
         if let Err(error) = partition.log.delete().await {
             tracing::error!(partition = %partition.name, %error, "cannot delete the log");
         }

@@ -13,6 +13,10 @@ mod admin_questions;
 mod by_id;
 #[path = "served/clocks.rs"]
 mod clocks;
+#[path = "served/clocks_compaction.rs"]
+mod clocks_compaction;
+#[path = "served/clocks_members.rs"]
+mod clocks_members;
 #[path = "served/crowded.rs"]
 mod crowded;
 #[path = "served/damaged_files.rs"]

@@ -6,6 +6,7 @@
 
 pub mod check;
 pub mod checkpoint;
+mod dir_syncs;
 pub mod error;
 mod flush;
 pub mod log;

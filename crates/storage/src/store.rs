@@ -17,6 +17,7 @@ use platform::task::{self, JoinHandle};
 use platform::{Clock, Platform};
 use wire::types::{Offset, TopicId, TopicPartition};
 
+use crate::dir_syncs::DirSyncs;
 use crate::error::{Error, Result};
 use crate::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::log::Log;
@@ -64,6 +65,7 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) unnoted: Unnoted,
     logs: RefCell<Vec<Weak<Log<P>>>>,
     dirs: RefCell<BTreeMap<PathBuf, Rc<DirHealth>>>,
+    pub(crate) dir_syncs: DirSyncs,
     /// Sealed segments with an open file or loaded indexes, the longest loaded first.
     loaded: RefCell<VecDeque<Weak<Segment<P>>>>,
     pub(crate) read_ahead: ReadAhead<P>,
@@ -163,6 +165,7 @@ impl<P: Platform> Store<P> {
             room_made: Notify::new(),
             logs: RefCell::default(),
             dirs: RefCell::default(),
+            dir_syncs: DirSyncs::default(),
             loaded: RefCell::default(),
             checking: Semaphore::new(1),
             flushing: Cell::new(0),

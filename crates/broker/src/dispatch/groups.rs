@@ -22,7 +22,7 @@ use wire::types::ErrorCode;
 use super::{CloseReason, Reply, decoded, encoded, run};
 use crate::Broker;
 use crate::broker::Groups;
-use crate::group::{Client, partition_for};
+use crate::group::{Client, is_long, partition_for};
 use crate::handler::{self, Context};
 use crate::image::{GROUP_VERSION, OFFSETS_TOPIC};
 use crate::rests::{Rests, each};
@@ -115,7 +115,7 @@ pub(super) async fn answer<P: Platform>(
         Api::OffsetCommit | Api::TxnOffsetCommit => commit(b, c, request).await,
         _ => {
             at_home(b, request, async |broker, groups, r| {
-                handler::offset_delete::handle(&groups, &r, &*broker.image()).await
+                handler::offset_delete::handle(&groups, &r, || broker.image()).await
             })
             .await
         }
@@ -135,11 +135,22 @@ async fn commit<P: Platform>(
         })
         .await;
     }
-    at_home(b, request, async move |broker, groups, r| {
-        let image = broker.image();
-        let r = handler::offset_commit::named(r, v, &image);
-        handler::offset_commit::handle(&groups, &r, v, &host, &*image).await
-    })
+    at_home(
+        b,
+        request,
+        async move |broker, groups, r: Newest<OffsetCommitRequest>| {
+            let mut r = r.message;
+            // Before the first rest: commits to a group are decided in the order in which they came.
+            let topics = r.topics.iter();
+            let notes =
+                topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
+            let place = groups.in_line(&r.group_id, is_long(notes));
+            let image = broker.image();
+            handler::offset_commit::name(&mut r, v, &image).await;
+            let topics = (image, || broker.image());
+            handler::offset_commit::handle(&groups, &r, v, (&host, place), topics).await
+        },
+    )
     .await
 }
 
@@ -150,10 +161,12 @@ async fn txn_offset_commit<P: Platform>(
     version: i16,
     host: StrBytes,
 ) -> TxnOffsetCommitResponse {
-    let kept = request.clone();
-    let done = handler::txn_offset_commit::handle(broker, request, version, host);
-    let gone = |_| handler::txn_offset_commit::refused(&kept, ErrorCode::NotCoordinator);
-    platform::task::spawn(done).await.unwrap_or_else(gone)
+    let kept = Rc::new(request);
+    let done = handler::txn_offset_commit::handle(broker, Rc::clone(&kept), version, host);
+    match platform::task::spawn(done).await {
+        Ok(told) => told,
+        Err(_) => handler::txn_offset_commit::refused(&kept, ErrorCode::NotCoordinator).await,
+    }
 }
 
 fn client(context: &Context) -> Client {
@@ -279,7 +292,7 @@ async fn offset_fetch<P: Platform>(
     let mut rests = Rests::new();
     for group in &mut groups {
         unknown.push(if by_id {
-            handler::offset_fetch::name(group, &image)
+            handler::offset_fetch::name(group, &image).await
         } else {
             Vec::new()
         });
@@ -292,27 +305,33 @@ async fn offset_fetch<P: Platform>(
     let answers = at_homes(broker, asked, move |broker, group| {
         let room = room.clone();
         async move {
-            let refused = || handler::offset_fetch::refused(&group, room.refusal());
             if room.is_full() {
-                return refused();
+                return handler::offset_fetch::refused(&group, room.refusal()).await;
             }
             let told = handler::offset_fetch::handle_group(&broker.groups, &group, stable).await;
             // Of before the newest version: it counts for the size, which ids change little.
-            room.take(version.clamp(8, 9), told).unwrap_or_else(refused)
+            match room.take(version.clamp(8, 9), told) {
+                Some(told) => told,
+                None => handler::offset_fetch::refused(&group, room.refusal()).await,
+            }
         }
     });
-    let answers = answers.await.into_iter().zip(&groups).zip(unknown);
-    let answers = each(answers, |((answer, group), unknown)| {
-        let gone = || handler::offset_fetch::refused(group, ErrorCode::NotCoordinator);
-        let mut answer = answer.unwrap_or_else(gone);
+    let mut told = Vec::with_capacity(groups.len());
+    let mut rests = Rests::new();
+    for ((answer, group), unknown) in answers.await.into_iter().zip(&groups).zip(unknown) {
+        let mut answer = match answer {
+            Some(answer) => answer,
+            None => handler::offset_fetch::refused(group, ErrorCode::NotCoordinator).await,
+        };
         if by_id {
-            handler::offset_fetch::identify(&mut answer, &image);
+            handler::offset_fetch::identify(&mut answer, &image).await;
             // Last: an id of nothing is told as it was asked for.
             answer.topics.extend(unknown);
         }
-        answer
-    });
-    handler::offset_fetch::gather(answers.await, version)
+        told.push(answer);
+        rests.item().await;
+    }
+    handler::offset_fetch::gather(told, version).await
 }
 
 async fn describe_groups<P: Platform>(

@@ -14,6 +14,7 @@ mod append;
 mod jobs;
 mod load;
 mod open;
+mod positions;
 mod timer;
 
 use std::cell::{Cell, RefCell};
@@ -30,7 +31,7 @@ use wire::messages::{JoinGroupResponse, SyncGroupResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Offset, TopicId};
 
-use jobs::Lines;
+use jobs::Queues;
 
 use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, sync_refused};
 use super::cluster::Cluster;
@@ -40,8 +41,10 @@ use super::metrics::Metrics;
 pub use super::open::{OpenTransactions, Written};
 use super::records::GroupRecord;
 use super::{Now, partition_for};
+use crate::lines::Lines;
 use crate::options::GroupOptions;
 use append::{Done, Queue};
+pub(crate) use positions::InLine;
 
 /// Groups that are looked at before others have their turn.
 const VISITED_AT_ONCE: usize = 512;
@@ -104,7 +107,9 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     // Bounded: one for each of `offsets.topic.num.partitions`.
     failures: RefCell<BTreeMap<i32, u32>>,
     /// Who waits for a job to be done elsewhere.
-    elsewhere: Lines,
+    elsewhere: Queues,
+    /// Commits that rest while they are looked through, and those behind them.
+    lines: Lines<StrBytes>,
 }
 
 struct Slot {
@@ -150,7 +155,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             counted_bytes: Cell::new(0),
             shares: Rc::default(),
             failures: RefCell::default(),
-            elsewhere: Lines::default(),
+            elsewhere: Queues::default(),
+            lines: Lines::default(),
         })
     }
 
@@ -294,24 +300,6 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(self.moving(group, decide)?.1)
     }
 
-    /// Looks at the latest state, and answers when it is in the log.
-    pub async fn read_stable<R>(
-        &self,
-        group: &str,
-        look: impl FnOnce(&Groups) -> R,
-    ) -> Result<R, ErrorCode> {
-        let (partition, answer) = self.active(group, |groups, _| look(groups))?;
-        if self.has_queue(partition) {
-            let stable = self.append(partition, Vec::new()).await;
-            // Positions are asked for again where they are, not at a coordinator that is looked for.
-            stable.map_err(|error| match error {
-                ErrorCode::CoordinatorNotAvailable => ErrorCode::CoordinatorLoadInProgress,
-                other => other,
-            })?;
-        }
-        Ok(answer)
-    }
-
     /// Visits the groups of every partition that is here, some at a time; an error while one of them is being loaded.
     /// Groups that come or go meanwhile may be visited or not.
     pub async fn visit_all(
@@ -366,14 +354,20 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         decide: impl FnOnce(&mut Groups, Now) -> R,
     ) -> Result<(i32, R), ErrorCode> {
         let partition = self.partition_of(group)?;
+        Ok((partition, self.active_in(partition, decide)?))
+    }
+
+    fn active_in<R>(
+        &self,
+        partition: i32,
+        decide: impl FnOnce(&mut Groups, Now) -> R,
+    ) -> Result<R, ErrorCode> {
         let now = self.now();
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(&partition).ok_or(ErrorCode::NotCoordinator)?;
         match slot.phase {
             Phase::Loading => Err(ErrorCode::CoordinatorLoadInProgress),
-            Phase::Active if self.log.owns(partition) => {
-                Ok((partition, decide(&mut slot.groups, now)))
-            }
+            Phase::Active if self.log.owns(partition) => Ok(decide(&mut slot.groups, now)),
             Phase::Active | Phase::Failed => Err(ErrorCode::NotCoordinator),
         }
     }

@@ -156,6 +156,10 @@ impl Group {
         }
     }
 
+    pub(super) fn offsets_bytes(&self) -> usize {
+        self.offsets_bytes
+    }
+
     pub(super) fn exists(&self) -> bool {
         !self.machine.is_idle()
             || self.metadata.latest().is_some()

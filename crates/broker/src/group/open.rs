@@ -34,23 +34,29 @@ pub struct Written {
 pub struct OpenTransactions {
     // Bounded: by `groups::weight::check_growth`, which counts its bytes.
     by_producer: BTreeMap<i64, BTreeMap<Serial, Written>>,
-    /// Invariant: every entry is a record of `by_producer` that is an offset.
+    /// Invariant: every entry is a record of `by_producer` or `closed` that is an offset.
     // Bounded: `groups::weight::check_growth`, as what it points to.
     by_group: BTreeMap<StrBytes, OfGroup>,
+    /// Records of transactions that ended and are about to count, by when that was.
+    // Bounded: by `groups::weight::check_growth`, which counts its bytes.
+    closed: BTreeMap<Closed, BTreeMap<Serial, Written>>,
     next: Serial,
     /// Bytes of keys and values.
     bytes: usize,
 }
 
 /// What is open of one group, by topic and partition.
-type OfGroup = BTreeMap<(StrBytes, i32), BTreeMap<Serial, Source>>;
+pub(super) type OfGroup = BTreeMap<(StrBytes, i32), BTreeMap<Serial, Source>>;
 
 /// The order in which records were added.
-type Serial = u64;
+pub(super) type Serial = u64;
+
+/// A transaction that ended: its producer, and what had been added then.
+pub(super) type Closed = (i64, Serial);
 
 /// Where an offset comes from.
 #[derive(Clone, Copy, Debug)]
-struct Source {
+pub(super) struct Source {
     producer: i64,
     topic_id: Uuid,
 }
@@ -82,6 +88,25 @@ impl OpenTransactions {
         ended.into_values().collect()
     }
 
+    /// A transaction was committed, and is about to count: its records stay until [`Self::take_closed`], and what its producer
+    /// adds from now on is not of it.
+    pub(super) fn close(&mut self, producer: ProducerId) -> Option<Closed> {
+        let records = self.by_producer.remove(&producer.0)?;
+        let closed = (producer.0, self.next);
+        // Two that end without a record between them: the first has them all.
+        self.closed.entry(closed).or_default().extend(records);
+        Some(closed)
+    }
+
+    /// What is left of the records of a transaction that ended.
+    pub(super) fn take_closed(&mut self, closed: Closed) -> Vec<Written> {
+        let ended = self.closed.remove(&closed).unwrap_or_default();
+        for (serial, record) in &ended {
+            self.forget(*serial, record);
+        }
+        ended.into_values().collect()
+    }
+
     /// Everything that is added from now on comes after what has been added so far.
     pub(super) fn mark(&self) -> Serial {
         self.next
@@ -107,12 +132,23 @@ impl OpenTransactions {
 
     /// Takes one record out, wherever it is found.
     fn remove(&mut self, (producer, serial): (i64, Serial)) {
-        let Some(records) = self.by_producer.get_mut(&producer) else {
-            return;
-        };
-        let record = records.remove(&serial);
-        if records.is_empty() {
+        let open = self.by_producer.get_mut(&producer);
+        let mut record = open.and_then(|records| records.remove(&serial));
+        if self
+            .by_producer
+            .get(&producer)
+            .is_some_and(BTreeMap::is_empty)
+        {
             self.by_producer.remove(&producer);
+        }
+        if record.is_none() {
+            // Of the transactions that ended behind it the first is its own.
+            let mut ended = self
+                .closed
+                .range_mut((producer, serial.saturating_add(1))..);
+            record = ended
+                .next()
+                .and_then(|(_, records)| records.remove(&serial));
         }
         if let Some(record) = record {
             self.forget(serial, &record);
@@ -168,8 +204,13 @@ impl OpenTransactions {
         self.by_group.get(group).map(unstable).unwrap_or_default()
     }
 
+    /// The same without a copy.
+    pub(super) fn all_of(&self, group: &StrBytes) -> Option<&OfGroup> {
+        self.by_group.get(group)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.by_producer.is_empty()
+        self.by_producer.is_empty() && self.closed.is_empty()
     }
 
     /// Bytes of the records.

@@ -75,6 +75,18 @@ impl GroupRecord {
         self.group().len().saturating_add(value)
     }
 
+    /// Bytes that a record of an offset takes in a batch of the log at least: with its numbers, and the lengths of its texts.
+    pub fn log_bytes(&self) -> usize {
+        const KEY: usize = 10;
+        const VALUE: usize = 24;
+        const IN_BATCH: usize = 7;
+        let value = match self {
+            Self::Offset { value: Some(_), .. } => VALUE,
+            _ => 0,
+        };
+        self.size().saturating_add(KEY + value + IN_BATCH)
+    }
+
     /// As bytes.
     pub fn encode(&self) -> RawRecord {
         match self {

@@ -4,72 +4,74 @@
 //! for a group that is not there, 10 topics by id.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use platform::Platform;
-use wire::kafka::Newest;
-use wire::messages::offset_commit_response::OffsetCommitResponsePartition;
 use wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, TopicId};
 
-use crate::group::{COMMIT_BY_ID, GroupCoordinator, OffsetsLog, Topics, commit_answer, unknown_to};
+use crate::group::coordinator::InLine;
+use crate::group::{COMMIT_BY_ID, Commit, GroupCoordinator, OffsetsLog, Readied, Topics, Verdict};
 use crate::image::Image;
+use crate::rests::Rests;
 
 /// Gives topics that are named by id their names; one that is not there has none.
-pub(crate) fn named(
-    request: Newest<OffsetCommitRequest>,
-    version: i16,
-    image: &Image,
-) -> OffsetCommitRequest {
-    let mut request = request.message;
+pub(crate) async fn name(request: &mut OffsetCommitRequest, version: i16, image: &Image) {
     if version < COMMIT_BY_ID {
-        return request;
+        return;
     }
+    let mut rests = Rests::new();
     for topic in &mut request.topics {
         let name = image.topic_name(TopicId(topic.topic_id));
         topic.name = name.unwrap_or_default();
+        rests.item().await;
     }
-    request
 }
 
-pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
+/// A request that was named by `seen`, and has its place among the commits to its group. `topics` are those of the moment.
+pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetCommitRequest,
     version: i16,
-    host: &StrBytes,
-    topics: &impl Topics,
+    (host, place): (&StrBytes, InLine),
+    (seen, topics): (Arc<T>, impl Fn() -> Arc<T>),
 ) -> OffsetCommitResponse {
-    let group = request.group_id.as_str();
-    let commit = coordinator.write(group, |groups, now| {
-        groups.asked_by(host);
-        groups.commit(request, version, topics, now)
-    });
-    commit
-        .await
-        .unwrap_or_else(|error| refused(request, version, topics, error))
+    let how = Commit::plain(version);
+    let mut readied = Readied::of(request, how, &*seen, coordinator.commit_rules()).await;
+    let place = in_turn(place).await;
+    let now = topics();
+    if !Arc::ptr_eq(&seen, &now) {
+        readied.check_again(request, &*now);
+    }
+    let verdict = decide(coordinator, request, &mut readied, host, place);
+    let verdict = verdict.await.unwrap_or_else(Verdict::Refused);
+    readied.told(request, verdict).await
 }
 
-/// Every partition with `error`, save for those that do not exist.
-fn refused(
+/// The place, when those before it have theirs in the log.
+pub(crate) async fn in_turn(mut place: InLine) -> InLine {
+    if let Some(place) = &mut place {
+        place.turn().await;
+    }
+    place
+}
+
+async fn decide<P: Platform, L: OffsetsLog>(
+    coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetCommitRequest,
-    version: i16,
-    topics: &impl Topics,
-    error: ErrorCode,
-) -> OffsetCommitResponse {
-    let answers = request.topics.iter().map(|topic| {
-        let partitions = topic.partitions.iter().map(|partition| {
-            let index = partition.partition_index;
-            let known = topics.has_partition(&topic.name, index);
-            let error = if known {
-                error
-            } else {
-                unknown_to(version, topic)
-            };
-            OffsetCommitResponsePartition::default()
-                .with_partition_index(index)
-                .with_error_code(error.code())
-        });
-        commit_answer(topic, partitions.collect())
+    readied: &mut Readied,
+    host: &StrBytes,
+    place: InLine,
+) -> Result<Verdict, ErrorCode> {
+    let group = request.group_id.as_str();
+    if !coordinator.fits_log(group, readied.log_bytes())? {
+        return Ok(Verdict::NoRoom(ErrorCode::UnknownServerError));
+    }
+    let commit = coordinator.write_in_line(group, place, |groups, now| {
+        groups.asked_by(host);
+        let verdict = groups.commit(request, readied, now);
+        (readied.taken(verdict), verdict)
     });
-    OffsetCommitResponse::default().with_topics(answers.collect())
+    commit.await
 }

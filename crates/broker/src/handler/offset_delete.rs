@@ -1,24 +1,100 @@
 //! `OffsetDelete` (key 47), version 0: forgets positions of topics that the group does not read.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use platform::Platform;
+use wire::messages::offset_delete_request::OffsetDeleteRequestTopic;
+use wire::messages::offset_delete_response::{
+    OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
+};
 use wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
+use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use crate::group::{GroupCoordinator, OffsetsLog, Topics};
+use crate::group::{Going, GroupCoordinator, OffsetsLog, Topics};
+use crate::rests::Rests;
 
-pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
+pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetDeleteRequest,
-    topics: &impl Topics,
+    topics: impl Fn() -> Arc<T>,
 ) -> OffsetDeleteResponse {
-    let failed = |error: ErrorCode| OffsetDeleteResponse::default().with_error_code(error.code());
-    if request.group_id.is_empty() {
-        return failed(ErrorCode::InvalidGroupId);
+    let deleted = delete(coordinator, request, topics).await;
+    deleted.unwrap_or_else(|error| OffsetDeleteResponse::default().with_error_code(error.code()))
+}
+
+/// What may go is found with rests, and decided on in one.
+async fn delete<P: Platform, L: OffsetsLog, T: Topics>(
+    coordinator: &Rc<GroupCoordinator<P, L>>,
+    request: &OffsetDeleteRequest,
+    topics: impl Fn() -> Arc<T>,
+) -> Result<OffsetDeleteResponse, ErrorCode> {
+    let id = &request.group_id.0;
+    if id.is_empty() {
+        return Err(ErrorCode::InvalidGroupId);
     }
-    let delete = coordinator.write(&request.group_id, |groups, _| {
-        groups.delete_offsets(request, topics)
+    coordinator.read(id, |groups| groups.check_delete_offsets(id))??;
+    let topics = topics();
+    let mut going = Going::default();
+    // A topic without partitions is looked at as well: one item stands for the topic itself.
+    let items = request.topics.iter().flat_map(|topic| {
+        let partitions = topic.partitions.iter().map(|one| Some(one.partition_index));
+        [None]
+            .into_iter()
+            .chain(partitions)
+            .map(move |index| (topic, index))
     });
-    delete.await.unwrap_or_else(failed)
+    let told = coordinator.look_through(id, items, |groups, (topic, index)| {
+        let index = index?;
+        Some(if !topics.has_partition(&topic.name, index) {
+            ErrorCode::UnknownTopicOrPartition.code()
+        } else if groups.find_going(id, &topic.name, index, &mut going) {
+            ErrorCode::GroupSubscribedToTopic.code()
+        } else {
+            0
+        })
+    });
+    let told = told.await?;
+    if !coordinator.fits_log(id, going.log_bytes())? {
+        return Err(ErrorCode::UnknownServerError);
+    }
+    let write = coordinator.write(id, |groups, _| {
+        match groups.delete_offsets(request, &going) {
+            Ok((records, read)) => (records, Ok(read)),
+            Err(error) => (Vec::new(), Err(error)),
+        }
+    });
+    let read = write.await??.into_iter().collect();
+    Ok(answer(&request.topics, told, &read).await)
+}
+
+/// `told`: for each topic a place of its own, then its partitions. `read`: what the group began to read meanwhile.
+async fn answer(
+    topics: &[OffsetDeleteRequestTopic],
+    told: Vec<Option<i16>>,
+    read: &BTreeSet<StrBytes>,
+) -> OffsetDeleteResponse {
+    let (mut told, mut rests) = (told.into_iter(), Rests::new());
+    let mut answers = Vec::with_capacity(topics.len());
+    for topic in topics {
+        told.next();
+        let is_read = read.contains(&topic.name.0);
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for (partition, code) in topic.partitions.iter().zip(told.by_ref()) {
+            let code = match code.unwrap_or_default() {
+                0 if is_read => ErrorCode::GroupSubscribedToTopic.code(),
+                code => code,
+            };
+            let answer = OffsetDeleteResponsePartition::default();
+            let answer = answer.with_partition_index(partition.partition_index);
+            partitions.push(answer.with_error_code(code));
+            rests.item().await;
+        }
+        let answer = OffsetDeleteResponseTopic::default().with_name(topic.name.clone());
+        answers.push(answer.with_partitions(partitions));
+        rests.item().await;
+    }
+    OffsetDeleteResponse::default().with_topics(answers)
 }

@@ -18,8 +18,9 @@ use wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, TopicId, Uuid};
 
-use crate::group::{GroupCoordinator, OffsetsLog, Unstable};
+use crate::group::{GroupCoordinator, OffsetsLog};
 use crate::image::Image;
+use crate::rests::Rests;
 
 /// The groups that a request asks for.
 pub(crate) fn split(request: OffsetFetchRequest, version: i16) -> Vec<OffsetFetchRequestGroup> {
@@ -45,36 +46,49 @@ pub(crate) fn split(request: OffsetFetchRequest, version: i16) -> Vec<OffsetFetc
 pub(crate) const BY_ID: i16 = 10;
 
 /// Gives the topics that a group is asked about their names. The topics that there are not, apart.
-pub(crate) fn name(
+pub(crate) async fn name(
     group: &mut OffsetFetchRequestGroup,
     image: &Image,
 ) -> Vec<OffsetFetchResponseTopics> {
-    let mut unknown = Vec::new();
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
     let Some(asked) = &mut group.topics else {
         return unknown;
     };
-    asked.retain_mut(|topic| {
-        let Some(name) = image.topic_name(TopicId(topic.topic_id)) else {
-            unknown.push(without_positions(topic, ErrorCode::UnknownTopicId));
-            return false;
-        };
-        topic.name = name;
-        true
-    });
+    let mut rests = Rests::new();
+    for mut topic in std::mem::take(asked) {
+        rests.item().await;
+        match image.topic_name(TopicId(topic.topic_id)) {
+            Some(name) => {
+                topic.name = name;
+                known.push(topic);
+            }
+            None => {
+                rests.items(topic.partition_indexes.len()).await;
+                unknown.push(without_positions(&topic, ErrorCode::UnknownTopicId));
+            }
+        }
+    }
+    *asked = known;
     unknown
 }
 
 /// Gives the topics of an answer their ids. Those without one are not told of: who asked for all positions would not know
 /// whose they are.
-pub(crate) fn identify(group: &mut OffsetFetchResponseGroup, image: &Image) {
-    group.topics.retain_mut(|topic| {
+pub(crate) async fn identify(group: &mut OffsetFetchResponseGroup, image: &Image) {
+    let mut known = Vec::with_capacity(group.topics.len());
+    let mut rests = Rests::new();
+    for mut topic in std::mem::take(&mut group.topics) {
         if topic.topic_id.is_nil() {
             topic.topic_id = image
                 .topic_by_name(&topic.name)
                 .map_or(Uuid::nil(), |known| known.id.0);
         }
-        !topic.topic_id.is_nil()
-    });
+        if !topic.topic_id.is_nil() {
+            known.push(topic);
+        }
+        rests.item().await;
+    }
+    group.topics = known;
 }
 
 /// One group's positions.
@@ -83,51 +97,28 @@ pub(crate) async fn handle_group<P: Platform, L: OffsetsLog>(
     request: &OffsetFetchRequestGroup,
     require_stable: bool,
 ) -> OffsetFetchResponseGroup {
-    let group = request.group_id.as_str();
-    let fetched: Result<Result<_, _>, _> = if require_stable {
-        coordinator
-            .read_stable(group, |groups| groups.fetch(request, true))
-            .await
-    } else {
-        coordinator.read(group, |groups| groups.fetch(request, false))
-    };
-    let fetched = fetched.unwrap_or_else(Err);
-    let mut fetched = fetched.unwrap_or_else(|error| refused(request, error));
-    if require_stable && fetched.error_code == 0 {
-        let unstable = coordinator
-            .unstable_offsets(&request.group_id)
-            .unwrap_or_default();
-        withhold(&mut fetched, &unstable);
-    }
-    fetched
-}
-
-/// Tells those who want stable offsets to come back for the ones that an open transaction has written.
-fn withhold(fetched: &mut OffsetFetchResponseGroup, unstable: &Unstable) {
-    for topic in &mut fetched.topics {
-        let name = &topic.name;
-        for partition in &mut topic.partitions {
-            let index = partition.partition_index;
-            if unstable.contains_key(&(name.0.clone(), index)) {
-                partition.committed_offset = -1;
-                partition.committed_leader_epoch = -1;
-                partition.metadata = Some(StrBytes::default());
-                partition.error_code = ErrorCode::UnstableOffsetCommit.code();
-            }
-        }
+    match coordinator.fetch(request, require_stable).await {
+        Ok(fetched) => fetched,
+        Err(error) => refused(request, error).await,
     }
 }
 
 /// A group that cannot be asked.
-pub(crate) fn refused(
+pub(crate) async fn refused(
     request: &OffsetFetchRequestGroup,
     error: ErrorCode,
 ) -> OffsetFetchResponseGroup {
-    let topics = request.topics.iter().flatten();
-    let topics = topics.map(|topic| without_positions(topic, error));
+    let mut topics = Vec::new();
+    let mut rests = Rests::new();
+    for topic in request.topics.iter().flatten() {
+        topics.push(without_positions(topic, error));
+        rests
+            .items(topic.partition_indexes.len().saturating_add(1))
+            .await;
+    }
     OffsetFetchResponseGroup::default()
         .with_group_id(request.group_id.clone())
-        .with_topics(topics.collect())
+        .with_topics(topics)
         .with_error_code(error.code())
 }
 
@@ -151,7 +142,7 @@ fn without_positions(
 
 /// The answers of all groups as one response. From version 2 on, a group's error stands for all its
 /// partitions.
-pub(crate) fn gather(
+pub(crate) async fn gather(
     mut groups: Vec<OffsetFetchResponseGroup>,
     version: i16,
 ) -> OffsetFetchResponse {
@@ -166,7 +157,10 @@ pub(crate) fn gather(
     let Some(group) = groups.into_iter().next() else {
         return OffsetFetchResponse::default();
     };
-    let topics = group.topics.into_iter().map(|topic| {
+    let mut topics = Vec::with_capacity(group.topics.len());
+    let mut rests = Rests::new();
+    for topic in group.topics {
+        rests.items(topic.partitions.len().saturating_add(1)).await;
         let partitions = topic.partitions.into_iter().map(|partition| {
             OffsetFetchResponsePartition::default()
                 .with_partition_index(partition.partition_index)
@@ -175,11 +169,10 @@ pub(crate) fn gather(
                 .with_metadata(partition.metadata)
                 .with_error_code(partition.error_code)
         });
-        OffsetFetchResponseTopic::default()
-            .with_name(topic.name)
-            .with_partitions(partitions.collect())
-    });
+        let answer = OffsetFetchResponseTopic::default().with_name(topic.name);
+        topics.push(answer.with_partitions(partitions.collect()));
+    }
     OffsetFetchResponse::default()
-        .with_topics(topics.collect())
+        .with_topics(topics)
         .with_error_code(group.error_code)
 }

@@ -5,6 +5,7 @@
 //! positions are written as a batch of the producer, which the transaction's marker ends.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::Platform;
@@ -15,97 +16,110 @@ use wire::messages::offset_commit_request::{
 use wire::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
-use wire::messages::{OffsetCommitRequest, TxnOffsetCommitRequest, TxnOffsetCommitResponse};
+use wire::messages::{
+    OffsetCommitRequest, OffsetCommitResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs};
 
 use crate::Broker;
-use crate::group::coordinator::Written;
+use crate::group::coordinator::{InLine, Written};
 use crate::group::records::GroupRecord;
+use crate::group::{Commit, Readied, Verdict, is_long};
+use crate::handler::offset_commit::in_turn;
 use crate::image::{Image, OFFSETS_TOPIC};
 use crate::partition::{Acks, Verified};
+use crate::rests::Rests;
 use crate::transaction::{admit_offsets, told_of_admission};
+
+/// A commit that has been looked through.
+struct Asked {
+    plain: OffsetCommitRequest,
+    readied: Readied,
+    /// By which the topics were looked up.
+    seen: Arc<Image>,
+    place: InLine,
+}
 
 pub(crate) async fn handle<P: Platform>(
     broker: Rc<Broker<P>>,
-    request: TxnOffsetCommitRequest,
+    request: Rc<TxnOffsetCommitRequest>,
     version: i16,
     host: StrBytes,
 ) -> TxnOffsetCommitResponse {
-    let producer = (ProducerId(request.producer_id.0), request.producer_epoch);
-    let id = request.transactional_id.0.to_string();
-    if request.group_id.is_empty() {
-        return answer(&request, |_, _| Some(ErrorCode::InvalidGroupId));
+    let group = request.group_id.as_str();
+    if group.is_empty() {
+        return refused(&request, ErrorCode::InvalidGroupId).await;
     }
-    let partition = match broker.groups.partition_of(request.group_id.as_str()) {
+    let partition = match broker.groups.partition_of(group) {
         Ok(partition) => partition,
-        Err(code) => return answer(&request, |_, _| Some(code)),
+        Err(code) => return refused(&request, code).await,
     };
-    let admitted = admit_offsets(&broker, &id, producer, partition, version).await;
-    let verified = match admitted {
-        Ok(verified) => verified,
-        Err(code) => {
-            let code = told_of_admission(code, version);
-            return answer(&request, |topic, index| {
-                let known = is_there(&broker.image(), &request, topic, index);
-                Some(if known {
-                    code
-                } else {
-                    ErrorCode::UnknownTopicOrPartition
-                })
-            });
-        }
+    // Before the first rest: commits to a group are decided in the order in which they came.
+    let topics = request.topics.iter();
+    let notes = topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
+    let place = broker.groups.in_line(&request.group_id, is_long(notes));
+    // The same rules as for a plain commit, and the same records. What rests comes first: a producer is admitted for the
+    // moment.
+    let plain = as_plain(&request).await;
+    let seen = broker.image();
+    let (how, rules) = (Commit::in_transaction(), broker.groups.commit_rules());
+    let readied = Readied::of(&plain, how, &*seen, rules).await;
+    let mut asked = Asked {
+        plain,
+        readied,
+        seen,
+        place: in_turn(place).await,
     };
-    // The topic may have been made anew meanwhile, with another number of partitions.
-    if broker.groups.partition_of(request.group_id.as_str()) != Ok(partition) {
-        return answer(&request, |_, _| Some(ErrorCode::NotCoordinator));
+    match commit(&broker, &request, &mut asked, partition, (version, &host)).await {
+        Ok(verdict) => told(asked.readied.told(&asked.plain, verdict).await).await,
+        Err(code) => refused(&request, code).await,
     }
-    // The same rules as for a plain commit, and the same records.
-    let plain = as_plain(&request);
-    let image = broker.image();
-    let decided = broker
-        .groups
-        .decide(request.group_id.as_str(), |groups, now| {
-            groups.asked_by(&host);
-            groups.commit_in_transaction(&plain, &*image, now)
-        });
-    let (records, told) = match decided {
-        Ok(decided) => decided,
-        Err(code) => return answer(&request, |_, _| Some(code)),
-    };
-    let stored = if records.is_empty() {
-        Ok(())
-    } else {
-        let stored = store(&broker, partition, producer, verified, &records).await;
-        stored.map_err(|code| match code {
-            ErrorCode::InvalidTxnState => {
-                told_of_admission(ErrorCode::TransactionAbortable, version)
-            }
-            code => code,
-        })
-    };
-    let told: Vec<Vec<i16>> = told
-        .topics
-        .iter()
-        .map(|topic| topic.partitions.iter().map(|it| it.error_code).collect())
-        .collect();
-    answer(&request, |topic, index| {
-        let code = told.get(topic).and_then(|codes| codes.get(index)).copied();
-        code.filter(|code| *code != 0)
-            .and_then(ErrorCode::try_from_code)
-            .or(stored.err())
-    })
 }
 
-/// True when the partition at this place of the request exists: one that does not is told so, whoever asks.
-fn is_there(image: &Image, request: &TxnOffsetCommitRequest, topic: usize, index: usize) -> bool {
-    let place = request.topics.get(topic).and_then(|topic| {
-        let partition = topic.partitions.get(index)?;
-        Some((topic.name.as_str(), partition.partition_index))
-    });
-    place.is_some_and(|(name, partition)| {
-        let topic = image.topic_by_name(name);
-        topic.is_some_and(|topic| topic.partitions.contains_key(&partition))
+/// What becomes of it; an error is told of every partition, also of those that are not there.
+async fn commit<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    request: &TxnOffsetCommitRequest,
+    asked: &mut Asked,
+    partition: i32,
+    (version, host): (i16, &StrBytes),
+) -> Result<Verdict, ErrorCode> {
+    let (group, groups) = (request.group_id.as_str(), &broker.groups);
+    let producer = (ProducerId(request.producer_id.0), request.producer_epoch);
+    let id = request.transactional_id.0.to_string();
+    let admitted = admit_offsets(broker, &id, producer, partition, version).await;
+    let verified = match admitted {
+        Ok(verified) => verified,
+        Err(code) => return Ok(Verdict::Refused(told_of_admission(code, version))),
+    };
+    // The topic may have been made anew meanwhile, with another number of partitions.
+    if groups.partition_of(group) != Ok(partition) {
+        return Err(ErrorCode::NotCoordinator);
+    }
+    let image = broker.image();
+    if !Arc::ptr_eq(&asked.seen, &image) {
+        asked.readied.check_again(&asked.plain, &*image);
+    }
+    if !groups.fits_log(group, asked.readied.log_bytes())? {
+        return Ok(Verdict::NoRoom(told_of_append(ErrorCode::MessageTooLarge)));
+    }
+    let verdict = groups.decide(group, |groups, now| {
+        groups.asked_by(host);
+        groups.commit(&asked.plain, &asked.readied, now)
+    })?;
+    let records = asked.readied.taken(verdict);
+    if records.is_empty() {
+        return Ok(verdict);
+    }
+    let place = asked.place.take();
+    let stored = store(broker, partition, producer, (verified, place), &records).await;
+    Ok(match stored {
+        Ok(()) => verdict,
+        Err(ErrorCode::InvalidTxnState) => {
+            Verdict::NoRoom(told_of_admission(ErrorCode::TransactionAbortable, version))
+        }
+        Err(code) => Verdict::NoRoom(code),
     })
 }
 
@@ -114,7 +128,7 @@ async fn store<P: Platform>(
     broker: &Rc<Broker<P>>,
     partition: i32,
     (producer_id, epoch): (ProducerId, i16),
-    verified: Verified,
+    (verified, place): (Verified, InLine),
     records: &[GroupRecord],
 ) -> Result<(), ErrorCode> {
     let topic = broker.image().topic_by_name(OFFSETS_TOPIC).map(|it| it.id);
@@ -149,6 +163,7 @@ async fn store<P: Platform>(
     broker
         .groups
         .opened(partition, producer_id, written.collect());
+    drop(place);
     let deadline = clock.after(broker.options.group.offset_commit_timeout);
     let safe = led.acknowledged(accepted, Acks::All, deadline).await;
     safe.map_err(told_of_append)
@@ -163,50 +178,65 @@ fn told_of_append(code: ErrorCode) -> ErrorCode {
     }
 }
 
-fn as_plain(request: &TxnOffsetCommitRequest) -> OffsetCommitRequest {
-    let topics = request.topics.iter().map(|topic| {
-        let partitions = topic.partitions.iter().map(|partition| {
-            OffsetCommitRequestPartition::default()
+async fn as_plain(request: &TxnOffsetCommitRequest) -> OffsetCommitRequest {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    let mut rests = Rests::new();
+    for topic in &request.topics {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for partition in &topic.partitions {
+            let plain = OffsetCommitRequestPartition::default()
                 .with_partition_index(partition.partition_index)
                 .with_committed_offset(partition.committed_offset)
                 .with_committed_leader_epoch(partition.committed_leader_epoch)
-                .with_committed_metadata(partition.committed_metadata.clone())
-        });
-        OffsetCommitRequestTopic::default()
-            .with_name(topic.name.clone())
-            .with_partitions(partitions.collect())
-    });
+                .with_committed_metadata(partition.committed_metadata.clone());
+            partitions.push(plain);
+            rests.item().await;
+        }
+        let plain = OffsetCommitRequestTopic::default().with_name(topic.name.clone());
+        topics.push(plain.with_partitions(partitions));
+        rests.item().await;
+    }
     OffsetCommitRequest::default()
         .with_group_id(request.group_id.clone())
         .with_generation_id_or_member_epoch(request.generation_id)
         .with_member_id(request.member_id.clone())
         .with_group_instance_id(request.group_instance_id.clone())
-        .with_topics(topics.collect())
+        .with_topics(topics)
 }
 
-/// Answers each partition, which `error` is told by its place in the request.
-fn answer(
-    request: &TxnOffsetCommitRequest,
-    error: impl Fn(usize, usize) -> Option<ErrorCode>,
-) -> TxnOffsetCommitResponse {
-    let topics = request.topics.iter().enumerate().map(|(at, topic)| {
-        let partitions = topic.partitions.iter().enumerate();
-        let partitions = partitions.map(|(index, partition)| {
+/// The answer to a plain commit, as one to a commit in a transaction.
+async fn told(plain: OffsetCommitResponse) -> TxnOffsetCommitResponse {
+    let mut topics = Vec::with_capacity(plain.topics.len());
+    let mut rests = Rests::new();
+    for topic in plain.topics {
+        rests.items(topic.partitions.len().saturating_add(1)).await;
+        let partitions = topic.partitions.into_iter().map(|partition| {
             TxnOffsetCommitResponsePartition::default()
                 .with_partition_index(partition.partition_index)
-                .with_error_code(error(at, index).map_or(0, |code| code.code()))
+                .with_error_code(partition.error_code)
         });
-        TxnOffsetCommitResponseTopic::default()
-            .with_name(topic.name.clone())
-            .with_partitions(partitions.collect())
-    });
-    TxnOffsetCommitResponse::default().with_topics(topics.collect())
+        let told = TxnOffsetCommitResponseTopic::default().with_name(topic.name);
+        topics.push(told.with_partitions(partitions.collect()));
+    }
+    TxnOffsetCommitResponse::default().with_topics(topics)
 }
 
 /// Every partition with the same error.
-pub(crate) fn refused(
+pub(crate) async fn refused(
     request: &TxnOffsetCommitRequest,
     code: ErrorCode,
 ) -> TxnOffsetCommitResponse {
-    answer(request, |_, _| Some(code))
+    let mut topics = Vec::with_capacity(request.topics.len());
+    let mut rests = Rests::new();
+    for topic in &request.topics {
+        rests.items(topic.partitions.len().saturating_add(1)).await;
+        let partitions = topic.partitions.iter().map(|partition| {
+            TxnOffsetCommitResponsePartition::default()
+                .with_partition_index(partition.partition_index)
+                .with_error_code(code.code())
+        });
+        let told = TxnOffsetCommitResponseTopic::default().with_name(topic.name.clone());
+        topics.push(told.with_partitions(partitions.collect()));
+    }
+    TxnOffsetCommitResponse::default().with_topics(topics)
 }

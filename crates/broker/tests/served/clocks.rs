@@ -13,11 +13,11 @@ use crate::harness::batches::{batch_at, produced};
 use crate::harness::transactor::Transactor;
 use crate::harness::{Cluster, Setup, life};
 
-const HOUR_MS: i64 = 3_600_000;
+pub(crate) const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 const HOLD_MS: i64 = 6 * HOUR_MS;
 /// What clocks are set by.
-const STEPS_MS: [i64; 6] = [
+pub(crate) const STEPS_MS: [i64; 6] = [
     2 * HOUR_MS,
     30 * DAY_MS,
     3650 * DAY_MS,
@@ -27,13 +27,13 @@ const STEPS_MS: [i64; 6] = [
 ];
 
 /// Records are taken whatever the broker's clock shows.
-const TAKES_ALL: [(&str, &str); 2] = [
+pub(crate) const TAKES_ALL: [(&str, &str); 2] = [
     ("message.timestamp.before.max.ms", "9223372036854775807"),
     ("message.timestamp.after.max.ms", "9223372036854775807"),
 ];
 
 /// A step is not believed for six hours; what is idle goes after two days.
-fn setup() -> Setup {
+pub(crate) fn setup() -> Setup {
     let mut setup = Setup::shards(2);
     setup.options.clock.hold_ms = HOLD_MS;
     setup.options.transaction.id_expiration = Duration::from_hours(48);
@@ -41,11 +41,11 @@ fn setup() -> Setup {
     setup
 }
 
-async fn pass(cluster: &Cluster, ms: i64) {
+pub(crate) async fn pass(cluster: &Cluster, ms: i64) {
     cluster.pass_ms(u64::try_from(ms).unwrap()).await;
 }
 
-fn set(cluster: &Cluster, by_ms: i64) {
+pub(crate) fn set(cluster: &Cluster, by_ms: i64) {
     cluster.platform.clock().jump_ms(by_ms);
 }
 

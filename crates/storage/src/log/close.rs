@@ -132,9 +132,7 @@ impl<P: Platform> Log<P> {
         disk.rename(&self.folder, &target)
             .await
             .map_err(Error::io("rename", &self.folder))?;
-        disk.sync_dir(&self.dir)
-            .await
-            .map_err(Error::dir_sync(&self.dir))?;
+        self.store.sync_dir_with_others(&self.dir).await?;
         let mut targets = vec![target];
         targets.extend(self.unname_elsewhere(unique).await);
         let delay = Duration::from_millis(self.options().file_delete_delay_ms);
@@ -160,13 +158,13 @@ impl<P: Platform> Log<P> {
             let folder = self.folder_on(&path);
             let name = naming::deleted_folder_name(&self.partition, unique);
             let target = path.dir().join(name);
-            let renamed = async {
-                disk.rename(&folder, &target).await?;
-                disk.sync_dir(path.dir()).await
+            let renamed = match disk.rename(&folder, &target).await {
+                Ok(()) => self.store.sync_dir_with_others(path.dir()).await,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => Err(Error::io("rename", &folder)(error)),
             };
-            match renamed.await {
+            match renamed {
                 Ok(()) => targets.push(target),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => {
                     tracing::error!(folder = %folder.display(), %error, "a deleted log's folder stays");
                 }

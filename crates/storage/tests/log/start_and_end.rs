@@ -1,13 +1,15 @@
 //! Where a log starts and ends: rolls, retention, deleted records, truncation, deletion.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::world::*;
 use platform::disk::Disk;
+use platform::task::spawn;
 use storage::log::Kept;
-use storage::{Kind, LogOptions};
-use wire::types::{LeaderEpoch, Offset, TimestampMs};
+use storage::{Kind, LogOptions, OpenAs};
+use wire::types::{LeaderEpoch, Offset, TimestampMs, TopicPartition};
 
 async fn pass(seconds: u64) {
     let never = std::future::pending::<()>();
@@ -284,6 +286,52 @@ fn a_deleted_log_is_gone_at_once_and_its_bytes_later() {
         again.delete().await.unwrap();
         world.store.remove_leftovers(Path::new(DIR)).await.unwrap();
         assert!(folders().await.is_empty());
+    });
+}
+
+/// Each with a sync of its own, ten thousand take a minute.
+#[test]
+fn logs_that_are_deleted_at_once_share_the_syncs_of_their_directory_and_do_not_come_back() {
+    const LOGS: i32 = 200;
+    simulate(async {
+        let world = World::new();
+        let mut logs = Vec::new();
+        for index in 0..LOGS {
+            let partition = TopicPartition {
+                topic: Arc::from("many"),
+                partition: index,
+            };
+            let how = OpenAs {
+                clean: false,
+                recovery_point: Offset(0),
+                log_start: Offset(0),
+                compacted: None,
+            };
+            let log = world
+                .store
+                .open_log(Path::new(DIR), partition, topic_id(), options(), how)
+                .await;
+            logs.push(log.unwrap());
+        }
+        let before = world.disk().operations();
+        let deleted = logs
+            .into_iter()
+            .map(|log| spawn(async move { log.delete().await }));
+        for deleted in deleted.collect::<Vec<_>>() {
+            deleted.await.unwrap().unwrap();
+        }
+        let operations = world.disk().operations() - before;
+        let renames = u64::try_from(LOGS).unwrap();
+        assert!(
+            operations <= renames + renames / 4,
+            "{operations} operations"
+        );
+        // What was told to be deleted is, whenever the power goes.
+        let disk = world.disk().crash(3);
+        let next = world.successor(disk);
+        let left = next.disk().list(Path::new(DIR)).await.unwrap();
+        assert_eq!(left.len(), usize::try_from(LOGS).unwrap());
+        assert!(left.iter().all(|entry| entry.name.ends_with("-delete")));
     });
 }
 

@@ -23,7 +23,7 @@ use crate::group::groups::Work;
 const TURN: Duration = Duration::from_millis(50);
 
 /// Who is in line.
-pub(super) struct Lines {
+pub(super) struct Queues {
     shard: Arc<Semaphore>,
     // Bounded: addresses with a job, of which each has a group, `groups::GROUPS_MAX`.
     by_host: RefCell<BTreeMap<StrBytes, Weak<Semaphore>>>,
@@ -32,7 +32,7 @@ pub(super) struct Lines {
 /// A turn; ends when it is dropped.
 type Turn = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
-impl Default for Lines {
+impl Default for Queues {
     fn default() -> Self {
         Self {
             shard: Arc::new(Semaphore::new(1)),
@@ -41,7 +41,7 @@ impl Default for Lines {
     }
 }
 
-impl Lines {
+impl Queues {
     /// The line of an address.
     fn of(&self, host: &StrBytes) -> Arc<Semaphore> {
         let mut by_host = self.by_host.borrow_mut();
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn many_jobs_of_one_address_keep_another_only_from_every_second_turn() {
-        let lines = Lines::default();
+        let lines = Queues::default();
         let (mine, theirs) = (
             StrBytes::from_static_str("a"),
             StrBytes::from_static_str("b"),

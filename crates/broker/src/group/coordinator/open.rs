@@ -2,11 +2,9 @@
 
 use platform::Platform;
 use storage::log::producer_state::Outcome;
-use wire::protocol::StrBytes;
-use wire::types::{ErrorCode, ProducerId};
+use wire::types::ProducerId;
 
 use super::{GroupCoordinator, OffsetsLog, Written};
-use crate::group::Unstable;
 use crate::group::records::GroupRecord;
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
@@ -26,18 +24,23 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         producer: ProducerId,
         outcome: Outcome,
     ) {
-        let ended = {
+        let closed = {
             let mut slots = self.slots.borrow_mut();
-            let slot = slots.get_mut(&partition);
-            slot.map(|slot| (slot.incarnation, slot.groups.open.end(producer)))
+            let Some(slot) = slots.get_mut(&partition) else {
+                return;
+            };
+            if outcome == Outcome::Abort {
+                slot.groups.open.end(producer);
+                return;
+            }
+            let closed = slot.groups.open.close(producer);
+            closed.map(|closed| (slot.incarnation, closed))
         };
-        let Some((incarnation, records)) = ended.filter(|(_, records)| !records.is_empty()) else {
+        let Some((incarnation, closed)) = closed else {
             return;
         };
-        if outcome == Outcome::Abort {
-            return;
-        }
-        // Plain commits from before the marker settle first, so that this one, which is later, stands.
+        // Plain commits from before the marker settle first, so that this one, which is later, stands. Until then it counts
+        // as open: whoever asks for stable positions must not be told the old ones.
         if !self.settled(partition).await {
             return;
         }
@@ -47,6 +50,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
             return;
         };
+        let records = slot.groups.open.take_closed(closed);
         let mut failed = false;
         for Written { key, value, .. } in records {
             match GroupRecord::decode(&key, value.as_deref()) {
@@ -62,13 +66,5 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         if failed {
             self.fail(partition, incarnation);
         }
-    }
-
-    /// The partitions of a group whose offsets are not stable: a transaction that wrote them is open.
-    pub fn unstable_offsets(&self, group: &StrBytes) -> Result<Unstable, ErrorCode> {
-        let partition = self.partition_of(group)?;
-        let slots = self.slots.borrow();
-        let slot = slots.get(&partition);
-        Ok(slot.map_or_else(Unstable::new, |slot| slot.groups.open.of_group(group)))
     }
 }

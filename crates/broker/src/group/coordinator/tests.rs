@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,11 +16,15 @@ use wire::messages::leave_group_request::MemberIdentity;
 use wire::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
-use wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use wire::messages::offset_delete_request::{
+    OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
+};
+use wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use wire::messages::sync_group_request::SyncGroupRequestAssignment;
 use wire::messages::{
     GroupId, HeartbeatRequest, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
-    ListGroupsRequest, OffsetCommitRequest, SyncGroupRequest, SyncGroupResponse, TopicName,
+    ListGroupsRequest, OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest,
+    SyncGroupRequest, SyncGroupResponse, TopicName,
 };
 use wire::protocol::StrBytes;
 use wire::records::offsets::{GroupMetadataValue, OffsetCommitValue};
@@ -27,9 +32,10 @@ use wire::types::{ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, Topic
 
 use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Unwritten, VISITED_AT_ONCE, Written};
 use crate::group::cluster::fake::FakeCluster;
+use crate::group::groups::Groups;
 use crate::group::metrics::Metrics;
 use crate::group::records::{GroupRecord, RawRecord};
-use crate::group::{Client, Topics, partition_for};
+use crate::group::{Client, Topics, is_long, partition_for};
 use crate::handler;
 use crate::options::GroupOptions;
 use crate::room::Room;
@@ -211,6 +217,17 @@ fn beat(coordinator: &Coordinator, name: &str, joined: &JoinGroupResponse) -> i1
     handler::heartbeat::handle(coordinator, &request).error_code
 }
 
+async fn commit_all(
+    coordinator: &Coordinator,
+    request: &OffsetCommitRequest,
+) -> OffsetCommitResponse {
+    let topics = request.topics.iter();
+    let notes = topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
+    let place = coordinator.in_line(&request.group_id, is_long(notes));
+    let topics = (Arc::new(AnyTopic), || Arc::new(AnyTopic));
+    handler::offset_commit::handle(coordinator, request, 8, (&text("/h"), place), topics).await
+}
+
 async fn commit(coordinator: &Coordinator, name: &str, offset: i64) -> i16 {
     let partition = OffsetCommitRequestPartition::default().with_committed_offset(offset);
     let topic = OffsetCommitRequestTopic::default()
@@ -220,8 +237,7 @@ async fn commit(coordinator: &Coordinator, name: &str, offset: i64) -> i16 {
         .with_group_id(group(name))
         .with_generation_id_or_member_epoch(-1)
         .with_topics(vec![topic]);
-    let answer =
-        handler::offset_commit::handle(coordinator, &request, 8, &text("/h"), &AnyTopic).await;
+    let answer = commit_all(coordinator, &request).await;
     answer.topics[0].partitions[0].error_code
 }
 
@@ -233,6 +249,20 @@ async fn fetched(coordinator: &Coordinator, name: &str, stable: bool) -> Option<
     assert_eq!(answer.error_code, 0);
     let topic = answer.topics.first()?;
     Some(topic.partitions[0].committed_offset)
+}
+
+/// The stable position of partition 0 of `t`, and the error.
+async fn stable(coordinator: &Coordinator, name: &str) -> (i64, i16) {
+    let topic = OffsetFetchRequestTopics::default()
+        .with_name(TopicName(text("t")))
+        .with_partition_indexes(vec![0]);
+    let request = OffsetFetchRequestGroup::default()
+        .with_group_id(group(name))
+        .with_topics(Some(vec![topic]));
+    let answer = handler::offset_fetch::handle_group(coordinator, &request, true).await;
+    assert_eq!(answer.error_code, 0);
+    let told = &answer.topics[0].partitions[0];
+    (told.committed_offset, told.error_code)
 }
 
 fn code(error: ErrorCode) -> i16 {
@@ -387,8 +417,7 @@ fn a_commit_of_more_than_a_batch_can_hold_is_refused_before_it_is_made() {
             .with_group_id(group(&"g".repeat(30_000)))
             .with_generation_id_or_member_epoch(-1)
             .with_topics(vec![topic]);
-        let answer =
-            handler::offset_commit::handle(&coordinator, &request, 8, &text("/h"), &AnyTopic).await;
+        let answer = commit_all(&coordinator, &request).await;
         let codes = answer.topics[0].partitions.iter().map(|one| one.error_code);
         assert_eq!(codes.clone().count(), 30_000);
         assert!(
@@ -399,6 +428,153 @@ fn a_commit_of_more_than_a_batch_can_hold_is_refused_before_it_is_made() {
         assert!(log.0.records.borrow().is_empty());
         // Whoever comes after it is served.
         assert_eq!(commit(&coordinator, "g", 1).await, 0);
+    });
+}
+
+/// `count` positions of `t`, in its partitions in turn.
+fn many(name: &str, count: i32, offset: i64) -> OffsetCommitRequest {
+    let partitions = (0..count).map(|index| {
+        OffsetCommitRequestPartition::default()
+            .with_partition_index(index)
+            .with_committed_offset(offset)
+    });
+    let topic = OffsetCommitRequestTopic::default()
+        .with_name(TopicName(text("t")))
+        .with_partitions(partitions.collect());
+    OffsetCommitRequest::default()
+        .with_group_id(group(name))
+        .with_generation_id_or_member_epoch(-1)
+        .with_topics(vec![topic])
+}
+
+#[test]
+fn a_commit_does_not_overtake_a_large_one_that_came_before_it() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        let asked = [(20_000, 1), (1, 2), (20_000, 3), (1, 4)];
+        let asked: Vec<_> = asked
+            .into_iter()
+            .map(|(count, offset)| {
+                let coordinator = Rc::clone(&coordinator);
+                let request = many("g", count, offset);
+                task::spawn(async move { commit_all(&coordinator, &request).await })
+            })
+            .collect();
+        // Nobody waits who commits to another group.
+        settle().await;
+        assert_eq!(commit(&coordinator, "h", 1).await, 0);
+        assert!(!asked[0].is_finished());
+        for asked in asked {
+            let answer = asked.await.unwrap();
+            assert!(
+                answer.topics[0]
+                    .partitions
+                    .iter()
+                    .all(|one| one.error_code == 0)
+            );
+        }
+        let of_first = log
+            .0
+            .records
+            .borrow()
+            .iter()
+            .filter_map(|(key, value)| {
+                match GroupRecord::decode(key, value.as_deref()).unwrap()? {
+                    GroupRecord::Offset {
+                        group,
+                        partition: 0,
+                        value,
+                        ..
+                    } if group.as_str() == "g" => Some(value?.offset),
+                    _ => None,
+                }
+            })
+            .collect::<Vec<_>>();
+        assert_eq!(of_first, [1, 2, 3, 4]);
+        assert!(coordinator.in_line(&text("g"), false).is_none());
+    });
+}
+
+/// How often another task has its turn while `work` is done.
+async fn turns_beside<R>(work: impl Future<Output = R>) -> (usize, R) {
+    let turns = Rc::new(std::cell::Cell::new(0));
+    let counter = Rc::clone(&turns);
+    let other = task::spawn(async move {
+        loop {
+            counter.set(counter.get() + 1);
+            task::yield_now().await;
+        }
+    });
+    let done = work.await;
+    other.abort();
+    (turns.get(), done)
+}
+
+#[test]
+fn others_have_their_turn_while_many_positions_are_committed_read_and_deleted() {
+    simulate(async {
+        let coordinator = coordinator(&TestLog::default());
+        let (turns, answer) = turns_beside(commit_all(&coordinator, &many("g", 10_240, 1))).await;
+        assert_eq!(answer.topics[0].partitions[0].error_code, 0);
+        assert!(turns >= 19, "{turns} turns");
+        let asked = |topics| {
+            OffsetFetchRequestGroup::default()
+                .with_group_id(group("g"))
+                .with_topics(topics)
+        };
+        let topic = OffsetFetchRequestTopics::default()
+            .with_name(TopicName(text("t")))
+            .with_partition_indexes((0..10_240).collect());
+        for topics in [None, Some(vec![topic])] {
+            let asked = asked(topics);
+            let fetch = handler::offset_fetch::handle_group(&coordinator, &asked, true);
+            let (turns, answer) = turns_beside(fetch).await;
+            let indexes = answer.topics[0]
+                .partitions
+                .iter()
+                .map(|one| one.partition_index);
+            assert!(indexes.eq(0..10_240));
+            assert!(turns >= 19, "{turns} turns");
+        }
+        let gone = (0..10_240)
+            .map(|index| OffsetDeleteRequestPartition::default().with_partition_index(index));
+        let topic = OffsetDeleteRequestTopic::default()
+            .with_name(TopicName(text("t")))
+            .with_partitions(gone.collect());
+        let request = OffsetDeleteRequest::default()
+            .with_group_id(group("g"))
+            .with_topics(vec![topic]);
+        let delete = handler::offset_delete::handle(&coordinator, &request, || Arc::new(AnyTopic));
+        let (turns, answer) = turns_beside(delete).await;
+        assert_eq!(answer.topics[0].partitions.len(), 10_240);
+        assert!(turns >= 19, "{turns} turns");
+        assert_eq!(fetched(&coordinator, "g", false).await, None);
+    });
+}
+
+/// A few bytes each in the request, and four thousand in the answer.
+#[test]
+fn an_answer_does_not_grow_by_naming_a_partition_again_and_again() {
+    simulate(async {
+        let coordinator = coordinator(&TestLog::default());
+        let mut request = many("g", 1, 1);
+        let note = StrBytes::from_string("n".repeat(4096));
+        request.topics[0].partitions[0].committed_metadata = Some(note);
+        commit_all(&coordinator, &request).await;
+        let fetch = async |times| {
+            let topic = OffsetFetchRequestTopics::default()
+                .with_name(TopicName(text("t")))
+                .with_partition_indexes(vec![0; times]);
+            let request = OffsetFetchRequestGroup::default()
+                .with_group_id(group("g"))
+                .with_topics(Some(vec![topic]));
+            handler::offset_fetch::handle_group(&coordinator, &request, false)
+                .await
+                .error_code
+        };
+        assert_eq!(fetch(100).await, 0);
+        assert_eq!(fetch(200_000).await, code(ErrorCode::PolicyViolation));
     });
 }
 
@@ -746,6 +922,55 @@ fn an_offset_that_a_transaction_is_about_to_move_does_not_expire_meanwhile() {
     });
 }
 
+/// The marker is committed, another group's commit is on its way, and the position does not count yet: told as stable, the old
+/// one would have the transaction's input read again.
+#[test]
+fn whoever_wants_stable_positions_is_not_told_the_old_one_while_a_transaction_is_taken_in() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        let partition = partition_for("g", 4);
+        commit(&coordinator, "g", 1).await;
+        coordinator.opened(partition, ProducerId(5), vec![written("g", 7)]);
+        log.0.held.set(true);
+        let beside = {
+            let coordinator = Rc::clone(&coordinator);
+            let mut others = (0..).map(|at| format!("other-{at}"));
+            let beside = others
+                .find(|name| partition_for(name, 4) == partition)
+                .unwrap();
+            task::spawn(async move { commit(&coordinator, &beside, 2).await })
+        };
+        settle().await;
+        let ended = {
+            let coordinator = Rc::clone(&coordinator);
+            task::spawn(async move {
+                let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
+                ended.await;
+            })
+        };
+        settle().await;
+        // The next transaction of the producer has begun, and is not taken in with it.
+        coordinator.opened(partition, ProducerId(5), vec![written("g", 9)]);
+        let asked = {
+            let coordinator = Rc::clone(&coordinator);
+            task::spawn(async move { stable(&coordinator, "g").await })
+        };
+        settle().await;
+        log.0.held.set(false);
+        log.end(Ok(())).await;
+        assert_eq!(beside.await.unwrap(), 0);
+        ended.await.unwrap();
+        let unstable = ErrorCode::UnstableOffsetCommit.code();
+        assert_eq!(asked.await.unwrap(), (-1, unstable));
+        assert_eq!(fetched(&coordinator, "g", false).await, Some(7));
+        assert_eq!(stable(&coordinator, "g").await, (-1, unstable));
+        let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
+        ended.await;
+        assert_eq!(stable(&coordinator, "g").await, (9, 0));
+    });
+}
+
 #[test]
 fn a_deleted_group_does_not_come_back_with_the_end_of_a_transaction() {
     simulate(async {
@@ -775,12 +1000,9 @@ fn what_a_transaction_has_written_of_a_deleted_topic_does_not_count_at_its_end()
         let other = TopicId(Uuid::from_u128(8));
         coordinator.topics_deleted(&[(text("other"), other)]);
         settle().await;
-        assert!(
-            !coordinator
-                .unstable_offsets(&StrBytes::from_static_str("g"))
-                .unwrap()
-                .is_empty()
-        );
+        assert_eq!(fetched(&coordinator, "g", true).await, None);
+        let is_open = |groups: &Groups| groups.open.all_of(&text("g")).is_some();
+        assert!(coordinator.read("g", is_open).unwrap());
         coordinator.topics_deleted(&[(text("t"), other)]);
         settle().await;
         let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);

@@ -10,9 +10,6 @@ use proptest::prelude::*;
 use wire::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
-use wire::messages::offset_delete_request::{
-    OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
-};
 use wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use wire::messages::{GroupId, OffsetCommitRequest, OffsetDeleteRequest, TopicName};
 use wire::protocol::StrBytes;
@@ -23,7 +20,8 @@ use crate::group::classic::{ClassicGroup, Join, Leaver, Limits, Reply, State, Sy
 use crate::group::cluster::fake::FakeCluster;
 use crate::group::consumer::ConsumerOptions;
 use crate::group::records::{GroupRecord, RawRecord};
-use crate::group::{Now, Topics};
+use crate::group::{Commit, Fetched, Going, Now, Readied, Topics};
+use crate::rests::tests::now;
 
 /// Topics "t" and "u" with three partitions each.
 struct TwoTopics;
@@ -191,8 +189,12 @@ impl Bench {
     }
 
     fn commit(&mut self, request: &OffsetCommitRequest, version: i16) -> Vec<i16> {
-        let (records, response) = self.groups.commit(request, version, &TwoTopics, self.now);
-        self.records(records);
+        let how = Commit::plain(version);
+        let rules = (self.now.wall_ms, options().offset_metadata_max);
+        let mut readied = now(Readied::of(request, how, &TwoTopics, rules));
+        let verdict = self.groups.commit(request, &readied, self.now);
+        self.records(readied.taken(verdict));
+        let response = now(readied.told(request, verdict));
         let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
         partitions.map(|partition| partition.error_code).collect()
     }
@@ -297,7 +299,9 @@ fn all_offsets(groups: &Groups, group: &str) -> BTreeMap<(String, i32), (i64, St
         .with_group_id(GroupId(text(group)))
         .with_topics(None);
     let mut offsets = BTreeMap::new();
-    for topic in groups.fetch(&request, false).unwrap().topics {
+    let mut found = Fetched::default();
+    while groups.fetch_some(&request, false, 1, &mut found).unwrap() {}
+    for topic in found.into_topics() {
         for one in topic.partitions {
             let note = one.metadata.unwrap().to_string();
             offsets.insert(
@@ -461,8 +465,14 @@ fn offsets_are_fetched_by_partition_and_unknown_ones_are_minus_one() {
         .with_group_id(GroupId(text("g")))
         .with_topics(Some(vec![topic]));
     let offsets = |bench: &Bench, latest| {
-        let answer = bench.groups.fetch(&fetch, latest).unwrap();
-        let partitions = answer.topics[0].partitions.iter();
+        let mut found = Fetched::default();
+        while bench
+            .groups
+            .fetch_some(&fetch, latest, 1, &mut found)
+            .unwrap()
+        {}
+        let topics = found.into_topics();
+        let partitions = topics[0].partitions.iter();
         let each = partitions.map(|one| {
             (
                 one.partition_index,
@@ -481,40 +491,36 @@ fn offsets_are_fetched_by_partition_and_unknown_ones_are_minus_one() {
 #[test]
 fn offsets_of_topics_that_are_read_are_not_deleted() {
     let mut bench = Bench::new();
-    let delete = |group: &str| {
-        let topics = ["t", "u", "x"].map(|topic| {
-            let partition = OffsetDeleteRequestPartition::default().with_partition_index(0);
-            OffsetDeleteRequestTopic::default()
-                .with_name(TopicName(text(topic)))
-                .with_partitions(vec![partition])
-        });
-        OffsetDeleteRequest::default()
-            .with_group_id(GroupId(text(group)))
-            .with_topics(topics.to_vec())
-    };
-    let (records, answer) = bench.groups.delete_offsets(&delete("g"), &TwoTopics);
-    assert!(records.is_empty());
-    assert_eq!(answer.error_code, code(ErrorCode::GroupIdNotFound));
-    bench.commit(&commit("g", &[("t", 0, 5), ("u", 0, 6)]), 9);
+    let request = OffsetDeleteRequest::default().with_group_id(GroupId(text("g")));
+    let missing = bench.groups.check_delete_offsets(&text("g"));
+    assert_eq!(missing, Err(ErrorCode::GroupIdNotFound));
+    bench.commit(&commit("g", &[("t", 0, 5), ("u", 0, 6), ("u", 1, 6)]), 9);
     bench.settle_all();
     bench.stable("g");
-    let (records, answer) = bench.groups.delete_offsets(&delete("g"), &TwoTopics);
-    let codes: Vec<i16> = answer
-        .topics
-        .iter()
-        .map(|topic| topic.partitions[0].error_code)
-        .collect();
-    let subscribed = code(ErrorCode::GroupSubscribedToTopic);
-    assert_eq!(
-        codes,
-        [subscribed, 0, code(ErrorCode::UnknownTopicOrPartition)]
-    );
+    let mut going = Going::default();
+    let mut is_read = |topic| {
+        bench
+            .groups
+            .find_going(&text("g"), &text(topic), 0, &mut going)
+    };
+    assert!(is_read("t"));
+    assert!(!is_read("u") && !is_read("u") && !is_read("x"));
+    let (records, read) = bench.groups.delete_offsets(&request, &going).unwrap();
+    assert!(read.is_empty() && records.len() == 1);
+    assert!(going.log_bytes() <= encoded(&records) + 7);
     bench.records(records);
     bench.settle_all();
     assert_eq!(
         bench.committed("g").into_keys().collect::<Vec<_>>(),
-        [("t".into(), 0)]
+        [("t".into(), 0), ("u".into(), 1)]
     );
+}
+
+/// Bytes of keys and values.
+fn encoded(records: &[GroupRecord]) -> usize {
+    let each = records.iter().map(GroupRecord::encode);
+    each.map(|(key, value)| key.len() + value.map_or(0, |value| value.len()))
+        .sum()
 }
 
 #[test]
@@ -1005,9 +1011,7 @@ fn the_groups_that_an_address_makes_take_half_of_what_all_may() {
         bench.groups.asker = None;
         bench.groups.asked_by(&text(host));
         let request = commit(group, &[("t", 0, 1)]);
-        let (records, answer) = bench.groups.commit(&request, 8, &TwoTopics, bench.now);
-        let code = answer.topics[0].partitions[0].error_code;
-        bench.records(records);
+        let code = bench.commit(&request, 8)[0];
         bench.settle_all();
         ErrorCode::try_from_code(code)
     };

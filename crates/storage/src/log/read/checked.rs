@@ -68,8 +68,7 @@ impl Checked {
         let rest_at = self.len.saturating_add(work_max);
         source.lowest = self.lowest;
         while self.len < rest_at {
-            let taken = take_checked(bytes, wanted, source, self)?;
-            if let Some(taken) = taken {
+            if let Step::Done(taken) = take_checked(bytes, wanted, source, self)? {
                 return Ok(Step::Done(taken));
             }
         }
@@ -83,7 +82,7 @@ fn take_checked<P: Platform>(
     wanted: Wanted,
     source: &mut Source<'_, P>,
     checked: &mut Checked,
-) -> Result<Option<Option<(usize, Offset)>>> {
+) -> Result<Step> {
     let Checked { len, next, .. } = *checked;
     let rest = bytes.get(len..).unwrap_or_default();
     let damage = match BatchHeader::parse(rest) {
@@ -104,7 +103,7 @@ fn take_checked<P: Platform>(
                         checked.next = header.next_offset();
                         checked.lowest = checked.next;
                         source.lowest = checked.next;
-                        return Ok(None);
+                        return Ok(Step::Rest);
                     }
                     Verdict::Later => None,
                     Verdict::Damaged(damage) => Some(damage),
@@ -118,7 +117,7 @@ fn take_checked<P: Platform>(
             position: source.position,
             reason,
         }),
-        _ => Ok(Some((len > 0).then_some((len, next)))),
+        _ => Ok(Step::Done((len > 0).then_some((len, next)))),
     }
 }
 

@@ -1,0 +1,394 @@
+//! Commits: what a request asks for is looked through in pieces, then decided in one.
+//!
+//! A request may name 200,000 partitions. What does not depend on the group is found with rests in between ([`Readied`]):
+//! which of them there are, whose notes are too long, what the records take. The decision ([`Groups::commit`]) looks at the
+//! group once, and per partition only at what fits into one batch of the log; the answer is written with rests again
+//! ([`Readied::told`]). Invariant: what is decided on is there at that moment ([`Readied::check_again`]). Not here: who waits for whom,
+//! so that commits to a group keep their order ([`crate::handler::offset_commit`]).
+
+use wire::messages::offset_commit_request::OffsetCommitRequestPartition;
+use wire::messages::offset_commit_response::OffsetCommitResponsePartition;
+use wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
+use wire::protocol::StrBytes;
+use wire::records::offsets::OffsetCommitValue;
+use wire::types::{ErrorCode, TopicId};
+
+use super::{Topics, commit_answer, unknown_to};
+use crate::group::classic::State;
+use crate::group::consumer::ConsumerGroup;
+use crate::group::groups::{GROUP_BYTES, Groups, OFFSET_BYTES};
+use crate::group::records::GroupRecord;
+use crate::group::{Now, owned};
+use crate::rests::{ITEMS, Rests};
+
+/// True when a request, given the notes of its partitions by topic, is so long that others have their turn while it is looked through.
+pub(crate) fn is_long<'a, T>(topics: impl IntoIterator<Item = T>) -> bool
+where
+    T: IntoIterator<Item = &'a Option<StrBytes>>,
+{
+    let mut left = usize::try_from(ITEMS).unwrap_or(usize::MAX);
+    for notes in topics {
+        let notes = notes.into_iter().map(|note| {
+            let note = note.as_ref().map_or(0, |note| note.len() / NOTE_BYTES);
+            note.saturating_add(1)
+        });
+        for worth in notes.chain([1]) {
+            left = left.saturating_sub(worth);
+            if left == 0 {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Bytes of a note that are as much work as a partition.
+const NOTE_BYTES: usize = 1024;
+
+/// How offsets are committed.
+#[derive(Clone, Copy)]
+pub(crate) struct Commit {
+    /// Version of `OffsetCommit` whose errors the client knows.
+    version: i16,
+    /// They count when a transaction is committed.
+    transactional: bool,
+}
+
+impl Commit {
+    /// By a request of this version.
+    pub(crate) const fn plain(version: i16) -> Self {
+        Self {
+            version,
+            transactional: false,
+        }
+    }
+
+    /// In a transaction: a producer from before members were named may commit whoever is in the group, and no rebalance is in the
+    /// way.
+    pub(crate) const fn in_transaction() -> Self {
+        Self {
+            version: 8,
+            transactional: true,
+        }
+    }
+}
+
+/// What became of a commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It is taken, save for what is refused for itself.
+    Taken,
+    /// Nobody may commit so: told of every partition that there is.
+    Refused(ErrorCode),
+    /// What would have been taken finds no room.
+    NoRoom(ErrorCode),
+}
+
+/// A commit that has been looked through.
+pub(crate) struct Readied {
+    how: Commit,
+    /// What is to be written, and where in the request it stands.
+    records: Vec<GroupRecord>,
+    places: Vec<(usize, usize)>,
+    /// Some partition is there, whether or not its note is too long.
+    knows_some: bool,
+    /// Bytes that the records take in the log at least.
+    log_bytes: usize,
+    /// With the errors that do not depend on the group.
+    answer: OffsetCommitResponse,
+}
+
+impl Readied {
+    /// Looks through a request, with rests. Partitions that do not exist are answered so before the group is asked.
+    pub(crate) async fn of(
+        request: &OffsetCommitRequest,
+        how: Commit,
+        topics: &impl Topics,
+        (now_ms, note_max): (i64, usize),
+    ) -> Self {
+        // One copy for all records: an id may be long, and partitions many.
+        let group = owned(&request.group_id);
+        let mut readied = Self {
+            how,
+            records: Vec::new(),
+            places: Vec::new(),
+            knows_some: false,
+            log_bytes: 0,
+            answer: OffsetCommitResponse::default(),
+        };
+        let mut rests = Rests::new();
+        for (at, topic) in request.topics.iter().enumerate() {
+            let id = topics.topic_id(&topic.name);
+            let name = owned(&topic.name);
+            let mut answers = Vec::with_capacity(topic.partitions.len());
+            for (within, partition) in topic.partitions.iter().enumerate() {
+                let index = partition.partition_index;
+                let known = id.filter(|_| topics.has_partition(&topic.name, index));
+                readied.knows_some |= known.is_some();
+                let value = match known {
+                    None => Err(unknown_to(how.version, topic)),
+                    Some(id) => value(request, partition, id, (now_ms, note_max)),
+                };
+                let answer = OffsetCommitResponsePartition::default().with_partition_index(index);
+                answers
+                    .push(answer.with_error_code(value.as_ref().err().map_or(0, |it| it.code())));
+                if let Ok(value) = value {
+                    let record = GroupRecord::Offset {
+                        group: group.clone(),
+                        topic: name.clone(),
+                        partition: index,
+                        value: Some(value),
+                    };
+                    readied.log_bytes = readied.log_bytes.saturating_add(record.log_bytes());
+                    readied.records.push(record);
+                    readied.places.push((at, within));
+                }
+                let note = partition.committed_metadata.as_ref();
+                let note = note.map_or(0, |note| note.len() / NOTE_BYTES);
+                rests.items(note.saturating_add(1)).await;
+            }
+            readied.answer.topics.push(commit_answer(topic, answers));
+            rests.item().await;
+        }
+        readied
+    }
+
+    /// Bytes that it takes in the log at least.
+    pub(crate) fn log_bytes(&self) -> usize {
+        self.log_bytes
+    }
+
+    /// Looks again whether the partitions are there, after time has passed.
+    pub(crate) fn check_again(&mut self, request: &OffsetCommitRequest, topics: &impl Topics) {
+        let records = std::mem::take(&mut self.records);
+        let places = std::mem::take(&mut self.places);
+        for (record, place) in records.into_iter().zip(places) {
+            if is_there(&record, topics) {
+                self.records.push(record);
+                self.places.push(place);
+                continue;
+            }
+            let asked = request.topics.get(place.0);
+            let told = self.answer.topics.get_mut(place.0);
+            let told = told.and_then(|topic| topic.partitions.get_mut(place.1));
+            if let (Some(asked), Some(told)) = (asked, told) {
+                told.error_code = unknown_to(self.how.version, asked).code();
+            }
+        }
+    }
+
+    /// The records, if they are to be written.
+    pub(crate) fn taken(&mut self, verdict: Verdict) -> Vec<GroupRecord> {
+        match verdict {
+            Verdict::Taken => std::mem::take(&mut self.records),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The records.
+    fn records(&self) -> &[GroupRecord] {
+        &self.records
+    }
+
+    /// The answer, with rests.
+    pub(crate) async fn told(
+        mut self,
+        request: &OffsetCommitRequest,
+        verdict: Verdict,
+    ) -> OffsetCommitResponse {
+        if verdict == Verdict::Taken {
+            return self.answer;
+        }
+        let mut rests = Rests::new();
+        for (asked, topic) in request.topics.iter().zip(&mut self.answer.topics) {
+            let unknown = unknown_to(self.how.version, asked).code();
+            for partition in &mut topic.partitions {
+                match verdict {
+                    Verdict::Refused(error) if partition.error_code != unknown => {
+                        partition.error_code = error.code();
+                    }
+                    Verdict::NoRoom(error) if partition.error_code == 0 => {
+                        partition.error_code = error.code();
+                    }
+                    _ => {}
+                }
+                rests.item().await;
+            }
+            rests.item().await;
+        }
+        self.answer
+    }
+}
+
+fn is_there(record: &GroupRecord, topics: &impl Topics) -> bool {
+    let GroupRecord::Offset {
+        topic,
+        partition,
+        value: Some(value),
+        ..
+    } = record
+    else {
+        return false;
+    };
+    topics.topic_id(topic) == Some(TopicId(value.topic_id))
+        && topics.has_partition(topic, *partition)
+}
+
+fn value(
+    request: &OffsetCommitRequest,
+    partition: &OffsetCommitRequestPartition,
+    topic: TopicId,
+    (now_ms, note_max): (i64, usize),
+) -> Result<OffsetCommitValue, ErrorCode> {
+    let note = partition.committed_metadata.as_ref();
+    let note = note.map_or("", StrBytes::as_str);
+    if note.encode_utf16().count() > note_max {
+        return Err(ErrorCode::OffsetMetadataTooLarge);
+    }
+    let retention = request.retention_time_ms;
+    let expires = if retention == -1 {
+        -1
+    } else {
+        now_ms.saturating_add(retention)
+    };
+    Ok(OffsetCommitValue {
+        offset: partition.committed_offset,
+        leader_epoch: partition.committed_leader_epoch,
+        metadata: note.to_owned(),
+        commit_timestamp: now_ms,
+        expire_timestamp: expires,
+        topic_id: topic.0,
+    })
+}
+
+impl Groups {
+    /// Whether the group takes a commit. What it takes is [`Readied::records`].
+    pub(crate) fn commit(
+        &mut self,
+        request: &OffsetCommitRequest,
+        readied: &Readied,
+        now: Now,
+    ) -> Verdict {
+        if !readied.knows_some {
+            return Verdict::Taken;
+        }
+        let (how, records) = (readied.how, readied.records());
+        if let Err(error) = self.check_commit(request, how, records, now) {
+            return Verdict::Refused(error);
+        }
+        let group = &request.group_id;
+        match self.check_growth(group, self.growth(group, records)) {
+            Ok(()) => Verdict::Taken,
+            Err(error) => Verdict::NoRoom(error),
+        }
+    }
+
+    /// What positions take that the group does not have yet. Those that it has it may always move.
+    fn growth(&self, id: &StrBytes, records: &[GroupRecord]) -> usize {
+        let known = self.recorded_group(id);
+        let new = records.iter().filter(|record| match record {
+            GroupRecord::Offset {
+                topic, partition, ..
+            } => known
+                .and_then(|group| group.offsets.get(topic)?.get(partition))
+                .is_none(),
+            _ => false,
+        });
+        let offsets = new.fold(0, |all: usize, record| {
+            // The group's name is there once.
+            let own = record.size().saturating_sub(id.len());
+            all.saturating_add(own).saturating_add(OFFSET_BYTES)
+        });
+        if known.is_none() && offsets > 0 {
+            offsets.saturating_add(GROUP_BYTES).saturating_add(id.len())
+        } else {
+            offsets
+        }
+    }
+
+    /// Who may commit: members of this generation, and anybody without a generation while nobody is
+    /// in the group.
+    fn check_commit(
+        &mut self,
+        request: &OffsetCommitRequest,
+        how: Commit,
+        records: &[GroupRecord],
+        now: Now,
+    ) -> Result<(), ErrorCode> {
+        if let Ok(group) = self.consumer_group(&request.group_id) {
+            return check_consumer_commit(group, request, how, records);
+        }
+        let generation = request.generation_id_or_member_epoch;
+        let instance = request.group_instance_id.as_ref();
+        let Some(machine) = self.machine(&request.group_id) else {
+            return match generation {
+                ..0 => Ok(()),
+                _ if how.version >= 9 => Err(ErrorCode::GroupIdNotFound),
+                _ => Err(ErrorCode::IllegalGeneration),
+            };
+        };
+        if generation < 0 && machine.state() == State::Empty {
+            return Ok(());
+        }
+        if generation >= 0 || !request.member_id.is_empty() || instance.is_some() {
+            machine.check_member(&request.member_id, instance)?;
+            if generation != machine.generation() {
+                return Err(ErrorCode::IllegalGeneration);
+            }
+        } else if !how.transactional && machine.state() != State::Empty {
+            return Err(ErrorCode::UnknownMemberId);
+        }
+        if !how.transactional && machine.state() == State::CompletingRebalance {
+            return Err(ErrorCode::RebalanceInProgress);
+        }
+        machine.touch(&request.member_id, now);
+        Ok(())
+    }
+}
+
+/// A member commits in its epoch, or in an older one that is not older than that in which it got
+/// the partition; anybody commits without an epoch while nobody is in the group.
+fn check_consumer_commit(
+    group: &ConsumerGroup,
+    request: &OffsetCommitRequest,
+    how: Commit,
+    records: &[GroupRecord],
+) -> Result<(), ErrorCode> {
+    let epoch = request.generation_id_or_member_epoch;
+    let id = &request.member_id;
+    // A producer from before members were named.
+    let is_nameless = id.is_empty() && request.group_instance_id.is_none();
+    if epoch < 0 && (group.is_empty() || (how.transactional && is_nameless)) {
+        return Ok(());
+    }
+    let member = group.member(id).ok_or(ErrorCode::UnknownMemberId)?;
+    let stale = if member.classic.is_some() || how.transactional {
+        ErrorCode::IllegalGeneration
+    } else if how.version < 9 {
+        return Err(ErrorCode::UnsupportedVersion);
+    } else {
+        ErrorCode::StaleMemberEpoch
+    };
+    let progress = group.progress(id);
+    if epoch == progress.epoch {
+        return Ok(());
+    }
+    if epoch > progress.epoch {
+        return Err(stale);
+    }
+    for record in records {
+        let GroupRecord::Offset {
+            partition,
+            value: Some(value),
+            ..
+        } = record
+        else {
+            continue;
+        };
+        let since = progress.held_since(value.topic_id, *partition);
+        if since.is_none_or(|since| epoch < since) {
+            return Err(stale);
+        }
+    }
+    Ok(())
+}

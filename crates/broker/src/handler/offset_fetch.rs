@@ -57,15 +57,12 @@ pub(crate) async fn name(
     let mut rests = Rests::new();
     for mut topic in std::mem::take(asked) {
         rests.item().await;
-        match image.topic_name(TopicId(topic.topic_id)) {
-            Some(name) => {
-                topic.name = name;
-                known.push(topic);
-            }
-            None => {
-                rests.items(topic.partition_indexes.len()).await;
-                unknown.push(without_positions(&topic, ErrorCode::UnknownTopicId));
-            }
+        if let Some(name) = image.topic_name(TopicId(topic.topic_id)) {
+            topic.name = name;
+            known.push(topic);
+        } else {
+            rests.items(topic.partition_indexes.len()).await;
+            unknown.push(without_positions(&topic, ErrorCode::UnknownTopicId));
         }
     }
     *asked = known;

@@ -131,7 +131,7 @@ impl Readied {
                 };
                 let answer = OffsetCommitResponsePartition::default().with_partition_index(index);
                 answers
-                    .push(answer.with_error_code(value.as_ref().err().map_or(0, |it| it.code())));
+                    .push(answer.with_error_code(value.as_ref().err().map_or(0, ErrorCode::code)));
                 if let Ok(value) = value {
                     let record = GroupRecord::Offset {
                         group: group.clone(),

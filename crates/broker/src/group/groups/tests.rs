@@ -1053,12 +1053,9 @@ fn an_address_that_has_used_up_its_share_keeps_nobody_from_a_group_that_it_made(
     let mut made = |host: &str, group: &str, partition: i32| {
         bench.groups.asker = None;
         bench.groups.asked_by(&text(host));
-        let request = commit(group, &[("t", partition, 1)]);
-        let (records, answer) = bench.groups.commit(&request, 8, &TwoTopics, bench.now);
-        let code = answer.topics[0].partitions[0].error_code;
-        bench.records(records);
+        let codes = bench.commit(&commit(group, &[("t", partition, 1)]), 8);
         bench.settle_all();
-        ErrorCode::try_from_code(code)
+        ErrorCode::try_from_code(codes[0])
     };
     let refused = Some(ErrorCode::CoordinatorLoadInProgress);
     assert_eq!(made("/10.0.0.1", "orders", 0), None);

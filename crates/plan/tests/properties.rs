@@ -46,7 +46,10 @@ fn catalogue(chance: &Chance) -> Catalogue {
         let class = ["pmem", "flash", "disk"][usize::from(*class)];
         let slot = if class == "disk" { "disk" } else { "flash" };
         // Writing to a text cannot fail.
-        let _ = write!(text, "[[device]]\nid = \"d{at}\"\nclass = \"{class}\"\nslot = \"{slot}\"\ncapacity = \"{capacity} TB\"\nread = \"{read}00 MB/s\"\nwrite = \"{write}00 MB/s\"\niops = 1000\nprice = {{ usd = {usd}, date = \"2026-10\", source = \"chance\" }}\n");
+        let _ = write!(
+            text,
+            "[[device]]\nid = \"d{at}\"\nclass = \"{class}\"\nslot = \"{slot}\"\ncapacity = \"{capacity} TB\"\nread = \"{read}00 MB/s\"\nwrite = \"{write}00 MB/s\"\niops = 1000\nprice = {{ usd = {usd}, date = \"2026-10\", source = \"chance\" }}\n"
+        );
     }
     let mut all = Catalogue::read("chance", &text).unwrap();
     all.software = Catalogue::shipped().unwrap().software;

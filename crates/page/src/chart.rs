@@ -313,7 +313,9 @@ pub fn y_axis(drawing: &mut Drawing, frame: &Frame, scale: &Scale, quantity: Qua
             &significant(tick / unit.factor),
         );
     }
-    drawing.text((2.0, 11.0), Anchor::Start, "unit", unit.name);
+    if !unit.name.is_empty() {
+        drawing.text((2.0, 11.0), Anchor::Start, "unit", unit.name);
+    }
 }
 
 #[cfg(test)]

@@ -56,6 +56,29 @@ pub(crate) struct Unit {
     pub(crate) is_priced: bool,
 }
 
+impl Unit {
+    /// What one broker of a mix costs.
+    pub(crate) fn of(mix: &Mix<'_>, module: Option<&crate::catalogue::Module>) -> Self {
+        let mut unit = Self {
+            is_priced: true,
+            ..Self::default()
+        };
+        priced(mix.server.price.as_ref(), Bytes::ZERO, 1.0, &mut unit);
+        if let Some(nic) = mix.nic {
+            priced(nic.price.as_ref(), Bytes::ZERO, 1.0, &mut unit);
+        }
+        if let Some(module) = module {
+            let count = modules(mix, Some(module));
+            priced(module.price.as_ref(), module.capacity, count, &mut unit);
+        }
+        for devices in mix.fast.iter().chain([&mix.bulk]) {
+            let (device, count) = (devices.device, f64::from(devices.count));
+            priced(device.price.as_ref(), device.capacity, count, &mut unit);
+        }
+        unit
+    }
+}
+
 fn priced(price: Option<&Price>, capacity: Bytes, count: f64, unit: &mut Unit) {
     match price {
         Some(price) => {
@@ -72,27 +95,6 @@ fn modules(mix: &Mix<'_>, module: Option<&crate::catalogue::Module>) -> f64 {
 }
 
 impl Terms<'_> {
-    /// What one broker of a mix costs.
-    pub(crate) fn unit(&self, mix: &Mix<'_>, module: Option<&crate::catalogue::Module>) -> Unit {
-        let mut unit = Unit {
-            is_priced: true,
-            ..Unit::default()
-        };
-        priced(mix.server.price.as_ref(), Bytes::ZERO, 1.0, &mut unit);
-        if let Some(nic) = mix.nic {
-            priced(nic.price.as_ref(), Bytes::ZERO, 1.0, &mut unit);
-        }
-        if let Some(module) = module {
-            let count = modules(mix, Some(module));
-            priced(module.price.as_ref(), module.capacity, count, &mut unit);
-        }
-        for devices in mix.fast.iter().chain([&mix.bulk]) {
-            let (device, count) = (devices.device, f64::from(devices.count));
-            priced(device.price.as_ref(), device.capacity, count, &mut unit);
-        }
-        unit
-    }
-
     /// Over the years, for one broker: what the search compares.
     pub(crate) fn of_unit(
         &self,

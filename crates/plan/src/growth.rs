@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::cost::Terms;
+use crate::cost::{Terms, Unit};
 use crate::load::{Goals, Load};
 use crate::quantity::{Dollars, Rate};
 use crate::search::{Problem, Unfinished};
@@ -75,7 +75,7 @@ pub fn of(problem: &Problem<'_>) -> Result<Option<Growth>, Unfinished> {
             cost: &scenario.cost,
             goals: &goals,
         };
-        let unit = terms.unit(&mix, module);
+        let unit = Unit::of(&mix, module);
         let each = terms.of_unit(&unit, &mix, module);
         years.push(Year {
             year,
@@ -86,7 +86,7 @@ pub fn of(problem: &Problem<'_>) -> Result<Option<Growth>, Unfinished> {
         there = needed;
     }
     let terms = problem.terms();
-    let unit = terms.unit(&mix, module);
+    let unit = Unit::of(&mix, module);
     let each = terms.of_unit(&unit, &mix, module);
     Ok(Some(Growth {
         mix: mix.describe(),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::catalogue::{Catalogue, Module, Month};
 use crate::constraint::{Constraint, Fit};
-use crate::cost::{FleetSize, Terms};
+use crate::cost::{FleetSize, Terms, Unit};
 use crate::demand::Flows;
 use crate::load::{Goals, Scenario, Survive};
 use crate::mix::{Devices, Mix};
@@ -296,7 +296,7 @@ impl<'a> Problem<'a> {
     fn is_dearer(&self, mix: &Mix<'_>, best: &Priced) -> bool {
         let module = self.module(mix);
         let terms = self.terms();
-        let unit = terms.unit(mix, module);
+        let unit = Unit::of(mix, module);
         if !best.is_priced || !unit.is_priced {
             return best.is_priced;
         }
@@ -353,7 +353,7 @@ impl<'a> Problem<'a> {
         let mix = self.mix(&found.choice)?;
         let module = self.module(&mix);
         let terms = self.terms();
-        let unit = terms.unit(&mix, module);
+        let unit = Unit::of(&mix, module);
         let fleet = &self.scenario.fleet;
         let clusters = f64::from(found.clusters) * f64::from(fleet.sites);
         let brokers = clusters * f64::from(found.brokers);

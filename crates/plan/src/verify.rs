@@ -176,16 +176,8 @@ fn rows(
     let mut rows = Vec::new();
     let rate = |rate: Rate| (rate.0, rate.to_string());
     let cost = |seconds: f64| (seconds, format!("{} s/GB", significant(seconds)));
-    let planned_cost = |direction, batch: Bytes| {
-        let mut all = catalogue.clone();
-        all.overlay(scenario.catalogue.clone());
-        let record = chosen
-            .topics
-            .first()
-            .map_or(Bytes(1000.0), |topic| topic.record);
-        let software = all.software("forebay")?;
-        Some(software.cpu(direction, record, batch, End::Median).seconds)
-    };
+    let planned_cost =
+        |direction, batch| planned_cpu(chosen, scenario, catalogue, direction, batch);
     match &measured.produce {
         Some(side) => {
             rows.push(compared(
@@ -235,6 +227,22 @@ fn rows(
     }
     rows.extend(burst_rows(chosen, measured, &scaled));
     rows
+}
+
+/// Seconds of a core for 10^9 bytes that the plan counts with.
+fn planned_cpu(
+    chosen: &Chosen,
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+    direction: Direction,
+    batch: Bytes,
+) -> Option<f64> {
+    let mut all = catalogue.clone();
+    all.overlay(scenario.catalogue.clone());
+    let first = chosen.topics.first();
+    let record = first.map_or(Bytes(1000.0), |topic| topic.record);
+    let software = all.software("forebay")?;
+    Some(software.cpu(direction, record, batch, End::Median).seconds)
 }
 
 /// The bursts and the gaps after them.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::fmt::Write as _;
+
 use plan::catalogue::{Catalogue, Month};
 use plan::load::Scenario;
 use plan::search::{Found, Priced, Problem};
@@ -43,9 +45,11 @@ fn catalogue(chance: &Chance) -> Catalogue {
     for (at, (class, capacity, read, write, usd)) in chance.devices.iter().enumerate() {
         let class = ["pmem", "flash", "disk"][usize::from(*class)];
         let slot = if class == "disk" { "disk" } else { "flash" };
-        text.push_str(&format!(
+        // Writing to a text cannot fail.
+        let _ = write!(
+            text,
             "[[device]]\nid = \"d{at}\"\nclass = \"{class}\"\nslot = \"{slot}\"\ncapacity = \"{capacity} TB\"\nread = \"{read}00 MB/s\"\nwrite = \"{write}00 MB/s\"\niops = 1000\nprice = {{ usd = {usd}, date = \"2026-10\", source = \"chance\" }}\n"
-        ));
+        );
     }
     let mut all = Catalogue::read("chance", &text).unwrap();
     all.software = Catalogue::shipped().unwrap().software;

@@ -90,24 +90,21 @@ fn tiers(text: &mut String, chosen: &Chosen, fast: &TierAnswer) {
     if fast.dax {
         let _ = writeln!(text, "log.pmem.pool.ratio=0.99");
     }
-    match (chosen.threshold, chosen.mover) {
-        (Some(threshold), Some(mover)) => {
-            let _ = writeln!(
-                text,
-                "# {} % of the first tier stays free for bursts.",
-                significant((1.0 - threshold) * 100.0)
-            );
-            let _ = writeln!(text, "storage.migrate.threshold={threshold:.4}");
-            let _ = writeln!(text, "storage.migrate.bytes.per.second={}", whole(mover.0));
-            let _ = writeln!(text, "storage.migrate.threads={}", threads(chosen));
-        }
-        _ => {
-            let _ = writeln!(
-                text,
-                "# Nothing moves: what the first tier has no room for is written to the second."
-            );
-            let _ = writeln!(text, "storage.migrate.threshold=-1");
-        }
+    if let (Some(threshold), Some(mover)) = (chosen.threshold, chosen.mover) {
+        let _ = writeln!(
+            text,
+            "# {} % of the first tier stays free for bursts.",
+            significant((1.0 - threshold) * 100.0)
+        );
+        let _ = writeln!(text, "storage.migrate.threshold={threshold:.4}");
+        let _ = writeln!(text, "storage.migrate.bytes.per.second={}", whole(mover.0));
+        let _ = writeln!(text, "storage.migrate.threads={}", threads(chosen));
+    } else {
+        let _ = writeln!(
+            text,
+            "# Nothing moves: what the first tier has no room for is written to the second."
+        );
+        let _ = writeln!(text, "storage.migrate.threshold=-1");
     }
 }
 

@@ -10,7 +10,7 @@ use page::escape::html;
 use page::frame::{Page, header};
 
 use crate::answer::{Beside, Chosen, Plan};
-use crate::quantity::{count, significant};
+use crate::quantity::{Dollars, count, significant};
 
 /// The whole page.
 pub fn page(plan: &Plan) -> String {
@@ -87,8 +87,9 @@ fn answered(markup: &mut String, plan: &Plan, chosen: &Chosen) {
     };
     let _ = writeln!(
         markup,
-        "<section id=\"answer\" aria-label=\"answer\"><p class=\"lead\"><b class=\"big\">{}</b> brokers{}: {}</p>",
+        "<section id=\"answer\" aria-label=\"answer\"><p class=\"lead\"><b class=\"big\">{}</b> broker{}{}: {}</p>",
         chosen.brokers,
+        if chosen.brokers == 1 { "" } else { "s" },
         html(&clusters),
         html(&chosen.mix)
     );
@@ -105,7 +106,11 @@ fn answered(markup: &mut String, plan: &Plan, chosen: &Chosen) {
         html(&missing),
         html(&chosen.binding)
     );
-    for relaxed in &chosen.relaxed {
+    for relaxed in chosen
+        .relaxed
+        .iter()
+        .filter(|relaxed| relaxed.saves > Dollars::ZERO)
+    {
         let _ = writeln!(
             markup,
             "<p>A tenth more of {} saves {}.</p>",

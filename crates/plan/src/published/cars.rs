@@ -7,7 +7,7 @@ const MESSAGES: f64 = 1.6e6;
 const BYTES: f64 = 240e3;
 /// What is quoted.
 const QUOTED: f64 = 800e9;
-/// LinkedIn, April 2015.
+/// The other fleet, April 2015.
 const OTHER_MESSAGES: f64 = 13e6;
 const OTHER_BYTES: f64 = 2.7e9;
 const OTHER_BROKERS: f64 = 1100.0;

@@ -163,10 +163,13 @@ fn counts(
     let places = places(slots, kind).min(most);
     let places = u16::try_from(places).unwrap_or(u16::MAX);
     match given {
-        Some(given) => match u16::try_from(given.count) {
-            Ok(count) if (1..=places).contains(&count) => count..=count,
-            _ => 1..=0,
-        },
+        Some(given) => {
+            let count = u16::try_from(given.count).unwrap_or(u16::MAX);
+            let fits = (1..=places).contains(&count);
+            let last = if fits { count } else { 0 };
+            // What does not fit is an empty range.
+            count.max(1)..=last
+        }
         None => 1..=places,
     }
 }

@@ -25,6 +25,10 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The cheapest hardware that carries a load, what binds it, and what it costs beside plain Kafka.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(super) struct PlanArgs {
     /// A file, or the name of a shipped scenario: car-ingest, burst, steady, linkedin, keyed.
     #[arg(value_name = "FILE|NAME", required_unless_present_any = ["published", "page"])]

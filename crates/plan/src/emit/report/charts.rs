@@ -109,7 +109,7 @@ fn uses(chosen: &Chosen) -> String {
         .filter(|used| used.checked && used.allowed.is_finite())
         .map(|used| Bar {
             label: used.name.clone(),
-            series: Some(if used.name == chosen.binding { 1 } else { 0 }),
+            series: Some(usize::from(used.name == chosen.binding)),
             value: (used.share * 100.0).min(SHARE_MAX),
             spread: None,
         })

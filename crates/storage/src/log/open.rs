@@ -43,6 +43,7 @@ pub(crate) async fn open<P: Platform>(
         .await
         .map_err(Error::io("create", &path))?;
     check_owner(disk, &path, topic_id).await?;
+    let asides_before = store.shared.metrics.set_aside.get();
     let mut folder = gather::gather(store, path, &partition, topic_id).await?;
     let (recovered, limits) = recovered(store, &folder, &options, how, topic_id).await?;
     let bases: Vec<_> = recovered
@@ -57,11 +58,14 @@ pub(crate) async fn open<P: Platform>(
         .copied()
         .filter(|at| !bases.contains(at))
         .max();
-    store
-        .shared
-        .metrics
-        .segments
-        .inc_by(i64::try_from(bases.len()).unwrap_or(i64::MAX));
+    let metrics = &store.shared.metrics;
+    let segments = i64::try_from(bases.len()).unwrap_or(i64::MAX);
+    metrics.segments.inc_by(segments);
+    let mut aside_bytes = 0;
+    if folder.has_asides || metrics.set_aside.get() != asides_before {
+        aside_bytes = folder.aside_bytes(disk).await;
+        metrics.set_aside_bytes.inc_by(aside_bytes);
+    }
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -85,6 +89,8 @@ pub(crate) async fn open<P: Platform>(
         observers: RefCell::default(),
         progress: Notify::new(),
         writing: Semaphore::new(1),
+        correcting: Semaphore::new(1),
+        aside_bytes: Cell::new(aside_bytes),
         flush: crate::flush::FlushState::default(),
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
         limits,

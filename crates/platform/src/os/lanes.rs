@@ -140,7 +140,7 @@ mod tests {
     use crate::runtime::run_shard;
 
     const LARGE: usize = 1 << 20;
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const PATIENCE: Duration = Duration::from_mins(1);
 
     fn file(engine: &Rc<Engine>, path: &str, file: OwnedFd) -> CalledFile {
         let lane = engine.lanes.of(Path::new(path));

@@ -4,27 +4,20 @@
 //! pairs; where we lose is shown as clearly as where we win; no text of a run is ever markup; nothing that is
 //! not a number is printed as one. It measures nothing and knows no broker.
 
-mod bars;
-mod chart;
 mod cost;
 mod csv;
-mod date;
-mod escape;
 mod facts;
 mod headline;
 mod heat;
-mod label;
 mod limits;
-mod number;
-mod page;
 mod pairs;
+mod parameter;
 mod percentile;
-mod scale;
 mod study;
 mod surge;
-mod svg;
 mod sweep;
 mod timeline;
+mod whole;
 
 use std::path::Path;
 
@@ -37,13 +30,19 @@ const VERSION: u32 = 1;
 
 /// Writes `report.html` and `cells.csv` into a directory.
 pub fn write(run: &Run, dir: &Path) -> anyhow::Result<()> {
-    let page = page::of(run)?;
+    let page = whole::of(run)?;
     let cells = csv::of(run)?;
     for (name, text) in [("report.html", page), ("cells.csv", cells)] {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())
+}
+
+/// The bursts of a phase, of its first measurement: for how long each was taken in (none: to its end), and how long its
+/// bytes took to leave the first tier (none: not before the next, or the end), in seconds.
+pub fn bursts_of(run: &Run, phase: &str) -> Vec<(Option<f64>, Option<f64>)> {
+    surge::measured(run, phase)
 }
 
 /// Reads the `run.json` of a directory. An error names the file and the field.

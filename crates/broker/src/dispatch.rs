@@ -37,6 +37,7 @@ use crate::answers::FLOOR_BYTES;
 use crate::broker::CONTROLLER_SHARD;
 use crate::controller::{Caller, Controller, Rules};
 use crate::handler::{self, Context};
+use crate::many::LARGE_BYTES;
 use crate::quota::{Busy, Kind, timed};
 use crate::room::Room;
 
@@ -315,13 +316,14 @@ where
     R: Encodable + Send + 'static,
     F: AsyncFnOnce(Rc<Controller<P>>, T) -> (R, Duration) + Send + 'static,
 {
-    let (header, asked) = decoded(request)?;
+    let is_large = request.body.len() > LARGE_BYTES;
+    let (header, asked) = decoded_beside(broker, request).await?;
     let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
         Some(work(broker.controller().ok()?, asked).await)
     });
     let (response, pause) = decided.await.flatten().ok_or(CloseReason::Stopping)?;
     broker.metrics.quotas.throttled(Kind::Mutation, pause);
-    match encoded(&header, &response)? {
+    match encoded_beside(broker, is_large, header, response).await? {
         Reply::Send(response) if !pause.is_zero() => Ok(Reply::Pause(Some(response), pause)),
         reply => Ok(reply),
     }
@@ -339,12 +341,13 @@ where
     R: Encodable + Send + 'static,
     F: AsyncFnOnce(Rc<Controller<P>>, T) -> R + Send + 'static,
 {
-    let (header, asked) = decoded(request)?;
+    let is_large = request.body.len() > LARGE_BYTES;
+    let (header, asked) = decoded_beside(broker, request).await?;
     let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
         Some(work(broker.controller().ok()?, asked).await)
     });
     let response = decided.await.flatten().ok_or(CloseReason::Stopping)?;
-    encoded(&header, &response)
+    encoded_beside(broker, is_large, header, response).await
 }
 
 /// Requests that are answered from the image.
@@ -413,6 +416,58 @@ async fn run<T: wire::protocol::Request, R: Encodable>(
     let (header, asked) = decoded(request)?;
     let response = handle(asked).await;
     encoded(&header, &response)
+}
+
+/// As [`run`], for a request that may name very many things and is answered without waiting for clients.
+async fn run_many<P, T, R>(
+    broker: &Rc<Broker<P>>,
+    request: Request,
+    handle: impl AsyncFnOnce(T) -> R,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+    R: Encodable + Send + 'static,
+{
+    let is_large = request.body.len() > LARGE_BYTES;
+    let _place = broker.place_for_bytes(request.body.len()).await;
+    let (header, asked) = decoded_beside(broker, request).await?;
+    let response = handle(asked).await;
+    encoded_beside(broker, is_large, header, response).await
+}
+
+/// Decodes a large request where it holds up nobody.
+async fn decoded_beside<P, T>(
+    broker: &Rc<Broker<P>>,
+    request: Request,
+) -> Result<(RequestHeader, T), CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+{
+    if request.body.len() <= LARGE_BYTES {
+        return decoded(request);
+    }
+    let done = Box::pin(broker.beside(move || decoded(request))).await;
+    done.unwrap_or(Err(CloseReason::Stopping))
+}
+
+/// Encodes the answer to a large request in the same way.
+async fn encoded_beside<P, R>(
+    broker: &Rc<Broker<P>>,
+    is_large: bool,
+    header: RequestHeader,
+    response: R,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    R: Encodable + Send + 'static,
+{
+    if !is_large {
+        return encoded(&header, &response);
+    }
+    let done = Box::pin(broker.beside(move || encoded(&header, &response))).await;
+    done.unwrap_or(Err(CloseReason::Stopping))
 }
 
 fn decoded<T: wire::protocol::Request>(

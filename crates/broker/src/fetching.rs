@@ -32,7 +32,9 @@ use wire::types::{ErrorCode, LeaderEpoch, Offset};
 use crate::Broker;
 use crate::fetch_session::Wanted;
 use crate::join::first;
+use crate::many::Place;
 use crate::partition::{Isolation, Partition};
+use crate::rests::each;
 use crate::route::{Target, at_partitions_abandoned};
 
 use waiting::{Seen, sleep_until_more};
@@ -77,39 +79,42 @@ struct Estimate {
     diverges: bool,
 }
 
-/// Fetches `items` in order, where they live: on the one shard that owns them all, or from here.
-pub(crate) async fn fetch_all<P: Platform>(
-    broker: &Rc<Broker<P>>,
+/// Fetches `items` in order, where they live: on the one shard that owns them all, or from here. A place among those that are
+/// about many things is given up for as long as the fetch waits.
+pub(crate) async fn fetch_all<'a, P: Platform>(
+    broker: &'a Rc<Broker<P>>,
     items: Vec<Item>,
     limits: FetchLimits,
+    place: &mut Option<Place<'a>>,
 ) -> Vec<Result<Fetched, ErrorCode>> {
     let count = items.len();
-    let mut owners = items.iter().filter_map(|(target, _)| target.as_ref().ok());
-    let owners = owners
-        .by_ref()
-        .map(|target| broker.shards.owner(target.0, target.1));
-    let mut owners: Vec<_> = owners.collect();
-    owners.dedup();
-    match owners.as_slice() {
-        [owner] => {
-            let there = *owner;
+    // One that takes a place goes on from here: it gives up the place while it waits.
+    if place.is_some() {
+        return wait_and_read(broker, items, limits, place).await;
+    }
+    let owners = items.iter().filter_map(|(target, _)| target.as_ref().ok());
+    let mut owners = owners.map(|target| broker.shards.owner(target.0, target.1));
+    let first = owners.next();
+    match first.filter(|first| owners.all(|owner| owner == *first)) {
+        Some(there) => {
             let fetched = broker
                 .shards
                 .call_abandoned(there, move |broker| async move {
-                    wait_and_read(&broker, items, limits).await
+                    wait_and_read(&broker, items, limits, &mut None).await
                 });
             fetched
                 .await
                 .unwrap_or_else(|| vec![Err(ErrorCode::NotLeaderOrFollower); count])
         }
-        _ => wait_and_read(broker, items, limits).await,
+        None => wait_and_read(broker, items, limits, place).await,
     }
 }
 
-async fn wait_and_read<P: Platform>(
-    broker: &Rc<Broker<P>>,
+async fn wait_and_read<'a, P: Platform>(
+    broker: &'a Rc<Broker<P>>,
     items: Vec<Item>,
     limits: FetchLimits,
+    place: &mut Option<Place<'a>>,
 ) -> Vec<Result<Fetched, ErrorCode>> {
     let mut waiting = None;
     loop {
@@ -130,7 +135,11 @@ async fn wait_and_read<P: Platform>(
             return read(broker, &items, &estimates, limits).await;
         }
         let missing = limits.bytes_min.saturating_sub(bytes);
+        let had_place = place.take().is_some();
         wait(broker, &items, &estimates, missing, limits).await;
+        if had_place {
+            *place = broker.place().await;
+        }
     }
 }
 
@@ -139,7 +148,8 @@ async fn estimate<P: Platform>(
     items: &[Item],
     isolation: Isolation,
 ) -> Vec<Result<Estimate, ErrorCode>> {
-    at_partitions_abandoned(broker, items.to_vec(), move |_, partition, wanted| {
+    let items = each(items, Clone::clone).await;
+    at_partitions_abandoned(broker, items, move |_, partition, wanted| {
         std::future::ready(estimate_at(&partition, wanted, isolation))
     })
     .await
@@ -239,7 +249,7 @@ async fn read<P: Platform>(
         left = left.saturating_sub(bytes);
         (*target, (*wanted, bytes, whole))
     };
-    let shares: Vec<_> = items.iter().zip(estimates).map(share).collect();
+    let shares = each(items.iter().zip(estimates), share).await;
     let isolation = limits.isolation;
     at_partitions_abandoned(
         broker,

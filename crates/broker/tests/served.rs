@@ -39,6 +39,8 @@ mod full_transactions;
 mod hanging;
 #[path = "served/hostile_fetch.rs"]
 mod hostile_fetch;
+#[path = "served/in_turns.rs"]
+mod in_turns;
 #[path = "served/large_answers.rs"]
 mod large_answers;
 #[path = "served/message_rules.rs"]

@@ -3,6 +3,7 @@
 mod check;
 mod http;
 mod metadata;
+mod plan;
 mod tier;
 mod why;
 
@@ -66,6 +67,8 @@ enum Command {
     Profile(cli::ProfileArgs),
     /// Measures a broker, this one or any other Kafka, over the wire.
     Bench(bench::cli::BenchArgs),
+    /// The cheapest hardware for a load, what binds it, and the proof (docs/plan.md).
+    Plan(Box<plan::PlanArgs>),
 }
 
 #[derive(Debug, Subcommand)]
@@ -130,6 +133,7 @@ impl Cli {
             Command::Txn(txn) => return exit_of_client(txn.run()),
             Command::Profile(profile) => return exit(profile.run()),
             Command::Bench(bench) => return exit(bench.run()),
+            Command::Plan(plan) => return plan.run(),
         };
         exit(done.map(|()| ExitCode::SUCCESS))
     }

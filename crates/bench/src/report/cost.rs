@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::bars::{Bar, Bars, Group};
-use super::chart::{Chart, Line, Point, XAxis, YAxis};
-use super::escape::html;
-use super::number::Quantity;
+use page::bars::{Bar, Bars, Group};
+use page::chart::{Chart, Line, Point, XAxis, YAxis};
+use page::escape::html;
+use page::number::{Quantity, same};
+
 use super::pairs::median;
-use super::study::{Figure, Measured, Phase, Place, Study, same};
+use super::study::{Figure, Measured, Phase, Place, Study};
 use super::sweep::{highest, spread};
 
 /// So many rows make a line; fewer are bars.
@@ -33,7 +34,7 @@ pub(super) fn section(study: &Study) -> String {
             page,
             "<h3>{}</h3>\n{}",
             html(&phase.name),
-            super::page::panels(phase.columns())
+            page::frame::panels(phase.columns())
         );
         for (place, lines) in of_places {
             let place = phase.place_name(place);
@@ -42,7 +43,7 @@ pub(super) fn section(study: &Study) -> String {
             } else {
                 bars(phase, &rows, &place, &lines, high)
             };
-            page.push_str(&super::page::panel(&place, "", &drawn, None));
+            page.push_str(&page::frame::panel(&place, "", &drawn, None));
         }
         page.push_str("</div>\n");
     }
@@ -77,7 +78,7 @@ fn lines(study: &Study, phase: &Phase, rows: &[Vec<String>], place: &Place) -> V
         if !points.is_empty() {
             lines.push(Line {
                 label: name.clone(),
-                target: Some(target),
+                series: Some(target),
                 points,
             });
         }
@@ -113,7 +114,7 @@ fn bars(phase: &Phase, rows: &[Vec<String>], place: &str, lines: &[Line], high: 
             let point = line.points.iter().find(|point| same(point.x, at as f64))?;
             Some(Bar {
                 label: line.label.clone(),
-                target: line.target,
+                series: line.series,
                 value: point.y,
                 spread: point.spread,
             })

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use page::escape::html;
+use page::number::{NONE, Quantity, count, significant};
+
 use crate::outcome::{Cell, Run};
 
-use super::escape::html;
-use super::number::{NONE, Quantity, count, significant};
 use super::study::{Figure, Study, Way, named};
 
 /// So many different errors of all cells are named.

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::escape::html;
-use super::number::{coordinate, ratio};
+use page::escape::html;
+use page::number::{coordinate, ratio};
+use page::scale::Scale;
+
 use super::pairs::{Pair, Summary, Verdict, median, pairs};
-use super::scale::Scale;
 use super::study::{Figure, Phase, Place, Study, Way};
 
 /// So many of the lost cells are named; the tables have all.
@@ -119,7 +120,7 @@ fn against(page: &mut String, (ours, rival): (&str, &str), rows: &[Row]) {
                 page,
                 "<span style=\"left:{}%\">{}x</span>",
                 coordinate(at),
-                super::number::significant(tick)
+                page::number::significant(tick)
             );
         }
     }
@@ -259,7 +260,7 @@ fn losses(page: &mut String, rows: &[Row], rival: &str) {
         for pair in &row.pairs {
             let title = row.phase.title(row.way);
             let place = row.phase.place_name(row.place);
-            let name = super::svg::words(&[&title, &place, &row.pair_name(pair)], ", ");
+            let name = page::svg::words(&[&title, &place, &row.pair_name(pair)], ", ");
             match cells.iter_mut().find(|cell| cell.name == name) {
                 Some(cell) => cell.ratios.push(pair.ratio),
                 None => cells.push(Loss {
@@ -315,5 +316,5 @@ fn losses(page: &mut String, rows: &[Row], rival: &str) {
 
 fn shown(way: Way, measured: &super::study::Measured) -> String {
     let rate = Figure::Rate(way).of(measured);
-    super::number::Quantity::Rate.show(rate.unwrap_or(f64::NAN))
+    page::number::Quantity::Rate.show(rate.unwrap_or(f64::NAN))
 }

@@ -3,9 +3,11 @@
 
 use std::fmt::Write as _;
 
-use super::escape::html;
-use super::number::{Quantity, parameter, ratio};
+use page::escape::html;
+use page::number::{Quantity, ratio};
+
 use super::pairs::{Pair, Summary, Verdict, pairs};
+use super::parameter::parameter;
 use super::study::{Figure, Measured, Phase, Place, Study, Way, order_of_rows};
 
 /// The section; nothing without a rival.
@@ -60,7 +62,7 @@ fn phase_tables(page: &mut String, phase: &Phase, way: Way, names: (&str, &str))
         1
     };
     let title = html(&phase.title(way));
-    let _ = write!(page, "<h4>{title}</h4>\n{}", super::page::panels(columns));
+    let _ = write!(page, "<h4>{title}</h4>\n{}", page::frame::panels(columns));
     if let Some(across) = table.across {
         let values = distinct(
             phase
@@ -138,7 +140,7 @@ impl<'a> Table<'a> {
     fn corner(&self) -> String {
         let down: Vec<&str> = self.down.iter().map(|name| name.as_str()).collect();
         let down = down.join(", ");
-        super::svg::words(&[&down, self.across.map_or("", String::as_str)], " by ")
+        page::svg::words(&[&down, self.across.map_or("", String::as_str)], " by ")
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use page::chart::{Line, Point};
+use page::escape::html;
+use page::number::{Quantity, same, significant};
+
 use crate::outcome::{Limit, Run};
 
-use super::chart::{Line, Point};
-use super::escape::html;
-use super::number::{Quantity, significant};
-use super::study::{Phase, Place, Way, named, number_of, same};
+use super::study::{Phase, Place, Way, named, number_of};
 
 /// The limits that bound a row of a phase at a place: one point where they hold everywhere, else one per step.
 pub(super) fn of(run: &Run, phase: &Phase, row: &[String], place: &Place, way: Way) -> Vec<Line> {
@@ -39,7 +40,7 @@ pub(super) fn of(run: &Run, phase: &Phase, row: &[String], place: &Place, way: W
             (Some(line), Some(_)) => line.points.push(point),
             (None, _) => lines.push(Line {
                 label: limit.name.clone(),
-                target: None,
+                series: None,
                 points: vec![point],
             }),
         }

@@ -77,7 +77,7 @@ impl Summary {
         if self.pairs() < 2 {
             return String::new();
         }
-        let ends = [self.low, self.high].map(super::number::ratio);
+        let ends = [self.low, self.high].map(page::number::ratio);
         format!(
             " <small>({}..{})</small>",
             ends[0].trim_end_matches('x'),

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
+use page::chart::{Chart, Line, Point, XAxis, YAxis};
+use page::escape::html;
+use page::number::{Quantity, same};
+
 use crate::latency::Percentiles;
 use crate::outcome::Latency;
 
-use super::chart::{Chart, Line, Point, XAxis, YAxis};
-use super::escape::html;
-use super::number::Quantity;
-use super::study::{Measured, Phase, Place, Study, Way, named, same};
+use super::study::{Measured, Phase, Place, Study, Way, named};
 
 const NAMES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
 /// So many loads are all shown at once.
@@ -30,7 +31,7 @@ pub(super) fn section(study: &Study) -> anyhow::Result<String> {
                 if shown_at_once { &mut shown } else { &mut more }.push_str(&panels);
             }
         }
-        let open = super::page::panels(phase.columns());
+        let open = page::frame::panels(phase.columns());
         if !shown.is_empty() {
             let _ = writeln!(page, "<h3>{}</h3>\n{open}{shown}</div>", html(&phase.name));
         }
@@ -91,7 +92,7 @@ fn row_panels(study: &Study, phase: &Phase, row: &[String], way: Way) -> anyhow:
         let under = phase.under(place, way);
         let chart = Chart {
             name: describe(
-                &(super::svg::words(&["Latency", &phase.name, &title, &under], ", ") + "."),
+                &(page::svg::words(&["Latency", &phase.name, &title, &under], ", ") + "."),
                 &lines,
             ),
             x: XAxis {
@@ -106,7 +107,7 @@ fn row_panels(study: &Study, phase: &Phase, row: &[String], way: Way) -> anyhow:
             },
             lines,
         };
-        panels.push_str(&super::page::panel(&title, &under, &chart.draw(), None));
+        panels.push_str(&page::frame::panel(&title, &under, &chart.draw(), None));
     }
     Ok(panels)
 }
@@ -145,7 +146,7 @@ fn lines(
         if !points.is_empty() {
             lines.push(Line {
                 label: target.clone(),
-                target: Some(number),
+                series: Some(number),
                 points,
             });
         }

@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use page::number::same;
+
 use crate::latency::Percentiles;
 use crate::outcome::{Cell, Outcome, Run, Side};
 
-use super::number;
+use super::parameter;
 
 /// Names of parameters that run along the x axis when they were varied, the first one that was.
 const ALONG: &[&str] = &["producers", "consumers", "clients", "groups", "rate"];
@@ -215,7 +217,7 @@ impl<'a> Phase<'a> {
             .filter(|name| Some(name) != self.along.as_ref())
             .collect();
         // Sizes last: they are what panels of one row share.
-        self.others.sort_by_key(|name| number::is_size(name));
+        self.others.sort_by_key(|name| parameter::is_size(name));
         let mut places: Vec<Place> = self
             .cells
             .iter()
@@ -296,7 +298,7 @@ impl<'a> Phase<'a> {
     /// A row by its values alone: `240 kB`.
     pub(super) fn row_values(&self, row: &[String]) -> String {
         let values = self.others.iter().zip(row);
-        let values = values.map(|(name, value)| number::parameter(name, value));
+        let values = values.map(|(name, value)| parameter::parameter(name, value));
         values.collect::<Vec<_>>().join(", ")
     }
 
@@ -327,7 +329,7 @@ impl<'a> Phase<'a> {
             .iter()
             .chain(&self.others)
             .chain(self.fixed.keys());
-        names.into_iter().any(|name| number::is_rate(name))
+        names.into_iter().any(|name| parameter::is_rate(name))
     }
 
     /// The values along the x axis: (number, name), in order.
@@ -339,7 +341,7 @@ impl<'a> Phase<'a> {
             .cells
             .iter()
             .filter_map(|measured| measured.cell.parameters.get(along))
-            .filter_map(|text| Some((number_of(text)?, number::parameter(along, text))))
+            .filter_map(|text| Some((number_of(text)?, parameter::parameter(along, text))))
             .collect();
         steps.sort_by(|one, two| one.0.total_cmp(&two.0));
         steps.dedup_by(|one, two| same(one.0, two.0));
@@ -367,7 +369,7 @@ impl<'a> Phase<'a> {
 
 /// A parameter in words: `240 kB records`, `30 producers`, `codec lz4`.
 pub(super) fn named(name: &str, value: &str) -> String {
-    let shown = number::parameter(name, value);
+    let shown = parameter::parameter(name, value);
     match name {
         "record" => format!("{shown} records"),
         _ if number_of(value).is_some() && name.ends_with('s') => {
@@ -404,11 +406,6 @@ fn along(varied: &[(&&str, &BTreeSet<&str>)]) -> Option<String> {
 /// A parameter's value as a number, if it is one.
 pub(super) fn number_of(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
-}
-
-/// Whether two parameters are the same number: both come from the same text.
-pub(super) fn same(one: f64, two: f64) -> bool {
-    one.total_cmp(&two).is_eq()
 }
 
 /// Rows by their first value, then the next.

@@ -7,10 +7,10 @@
 
 use std::fmt::Write as _;
 
-use crate::outcome::{Interval, Run, Surge};
+use page::escape::html;
+use page::number::{Quantity, ratio};
 
-use super::escape::html;
-use super::number::{Quantity, ratio};
+use crate::outcome::{Interval, Run, Surge};
 
 /// What is acknowledged less than this part of what is due does not keep up.
 const KEEPS_UP: f64 = 0.9;
@@ -69,6 +69,17 @@ pub(super) fn section(run: &Run) -> String {
          <th scope=\"col\" class=\"n\">drained after</th><th scope=\"col\" class=\"n\">by the rule</th>\
          <th scope=\"col\" class=\"n\">ratio</th></tr></thead><tbody>\n{rows}</tbody></table></div>\n</section>\n"
     )
+}
+
+/// How long the bursts of a phase's first measurement were taken in, and how long they took to leave.
+pub(super) fn measured(run: &Run, phase: &str) -> Vec<(Option<f64>, Option<f64>)> {
+    let cell = run.cells.iter().find(|cell| cell.phase == phase);
+    let surge = cell.and_then(|cell| cell.surge.as_ref().zip(Some(&cell.outcome.intervals)));
+    let bursts = surge.map_or_else(Vec::new, |(surge, intervals)| bursts(surge, intervals));
+    bursts
+        .into_iter()
+        .map(|burst| (burst.held, burst.gap))
+        .collect()
 }
 
 /// Measured, by the rule, and their ratio; what did not end is more than `most`.

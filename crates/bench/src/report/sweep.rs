@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::bars::{Bar, Bars, Group};
-use super::chart::{Chart, Line, Point, XAxis, YAxis};
-use super::escape::html;
+use page::bars::{Bar, Bars, Group};
+use page::chart::{Chart, Line, Point, XAxis, YAxis};
+use page::escape::html;
+use page::number::Quantity;
+
 use super::limits;
-use super::number::Quantity;
 use super::pairs::median;
 use super::study::{Figure, Measured, Phase, Place, Study, Way};
 
@@ -26,7 +27,7 @@ pub(super) fn section(study: &Study) -> String {
             let fixed: Vec<String> = fixed.collect();
             let _ = writeln!(page, "<p class=\"note\">{}</p>", html(&fixed.join(", ")));
         }
-        page.push_str(&super::page::panels(phase.columns()));
+        page.push_str(&page::frame::panels(phase.columns()));
         for way in phase.ways() {
             if phase.along.is_some() {
                 for row in phase.rows() {
@@ -64,7 +65,7 @@ fn lines(page: &mut String, study: &Study, phase: &Phase, row: &[String], way: W
         let (title, under) = (phase.row_name(row), phase.under(place, way));
         let chart = Chart {
             name: describe(
-                &(super::svg::words(&["Throughput", &phase.name, &title, &under], ", ") + "."),
+                &(page::svg::words(&["Throughput", &phase.name, &title, &under], ", ") + "."),
                 &drawn,
             ),
             x: XAxis {
@@ -84,7 +85,7 @@ fn lines(page: &mut String, study: &Study, phase: &Phase, row: &[String], way: W
             .map(|limit| format!("{} {}", limit.label, Quantity::Rate.show(highest(limit))));
         let far: Vec<String> = far.collect();
         let below = (!far.is_empty()).then(|| format!("Above the frame: {}", far.join(", ")));
-        page.push_str(&super::page::panel(
+        page.push_str(&page::frame::panel(
             &title,
             &under,
             &chart.draw(),
@@ -125,12 +126,12 @@ fn bars(page: &mut String, study: &Study, phase: &Phase, way: Way) {
             continue;
         }
         let bars = Bars {
-            name: (super::svg::words(&["Throughput", &phase.name, &title, &under], ", ")),
+            name: (page::svg::words(&["Throughput", &phase.name, &title, &under], ", ")),
             quantity: Quantity::Rate,
             high,
             groups,
         };
-        page.push_str(&super::page::panel(&title, &under, &bars.draw(), None));
+        page.push_str(&page::frame::panel(&title, &under, &bars.draw(), None));
     }
 }
 
@@ -144,7 +145,7 @@ fn group(study: &Study, phase: &Phase, row: &[String], place: &Place, way: Way) 
         if let Some(value) = median(&values) {
             bars.push(Bar {
                 label: target.clone(),
-                target: Some(number),
+                series: Some(number),
                 value,
                 spread: spread(&values),
             });
@@ -156,7 +157,7 @@ fn group(study: &Study, phase: &Phase, row: &[String], place: &Place, way: Way) 
     let limits = limits::of(study.run, phase, row, place, way);
     bars.extend(limits.iter().map(|limit| Bar {
         label: limit.label.clone(),
-        target: None,
+        series: None,
         value: highest(limit),
         spread: None,
     }));
@@ -194,7 +195,7 @@ pub(super) fn target_lines(
         if !points.is_empty() {
             lines.push(Line {
                 label: target.clone(),
-                target: Some(number),
+                series: Some(number),
                 points,
             });
         }

@@ -2,16 +2,17 @@
 
 use std::fmt::Write as _;
 
+use page::chart::{Frame, WIDTH, series_class, y_axis};
+use page::escape::html;
+use page::label;
+use page::number::{Quantity, significant};
+use page::scale::Scale;
+use page::svg::{Anchor, Drawing};
+
 use crate::outcome::Interval;
 
-use super::chart::{Frame, WIDTH, target_class, y_axis};
-use super::escape::html;
-use super::label;
-use super::number::{Quantity, significant};
 use super::percentile::middle_step;
-use super::scale::Scale;
 use super::study::{Measured, Phase, Place, Study, Way, named};
-use super::svg::{Anchor, Drawing};
 
 /// More points than this are more than a panel has pixels: neighbours are drawn as their mean.
 const POINTS_MAX: usize = 200;
@@ -50,7 +51,7 @@ pub(super) fn section(study: &Study) -> String {
             }
         }
         if !panels.is_empty() {
-            let open = super::page::panels(phase.columns());
+            let open = page::frame::panels(phase.columns());
             let _ = writeln!(page, "<h3>{}</h3>\n{open}{panels}</div>", html(&phase.name));
         }
     }
@@ -202,11 +203,11 @@ impl Panel<'_, '_> {
             );
         }
         time_axis(&mut drawing, &frame, &time, last);
-        let name = super::svg::words(
+        let name = page::svg::words(
             &["Throughput over time", &self.phase.name, &title, &under],
             ", ",
         );
-        super::page::panel(&title, &under, &drawing.finish(&name), None)
+        page::frame::panel(&title, &under, &drawing.finish(&name), None)
     }
 }
 
@@ -241,7 +242,7 @@ fn rates(
     let place = |(at, rate): &(f64, f64)| Some((time.at(*at)?, scale.at(*rate)?));
     for (number, curve) in curves.iter().rev() {
         let points: Vec<_> = curve.iter().filter_map(place).collect();
-        drawing.polyline(&points, &target_class("l", Some(*number)));
+        drawing.polyline(&points, &series_class("l", Some(*number)));
     }
     let ends: Vec<f64> = curves
         .iter()
@@ -256,7 +257,7 @@ fn rates(
     let inside = (frame.top + 4.0, frame.bottom + 4.0);
     for ((number, _), at) in curves.iter().zip(label::apart(&ends, inside)) {
         if let Some(at) = at {
-            let class = target_class("n", Some(*number));
+            let class = series_class("n", Some(*number));
             drawing.text(
                 (frame.right + 7.0, at),
                 Anchor::Start,
@@ -309,7 +310,7 @@ fn fill(
     let mut middles = Vec::new();
     for (tier, layer) in layers.iter().enumerate() {
         let above: Vec<_> = layer.iter().filter_map(place).collect();
-        let class = format!("{} tier{}", target_class("a", Some(number)), tier.min(3));
+        let class = format!("{} tier{}", series_class("a", Some(number)), tier.min(3));
         drawing.area(&above, &below, &class);
         let ends = (above.last(), below.last());
         middles.push(match ends {

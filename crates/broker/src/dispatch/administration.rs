@@ -10,7 +10,7 @@ use wire::messages::{
 use wire::protocol::Encodable;
 use wire::types::ErrorCode;
 
-use super::{CloseReason, Reply, run};
+use super::{CloseReason, Reply, run, run_many};
 use crate::Broker;
 use crate::handler::{self, Context};
 use crate::room::Room;
@@ -23,7 +23,7 @@ pub(super) async fn answer<P: Platform>(
     let image = b.image();
     match request.header.api {
         Api::AlterReplicaLogDirs => {
-            run(request, async |r| {
+            run_many(b, request, async |r| {
                 handler::alter_replica_log_dirs::handle(b, r).await
             })
             .await

@@ -96,10 +96,9 @@ impl DiskFile for CalledFile {
             buf.len()
         );
         let needed = buf.len();
-        let turn = self.shared.lane.turns.take(self.class, needed).await;
-        self.shared
-            .fill(self.class, position, buf, needed, &turn)
-            .await
+        let turn = self.shared.turn(self.class, needed).await;
+        let read = self.shared.fill(self.class, position, buf, needed, turn);
+        read.await
     }
 
     async fn sync(&self) -> io::Result<()> {
@@ -189,12 +188,16 @@ impl Shared {
         }
         let skip = usize::try_from(position % BLOCK_BYTES as u64).unwrap_or(0);
         let start = position - skip as u64;
-        let turn = self.lane.turns.take(class, len).await;
+        let turn = self.turn(class, len).await;
         let buf = self.buffers.take(block_ceil(skip + len));
-        let mut buf = self.fill(class, start, buf, skip + len, &turn).await?;
+        let mut buf = self.fill(class, start, buf, skip + len, turn).await?;
         buf.truncate(skip + len);
         let skip = skip.min(buf.len());
         Ok(buf.freeze().slice(skip..))
+    }
+
+    async fn turn(&self, class: IoClass, len: usize) -> Turn {
+        self.engine.turns.take(&self.file, class, len).await
     }
 
     /// Fills a buffer, or the first `needed` bytes of it, from a block boundary on; cuts it to what
@@ -205,15 +208,16 @@ impl Shared {
         start: u64,
         mut buf: AlignedBuf,
         needed: usize,
-        turn: &Turn,
+        turn: Turn,
     ) -> io::Result<AlignedBuf> {
         let wanted = buf.len();
         let mut filled = 0;
         while filled < needed {
             let from = start + filled as u64;
+            let part = filled..filled + turn.piece(wanted - filled);
             let kind = self.engine.kind_of_read(&buf);
             let kept = (turn.clone(), self.lane.request(kind).await);
-            let read = self.engine.read(&self.file, class, from, buf, filled, kept);
+            let read = self.engine.read(&self.file, class, from, buf, part, kept);
             let count = match read.await {
                 Ok((count, back)) => {
                     buf = back;

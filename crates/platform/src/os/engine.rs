@@ -5,6 +5,7 @@
 //! dropped.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use super::lanes::{Kind, Lane, Lanes, Places, WRITES_MAX};
 use super::ring::{self, Ring};
 use super::threads;
-use super::turns::Turn;
+use super::turns::{Turn, Turns};
 use crate::buf::AlignedBuf;
 use crate::disk::IoClass;
 use crate::error::Error;
@@ -51,6 +52,8 @@ impl EngineChoice {
 /// The engine of a shard.
 pub(super) struct Engine {
     way: Way,
+    /// Of large reads.
+    pub(super) turns: Turns,
     pub(super) lanes: Lanes,
 }
 
@@ -68,6 +71,7 @@ impl Engine {
         };
         Ok(Self {
             way,
+            turns: Turns::default(),
             lanes: Lanes::new(slow_max),
         })
     }
@@ -114,7 +118,7 @@ impl Engine {
         }
     }
 
-    /// Reads into `buf` from its byte `filled` on; says how many bytes came, 0 at the end of the
+    /// Reads into a part of `buf`; says how many bytes came, 0 at the end of the
     /// file. The transfer keeps its turn and its places to its end.
     pub(super) async fn read(
         &self,
@@ -122,12 +126,12 @@ impl Engine {
         class: IoClass,
         position: u64,
         buf: AlignedBuf,
-        filled: usize,
+        part: Range<usize>,
         kept: (Turn, Places),
     ) -> io::Result<(usize, AlignedBuf)> {
         match &self.way {
-            Way::Ring(ring) => ring.read(file, class, position, buf, filled, kept).await,
-            Way::Threads { .. } => threads::read(file, position, buf, filled, kept).await,
+            Way::Ring(ring) => ring.read(file, class, position, buf, part, kept).await,
+            Way::Threads { .. } => threads::read(file, position, buf, part, kept).await,
         }
     }
 

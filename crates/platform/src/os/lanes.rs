@@ -12,8 +12,6 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::turns::Turns;
-
 /// Requests of one directory at a time: more than keeps a device busy, and a fraction of what a ring takes.
 const REQUESTS_MAX: usize = 192;
 
@@ -43,7 +41,6 @@ pub(super) enum Kind {
 
 /// What one directory may have under way.
 pub(super) struct Lane {
-    pub(super) turns: Turns,
     requests: Arc<Semaphore>,
     writes: Arc<Semaphore>,
     slow: Arc<Semaphore>,
@@ -53,7 +50,6 @@ pub(super) struct Lane {
 impl Lane {
     pub(super) fn new(slow_max: usize) -> Arc<Self> {
         Arc::new(Self {
-            turns: Turns::new(),
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
             writes: Arc::new(Semaphore::new(WRITES_MAX)),
             slow: Arc::new(Semaphore::new(slow_max)),

@@ -14,6 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -155,11 +156,11 @@ impl Ring {
         class: IoClass,
         position: u64,
         mut buf: AlignedBuf,
-        filled: usize,
+        part: Range<usize>,
         kept: (Turn, Places),
     ) -> io::Result<(usize, AlignedBuf)> {
         let is_slow = is_slow(&buf);
-        let target = &mut buf[filled..];
+        let target = &mut buf[part];
         let len = transfer_len(target.len());
         let mut entry = opcode::Read::new(Fd(file.as_raw_fd()), target.as_mut_ptr(), len)
             .offset(position)

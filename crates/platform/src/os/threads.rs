@@ -4,6 +4,7 @@
 //! nothing dangling: the call goes on and its result is lost.
 
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -36,13 +37,13 @@ pub(super) async fn read(
     file: &Arc<OwnedFd>,
     position: u64,
     mut buf: AlignedBuf,
-    filled: usize,
+    part: Range<usize>,
     kept: (Turn, Places),
 ) -> io::Result<(usize, AlignedBuf)> {
     let file = Arc::clone(file);
     run(move || {
         let _kept = kept;
-        let count = rustix::io::pread(&*file, &mut buf[filled..], position)?;
+        let count = rustix::io::pread(&*file, &mut buf[part], position)?;
         Ok((count, buf))
     })
     .await

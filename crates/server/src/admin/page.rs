@@ -71,6 +71,13 @@ struct Readiness {
     reasons: Vec<Reason>,
 }
 
+/// Whether a request that may be answered is about the planner.
+pub(super) fn is_plan<B>(request: &Request<B>, shown: &Shown) -> bool {
+    let path = request.uri().path();
+    let is_below = path == "/plan" || path.starts_with("/plan/");
+    is_below && shown.names.refuse(request).is_none()
+}
+
 /// Answers one request.
 pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<Full<Bytes>> {
     if let Some(why) = shown.names.refuse(request) {
@@ -96,7 +103,8 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
         "/livez" => response(StatusCode::OK, TEXT, "alive\n".into()),
         "/readyz" => readiness(shown).await,
         _ => {
-            let text = "there are /metrics, /livez, /readyz and /tiers\n";
+            let text =
+                "there are /metrics, /livez, /readyz and /tiers, and with admin.plan=true /plan\n";
             response(StatusCode::NOT_FOUND, TEXT, text.into())
         }
     }

@@ -135,7 +135,7 @@ fn available_bytes_are_those_that_a_read_finds() {
 fn a_replicated_log_writes_at_once_and_syncs_when_told() {
     simulate(async {
         let world = World::new();
-        let replicated = storage::LogOptions {
+        let replicated = LogOptions {
             durability: Durability::Replicated,
             flush_messages: 10,
             flush_ms: 5000,

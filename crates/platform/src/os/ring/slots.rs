@@ -38,7 +38,7 @@ impl Kept {
             parts: Vec::new(),
             vector: Box::default(),
             buf: None,
-            _turn: None,
+            _turn: Turn::default(),
         }
     }
 

@@ -68,9 +68,9 @@ impl Checked {
         let rest_at = self.len.saturating_add(work_max);
         source.lowest = self.lowest;
         while self.len < rest_at {
-            let taken = take_checked(bytes, wanted, source, self)?;
-            if let Some(taken) = taken {
-                return Ok(Step::Done(taken));
+            let done = take_checked(bytes, wanted, source, self)?;
+            if let Some(done) = done {
+                return Ok(done);
             }
         }
         Ok(Step::Rest)
@@ -83,7 +83,7 @@ fn take_checked<P: Platform>(
     wanted: Wanted,
     source: &mut Source<'_, P>,
     checked: &mut Checked,
-) -> Result<Option<Option<(usize, Offset)>>> {
+) -> Result<Option<Step>> {
     let Checked { len, next, .. } = *checked;
     let rest = bytes.get(len..).unwrap_or_default();
     let damage = match BatchHeader::parse(rest) {
@@ -118,7 +118,7 @@ fn take_checked<P: Platform>(
             position: source.position,
             reason,
         }),
-        _ => Ok(Some((len > 0).then_some((len, next)))),
+        _ => Ok(Some(Step::Done((len > 0).then_some((len, next))))),
     }
 }
 

@@ -61,11 +61,7 @@ pub(crate) async fn open<P: Platform>(
     let metrics = &store.shared.metrics;
     let segments = i64::try_from(bases.len()).unwrap_or(i64::MAX);
     metrics.segments.inc_by(segments);
-    let mut aside_bytes = 0;
-    if folder.has_asides || metrics.set_aside.get() != asides_before {
-        aside_bytes = folder.aside_bytes(disk).await;
-        metrics.set_aside_bytes.inc_by(aside_bytes);
-    }
+    let aside_bytes = count_asides(store, &folder, asides_before).await;
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -102,6 +98,17 @@ pub(crate) async fn open<P: Platform>(
     log.keep_noted(&folder.noted).await;
     log.upkeep_after_open(recovered.scanned_bytes);
     Ok(log)
+}
+
+/// Counts what was set aside beside the log, now or before; how many bytes it takes.
+async fn count_asides<P: Platform>(store: &Store<P>, folder: &Folder, before: u64) -> i64 {
+    let metrics = &store.shared.metrics;
+    if !folder.has_asides && metrics.set_aside.get() == before {
+        return 0;
+    }
+    let bytes = folder.aside_bytes(store.disk()).await;
+    metrics.set_aside_bytes.inc_by(bytes);
+    bytes
 }
 
 /// What the folder's files say, within the limits that are known of the log.

@@ -112,7 +112,6 @@ impl<P: Platform> Log<P> {
                     if let Some(slices) = self.read_blocks(wanted, &reader).await {
                         return Ok(slices);
                     }
-                    metrics.cache_misses.inc();
                     let corrections = self.readers.corrections.get();
                     let read = self.read_file(wanted, &segment, floor, cursor).await;
                     if self
@@ -354,6 +353,7 @@ impl<P: Platform> Log<P> {
         floor: Floor,
         cursor: Option<Cursor>,
     ) -> Result<Found> {
+        self.store.shared.metrics.cache_misses.inc();
         let generation = self.readers.generation.get();
         let file = segment.file(self.store.disk()).await?;
         self.store.note_read(segment);

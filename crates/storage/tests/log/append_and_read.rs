@@ -273,7 +273,7 @@ fn turns_while_read(bytes_max: usize) -> usize {
         });
         let read = log.read(Offset(0), end, bytes_max, true).await.unwrap();
         ticker.abort();
-        let bytes = read.iter().map(|slice| slice.len()).sum::<usize>();
+        let bytes = read.iter().map(bytes::Bytes::len).sum::<usize>();
         assert!(bytes > bytes_max - (300 << 10), "{bytes} bytes in one read");
     });
     turns.get()

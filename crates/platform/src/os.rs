@@ -11,6 +11,7 @@ mod direct;
 mod disk;
 mod engine;
 mod file;
+mod lanes;
 mod names;
 mod ring;
 mod threads;

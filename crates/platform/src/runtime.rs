@@ -11,8 +11,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
-/// Threads that may block on the disk for one shard.
-const BLOCKING_THREADS_MAX: usize = 16;
+/// Threads that may block on the disk for one shard: several times what one directory may hold (`os/lanes.rs`).
+const BLOCKING_THREADS_MAX: usize = 96;
 
 /// Runs a shard on this thread until `future` completes, bound to a processor if one is named.
 /// Tasks that are left are dropped.

@@ -192,6 +192,9 @@ impl Assembly for BrokerAssembly {
 
     async fn start(&self, shard: usize) -> anyhow::Result<Rc<BrokerService>> {
         let platform = System::start(engine(self.settings.disk_engine))?;
+        let dirs = self.settings.log_dirs.iter().cloned();
+        let lower = self.settings.lower_dirs().map(Path::to_path_buf);
+        platform.disk().keep_apart(dirs.chain(lower));
         if let Some(tiers) = &self.tiers {
             media::declare(&platform, tiers).await?;
         }

@@ -108,6 +108,10 @@ pub struct Log<P: Platform> {
     progress: Notify,
     /// Whoever holds it may write to the segments' files.
     writing: Semaphore,
+    /// What was set aside beside it takes so much room.
+    aside_bytes: Cell<i64>,
+    /// Whoever holds it finds out for all readers whether an index or the leader epochs are wrong.
+    correcting: Semaphore,
     pub(crate) flush: crate::flush::FlushState,
     upkeep: Upkeep<P>,
     limits: limits::State,

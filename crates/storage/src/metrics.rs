@@ -34,6 +34,8 @@ pub struct Metrics {
     pub corruptions: Counter,
     /// Damaged files that were given another name.
     pub set_aside: Counter,
+    /// Bytes of such files beside the logs that are open.
+    pub set_aside_bytes: Gauge,
     /// Times that a reader met offsets of which nothing is there, in a log that has no gaps.
     pub holes: Counter,
     /// Bytes of records, not of padding, that were cut off in recovery.
@@ -113,6 +115,11 @@ impl Metrics {
     }
 
     fn register_damage(&self, storage: &mut Registry) {
+        storage.register(
+            "set_aside_bytes",
+            "Bytes of files that starts have given another name, beside the logs that are open",
+            self.set_aside_bytes.clone(),
+        );
         let mut counter = |name: &str, help: &str, counter: &Counter| {
             storage.register(name, help, counter.clone());
         };
@@ -186,6 +193,7 @@ impl Metrics {
             read_ahead_unused_bytes: Counter::default(),
             corruptions: Counter::default(),
             set_aside: Counter::default(),
+            set_aside_bytes: Gauge::default(),
             holes: Counter::default(),
             dropped_bytes: Counter::default(),
             recovered_logs: Counter::default(),

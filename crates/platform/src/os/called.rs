@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use super::direct;
 use super::engine::{Engine, PARTS_MAX};
+use super::lanes::Lane;
 use super::threads::run;
 use super::turns::Turn;
 use crate::buf::{AlignedBuf, BufPool, block_ceil, block_floor};
@@ -32,6 +33,7 @@ pub(super) struct CalledFile {
 
 struct Shared {
     engine: Rc<Engine>,
+    lane: Arc<Lane>,
     buffers: BufPool,
     file: Arc<OwnedFd>,
     direct: Cell<bool>,
@@ -39,10 +41,17 @@ struct Shared {
 }
 
 impl CalledFile {
-    pub(super) fn new(engine: Rc<Engine>, buffers: BufPool, file: OwnedFd, direct: bool) -> Self {
+    pub(super) fn new(
+        engine: Rc<Engine>,
+        lane: Arc<Lane>,
+        buffers: BufPool,
+        file: OwnedFd,
+        direct: bool,
+    ) -> Self {
         Self {
             shared: Rc::new(Shared {
                 engine,
+                lane,
                 buffers,
                 file: Arc::new(file),
                 direct: Cell::new(direct),
@@ -105,7 +114,8 @@ impl DiskFile for CalledFile {
     async fn allocate(&self, len: u64) -> io::Result<()> {
         let shared = &self.shared;
         loop {
-            match shared.engine.allocate(&shared.file, len).await {
+            let lane = &shared.lane;
+            match shared.engine.allocate(lane, &shared.file, len).await {
                 Err(error) if is(&error, Errno::INTR) => {}
                 Err(error) if is(&error, Errno::OPNOTSUPP) || is(&error, Errno::NOSYS) => break,
                 result => return result,
@@ -120,7 +130,12 @@ impl DiskFile for CalledFile {
 
     async fn set_len(&self, len: u64) -> io::Result<()> {
         let file = Arc::clone(&self.shared.file);
-        run(move || Ok(rustix::fs::ftruncate(&*file, len)?)).await
+        let place = self.shared.lane.call().await;
+        run(move || {
+            let _place = place;
+            Ok(rustix::fs::ftruncate(&*file, len)?)
+        })
+        .await
     }
 
     async fn len(&self) -> io::Result<u64> {
@@ -141,7 +156,9 @@ impl Shared {
         let mut first = 0;
         while first < parts.len() {
             let group = parts[first..parts.len().min(first + PARTS_MAX)].to_vec();
-            let written = match self.engine.write(&self.file, class, position, group).await {
+            let lane = &self.lane;
+            let write = self.engine.write(lane, &self.file, class, position, group);
+            let written = match write.await {
                 Ok(written) => written,
                 Err(error) if self.may_retry(&error)? => continue,
                 Err(error) => return Err(error),
@@ -198,8 +215,9 @@ impl Shared {
         while filled < needed {
             let from = start + filled as u64;
             let part = filled..filled + turn.piece(wanted - filled);
-            let engine = &self.engine;
-            let read = engine.read(&self.file, class, from, buf, part, turn.clone());
+            let kind = self.engine.kind_of_read(&buf);
+            let kept = (turn.clone(), self.lane.request(kind).await);
+            let read = self.engine.read(&self.file, class, from, buf, part, kept);
             let count = match read.await {
                 Ok((count, back)) => {
                     buf = back;
@@ -226,7 +244,7 @@ impl Shared {
 
     async fn sync(&self) -> io::Result<()> {
         loop {
-            match self.engine.sync(&self.file).await {
+            match self.engine.sync(&self.lane, &self.file).await {
                 Err(error) if is(&error, Errno::INTR) => {}
                 result => return result,
             }

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rustix::fs::{Mode, OFlags};
@@ -54,6 +54,11 @@ impl SystemDisk {
         self.dax.declare(dir, volatile).await
     }
 
+    /// Keeps what is below each of `dirs` apart from now on: one whose disk hangs holds up nobody who wants another.
+    pub fn keep_apart(&self, dirs: impl IntoIterator<Item = PathBuf>) {
+        self.engine.keep_apart(dirs);
+    }
+
     /// From now on no file is made to find out whether direct I/O works: for who only reads, and by the page cache.
     pub fn set_read_only(&self) {
         self.read_only.set(true);
@@ -65,18 +70,32 @@ impl SystemDisk {
             return Ok(false);
         }
         let at = dir.to_owned();
-        let device = run(move || direct::device(&at)).await?;
+        let device = self.call(dir, move || direct::device(&at)).await?;
         if let Some(works) = self.direct.borrow().get(&device) {
             return Ok(*works);
         }
         let at = dir.to_owned();
-        let works = run(move || direct::try_in(&at)).await?;
+        let works = self.call(dir, move || direct::try_in(&at)).await?;
         let first = self.direct.borrow_mut().insert(device, works).is_none();
         if first && !works {
             let dir = dir.display();
             tracing::warn!(%dir, "no direct i/o on this file system, using the page cache");
         }
         Ok(works)
+    }
+
+    /// Runs a call about `path` that may block on a thread that may, in its lane.
+    async fn call<T: Send + 'static>(
+        &self,
+        path: &Path,
+        call: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let place = self.engine.lanes.of(path).call().await;
+        run(move || {
+            let _place = place;
+            call()
+        })
+        .await
     }
 }
 
@@ -94,62 +113,66 @@ impl Disk for SystemDisk {
         // Where nothing can be tried (read-only, full), the file itself shows whether it works.
         let wanted = self.direct(&names::parent_of(path)).await.unwrap_or(true);
         let at = path.to_owned();
-        let (file, direct) = run(move || open(&at, how, wanted)).await?;
+        let (file, direct) = self.call(path, move || open(&at, how, wanted)).await?;
         let buffers = self.buffers.clone();
         let engine = Rc::clone(&self.engine);
+        let lane = engine.lanes.of(path);
         Ok(SystemFile::from(CalledFile::new(
-            engine, buffers, file, direct,
+            engine, lane, buffers, file, direct,
         )))
     }
 
     async fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        let dir = dir.to_owned();
-        run(move || names::list(&dir)).await
+        let at = dir.to_owned();
+        self.call(dir, move || names::list(&at)).await
     }
 
     async fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        let dir = dir.to_owned();
-        run(move || names::create_dir(&dir)).await
+        let at = dir.to_owned();
+        self.call(dir, move || names::create_dir(&at)).await
     }
 
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (from, to) = (from.to_owned(), to.to_owned());
-        run(move || std::fs::rename(from, to)).await
+        let (at, to) = (from.to_owned(), to.to_owned());
+        self.call(from, move || std::fs::rename(at, to)).await
     }
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let path = path.to_owned();
-        run(move || std::fs::remove_file(path)).await
+        let at = path.to_owned();
+        self.call(path, move || std::fs::remove_file(at)).await
     }
 
     async fn remove_dir(&self, dir: &Path) -> io::Result<()> {
-        let dir = dir.to_owned();
-        run(move || std::fs::remove_dir_all(dir)).await
+        let at = dir.to_owned();
+        self.call(dir, move || std::fs::remove_dir_all(at)).await
     }
 
     async fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let dir = dir.to_owned();
-        run(move || names::sync_dir(&dir)).await
+        let at = dir.to_owned();
+        self.call(dir, move || names::sync_dir(&at)).await
     }
 
     async fn read_file_within(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-        let path = path.to_owned();
-        run(move || crate::bounded::file(&path, bytes_max)).await
+        let at = path.to_owned();
+        self.call(path, move || crate::bounded::file(&at, bytes_max))
+            .await
     }
 
     async fn replace_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let (path, bytes) = (path.to_owned(), bytes.to_owned());
-        run(move || names::replace_file(&path, &bytes)).await
+        let (at, bytes) = (path.to_owned(), bytes.to_owned());
+        self.call(path, move || names::replace_file(&at, &bytes))
+            .await
     }
 
     async fn set_modified(&self, path: &Path, modified_ms: i64) -> io::Result<()> {
-        let path = path.to_owned();
-        run(move || names::set_modified(&path, modified_ms)).await
+        let at = path.to_owned();
+        self.call(path, move || names::set_modified(&at, modified_ms))
+            .await
     }
 
     async fn space(&self, dir: &Path) -> io::Result<Space> {
-        let dir = dir.to_owned();
-        run(move || names::space(&dir)).await
+        let at = dir.to_owned();
+        self.call(dir, move || names::space(&at)).await
     }
 }
 

@@ -7,11 +7,13 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::ring::Ring;
+use super::lanes::{Kind, Lane, Lanes, Places, WRITES_MAX};
+use super::ring::{self, Ring};
 use super::threads;
 use super::turns::{Turn, Turns};
 use crate::buf::AlignedBuf;
@@ -52,6 +54,7 @@ pub(super) struct Engine {
     way: Way,
     /// Of large reads.
     pub(super) turns: Turns,
+    pub(super) lanes: Lanes,
 }
 
 enum Way {
@@ -61,10 +64,27 @@ enum Way {
 
 impl Engine {
     pub(super) fn start(choice: EngineChoice) -> Result<Self, Error> {
+        let way = Way::start(choice)?;
+        let slow_max = match &way {
+            Way::Ring(ring) => ring.workers(),
+            Way::Threads { .. } => threads::THREADS_MAX,
+        };
         Ok(Self {
-            way: Way::start(choice)?,
+            way,
             turns: Turns::default(),
+            lanes: Lanes::new(slow_max),
         })
+    }
+
+    /// Keeps what is below each of `dirs` apart: one that hangs holds up nobody else.
+    pub(super) fn keep_apart(&self, dirs: impl IntoIterator<Item = PathBuf>) {
+        let count = dirs.into_iter().fold(0, |_, dir| self.lanes.add(&dir));
+        let of_each = self.lanes.slow_max().saturating_add(WRITES_MAX);
+        if let Way::Ring(ring) = &self.way
+            && count > 1
+        {
+            ring.allow_workers(of_each.saturating_mul(count.saturating_add(1)));
+        }
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -84,20 +104,22 @@ impl Engine {
     /// Writes some of `parts` (at most [`PARTS_MAX`]); says how many bytes. Threads know no classes.
     pub(super) async fn write(
         &self,
+        lane: &Lane,
         file: &Arc<OwnedFd>,
         class: IoClass,
         position: u64,
         parts: Vec<Bytes>,
     ) -> io::Result<usize> {
         debug_assert!(parts.len() <= PARTS_MAX);
+        let places = lane.request(self.kind(Kind::Write)).await;
         match &self.way {
-            Way::Ring(ring) => ring.write(file, class, position, parts).await,
-            Way::Threads { .. } => threads::write(file, position, parts).await,
+            Way::Ring(ring) => ring.write(file, class, position, parts, places).await,
+            Way::Threads { .. } => threads::write(file, position, parts, places).await,
         }
     }
 
     /// Reads into a part of `buf`; says how many bytes came, 0 at the end of the
-    /// file. The transfer has its `turn` to its end.
+    /// file. The transfer keeps its turn and its places to its end.
     pub(super) async fn read(
         &self,
         file: &Arc<OwnedFd>,
@@ -105,27 +127,51 @@ impl Engine {
         position: u64,
         buf: AlignedBuf,
         part: Range<usize>,
-        turn: Turn,
+        kept: (Turn, Places),
     ) -> io::Result<(usize, AlignedBuf)> {
         match &self.way {
-            Way::Ring(ring) => ring.read(file, class, position, buf, part, turn).await,
-            Way::Threads { .. } => threads::read(file, position, buf, part, turn).await,
+            Way::Ring(ring) => ring.read(file, class, position, buf, part, kept).await,
+            Way::Threads { .. } => threads::read(file, position, buf, part, kept).await,
         }
     }
 
     /// Syncs bytes and length.
-    pub(super) async fn sync(&self, file: &Arc<OwnedFd>) -> io::Result<()> {
+    pub(super) async fn sync(&self, lane: &Lane, file: &Arc<OwnedFd>) -> io::Result<()> {
+        let places = lane.request(Kind::Slow).await;
         match &self.way {
-            Way::Ring(ring) => ring.sync(file).await,
-            Way::Threads { .. } => threads::sync(file).await,
+            Way::Ring(ring) => ring.sync(file, places).await,
+            Way::Threads { .. } => threads::sync(file, places).await,
         }
     }
 
     /// Reserves room; the file becomes at least this long.
-    pub(super) async fn allocate(&self, file: &Arc<OwnedFd>, len: u64) -> io::Result<()> {
+    pub(super) async fn allocate(
+        &self,
+        lane: &Lane,
+        file: &Arc<OwnedFd>,
+        len: u64,
+    ) -> io::Result<()> {
+        let places = lane.request(Kind::Slow).await;
         match &self.way {
-            Way::Ring(ring) => ring.allocate(file, len).await,
-            Way::Threads { .. } => threads::allocate(file, len).await,
+            Way::Ring(ring) => ring.allocate(file, len, places).await,
+            Way::Threads { .. } => threads::allocate(file, len, places).await,
+        }
+    }
+
+    /// What a read into `buf` is.
+    pub(super) fn kind_of_read(&self, buf: &AlignedBuf) -> Kind {
+        self.kind(if ring::is_slow(buf) {
+            Kind::Slow
+        } else {
+            Kind::Read
+        })
+    }
+
+    /// What a request is that is of this kind in a ring.
+    fn kind(&self, in_ring: Kind) -> Kind {
+        match self.way {
+            Way::Ring(_) => in_ring,
+            Way::Threads { .. } => Kind::Slow,
         }
     }
 }

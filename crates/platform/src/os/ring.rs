@@ -32,6 +32,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use super::lanes::Places;
 use super::turns::Turn;
 use crate::buf::AlignedBuf;
 use crate::disk::IoClass;
@@ -39,6 +40,12 @@ use slots::{Kept, Key, Slots};
 
 /// Requests that can be handed over at once.
 const SUBMISSIONS_MAX: u32 = 128;
+
+/// Requests in flight: those of several directories that hang, and of others.
+const IN_FLIGHT_MAX: u32 = 1024;
+
+/// The kernel's workers when it does not say.
+const WORKERS_DEFAULT: usize = 8;
 
 /// The longest single transfer; the kernel's bound is a page less than 2 GiB.
 const TRANSFER_BYTES_MAX: usize = 1 << 30;
@@ -75,6 +82,7 @@ impl Ring {
             |what: &str, error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
         let ring = IoUring::builder()
             .dontfork()
+            .setup_cqsize(IN_FLIGHT_MAX)
             .build(SUBMISSIONS_MAX)
             .map_err(|error| explain("io_uring_setup", error))?;
         let mut probe = Probe::new();
@@ -123,6 +131,7 @@ impl Ring {
         class: IoClass,
         position: u64,
         parts: Vec<Bytes>,
+        places: Places,
     ) -> io::Result<usize> {
         let priority = priority_of(class);
         let fd = Fd(file.as_raw_fd());
@@ -130,9 +139,9 @@ impl Ring {
             let len = transfer_len(part.len());
             let entry = opcode::Write::new(fd, part.as_ptr(), len);
             let entry = entry.offset(position).ioprio(priority);
-            (Kept::parts(file, parts), entry.build())
+            (Kept::parts(file, parts, places), entry.build())
         } else {
-            let kept = Kept::parts(file, parts);
+            let kept = Kept::parts(file, parts, places);
             let (vector, count) = kept.vector();
             let entry = opcode::Writev::new(fd, vector.cast(), count);
             (kept, entry.offset(position).ioprio(priority).build())
@@ -148,9 +157,9 @@ impl Ring {
         position: u64,
         mut buf: AlignedBuf,
         part: Range<usize>,
-        turn: Turn,
+        kept: (Turn, Places),
     ) -> io::Result<(usize, AlignedBuf)> {
-        let is_slow = buf.is_new() && buf.len() >= NEW_BYTES_MAX;
+        let is_slow = is_slow(&buf);
         let target = &mut buf[part];
         let len = transfer_len(target.len());
         let mut entry = opcode::Read::new(Fd(file.as_raw_fd()), target.as_mut_ptr(), len)
@@ -160,23 +169,53 @@ impl Ring {
         if is_slow {
             entry = entry.flags(squeue::Flags::ASYNC);
         }
-        let (count, kept) = self.core.perform(entry, Kept::buf(file, buf, turn)).await?;
+        let (count, kept) = self.core.perform(entry, Kept::buf(file, buf, kept)).await?;
         let buf = kept
             .into_buf()
             .ok_or_else(|| io::Error::other("read lost its buffer"))?;
         Ok((count, buf))
     }
 
-    pub(super) async fn sync(&self, file: &Arc<OwnedFd>) -> io::Result<()> {
+    pub(super) async fn sync(&self, file: &Arc<OwnedFd>, places: Places) -> io::Result<()> {
         let entry = opcode::Fsync::new(Fd(file.as_raw_fd()))
             .flags(FsyncFlags::DATASYNC)
             .build();
-        self.core.perform(entry, Kept::file(file)).await.map(drop)
+        let kept = Kept::file(file, places);
+        self.core.perform(entry, kept).await.map(drop)
     }
 
-    pub(super) async fn allocate(&self, file: &Arc<OwnedFd>, len: u64) -> io::Result<()> {
+    pub(super) async fn allocate(
+        &self,
+        file: &Arc<OwnedFd>,
+        len: u64,
+        places: Places,
+    ) -> io::Result<()> {
         let entry = opcode::Fallocate::new(Fd(file.as_raw_fd()), len).build();
-        self.core.perform(entry, Kept::file(file)).await.map(drop)
+        let kept = Kept::file(file, places);
+        self.core.perform(entry, kept).await.map(drop)
+    }
+
+    /// How many of the kernel's workers do what cannot be done at once.
+    pub(super) fn workers(&self) -> usize {
+        let ring = self.core.ring.borrow();
+        // Zeros change nothing.
+        let mut workers = [0, 0];
+        let asked = ring.submitter().register_iowq_max_workers(&mut workers);
+        let bounded = usize::try_from(workers[0]).unwrap_or(0);
+        if asked.is_ok() && bounded > 0 {
+            bounded
+        } else {
+            WORKERS_DEFAULT
+        }
+    }
+
+    /// Has the kernel use so many at most.
+    pub(super) fn allow_workers(&self, count: usize) {
+        let ring = self.core.ring.borrow();
+        let mut workers = [u32::try_from(count).unwrap_or(u32::MAX), 0];
+        if let Err(error) = ring.submitter().register_iowq_max_workers(&mut workers) {
+            tracing::warn!(%error, "io_uring keeps its number of workers: directories that hang may hold up others");
+        }
     }
 }
 
@@ -186,6 +225,11 @@ impl Drop for Ring {
             task.abort();
         }
     }
+}
+
+/// True for a read that one of the kernel's workers does.
+pub(super) fn is_slow(buf: &AlignedBuf) -> bool {
+    buf.is_new() && buf.len() >= NEW_BYTES_MAX
 }
 
 /// As `ioprio_set(2)` has it: 0 is that of the process; the idle class is 3, in the upper three of sixteen bits.

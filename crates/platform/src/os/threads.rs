@@ -11,16 +11,22 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rustix::fs::FallocateFlags;
 
+use super::lanes::Places;
 use super::turns::Turn;
 use crate::buf::AlignedBuf;
+
+/// Requests of one directory at a time: each holds a thread.
+pub(super) const THREADS_MAX: usize = 16;
 
 pub(super) async fn write(
     file: &Arc<OwnedFd>,
     position: u64,
     parts: Vec<Bytes>,
+    places: Places,
 ) -> io::Result<usize> {
     let file = Arc::clone(file);
     run(move || {
+        let _places = places;
         let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
         Ok(rustix::io::pwritev(&*file, &slices, position)?)
     })
@@ -32,25 +38,30 @@ pub(super) async fn read(
     position: u64,
     mut buf: AlignedBuf,
     part: Range<usize>,
-    turn: Turn,
+    kept: (Turn, Places),
 ) -> io::Result<(usize, AlignedBuf)> {
     let file = Arc::clone(file);
     run(move || {
-        let _turn = turn;
+        let _kept = kept;
         let count = rustix::io::pread(&*file, &mut buf[part], position)?;
         Ok((count, buf))
     })
     .await
 }
 
-pub(super) async fn sync(file: &Arc<OwnedFd>) -> io::Result<()> {
-    let file = Arc::clone(file);
-    run(move || Ok(rustix::fs::fdatasync(&*file)?)).await
-}
-
-pub(super) async fn allocate(file: &Arc<OwnedFd>, len: u64) -> io::Result<()> {
+pub(super) async fn sync(file: &Arc<OwnedFd>, places: Places) -> io::Result<()> {
     let file = Arc::clone(file);
     run(move || {
+        let _places = places;
+        Ok(rustix::fs::fdatasync(&*file)?)
+    })
+    .await
+}
+
+pub(super) async fn allocate(file: &Arc<OwnedFd>, len: u64, places: Places) -> io::Result<()> {
+    let file = Arc::clone(file);
+    run(move || {
+        let _places = places;
         let mode = FallocateFlags::empty();
         Ok(rustix::fs::fallocate(&*file, mode, 0, len)?)
     })

@@ -176,6 +176,7 @@ impl<P: Platform> Log<P> {
     fn note_closed(&self) {
         let metrics = &self.store.shared.metrics;
         metrics.logs.dec();
+        metrics.set_aside_bytes.dec_by(self.aside_bytes.take());
         metrics
             .segments
             .dec_by(i64::try_from(self.segment_count()).unwrap_or(0));

@@ -43,6 +43,7 @@ pub(crate) async fn open<P: Platform>(
         .await
         .map_err(Error::io("create", &path))?;
     check_owner(disk, &path, topic_id).await?;
+    let asides_before = store.shared.metrics.set_aside.get();
     let mut folder = gather::gather(store, path, &partition, topic_id).await?;
     let (recovered, limits) = recovered(store, &folder, &options, how, topic_id).await?;
     let bases: Vec<_> = recovered
@@ -57,11 +58,10 @@ pub(crate) async fn open<P: Platform>(
         .copied()
         .filter(|at| !bases.contains(at))
         .max();
-    store
-        .shared
-        .metrics
-        .segments
-        .inc_by(i64::try_from(bases.len()).unwrap_or(i64::MAX));
+    let metrics = &store.shared.metrics;
+    let segments = i64::try_from(bases.len()).unwrap_or(i64::MAX);
+    metrics.segments.inc_by(segments);
+    let aside_bytes = count_asides(store, &folder, asides_before).await;
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -85,6 +85,8 @@ pub(crate) async fn open<P: Platform>(
         observers: RefCell::default(),
         progress: Notify::new(),
         writing: Semaphore::new(1),
+        correcting: Semaphore::new(1),
+        aside_bytes: Cell::new(aside_bytes),
         flush: crate::flush::FlushState::default(),
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
         limits,
@@ -96,6 +98,17 @@ pub(crate) async fn open<P: Platform>(
     log.keep_noted(&folder.noted).await;
     log.upkeep_after_open(recovered.scanned_bytes);
     Ok(log)
+}
+
+/// Counts what was set aside beside the log, now or before; how many bytes it takes.
+async fn count_asides<P: Platform>(store: &Store<P>, folder: &Folder, before: u64) -> i64 {
+    let metrics = &store.shared.metrics;
+    if !folder.has_asides && metrics.set_aside.get() == before {
+        return 0;
+    }
+    let bytes = folder.aside_bytes(store.disk()).await;
+    metrics.set_aside_bytes.inc_by(bytes);
+    bytes
 }
 
 /// What the folder's files say, within the limits that are known of the log.

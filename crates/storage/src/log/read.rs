@@ -10,6 +10,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use platform::Platform;
 use platform::disk::{BLOCK_BYTES, DiskFile};
+use platform::sync::SemaphorePermit;
 use platform::task::yield_now;
 use wire::types::Offset;
 
@@ -111,10 +112,10 @@ impl<P: Platform> Log<P> {
                     if let Some(slices) = self.read_blocks(wanted, &reader).await {
                         return Ok(slices);
                     }
-                    metrics.cache_misses.inc();
+                    let corrections = self.readers.corrections.get();
                     let read = self.read_file(wanted, &segment, floor, cursor).await;
                     if self
-                        .was_misled(&segment, read.as_ref().err(), cursor.is_none())
+                        .was_misled(&segment, read.as_ref().err(), cursor.is_none(), corrections)
                         .await
                     {
                         continue;
@@ -142,19 +143,37 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// True when what looks like damage may be an index or the leader epochs, which have been corrected.
+    /// True when what looks like damage may be an index or the leader epochs, which have been corrected, if not for this
+    /// reader then for another since there were so many `corrections`.
     async fn was_misled(
         &self,
         segment: &Rc<Segment<P>>,
         error: Option<&Error>,
         looked_up: bool,
+        corrections: u64,
     ) -> bool {
         let Some(Error::Corrupt { reason, .. }) = error else {
             return false;
         };
         self.store.shared.metrics.corruptions.inc();
-        (looked_up && *reason == NO_BATCH && self.reindex(segment).await)
-            || (*reason == WRONG_EPOCH && self.relearn_epochs(segment).await)
+        let index = looked_up && *reason == NO_BATCH;
+        if !index && *reason != WRONG_EPOCH {
+            return false;
+        }
+        // Who comes while somebody else looks waits for what is found.
+        let Ok(turn) = self.correcting.acquire().await else {
+            return false;
+        };
+        let corrected = if index {
+            self.reindex(segment, turn).await
+        } else {
+            self.relearn_epochs(segment).await
+        };
+        if corrected {
+            let so_far = self.readers.corrections.get();
+            self.readers.corrections.set(so_far.wrapping_add(1));
+        }
+        self.readers.corrections.get() != corrections
     }
 
     /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never
@@ -300,7 +319,7 @@ impl<P: Platform> Log<P> {
 
     /// Builds the indexes of a sealed segment anew, once, because they may be what is wrong; says whether it has tried. Where
     /// it is the batches that are wrong, a walk over them may still find the one that is wanted.
-    async fn reindex(&self, segment: &Rc<Segment<P>>) -> bool {
+    async fn reindex(&self, segment: &Rc<Segment<P>>, turn: SemaphorePermit<'_>) -> bool {
         if !segment.sealed.get() || segment.replaced.get() || segment.reindexed.replace(true) {
             return false;
         }
@@ -311,6 +330,8 @@ impl<P: Platform> Log<P> {
             Ok(loaded) => {
                 tracing::warn!(file = %path.display(), "an index pointed between batches and was built anew");
                 *segment.loaded.borrow_mut() = Some(loaded);
+                // Whoever holds the gate may be a reader, too.
+                drop(turn);
                 // Not while the names are given to another segment, or after that.
                 let _gate = self.upkeep.gate.acquire().await.ok();
                 let saved = load::Saved::of(segment).filter(|_| !segment.replaced.get());
@@ -332,6 +353,7 @@ impl<P: Platform> Log<P> {
         floor: Floor,
         cursor: Option<Cursor>,
     ) -> Result<Found> {
+        self.store.shared.metrics.cache_misses.inc();
         let generation = self.readers.generation.get();
         let file = segment.file(self.store.disk()).await?;
         self.store.note_read(segment);

@@ -19,11 +19,11 @@ use wire::types::Offset;
 use super::Log;
 use super::indexes::Indexes;
 use super::open::folder::{Folder, claim};
-use super::open::notes::{Owed, Owing, Place, write_away, write_owed};
+use super::open::notes::{Owed, Owing, Place, remove_away, write_away, write_owed};
 use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Kind, Result};
-use crate::segment::naming::{Role, away_path, away_to_path, file_path};
+use crate::segment::naming::{Role, away_path, file_path};
 use crate::segment::{Loaded, Segment};
 use crate::tier::{PathId, TierPath};
 
@@ -201,11 +201,8 @@ impl<P: Platform> Log<P> {
     }
 
     async fn remove_note(&self, base: Offset, folder: &Rc<Path>) -> Result<()> {
-        let disk = self.store.disk();
-        if let Some(id) = self.place_of_folder(base, folder).id {
-            remove(disk, &away_to_path(&self.folder, base, id)).await?;
-        }
-        remove(disk, &away_path(&self.folder, base)).await
+        let id = self.place_of_folder(base, folder).id;
+        remove_away(self.store.disk(), &self.folder, base, id).await
     }
 
     /// The directory that a folder is in.

@@ -17,6 +17,9 @@ pub(crate) const MAGIC: i8 = 2;
 /// Batches are looked for that are not further than this from where one is expected.
 const OFFSETS_AHEAD_MAX: i64 = 1 << 40;
 
+/// The shortest message of format 0: offset, length, CRC, magic, attributes, no key and no value.
+const OLDER_BYTES_MIN: usize = 26;
+
 /// Why bytes are no batch at all; the position may be wrong rather than the bytes.
 pub(crate) const NO_BATCH: &str = "no batch begins here";
 
@@ -76,6 +79,22 @@ pub(crate) fn may_be_batch(bytes: &[u8], end: Offset, room: u64) -> Option<Batch
     is_possible.then_some(header)
 }
 
+/// The length of the message of format 0 or 1 that bytes begin with, if a log that goes on at `end` may have it.
+fn older_size(bytes: &[u8], end: Offset) -> Option<u64> {
+    let bytes = bytes.first_chunk::<OLDER_BYTES_MIN>()?;
+    let (offset, rest) = bytes.split_first_chunk::<8>()?;
+    let (length, rest) = rest.split_first_chunk::<4>()?;
+    let magic = *rest.get(4)?;
+    let ahead = i64::from_be_bytes(*offset).checked_sub(end.0)?;
+    let size = u64::try_from(i32::from_be_bytes(*length))
+        .ok()?
+        .checked_add(12)?;
+    let is_possible = magic < MAGIC.unsigned_abs()
+        && (0..OFFSETS_AHEAD_MAX).contains(&ahead)
+        && size >= OLDER_BYTES_MIN as u64;
+    is_possible.then_some(size)
+}
+
 /// Where in `bytes` the first whole batch of a log begins that goes on at `end`, with a right CRC.
 pub fn first_batch(bytes: &[u8], end: Offset) -> Option<usize> {
     (0..bytes.len()).find(|at| {
@@ -126,6 +145,13 @@ impl<'a, F: DiskFile> Scan<'a, F> {
         let header = BatchHeader::parse(&bytes);
         Ok(header
             .filter(|header| header.size_bytes as u64 <= self.end.saturating_sub(self.position)))
+    }
+
+    /// True when what is here looks like a message of format 0 or 1, from offset `end` on.
+    pub(crate) async fn is_older_format(&mut self, end: Offset) -> io::Result<bool> {
+        let room = self.end.saturating_sub(self.position);
+        let bytes = self.bytes_at(self.position, OLDER_BYTES_MIN).await?;
+        Ok(older_size(&bytes, end).is_some_and(|size| size <= room))
     }
 
     /// The header of what follows the batch here; `None` when there is no room for a whole batch.

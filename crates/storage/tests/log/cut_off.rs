@@ -173,3 +173,39 @@ fn bytes_that_look_like_batches_everywhere_do_not_hold_up_a_start() {
         assert_eq!(aside(next.disk()).await.len(), 1, "in doubt it is kept");
     });
 }
+
+/// A message of an older format: no key, and a value.
+fn older(magic: u8, offset: i64, value: &[u8]) -> Vec<u8> {
+    let timestamp: &[u8] = if magic == 1 { &[0; 8] } else { &[] };
+    let value_len = i32::try_from(value.len()).unwrap();
+    // Nobody here computes its CRC.
+    let body = [
+        &[9, 9, 9, 9, magic, 0],
+        timestamp,
+        &(-1_i32).to_be_bytes(),
+        &value_len.to_be_bytes(),
+        value,
+    ]
+    .concat();
+    let len = i32::try_from(body.len()).unwrap();
+    [&offset.to_be_bytes()[..], &len.to_be_bytes(), &body].concat()
+}
+
+#[test]
+fn messages_of_an_older_format_are_not_served_and_not_deleted() {
+    simulate(async {
+        for (magic, point, clean) in [(0, 0, false), (1, 0, false), (1, 5, false), (1, 20, true)] {
+            let (world, _) = ten().await;
+            let disk = world.disk().kill(1);
+            let messages: Vec<u8> = (0..20).flat_map(|at| older(magic, at, b"kept")).collect();
+            disk.put(&log_file(), &messages).unwrap();
+            let next = world.successor(disk);
+            let log = next.try_open(options(), clean, point, 0).await.unwrap();
+            assert_eq!(log.log_end_offset(), Offset(0), "{magic} {point} {clean}");
+            assert!(
+                aside(next.disk()).await.contains(&messages),
+                "{magic} {point} {clean}"
+            );
+        }
+    });
+}

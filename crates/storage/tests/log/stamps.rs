@@ -2,6 +2,7 @@
 //! same, and nobody but who wants that very batch is refused.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use crate::world::*;
 use bytes::Bytes;
@@ -169,5 +170,62 @@ fn a_recovered_log_ends_before_a_batch_whose_epoch_has_rotted() {
                 "bit {bit} of batch {at}"
             );
         }
+    });
+}
+
+#[test]
+fn readers_who_come_together_all_see_through_a_file_of_epochs_that_is_anothers() {
+    simulate(async {
+        let (world, batches) = left().await;
+        let disk = world.disk().crash(1);
+        let file = Path::new(FOLDER).join("leader-epoch-checkpoint");
+        // Its last word is right: the start has no reason to doubt it.
+        disk.put(&file, b"0\n2\n7 0\n1000 16\n").unwrap();
+        let next = world.successor(disk);
+        let log = next.try_open(small(), true, RECORDS, 0).await.unwrap();
+        let readers: Vec<_> = [0, 1, 2, 9, 10, 0, 8]
+            .into_iter()
+            .map(|from| {
+                let log = Rc::clone(&log);
+                let read =
+                    async move { (from, log.read(Offset(from), Offset(16), 3500, true).await) };
+                platform::task::spawn(read)
+            })
+            .collect();
+        for reader in readers {
+            let (from, read) = reader.await.unwrap();
+            let found = read.unwrap_or_else(|error| panic!("from {from}: {error}"));
+            let from = usize::try_from(from).unwrap();
+            let found = found.concat();
+            assert!(!found.is_empty() && batches[from..16].concat().starts_with(&found));
+        }
+    });
+}
+
+#[test]
+fn an_epoch_that_has_just_begun_stays_when_others_are_asked_of_the_batches() {
+    simulate(async {
+        let (world, _) = left().await;
+        let disk = world.disk().crash(1);
+        let file = Path::new(FOLDER).join("leader-epoch-checkpoint");
+        // Right of the last batches, which a start looks at.
+        let wrong = b"0\n4\n4 0\n5 8\n900 16\n1000 20\n";
+        disk.put(&file, wrong).unwrap();
+        let next = world.successor(disk);
+        let log = next.try_open(small(), true, RECORDS, 0).await.unwrap();
+        assert_eq!(log.epoch_at(Offset(16)), Some(LeaderEpoch(900)));
+        let stamp = Stamp {
+            leader_epoch: LeaderEpoch(1001),
+            log_append_time: None,
+        };
+        // Not written yet when the batches before it are read.
+        log.append(&batch(RECORDS, 1, BYTES), stamp, NOW_MS)
+            .unwrap();
+        log.read(Offset(16), Offset(RECORDS), 1, true)
+            .await
+            .unwrap();
+        assert_eq!(log.epoch_at(Offset(16)), Some(LeaderEpoch(1000)));
+        assert_eq!(log.epoch_at(Offset(RECORDS - 1)), Some(LeaderEpoch(1000)));
+        assert_eq!(log.epoch_at(Offset(RECORDS)), Some(LeaderEpoch(1001)));
     });
 }

@@ -135,3 +135,47 @@ fn retention_takes_it_like_any_other_segment() {
         assert_holds(&log, log.log_start_offset().0, log.log_end_offset().0).await;
     });
 }
+
+#[test]
+fn what_a_damaged_log_has_lost_does_not_come_back_with_a_later_start() {
+    for clean in [true, false] {
+        simulate(async {
+            let scene = Scene::new(GB, GB);
+            let log = scene.open(options()).await;
+            fill(&log, 4).await;
+            scene.settle(eager()).await;
+            log.close().await.unwrap();
+            let bases = scene.bases_on(BULK_FOLDER);
+            let file = Path::new(BULK_FOLDER).join(format!("{:020}.log", bases[1]));
+            scene.disk().flip(&file, 30_000, 3).unwrap();
+            // Nothing is known to be durable: the log ends before the damage, and goes on there.
+            let next = scene.successor(scene.disk().kill(1), store_options());
+            let log = next.try_open(options(), false, 0, 0).await.unwrap();
+            let end = log.log_end_offset().0;
+            assert!((bases[1]..bases[2]).contains(&end), "{end}");
+            produce(&log, 3, 3000).await;
+            assert_eq!(next.bases_on(BULK_FOLDER), bases[..2]);
+            let aside = next.metrics.set_aside_bytes.get();
+            assert!(aside > 100 << 10, "two segments at least: {aside}");
+            let disk = if clean {
+                log.close().await.unwrap();
+                next.disk().crash(1)
+            } else {
+                next.disk().kill(1)
+            };
+            let again = scene.successor(disk, store_options());
+            let log = again.try_open(options(), clean, end, 0).await.unwrap();
+            assert_eq!(log.log_end_offset().0, end + 3);
+            assert_holds(&log, 0, end + 3).await;
+            assert_eq!(again.bases_on(BULK_FOLDER), bases[..2]);
+            // A start that has set nothing aside tells of what is there, and a log that goes takes its own with it.
+            let metrics = &again.metrics;
+            assert_eq!(
+                (metrics.set_aside.get(), metrics.set_aside_bytes.get()),
+                (0, aside)
+            );
+            log.delete().await.unwrap();
+            assert_eq!(metrics.set_aside_bytes.get(), 0);
+        });
+    }
+}

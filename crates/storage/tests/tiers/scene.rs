@@ -57,6 +57,7 @@ pub(crate) fn tier(name: &str, dirs: &[(&str, u64)]) -> TierOptions {
 pub(crate) struct Scene {
     pub(crate) world: World,
     pub(crate) tiers: Arc<TierTable>,
+    pub(crate) metrics: Metrics,
 }
 
 impl Scene {
@@ -94,10 +95,11 @@ impl Scene {
         }
         let metrics = Metrics::unregistered();
         let table = Some(Arc::clone(&tiers));
-        let store = Store::with_tiers(platform.clone(), options, metrics, table);
+        let store = Store::with_tiers(platform.clone(), options, metrics.clone(), table);
         Self {
             world: World { platform, store },
             tiers,
+            metrics,
         }
     }
 

@@ -10,6 +10,7 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 
 use crate::buf::AlignedBuf;
+use crate::os::lanes::Places;
 use crate::os::turns::Turn;
 
 /// Everything the kernel may touch on behalf of a request.
@@ -19,6 +20,7 @@ pub(super) struct Kept {
     vector: Box<[Part]>,
     buf: Option<AlignedBuf>,
     _turn: Turn,
+    _places: Places,
 }
 
 /// The kernel's `struct iovec`.
@@ -29,8 +31,9 @@ pub(super) struct Part {
 }
 
 impl Kept {
-    pub(super) fn file(file: &Arc<OwnedFd>) -> Self {
+    pub(super) fn file(file: &Arc<OwnedFd>, places: Places) -> Self {
         Self {
+            _places: places,
             _file: Arc::clone(file),
             parts: Vec::new(),
             vector: Box::default(),
@@ -39,7 +42,7 @@ impl Kept {
         }
     }
 
-    pub(super) fn parts(file: &Arc<OwnedFd>, parts: Vec<Bytes>) -> Self {
+    pub(super) fn parts(file: &Arc<OwnedFd>, parts: Vec<Bytes>, places: Places) -> Self {
         let vector = parts.iter().map(|part| Part {
             start: part.as_ptr(),
             len: part.len(),
@@ -47,15 +50,19 @@ impl Kept {
         Self {
             vector: vector.collect(),
             parts,
-            ..Self::file(file)
+            ..Self::file(file, places)
         }
     }
 
-    pub(super) fn buf(file: &Arc<OwnedFd>, buf: AlignedBuf, turn: Turn) -> Self {
+    pub(super) fn buf(
+        file: &Arc<OwnedFd>,
+        buf: AlignedBuf,
+        (turn, places): (Turn, Places),
+    ) -> Self {
         Self {
             buf: Some(buf),
             _turn: turn,
-            ..Self::file(file)
+            ..Self::file(file, places)
         }
     }
 

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use platform::Platform;
-use platform::disk::Disk;
+use platform::disk::{Disk, Entry};
 use wire::types::{Offset, TopicId, TopicPartition, Uuid};
 
 use super::malformed;
 use super::notes::{Owed, Place};
 use crate::checkpoint::partition_metadata;
 use crate::error::{Error, Result};
-use crate::segment::naming;
+use crate::segment::naming::{self, Name};
 use crate::store::Store;
 
 /// A seal writes the indexes so soon after it has cut the data file; a move writes them anew.
@@ -41,6 +41,10 @@ pub(in crate::log) struct Folder {
     pub(in crate::log) noted: BTreeSet<Offset>,
     /// Those, and those that such an index was found of.
     pub(in crate::log) aborted: BTreeSet<Offset>,
+    /// All folders that were read, with or without segments.
+    pub(in crate::log) read: Vec<Rc<Path>>,
+    /// Something was set aside in one of them, before this start.
+    pub(in crate::log) has_asides: bool,
 }
 
 impl Folder {
@@ -65,6 +69,20 @@ impl Folder {
             }
         }
         folders
+    }
+
+    /// Bytes of what was set aside in the folders. What cannot be listed now counts for nothing.
+    pub(in crate::log) async fn aside_bytes<D: Disk>(&self, disk: &D) -> i64 {
+        let mut bytes = 0_u64;
+        for folder in &self.read {
+            let entries = disk.list(folder).await.unwrap_or_default();
+            let is_aside = |entry: &&Entry| {
+                !entry.is_dir && matches!(naming::classify(&entry.name), Name::Aside)
+            };
+            let asides = entries.iter().filter(is_aside).map(|entry| entry.len);
+            bytes = bytes.saturating_add(asides.fold(0, u64::saturating_add));
+        }
+        i64::try_from(bytes).unwrap_or(i64::MAX)
     }
 }
 

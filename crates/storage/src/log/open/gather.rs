@@ -24,7 +24,7 @@ use super::part::Part;
 use super::remove;
 use crate::checkpoint::meta_properties;
 use crate::error::{Error, Result};
-use crate::segment::naming::{Role, away_path, away_to_path, file_path};
+use crate::segment::naming::{Role, away_to_path, file_path};
 use crate::segment::scan::{Expected, Scan};
 use crate::store::Store;
 use crate::tier::{TierPath, TierTable};
@@ -308,12 +308,9 @@ impl<P: Platform> Gathering<'_, P> {
     async fn remove_note(&mut self, base: Offset) -> Result<()> {
         let disk = self.store.disk();
         let noted = self.notes.away.remove(&base);
-        if self.named.contains(&base)
-            && let Some(id) = noted.and_then(|place| place.id)
-        {
-            remove(disk, &away_to_path(&self.home, base, id)).await?;
-        }
-        remove(disk, &away_path(&self.home, base)).await
+        let id = noted.and_then(|place| place.id);
+        let id = id.filter(|_| self.named.contains(&base));
+        notes::remove_away(disk, &self.home, base, id).await
     }
 
     /// The parts that have a segment.
@@ -511,6 +508,8 @@ impl<P: Platform> Gathering<'_, P> {
             is_noted: self.parts.first().is_some_and(|home| home.notes_aborted),
             noted: BTreeSet::new(),
             aborted: BTreeSet::new(),
+            read: Vec::new(),
+            has_asides: self.parts.iter().any(|part| part.has_asides),
         };
         for part in self.parts {
             let Some(folder) = part.folder.filter(|_| !part.is_lost) else {
@@ -527,6 +526,7 @@ impl<P: Platform> Gathering<'_, P> {
                 // The faster tier comes first and stays.
                 whole.logs.entry(base).or_insert(file);
             }
+            whole.read.push(folder);
             whole.snapshots.extend(part.snapshots);
             whole.aborted.extend(part.aborted);
         }

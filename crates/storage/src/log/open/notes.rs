@@ -185,6 +185,19 @@ pub(in crate::log) async fn write_away<D: Disk>(
     sync(disk, home).await
 }
 
+/// Removes the notes that the segment at `base` is away, also one with `id` in its name.
+pub(in crate::log) async fn remove_away<D: Disk>(
+    disk: &D,
+    home: &Path,
+    base: Offset,
+    id: Option<Uuid>,
+) -> Result<()> {
+    if let Some(id) = id {
+        remove(disk, &away_to_path(home, base, id)).await?;
+    }
+    remove(disk, &away_path(home, base)).await
+}
+
 /// Writes what is owed of a base offset; nothing more: the file goes. Durable when it returns.
 pub(in crate::log) async fn write_owed<D: Disk>(
     disk: &D,

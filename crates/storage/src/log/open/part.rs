@@ -53,6 +53,8 @@ pub(super) struct Part {
     pub(super) shadowed: Vec<Offset>,
     /// Segments that were set aside.
     pub(super) asides: BTreeMap<Offset, Vec<Aside>>,
+    /// Segments or other files.
+    pub(super) has_asides: bool,
     /// It could not be brought in order: nothing of it is used.
     pub(super) is_lost: bool,
 }
@@ -113,6 +115,7 @@ impl Part {
     }
 
     fn note_aside(&mut self, entry: &Entry) {
+        self.has_asides = true;
         if let Some(base) = naming::aside_base(&entry.name) {
             self.asides.entry(base).or_default().push(Aside {
                 name: entry.name.clone(),

@@ -16,6 +16,8 @@ pub(in crate::log) struct Readers {
     cursors: RefCell<VecDeque<Cursor>>,
     /// Grows when positions lose their meaning.
     pub(super) generation: Cell<u64>,
+    /// Grows when what readers go by (indexes, leader epochs) was corrected.
+    pub(super) corrections: Cell<u64>,
 }
 
 /// A reader, at the moment after it has read something.

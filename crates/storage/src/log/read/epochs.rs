@@ -41,8 +41,8 @@ impl<P: Platform> Log<P> {
         }
         let generation = self.readers.generation.get();
         let path = segment.path(Role::Log);
-        let runs = match self.runs_of(segment).await {
-            Ok(Some(runs)) => runs,
+        let (runs, walked) = match self.runs_of(segment).await {
+            Ok(Some(found)) => found,
             Ok(None) => return false,
             Err(error) => {
                 tracing::warn!(file = %path.display(), %error, "the leader epochs of the batches cannot be read");
@@ -63,15 +63,19 @@ impl<P: Platform> Log<P> {
         tracing::warn!(file = %path.display(), "the batches know other leader epochs than the file, which are used");
         let found: Vec<_> = runs.iter().map(|run| run.start).collect();
         let mut epochs = self.epochs.borrow_mut();
-        epochs.replace_between(segment.base, segment.next.get(), &found);
+        // What is in memory only was not asked; its epochs are right.
+        let below = segment.next.get();
+        let below = if segment.sealed.get() { below } else { walked };
+        epochs.replace_between(segment.base, below, &found);
         drop(epochs);
         self.epochs_dirty.set(true);
         self.request_flush();
         true
     }
 
-    /// The epochs of a segment's batches as far as they are in its file; `None` when one is damaged.
-    async fn runs_of(&self, segment: &Rc<Segment<P>>) -> Result<Option<Vec<Run>>> {
+    /// The epochs of a segment's batches as far as they are in its file, and the offset after them; `None` when one is
+    /// damaged.
+    async fn runs_of(&self, segment: &Rc<Segment<P>>) -> Result<Option<(Vec<Run>, Offset)>> {
         let file = segment.file(self.store.disk()).await?;
         let path = segment.path(Role::Log);
         let end = segment.written.get();
@@ -113,7 +117,7 @@ impl<P: Platform> Log<P> {
             expected = expected.after(&header);
             scan.skip(&header);
         }
-        Ok(Some(runs))
+        Ok(Some((runs, expected.offset)))
     }
 
     /// The epoch of the batch that holds an offset, as it says itself.

@@ -126,8 +126,13 @@ async fn read_what_can_be<F: DiskFile>(file: &F, from: u64, bytes: &mut [u8]) {
 }
 
 /// True when somewhere in a part of a file there is a whole batch with offsets from `end` on; also when that would take too
-/// long to find out, or when it cannot be read.
+/// long to find out, or when it cannot be read; or when it begins with a message of an older format, which a write never
+/// leaves.
 pub(super) async fn has_batch_behind<F: DiskFile>(file: &F, part: Range<u64>, end: Offset) -> bool {
+    let mut scan = Scan::new(file, part.start, part.end, BLOCK_BYTES);
+    if scan.is_older_format(end).await.unwrap_or(true) {
+        return true;
+    }
     let mut crc_bytes = 0_u64;
     let mut at = part.start;
     while at < part.end {

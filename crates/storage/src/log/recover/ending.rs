@@ -10,6 +10,7 @@ use platform::Platform;
 use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
 use wire::types::Offset;
 
+use super::super::open::notes::{self, Place};
 use super::super::open::{remove, set_aside};
 use super::cut_off::has_batch_behind;
 use super::{Checked, Recovery, VERIFY_BYTES};
@@ -98,7 +99,8 @@ impl<P: Platform> Recovery<'_, P> {
         file.sync().await.map_err(Error::file_sync(&path))
     }
 
-    /// Removes segments that cannot follow what was found.
+    /// Removes segments that cannot follow what was found. The note of one that is away goes before its name does: a start
+    /// that finds the note and what was set aside takes it back.
     pub(super) async fn discard(&self, bases: &[Offset]) -> Result<()> {
         let disk = self.store.disk();
         self.refuse_absent(bases)?;
@@ -110,6 +112,7 @@ impl<P: Platform> Recovery<'_, P> {
             let folder = folder.unwrap_or(&self.folder.path);
             let file = file_path(folder, base, Role::Log);
             tracing::warn!(file = %file.display(), "a segment after the end of the log is taken out of it");
+            self.forget_place(base, folder).await?;
             for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
                 remove(disk, &file_path(folder, base, role)).await?;
             }
@@ -120,6 +123,20 @@ impl<P: Platform> Recovery<'_, P> {
             }
         }
         Ok(())
+    }
+
+    /// Removes the note of a segment that is away, durably.
+    async fn forget_place(&self, base: Offset, folder: &Path) -> Result<()> {
+        let home = &self.folder.path;
+        if folder == &**home {
+            return Ok(());
+        }
+        let disk = self.store.disk();
+        let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
+        let id = path.and_then(|path| Place::of(path).id);
+        notes::remove_away(disk, home, base, id).await?;
+        let synced = disk.sync_dir(home).await;
+        synced.map_err(Error::dir_sync(home))
     }
 
     /// Segments of the metadata log that hold batches go only when somebody says so.

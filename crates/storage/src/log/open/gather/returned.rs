@@ -32,16 +32,23 @@ impl<P: Platform> Gathering<'_, P> {
     }
 
     /// The longest of what was set aside of a segment that can be that segment.
-    async fn fitting(&self, at: usize, base: Offset) -> Result<Option<Aside>> {
-        let part = &self.parts[at];
+    async fn fitting(&mut self, at: usize, base: Offset) -> Result<Option<Aside>> {
+        let asides = self.parts[at].asides.get(&base).cloned();
         let mut best: Option<(Offset, Aside)> = None;
-        for aside in part.asides.get(&base).into_iter().flatten() {
-            let path = part.folder().join(&aside.name);
-            let end = sound_end_of(self.store.disk(), &path, base, aside.len).await;
-            let Some(end) = end? else { continue };
+        for aside in asides.into_iter().flatten() {
+            let path = self.parts[at].folder().join(&aside.name);
+            let end = match sound_end_of(self.store.disk(), &path, base, aside.len).await {
+                Ok(Some(end)) => end,
+                Ok(None) => continue,
+                Err(error) => {
+                    // What lies on a path that fails is absent, and the rest of the log is served.
+                    self.lose(at, &error)?;
+                    return Ok(None);
+                }
+            };
             let is_longest = best.as_ref().is_none_or(|(other, _)| end > *other);
             if end > base && end <= self.next_after(base) && is_longest {
-                best = Some((end, aside.clone()));
+                best = Some((end, aside));
             }
         }
         if best.is_none() || self.is_within_another(base).await? {

@@ -151,9 +151,10 @@ impl LogLedger {
         self.log_start_saved = self.log_start_saved.max(start);
         let mut kept = self.batches.split_off(&start);
         // The batch that `start` lies in stays.
-        if let Some((base, batch)) = self.batches.pop_last()
-            && batch.next > start
+        if let Some(last) = self.batches.last_entry()
+            && last.get().next > start
         {
+            let (base, batch) = last.remove_entry();
             kept.insert(base, batch);
         }
         let deleted = self.batches.values().filter_map(|batch| batch.id);
@@ -198,5 +199,37 @@ impl LogLedger {
             .iter()
             .filter_map(|(base, batch)| Some((batch.id?, *base)));
         self.ids = ids.collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_batches_before_a_log_start_are_known_as_deleted() {
+        for (start, deleted) in [(0, 0), (2, 0), (3, 1), (4, 1), (6, 2), (9, 3)] {
+            let mut ledger = LogLedger::new("log".to_owned(), Durability::Synced);
+            for base in [0_i32, 3, 6] {
+                let batch = Accepted {
+                    bytes: Bytes::new(),
+                    next: Offset(i64::from(base) + 3),
+                    epoch: 0,
+                    timestamps: Vec::new(),
+                    id: Some((1, 0, base)),
+                };
+                ledger.accept(Offset(i64::from(base)), batch);
+            }
+            ledger.start_saved(Offset(start));
+            for (at, base) in [0, 3, 6].into_iter().enumerate() {
+                let id = (1, 0, base);
+                assert_eq!(ledger.had(id), at < deleted, "{base}, start {start}");
+                assert_eq!(
+                    ledger.find(id).is_some(),
+                    at >= deleted,
+                    "{base}, start {start}"
+                );
+            }
+        }
     }
 }

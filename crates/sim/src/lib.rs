@@ -49,6 +49,9 @@ fn run_on<W: World>(seed: u64, planted: Option<Planted>) -> Result<Report, Viola
         plan.tiers = Tiers::draw(seed, plan.lives.len());
     }
     let mut disk = SimDisk::new(rng.next_u64());
+    if plan.tiers.is_some() {
+        tiers::make_path(&disk);
+    }
     let mut run = life::Run::new(seed, plan);
     for number in 0..run.plan.lives.len() {
         disk = run.live::<W>(number, &disk, &mut rng)?;

@@ -3,9 +3,11 @@
 //! Drawn apart from the rest of the plan, so that the runs without tiers are what they were.
 //! Whatever is missing, nothing may be concluded from that: what is there is served, the rest is refused and comes back.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use platform::sim::Rng;
+use platform::sim::{Rng, SimDisk};
+use storage::checkpoint::meta_properties;
 use storage::tier::policy::PolicySettings;
 use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions, TierTable};
 use wire::types::Uuid;
@@ -53,6 +55,14 @@ impl Tiers {
         }
         table
     }
+}
+
+/// Makes the other path, durably, with the file that says which it is: a start of the broker does so before any log is
+/// opened, and takes a path offline that it cannot make.
+pub(crate) fn make_path(disk: &SimDisk) {
+    let identity = Path::new(BULK).join(meta_properties::FILE);
+    let made = disk.put(&identity, b"version=1\n");
+    made.expect("nothing is there yet");
 }
 
 fn tier(name: &str, dir: &str) -> TierOptions {

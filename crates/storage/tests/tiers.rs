@@ -27,5 +27,7 @@ mod room;
 mod rot;
 #[path = "tiers/scene.rs"]
 mod scene;
+#[path = "tiers/stale.rs"]
+mod stale;
 #[path = "tiers/twin.rs"]
 mod twin;

@@ -52,6 +52,8 @@ impl<P: Platform> Log<P> {
             let active = self.roll_now(now.wall_ms);
             let _permit = self.may_write().await?;
             self.name_segment(&active).await?;
+            // Before another name goes.
+            self.sync_names().await?;
         }
         let count = self.keep_producers_before(count).await?;
         self.delete_first(count).await?;

@@ -3,8 +3,9 @@
 //! What was written stays where it is; the segment ends there. Nothing that was acknowledged moves, and nothing that waits
 //! is lost: its bytes are in memory until they are written elsewhere. Where no path has room the log is full, as on one
 //! disk.
-//! Invariant: a file whose bytes have all gone elsewhere is removed, durably, before the new one counts, so that a start
-//! never has two to choose from.
+//! Invariants: a file whose bytes have all gone elsewhere is removed, durably, before anything is written to the new one, so
+//! that a start never has records in two to choose from. The new one has its name before: where the log goes on is said by a
+//! name at every moment, or a start would begin it anew at an older offset.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -42,11 +43,17 @@ impl<P: Platform> Log<P> {
                 break;
             };
             let was_named = segment.named.get();
-            if folder.starts_with(full.dir()) || !self.split(&segment, folder) {
+            if folder.starts_with(full.dir()) {
                 break;
             }
+            let Some(new) = self.split(&segment, folder) else {
+                break;
+            };
             spilled = true;
-            let left = self.patiently(async || self.leave_behind(&segment, was_named).await);
+            if segment.written.get() == 0 {
+                self.name_before_leaving(&new).await;
+            }
+            let left = self.patiently(async || self.leave_behind(&segment, &new, was_named).await);
             if let Err(error) = left.await {
                 self.fail(&error);
                 return Err(error);
@@ -60,16 +67,38 @@ impl<P: Platform> Log<P> {
         Ok(spilled)
     }
 
+    /// Gives what goes on in the place of an empty segment its name, before that loses its own. Where there is no room even
+    /// for a name it gets it with its first write, or another one does.
+    async fn name_before_leaving(&self, new: &Segment<P>) {
+        let named = self.patiently(async || {
+            self.name_segment(new).await?;
+            self.sync_names().await
+        });
+        if let Err(error) = named.await {
+            tracing::debug!(partition = %self.partition, %error, "a segment that goes elsewhere has no name yet");
+        }
+    }
+
     /// What the failed write may have left of the bytes that go elsewhere goes, durably, before they count there: a start
     /// would take them for the log, and what follows them for something else.
-    async fn leave_behind(&self, segment: &Segment<P>, was_named: bool) -> Result<()> {
+    async fn leave_behind(
+        &self,
+        segment: &Segment<P>,
+        new: &Segment<P>,
+        was_named: bool,
+    ) -> Result<()> {
         if segment.written.get() > 0 {
-            return self.cut_to_length(segment).await;
+            self.cut_to_length(segment).await?;
+            // What follows may get its name now: of two names the first is durable first.
+            return self.sync_names().await;
         }
         if !self.is_home(&segment.folder) {
             // A file that could not be made may be there, and the note of it is.
             segment.close_file();
-            self.note_gone(segment).await?;
+            // Home may have the note of the new one already.
+            if self.is_home(&new.folder) || !new.named.get() {
+                self.note_gone(segment).await?;
+            }
             return self.remove_empty(segment).await;
         }
         if was_named {
@@ -81,14 +110,12 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    /// Ends a segment where it is written, and makes one in `folder` of what is not; false when memory is short.
-    fn split(&self, old: &Rc<Segment<P>>, folder: Rc<Path>) -> bool {
+    /// Ends a segment where it is written, and makes one in `folder` of what is not; `None` when memory is short.
+    fn split(&self, old: &Rc<Segment<P>>, folder: Rc<Path>) -> Option<Rc<Segment<P>>> {
         let (written, size, next) = (old.written.get(), old.size.get(), old.next.get());
         let boundary = old.resident_header(written);
         let parts = old.tail.borrow().slices(written..size);
-        let (Some(boundary), Some(parts)) = (boundary, parts) else {
-            return false;
-        };
+        let (boundary, parts) = (boundary?, parts?);
         let boundary = boundary.base_offset;
         let charge = self.store.charge(&folder, 0);
         let now_ms = self.store.clock().wall_ms();
@@ -98,7 +125,7 @@ impl<P: Platform> Log<P> {
         };
         let new = Rc::new(Segment::fresh(folder, boundary, loaded, now_ms).charged(charge));
         if !self.fill(&new, &parts) {
-            return false;
+            return None;
         }
         move_aborted(old, &new, boundary);
         if old.rolled.get() {
@@ -107,14 +134,14 @@ impl<P: Platform> Log<P> {
         end_at(old, boundary, written);
         let mut segments = self.segments.borrow_mut();
         let at = segments.iter().position(|other| Rc::ptr_eq(other, old));
-        let Some(at) = at else { return false };
+        let at = at?;
         if written > 0 {
-            segments.insert(at + 1, new);
+            segments.insert(at + 1, Rc::clone(&new));
             self.store.shared.metrics.segments.inc();
         } else if let Some(slot) = segments.get_mut(at) {
-            *slot = new;
+            *slot = Rc::clone(&new);
         }
-        true
+        Some(new)
     }
 
     /// Puts batches into an empty segment.

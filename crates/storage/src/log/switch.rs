@@ -92,7 +92,7 @@ impl<P: Platform> Log<P> {
             // What is being deleted cannot be read or written to, and that is nobody's fault.
             trouble = Trouble::Overtaken;
         }
-        self.remove_copy(&carried, moving_path).await;
+        self.remove_unnamed(&carried).await;
         self.note_trouble(&carried, &trouble);
         Err(trouble)
     }
@@ -158,7 +158,7 @@ impl<P: Platform> Log<P> {
             segment.replaced.set(false);
             // With the gate held: no other segment of the log can have these names.
             if self.is_unnoted(carried, trouble).await {
-                self.remove_copy(carried, file_path).await;
+                self.take_copy_back(carried).await;
             }
         }
         named?;
@@ -277,9 +277,20 @@ impl<P: Platform> Log<P> {
                 .await
         }
         .await;
+        let result = match result {
+            // No room for another name. To take the one that is there needs none, and whoever reads it has it open.
+            Err(error) if error.kind() == Kind::Full && self.is_home(&old.folder) => {
+                self.remove_names_of(old).await
+            }
+            result => result,
+        };
         if let Err(error) = &result {
             tracing::error!(partition = %self.partition, %error, "a segment has moved, and its old copy stays");
             self.fail_dir(error);
+            if self.is_home(&old.folder) {
+                // Home owes nothing: when the note goes with the segment, this one would be taken for it.
+                self.fail(error);
+            }
         }
         let noted = match &result {
             _ if self.is_home(&old.folder) => Ok(()),
@@ -291,6 +302,16 @@ impl<P: Platform> Log<P> {
             tracing::warn!(partition = %self.partition, %error, "what a path owes was not noted");
         }
         self.remove_when_unread(Rc::clone(old), unnamed);
+    }
+
+    async fn remove_names_of(&self, old: &Segment<P>) -> Result<()> {
+        self.patiently(async || {
+            for role in ROLES.into_iter().rev() {
+                remove(self.store.disk(), &file_path(&old.folder, old.base, role)).await?;
+            }
+            self.sync_folder(&old.folder).await
+        })
+        .await
     }
 
     fn remove_when_unread(&self, old: Rc<Segment<P>>, paths: Vec<PathBuf>) {
@@ -314,15 +335,32 @@ impl<P: Platform> Log<P> {
         });
     }
 
-    /// Removes what there is of a copy that is not to be.
-    async fn remove_copy(
-        &self,
-        carried: &Carried<P>,
-        named: impl Fn(&Path, Offset, Role) -> PathBuf,
-    ) {
+    /// Removes a copy that may have its names and is not to count, durably: one that came back after a loss of power would
+    /// be a stale twin of what the segment is by then. What cannot be removed is owed.
+    async fn take_copy_back(&self, carried: &Carried<P>) {
+        let (base, folder) = (carried.segment.base, &carried.folder);
+        let gone = self.patiently(async || {
+            for role in ROLES.into_iter().rev() {
+                remove(self.store.disk(), &file_path(folder, base, role)).await?;
+            }
+            self.sync_folder(folder).await
+        });
+        let Err(error) = gone.await else { return };
+        tracing::error!(partition = %self.partition, %error, "the copy of a segment that has not moved stays");
+        self.fail_dir(&error);
+        if !self.is_home(folder)
+            && let Err(error) = self.owe(Owing::Copy, base, folder).await
+        {
+            // A start could take the one for the other.
+            self.fail(&error);
+        }
+    }
+
+    /// Removes what there is of a copy that has no names.
+    async fn remove_unnamed(&self, carried: &Carried<P>) {
         // The data file first: without it the rest is nothing.
         for role in ROLES.into_iter().rev() {
-            let path = named(&carried.folder, carried.segment.base, role);
+            let path = moving_path(&carried.folder, carried.segment.base, role);
             if let Err(error) = remove(self.store.disk(), &path).await {
                 tracing::warn!(%error, "an unfinished copy stays; the next start removes it");
             }

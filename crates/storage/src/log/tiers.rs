@@ -8,18 +8,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use platform::Platform;
 use platform::disk::Disk;
 use platform::sync::Semaphore;
-use wire::types::Offset;
+use wire::types::{Offset, Uuid};
 
 use super::Log;
 use super::indexes::Indexes;
 use super::open::folder::{Folder, claim};
-use super::open::notes::{Owed, Owing, Place, remove_away, write_away, write_owed};
+use super::open::notes::{Owed, Owing, Place, remove_away, remove_names, write_away, write_owed};
 use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Kind, Result};
@@ -297,12 +298,13 @@ impl<P: Platform> Log<P> {
     /// Notes at home that something in a folder on another path does not count any more; durable when it returns.
     pub(super) async fn owe(&self, owing: Owing, base: Offset, folder: &Path) -> Result<()> {
         let owed = (owing, self.place_of_folder(base, folder));
-        let mut all = self.tiers.owed.borrow().get(&base).cloned();
-        let all = all.get_or_insert_default();
-        if !all.contains(&owed) {
-            all.push(owed);
+        let all = self.tiers.owed.borrow().get(&base).cloned();
+        let mut all = all.unwrap_or_default();
+        if all.contains(&owed) {
+            return Ok(());
         }
-        self.set_owed(base, all.clone()).await
+        all.push(owed);
+        self.set_owed(base, all).await
     }
 
     async fn set_owed(&self, base: Offset, owed: Owed) -> Result<()> {
@@ -330,7 +332,14 @@ impl<P: Platform> Log<P> {
     pub(super) async fn note_away(&self, base: Offset, folder: &Path) -> Result<()> {
         self.owe_no_more(base, folder).await?;
         let place = self.place_of_folder(base, folder);
-        write_away(self.store.disk(), &self.folder, base, &place).await
+        let disk = self.store.disk();
+        write_away(disk, &self.folder, base, &place, &self.path_ids()).await
+    }
+
+    /// The directories that a note may name.
+    fn path_ids(&self) -> Vec<Uuid> {
+        let paths = self.store.paths_away_from(&self.folder);
+        paths.iter().filter_map(|path| path.identity()).collect()
     }
 
     /// The segment at `base` is at home, whatever there is of it in `from`; durable when it returns.
@@ -350,8 +359,9 @@ impl<P: Platform> Log<P> {
         write_owed(disk, &self.folder, base, &owed.unwrap_or_default()).await?;
         if !self.is_home(folder) {
             let place = self.place_of_folder(base, folder);
-            return write_away(disk, &self.folder, base, &place).await;
+            return write_away(disk, &self.folder, base, &place, &self.path_ids()).await;
         }
+        remove_names(disk, &self.folder, base, &self.path_ids(), None).await?;
         remove(disk, &away_path(&self.folder, base)).await?;
         self.sync_folder(&self.folder).await
     }
@@ -423,40 +433,42 @@ impl<P: Platform> Log<P> {
         if new.folder == old.folder {
             return Ok(());
         }
-        // The name says where the log goes on: there is one at every moment.
-        let named = match self.name_segment(&new).await {
-            Ok(_) => self.sync_names().await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = named {
-            let noted = self.patiently(async || self.note_as_before(old.base, &old.folder).await);
-            let noted = noted.await;
-            let removed = remove(self.store.disk(), &new.path(Role::Log)).await;
-            match noted.and(removed) {
-                Ok(()) => {}
-                Err(error) if error.kind() == Kind::Full => {}
-                // A start could go on where nothing is.
-                Err(error) => self.fail(&error),
+        // The name says where the log goes on, and the note which of two counts: both are right before anybody writes.
+        let named = async {
+            self.name_segment(&new).await?;
+            self.sync_names().await?;
+            if self.is_home(&new.folder) {
+                self.note_home(new.base, &old.folder).await?;
             }
-            return Err(error);
-        }
+            Ok(())
+        };
+        let named = named.await;
+        // Appends that came meanwhile are in memory still.
         let is_still_empty = old.size.get() == 0 && Rc::ptr_eq(&self.active(), &old);
-        if is_still_empty && let Some(slot) = self.segments.borrow_mut().back_mut() {
+        if named.is_err() || !is_still_empty {
+            self.stay_in(&old, &new).await;
+            return named;
+        }
+        if let Some(slot) = self.segments.borrow_mut().back_mut() {
             *slot = Rc::clone(&new);
         }
-        let (kept, gone) = if is_still_empty {
-            (new, old)
-        } else {
-            (old, new)
+        old.close_file();
+        self.remove_empty(&old).await
+    }
+
+    /// The log goes on in `old`, of which nothing is written yet: what there is of `new`, which was to take its place, goes,
+    /// durably, and home says so before that. Without room, too.
+    async fn stay_in(&self, old: &Segment<P>, new: &Segment<P>) {
+        new.close_file();
+        let noted = self.patiently(async || self.note_as_before(old.base, &old.folder).await);
+        let gone = match noted.await {
+            Ok(()) => self.patiently(async || self.remove_empty(new).await).await,
+            error => error,
         };
-        gone.close_file();
-        // The note decides which of the two counts, so it is right before one of them goes.
-        if self.is_home(&kept.folder) {
-            self.note_home(kept.base, &gone.folder).await?;
-        } else {
-            self.note_away(kept.base, &kept.folder).await?;
+        if let Err(error) = gone {
+            // A start could go on where nothing is.
+            self.fail(&error);
         }
-        self.remove_empty(&gone).await
     }
 
     /// Removes the file of a segment that holds nothing and does not count.
@@ -467,7 +479,14 @@ impl<P: Platform> Log<P> {
             self.note_changed(&gone.folder);
             return self.sync_names().await;
         }
-        match removed.and(self.sync_folder(&gone.folder).await) {
+        let synced = match (&removed, self.sync_folder(&gone.folder).await) {
+            // Without its folder it was never made.
+            (Ok(()), Err(Error::Io { source, .. })) if source.kind() == ErrorKind::NotFound => {
+                Ok(())
+            }
+            (_, synced) => synced,
+        };
+        match removed.and(synced) {
             Ok(()) => self.owe_no_more(gone.base, &gone.folder).await,
             Err(error) => {
                 self.fail_path(&error);

@@ -336,6 +336,19 @@ fn no_room_at_any_operation_of_moves_and_compaction_passes_by_itself() {
 }
 
 #[test]
+fn without_room_for_a_new_name_at_home_no_copy_that_has_moved_comes_back() {
+    let effect = Effect::Fail(ErrorKind::StorageFull);
+    for skip in 0..64 {
+        let fault = Fault {
+            path_contains: Some(FOLDER.into()),
+            ..Fault::at_kind(skip, OpKind::Rename, effect)
+        };
+        let what = format!("rename {skip}");
+        simulate(disturbed(vec![fault], effect, true, &what));
+    }
+}
+
+#[test]
 fn no_descriptor_at_any_operation_of_moves_and_compaction_passes_by_itself() {
     each(Effect::Errno(TOO_MANY_OPEN_FILES), true, 1);
 }

@@ -4,7 +4,7 @@
 //! copies the note at home says which counts; the notes are brought up to date.
 //! Invariants: a note goes only when its segment was found, or its directory was read and has it not; what does not
 //! count any more and cannot be removed is owed, durably, before anything depends on it; of copies that nobody noted the
-//! longest sound one stays, the younger of equals, the faster of those, and the others are set aside: home may be a backup,
+//! one with the most good batches stays, the younger of equals, the faster of those, and the others are set aside: home may be a backup,
 //! whose successor knows better. What nobody noted and begins within another segment is of a log that went on without
 //! it: it is set aside, too. Where a note says that a segment is, and it is there under that other name only, it counts again.
 
@@ -15,26 +15,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
-use platform::disk::{Disk, Open, is_not_now};
-use wire::types::{LeaderEpoch, Offset, TopicId, TopicPartition};
+use platform::disk::{Disk, is_not_now};
+use wire::types::{Offset, TopicId, TopicPartition};
 
 use super::folder::{DataFile, Folder, claim};
 use super::notes::{self, Notes, Owing, Place};
 use super::part::Part;
-use super::remove;
 use crate::checkpoint::meta_properties;
 use crate::error::{Error, Result};
-use crate::segment::naming::{Role, away_to_path, file_path};
-use crate::segment::scan::{Expected, Scan};
+use crate::segment::naming::Role;
 use crate::store::Store;
 use crate::tier::{TierPath, TierTable};
 
+mod copies;
 mod overlap;
 mod returned;
 mod swaps;
 
-/// Bytes of one read while a copy is read through.
-const VERIFY_BYTES: usize = 1 << 20;
+use copies::{after_base, sound_end, sound_end_of};
 
 /// What is known so far.
 struct Gathering<'a, P: Platform> {
@@ -412,30 +410,8 @@ impl<P: Platform> Gathering<'_, P> {
         }
     }
 
-    /// Of copies that nobody noted, the longest that is good, the younger of equals, the faster of those. `None`: none is
-    /// good.
-    async fn best(&self, base: Offset, holders: &[usize]) -> Result<Option<usize>> {
-        let mut best: Option<(Offset, i64, usize)> = None;
-        for &at in holders {
-            let part = &self.parts[at];
-            let Some(end) = sound_end(self.store.disk(), part, base).await? else {
-                continue;
-            };
-            let modified_ms = part.times.get(&(base, Role::Log)).copied().unwrap_or(0);
-            if best.is_none_or(|(other, ms, _)| (end, modified_ms) > (other, ms)) {
-                best = Some((end, modified_ms, at));
-            }
-        }
-        if best.is_none() {
-            tracing::error!(base = base.0, folder = %self.parts[holders[0]].folder().display(),
-                "a segment has several copies and all are damaged: they are left alone");
-        }
-        Ok(best.map(|(_, _, at)| at))
-    }
-
     /// Brings the notes up to date with what was found; what is noted and was not read is absent.
     async fn settle_notes(&mut self) -> Result<()> {
-        let disk = self.store.disk();
         for (base, place) in self.notes.away.clone() {
             let noted = self.noted(&place);
             let holder = self.holders(base).first().copied();
@@ -443,9 +419,6 @@ impl<P: Platform> Gathering<'_, P> {
                 let found = Place::of(&path);
                 if found != place || self.named.contains(&base) {
                     self.write_note(base, &found).await?;
-                    if let Some(id) = place.id.filter(|_| self.named.contains(&base)) {
-                        remove(disk, &away_to_path(&self.home, base, id)).await?;
-                    }
                 }
                 continue;
             }
@@ -474,7 +447,12 @@ impl<P: Platform> Gathering<'_, P> {
     }
 
     async fn write_note(&self, base: Offset, place: &Place) -> Result<()> {
-        let written = notes::write_away(self.store.disk(), &self.home, base, place).await;
+        let noted = self.notes.away.get(&base).and_then(|place| place.id);
+        let paths = self.known_paths();
+        let ids: Vec<_> = paths.iter().filter_map(|path| path.identity()).collect();
+        let others: Vec<_> = ids.into_iter().chain(noted).collect();
+        let disk = self.store.disk();
+        let written = notes::write_away(disk, &self.home, base, place, &others).await;
         match written {
             // What is there is found without it.
             Err(Error::Full { .. }) => Ok(()),
@@ -546,45 +524,5 @@ fn fail(path: &TierPath, reason: &str) {
     if path.fail(reason) {
         tracing::error!(dir = %path.dir().display(), reason,
             "a tier's path cannot be used: what is on it is offline");
-    }
-}
-
-/// The offset after the last batch of a segment all of which is good; `None` if it is not.
-async fn sound_end<D: Disk>(disk: &D, part: &Part, base: Offset) -> Result<Option<Offset>> {
-    let path = file_path(part.folder(), base, Role::Log);
-    let len = part.logs.get(&base).copied().unwrap_or(0);
-    sound_end_of(disk, &path, base, len).await
-}
-
-/// The same of any file with the batches of a segment.
-async fn sound_end_of<D: Disk>(
-    disk: &D,
-    path: &Path,
-    base: Offset,
-    len: u64,
-) -> Result<Option<Offset>> {
-    let file = disk.open(path, Open::Read).await;
-    let file = file.map_err(Error::io("open", path))?;
-    let mut scan = Scan::new(&file, 0, len, VERIFY_BYTES);
-    let mut expected = after_base(base);
-    while scan.position() < len {
-        let Some(header) = scan.header().await.map_err(Error::io("read", path))? else {
-            return Ok(None);
-        };
-        let crc_is_right = scan.crc_is_right(&header).await;
-        if expected.refuses(&header).is_some() || !crc_is_right.map_err(Error::io("read", path))? {
-            return Ok(None);
-        }
-        expected = expected.after(&header);
-        scan.skip(&header);
-    }
-    Ok(Some(expected.offset))
-}
-
-fn after_base(base: Offset) -> Expected {
-    Expected {
-        offset: base,
-        gaps: true,
-        epoch: LeaderEpoch(i32::MIN),
     }
 }

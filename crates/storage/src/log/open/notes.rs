@@ -8,6 +8,7 @@
 //! With no room for a text, a note is an empty file with the id in its name.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use platform::disk::Disk;
@@ -159,25 +160,59 @@ async fn read<D: Disk>(disk: &D, file: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Notes at home that the segment at `base` is in `place`; durable when it returns.
+/// Notes at home that the segment at `base` is in `place`; durable when it returns. Of `others`, which are ids of
+/// directories, no note by name is left: one of an earlier place would count.
 pub(in crate::log) async fn write_away<D: Disk>(
     disk: &D,
     home: &Path,
     base: Offset,
     place: &Place,
+    others: &[Uuid],
 ) -> Result<()> {
     let note = away_path(home, base);
     let bytes = format!("{VERSION}\n{}\n", place.line()).into_bytes();
     let written = disk.replace_file(&note, &bytes).await;
     let written = written.map_err(Error::io("write", &note));
-    let (Err(Error::Full { .. }), Some(id)) = (&written, place.id) else {
-        return written;
+    let in_name = if let (Err(Error::Full { .. }), Some(id)) = (&written, place.id) {
+        write_name(disk, home, base, id).await?;
+        Some(id)
+    } else {
+        written?;
+        None
     };
+    // Not before the new note is durable: there is one at every moment.
+    remove_names(disk, home, base, others, in_name).await
+}
+
+/// Removes the notes by name of the segment at `base` in these directories, but `kept`; durable when it returns.
+pub(in crate::log) async fn remove_names<D: Disk>(
+    disk: &D,
+    home: &Path,
+    base: Offset,
+    ids: &[Uuid],
+    kept: Option<Uuid>,
+) -> Result<()> {
+    let mut removed = false;
+    for id in ids.iter().filter(|id| Some(**id) != kept) {
+        let note = away_to_path(home, base, *id);
+        match disk.remove_file(&note).await {
+            Ok(()) => removed = true,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::io("remove", &note)(error)),
+        }
+    }
+    if removed {
+        sync(disk, home).await?;
+    }
+    Ok(())
+}
+
+async fn write_name<D: Disk>(disk: &D, home: &Path, base: Offset, id: Uuid) -> Result<()> {
     // A name alone needs no room, or less.
     let note = away_to_path(home, base, id);
     let made = disk.open(&note, platform::disk::Open::Create).await;
     match made {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             return Err(Error::io("create", &note)(error));
         }
         _ => {}

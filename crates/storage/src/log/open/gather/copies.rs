@@ -1,0 +1,106 @@
+//! Which of several copies of a segment that nobody noted counts, by what is in them.
+//!
+//! Invariant: a copy with fewer good batches never takes the place of one with more, whole or not. It does not: move or
+//! remove any.
+
+use std::path::Path;
+
+use platform::Platform;
+use platform::disk::{Disk, Open};
+use wire::types::{LeaderEpoch, Offset};
+
+use super::super::part::Part;
+use super::Gathering;
+use crate::error::{Error, Result};
+use crate::segment::naming::{Role, file_path};
+use crate::segment::scan::{Expected, Scan};
+
+/// Bytes of one read while a copy is read through.
+const VERIFY_BYTES: usize = 1 << 20;
+
+impl<P: Platform> Gathering<'_, P> {
+    /// Of copies that nobody noted, the one with the most good batches, of equals one with nothing behind them, the younger
+    /// of those, the faster of those. `None`: all are damaged, and none has more than another.
+    pub(super) async fn best(&self, base: Offset, holders: &[usize]) -> Result<Option<usize>> {
+        let mut found = Vec::new();
+        for &at in holders {
+            let part = &self.parts[at];
+            let path = file_path(part.folder(), base, Role::Log);
+            let len = part.logs.get(&base).copied().unwrap_or(0);
+            // What is still written to has room behind its batches, and perhaps half of one.
+            let (end, is_whole) = good_end_of(self.store.disk(), &path, base, len).await?;
+            let modified_ms = part.times.get(&(base, Role::Log)).copied().unwrap_or(0);
+            found.push(((end, is_whole, modified_ms), at));
+        }
+        let is_like = |one: &(Offset, bool, i64), (end, is_whole, _): &(Offset, bool, i64)| {
+            !is_whole && !one.1 && one.0 == *end
+        };
+        let all_alike = found.first().is_some_and(|(first, _)| {
+            let mut others = found.iter();
+            others.all(|(other, _)| is_like(first, other))
+        });
+        if all_alike {
+            tracing::error!(base = base.0, folder = %self.parts[holders[0]].folder().display(),
+                "a segment has several copies and all are damaged: they are left alone");
+            return Ok(None);
+        }
+        // Of equals the first, which is the faster.
+        let best = found.into_iter().rev().max_by_key(|(rank, _)| *rank);
+        Ok(best.map(|(_, at)| at))
+    }
+}
+
+/// The offset after the last batch of a segment all of which is good; `None` if it is not.
+pub(super) async fn sound_end<D: Disk>(
+    disk: &D,
+    part: &Part,
+    base: Offset,
+) -> Result<Option<Offset>> {
+    let path = file_path(part.folder(), base, Role::Log);
+    let len = part.logs.get(&base).copied().unwrap_or(0);
+    sound_end_of(disk, &path, base, len).await
+}
+
+/// The same of any file with the batches of a segment.
+pub(super) async fn sound_end_of<D: Disk>(
+    disk: &D,
+    path: &Path,
+    base: Offset,
+    len: u64,
+) -> Result<Option<Offset>> {
+    let (end, is_whole) = good_end_of(disk, path, base, len).await?;
+    Ok(is_whole.then_some(end))
+}
+
+/// The offset after the last of the good batches that a file begins with, and whether there is nothing behind them.
+async fn good_end_of<D: Disk>(
+    disk: &D,
+    path: &Path,
+    base: Offset,
+    len: u64,
+) -> Result<(Offset, bool)> {
+    let file = disk.open(path, Open::Read).await;
+    let file = file.map_err(Error::io("open", path))?;
+    let mut scan = Scan::new(&file, 0, len, VERIFY_BYTES);
+    let mut expected = after_base(base);
+    while scan.position() < len {
+        let Some(header) = scan.header().await.map_err(Error::io("read", path))? else {
+            break;
+        };
+        let crc_is_right = scan.crc_is_right(&header).await;
+        if expected.refuses(&header).is_some() || !crc_is_right.map_err(Error::io("read", path))? {
+            break;
+        }
+        expected = expected.after(&header);
+        scan.skip(&header);
+    }
+    Ok((expected.offset, scan.position() >= len))
+}
+
+pub(super) fn after_base(base: Offset) -> Expected {
+    Expected {
+        offset: base,
+        gaps: true,
+        epoch: LeaderEpoch(i32::MIN),
+    }
+}

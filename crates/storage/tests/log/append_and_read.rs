@@ -135,7 +135,7 @@ fn available_bytes_are_those_that_a_read_finds() {
 fn a_replicated_log_writes_at_once_and_syncs_when_told() {
     simulate(async {
         let world = World::new();
-        let replicated = storage::LogOptions {
+        let replicated = LogOptions {
             durability: Durability::Replicated,
             flush_messages: 10,
             flush_ms: 5000,
@@ -273,7 +273,7 @@ fn turns_while_read(bytes_max: usize) -> usize {
         });
         let read = log.read(Offset(0), end, bytes_max, true).await.unwrap();
         ticker.abort();
-        let bytes = read.iter().map(|slice| slice.len()).sum::<usize>();
+        let bytes = read.iter().map(bytes::Bytes::len).sum::<usize>();
         assert!(bytes > bytes_max - (300 << 10), "{bytes} bytes in one read");
     });
     turns.get()

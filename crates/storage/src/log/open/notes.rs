@@ -173,15 +173,12 @@ pub(in crate::log) async fn write_away<D: Disk>(
     let bytes = format!("{VERSION}\n{}\n", place.line()).into_bytes();
     let written = disk.replace_file(&note, &bytes).await;
     let written = written.map_err(Error::io("write", &note));
-    let in_name = match (&written, place.id) {
-        (Err(Error::Full { .. }), Some(id)) => {
-            write_name(disk, home, base, id).await?;
-            Some(id)
-        }
-        _ => {
-            written?;
-            None
-        }
+    let in_name = if let (Err(Error::Full { .. }), Some(id)) = (&written, place.id) {
+        write_name(disk, home, base, id).await?;
+        Some(id)
+    } else {
+        written?;
+        None
     };
     // Not before the new note is durable: there is one at every moment.
     remove_names(disk, home, base, others, in_name).await

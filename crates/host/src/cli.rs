@@ -3,7 +3,9 @@
 //! Invariant: standard output holds the answer alone; texts of others are shown escaped. Exit codes are [`Exit`]'s.
 
 mod change;
+mod experiment;
 mod inspect;
+mod plan;
 mod show;
 
 use std::path::PathBuf;
@@ -23,6 +25,10 @@ enum Exit {
     Failed = 1,
     /// The host is not as it was left.
     Drift = 3,
+    /// It showed nothing that would be worth a change.
+    Inconclusive = 4,
+    /// The change made something worse, and was taken back.
+    Harmful = 5,
     /// It was refused, and nothing was done.
     Refused = 7,
 }
@@ -52,6 +58,8 @@ pub struct TuneArgs {
 enum Command {
     /// Shows processors, cards, disks, what is dropped where, every knob and who else sets it.
     Inspect,
+    /// Says what would help this host, by what it counted, and writes a plan of it.
+    Plan(plan::PlanArgs),
     /// Writes a plan's values, and takes them back unless they are confirmed.
     Apply(change::ApplyArgs),
     /// Keeps what was applied.
@@ -59,6 +67,17 @@ enum Command {
         /// The transaction.
         #[arg(value_name = "TX")]
         transaction: String,
+    },
+    /// Compares this host with a plan and without it, in pairs of blocks of time, and says whether it helps.
+    Experiment(experiment::ExperimentArgs),
+    /// Draws what was kept of an experiment as a page.
+    Report {
+        /// What `experiment -o` wrote.
+        #[arg(value_name = "RESULT.json")]
+        result: PathBuf,
+        /// The page.
+        #[arg(short, long, value_name = "FILE.html")]
+        output: PathBuf,
     },
     /// Compares what was applied with what the host has.
     Verify,
@@ -73,6 +92,12 @@ enum Command {
     },
     /// Lists the transactions of this host.
     Status,
+    /// Copies what the other commands read of this host into a tar, without serial numbers, addresses and names.
+    Record {
+        /// The file.
+        #[arg(value_name = "FILE.tar")]
+        file: PathBuf,
+    },
     /// Waits for the deadline of a transaction, and takes it back.
     #[command(hide = true)]
     Watchdog {
@@ -95,7 +120,11 @@ impl TuneArgs {
         };
         let exit = match self.command {
             Command::Inspect => inspect::run(&place)?,
+            Command::Plan(plan) => plan.run(&place)?,
+            Command::Record { file } => plan::record(&place, &file)?,
             Command::Apply(apply) => apply.run(&place)?,
+            Command::Experiment(experiment) => experiment.run(&place)?,
+            Command::Report { result, output } => experiment::report(&result, &output)?,
             Command::Confirm { transaction } => change::confirm(&place, &transaction)?,
             Command::Verify => change::verify(&place)?,
             Command::Undo { to, item } => change::undo(&place, to.as_deref(), item.as_deref())?,

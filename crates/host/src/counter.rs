@@ -84,6 +84,7 @@ impl Counters {
         for name in ["proc/net/netstat", "proc/net/snmp"] {
             counters.protocols(&tree.read(name).unwrap_or_default());
         }
+        counters.processors(&tree.read("proc/stat").unwrap_or_default());
         for device in tree
             .names("sys/class/net")
             .iter()
@@ -111,6 +112,28 @@ impl Counters {
                     self.add((*name).to_owned(), value);
                 }
             }
+        }
+    }
+
+    /// Ticks of each CPU: all of them, and those with packets and other deferred work.
+    fn processors(&mut self, text: &str) {
+        const SOFTIRQ: usize = 6;
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let cpu = words
+                .next()
+                .and_then(|name| name.strip_prefix("cpu")?.parse::<usize>().ok());
+            let Some(cpu) = cpu else { continue };
+            // Guests are in user time already.
+            let ticks: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
+            let all = ticks
+                .iter()
+                .fold(0_u64, |all, ticks| all.saturating_add(*ticks));
+            self.add(format!("cpu{cpu}.ticks"), all);
+            self.add(
+                format!("cpu{cpu}.softirq"),
+                ticks.get(SOFTIRQ).copied().unwrap_or(0),
+            );
         }
     }
 

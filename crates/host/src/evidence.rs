@@ -20,6 +20,12 @@ pub fn of(facts: &Facts, counters: &Counters) -> BTreeMap<String, f64> {
     if let Some(share) = share("softnet.squeezed", "softnet.processed") {
         evidence.insert("softnet.squeezed_share".to_owned(), share);
     }
+    let softirq = facts.topology.online.iter();
+    let softirq =
+        softirq.filter_map(|cpu| share(&format!("cpu{cpu}.softirq"), &format!("cpu{cpu}.ticks")));
+    if let Some(most) = softirq.reduce(f64::max) {
+        evidence.insert("cpu.softirq_share_max".to_owned(), most);
+    }
     evidence.insert("cpus".to_owned(), facts.topology.online.len() as f64);
     for nic in &facts.nics {
         let name = &nic.name;

@@ -81,6 +81,16 @@ impl Fake {
         self.files.borrow_mut().insert(name.to_owned(), text);
     }
 
+    pub(crate) fn remove(&self, name: &str) {
+        self.files.borrow_mut().remove(name);
+    }
+
+    pub(crate) fn set_link(&self, name: &str, target: &str) {
+        self.links
+            .borrow_mut()
+            .insert(name.to_owned(), target.to_owned());
+    }
+
     pub(crate) fn habit(self, name: &str, habit: Habit) -> Fake {
         self.habits.borrow_mut().insert(name.to_owned(), habit);
         self

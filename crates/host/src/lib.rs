@@ -18,15 +18,23 @@ pub mod cli;
 pub mod counter;
 pub mod cpus;
 pub mod evidence;
+pub mod experiment;
 pub mod facts;
 #[cfg(test)]
 mod fake;
+#[cfg(test)]
+mod fixtures;
 pub mod form;
 mod hex;
 pub mod journal;
 pub mod knob;
 pub mod plan;
+pub mod record;
+pub mod render;
 pub mod root;
+pub mod rule;
+pub mod split;
+pub mod statistics;
 pub mod transaction;
 pub mod undo;
 pub mod watchdog;

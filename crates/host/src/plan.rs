@@ -194,6 +194,12 @@ impl Item {
         if class == Class::D {
             return Err("it destroys data: advice only".to_owned());
         }
+        if self.confidence == Confidence::Experiment && !allowed.only.contains(&self.id) {
+            return Err(format!(
+                "only an experiment tells whether it helps: --only {} applies it all the same",
+                self.id
+            ));
+        }
         if !self.evidence.is_empty() {
             crate::evidence::holds(&self.evidence, evidence)?;
         }

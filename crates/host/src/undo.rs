@@ -99,7 +99,19 @@ fn settle(tree: &dyn Tree, entry: &Entry) -> Settled {
     };
     let found = match knob.read(tree) {
         Ok(found) => found,
-        Err(error) => return gone(error.to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return gone(error.to_string());
+        }
+        // It is there: the next undo may be able to.
+        Err(error) => {
+            return (
+                None,
+                None,
+                Outcome::Refused {
+                    error: error.to_string(),
+                },
+            );
+        }
     };
     if is_old(&knob, &found, entry) {
         return (Some(found), None, Outcome::Untouched);

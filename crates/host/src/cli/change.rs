@@ -1,6 +1,6 @@
 //! `apply`, `confirm`, `verify`, `undo`, `status`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -34,32 +34,46 @@ pub(super) struct ApplyArgs {
     /// Kept without being confirmed, until the host starts anew or `undo`.
     #[arg(long)]
     until_reboot: bool,
-    /// Nothing that costs more: O nothing, F a hiccup, L the link, P a restart of a process, B one of the host.
-    #[arg(long, value_name = "CLASS", default_value = "F", value_parser = class)]
-    class_max: Class,
     /// This item only; may be given more than once.
     #[arg(long, value_name = "ID")]
     only: Vec<String>,
+    #[command(flatten)]
+    limits: Limits,
+}
+
+/// What may be done to the host.
+#[derive(Debug, Args)]
+pub(super) struct Limits {
+    /// Nothing that costs more: O nothing, F a hiccup, L the link, P a restart of a process, B one of the host.
+    #[arg(long, value_name = "CLASS", default_value = "F", value_parser = class)]
+    class_max: Class,
     /// Takes an item from who else sets it; may be given more than once.
     #[arg(long, value_name = "ID")]
     take_over: Vec<String>,
 }
 
+impl Limits {
+    /// The same, of all items.
+    pub(super) fn allowed(self) -> Allowed {
+        Allowed {
+            class_max: self.class_max,
+            only: Vec::new(),
+            take_over: self.take_over,
+        }
+    }
+}
+
 impl ApplyArgs {
     pub(super) fn run(self, place: &Place) -> anyhow::Result<Exit> {
-        let text = platform::bounded::file(&self.plan, PLAN_BYTES_MAX);
-        let text = text.with_context(|| format!("reading {}", self.plan.display()))?;
-        let text = String::from_utf8(text).with_context(|| self.plan.display().to_string())?;
-        let plan = Plan::parse(&text).with_context(|| self.plan.display().to_string())?;
+        let (text, plan) = read(&self.plan)?;
         let facts = Facts::read(&place.root);
         if let Some(refusal) = not_here(place, &facts) {
             return refused(place, &[refusal]);
         }
         let evidence = evidence::of(&facts, &Counters::read(&place.root));
         let allowed = Allowed {
-            class_max: self.class_max,
             only: self.only,
-            take_over: self.take_over,
+            ..self.limits.allowed()
         };
         let changes = match plan.changes(&place.root, &facts, &evidence, &allowed) {
             Ok(changes) => changes,
@@ -103,8 +117,18 @@ impl ApplyArgs {
     }
 }
 
+/// The text of a file, and the plan that it is.
+pub(super) fn read(file: &Path) -> anyhow::Result<(String, Plan)> {
+    let read = || -> anyhow::Result<(String, Plan)> {
+        let text = String::from_utf8(platform::bounded::file(file, PLAN_BYTES_MAX)?)?;
+        let plan = Plan::parse(&text)?;
+        Ok((text, plan))
+    };
+    read().with_context(|| format!("reading {}", file.display()))
+}
+
 /// Why nothing can be applied from here at all.
-fn not_here(place: &Place, facts: &Facts) -> Option<Refusal> {
+pub(super) fn not_here(place: &Place, facts: &Facts) -> Option<Refusal> {
     const NET_ADMIN: u64 = 1 << 12;
     const SYS_NICE: u64 = 1 << 23;
     if !place.root.is_this_machine() {
@@ -124,7 +148,7 @@ fn not_here(place: &Place, facts: &Facts) -> Option<Refusal> {
     facts.topology.container.then(|| Refusal::whole(why))
 }
 
-fn refused(place: &Place, refusals: &[Refusal]) -> anyhow::Result<Exit> {
+pub(super) fn refused(place: &Place, refusals: &[Refusal]) -> anyhow::Result<Exit> {
     #[derive(Serialize)]
     struct Answer<'a> {
         refused: &'a [Refusal],

@@ -4,7 +4,7 @@
 //! one that is not understood gives no queue rather than a wrong one.
 
 use crate::cpus::Cpus;
-use crate::root::{Tree, last};
+use crate::root::Tree;
 
 /// A line of `/proc/interrupts`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,22 +60,10 @@ fn parse(text: &str) -> Vec<Interrupt> {
 /// The interrupts of a card.
 pub fn of_device(tree: &dyn Tree, device: &str) -> Vec<Interrupt> {
     let card = format!("sys/class/net/{device}/device");
-    let mut listed: Vec<u32> = Vec::new();
-    // A virtio device has its interrupts at the bus device above it.
-    for at in [
-        format!("{card}/msi_irqs"),
-        format!("sys/class/net/{device}/forebay-bus/msi_irqs"),
-    ] {
-        listed.extend(
-            tree.names(&at)
-                .iter()
-                .filter_map(|name| name.parse::<u32>().ok()),
-        );
-    }
-    let virtio = tree.link(&card).ok().map(|link| last(&link).to_owned());
-    let virtio = virtio
-        .filter(|name| name.starts_with("virtio"))
-        .map(|name| format!("{name}-"));
+    let listed = tree.names(&format!("{card}/msi_irqs"));
+    let listed: Vec<u32> = listed.iter().filter_map(|name| name.parse().ok()).collect();
+    // Those of a virtio device are listed at the bus device above it; they have its name.
+    let virtio = virtio_of(tree, device).map(|name| format!("{name}-"));
     let is_own = |one: &Interrupt| {
         let named = one
             .name
@@ -87,6 +75,19 @@ pub fn of_device(tree: &dyn Tree, device: &str) -> Vec<Interrupt> {
         listed.contains(&one.number) || named || of_virtio
     };
     all(tree).into_iter().filter(is_own).collect()
+}
+
+/// The virtio device that is this card.
+fn virtio_of(tree: &dyn Tree, device: &str) -> Option<String> {
+    const DRIVER: &str = "sys/bus/virtio/drivers/virtio_net";
+    let mut devices = tree
+        .names(DRIVER)
+        .into_iter()
+        .filter(|name| name.starts_with("virtio"));
+    devices.find(|name| {
+        tree.read(&format!("{DRIVER}/{name}/net/{device}/ifindex"))
+            .is_ok()
+    })
 }
 
 /// The number of the interrupt of a queue (`rx-0`, `tx-3`), now.
@@ -134,16 +135,29 @@ pub fn queue_of(name: &str) -> Option<Queue> {
     })
 }
 
-/// The CPUs that take interrupts of cards, by the counts since the start.
-pub fn cpus_of(interrupts: &[Interrupt]) -> Cpus {
-    let taken = interrupts
+/// The CPUs that take the interrupts of cards' queues now: where each is in effect; where that is not shown, where it may be.
+pub fn cpus_of_cards(tree: &dyn Tree) -> Cpus {
+    let mut cpus = Cpus::default();
+    for device in tree
+        .names("sys/class/net")
         .iter()
-        .filter(|one| queue_of(&one.name).is_some());
-    let counts = taken.flat_map(|one| &one.counts);
-    counts
-        .filter(|(_, times)| *times > 0)
-        .map(|(cpu, _)| *cpu)
-        .collect()
+        .filter(|name| *name != "lo")
+    {
+        let queues = of_device(tree, device)
+            .into_iter()
+            .filter(|one| queue_of(&one.name).is_some());
+        for one in queues {
+            let of = |name: &str| {
+                Cpus::from_list(&tree.text(&format!("proc/irq/{}/{name}", one.number))?)
+            };
+            let is_some = |cpus: &Cpus| !cpus.is_empty();
+            let now = of("effective_affinity_list")
+                .filter(is_some)
+                .or_else(|| of("smp_affinity_list"));
+            cpus = cpus.or(&now.unwrap_or_default());
+        }
+    }
+    cpus
 }
 
 #[cfg(test)]
@@ -171,6 +185,19 @@ mod tests {
             let found = queue_of(name).map(|queue| (queue.receives, queue.sends, queue.number));
             assert_eq!(found, expect, "{name}");
         }
+    }
+
+    #[test]
+    fn the_cpus_of_cards_are_those_in_effect() {
+        let host = crate::fixtures::two_sockets();
+        assert_eq!(cpus_of_cards(&host).to_string(), "0-15");
+        for queue in 0..16 {
+            host.set(
+                &format!("proc/irq/{}/effective_affinity_list", 40 + queue),
+                "8",
+            );
+        }
+        assert_eq!(cpus_of_cards(&host).to_string(), "8");
     }
 
     #[test]

@@ -125,3 +125,8 @@ fn of_file(tree: &dyn Tree, name: &str) -> Option<Owner> {
     let name = format!("/{name}");
     (!knobs.is_empty()).then_some(Owner { name, knobs })
 }
+
+/// Whether a program of this name sets knobs.
+pub fn is_program(name: &str) -> bool {
+    PROGRAMS.iter().any(|(program, _)| *program == name)
+}

@@ -19,6 +19,26 @@ fn a_node_with_no_cpu_is_none_and_no_nodes_are_one() {
 }
 
 #[test]
+fn a_container_has_a_mark_and_processes_of_its_own() {
+    let is = |mark: &str, text: &str, pids: &str| {
+        let fake = Fake::new(&[(mark, text)]);
+        fake.set_link("proc/self/ns/pid", pids);
+        Facts::read(&fake).topology.container
+    };
+    assert!(is(".dockerenv", "", "pid:[4026532281]"));
+    assert!(is(
+        "proc/1/environ",
+        "A=1\0container=podman\0",
+        "pid:[4026532281]"
+    ));
+    assert!(
+        !is(".dockerenv", "", "pid:[4026531836]"),
+        "an image that became a machine"
+    );
+    assert!(!is("proc/1/environ", "A=1\0", "pid:[4026532281]"));
+}
+
+#[test]
 fn a_fingerprint_is_of_what_a_plan_is_made_for() {
     let host = |kernel: &str, memory: &str| {
         let fake = Fake::new(&[

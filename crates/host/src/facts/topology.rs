@@ -134,10 +134,21 @@ fn memory(tree: &dyn Tree) -> u64 {
     kilobytes.unwrap_or(0).saturating_mul(1_024)
 }
 
+/// What the kernel names the namespace of the first processes.
+const FIRST_PIDS: &str = "pid:[4026531836]";
+
+/// A mark that an engine of containers left, and processes of their own. An image may have brought the mark alone.
 fn is_container(tree: &dyn Tree) -> bool {
+    if tree
+        .link("proc/self/ns/pid")
+        .is_ok_and(|name| name == FIRST_PIDS)
+    {
+        return false;
+    }
     let marks = [".dockerenv", "run/.containerenv"];
+    let environ = tree.read("proc/1/environ").unwrap_or_default();
     marks.iter().any(|mark| tree.read(mark).is_ok())
-        || tree
-            .read("proc/1/environ")
-            .is_ok_and(|names| names.split('\0').any(|name| name.starts_with("container=")))
+        || environ
+            .split('\0')
+            .any(|name| name.starts_with("container="))
 }

@@ -124,6 +124,8 @@ fn what_is_refused_says_why() {
         &some,
         "is not measured here",
     );
+    let opinion = item("sysctl.vm.swappiness", "1", "").replace("high", "experiment");
+    refused(&opinion, &some, "only an experiment tells");
     let mut few = allowed();
     few.class_max = Class::F;
     refused(

@@ -440,6 +440,33 @@ fn what_the_kernel_makes_of_a_value_is_told() {
 }
 
 #[test]
+fn what_cannot_be_read_is_not_settled_and_what_is_gone_is() {
+    let dir = scratch();
+    let fake = host();
+    applied(&fake, dir.path(), "sysctl.vm.swappiness", "1");
+    fake.set("proc/sys/vm/swappiness", "");
+    assert!(matches!(
+        undo_to_the_end(&fake, dir.path())[0].outcome,
+        Outcome::Refused { .. }
+    ));
+    fake.set("proc/sys/vm/swappiness", "1");
+    assert_eq!(
+        undo_to_the_end(&fake, dir.path())[0].outcome,
+        Outcome::Restored
+    );
+    applied(&fake, dir.path(), "sysctl.vm.swappiness", "1");
+    fake.remove("proc/sys/vm/swappiness");
+    assert!(matches!(
+        undo_to_the_end(&fake, dir.path())[0].outcome,
+        Outcome::Gone { .. }
+    ));
+    assert!(
+        undo_to_the_end(&fake, dir.path()).is_empty(),
+        "it is closed"
+    );
+}
+
+#[test]
 fn after_an_item_that_does_not_work_nothing_more_is_written() {
     let dir = scratch();
     let fake = host().habit("proc/sys/net/core/somaxconn", Habit::Refuses(Errno::PERM));

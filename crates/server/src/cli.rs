@@ -172,6 +172,7 @@ fn start(
         ))
     }));
     raw.add_arguments(arguments).map_err(anyhow::Error::msg)?;
+    crate::config::cpus::confine(&raw)?;
     let Resolved {
         mut settings,
         warnings,

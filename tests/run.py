@@ -14,6 +14,7 @@
     ./test hostile         an honest load with a ledger beside clients that mean harm: --minutes 10 --rate 50MB
     ./test suites          other people's suites against the release binary, in full: about 20 minutes
     ./test kgo             one of them: kgo, kgo-chaos, rdkafka, kafka-python, java-tools, streams, connect, mirror
+    ./test tune            forebay tune as a process: killed at every write, watchdog, experiments in namespaces (root)
     ./test dax             mapped files on persistent memory, in a machine in software that is killed: about 20 minutes
 
     --rounds N, --seed N   for kill9, powercut and dax
@@ -42,7 +43,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
-SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep", "powercut", "fire", "hostile", "dax", "suites"]
+SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep", "powercut", "fire", "hostile", "tune", "dax", "suites"]
 FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror"]
 SHORT = ["java-tools"]
 BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep"]
@@ -303,6 +304,12 @@ def report(run):
     run.step("report", [python(run), "-m", "pytest", "-q", "bench/test_report.py"], count=pytest_counts, cwd=TESTS)
 
 
+def tune(run):
+    run.step("build tune", ["cargo", "build", "-q", "--locked", "-p", "forebay-server"], count=nothing)
+    binary = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug" / "forebay"
+    run.step("tune", [python(run), "-m", "pytest", "-q", "tune"], count=pytest_counts, cwd=TESTS, env={"FOREBAY": str(binary)})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="*", choices=[*SUITES, *FOREIGN, []], metavar="suite")
@@ -362,6 +369,8 @@ def main():
     if "report" in suites:
         # Last: it builds with cargo as well, and takes half a minute.
         lanes.append(run.lane(lambda: report(run), *lanes))
+    if "tune" in suites:
+        lanes.append(run.lane(lambda: tune(run), *lanes))
     for lane in lanes:
         lane.join()
     print(f"{run.passed} passed, {run.failed} failed")

@@ -6,6 +6,7 @@
 pub mod bounded;
 pub mod buf;
 pub mod clock;
+pub mod cpus;
 pub mod disk;
 pub mod error;
 mod latch;

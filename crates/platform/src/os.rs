@@ -10,6 +10,7 @@ mod dax;
 mod direct;
 mod disk;
 mod engine;
+pub mod ethtool;
 mod file;
 mod lanes;
 mod names;

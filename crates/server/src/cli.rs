@@ -65,6 +65,8 @@ enum Command {
     Txn(cli::TxnArgs),
     /// Names for clusters, one of them in use.
     Profile(cli::ProfileArgs),
+    /// The settings of this host: what they are, and changes that can be taken back (docs/tune.md).
+    Tune(host::cli::TuneArgs),
     /// Measures a broker, this one or any other Kafka, over the wire.
     Bench(bench::cli::BenchArgs),
     /// The cheapest hardware for a load, what binds it, and the proof (docs/plan.md).
@@ -132,6 +134,7 @@ impl Cli {
             Command::Cluster(cluster) => return exit_of_client(cluster.run()),
             Command::Txn(txn) => return exit_of_client(txn.run()),
             Command::Profile(profile) => return exit(profile.run()),
+            Command::Tune(tune) => return exit(tune.run()),
             Command::Bench(bench) => return exit(bench.run()),
             Command::Plan(plan) => return plan.run(),
         };
@@ -173,6 +176,7 @@ fn start(
         ))
     }));
     raw.add_arguments(arguments).map_err(anyhow::Error::msg)?;
+    crate::config::cpus::confine(&raw)?;
     let Resolved {
         mut settings,
         warnings,

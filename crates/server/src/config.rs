@@ -7,6 +7,7 @@
 //! metadata, in the broker).
 
 mod address;
+pub(crate) mod cpus;
 pub mod keys;
 pub mod problem;
 pub mod raw;

@@ -10,6 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use host::cpus::Cpus;
+use host::facts::interrupts;
+use host::root::Root;
 use platform::lock::DirLock;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -71,6 +74,19 @@ pub fn run<A: Assembly>(
     stopped
 }
 
+/// Says which CPUs it has, and warns where it was confined to some that take the interrupts of cards all the same.
+fn say_cpus(settings: &Settings) {
+    let allowed: Cpus = platform::cpus::allowed()
+        .unwrap_or_default()
+        .into_iter()
+        .collect();
+    let both = interrupts::cpus_of_cards(&Root::new("/")).and(&allowed);
+    tracing::info!(cpus = %allowed, interrupts = %both, "processors");
+    if settings.confined && !both.is_empty() {
+        tracing::warn!(cpus = %both, "process.cpus has processors that take the interrupts of network cards");
+    }
+}
+
 async fn control<A: Assembly>(
     prepared: Prepared,
     listeners: Vec<Bound>,
@@ -120,6 +136,7 @@ async fn control<A: Assembly>(
         let (name, host) = (&listener.listener, &listener.host);
         tracing::info!(listener = %name, %host, port, "listening");
     }
+    say_cpus(&settings);
     let (shards_count, ready_ms) = (settings.shards, begin.elapsed().as_millis());
     let admin_at = admin_at.map(|address| address.to_string());
     tracing::info!(shards = shards_count, admin = admin_at, ready_ms, "ready");

@@ -178,6 +178,16 @@ pub struct Shards {
     answers: Answers,
 }
 
+/// The core of each shard, where each is bound to one: those that the process may use, round and round.
+fn cores(pinned: bool) -> anyhow::Result<impl Fn(usize) -> Option<usize>> {
+    let cores = if pinned {
+        platform::cpus::allowed()?
+    } else {
+        Vec::new()
+    };
+    Ok(move |index| cores.iter().cycle().nth(index).copied())
+}
+
 impl Shards {
     /// Starts the threads and, on each, its service.
     pub fn start<A: Assembly>(
@@ -209,12 +219,14 @@ impl Shards {
         };
         let mut sockets = per_shard(listeners, count);
         let (mut calls, mut threads) = (Vec::new(), Vec::new());
+        let core_of = cores(pinned)?;
         let pulses: Vec<Arc<Pulse>> = (0..count).map(|_| Arc::default()).collect();
         for (index, handed) in handed.into_iter().enumerate() {
             let (call, called) = mpsc::unbounded_channel();
             let (assembly, shared) = (Arc::clone(assembly), shared.clone());
             let sockets = sockets.pop().unwrap_or_default();
             let pulse = pulses.get(index).map(Arc::clone).unwrap_or_default();
+            let core = core_of(index);
             let run = move || {
                 let ends = shard::Ends {
                     sockets,
@@ -223,7 +235,7 @@ impl Shards {
                     pulse,
                 };
                 let shard = shard::run(index, &*assembly, &shared, ends);
-                if let Err(error) = platform::runtime::run_shard(pinned.then_some(index), shard) {
+                if let Err(error) = platform::runtime::run_shard(core, shard) {
                     let report = anyhow::Error::new(error).context("starting a shard");
                     // Nobody listens when the process is ending.
                     let _ = shared.reports.send(Err(report));

@@ -48,6 +48,54 @@ fn a_fresh_directory_is_served_and_left_cleanly() {
 }
 
 #[test]
+fn a_process_is_confined_to_its_cpus_with_all_threads_and_has_a_shard_for_each() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = allowed.unwrap().trim().split([',', '-']).next().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("cpus");
+    std::fs::write(&file, format!("{first}\n")).unwrap();
+    let setting = format!("process.cpus=@{}", file.display());
+    let broker = Broker::start(&dir.path().join("data"), &[&setting, "shards.pinned=true"]);
+    let mut names = Vec::new();
+    for task in std::fs::read_dir(format!("/proc/{}/task", broker.process.id())).unwrap() {
+        let task = task.unwrap().path();
+        // Workers of the disk come and go.
+        let Ok(status) = std::fs::read_to_string(task.join("status")) else {
+            continue;
+        };
+        let of = |name: &str| {
+            status
+                .lines()
+                .find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+                .unwrap()
+        };
+        assert_eq!(of("Cpus_allowed_list:"), first, "{}", of("Name:"));
+        names.push(of("Name:"));
+    }
+    let has = |shard: &str| names.iter().any(|name| name == shard);
+    assert!(has("shard-0") && !has("shard-1"), "{names:?}");
+    let (_, metrics) = broker.ask("GET", "/metrics");
+    assert!(metrics.contains("\nforebay_cpu_irq_overlap "), "{metrics}");
+}
+
+#[test]
+fn cpus_that_there_are_not_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = command(dir.path(), &["process.cpus=1023"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success()
+            && said.contains("process.cpus: this process may not use CPU [1023]"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_hangup_stops_the_server_cleanly_unless_it_was_told_to_ignore_it() {
     let dir = tempfile::tempdir().unwrap();
     let mut broker = Broker::start(dir.path(), &[]);

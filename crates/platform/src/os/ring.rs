@@ -58,6 +58,26 @@ const NEW_BYTES_MAX: usize = 256 << 10;
 /// Pause after the kernel refused requests for a reason that does not pass by itself.
 const REFUSED_PAUSE: Duration = Duration::from_millis(10);
 
+/// Keeps the kernel's workers of a ring on the CPUs of the process: they take over nothing from the thread that made it.
+fn keep_workers(ring: &IoUring) {
+    let kept = crate::cpus::allowed().and_then(|cpus| {
+        // SAFETY: a set of CPUs is an array of numbers, and no CPU is a set.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        for cpu in cpus
+            .into_iter()
+            .filter(|cpu| *cpu < libc::CPU_SETSIZE as usize)
+        {
+            // SAFETY: the CPU is within the set.
+            unsafe { libc::CPU_SET(cpu, &mut set) };
+        }
+        ring.submitter().register_iowq_aff(&set)
+    });
+    if let Err(error) = kept {
+        // Kernels before 5.14 do not know how: they run where the kernel likes.
+        tracing::debug!(%error, "the workers of a ring are not confined to the CPUs of the process");
+    }
+}
+
 /// A shard's ring and the tasks that drive it.
 pub(super) struct Ring {
     core: Rc<Shared>,
@@ -103,6 +123,7 @@ impl Ring {
                 "this kernel's io_uring lacks operations",
             ));
         }
+        keep_workers(&ring);
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         submitter
             .register_eventfd(event.as_raw_fd())

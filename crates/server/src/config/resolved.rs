@@ -22,6 +22,7 @@ use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
 use super::address::{self, Address};
+use super::cpus;
 use super::keys;
 use super::problem::{Problem, Warning};
 use super::raw::Raw;
@@ -62,6 +63,8 @@ pub struct Settings {
     pub shards: usize,
     /// Bind each shard to a core.
     pub shards_pinned: bool,
+    /// The process was confined to some CPUs.
+    pub confined: bool,
     /// The process ends when a shard has not moved for so long; `None`: never.
     pub stuck_after: Option<Duration>,
     /// How files are read and written.
@@ -112,6 +115,9 @@ impl Settings {
         check_roles(&values, &mut problems);
         check_order(&values, &mut problems);
         groups::check(&values, &mut problems);
+        if let Err(allowed) = cpus::parse(&values.string(cpus::KEY)) {
+            problems.push(values.problem(cpus::KEY, allowed));
+        }
         let (listeners, advertised) = listeners::resolve(&values, machine, &mut problems);
         listeners::check_named(&values, &mut warnings);
         let tiers = tiers::resolve(&values, &mut problems);
@@ -128,6 +134,7 @@ impl Settings {
             advertised,
             shards: values.number("num.shards").map_or(machine.cores, size),
             shards_pinned: values.is("shards.pinned"),
+            confined: values.text(cpus::KEY).is_some_and(|text| !text.is_empty()),
             stuck_after: Some(values.int("shard.watchdog.ms"))
                 .filter(|time| *time > 0)
                 .map(milliseconds),

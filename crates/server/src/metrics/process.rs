@@ -3,6 +3,9 @@
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use host::cpus::Cpus;
+use host::facts::interrupts;
+use host::root::Root;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -62,6 +65,16 @@ impl Collector for Process {
         for (name, help, value) in gauges {
             put(name, help, &ConstGauge::new(signed(value)))?;
         }
+        let own: Cpus = platform::cpus::allowed()
+            .unwrap_or_default()
+            .into_iter()
+            .collect();
+        let both = interrupts::cpus_of_cards(&Root::new("/")).and(&own);
+        put(
+            "forebay_cpu_irq_overlap",
+            "Processors of the process that take interrupts of network cards",
+            &ConstGauge::new(signed(both.len() as u64)),
+        )?;
         if let Some(max) = usage.open_files_max {
             let help = "Largest number of open file descriptors";
             put("process_max_fds", help, &ConstGauge::new(signed(max)))?;

@@ -9,6 +9,7 @@ use crate::source::Source;
 /// Crates of the broker's process.
 const CRATES: &[&str] = &[
     "crates/broker/src/",
+    "crates/host/src/",
     "crates/platform/src/",
     "crates/server/src/",
     "crates/storage/src/",

@@ -11,9 +11,14 @@ pub(super) const KEYS: &[Key] = &[
             "Threads that serve connections and own partitions. Unset: one per core that \
              the process may use.",
         ),
+    Key::string("process.cpus", "").ours().doc(
+        "CPUs that the process may use, as a list such as 2-7,10, or as @FILE whose first line is one: all of its threads, \
+             the kernel's workers for its disks, and the number of shards follow. For keeping it off the CPUs that take \
+             the interrupts of network cards (`forebay tune`). Empty: all that it was started with.",
+    ),
     Key::boolean("shards.pinned", "false")
         .ours()
-        .doc("Bind each shard to one core."),
+        .doc("Bind each shard to one core, of those that the process may use."),
     Key::long("shard.watchdog.ms", "30000").min(0).ours().doc(
         "A shard that has not moved for so long is stuck: its stack is logged and the process \
              ends with SIGABRT, for a supervisor to start it again. 0: never.",

@@ -232,6 +232,15 @@ fn what_has_no_effect_is_said_once_with_the_reason() {
 }
 
 #[test]
+fn cpus_are_a_list() {
+    assert!(!settings("").confined);
+    assert!(settings("process.cpus=0").confined);
+    let problems = resolve("process.cpus=3-1").unwrap_err();
+    let said = problems[0].to_string();
+    assert!(said.contains("must be a list of CPUs"), "{said}");
+}
+
+#[test]
 fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
     let mut raw = Raw::default();
     raw.add_bytes(

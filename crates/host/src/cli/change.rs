@@ -1,0 +1,348 @@
+//! `apply`, `confirm`, `verify`, `undo`, `status`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+
+use super::show::{say, table};
+use super::{Exit, Place};
+use crate::apply;
+use crate::change::{self, Order};
+use crate::counter::Counters;
+use crate::facts::Facts;
+use crate::journal::store::transactions;
+use crate::knob::Class;
+use crate::plan::{Allowed, Plan, Refusal};
+use crate::root::Tree as _;
+use crate::transaction::Standing;
+use crate::undo::{self, Undone};
+use crate::{boot, evidence, watchdog};
+
+/// Longer than any plan.
+const PLAN_BYTES_MAX: u64 = 8 << 20;
+
+#[derive(Debug, Args)]
+pub(super) struct ApplyArgs {
+    /// The plan.
+    plan: PathBuf,
+    /// Taken back after so long unless it is confirmed.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time, conflicts_with = "until_reboot")]
+    confirm_within: Duration,
+    /// Kept without being confirmed, until the host starts anew or `undo`.
+    #[arg(long)]
+    until_reboot: bool,
+    /// This item only; may be given more than once.
+    #[arg(long, value_name = "ID")]
+    only: Vec<String>,
+    #[command(flatten)]
+    limits: Limits,
+}
+
+/// What may be done to the host.
+#[derive(Debug, Args)]
+pub(super) struct Limits {
+    /// Nothing that costs more: O nothing, F a hiccup, L the link, P a restart of a process, B one of the host.
+    #[arg(long, value_name = "CLASS", default_value = "F", value_parser = class)]
+    class_max: Class,
+    /// Takes an item from who else sets it; may be given more than once.
+    #[arg(long, value_name = "ID")]
+    take_over: Vec<String>,
+}
+
+impl Limits {
+    /// The same, of all items.
+    pub(super) fn allowed(self) -> Allowed {
+        Allowed {
+            class_max: self.class_max,
+            only: Vec::new(),
+            take_over: self.take_over,
+        }
+    }
+}
+
+impl ApplyArgs {
+    pub(super) fn run(self, place: &Place) -> anyhow::Result<Exit> {
+        let (text, plan) = read(&self.plan)?;
+        let facts = Facts::read(&place.root);
+        if let Some(refusal) = not_here(place, &facts) {
+            return refused(place, &[refusal]);
+        }
+        let evidence = evidence::of(&facts, &Counters::read(&place.root));
+        let allowed = Allowed {
+            only: self.only,
+            ..self.limits.allowed()
+        };
+        let changes = match plan.changes(&place.root, &facts, &evidence, &allowed) {
+            Ok(changes) => changes,
+            Err(refusals) => return refused(place, &refusals),
+        };
+        let within = u64::try_from(self.confirm_within.as_millis())?;
+        let order = Order {
+            plan: crate::hex::sha256(&text),
+            host: plan.host,
+            changes: &changes,
+            confirm_within_ms: (!self.until_reboot).then_some(within),
+        };
+        let watch = |id: &str| watchdog::start(&place.sysroot, &place.state, id);
+        let report = match change::begin(&place.root, &place.state, order, watch)? {
+            Ok(report) => report,
+            Err(refusal) => return refused(place, &[refusal]),
+        };
+        if self.until_reboot && report.whole {
+            // Kept for this boot: nothing is persisted anywhere, so the next one begins without it.
+            confirmed(place, &report.transaction)?;
+        }
+        place.format.show(&report, || {
+            let mut text = table(&report.applied.iter().map(row_of_applied).collect::<Vec<_>>());
+            text.push_str(&table(&report.undone.iter().map(row_of_undone).collect::<Vec<_>>()));
+            let id = &report.transaction;
+            let then = match (report.whole, self.until_reboot) {
+                (false, _) => format!("transaction {id}: taken back\n"),
+                (true, true) => format!("transaction {id}: kept until the host starts anew\n"),
+                (true, false) => {
+                    let seconds = self.confirm_within.as_secs_f64();
+                    format!("transaction {id}: taken back in {seconds} s unless `forebay tune confirm {id}`\n")
+                }
+            };
+            text + &then
+        })?;
+        Ok(if report.whole {
+            Exit::Done
+        } else {
+            Exit::Failed
+        })
+    }
+}
+
+/// The text of a file, and the plan that it is.
+pub(super) fn read(file: &Path) -> anyhow::Result<(String, Plan)> {
+    let read = || -> anyhow::Result<(String, Plan)> {
+        let text = String::from_utf8(platform::bounded::file(file, PLAN_BYTES_MAX)?)?;
+        let plan = Plan::parse(&text)?;
+        Ok((text, plan))
+    };
+    read().with_context(|| format!("reading {}", file.display()))
+}
+
+/// Why nothing can be applied from here at all.
+pub(super) fn not_here(place: &Place, facts: &Facts) -> Option<Refusal> {
+    const NET_ADMIN: u64 = 1 << 12;
+    const SYS_NICE: u64 = 1 << 23;
+    if !place.root.is_this_machine() {
+        return None;
+    }
+    let status = place.root.read("proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = effective
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
+    for (bit, name) in [(NET_ADMIN, "CAP_NET_ADMIN"), (SYS_NICE, "CAP_SYS_NICE")] {
+        if capabilities & bit == 0 {
+            return Some(Refusal::whole(format!("this process lacks {name}")));
+        }
+    }
+    let why = "this is a container, whose /proc/sys is not the host's: run it privileged with --sysroot /host";
+    facts.topology.container.then(|| Refusal::whole(why))
+}
+
+pub(super) fn refused(place: &Place, refusals: &[Refusal]) -> anyhow::Result<Exit> {
+    #[derive(Serialize)]
+    struct Answer<'a> {
+        refused: &'a [Refusal],
+    }
+    if place.format == super::Format::Json {
+        place
+            .format
+            .show(&Answer { refused: refusals }, String::new)?;
+    }
+    for refusal in refusals {
+        let item = refusal
+            .item
+            .as_ref()
+            .map_or_else(String::new, |item| format!("{item}: "));
+        say(&format!("refused: {item}{}", refusal.why));
+    }
+    Ok(Exit::Refused)
+}
+
+fn confirmed(place: &Place, id: &str) -> anyhow::Result<()> {
+    change::confirm(&place.root, &place.state, id)?.map_err(|refusal| anyhow::anyhow!(refusal.why))
+}
+
+pub(super) fn confirm(place: &Place, id: &str) -> anyhow::Result<Exit> {
+    match change::confirm(&place.root, &place.state, id)? {
+        Ok(()) => Ok(Exit::Done),
+        Err(refusal) => refused(place, &[refusal]),
+    }
+}
+
+pub(super) fn verify(place: &Place) -> anyhow::Result<Exit> {
+    let verified = change::verify(&place.root, &transactions(&place.state)?);
+    place.format.show(&verified, || {
+        let row = |one: &change::Verified| {
+            let found = one.found.clone().unwrap_or_else(|| "gone".to_owned());
+            let said = if one.same {
+                "same".to_owned()
+            } else {
+                format!("drifted: {found}")
+            };
+            vec![
+                one.item.clone(),
+                one.left.clone(),
+                said,
+                one.transaction.clone(),
+            ]
+        };
+        table(&verified.iter().map(row).collect::<Vec<_>>())
+    })?;
+    let drifted = verified.iter().any(|one| !one.same);
+    Ok(if drifted { Exit::Drift } else { Exit::Done })
+}
+
+pub(super) fn undo(place: &Place, to: Option<&str>, item: Option<&str>) -> anyhow::Result<Exit> {
+    let done = change::undo(&place.root, &place.state, to, item)?;
+    let undone: Vec<&Undone> = done.iter().flat_map(|(_, undone)| undone).collect();
+    place.format.show(&undone, || {
+        let rows: Vec<_> = undone.iter().map(|one| row_of_undone(one)).collect();
+        if rows.is_empty() {
+            "nothing is applied\n".to_owned()
+        } else {
+            table(&rows)
+        }
+    })?;
+    let has = |is: fn(&undo::Outcome) -> bool| undone.iter().any(|one| is(&one.outcome));
+    Ok(match () {
+        () if has(|outcome| matches!(outcome, undo::Outcome::Refused { .. })) => Exit::Failed,
+        () if has(|outcome| {
+            matches!(
+                outcome,
+                undo::Outcome::Drifted { .. } | undo::Outcome::Gone { .. }
+            )
+        }) =>
+        {
+            Exit::Drift
+        }
+        () => Exit::Done,
+    })
+}
+
+pub(super) fn status(place: &Place) -> anyhow::Result<Exit> {
+    #[derive(Serialize)]
+    struct Line {
+        transaction: String,
+        at_ms: i64,
+        standing: Standing,
+        items: usize,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        seconds_left: Option<u64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ended: Option<String>,
+    }
+    let boot = boot::id(&place.root);
+    let line = |one: crate::transaction::Transaction| {
+        let standing = one.standing(&boot);
+        let open = standing == Standing::Open;
+        let left = one
+            .deadline_ms
+            .map(|deadline| deadline.saturating_sub(boot::now_ms()) / 1_000);
+        Line {
+            standing,
+            at_ms: one.at_ms,
+            items: one.entries.len(),
+            seconds_left: left.filter(|_| open),
+            ended: one.closed.clone(),
+            transaction: one.id,
+        }
+    };
+    let lines: Vec<Line> = transactions(&place.state)?.into_iter().map(line).collect();
+    place.format.show(&lines, || {
+        let row = |line: &Line| {
+            let left = line.seconds_left.map(|seconds| format!("{seconds} s left"));
+            vec![
+                line.transaction.clone(),
+                page::date::utc(line.at_ms),
+                format!("{:?}", line.standing).to_lowercase(),
+                format!("{} items", line.items),
+                left.or_else(|| line.ended.clone()).unwrap_or_default(),
+            ]
+        };
+        table(&lines.iter().map(row).collect::<Vec<_>>())
+    })?;
+    Ok(Exit::Done)
+}
+
+fn row_of_applied(one: &apply::Applied) -> Vec<String> {
+    let said = match &one.outcome {
+        apply::Outcome::Already => "already".to_owned(),
+        apply::Outcome::Same => "same".to_owned(),
+        apply::Outcome::Coerced { got } => format!("coerced to {got}"),
+        apply::Outcome::Ignored { got } => format!("ignored: it is {got} still"),
+        apply::Outcome::Denied { error } => format!("denied: {error}"),
+    };
+    vec![
+        one.item.clone(),
+        format!("{} -> {}", one.old, one.want),
+        said,
+    ]
+}
+
+fn row_of_undone(one: &Undone) -> Vec<String> {
+    let said = match &one.outcome {
+        undo::Outcome::Restored => "restored".to_owned(),
+        undo::Outcome::Untouched => "had its old value".to_owned(),
+        undo::Outcome::Drifted { found } => format!("left: somebody else made it {found}"),
+        undo::Outcome::Gone { error } => format!("gone: {error}"),
+        undo::Outcome::Refused { error } => format!("not restored: {error}"),
+    };
+    vec![one.item.clone(), format!("-> {}", one.old), said]
+}
+
+/// `30s`, `5m`, `24h`, `500ms`.
+fn time(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| format!("{text:?} is no time: 30s, 5m, 24h"))?;
+    let ms = match &text[digits.len()..] {
+        "ms" => 1,
+        "s" | "" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        unit => return Err(format!("{unit:?} is no unit: ms, s, m, h")),
+    };
+    number
+        .checked_mul(ms)
+        .map(Duration::from_millis)
+        .ok_or_else(|| format!("{text} is too long"))
+}
+
+fn class(text: &str) -> Result<Class, String> {
+    let known = [Class::O, Class::F, Class::L, Class::P, Class::B];
+    let found = known.into_iter().find(|class| format!("{class:?}") == text);
+    found.ok_or_else(|| format!("{text:?} is none of O, F, L, P, B"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(time("5m"), Ok(Duration::from_mins(5)));
+        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(time("90"), Ok(Duration::from_secs(90)));
+        for wrong in [
+            "",
+            "m",
+            "5d",
+            "-1s",
+            "99999999999999999999s",
+            "18446744073709551615h",
+        ] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `inspect`: what this host is, what it drops, and every knob with its value and owner.
+
+use serde::Serialize;
+
+use super::show::table;
+use super::{Exit, Place};
+use crate::counter::{Counters, Place as Where};
+use crate::facts::Facts;
+use crate::knob::{self, Class};
+
+#[derive(Serialize)]
+struct Inspected {
+    fingerprint: String,
+    #[serde(flatten)]
+    facts: Facts,
+    drops: Vec<Drops>,
+    counters: Counters,
+    knobs: Vec<Shown>,
+}
+
+#[derive(Serialize)]
+struct Drops {
+    place: Where,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    id: String,
+    /// Canonical; nothing where it is in no form that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
+    class: Class,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+}
+
+pub(super) fn run(place: &Place) -> anyhow::Result<Exit> {
+    let facts = Facts::read(&place.root);
+    let counters = Counters::read(&place.root);
+    let shown = |knob: knob::Knob| Shown {
+        value: knob.read(&place.root).ok(),
+        class: knob.class,
+        owner: facts
+            .owners
+            .iter()
+            .find(|owner| owner.has(&knob.id))
+            .map(|owner| owner.name.clone()),
+        id: knob.id,
+    };
+    let drops = counters.drops().into_iter();
+    let inspected = Inspected {
+        fingerprint: facts.fingerprint(),
+        knobs: knob::all(&place.root).into_iter().map(shown).collect(),
+        drops: drops.map(|(place, count)| Drops { place, count }).collect(),
+        counters,
+        facts,
+    };
+    place.format.show(&inspected, || text(&inspected))?;
+    Ok(Exit::Done)
+}
+
+fn text(inspected: &Inspected) -> String {
+    let facts = &inspected.facts;
+    let disk = |disk: &crate::facts::block::Disk| {
+        let kind = if disk.rotational { "turns" } else { "solid" };
+        let scheduler = disk.scheduler.clone().unwrap_or_default();
+        let cache = disk.write_cache.clone().unwrap_or_default();
+        vec![disk.name.clone(), kind.to_owned(), scheduler, cache]
+    };
+    let dropped = |drops: &Drops| {
+        let place = serde_json::to_value(drops.place).ok();
+        let place = place.and_then(|place| Some(place.as_str()?.replace('_', " ")));
+        vec![
+            format!("  {}", place.unwrap_or_default()),
+            drops.count.to_string(),
+        ]
+    };
+    let knob = |shown: &Shown| {
+        let value = shown.value.clone().unwrap_or_else(|| "?".to_owned());
+        let owner = shown.owner.as_ref();
+        let owner = owner.map_or_else(String::new, |owner| format!("set by {owner}"));
+        vec![
+            format!("  {}", shown.id),
+            value,
+            format!("{:?}", shown.class),
+            owner,
+        ]
+    };
+    [
+        table(&host(inspected)),
+        table(&facts.nics.iter().map(nic).collect::<Vec<_>>()),
+        table(&facts.disks.iter().map(disk).collect::<Vec<_>>()),
+        "dropped since the start\n".to_owned()
+            + &table(&inspected.drops.iter().map(dropped).collect::<Vec<_>>()),
+        "knobs\n".to_owned() + &table(&inspected.knobs.iter().map(knob).collect::<Vec<_>>()),
+    ]
+    .join("\n")
+}
+
+fn host(inspected: &Inspected) -> Vec<Vec<String>> {
+    let topology = &inspected.facts.topology;
+    let pair = |name: &str, value: String| vec![name.to_owned(), value];
+    let (cpus, cores, packages) = (&topology.online, topology.cores.len(), topology.packages);
+    let mut host = vec![
+        pair("host", inspected.fingerprint.clone()),
+        pair("processor", topology.processor.clone()),
+        pair("kernel", topology.kernel.clone()),
+        pair(
+            "CPUs",
+            format!("{cpus} in {cores} cores, packages: {packages}"),
+        ),
+    ];
+    for node in &topology.nodes {
+        host.push(pair("node", format!("{}: CPUs {}", node.number, node.cpus)));
+    }
+    if topology.virtual_machine {
+        host.push(pair("virtual", "a hypervisor is underneath".to_owned()));
+    }
+    host
+}
+
+fn nic(nic: &crate::facts::net::Nic) -> Vec<String> {
+    let driver = nic.driver.clone().unwrap_or_else(|| "no device".to_owned());
+    let node = nic
+        .node
+        .map_or_else(|| "node unknown".to_owned(), |node| format!("node {node}"));
+    let ring = nic
+        .rx_ring
+        .map_or_else(String::new, |(now, most)| format!("ring {now} of {most}"));
+    let up = if nic.up { "up" } else { "down" };
+    let queues = format!("{} rx, {} tx queues", nic.rx_queues, nic.tx_queues);
+    vec![nic.name.clone(), driver, node, up.to_owned(), queues, ring]
+}

@@ -1,0 +1,134 @@
+//! `plan` and `record`.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+
+use super::show::{say, table};
+use super::{Exit, Place, change};
+use crate::knob::Class;
+use crate::plan::{Allowed, Confidence, Item, Plan};
+use crate::record;
+use crate::rule::{self, Advice, Found, Profile, Seen};
+
+/// What is found.
+#[derive(Serialize)]
+struct Answer<'a> {
+    plan: &'a Plan,
+    advice: &'a [Advice],
+}
+
+/// What was recorded.
+#[derive(Serialize)]
+struct Recorded {
+    files: usize,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct PlanArgs {
+    /// What the host is for.
+    #[arg(long, value_enum, default_value_t)]
+    profile: Profile,
+    /// Where the plan is written; without it it is shown only.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Looks whether an older plan can still be applied, and proposes nothing.
+    #[arg(long, value_name = "FILE", conflicts_with = "output")]
+    check: Option<PathBuf>,
+}
+
+impl PlanArgs {
+    pub(super) fn run(self, place: &Place) -> anyhow::Result<Exit> {
+        let seen = Seen::read(&place.root, self.profile);
+        if let Some(file) = self.check {
+            return check(place, &seen, &file);
+        }
+        let found = rule::propose(&seen);
+        let plan = rule::plan(&seen, &found);
+        if let Some(file) = self.output {
+            std::fs::write(&file, plan.text()?)
+                .with_context(|| format!("writing {}", file.display()))?;
+        }
+        let advice = &found.advice;
+        place.format.show(
+            &Answer {
+                plan: &plan,
+                advice,
+            },
+            || text(&found),
+        )?;
+        Ok(Exit::Done)
+    }
+}
+
+fn text(found: &Found) -> String {
+    let mut text = String::new();
+    for item in &found.items {
+        text.push_str(&diff(item));
+        let sure = match item.confidence {
+            Confidence::High => "it removes what was counted",
+            Confidence::Medium => "it helps most",
+            Confidence::Experiment => "only an experiment tells",
+        };
+        let _ = writeln!(text, "    {}; {sure}", item.why);
+    }
+    for advice in &found.advice {
+        let _ = writeln!(text, "{}: {}", advice.about, advice.text);
+    }
+    if text.is_empty() {
+        text.push_str("nothing is dropped that a setting would help\n");
+    }
+    text
+}
+
+/// What would be changed, with the class of the change.
+fn diff(item: &Item) -> String {
+    let wanted = item.wanted().unwrap_or_default();
+    let rounded = item.rounded.as_ref().map_or_else(String::new, |rounded| {
+        format!(" (the kernel makes it {rounded})")
+    });
+    format!(
+        "{}: {} -> {wanted}{rounded}, class {:?}\n",
+        item.id, item.now, item.class
+    )
+}
+
+fn check(place: &Place, seen: &Seen, file: &Path) -> anyhow::Result<Exit> {
+    let (_, plan) = change::read(file)?;
+    let allowed = Allowed {
+        class_max: Class::B,
+        // All by name: whether it helps is not the question here.
+        only: plan.items.iter().map(|item| item.id.clone()).collect(),
+        take_over: Vec::new(),
+    };
+    match plan.changes(&place.root, &seen.facts, &seen.evidence, &allowed) {
+        Ok(changes) => {
+            let row =
+                |change: &crate::apply::Change| vec![change.item.clone(), change.want.clone()];
+            place.format.show(&plan, || {
+                table(&changes.iter().map(row).collect::<Vec<_>>())
+            })?;
+            Ok(Exit::Done)
+        }
+        Err(refusals) => change::refused(place, &refusals),
+    }
+}
+
+/// Writes the `tar`.
+pub(super) fn record(place: &Place, file: &Path) -> anyhow::Result<Exit> {
+    let entries = record::record(&place.root);
+    let mut tar = Vec::new();
+    let left_out = record::write(&entries, &mut tar)?;
+    std::fs::write(file, tar).with_context(|| format!("writing {}", file.display()))?;
+    for name in left_out {
+        say(&format!("left out, its name is too long: {name}"));
+    }
+    let files = entries.len();
+    place
+        .format
+        .show(&Recorded { files }, || format!("{files} files\n"))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,290 @@
+//! Counters of a host: what was dropped where, and how much was done. Sampled, never reset.
+//!
+//! Invariant: a counter that is not there is absent, not nothing. Rates are differences of two samples; one that went
+//! backwards (a driver that was loaded anew) gives none.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::root::Tree;
+
+/// Counters by name, as in `softnet.dropped` and `net.eth0.rx_missed`.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
+#[serde(transparent)]
+pub struct Counters(pub BTreeMap<String, u64>);
+
+/// Where a drop was.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// The ring of a card was full.
+    NicRing,
+    /// A card, for another reason.
+    NicOther,
+    /// A CPU's backlog was full.
+    Backlog,
+    /// A flow had more than its share of the backlog.
+    FlowLimit,
+    /// The buffer of a socket was full.
+    SocketBuffer,
+    /// The queue of connections to be accepted was full.
+    ListenQueue,
+}
+
+/// Columns of `/proc/net/softnet_stat` that are counted: (place, name).
+const SOFTNET: &[(usize, &str)] = &[
+    (0, "softnet.processed"),
+    (1, "softnet.dropped"),
+    (2, "softnet.squeezed"),
+    (10, "softnet.flow_limit"),
+];
+
+/// Of `/proc/net/netstat` and `/proc/net/snmp`.
+const OF_PROTOCOLS: &[(&str, &str, &str)] = &[
+    ("TcpExt", "ListenOverflows", "listen.overflows"),
+    ("TcpExt", "ListenDrops", "listen.drops"),
+    ("TcpExt", "TCPBacklogDrop", "tcp.backlog_drops"),
+    ("TcpExt", "TCPRcvQDrop", "tcp.receive_queue_drops"),
+    ("Tcp", "RetransSegs", "tcp.retransmits"),
+    ("Tcp", "OutSegs", "tcp.sent"),
+    ("Udp", "RcvbufErrors", "udp.receive_buffer_errors"),
+    ("Udp", "SndbufErrors", "udp.send_buffer_errors"),
+    ("Udp", "InDatagrams", "udp.received"),
+];
+
+/// Of `/sys/class/net/X/statistics`.
+const OF_LINKS: &[&str] = &[
+    "rx_packets",
+    "tx_packets",
+    "rx_dropped",
+    "tx_dropped",
+    "rx_missed_errors",
+    "rx_fifo_errors",
+    "rx_over_errors",
+    "rx_errors",
+];
+
+/// Names of drivers for a ring that was full.
+const RING_NAMES: &[&str] = &[
+    "rx_missed_errors",
+    "rx_no_dma_resources",
+    "rx_out_of_buffer",
+    "rx_no_buffer_count",
+    "rx_fifo_errors",
+    "port.rx_dropped",
+    "rx_discards_phy",
+];
+
+impl Counters {
+    /// Reads all that are known.
+    pub fn read(tree: &dyn Tree) -> Counters {
+        let mut counters = Counters::default();
+        counters.softnet(&tree.read("proc/net/softnet_stat").unwrap_or_default());
+        for name in ["proc/net/netstat", "proc/net/snmp"] {
+            counters.protocols(&tree.read(name).unwrap_or_default());
+        }
+        counters.processors(&tree.read("proc/stat").unwrap_or_default());
+        for device in tree
+            .names("sys/class/net")
+            .iter()
+            .filter(|name| *name != "lo")
+        {
+            counters.link(tree, device);
+        }
+        counters
+    }
+
+    fn add(&mut self, name: String, value: u64) {
+        let counter = self.0.entry(name).or_default();
+        *counter = counter.saturating_add(value);
+    }
+
+    /// Columns of hexadecimal numbers, a row per CPU. Rows are not CPU numbers: column 13 says which.
+    fn softnet(&mut self, text: &str) {
+        for row in text.lines() {
+            let columns: Vec<&str> = row.split_ascii_whitespace().collect();
+            for (at, name) in SOFTNET {
+                let value = columns
+                    .get(*at)
+                    .and_then(|text| u64::from_str_radix(text, 16).ok());
+                if let Some(value) = value {
+                    self.add((*name).to_owned(), value);
+                }
+            }
+        }
+    }
+
+    /// Ticks of each CPU: all of them, and those with packets and other deferred work.
+    fn processors(&mut self, text: &str) {
+        const SOFTIRQ: usize = 6;
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let cpu = words
+                .next()
+                .and_then(|name| name.strip_prefix("cpu")?.parse::<usize>().ok());
+            let Some(cpu) = cpu else { continue };
+            // Guests are in user time already.
+            let ticks: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
+            let all = ticks
+                .iter()
+                .fold(0_u64, |all, ticks| all.saturating_add(*ticks));
+            self.add(format!("cpu{cpu}.ticks"), all);
+            self.add(
+                format!("cpu{cpu}.softirq"),
+                ticks.get(SOFTIRQ).copied().unwrap_or(0),
+            );
+        }
+    }
+
+    /// Pairs of lines: names, then values.
+    fn protocols(&mut self, text: &str) {
+        let lines: Vec<&str> = text.lines().collect();
+        for pair in lines.chunks_exact(2) {
+            let (Some((protocol, names)), Some((_, values))) =
+                (pair[0].split_once(':'), pair[1].split_once(':'))
+            else {
+                continue;
+            };
+            let values = values.split_ascii_whitespace();
+            for (name, value) in names.split_ascii_whitespace().zip(values) {
+                let known = OF_PROTOCOLS
+                    .iter()
+                    .find(|(of, known, _)| *of == protocol && *known == name);
+                if let (Some((.., ours)), Ok(value)) = (known, value.parse()) {
+                    self.add((*ours).to_owned(), value);
+                }
+            }
+        }
+    }
+
+    fn link(&mut self, tree: &dyn Tree, device: &str) {
+        for name in OF_LINKS {
+            let value = tree.number(&format!("sys/class/net/{device}/statistics/{name}"));
+            if let Some(value) = value.and_then(|value| u64::try_from(value).ok()) {
+                self.add(format!("net.{device}.{name}"), value);
+            }
+        }
+        let text = tree
+            .read(&format!("ethtool/{device}/statistics"))
+            .unwrap_or_default();
+        for line in text.lines() {
+            if let Some((name, value)) = line.rsplit_once(": ")
+                && RING_NAMES.contains(&name.trim())
+                && let Ok(value) = value.trim().parse()
+            {
+                self.add(format!("net.{device}.driver.{}", name.trim()), value);
+            }
+        }
+    }
+
+    /// One of them.
+    pub fn of(&self, name: &str) -> Option<u64> {
+        self.0.get(name).copied()
+    }
+
+    /// What was added since an earlier sample.
+    #[must_use]
+    pub fn since(&self, earlier: &Counters) -> Counters {
+        let added = |(name, now): (&String, &u64)| {
+            let before = earlier.of(name)?;
+            Some((name.clone(), now.checked_sub(before)?))
+        };
+        Counters(self.0.iter().filter_map(added).collect())
+    }
+
+    /// Drops by place. A drop is counted once: a full ring that link and driver both count is the larger of the two.
+    pub fn drops(&self) -> BTreeMap<Place, u64> {
+        let mut drops = BTreeMap::new();
+        let mut add = |place: Place, count: u64| *drops.entry(place).or_insert(0_u64) += count;
+        let of = |name: &str| self.of(name).unwrap_or(0);
+        add(Place::Backlog, of("softnet.dropped"));
+        add(Place::FlowLimit, of("softnet.flow_limit"));
+        add(Place::ListenQueue, of("listen.overflows"));
+        add(Place::SocketBuffer, of("udp.receive_buffer_errors"));
+        add(Place::SocketBuffer, of("tcp.backlog_drops"));
+        add(Place::SocketBuffer, of("tcp.receive_queue_drops"));
+        for device in self.devices() {
+            let ring = self.ring_drops(&device);
+            add(Place::NicRing, ring);
+            add(Place::NicOther, of(&format!("net.{device}.rx_dropped")));
+        }
+        drops
+    }
+
+    /// Packets for which the ring of a card had no room.
+    pub fn ring_drops(&self, device: &str) -> u64 {
+        let link = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+        let link = link
+            .iter()
+            .filter_map(|name| self.of(&format!("net.{device}.{name}")));
+        let driver = RING_NAMES
+            .iter()
+            .filter_map(|name| self.of(&format!("net.{device}.driver.{name}")));
+        link.chain(driver).max().unwrap_or(0)
+    }
+
+    fn devices(&self) -> Vec<String> {
+        let names = self
+            .0
+            .keys()
+            .filter_map(|name| name.strip_prefix("net.")?.strip_suffix(".rx_packets"));
+        names.map(str::to_owned).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    fn host() -> Fake {
+        Fake::new(&[
+            (
+                "proc/net/softnet_stat",
+                "0000ffff 00000002 0000000a 0 0 0 0 0 0 0 00000003 00000000 00000001\n00000001 00000001 00000000 0 0 0 0 0 0 0 00000000 00000000 00000005\n",
+            ),
+            (
+                "proc/net/netstat",
+                "TcpExt: ListenOverflows Other ListenDrops\nTcpExt: 7 1 8\nIpExt: A\nIpExt: 1\n",
+            ),
+            (
+                "proc/net/snmp",
+                "Udp: InDatagrams RcvbufErrors\nUdp: 100 386\n",
+            ),
+            ("sys/class/net/eth0/statistics/rx_packets", "1000"),
+            ("sys/class/net/eth0/statistics/rx_dropped", "4"),
+            ("sys/class/net/eth0/statistics/rx_missed_errors", "11"),
+            (
+                "ethtool/eth0/statistics",
+                "rx_missed_errors: 11\nother: 9\n",
+            ),
+            ("sys/class/net/lo/statistics/rx_packets", "5"),
+        ])
+    }
+
+    #[test]
+    fn every_drop_has_one_place() {
+        let drops = Counters::read(&host()).drops();
+        let expect = [
+            (Place::NicRing, 11),
+            (Place::NicOther, 4),
+            (Place::Backlog, 3),
+            (Place::FlowLimit, 3),
+            (Place::SocketBuffer, 386),
+            (Place::ListenQueue, 7),
+        ];
+        assert_eq!(drops, BTreeMap::from(expect));
+    }
+
+    #[test]
+    fn what_went_backwards_is_no_rate() {
+        let fake = host();
+        let before = Counters::read(&fake);
+        fake.set("sys/class/net/eth0/statistics/rx_packets", "10");
+        fake.set("sys/class/net/eth0/statistics/rx_dropped", "6");
+        let added = Counters::read(&fake).since(&before);
+        assert_eq!(added.of("net.eth0.rx_packets"), None);
+        assert_eq!(added.of("net.eth0.rx_dropped"), Some(2));
+    }
+}

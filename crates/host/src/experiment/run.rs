@@ -1,0 +1,279 @@
+//! Carries a design out on one host: pairs of blocks without any change, then pairs with and without it, and a verdict.
+//!
+//! What is done to the host is behind [`World`], so that a made-up one shows what follows from what. Invariants: the change
+//! is in effect in blocks of the test arm only; after the last block, an alarm or an error it is taken back at once; what
+//! was measured is kept whatever came of it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::assign::{Arm, switchback};
+use super::decide::{Better, Effect, Figure, Verdict, decide, effect, pairs_for};
+use super::design::{Design, Question};
+use crate::statistics::martingale::{Bettor, worse};
+
+/// Pairs of the same that differ by chance less often than this stop everything: something else is going on.
+const SAME_P_MIN: f64 = 0.01;
+/// What a guarded figure may be worse by before the bettor stakes on it.
+const MARGIN: f64 = 0.05;
+/// A figure that is e times as bad counts as wholly worse.
+const SPAN: f64 = 1.0;
+
+/// Figures of a block, by name.
+pub type Measured = BTreeMap<String, f64>;
+
+/// What came of a block.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Block {
+    /// Its figures.
+    Figures(Measured),
+    /// Something happened that must not: lost records, errors. With what.
+    Alarm(String),
+}
+
+/// What an experiment is done to.
+pub trait World {
+    /// Brings the host into an arm.
+    fn enter(&mut self, arm: Arm) -> anyhow::Result<()>;
+    /// Waits for a block and measures it.
+    fn block(&mut self) -> anyhow::Result<Block>;
+}
+
+/// A block and what was measured in it.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Sample {
+    /// Its pair, from 0.
+    pub pair: usize,
+    /// Its arm.
+    pub arm: Arm,
+    /// Whether it is of the pairs without any change.
+    pub same: bool,
+    /// Its figures.
+    pub figures: Measured,
+}
+
+/// Everything that came of an experiment.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Result {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, in a sentence.
+    pub why: String,
+    /// What the primary figures and those guarded say.
+    pub effects: Vec<Effect>,
+    /// What the pairs without any change say of the primary figures.
+    pub same: Vec<Effect>,
+    /// What was measured.
+    pub samples: Vec<Sample>,
+}
+
+/// Carries it out.
+pub fn run(design: &Design, world: &mut dyn World) -> anyhow::Result<Result> {
+    let mut samples = Vec::new();
+    let ended = phases(design, world, &mut samples);
+    // Whatever happened: as it was.
+    let left = world.enter(Arm::Control);
+    let (verdict, why, effects) = ended?;
+    left?;
+    let same = figures(&design.primary, &samples, true);
+    let same = same
+        .iter()
+        .map(|figure| effect(figure, design.seed))
+        .collect();
+    Ok(Result {
+        verdict,
+        why,
+        effects,
+        same,
+        samples,
+    })
+}
+
+type Ended = (Verdict, String, Vec<Effect>);
+
+fn phases(
+    design: &Design,
+    world: &mut dyn World,
+    samples: &mut Vec<Sample>,
+) -> anyhow::Result<Ended> {
+    world.enter(Arm::Control)?;
+    for (at, arm) in switchback(design.pairs_of_same(), design.seed)
+        .into_iter()
+        .enumerate()
+    {
+        // The arms are names only: nothing is changed.
+        match world.block()? {
+            Block::Figures(figures) => samples.push(Sample {
+                pair: at / 2,
+                arm,
+                same: true,
+                figures,
+            }),
+            Block::Alarm(what) => anyhow::bail!("without any change: {what}"),
+        }
+    }
+    if let Some(stop) = stops(design, samples)? {
+        return Ok((Verdict::Inconclusive, stop, Vec::new()));
+    }
+    let mut guards = vec![Bettor::default(); design.guard.len() + design.primary.len()];
+    // Another order than that of the pairs before.
+    for (at, arm) in switchback(design.pairs, design.seed ^ u64::MAX)
+        .into_iter()
+        .enumerate()
+    {
+        world.enter(arm)?;
+        let figures = match world.block()? {
+            Block::Figures(figures) => figures,
+            Block::Alarm(what) if arm == Arm::Test => {
+                return Ok((Verdict::Harmful, what, Vec::new()));
+            }
+            Block::Alarm(what) => anyhow::bail!("without the change: {what}"),
+        };
+        samples.push(Sample {
+            pair: at / 2,
+            arm,
+            same: false,
+            figures,
+        });
+        if at % 2 == 1
+            && let Some(name) = alarm(design, samples, &mut guards)
+        {
+            let effects = judge(design, samples, true)?.1;
+            return Ok((
+                Verdict::Harmful,
+                format!("{name} became worse, beyond chance"),
+                effects,
+            ));
+        }
+    }
+    let (verdict, effects) = judge(design, samples, false)?;
+    Ok((verdict, sentence(verdict, &effects), effects))
+}
+
+/// Why it does not go on after the pairs without any change: they differ, or vary too much for what is hoped for.
+fn stops(design: &Design, samples: &[Sample]) -> anyhow::Result<Option<String>> {
+    for (figure, question) in figures(&design.primary, samples, true)
+        .iter()
+        .zip(&design.primary)
+    {
+        anyhow::ensure!(
+            !figure.pairs.is_empty(),
+            "{} was not measured",
+            question.name
+        );
+        let same = effect(figure, design.seed);
+        if same.p < SAME_P_MIN {
+            let why = format!(
+                "{} differs between blocks that are the same (p = {:.4})",
+                question.name, same.p
+            );
+            return Ok(Some(why));
+        }
+        let needed = question.goal.and_then(|goal| pairs_for(figure, goal));
+        if let (Some(goal), Some(needed)) = (question.goal, needed)
+            && needed > design.pairs
+        {
+            let percent = goal * 100.0;
+            let why = format!(
+                "to see {percent:.0} % of {} takes {needed} pairs, and it has {}",
+                question.name, design.pairs
+            );
+            return Ok(Some(why));
+        }
+    }
+    Ok(None)
+}
+
+/// The figures of all whole pairs.
+fn figures(questions: &[Question], samples: &[Sample], same: bool) -> Vec<Figure> {
+    let pairs = samples
+        .iter()
+        .filter(|sample| sample.same == same)
+        .map(|sample| sample.pair + 1)
+        .max()
+        .unwrap_or(0);
+    let of = |pair: usize, arm: Arm, name: &str| {
+        let found = samples
+            .iter()
+            .find(|one| one.same == same && one.pair == pair && one.arm == arm)?;
+        found.figures.get(name).copied()
+    };
+    let figure = |question: &Question| Figure {
+        name: question.name.clone(),
+        better: question.better,
+        threshold: question.threshold,
+        pairs: (0..pairs)
+            .filter_map(|pair| {
+                Some((
+                    of(pair, Arm::Control, &question.name)?,
+                    of(pair, Arm::Test, &question.name)?,
+                ))
+            })
+            .collect(),
+    };
+    questions.iter().map(figure).collect()
+}
+
+/// The name of a figure whose guard was set off by the last pair.
+fn alarm(design: &Design, samples: &[Sample], guards: &mut [Bettor]) -> Option<String> {
+    let questions: Vec<Question> = design
+        .guard
+        .iter()
+        .chain(&design.primary)
+        .cloned()
+        .collect();
+    for ((figure, bettor), question) in figures(&questions, samples, false)
+        .iter()
+        .zip(guards)
+        .zip(&questions)
+    {
+        let Some((control, test)) = figure.pairs.last() else {
+            continue;
+        };
+        let worse = match question.better {
+            Better::Less => worse(*test, *control, MARGIN, SPAN),
+            Better::More => worse(*control, *test, MARGIN, SPAN),
+        };
+        if bettor.sees(worse) {
+            return Some(question.name.clone());
+        }
+    }
+    None
+}
+
+fn judge(
+    design: &Design,
+    samples: &[Sample],
+    alarm: bool,
+) -> anyhow::Result<(Verdict, Vec<Effect>)> {
+    let primary = figures(&design.primary, samples, false);
+    let guarded = figures(&design.guard, samples, false);
+    for figure in primary.iter().chain(&guarded) {
+        anyhow::ensure!(!figure.pairs.is_empty(), "{} was not measured", figure.name);
+    }
+    Ok(decide(&primary, &guarded, alarm, design.seed))
+}
+
+fn sentence(verdict: Verdict, effects: &[Effect]) -> String {
+    let Some(first) = effects.first() else {
+        return String::new();
+    };
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let benefit = &first.benefit;
+    let figures = format!(
+        "{}: benefit {} ({} to {}), p = {:.4}",
+        first.name,
+        percent(benefit.estimate),
+        percent(benefit.low),
+        percent(benefit.high),
+        first.p
+    );
+    match (verdict, first.pairs_needed) {
+        (Verdict::Inconclusive, Some(needed)) => format!("{figures}; {needed} pairs would decide"),
+        _ => figures,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Experiments on made-up hosts.
+
+use super::*;
+use crate::statistics::random::Random;
+
+/// A host that drops so much in each arm, and remembers what was done to it.
+struct Made {
+    random: Random,
+    control: f64,
+    test: f64,
+    noise: f64,
+    arm: Arm,
+    changes: usize,
+    blocks: usize,
+    alarm_in_test: bool,
+}
+
+fn made(control: f64, test: f64) -> Made {
+    Made {
+        random: Random::new(5),
+        control,
+        test,
+        noise: 0.1,
+        arm: Arm::Control,
+        changes: 0,
+        blocks: 0,
+        alarm_in_test: false,
+    }
+}
+
+impl World for Made {
+    fn enter(&mut self, arm: Arm) -> anyhow::Result<()> {
+        self.changes += usize::from(arm != self.arm);
+        self.arm = arm;
+        Ok(())
+    }
+
+    fn block(&mut self) -> anyhow::Result<Block> {
+        self.blocks += 1;
+        if self.alarm_in_test && self.arm == Arm::Test {
+            return Ok(Block::Alarm("7 acknowledged records are lost".to_owned()));
+        }
+        let mean = if self.arm == Arm::Test {
+            self.test
+        } else {
+            self.control
+        };
+        let drops = mean * (self.random.normal() * self.noise).exp();
+        Ok(Block::Figures(Measured::from([
+            ("drops".to_owned(), drops),
+            ("rate".to_owned(), 1e6),
+        ])))
+    }
+}
+
+fn design(more: &str) -> Design {
+    let text = format!(
+        "version = 1\nplan = \"p\"\nseed = 3\npairs = 8\nblock_ms = 1\n[[primary]]\nname = \"drops\"\n{more}\n[[guard]]\nname = \"rate\"\nbetter = \"more\"\n"
+    );
+    Design::parse(&text).unwrap()
+}
+
+#[test]
+fn what_helps_is_adopted_and_the_host_is_as_before() {
+    let mut host = made(3_500.0, 0.0);
+    let result = run(&design(""), &mut host).unwrap();
+    assert_eq!(result.verdict, Verdict::Adopt, "{}", result.why);
+    assert_eq!(host.arm, Arm::Control);
+    assert_eq!(result.samples.len(), 32);
+    assert!(result.samples.iter().filter(|one| one.same).count() == 16);
+    assert!(
+        result.why.contains("benefit 9") || result.why.contains("benefit 100"),
+        "{}",
+        result.why
+    );
+}
+
+#[test]
+fn what_does_nothing_is_not_adopted() {
+    let result = run(&design(""), &mut made(3_500.0, 3_500.0)).unwrap();
+    assert!(
+        matches!(result.verdict, Verdict::NoBenefit | Verdict::Inconclusive),
+        "{}",
+        result.why
+    );
+}
+
+#[test]
+fn harm_ends_it_and_is_taken_back() {
+    let mut host = made(10.0, 3_500.0);
+    let mut design = design("");
+    design.pairs = 40;
+    design.pairs_of_same = Some(4);
+    let result = run(&design, &mut host).unwrap();
+    assert_eq!(result.verdict, Verdict::Harmful);
+    assert_eq!(host.arm, Arm::Control);
+    assert!(host.blocks < 8 + 2 * 12, "{} blocks", host.blocks);
+}
+
+#[test]
+fn an_alarm_ends_it_at_once() {
+    let mut host = made(10.0, 10.0);
+    host.alarm_in_test = true;
+    let result = run(&design(""), &mut host).unwrap();
+    assert_eq!(result.verdict, Verdict::Harmful);
+    assert!(result.why.contains("acknowledged records"));
+    assert_eq!(host.arm, Arm::Control);
+    assert!(host.blocks <= 18, "{}", host.blocks);
+}
+
+#[test]
+fn what_it_could_not_see_is_not_begun() {
+    let mut host = made(3_500.0, 0.0);
+    host.noise = 1.0;
+    let result = run(&design("goal = 0.2"), &mut host).unwrap();
+    assert_eq!(result.verdict, Verdict::Inconclusive);
+    assert!(
+        result.why.contains("takes") && result.why.contains("pairs"),
+        "{}",
+        result.why
+    );
+    assert_eq!(host.changes, 0, "nothing was changed");
+}
+
+#[test]
+fn what_is_not_measured_is_an_error_and_nothing_is_left_changed() {
+    let mut other = design("");
+    other.guard[0].name = "nothing".to_owned();
+    let mut host = made(10.0, 10.0);
+    let error = run(&other, &mut host).unwrap_err();
+    assert!(
+        error.to_string().contains("nothing was not measured"),
+        "{error}"
+    );
+    assert_eq!(host.arm, Arm::Control);
+}

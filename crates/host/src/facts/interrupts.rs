@@ -1,0 +1,211 @@
+//! Interrupts: how often each CPU takes each, and which belongs to which queue of a card.
+//!
+//! The map is by the device's own list of interrupts and the names that drivers give them. Names differ between drivers;
+//! one that is not understood gives no queue rather than a wrong one.
+
+use crate::cpus::Cpus;
+use crate::root::Tree;
+
+/// A line of `/proc/interrupts`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interrupt {
+    /// Its number, which is not for keeping.
+    pub number: u32,
+    /// How often each CPU took it: (CPU, times).
+    pub counts: Vec<(usize, u64)>,
+    /// What the driver calls it.
+    pub name: String,
+}
+
+/// Which queue an interrupt is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queue {
+    /// It is for received packets.
+    pub receives: bool,
+    /// It is for sent ones.
+    pub sends: bool,
+    /// Its number among the card's.
+    pub number: usize,
+}
+
+/// All numbered interrupts.
+pub fn all(tree: &dyn Tree) -> Vec<Interrupt> {
+    parse(&tree.read("proc/interrupts").unwrap_or_default())
+}
+
+fn parse(text: &str) -> Vec<Interrupt> {
+    let mut lines = text.lines();
+    let heads = lines.next().unwrap_or_default().split_ascii_whitespace();
+    let cpus: Vec<usize> = heads
+        .filter_map(|head| head.strip_prefix("CPU")?.parse().ok())
+        .collect();
+    let interrupt = |line: &str| {
+        let (number, rest) = line.split_once(':')?;
+        let number = number.trim().parse().ok()?;
+        let mut words = rest.split_ascii_whitespace();
+        let mut counts = Vec::with_capacity(cpus.len());
+        for cpu in &cpus {
+            counts.push((*cpu, words.next()?.parse().ok()?));
+        }
+        let name = words.next_back().unwrap_or_default().to_owned();
+        Some(Interrupt {
+            number,
+            counts,
+            name,
+        })
+    };
+    lines.filter_map(interrupt).collect()
+}
+
+/// The interrupts of a card.
+pub fn of_device(tree: &dyn Tree, device: &str) -> Vec<Interrupt> {
+    let card = format!("sys/class/net/{device}/device");
+    let listed = tree.names(&format!("{card}/msi_irqs"));
+    let listed: Vec<u32> = listed.iter().filter_map(|name| name.parse().ok()).collect();
+    // Those of a virtio device are listed at the bus device above it; they have its name.
+    let virtio = virtio_of(tree, device).map(|name| format!("{name}-"));
+    let is_own = |one: &Interrupt| {
+        let named = one
+            .name
+            .split(['-', '_', '@', ':', '.'])
+            .any(|part| part == device);
+        let of_virtio = virtio
+            .as_ref()
+            .is_some_and(|prefix| one.name.starts_with(prefix));
+        listed.contains(&one.number) || named || of_virtio
+    };
+    all(tree).into_iter().filter(is_own).collect()
+}
+
+/// The virtio device that is this card.
+fn virtio_of(tree: &dyn Tree, device: &str) -> Option<String> {
+    const DRIVER: &str = "sys/bus/virtio/drivers/virtio_net";
+    let mut devices = tree
+        .names(DRIVER)
+        .into_iter()
+        .filter(|name| name.starts_with("virtio"));
+    devices.find(|name| {
+        tree.read(&format!("{DRIVER}/{name}/net/{device}/ifindex"))
+            .is_ok()
+    })
+}
+
+/// The number of the interrupt of a queue (`rx-0`, `tx-3`), now.
+pub fn of_queue(tree: &dyn Tree, device: &str, queue: &str) -> Option<u32> {
+    let (direction, number) = queue.split_once('-')?;
+    let number: usize = number.parse().ok()?;
+    let fits = |one: &&Interrupt| {
+        queue_of(&one.name).is_some_and(|queue| {
+            queue.number == number
+                && (if direction == "rx" {
+                    queue.receives
+                } else {
+                    queue.sends
+                })
+        })
+    };
+    let found = of_device(tree, device);
+    found.iter().find(fits).map(|one| one.number)
+}
+
+/// The queue that a driver's name says.
+pub fn queue_of(name: &str) -> Option<Queue> {
+    let name = name
+        .split('@')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let digits = name.len()
+        - name
+            .trim_end_matches(|letter: char| letter.is_ascii_digit())
+            .len();
+    let (before, number) = name.split_at(name.len() - digits);
+    let number = number.parse().ok()?;
+    let has = |words: &[&str]| words.iter().any(|word| before.contains(word));
+    let (receives, sends) = match () {
+        () if has(&["txrx", "tx-rx", "rxtx", "comp"]) => (true, true),
+        () if has(&["input", "-rx-", "rx-", "_rx"]) => (true, false),
+        () if has(&["output", "-tx-", "tx-", "_tx"]) => (false, true),
+        () => return None,
+    };
+    Some(Queue {
+        receives,
+        sends,
+        number,
+    })
+}
+
+/// The CPUs that take the interrupts of cards' queues now: where each is in effect; where that is not shown, where it may be.
+pub fn cpus_of_cards(tree: &dyn Tree) -> Cpus {
+    let mut cpus = Cpus::default();
+    for device in tree
+        .names("sys/class/net")
+        .iter()
+        .filter(|name| *name != "lo")
+    {
+        let queues = of_device(tree, device)
+            .into_iter()
+            .filter(|one| queue_of(&one.name).is_some());
+        for one in queues {
+            let of = |name: &str| {
+                Cpus::from_list(&tree.text(&format!("proc/irq/{}/{name}", one.number))?)
+            };
+            let is_some = |cpus: &Cpus| !cpus.is_empty();
+            let now = of("effective_affinity_list")
+                .filter(is_some)
+                .or_else(|| of("smp_affinity_list"));
+            cpus = cpus.or(&now.unwrap_or_default());
+        }
+    }
+    cpus
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_drivers_say_queues() {
+        let both = |number| Some((true, true, number));
+        for (name, expect) in [
+            ("eth0-TxRx-3", both(3)),
+            ("i40e-eth0-TxRx-12", both(12)),
+            ("mlx5_comp7@pci:0000:5e:00.0", both(7)),
+            ("eth0-Tx-Rx-0", both(0)),
+            ("virtio3-input.1", Some((true, false, 1))),
+            ("virtio3-output.1", Some((false, true, 1))),
+            ("eth0-rx-2", Some((true, false, 2))),
+            ("eth0-tx-2", Some((false, true, 2))),
+            ("virtio3-config", None),
+            ("mlx5_async0@pci:0000:5e:00.0", None),
+            ("ena-mgmnt@pci:0000:00:05.0", None),
+            ("virtio1-req.0", None),
+            ("ttyS0", None),
+        ] {
+            let found = queue_of(name).map(|queue| (queue.receives, queue.sends, queue.number));
+            assert_eq!(found, expect, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_cpus_of_cards_are_those_in_effect() {
+        let host = crate::fixtures::two_sockets();
+        assert_eq!(cpus_of_cards(&host).to_string(), "0-15");
+        for queue in 0..16 {
+            host.set(
+                &format!("proc/irq/{}/effective_affinity_list", 40 + queue),
+                "8",
+            );
+        }
+        assert_eq!(cpus_of_cards(&host).to_string(), "8");
+    }
+
+    #[test]
+    fn a_line_is_counts_and_a_name() {
+        let text = "            CPU0       CPU2\n  24:          1          7  IO-APIC   5-edge      ACPI:Ged\n NMI: 0 0 Non-maskable\n";
+        let found = parse(text);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].counts, [(0, 1), (2, 7)]);
+        assert_eq!(found[0].name, "ACPI:Ged");
+    }
+}

@@ -1,0 +1,125 @@
+//! Network cards: driver, node, queues, interrupts, rings.
+
+use serde::Serialize;
+
+use super::interrupts;
+use crate::cpus::Cpus;
+use crate::form::fields;
+use crate::root::{Tree, last};
+
+/// Drivers of the cards of cloud providers: what they drop is an allowance, not a ring.
+const OF_CLOUDS: &[&str] = &["ena", "gve", "mana", "virtio_net", "hv_netvsc"];
+
+/// A card.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Nic {
+    /// Its name.
+    pub name: String,
+    /// Its driver; none for what has no device (bridges, tunnels, veth).
+    pub driver: Option<String>,
+    /// Whether it is one of a cloud provider.
+    pub cloud: bool,
+    /// The node it is at; none where that is not known (-1 occurs).
+    pub node: Option<usize>,
+    /// Whether it is up.
+    pub up: bool,
+    /// Megabits a second.
+    pub speed: Option<u32>,
+    /// Queues for receiving.
+    pub rx_queues: usize,
+    /// Queues for sending.
+    pub tx_queues: usize,
+    /// Its interrupts by queue, with the CPUs they are allowed on.
+    pub interrupts: Vec<QueueInterrupt>,
+    /// (now, most) entries of a receive ring.
+    pub rx_ring: Option<(u32, u32)>,
+    /// (now, most) channels that both send and receive.
+    pub combined: Option<(u32, u32)>,
+}
+
+/// The interrupt of a queue.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+pub struct QueueInterrupt {
+    /// `rx-0`, `tx-3`.
+    pub queue: String,
+    /// CPUs it is allowed on.
+    pub cpus: Cpus,
+    /// How often it came since the start.
+    pub times: u64,
+}
+
+/// All but the loopback.
+pub(super) fn all(tree: &dyn Tree) -> Vec<Nic> {
+    let names = tree.names("sys/class/net");
+    let cards = names
+        .iter()
+        .filter(|name| *name != "lo" && *name != "bonding_masters");
+    cards.map(|name| nic(tree, name)).collect()
+}
+
+fn nic(tree: &dyn Tree, name: &str) -> Nic {
+    let dir = format!("sys/class/net/{name}");
+    let driver = tree.link(&format!("{dir}/device/driver")).ok();
+    let driver = driver.map(|link| last(&link).to_owned());
+    let queues = tree.names(&format!("{dir}/queues"));
+    let count = |prefix: &str| {
+        queues
+            .iter()
+            .filter(|queue| queue.starts_with(prefix))
+            .count()
+    };
+    Nic {
+        cloud: driver
+            .as_deref()
+            .is_some_and(|driver| OF_CLOUDS.contains(&driver)),
+        driver,
+        node: tree
+            .number(&format!("{dir}/device/numa_node"))
+            .and_then(|node| usize::try_from(node).ok()),
+        up: tree
+            .text(&format!("{dir}/operstate"))
+            .is_some_and(|state| state == "up"),
+        speed: tree
+            .number(&format!("{dir}/speed"))
+            .and_then(|speed| u32::try_from(speed).ok()),
+        rx_queues: count("rx-"),
+        tx_queues: count("tx-"),
+        interrupts: of_queues(tree, name),
+        rx_ring: pair(tree, &format!("ethtool/{name}/rings"), "rx"),
+        combined: pair(tree, &format!("ethtool/{name}/channels"), "combined"),
+        name: name.to_owned(),
+    }
+}
+
+fn of_queues(tree: &dyn Tree, name: &str) -> Vec<QueueInterrupt> {
+    let mut found = Vec::new();
+    for one in interrupts::of_device(tree, name) {
+        let Some(queue) = interrupts::queue_of(&one.name) else {
+            continue;
+        };
+        let direction = if queue.receives { "rx" } else { "tx" };
+        let allowed = tree.text(&format!("proc/irq/{}/smp_affinity_list", one.number));
+        found.push(QueueInterrupt {
+            queue: format!("{direction}-{}", queue.number),
+            cpus: allowed
+                .and_then(|list| Cpus::from_list(&list))
+                .unwrap_or_default(),
+            times: one
+                .counts
+                .iter()
+                .fold(0_u64, |all, (_, times)| all.saturating_add(*times)),
+        });
+    }
+    found
+}
+
+/// A field and the most it can be.
+fn pair(tree: &dyn Tree, name: &str, field: &str) -> Option<(u32, u32)> {
+    let fields = fields(&tree.text(name)?)?;
+    let value = |wanted: &str| {
+        let found = fields.iter().find(|(name, _)| name == wanted)?;
+        u32::try_from(found.1).ok()
+    };
+    let most = value(&format!("{field}_max"))?;
+    Some((value(field)?, most)).filter(|_| most > 0)
+}

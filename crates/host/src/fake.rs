@@ -1,0 +1,202 @@
+//! A host made up by tests, with the habits of kernels: values that clamp, round up, are refused, or are silently
+//! ignored; pairs that exclude each other; lists that show what is chosen.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+
+use rustix::io::Errno;
+
+use crate::root::{Tree, natural};
+
+/// What a file does with a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Habit {
+    /// Values below are taken for this one.
+    AtLeast(i64),
+    /// Rounded up to a power of two.
+    PowerOfTwo,
+    /// Refused.
+    Refuses(Errno),
+    /// Taken, and not done.
+    Ignores,
+    /// One of a list, shown in brackets.
+    Chooses,
+    /// A row of numbers, shown with tabs.
+    Row,
+    /// A mask, shown with all its digits.
+    Mask,
+    /// 0 is refused, and the other of the pair becomes 0.
+    Excludes(&'static str),
+}
+
+/// The host.
+#[derive(Default, Debug)]
+pub(crate) struct Fake {
+    files: RefCell<BTreeMap<String, String>>,
+    links: RefCell<BTreeMap<String, String>>,
+    habits: RefCell<BTreeMap<String, Habit>>,
+    life: RefCell<Option<Rc<Life>>>,
+    pub(crate) writes: Cell<u64>,
+}
+
+/// How many more steps a process takes before it is killed: a panic, which a test catches.
+#[derive(Debug)]
+pub(crate) struct Life(Cell<u64>);
+
+/// Ends the process: whatever it had in memory is gone. Not printed, as it is no failure.
+pub(crate) fn kill() -> ! {
+    std::panic::resume_unwind(Box::new("killed"))
+}
+
+impl Life {
+    pub(crate) fn of(steps: u64) -> Rc<Life> {
+        Rc::new(Life(Cell::new(steps)))
+    }
+
+    /// Whether this step is still done.
+    pub(crate) fn step(&self) -> bool {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        left > 0
+    }
+}
+
+impl Fake {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Fake {
+        let fake = Fake::default();
+        for (name, text) in files {
+            fake.set(name, text);
+        }
+        fake
+    }
+
+    pub(crate) fn set(&self, name: &str, text: &str) {
+        let text = if text.ends_with('\n') {
+            text.to_owned()
+        } else {
+            format!("{text}\n")
+        };
+        self.files.borrow_mut().insert(name.to_owned(), text);
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        self.files.borrow_mut().remove(name);
+    }
+
+    pub(crate) fn set_link(&self, name: &str, target: &str) {
+        self.links
+            .borrow_mut()
+            .insert(name.to_owned(), target.to_owned());
+    }
+
+    pub(crate) fn habit(self, name: &str, habit: Habit) -> Fake {
+        self.habits.borrow_mut().insert(name.to_owned(), habit);
+        self
+    }
+
+    /// From now on each write is a step of this life.
+    pub(crate) fn lives(&self, life: Option<Rc<Life>>) {
+        *self.life.borrow_mut() = life;
+    }
+
+    pub(crate) fn files(&self) -> BTreeMap<String, String> {
+        self.files.borrow().clone()
+    }
+
+    fn take(&self, name: &str, text: &str) -> io::Result<Option<String>> {
+        let old = self.files.borrow().get(name).cloned();
+        let old = old.ok_or(io::ErrorKind::NotFound)?;
+        let habit = self.habits.borrow().get(name).copied();
+        let number = || {
+            text.parse::<i64>()
+                .map_err(|_| io::Error::from(Errno::INVAL))
+        };
+        Ok(Some(match habit {
+            None => text.to_owned(),
+            Some(Habit::AtLeast(least)) => number()?.max(least).to_string(),
+            Some(Habit::PowerOfTwo) => match number()? {
+                0 => "0".to_owned(),
+                value => value.unsigned_abs().next_power_of_two().to_string(),
+            },
+            Some(Habit::Refuses(errno)) => return Err(errno.into()),
+            Some(Habit::Ignores) => return Ok(None),
+            Some(Habit::Chooses) => {
+                let words: Vec<String> = old
+                    .replace(['[', ']'], "")
+                    .split_whitespace()
+                    .map(str::to_owned)
+                    .collect();
+                if !words.iter().any(|word| word == text) {
+                    return Err(Errno::INVAL.into());
+                }
+                let shown = words.iter().map(|word| {
+                    if word == text {
+                        format!("[{word}]")
+                    } else {
+                        word.clone()
+                    }
+                });
+                shown.collect::<Vec<_>>().join(" ")
+            }
+            Some(Habit::Row) => text.replace(' ', "\t"),
+            Some(Habit::Mask) => {
+                let bits = u64::from_str_radix(&text.replace(',', ""), 16)
+                    .map_err(|_| io::Error::from(Errno::INVAL))?;
+                format!("{:08x},{:08x}", bits >> 32, bits & 0xffff_ffff)
+            }
+            Some(Habit::Excludes(other)) => {
+                if number()? == 0 {
+                    return Err(Errno::INVAL.into());
+                }
+                self.set(other, "0");
+                text.to_owned()
+            }
+        }))
+    }
+}
+
+impl Tree for Fake {
+    fn read(&self, name: &str) -> io::Result<String> {
+        let found = self.files.borrow().get(name).cloned();
+        found.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn write(&self, name: &str, text: &str) -> io::Result<()> {
+        let life = self.life.borrow().clone();
+        if life.is_some_and(|life| !life.step()) {
+            kill();
+        }
+        self.writes.set(self.writes.get() + 1);
+        if let Some(taken) = self.take(name, text)? {
+            self.set(name, &taken);
+        }
+        Ok(())
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let prefix = format!("{dir}/");
+        let files = self.files.borrow();
+        let links = self.links.borrow();
+        let inside = files
+            .keys()
+            .chain(links.keys())
+            .filter_map(|name| name.strip_prefix(&prefix));
+        let mut names: Vec<String> = inside
+            .filter_map(|rest| rest.split('/').next())
+            .map(str::to_owned)
+            .collect();
+        names.sort_by_key(|name| natural(name));
+        names.dedup();
+        if names.is_empty() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(names)
+    }
+
+    fn link(&self, name: &str) -> io::Result<String> {
+        let found = self.links.borrow().get(name).cloned();
+        found.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}

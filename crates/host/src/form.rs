@@ -1,0 +1,260 @@
+//! In which form a knob's value is written and shown, and the one form in which two values are compared.
+//!
+//! Invariants: two texts that mean the same have the same canonical text; what is written is made from that, never
+//! from what a file showed. Bounds are ours: the kernel takes values that break a machine.
+
+use crate::cpus::Cpus;
+
+/// The form of a value.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Form {
+    /// A whole number between two.
+    Number(i64, i64),
+    /// So many whole numbers, each between two (`tcp_rmem`).
+    Numbers(usize, i64, i64),
+    /// A number of entries that the kernel rounds up to a power of two; 0 is none.
+    PowerOfTwo(i64),
+    /// One of several words, the chosen in brackets where all are shown (`[none] mq-deadline`).
+    Choice(&'static [&'static str]),
+    /// A word of the kernel's list beside it.
+    Word,
+    /// A set of CPUs, shown and written as a mask.
+    Mask,
+    /// A set of CPUs, shown and written as a list.
+    List,
+    /// Numbers with names, `rx=256 tx=256`: each of those named here may be set.
+    Fields(&'static [&'static str], i64),
+}
+
+impl Form {
+    /// The canonical text of what a file shows, or of what somebody wants.
+    pub fn canonical(&self, text: &str) -> Option<String> {
+        let text = text.trim();
+        match self {
+            Form::Number(..) | Form::PowerOfTwo(_) => Some(number(text)?.to_string()),
+            Form::Numbers(count, ..) => {
+                let numbers = text.split_ascii_whitespace().map(number);
+                let numbers: Vec<i64> = numbers.collect::<Option<_>>()?;
+                (numbers.len() == *count).then(|| joined(&numbers))
+            }
+            Form::Choice(_) | Form::Word => chosen(text),
+            Form::Mask => Some(Cpus::from_mask(text)?.to_string()),
+            Form::List => Some(Cpus::from_list(text)?.to_string()),
+            Form::Fields(..) => {
+                let mut fields = fields(text)?;
+                fields.sort_unstable();
+                Some(of_fields(&fields))
+            }
+        }
+    }
+
+    /// The canonical text of what somebody wants, or why it is refused.
+    pub fn wanted(&self, text: &str) -> Result<String, String> {
+        // A mask is wanted as a list: `1` is the CPU, not the mask.
+        let canonical = match self {
+            Form::Mask => Form::List.canonical(text),
+            _ => self.canonical(text),
+        };
+        let canonical = canonical.ok_or_else(|| format!("{text:?} is no {}", self.name()))?;
+        let between = |least: i64, most: i64, value: i64| {
+            if value < least || value > most {
+                return Err(format!("{value} is outside of {least}..{most}"));
+            }
+            Ok(())
+        };
+        match self {
+            Form::Number(least, most) => between(*least, *most, number(&canonical).unwrap_or(0))?,
+            Form::PowerOfTwo(most) => between(0, *most, number(&canonical).unwrap_or(0))?,
+            Form::Numbers(_, least, most) => {
+                let mut before = i64::MIN;
+                for value in canonical.split(' ').filter_map(number) {
+                    between(*least, *most, value)?;
+                    if value < before {
+                        return Err(format!("{canonical:?} does not rise"));
+                    }
+                    before = value;
+                }
+            }
+            Form::Choice(words) if !words.contains(&canonical.as_str()) => {
+                return Err(format!("{canonical:?} is none of {}", words.join(", ")));
+            }
+            Form::Word if canonical.is_empty() || canonical.contains(' ') => {
+                return Err(format!("{canonical:?} is no word"));
+            }
+            Form::List if canonical.is_empty() => return Err("no CPU is left".to_owned()),
+            Form::Fields(names, most) => {
+                for (name, value) in fields(&canonical).unwrap_or_default() {
+                    if !names.contains(&name.as_str()) {
+                        return Err(format!("{name:?} is none of {}", names.join(", ")));
+                    }
+                    between(0, *most, value)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(canonical)
+    }
+
+    /// What the kernel is known to make of a wanted value.
+    pub fn rounded(&self, canonical: &str) -> String {
+        match self {
+            Form::PowerOfTwo(_) => match number(canonical) {
+                Some(value) if value > 1 => {
+                    let power = value.unsigned_abs().checked_next_power_of_two();
+                    power.map_or_else(|| canonical.to_owned(), |power| power.to_string())
+                }
+                _ => canonical.to_owned(),
+            },
+            _ => canonical.to_owned(),
+        }
+    }
+
+    /// The text to be written for a canonical one.
+    pub fn text(&self, canonical: &str) -> String {
+        match self {
+            Form::Mask => Cpus::from_list(canonical).map_or_else(String::new, |cpus| cpus.mask()),
+            _ => canonical.to_owned(),
+        }
+    }
+
+    /// Whether a value is the wanted one: of fields, those that are wanted.
+    pub fn is(&self, found: &str, wanted: &str) -> bool {
+        if found == wanted {
+            return true;
+        }
+        let Form::Fields(..) = self else { return false };
+        let (Some(found), Some(wanted)) = (fields(found), fields(wanted)) else {
+            return false;
+        };
+        wanted.iter().all(|field| found.contains(field))
+    }
+
+    /// Of a value that is to be written back, what may be written: of fields, those of the wanted value.
+    pub fn back(&self, old: &str, wanted: &str) -> String {
+        let Form::Fields(..) = self else {
+            return old.to_owned();
+        };
+        let (Some(old), Some(wanted)) = (fields(old), fields(wanted)) else {
+            return old.to_owned();
+        };
+        let is_wanted = |field: &&(String, i64)| wanted.iter().any(|(name, _)| *name == field.0);
+        let kept: Vec<_> = old.iter().filter(is_wanted).cloned().collect();
+        of_fields(&kept)
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Form::Number(..) | Form::PowerOfTwo(_) => "number",
+            Form::Numbers(..) => "row of that many numbers",
+            Form::Choice(_) | Form::Word => "word",
+            Form::Mask | Form::List => "list of CPUs",
+            Form::Fields(..) => "row of NAME=NUMBER",
+        }
+    }
+}
+
+fn number(text: &str) -> Option<i64> {
+    text.trim().parse().ok()
+}
+
+fn joined(numbers: &[i64]) -> String {
+    let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    texts.join(" ")
+}
+
+/// The word in brackets; the only word where there are none.
+fn chosen(text: &str) -> Option<String> {
+    if let Some((_, rest)) = text.split_once('[') {
+        return Some(rest.split_once(']')?.0.to_owned());
+    }
+    Some(text.to_owned())
+}
+
+/// The fields of `a=1 b=2`.
+pub fn fields(text: &str) -> Option<Vec<(String, i64)>> {
+    let field = |part: &str| {
+        let (name, value) = part.split_once('=')?;
+        Some((name.to_owned(), number(value)?))
+    };
+    text.split_ascii_whitespace().map(field).collect()
+}
+
+fn of_fields(fields: &[(String, i64)]) -> String {
+    let texts: Vec<String> = fields
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    texts.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(form: &Form, shown: &str, canonical: &str) {
+        assert_eq!(form.canonical(shown).as_deref(), Some(canonical), "{shown}");
+    }
+
+    #[test]
+    fn what_means_the_same_is_the_same() {
+        check(&Form::Number(0, 9), " 7\n", "7");
+        check(
+            &Form::Numbers(3, 0, 9_999_999),
+            "4096\t131072\t6291456\n",
+            "4096 131072 6291456",
+        );
+        check(
+            &Form::Choice(&["none", "kyber"]),
+            "[none] mq-deadline kyber\n",
+            "none",
+        );
+        check(
+            &Form::Choice(&["always", "madvise", "never"]),
+            "always madvise [never]",
+            "never",
+        );
+        check(&Form::Word, "performance\n", "performance");
+        check(&Form::Mask, "00000000,00000003\n", "0-1");
+        check(&Form::Mask, "3", "0-1");
+        check(&Form::List, "0-1\n", "0-1");
+        check(&Form::Fields(&["rx", "tx"], 9), "tx=4 rx=8", "rx=8 tx=4");
+    }
+
+    #[test]
+    fn bounds_are_ours() {
+        let refused = [
+            (Form::Number(1, 10), "11"),
+            (Form::Number(1, 10), "x"),
+            (Form::Numbers(3, 1, 10), "1 2"),
+            (Form::Numbers(3, 1, 10), "3 2 5"),
+            (Form::PowerOfTwo(1024), "2048"),
+            (Form::Choice(&["a", "b"]), "c"),
+            (Form::Word, "two words"),
+            (Form::List, ""),
+            (Form::List, "7-1"),
+            (Form::Fields(&["rx"], 8192), "rx=9999"),
+            (Form::Fields(&["rx"], 8192), "other=1"),
+        ];
+        for (form, text) in refused {
+            assert!(form.wanted(text).is_err(), "{form:?} {text}");
+        }
+        assert_eq!(Form::Mask.wanted("1").unwrap(), "1", "a CPU, not a mask");
+        assert_eq!(Form::Mask.text("1"), "2");
+    }
+
+    #[test]
+    fn rounding_is_foretold() {
+        for (wanted, rounded) in [("0", "0"), ("1", "1"), ("3000", "4096"), ("4096", "4096")] {
+            assert_eq!(Form::PowerOfTwo(1 << 20).rounded(wanted), rounded);
+        }
+    }
+
+    #[test]
+    fn of_fields_only_those_wanted_count() {
+        let form = Form::Fields(&["rx", "tx"], 9999);
+        assert!(form.is("rx=512 rx_max=4096 tx=256", "rx=512"));
+        assert!(!form.is("rx=256 tx=256", "rx=512"));
+        assert_eq!(form.back("rx=256 rx_max=4096 tx=256", "rx=512"), "rx=256");
+    }
+}

@@ -1,0 +1,155 @@
+//! Every setting of a host that may be changed, each with its form, its bounds, what a change costs, and how it is
+//! taken back.
+//!
+//! A knob is named by an id that holds on every host (`net.eth0.rx-0.rps_cpus`), and found by it on one. Invariants: what
+//! is not in a table here is never written; an interrupt is named by device and queue, never by its number, which
+//! changes under it.
+
+mod block;
+mod cpu;
+mod memory;
+mod net;
+mod sysctl;
+
+use serde::{Deserialize, Serialize};
+
+use crate::form::Form;
+use crate::root::Tree;
+
+/// What a change costs whoever is served meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
+pub enum Class {
+    /// Nothing.
+    O,
+    /// A hiccup of some flows, up to milliseconds.
+    F,
+    /// The link is down, up to ten seconds.
+    L,
+    /// A process starts anew.
+    P,
+    /// The host starts anew.
+    B,
+    /// Data is destroyed: advice only, never applied.
+    D,
+}
+
+impl Class {
+    /// What it costs, in words.
+    pub fn cost(self) -> &'static str {
+        match self {
+            Class::O => "nothing",
+            Class::F => "a hiccup of some flows",
+            Class::L => "the link, for up to ten seconds",
+            Class::P => "a restart of the process",
+            Class::B => "a restart of the host",
+            Class::D => "data",
+        }
+    }
+}
+
+/// How a value is taken back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Undo {
+    /// The old value is written.
+    Value,
+    /// Two knobs exclude each other: where the old value is 0, the other one's old value is written.
+    Pair(String),
+}
+
+/// One knob of one host.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Knob {
+    /// Its id, the same on every host.
+    pub id: String,
+    /// Where it is read and written, in the tree.
+    pub name: String,
+    /// The form of its value.
+    pub form: Form,
+    /// What a change costs.
+    pub class: Class,
+    /// How it is taken back.
+    pub undo: Undo,
+}
+
+impl Knob {
+    fn new(id: impl Into<String>, name: impl Into<String>, form: Form, class: Class) -> Knob {
+        Knob {
+            id: id.into(),
+            name: name.into(),
+            form,
+            class,
+            undo: Undo::Value,
+        }
+    }
+
+    /// The canonical value, as it is now.
+    pub fn read(&self, tree: &dyn Tree) -> std::io::Result<String> {
+        let text = tree.read(&self.name)?;
+        self.form.canonical(&text).ok_or_else(|| {
+            let what = format!(
+                "{}: {:?} is in no form that is known",
+                self.name,
+                text.trim()
+            );
+            std::io::Error::new(std::io::ErrorKind::InvalidData, what)
+        })
+    }
+
+    /// Writes a canonical value.
+    pub fn write(&self, tree: &dyn Tree, canonical: &str) -> std::io::Result<()> {
+        tree.write(&self.name, &self.form.text(canonical))
+    }
+}
+
+/// The knob of an id on this host: none where there is no such knob. Whether it is there is for reading to say.
+pub fn find(tree: &dyn Tree, id: &str) -> Option<Knob> {
+    let (area, rest) = id.split_once('.')?;
+    match area {
+        "sysctl" => sysctl::find(rest),
+        "block" => block::find(rest),
+        "mm" => memory::find(rest),
+        "cpu" => cpu::find(rest),
+        "net" => net::find(tree, rest),
+        _ => None,
+    }
+}
+
+/// All knobs that this host has, in the order of their areas.
+pub fn all(tree: &dyn Tree) -> Vec<Knob> {
+    let mut knobs = net::all(tree);
+    knobs.extend(sysctl::all());
+    knobs.extend(block::all(tree));
+    knobs.extend(memory::all());
+    knobs.extend(cpu::all(tree));
+    knobs.retain(|knob| tree.read(&knob.name).is_ok());
+    knobs
+}
+
+/// When it is written, among others: what makes others anew comes first.
+pub fn turn(id: &str) -> u8 {
+    let last = id.rsplit('.').next().unwrap_or_default();
+    match (id.split('.').next().unwrap_or_default(), last) {
+        ("net", "channels") => 0,
+        ("net", "rings") => 1,
+        ("net", "coalescing") => 2,
+        ("net", "irq") => 4,
+        ("net", "rps_cpus" | "rps_flow_cnt" | "xps_cpus") => 5,
+        ("net", _) => 3,
+        ("sysctl", _) => 6,
+        ("block", _) => 7,
+        _ => 8,
+    }
+}
+
+/// Whether text may be a part of a name: of a device, a queue, a policy.
+fn is_plain(part: &str) -> bool {
+    !part.is_empty()
+        && part != "."
+        && part != ".."
+        && part
+            .chars()
+            .all(|letter| letter.is_ascii_graphic() && letter != '/')
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,29 @@
+//! Huge pages. Others advise opposites on the transparent ones: a plan proposes an experiment only.
+
+use super::{Class, Form, Knob};
+
+const KNOWN: &[(&str, &[&str])] = &[
+    ("thp.enabled", &["always", "madvise", "never"]),
+    (
+        "thp.defrag",
+        &["always", "defer", "defer+madvise", "madvise", "never"],
+    ),
+];
+
+/// The knob of `thp.NAME`.
+pub(super) fn find(rest: &str) -> Option<Knob> {
+    let (name, words) = KNOWN.iter().find(|(name, _)| *name == rest)?;
+    let file = name.strip_prefix("thp.")?;
+    let file = format!("sys/kernel/mm/transparent_hugepage/{file}");
+    Some(Knob::new(
+        format!("mm.{rest}"),
+        file,
+        Form::Choice(words),
+        Class::O,
+    ))
+}
+
+/// All.
+pub(super) fn all() -> Vec<Knob> {
+    KNOWN.iter().filter_map(|(name, _)| find(name)).collect()
+}

@@ -1,0 +1,88 @@
+//! Network cards: channels, rings, coalescing, interrupts, steering of packets.
+
+use super::{Class, Form, Knob, is_plain};
+use crate::facts::interrupts;
+use crate::root::Tree;
+
+const CHANNELS: &[&str] = &["rx", "tx", "other", "combined"];
+const RINGS: &[&str] = &["rx", "tx"];
+const COALESCING: &[&str] = &[
+    "rx_usecs",
+    "rx_frames",
+    "tx_usecs",
+    "tx_frames",
+    "adaptive_rx",
+    "adaptive_tx",
+];
+
+const OF_DEVICE: &[&str] = &[
+    "channels",
+    "rings",
+    "coalescing",
+    "threaded",
+    "napi_defer_hard_irqs",
+    "gro_flush_timeout",
+    "tx_queue_len",
+];
+const OF_RECEIVE: &[&str] = &["irq", "rps_cpus", "rps_flow_cnt"];
+const OF_SEND: &[&str] = &["xps_cpus"];
+
+/// The knob of `DEVICE.NAME` or `DEVICE.QUEUE.NAME`.
+pub(super) fn find(tree: &dyn Tree, rest: &str) -> Option<Knob> {
+    let (before, name) = rest.rsplit_once('.')?;
+    let id = format!("net.{rest}");
+    if OF_DEVICE.contains(&name) {
+        let (file, form, class) = of_device(before, name)?;
+        return is_plain(before).then(|| Knob::new(id, file, form, class));
+    }
+    let (device, queue) = before.rsplit_once('.')?;
+    if !is_plain(device) || !is_plain(queue) {
+        return None;
+    }
+    let in_queue = format!("sys/class/net/{device}/queues/{queue}/{name}");
+    let (file, form) = match name {
+        "rps_cpus" | "xps_cpus" => (in_queue, Form::Mask),
+        "rps_flow_cnt" => (in_queue, Form::PowerOfTwo(1 << 20)),
+        "irq" => {
+            let number = interrupts::of_queue(tree, device, queue)?;
+            (format!("proc/irq/{number}/smp_affinity_list"), Form::List)
+        }
+        _ => return None,
+    };
+    Some(Knob::new(id, file, form, Class::O))
+}
+
+fn of_device(device: &str, name: &str) -> Option<(String, Form, Class)> {
+    let own = format!("sys/class/net/{device}/{name}");
+    let card = format!("ethtool/{device}/{name}");
+    Some(match name {
+        "channels" => (card, Form::Fields(CHANNELS, 1024), Class::L),
+        "rings" => (card, Form::Fields(RINGS, 65_536), Class::L),
+        "coalescing" => (card, Form::Fields(COALESCING, 100_000), Class::O),
+        "threaded" => (own, Form::Number(0, 1), Class::O),
+        "napi_defer_hard_irqs" => (own, Form::Number(0, 1_000), Class::O),
+        "gro_flush_timeout" => (own, Form::Number(0, 10_000_000), Class::O),
+        "tx_queue_len" => (own, Form::Number(100, 100_000), Class::O),
+        _ => return None,
+    })
+}
+
+/// Those of all devices but the loopback.
+pub(super) fn all(tree: &dyn Tree) -> Vec<Knob> {
+    let mut ids = Vec::new();
+    for device in tree.names("sys/class/net") {
+        if device == "lo" {
+            continue;
+        }
+        ids.extend(OF_DEVICE.iter().map(|name| format!("{device}.{name}")));
+        for queue in tree.names(&format!("sys/class/net/{device}/queues")) {
+            let names = if queue.starts_with("rx-") {
+                OF_RECEIVE
+            } else {
+                OF_SEND
+            };
+            ids.extend(names.iter().map(|name| format!("{device}.{queue}.{name}")));
+        }
+    }
+    ids.iter().filter_map(|id| find(tree, id)).collect()
+}

@@ -1,0 +1,96 @@
+//! Sysctls: those that are known, each with bounds. `min_free_kbytes = 1` and the like is accepted by the kernel.
+
+use super::{Class, Form, Knob, Undo};
+
+/// Bytes of a buffer of a socket.
+const BUFFER_MAX: i64 = 1 << 30;
+
+/// (name, form, whether the other of a pair is to be written where this was 0).
+fn known() -> Vec<(&'static str, Form, Option<&'static str>)> {
+    let number = Form::Number;
+    vec![
+        ("net.core.netdev_max_backlog", number(100, 1_000_000), None),
+        ("net.core.netdev_budget", number(50, 10_000), None),
+        ("net.core.netdev_budget_usecs", number(500, 100_000), None),
+        ("net.core.somaxconn", number(16, 65_535), None),
+        ("net.core.rmem_max", number(4_096, BUFFER_MAX), None),
+        ("net.core.wmem_max", number(4_096, BUFFER_MAX), None),
+        ("net.core.rmem_default", number(4_096, BUFFER_MAX), None),
+        ("net.core.wmem_default", number(4_096, BUFFER_MAX), None),
+        ("net.core.busy_poll", number(0, 1_000), None),
+        ("net.core.busy_read", number(0, 1_000), None),
+        (
+            "net.core.rps_sock_flow_entries",
+            Form::PowerOfTwo(1 << 20),
+            None,
+        ),
+        ("net.ipv4.tcp_max_syn_backlog", number(128, 1 << 20), None),
+        (
+            "net.ipv4.tcp_rmem",
+            Form::Numbers(3, 4_096, BUFFER_MAX),
+            None,
+        ),
+        (
+            "net.ipv4.tcp_wmem",
+            Form::Numbers(3, 4_096, BUFFER_MAX),
+            None,
+        ),
+        ("net.ipv4.tcp_congestion_control", Form::Word, None),
+        ("net.core.default_qdisc", Form::Word, None),
+        ("net.ipv4.tcp_slow_start_after_idle", number(0, 1), None),
+        (
+            "net.ipv4.tcp_notsent_lowat",
+            number(4_096, i64::from(u32::MAX)),
+            None,
+        ),
+        ("net.ipv4.tcp_fin_timeout", number(5, 120), None),
+        ("net.ipv4.tcp_tw_reuse", number(0, 2), None),
+        ("net.ipv4.tcp_mtu_probing", number(0, 2), None),
+        ("vm.swappiness", number(0, 200), None),
+        ("vm.dirty_ratio", number(1, 90), Some("vm.dirty_bytes")),
+        (
+            "vm.dirty_bytes",
+            number(1 << 20, 1 << 40),
+            Some("vm.dirty_ratio"),
+        ),
+        (
+            "vm.dirty_background_ratio",
+            number(1, 80),
+            Some("vm.dirty_background_bytes"),
+        ),
+        (
+            "vm.dirty_background_bytes",
+            number(1 << 20, 1 << 40),
+            Some("vm.dirty_background_ratio"),
+        ),
+        ("vm.dirty_expire_centisecs", number(100, 360_000), None),
+        ("vm.dirty_writeback_centisecs", number(0, 360_000), None),
+        ("vm.min_free_kbytes", number(16_384, 16 << 20), None),
+        ("vm.watermark_scale_factor", number(1, 3_000), None),
+        ("vm.max_map_count", number(65_530, 1 << 24), None),
+        ("vm.nr_hugepages", number(0, 1 << 20), None),
+        ("vm.zone_reclaim_mode", number(0, 7), None),
+        ("kernel.numa_balancing", number(0, 1), None),
+    ]
+}
+
+/// The knob of a sysctl's name.
+pub(super) fn find(name: &str) -> Option<Knob> {
+    let (_, form, pair) = known().into_iter().find(|(known, ..)| *known == name)?;
+    let mut knob = Knob::new(format!("sysctl.{name}"), file(name), form, Class::O);
+    if let Some(pair) = pair {
+        knob.undo = Undo::Pair(format!("sysctl.{pair}"));
+    }
+    Some(knob)
+}
+
+/// All that are known.
+pub(super) fn all() -> Vec<Knob> {
+    let found = known().into_iter().map(|(name, ..)| find(name));
+    found.flatten().collect()
+}
+
+/// Where a sysctl is.
+pub(super) fn file(name: &str) -> String {
+    format!("proc/sys/{}", name.replace('.', "/"))
+}

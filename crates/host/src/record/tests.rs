@@ -1,0 +1,137 @@
+//! What is recorded, and that every name that is read is one that exists somewhere.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::fake::Fake;
+use crate::fixtures;
+use crate::root::Root;
+
+#[test]
+fn nothing_secret_is_recorded() {
+    let fake = Fake::new(&[
+        ("proc/1/environ", "PASSWORD=secret\0container=docker"),
+        ("proc/7/comm", "irqbalance"),
+        ("etc/sysctl.d/1.conf", "# secret\nvm.swappiness=1\n"),
+        ("proc/8/comm", "secret-program"),
+        ("proc/sys/kernel/random/boot_id", "secret-id"),
+        ("sys/class/net/eth0/address", "52:54:00:secret"),
+        ("sys/class/net/eth0/queues/rx-0/rps_cpus", "0"),
+        ("sys/block/vda/serial", "secret-serial"),
+        ("proc/cpuinfo", "model name : A\n"),
+    ]);
+    let entries = record(&fake);
+    let text = format!("{entries:?}");
+    assert!(!text.contains("secret"), "{text}");
+    for name in [
+        "proc/7/comm",
+        "proc/cpuinfo",
+        "sys/class/net/eth0/queues/rx-0/rps_cpus",
+    ] {
+        assert!(entries.contains_key(name), "{name}");
+    }
+}
+
+#[test]
+fn a_recorded_host_gives_the_facts_of_the_host() {
+    for (name, host) in fixtures::all() {
+        let recorded = Fake::default();
+        for (name, entry) in record(&host) {
+            match entry {
+                Entry::Text(text) => recorded.set(&name, &text),
+                Entry::Link(target) => recorded.set_link(&name, &target),
+            }
+        }
+        assert_eq!(Facts::read(&recorded), Facts::read(&host), "{name}");
+        assert_eq!(Counters::read(&recorded), Counters::read(&host), "{name}");
+    }
+}
+
+#[test]
+fn a_tar_is_blocks_with_sums() {
+    let entries = BTreeMap::from([
+        ("proc/a".to_owned(), Entry::Text("1\n".to_owned())),
+        ("sys/l".to_owned(), Entry::Link("../driver".to_owned())),
+        ("n".repeat(101), Entry::Text(String::new())),
+    ]);
+    let mut tar = Vec::new();
+    let left_out = write(&entries, &mut tar).unwrap();
+    assert_eq!(left_out, ["n".repeat(101)]);
+    assert_eq!(tar.len(), 512 * 5);
+    assert_eq!(&tar[..7], b"proc/a\0");
+    assert_eq!(&tar[512..514], b"1\n");
+    assert_eq!(tar[1024 + 156], b'2');
+    let sum: u32 = tar[..512]
+        .iter()
+        .enumerate()
+        .map(|(at, byte)| {
+            if (148..156).contains(&at) {
+                32
+            } else {
+                u32::from(*byte)
+            }
+        })
+        .sum();
+    assert_eq!(&tar[148..155], format!("{sum:06o}\0").as_bytes());
+}
+
+/// A name with its numbers and devices taken out, so that `cpu3` stands for every CPU.
+fn pattern(name: &str) -> String {
+    let parts: Vec<&str> = name.split('/').collect();
+    let mut shown = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        let before = at.checked_sub(1).map_or("", |before| parts[before]);
+        let is_device = matches!(before, "net" | "block" | "ethtool") && parts[0] != "proc";
+        if is_device {
+            shown.push("DEVICE".to_owned());
+            continue;
+        }
+        let mut text = String::new();
+        for letter in part.chars() {
+            match letter {
+                digit if digit.is_ascii_digit() => {
+                    if !text.ends_with('#') {
+                        text.push('#');
+                    }
+                }
+                other => text.push(other),
+            }
+        }
+        shown.push(text);
+    }
+    shown.join("/")
+}
+
+/// A rival reads a path that does not exist, and its fixture has the same wrong path.
+#[test]
+fn every_name_that_is_read_exists_on_some_kernel() {
+    let mut there = BTreeSet::new();
+    let mut asked = BTreeSet::new();
+    let mut look = |tree: &dyn Tree| {
+        let recorder = Recorder::new(tree);
+        read_all(&recorder);
+        there.extend(recorder.found.borrow().keys().map(|name| pattern(name)));
+        asked.extend(recorder.missed().iter().map(|name| pattern(name)));
+    };
+    for (_, host) in fixtures::all() {
+        look(&host);
+    }
+    look(&Root::new("/"));
+    asked.extend(there.iter().cloned());
+    // Containers and other tools leave these; none is a name of the kernel's.
+    let others = [
+        "proc/#/environ",
+        ".dockerenv",
+        "run/.containerenv",
+        "etc/sysctl.conf",
+        "etc/tuned/active_profile",
+    ];
+    let missing: Vec<&String> = asked
+        .difference(&there)
+        .filter(|name| !others.contains(&name.as_str()))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "in no recorded tree and not on this kernel: {missing:?}"
+    );
+}

@@ -1,0 +1,178 @@
+//! All that is read of a host, and written to it, goes through a tree of names: the machine itself, a recorded copy of
+//! one, or a made-up one of the tests.
+//!
+//! Names are relative (`proc/sys/vm/swappiness`). What has no file (rings and channels of a network card) has a name
+//! below `ethtool/` all the same, so that a recorded tree holds everything. Invariants: no name leads out of the root;
+//! nothing is read without a bound; a write is one call, to a file that was there.
+
+mod nic;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Component, Path, PathBuf};
+
+use platform::bounded;
+
+/// More than any file of the kernel that is read here.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+
+/// A host, as names and texts.
+pub trait Tree {
+    /// The whole text of a file.
+    fn read(&self, name: &str) -> io::Result<String>;
+    /// Replaces a value. The file must be there.
+    fn write(&self, name: &str, text: &str) -> io::Result<()>;
+    /// The names in a directory, in order.
+    fn list(&self, dir: &str) -> io::Result<Vec<String>>;
+    /// Where a link leads, as it is written in the link.
+    fn link(&self, name: &str) -> io::Result<String>;
+
+    /// The text without space around it; nothing where it cannot be read.
+    fn text(&self, name: &str) -> Option<String> {
+        Some(self.read(name).ok()?.trim().to_owned())
+    }
+
+    /// A number that is a file's whole text.
+    fn number(&self, name: &str) -> Option<i64> {
+        self.text(name)?.parse().ok()
+    }
+
+    /// The names in a directory; none where it cannot be read.
+    fn names(&self, dir: &str) -> Vec<String> {
+        self.list(dir).unwrap_or_default()
+    }
+}
+
+/// A directory that holds `proc`, `sys` and `etc`: `/`, or a copy.
+#[derive(Clone, Debug)]
+pub struct Root {
+    dir: PathBuf,
+}
+
+impl Root {
+    /// The tree below a directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Root {
+        Root { dir: dir.into() }
+    }
+
+    /// Whether it is this machine, not a copy of one.
+    pub fn is_this_machine(&self) -> bool {
+        self.dir == Path::new("/")
+    }
+
+    fn path(&self, name: &str) -> io::Result<PathBuf> {
+        let relative = Path::new(name);
+        let plain = relative
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        if !plain || name.is_empty() || name.contains('\0') {
+            let error = format!("{name:?} is no name below a root");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+        }
+        Ok(self.dir.join(relative))
+    }
+}
+
+impl Tree for Root {
+    fn read(&self, name: &str) -> io::Result<String> {
+        let path = self.path(name)?;
+        if self.is_this_machine()
+            && let Some(of_nic) = name.strip_prefix(nic::PREFIX)
+        {
+            return nic::read(of_nic);
+        }
+        let bytes = bounded::stream(File::open(path)?, FILE_BYTES_MAX)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn write(&self, name: &str, text: &str) -> io::Result<()> {
+        let path = self.path(name)?;
+        if self.is_this_machine()
+            && let Some(of_nic) = name.strip_prefix(nic::PREFIX)
+        {
+            return nic::write(of_nic, text);
+        }
+        let mut file = OpenOptions::new().write(true).open(path)?;
+        // The kernel takes a value whole: one call, as `echo` does it.
+        let line = format!("{text}\n");
+        let written = file.write(line.as_bytes())?;
+        if written != line.len() {
+            let what = format!("{written} of {} bytes were taken", line.len());
+            return Err(io::Error::new(io::ErrorKind::WriteZero, what));
+        }
+        if !self.is_this_machine() {
+            // A copy is a file, whose longer text ends where this one does; cut before, it would be empty for a moment.
+            file.set_len(line.len() as u64)?;
+        }
+        Ok(())
+    }
+
+    fn list(&self, dir: &str) -> io::Result<Vec<String>> {
+        let path = self.path(dir)?;
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(path)? {
+            names.push(entry?.file_name().to_string_lossy().into_owned());
+        }
+        names.sort_by_key(|name| natural(name));
+        Ok(names)
+    }
+
+    fn link(&self, name: &str) -> io::Result<String> {
+        let target = std::fs::read_link(self.path(name)?)?;
+        Ok(target.to_string_lossy().into_owned())
+    }
+}
+
+/// The last part of a path.
+pub fn last(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Orders `cpu2` before `cpu10`: the letters before the first digit, then the number, then all of it.
+pub fn natural(name: &str) -> (String, u64, String) {
+    let start = name.find(|letter: char| letter.is_ascii_digit());
+    let (letters, rest) = name.split_at(start.unwrap_or(name.len()));
+    let end = rest.find(|letter: char| !letter.is_ascii_digit());
+    let number = rest[..end.unwrap_or(rest.len())].parse().unwrap_or(0);
+    (letters.to_owned(), number, name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_ends_at_its_root() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("inside")).unwrap();
+        std::fs::write(dir.path().join("secret"), "1\n").unwrap();
+        let root = Root::new(dir.path().join("inside"));
+        for name in ["../secret", "/etc/passwd", "a/../../secret", "", "./secret"] {
+            let refused = root.read(name).unwrap_err();
+            let kind = refused.kind();
+            let expected = [io::ErrorKind::InvalidInput, io::ErrorKind::NotFound];
+            assert!(expected.contains(&kind), "{name}: {refused}");
+            assert!(root.write(name, "2").is_err(), "{name}");
+        }
+        let kept = std::fs::read_to_string(dir.path().join("secret")).unwrap();
+        assert_eq!(kept, "1\n");
+    }
+
+    #[test]
+    fn a_value_is_replaced_whole_and_never_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        assert!(root.write("new", "1").is_err());
+        std::fs::write(dir.path().join("there"), "4096\n").unwrap();
+        root.write("there", "8").unwrap();
+        assert_eq!(root.read("there").unwrap(), "8\n");
+        assert_eq!(root.number("there"), Some(8));
+    }
+
+    #[test]
+    fn numbers_in_names_are_numbers() {
+        let mut names = ["cpu10", "cpu2", "cpufreq", "cpu2a"];
+        names.sort_by_key(|name| natural(name));
+        assert_eq!(names, ["cpu2", "cpu2a", "cpu10", "cpufreq"]);
+    }
+}

@@ -1,0 +1,206 @@
+//! Cards: rings that were full, queues that idle, interrupts far away or on the server's CPUs, backlogs.
+
+use super::{Advice, Confidence, Found, Said, Seen};
+use crate::facts::net::Nic;
+use crate::split;
+
+/// Packets come in bursts: what a CPU had no time for more often than this is worth a larger budget.
+const SQUEEZED_SHARE: f64 = 0.01;
+/// A CPU that is busier than this with packets takes them from somebody.
+const SOFTIRQ_SHARE: f64 = 0.10;
+/// A ring of more entries costs more in the caches than it saves.
+const RING_MAX: u32 = 8_192;
+const IMBALANCE: f64 = 0.5;
+
+pub(super) fn propose(seen: &Seen, found: &mut Found) {
+    for nic in split::cards(&seen.facts) {
+        ring(seen, nic, found);
+        let queues = channels(seen, nic, found);
+        interrupts(seen, nic, queues, found);
+        steering(seen, nic, found);
+    }
+    backlog(seen, found);
+    budget(seen, found);
+    server_cpus(seen, found);
+}
+
+fn ring(seen: &Seen, nic: &Nic, found: &mut Found) {
+    let name = &nic.name;
+    let drops = seen.of(&format!("net.{name}.ring_drops"));
+    if drops <= 0.0 {
+        return;
+    }
+    if nic.cloud {
+        found.advice.push(Advice {
+            about: format!("net.{name}"),
+            text: format!(
+                "{drops} packets were dropped by the card of a cloud provider: that is the allowance of the instance, not \
+                 the ring; a larger instance has a larger one"
+            ),
+        });
+        return;
+    }
+    let Some((now, most)) = nic.rx_ring else {
+        return;
+    };
+    let want = now.saturating_mul(2).min(most).min(RING_MAX);
+    let fields = toml::Table::from_iter([("rx".to_owned(), toml::Value::from(want))]);
+    let why = format!(
+        "{drops} packets found no room in a ring of {now} (most: {most}); doubled, since a longer one costs caches"
+    );
+    let said = Said::new(Confidence::High, format!("net.{name}.ring_drops > 0"), why);
+    found
+        .items
+        .extend(seen.item(&format!("net.{name}.rings"), fields, said));
+}
+
+/// More queues than CPUs at the card's node, most of them idle. Says how many there will be, where that is changed.
+fn channels(seen: &Seen, nic: &Nic, found: &mut Found) -> Option<usize> {
+    let (now, _) = nic.combined?;
+    let cpus = split::for_card(&seen.facts, nic)?;
+    let name = &nic.name;
+    let imbalance = seen.of(&format!("net.{name}.imbalance"));
+    let near = seen
+        .facts
+        .topology
+        .nodes
+        .iter()
+        .find(|node| Some(node.number) == nic.node);
+    let near = near.map_or(seen.facts.topology.online.len(), |node| node.cpus.len());
+    if imbalance < IMBALANCE || (now as usize) <= near || nic.cloud {
+        return None;
+    }
+    let want = i64::try_from(cpus.len()).unwrap_or(1);
+    let fields = toml::Table::from_iter([("combined".to_owned(), toml::Value::from(want))]);
+    let why = format!(
+        "{now} queues for {near} CPUs at its node, and interrupts are uneven ({imbalance:.2}); {want} CPUs take them"
+    );
+    let said = Said::new(
+        Confidence::Medium,
+        format!("net.{name}.imbalance >= {IMBALANCE}"),
+        why,
+    );
+    let item = seen.item(&format!("net.{name}.channels"), fields, said)?;
+    found.items.push(item);
+    Some(cpus.len())
+}
+
+/// Interrupts onto the CPUs that are for them, where the server suffers from them.
+fn interrupts(seen: &Seen, nic: &Nic, queues: Option<usize>, found: &mut Found) {
+    let softirq = seen.of("cpu.softirq_share_max");
+    let Some(cpus) = split::for_card(&seen.facts, nic) else {
+        return;
+    };
+    if softirq < SOFTIRQ_SHARE {
+        return;
+    }
+    let at = nic.node.map_or_else(
+        || "at no known node".to_owned(),
+        |node| format!("at node {node}"),
+    );
+    let cpus: Vec<usize> = cpus.iter().collect();
+    for (turn, one) in nic.interrupts.iter().enumerate() {
+        // Those of queues that go with the change of channels go with them.
+        if queues.is_some_and(|queues| turn >= queues) {
+            break;
+        }
+        let want = cpus[turn % cpus.len()].to_string();
+        let why = format!(
+            "the card is {at}, and packets take {:.0} % of a CPU that the server uses",
+            softirq * 100.0
+        );
+        let said = Said::new(
+            Confidence::Medium,
+            format!("cpu.softirq_share_max >= {SOFTIRQ_SHARE}"),
+            why,
+        );
+        found
+            .items
+            .extend(seen.item(&format!("net.{}.{}.irq", nic.name, one.queue), want, said));
+    }
+}
+
+/// Where the server should be, for who starts it.
+fn server_cpus(seen: &Seen, found: &mut Found) {
+    if seen.of("cpu.softirq_share_max") < SOFTIRQ_SHARE {
+        return;
+    }
+    let text = match split::split(&seen.facts) {
+        Some(split) => format!(
+            "start the broker with process.cpus={}: CPUs {} take the cards' interrupts",
+            split.server, split.interrupts
+        ),
+        None => "packets take more than 10 % of a CPU, but the nodes are too small to be divided: an experiment has to \
+                 show whether a CPU without the server helps"
+            .to_owned(),
+    };
+    let about = "process.cpus".to_owned();
+    found.advice.push(Advice { about, text });
+}
+
+/// Few queues and many CPUs: packets are handed on by software.
+fn steering(seen: &Seen, nic: &Nic, found: &mut Found) {
+    let cpus = seen.facts.topology.online.len();
+    if nic.rx_queues == 0 || nic.rx_queues * 4 >= cpus {
+        return;
+    }
+    let node = seen
+        .facts
+        .topology
+        .nodes
+        .iter()
+        .find(|node| Some(node.number) == nic.node);
+    let near = node.map_or(&seen.facts.topology.online, |node| &node.cpus);
+    for queue in 0..nic.rx_queues {
+        let why = format!(
+            "{} queues for {cpus} CPUs: one CPU handles what all could",
+            nic.rx_queues
+        );
+        let evidence = format!("net.{}.rx_queues < {}", nic.name, cpus.div_ceil(4));
+        let said = Said::new(Confidence::Medium, evidence, why);
+        found.items.extend(seen.item(
+            &format!("net.{}.rx-{queue}.rps_cpus", nic.name),
+            near.to_string(),
+            said,
+        ));
+    }
+}
+
+fn backlog(seen: &Seen, found: &mut Found) {
+    let dropped = seen.of("softnet.dropped");
+    let id = "sysctl.net.core.netdev_max_backlog";
+    if dropped > 0.0
+        && let Some(now) = seen.number(id)
+    {
+        let why = format!("{dropped} packets found a CPU's backlog of {now} full");
+        let said = Said::new(Confidence::High, "softnet.dropped > 0", why);
+        found
+            .items
+            .extend(seen.item(id, now.saturating_mul(4), said));
+    }
+}
+
+fn budget(seen: &Seen, found: &mut Found) {
+    let share = seen.of("softnet.squeezed_share");
+    if share <= SQUEEZED_SHARE {
+        return;
+    }
+    for id in [
+        "sysctl.net.core.netdev_budget",
+        "sysctl.net.core.netdev_budget_usecs",
+    ] {
+        let Some(now) = seen.number(id) else { continue };
+        let why = format!(
+            "a CPU had to stop before its packets were handled in {:.1} % of its turns",
+            share * 100.0
+        );
+        let said = Said::new(
+            Confidence::Medium,
+            format!("softnet.squeezed_share > {SQUEEZED_SHARE}"),
+            why,
+        );
+        found
+            .items
+            .extend(seen.item(id, now.saturating_mul(2), said));
+    }
+}

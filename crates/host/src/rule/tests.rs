@@ -1,0 +1,149 @@
+//! What is proposed for hosts.
+
+use super::*;
+use crate::cpus::Cpus;
+use crate::fake::Fake;
+use crate::fixtures;
+use crate::plan::Allowed;
+use crate::split;
+
+fn found(host: &Fake, profile: Profile) -> Found {
+    propose(&Seen::read(host, profile))
+}
+
+/// Items as `id=want`.
+fn items(found: &Found) -> Vec<String> {
+    found
+        .items
+        .iter()
+        .map(|item| format!("{}={}", item.id, item.wanted().unwrap()))
+        .collect()
+}
+
+#[test]
+fn two_sockets_get_interrupts_at_the_cards_node_and_a_server_elsewhere() {
+    let host = fixtures::two_sockets();
+    let seen = Seen::read(&host, Profile::Throughput);
+    let near = &seen.facts.topology.nodes[1].cpus;
+    let found = propose(&seen);
+    let irqs: Vec<&Item> = found
+        .items
+        .iter()
+        .filter(|item| item.id.ends_with(".irq"))
+        .collect();
+    assert!(!irqs.is_empty());
+    let mut used = Cpus::default();
+    for item in &irqs {
+        let cpus = Cpus::from_list(&item.wanted().unwrap()).unwrap();
+        assert!(cpus.without(near).is_empty(), "{item:?} is not at node 1");
+        used = used.or(&cpus);
+    }
+    let split = split::split(&seen.facts).unwrap();
+    assert_eq!(split.interrupts, used);
+    assert!(split.server.and(&split.interrupts).is_empty());
+    assert_eq!(split.server.len() + split.interrupts.len(), 16);
+    assert!(found.advice.iter().any(|advice| {
+        advice
+            .text
+            .contains(&format!("process.cpus={}", split.server))
+    }));
+}
+
+#[test]
+fn full_rings_are_doubled_and_backlogs_multiplied_by_four() {
+    let items = items(&found(&fixtures::two_sockets(), Profile::Throughput));
+    for expect in [
+        "net.eth0.rings=rx=1024",
+        "sysctl.net.core.netdev_max_backlog=4000",
+        "net.eth0.channels=combined=1",
+    ] {
+        assert!(
+            items.iter().any(|item| item == expect),
+            "{expect}: {items:?}"
+        );
+    }
+}
+
+#[test]
+fn half_a_socket_is_a_node_of_its_own() {
+    let host = fixtures::snc();
+    let seen = Seen::read(&host, Profile::Throughput);
+    assert_eq!(seen.facts.topology.nodes_per_package(), 2);
+    let split = split::split(&seen.facts).unwrap();
+    assert_eq!(
+        split.interrupts,
+        Cpus::from_list("6").unwrap(),
+        "node 2 has the card"
+    );
+    assert!(
+        items(&propose(&seen))
+            .iter()
+            .any(|item| item == "sysctl.net.core.somaxconn=16384")
+    );
+}
+
+#[test]
+fn what_a_provider_drops_is_no_ring() {
+    let found = found(&fixtures::cloud(), Profile::Throughput);
+    assert!(
+        !items(&found).iter().any(|item| item.contains("rings")),
+        "{found:?}"
+    );
+    assert!(
+        found
+            .advice
+            .iter()
+            .any(|advice| advice.text.contains("allowance")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn where_nothing_is_dropped_nothing_is_proposed() {
+    let host = fixtures::cloud();
+    host.set("sys/class/net/ens5/statistics/rx_missed_errors", "0");
+    assert_eq!(found(&host, Profile::Throughput), Found::default());
+}
+
+#[test]
+fn what_people_disagree_about_is_only_an_experiment() {
+    let found = found(&fixtures::cloud(), Profile::Latency);
+    assert!(items(&found).contains(&"mm.thp.enabled=madvise".to_owned()));
+    assert!(
+        found
+            .items
+            .iter()
+            .all(|item| item.confidence == Confidence::Experiment)
+    );
+}
+
+#[test]
+fn what_is_proposed_can_be_applied_to_the_host_it_was_proposed_for() {
+    for (name, host) in fixtures::all() {
+        for profile in [Profile::Latency, Profile::Throughput] {
+            let seen = Seen::read(&host, profile);
+            let found = propose(&seen);
+            let text = plan(&seen, &found).text().unwrap();
+            let plan = Plan::parse(&text).unwrap();
+            let allowed = Allowed {
+                class_max: knob::Class::B,
+                only: found.items.iter().map(|item| item.id.clone()).collect(),
+                take_over: Vec::new(),
+            };
+            let changes = plan.changes(&host, &seen.facts, &seen.evidence, &allowed);
+            assert_eq!(changes.unwrap().len(), found.items.len(), "{name}");
+            // Evidence that is gone voids the item.
+            let gone = plan.changes(&host, &seen.facts, &BTreeMap::new(), &allowed);
+            let with_evidence = found
+                .items
+                .iter()
+                .filter(|item| !item.evidence.is_empty())
+                .count();
+            assert_eq!(
+                gone.map_or_else(|refusals| refusals.len(), |_| 0),
+                with_evidence,
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! A process that is killed at every step of a plan of twenty items, and again at every step of taking it back.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::rc::Rc;
+
+use rustix::io::Errno;
+
+use super::*;
+use crate::apply::{self, Change, apply, order};
+use crate::fake::{Fake, Habit, Life, kill};
+use crate::journal::store::{JournalFile, Store, transactions};
+
+/// How much of a record reaches the disk when the process is killed while it is written.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Torn {
+    Nothing,
+    Half,
+    AllButItsEnd,
+    All,
+}
+
+struct Dying {
+    file: JournalFile,
+    dir: std::path::PathBuf,
+    life: Rc<Life>,
+    torn: Torn,
+}
+
+impl Log for Dying {
+    fn append(&mut self, event: Event) -> io::Result<()> {
+        if self.life.step() {
+            return self.file.append(event);
+        }
+        let path = self.dir.join(format!("{}.jsonl", self.file.id));
+        let before = std::fs::read(&path).unwrap().len();
+        self.file.append(event).unwrap();
+        let text = std::fs::read(&path).unwrap();
+        let line = text.len() - before;
+        let kept = match self.torn {
+            Torn::Nothing => 0,
+            Torn::Half => line / 2,
+            Torn::AllButItsEnd => line - 1,
+            Torn::All => line,
+        };
+        std::fs::write(&path, &text[..before + kept]).unwrap();
+        kill();
+    }
+}
+
+/// (item, file, what it shows, what is wanted, habit).
+type Item = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static str,
+    Option<Habit>,
+);
+
+const ITEMS: [Item; 20] = [
+    (
+        "sysctl.net.core.somaxconn",
+        "proc/sys/net/core/somaxconn",
+        "64",
+        "4096",
+        None,
+    ),
+    (
+        "sysctl.net.core.netdev_max_backlog",
+        "proc/sys/net/core/netdev_max_backlog",
+        "1000",
+        "4000",
+        None,
+    ),
+    (
+        "sysctl.net.core.netdev_budget",
+        "proc/sys/net/core/netdev_budget",
+        "300",
+        "600",
+        None,
+    ),
+    (
+        "sysctl.net.core.rmem_max",
+        "proc/sys/net/core/rmem_max",
+        "212992",
+        "5000",
+        Some(Habit::AtLeast(8192)),
+    ),
+    (
+        "sysctl.net.core.wmem_max",
+        "proc/sys/net/core/wmem_max",
+        "212992",
+        "4194304",
+        None,
+    ),
+    (
+        "sysctl.net.core.rps_sock_flow_entries",
+        "proc/sys/net/core/rps_sock_flow_entries",
+        "0",
+        "3000",
+        Some(Habit::PowerOfTwo),
+    ),
+    (
+        "sysctl.net.ipv4.tcp_rmem",
+        "proc/sys/net/ipv4/tcp_rmem",
+        "4096\t131072\t6291456",
+        "4096 131072 16777216",
+        Some(Habit::Row),
+    ),
+    (
+        "sysctl.net.ipv4.tcp_max_syn_backlog",
+        "proc/sys/net/ipv4/tcp_max_syn_backlog",
+        "512",
+        "4096",
+        None,
+    ),
+    (
+        "sysctl.vm.swappiness",
+        "proc/sys/vm/swappiness",
+        "60",
+        "1",
+        None,
+    ),
+    (
+        "sysctl.vm.dirty_background_bytes",
+        "proc/sys/vm/dirty_background_bytes",
+        "0",
+        "268435456",
+        Some(Habit::Excludes("proc/sys/vm/dirty_background_ratio")),
+    ),
+    (
+        "sysctl.vm.dirty_ratio",
+        "proc/sys/vm/dirty_ratio",
+        "0",
+        "40",
+        Some(Habit::Excludes("proc/sys/vm/dirty_bytes")),
+    ),
+    (
+        "sysctl.vm.max_map_count",
+        "proc/sys/vm/max_map_count",
+        "65530",
+        "262144",
+        None,
+    ),
+    (
+        "sysctl.kernel.numa_balancing",
+        "proc/sys/kernel/numa_balancing",
+        "1",
+        "0",
+        None,
+    ),
+    (
+        "block.vda.scheduler",
+        "sys/block/vda/queue/scheduler",
+        "none [mq-deadline] kyber",
+        "none",
+        Some(Habit::Chooses),
+    ),
+    (
+        "block.vda.nr_requests",
+        "sys/block/vda/queue/nr_requests",
+        "256",
+        "4",
+        Some(Habit::AtLeast(5)),
+    ),
+    (
+        "block.vda.read_ahead_kb",
+        "sys/block/vda/queue/read_ahead_kb",
+        "128",
+        "0",
+        None,
+    ),
+    (
+        "mm.thp.enabled",
+        "sys/kernel/mm/transparent_hugepage/enabled",
+        "[always] madvise never",
+        "madvise",
+        Some(Habit::Chooses),
+    ),
+    (
+        "net.eth0.rx-0.rps_cpus",
+        "sys/class/net/eth0/queues/rx-0/rps_cpus",
+        "00000000,00000000",
+        "1-3",
+        Some(Habit::Mask),
+    ),
+    (
+        "net.eth0.rx-0.rps_flow_cnt",
+        "sys/class/net/eth0/queues/rx-0/rps_flow_cnt",
+        "0",
+        "4096",
+        Some(Habit::PowerOfTwo),
+    ),
+    (
+        "net.eth0.gro_flush_timeout",
+        "sys/class/net/eth0/gro_flush_timeout",
+        "0",
+        "20000",
+        None,
+    ),
+];
+
+/// Where syncing costs nothing, if there is such a place: what is on disk is not what these tests are about.
+fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
+    made.unwrap()
+}
+
+fn host() -> Fake {
+    let mut fake = Fake::new(&[
+        ("proc/sys/vm/dirty_background_ratio", "10"),
+        ("proc/sys/vm/dirty_bytes", "1048576"),
+    ]);
+    for (_, file, shown, _, habit) in ITEMS {
+        fake.set(file, shown);
+        if let Some(habit) = habit {
+            fake = fake.habit(file, habit);
+        }
+    }
+    // The others of the pairs have the same habit.
+    fake.habit(
+        "proc/sys/vm/dirty_background_ratio",
+        Habit::Excludes("proc/sys/vm/dirty_background_bytes"),
+    )
+    .habit(
+        "proc/sys/vm/dirty_bytes",
+        Habit::Excludes("proc/sys/vm/dirty_ratio"),
+    )
+}
+
+fn changes() -> Vec<Change> {
+    let change = |(item, _, _, want, _): &Item| Change {
+        item: (*item).to_owned(),
+        want: (*want).to_owned(),
+    };
+    let mut changes: Vec<Change> = ITEMS.iter().map(change).collect();
+    order(&mut changes);
+    changes
+}
+
+fn begin(store: &Store) -> JournalFile {
+    let mut file = store.begin().unwrap();
+    let (plan, host) = ("p".to_owned(), "h".to_owned());
+    let deadline_ms = Some(1);
+    file.append(Event::Begin {
+        plan,
+        host,
+        deadline_ms,
+    })
+    .unwrap();
+    file
+}
+
+/// Does something in a process that takes so many steps and is then killed; true when it came to its end.
+fn lives(fake: &Fake, life: &Rc<Life>, body: impl FnOnce()) -> bool {
+    fake.lives(Some(Rc::clone(life)));
+    let ended = catch_unwind(AssertUnwindSafe(body)).is_ok();
+    fake.lives(None);
+    ended
+}
+
+fn undo_to_the_end(fake: &Fake, dir: &Path) -> Vec<Undone> {
+    let store = Store::lock(dir, "boot").unwrap();
+    let mut all = Vec::new();
+    for transaction in transactions(dir).unwrap() {
+        if transaction.closed.is_none() {
+            let mut log = store.append_to(&transaction.id).unwrap();
+            all.extend(undo(fake, &mut log, &transaction, None).unwrap());
+        }
+    }
+    all
+}
+
+/// Applies, is killed after so many steps; true when it came to its end.
+fn apply_killed(fake: &Fake, dir: &Path, steps: u64, torn: Torn) -> bool {
+    let store = Store::lock(dir, "boot").unwrap();
+    let life = Life::of(steps);
+    let mut log = Dying {
+        file: begin(&store),
+        dir: dir.to_owned(),
+        life: Rc::clone(&life),
+        torn,
+    };
+    lives(fake, &life, || {
+        let applied = apply(fake, &mut log, &changes()).unwrap();
+        assert_eq!(applied.len(), ITEMS.len());
+        assert!(
+            applied.iter().all(|one| one.outcome.is_well()),
+            "{applied:?}"
+        );
+    })
+}
+
+fn differences(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Vec<String> {
+    let differ = one
+        .iter()
+        .filter(|(name, text)| other.get(*name) != Some(*text));
+    differ
+        .map(|(name, text)| format!("{name}: {text} {:?}", other.get(name)))
+        .collect()
+}
+
+#[test]
+fn killed_at_any_step_the_host_is_as_before_after_undo() {
+    for torn in [Torn::Nothing, Torn::Half, Torn::AllButItsEnd, Torn::All] {
+        let mut steps = 0;
+        loop {
+            let dir = scratch();
+            let fake = host();
+            let before = fake.files();
+            let ended = apply_killed(&fake, dir.path(), steps, torn);
+            assert!(!ended || fake.files() != before, "it does something");
+            undo_to_the_end(&fake, dir.path());
+            let left = differences(&before, &fake.files());
+            assert!(left.is_empty(), "{torn:?} {steps}: {left:?}");
+            steps += 1;
+            if ended {
+                break;
+            }
+        }
+        assert!(steps > 3 * ITEMS.len() as u64, "each item is three steps");
+    }
+}
+
+#[test]
+fn killed_at_any_step_of_undo_the_next_undo_ends_it() {
+    for applied in [1_u64, 8, 31, 32, 33, 1_000] {
+        let mut steps = 0;
+        loop {
+            let dir = scratch();
+            let fake = host();
+            let before = fake.files();
+            apply_killed(&fake, dir.path(), applied, Torn::Half);
+            let life = Life::of(steps);
+            let store = Store::lock(dir.path(), "boot").unwrap();
+            let transaction = store.transactions().unwrap().remove(0);
+            let mut log = Dying {
+                file: store.append_to(&transaction.id).unwrap(),
+                dir: dir.path().to_owned(),
+                life: Rc::clone(&life),
+                torn: Torn::Half,
+            };
+            let ended = lives(&fake, &life, || {
+                undo(&fake, &mut log, &transaction, None).unwrap();
+            });
+            drop(store);
+            undo_to_the_end(&fake, dir.path());
+            let left = differences(&before, &fake.files());
+            assert!(left.is_empty(), "{applied} {steps}: {left:?}");
+            steps += 1;
+            if ended {
+                break;
+            }
+        }
+    }
+}
+
+fn applied(fake: &Fake, dir: &Path, item: &str, want: &str) -> Vec<apply::Applied> {
+    let store = Store::lock(dir, "boot").unwrap();
+    let mut log = begin(&store);
+    let change = Change {
+        item: item.to_owned(),
+        want: want.to_owned(),
+    };
+    apply(fake, &mut log, &[change]).unwrap()
+}
+
+#[test]
+fn what_somebody_else_changed_is_left_and_named() {
+    let dir = scratch();
+    let fake = host();
+    applied(&fake, dir.path(), "sysctl.vm.swappiness", "1");
+    fake.set("proc/sys/vm/swappiness", "30");
+    let undone = undo_to_the_end(&fake, dir.path());
+    let found = "30".to_owned();
+    assert_eq!(undone[0].outcome, Outcome::Drifted { found });
+    assert_eq!(fake.read("proc/sys/vm/swappiness").unwrap(), "30\n");
+}
+
+#[test]
+fn what_somebody_else_changed_while_no_record_was_written_is_left_too() {
+    let dir = scratch();
+    let fake = host();
+    let store = Store::lock(dir.path(), "boot").unwrap();
+    let life = Life::of(2);
+    let mut log = Dying {
+        file: begin(&store),
+        dir: dir.path().to_owned(),
+        life: Rc::clone(&life),
+        torn: Torn::Nothing,
+    };
+    let change = Change {
+        item: "block.vda.nr_requests".to_owned(),
+        want: "4".to_owned(),
+    };
+    assert!(!lives(&fake, &life, || {
+        apply(&fake, &mut log, &[change]).unwrap();
+    }));
+    drop((store, log));
+    fake.set("sys/block/vda/queue/nr_requests", "64");
+    let undone = undo_to_the_end(&fake, dir.path());
+    let found = "64".to_owned();
+    assert_eq!(undone[0].outcome, Outcome::Drifted { found });
+    assert_eq!(
+        fake.read("sys/block/vda/queue/nr_requests").unwrap(),
+        "64\n"
+    );
+}
+
+#[test]
+fn what_the_kernel_makes_of_a_value_is_told() {
+    let dir = scratch();
+    let fake = host()
+        .habit("proc/sys/vm/swappiness", Habit::Ignores)
+        .habit("proc/sys/vm/max_map_count", Habit::Refuses(Errno::PERM));
+    let got = |item: &str, want: &str| applied(&fake, dir.path(), item, want).remove(0).outcome;
+    assert_eq!(got("sysctl.vm.dirty_ratio", "50"), apply::Outcome::Same);
+    assert_eq!(got("sysctl.vm.dirty_ratio", "50"), apply::Outcome::Already);
+    let five = "5".to_owned();
+    assert_eq!(
+        got("block.vda.nr_requests", "4"),
+        apply::Outcome::Coerced { got: five }
+    );
+    let sixty = "60".to_owned();
+    assert_eq!(
+        got("sysctl.vm.swappiness", "1"),
+        apply::Outcome::Ignored { got: sixty }
+    );
+    let apply::Outcome::Denied { error } = got("sysctl.vm.max_map_count", "70000") else {
+        panic!("it was refused");
+    };
+    assert!(error.contains("not permitted"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_read_is_not_settled_and_what_is_gone_is() {
+    let dir = scratch();
+    let fake = host();
+    applied(&fake, dir.path(), "sysctl.vm.swappiness", "1");
+    fake.set("proc/sys/vm/swappiness", "");
+    assert!(matches!(
+        undo_to_the_end(&fake, dir.path())[0].outcome,
+        Outcome::Refused { .. }
+    ));
+    fake.set("proc/sys/vm/swappiness", "1");
+    assert_eq!(
+        undo_to_the_end(&fake, dir.path())[0].outcome,
+        Outcome::Restored
+    );
+    applied(&fake, dir.path(), "sysctl.vm.swappiness", "1");
+    fake.remove("proc/sys/vm/swappiness");
+    assert!(matches!(
+        undo_to_the_end(&fake, dir.path())[0].outcome,
+        Outcome::Gone { .. }
+    ));
+    assert!(
+        undo_to_the_end(&fake, dir.path()).is_empty(),
+        "it is closed"
+    );
+}
+
+#[test]
+fn after_an_item_that_does_not_work_nothing_more_is_written() {
+    let dir = scratch();
+    let fake = host().habit("proc/sys/net/core/somaxconn", Habit::Refuses(Errno::PERM));
+    let before = fake.files();
+    let store = Store::lock(dir.path(), "boot").unwrap();
+    let mut log = begin(&store);
+    let changes = changes();
+    let applied = apply(&fake, &mut log, &changes).unwrap();
+    let at = changes
+        .iter()
+        .position(|change| change.item == "sysctl.net.core.somaxconn")
+        .unwrap();
+    assert_eq!(applied.len(), at + 1);
+    drop((store, log));
+    undo_to_the_end(&fake, dir.path());
+    assert!(differences(&before, &fake.files()).is_empty());
+}
+
+#[test]
+fn one_item_is_taken_back_alone_and_the_rest_later() {
+    let dir = scratch();
+    let fake = host();
+    let before = fake.files();
+    apply_killed(&fake, dir.path(), 1_000, Torn::Nothing);
+    let store = Store::lock(dir.path(), "boot").unwrap();
+    let transaction = store.transactions().unwrap().remove(0);
+    let mut log = store.append_to(&transaction.id).unwrap();
+    undo(&fake, &mut log, &transaction, Some("sysctl.vm.swappiness")).unwrap();
+    assert_eq!(fake.read("proc/sys/vm/swappiness").unwrap(), "60\n");
+    assert_eq!(fake.read("proc/sys/net/core/somaxconn").unwrap(), "4096\n");
+    assert_eq!(store.transactions().unwrap()[0].closed, None);
+    drop((store, log));
+    undo_to_the_end(&fake, dir.path());
+    assert!(differences(&before, &fake.files()).is_empty());
+}

@@ -42,6 +42,7 @@ pub struct Resolved {
 
 /// Everything that can be set, typed.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "settings that are on or off")]
 pub struct Settings {
     /// Node id, when set; else an existing directory says, else 1.
     pub node_id: Option<i32>,

@@ -294,7 +294,7 @@ def sweep(run):
     run.step("build sweep", ["cargo", "build", "--release", "--locked", "-p", "forebay-bench", "--example", "sweep"], count=nothing)
     minutes = run.options.minutes
     how = ["--minutes", minutes] if minutes else ["--minutes", 0, "--share", 2, "--answer-ms", 10_000, "--others-ms", 5000,
-                                                         "--answer-work-ms", 3000, "--others-work-ms", 500]
+                                                         "--answer-work-ms", 2000, "--others-work-ms", 250]
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
     run.step("sweep", [target / "examples/sweep", "--broker", target / "forebay", "--keep", LOGS / "sweep", "--seed", run.options.seed, *how])
 

@@ -1,7 +1,8 @@
 """What somebody does who means harm and can reach a listener: one function for each way.
 
 Each does it once, undoes what would stay, and says nothing of how the broker took it: that is for the tests, which look
-at it as other clients do. `size` scales what is sent: 1 is as much as hurt a broker that was not made for it.
+at it as other clients do. `size` scales what is sent: 1 is as much as hurt a broker that was not made for it. What takes
+long to make is made once: attackers have machines of their own, which a test does not have.
 """
 
 import contextlib
@@ -12,12 +13,16 @@ import time
 
 from peers import rawwire
 from peers.process import wait_until
-from peers.rawapis import (ALTER_REPLICA_LOG_DIRS, DESCRIBE_PRODUCERS, FETCH, I32_MAX, PRODUCE, Client, Reader, array,
-                           diverging_fetch_body, fetch_body, produce_body, produced)
+from peers.rawapis import (ALTER_REPLICA_LOG_DIRS, DESCRIBE_PRODUCERS, FETCH, I32_MAX, INCREMENTAL_ALTER_CONFIGS, PRODUCE, Client,
+                           Reader, alter_configs_body, array, diverging_fetch_body, fetch_body, fetch_body_of, fetch_parts,
+                           produce_body, produced, protocols_body)
 from peers.rawbatch import batch, simple_record
 from peers.rawwire import Closed, frame, header, string
 
 TOPIC = "prey"
+# Megabytes that attacks send again and again, by what they were made of.
+MADE = {}
+MAKING = threading.Lock()
 
 
 class Prey:
@@ -35,6 +40,14 @@ class Prey:
 
     def times(self, count):
         return max(2, int(count * self.size))
+
+    def once(self, make, *about):
+        """What `make` makes of this, made once in a process."""
+        key = (make, *about)
+        with MAKING:
+            if key not in MADE:
+                MADE[key] = make(*about)
+            return MADE[key]
 
     def prepare(self):
         """Makes the topic and writes a record; whoever attacks old epochs restarts the broker behind this."""
@@ -61,7 +74,7 @@ def fetch_of_one_diverging_partition(prey):
     """One fetch that names a partition 70,000 times, each with an epoch that has ended."""
     with prey.client() as client:
         end = client.end_offset(TOPIC)
-        body = diverging_fetch_body(TOPIC, prey.times(70_000), end, 0)
+        body = prey.once(diverging_fetch_body, TOPIC, prey.times(70_000), end, 0)
         try:
             return client.request(FETCH, 12, body, flexible=True)
         except Closed:
@@ -92,7 +105,7 @@ def telemetry_with_long_names(prey, pushes=20):
     """Pushes of a gauge whose name is 15 MB, to a broker that wants to know everything; the codes."""
     with prey.client() as client:
         client.alter_configs([(16, "all", [("metrics", 0, "*"), ("interval.ms", 0, "100")])])
-    metrics = gzip.compress(gauge(b"x" * prey.times(15_000_000)))
+    metrics = prey.once(long_gauge, prey.times(15_000_000))
     codes = []
     for _ in range(pushes):
         with prey.client() as client:
@@ -101,6 +114,10 @@ def telemetry_with_long_names(prey, pushes=20):
                 code = client.push_telemetry(instance, subscription, 1, metrics)
             codes.append(code)
     return codes
+
+
+def long_gauge(bytes_of_name):
+    return gzip.compress(gauge(b"x" * bytes_of_name))
 
 
 def gauge(name):
@@ -119,23 +136,36 @@ def gauge(name):
 
 def list_of_names_for_a_setting(prey):
     """Appends as many names to a list as a text may hold, and hundreds of thousands, which nobody reads."""
-    names = ",".join(f"{number:x}:0" for number in range(prey.times(400_000)))
+    names = prey.once(list_of_names, prey.times(400_000))
     for text in (names[:32_000], names):
         with prey.client() as client, contextlib.suppress(Closed, OSError):
             client.alter_configs([(2, TOPIC, [("leader.replication.throttled.replicas", 2, text)])])
 
 
+def list_of_names(count):
+    return ",".join(f"{number:x}:0" for number in range(count))
+
+
 def settings_of_many_resources(prey):
     """Changes sixty thousand resources in one request."""
+    body = prey.once(settings_body, prey.times(60_000))
     with prey.client() as client:
-        return client.alter_configs([(2, f"{number:x}", [("retention.ms", 0, "1")]) for number in range(prey.times(60_000))])
+        return client.request(INCREMENTAL_ALTER_CONFIGS, 1, body, flexible=True)
+
+
+def settings_body(count):
+    return alter_configs_body([(2, f"{number:x}", [("retention.ms", 0, "1")]) for number in range(count)])
 
 
 def directories_of_many_topics(prey):
     """Names sixty thousand directories, each with a topic of its own."""
-    dirs = [string(f"/{number:x}") + array([string(f"t{number:x}") + array([struct.pack(">i", 0)])]) for number in range(prey.times(60_000))]
+    body = prey.once(directories_body, prey.times(60_000))
     with prey.client() as client:
-        return client.request(ALTER_REPLICA_LOG_DIRS, 1, array(dirs))
+        return client.request(ALTER_REPLICA_LOG_DIRS, 1, body)
+
+
+def directories_body(count):
+    return array([string(f"/{number:x}") + array([string(f"t{number:x}") + array([struct.pack(">i", 0)])]) for number in range(count)])
 
 
 def members_with_many_protocols(prey):
@@ -144,14 +174,18 @@ def members_with_many_protocols(prey):
     with prey.client() as one, prey.client() as two:
         coordinator(one, group, 0)
         for client, letter in ((one, "a"), (two, "b")):
-            offered = [(f"{letter}{number:x}", b"") for number in range(count)]
+            offered = prey.once(protocols_of_one, letter, count)
             with contextlib.suppress(Closed):
-                client.send_join(group, protocols=[*offered, ("range", b"")])
+                client.send_join_of(group, offered)
         with contextlib.suppress(TimeoutError, Closed):
             one.socket.settimeout(5)
             code, _, member = one.joined()
             if code == 0:
                 one.leave(group, member)
+
+
+def protocols_of_one(letter, count):
+    return protocols_body([*((f"{letter}{number:x}", b"") for number in range(count)), ("range", b"")])
 
 
 def sleepy_frames(prey, hold=1.0, look=lambda: None):
@@ -200,12 +234,12 @@ def transaction_that_ends_while_it_is_checked(prey):
         producer, epoch = wait_until(begun, "a producer id")
         wait_until(lambda: client.add_partitions(name, producer, epoch, TOPIC, [0, 1]) == 0, "the partitions")
         records = batch(attributes=0x10, producer=(producer, epoch, 0))
-        entries = [(0, records), *[(1, records)] * prey.times(600_000)]
+        body = produce_body(TOPIC, [(0, records), (1, records)], name, last_times=prey.times(600_000))
         codes = []
 
         def send():
             with contextlib.suppress(Closed, TimeoutError):
-                codes.extend(produced(client.request(PRODUCE, 8, produce_body(TOPIC, entries, name))))
+                codes.extend(produced(client.request(PRODUCE, 8, body)))
 
         sender = threading.Thread(target=send)
         sender.start()
@@ -272,13 +306,17 @@ def herd(prey, hold=0.5, look=lambda: None):
     """Fetches that wait for more than there will be, many times at the same partition."""
     with prey.client() as client:
         end = client.end_offset(TOPIC)
-    body = fetch_body(TOPIC, [(0, end, 1 << 20)] * 500, wait=I32_MAX, least=1 << 30)
+    body = prey.once(herd_body, end)
     with many(prey, prey.times(300)) as clients:
         for client in clients:
             with contextlib.suppress(Closed):
                 client.send(frame(header(FETCH, 11) + body))
         time.sleep(hold)
         return look()
+
+
+def herd_body(end):
+    return fetch_body(TOPIC, [(0, end, 1 << 20)] * 500, wait=I32_MAX, least=1 << 30)
 
 
 def producers_that_nobody_knows(prey):
@@ -298,9 +336,13 @@ def producers_that_nobody_knows(prey):
 def sessions_of_what_is_not_there(prey):
     """Fetch sessions with a hundred thousand partitions each that do not exist."""
     for _ in range(5):
-        entries = [(number, 0, 1 << 20) for number in range(1, prey.times(100_000))]
+        parts = prey.once(absent_parts, prey.times(100_000))
         with prey.client() as client, contextlib.suppress(Closed):
-            client.fetch(prey.name("nowhere"), entries, epoch=0)
+            client.request(FETCH, 11, fetch_body_of(prey.name("nowhere"), parts, epoch=0))
+
+
+def absent_parts(count):
+    return fetch_parts([(number, 0, 1 << 20) for number in range(1, count)])
 
 
 def groups_of_nobody(prey):

@@ -105,8 +105,12 @@ class Client(Connection):
         return Reader(self.request(FIND_COORDINATOR, 2, string(key) + struct.pack(">b", kind))).take("ih")[1]
 
     def join_body(self, group, member="", instance=None, session=10_000, rebalance=10_000, protocols=(("range", b""),)):
+        return self.join_body_of(group, protocols_body(protocols), member, instance, session, rebalance)
+
+    def join_body_of(self, group, protocols, member="", instance=None, session=10_000, rebalance=10_000):
+        """With protocols that were made before."""
         return (string(group) + struct.pack(">ii", session, rebalance) + string(member) + string(instance) + string("consumer")
-                + array([string(name) + blob(metadata) for name, metadata in protocols]))
+                + protocols)
 
     def join(self, group, **options):
         """Code, generation, member id."""
@@ -115,6 +119,9 @@ class Client(Connection):
 
     def send_join(self, group, **options):
         self.send(rawwire.frame(rawwire.header(JOIN_GROUP, 5) + self.join_body(group, **options)))
+
+    def send_join_of(self, group, protocols):
+        self.send(rawwire.frame(rawwire.header(JOIN_GROUP, 5) + self.join_body_of(group, protocols)))
 
     def joined(self):
         answer = Reader(self.receive()[4:])
@@ -153,12 +160,7 @@ class Client(Connection):
 
     def alter_configs(self, resources):
         """(type, name, [(key, operation, value)]) each; the answer."""
-        def one(kind, name, configs):
-            changes = [compact(key) + struct.pack(">b", operation) + compact(value) + b"\0" for key, operation, value in configs]
-            return struct.pack(">b", kind) + compact(name) + compact_array(changes) + b"\0"
-
-        body = compact_array([one(*resource) for resource in resources]) + b"\0\0"
-        return self.request(INCREMENTAL_ALTER_CONFIGS, 1, body, flexible=True)
+        return self.request(INCREMENTAL_ALTER_CONFIGS, 1, alter_configs_body(resources), flexible=True)
 
     def set_broker_config(self, key, value):
         """A dynamic setting of all brokers; None takes it back. The code."""
@@ -190,9 +192,26 @@ class Client(Connection):
         return answer.take("ih")[1]
 
 
-def produce_body(topic, entries, transactional_id=None, acks=-1):
+def alter_configs_body(resources):
+    """Of IncrementalAlterConfigs 1: (type, name, [(key, operation, value)]) each."""
+    def one(kind, name, configs):
+        changes = [compact(key) + struct.pack(">b", operation) + compact(value) + b"\0" for key, operation, value in configs]
+        return struct.pack(">b", kind) + compact(name) + compact_array(changes) + b"\0"
+
+    return compact_array([one(*resource) for resource in resources]) + b"\0\0"
+
+
+def protocols_body(protocols):
+    """Of JoinGroup 5: (name, metadata) each."""
+    return array([string(name) + blob(metadata) for name, metadata in protocols])
+
+
+def produce_body(topic, entries, transactional_id=None, acks=-1, last_times=1):
+    """(partition, records) entries, of Produce 8; the last of them so many times."""
     parts = [struct.pack(">i", partition) + (struct.pack(">i", -1) if records is None else blob(records)) for partition, records in entries]
-    return string(transactional_id) + struct.pack(">hi", acks, 10_000) + array([string(topic) + array(parts)])
+    more = last_times - 1
+    named = struct.pack(">i", len(parts) + more) + b"".join(parts) + parts[-1] * more
+    return string(transactional_id) + struct.pack(">hi", acks, 10_000) + array([string(topic) + named])
 
 
 def produced(answer):
@@ -212,8 +231,16 @@ def produced(answer):
 
 def fetch_body(topic, entries, wait=0, least=0, most=I32_MAX, isolation=0, session=0, epoch=-1):
     """(partition, offset, bytes) entries, of Fetch 11."""
-    parts = [struct.pack(">iiqqi", partition, -1, offset, -1, size) for partition, offset, size in entries]
-    return (struct.pack(">iiiibii", -1, wait, least, most, isolation, session, epoch) + array([string(topic) + array(parts)])
+    return fetch_body_of(topic, fetch_parts(entries), wait, least, most, isolation, session, epoch)
+
+
+def fetch_parts(entries):
+    return array([struct.pack(">iiqqi", partition, -1, offset, -1, size) for partition, offset, size in entries])
+
+
+def fetch_body_of(topic, parts, wait=0, least=0, most=I32_MAX, isolation=0, session=0, epoch=-1):
+    """With parts that were made before."""
+    return (struct.pack(">iiiibii", -1, wait, least, most, isolation, session, epoch) + array([string(topic) + parts])
             + array([]) + string(""))
 
 

@@ -39,6 +39,12 @@ pub fn write(run: &Run, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The bursts of a phase, of its first measurement: for how long each was taken in (none: to its end), and how long its
+/// bytes took to leave the first tier (none: not before the next, or the end), in seconds.
+pub fn bursts_of(run: &Run, phase: &str) -> Vec<(Option<f64>, Option<f64>)> {
+    surge::measured(run, phase)
+}
+
 /// Reads the `run.json` of a directory. An error names the file and the field.
 pub fn read(dir: &Path) -> anyhow::Result<Run> {
     let path = dir.join("run.json");

@@ -66,6 +66,17 @@ pub struct RunArgs {
     hosts: HostsArguments,
 }
 
+impl RunArgs {
+    /// Arguments as they would be typed, the name of the command first.
+    pub fn from_words(words: Vec<std::ffi::OsString>) -> anyhow::Result<RunArgs> {
+        let command = RunArgs::augment_args(clap::Command::new("run").no_binary_name(false));
+        let matches = command.try_get_matches_from(words)?;
+        Ok(<RunArgs as clap::FromArgMatches>::from_arg_matches(
+            &matches,
+        )?)
+    }
+}
+
 /// An experiment as the command line wants it.
 struct Chosen {
     experiment: Experiment,

@@ -22,6 +22,7 @@ use crate::group::GroupCoordinator;
 use crate::image::Image;
 use crate::lines::Lines;
 use crate::log_dirs::LogDirs;
+use crate::many;
 use crate::metrics::Metrics;
 use crate::node_config::NodeConfigs;
 use crate::offsets_log::PartitionOffsetsLog;
@@ -105,6 +106,8 @@ pub struct Broker<P: Platform> {
     pub(crate) lines: Lines,
     /// Held by the one piece of work that this shard has done elsewhere: more would take the processors from everybody.
     pub(crate) elsewhere: Arc<Semaphore>,
+    /// Held by requests about very many things.
+    pub(crate) many: Semaphore,
     /// Held while checkpoint files are written.
     pub(crate) checkpoint_turn: Semaphore,
     /// Checkpoint files that could not be written, and when that was said.
@@ -160,6 +163,7 @@ impl<P: Platform> Broker<P> {
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             lines: Lines::default(),
             elsewhere: Arc::new(Semaphore::new(1)),
+            many: Semaphore::new(many::AT_ONCE),
             checkpoint_turn: Semaphore::new(1),
             unwritten: RefCell::default(),
             wall_clock: WallClock::default(),

@@ -8,6 +8,7 @@
 
 pub(crate) mod answers;
 pub(crate) mod batches;
+pub(crate) mod bounds;
 pub(crate) mod configs;
 pub mod metadata_log;
 pub(crate) mod mutations;

@@ -33,10 +33,13 @@ use wire::protocol::Encodable;
 use wire::types::ErrorCode;
 
 use crate::Broker;
+use crate::answers::FLOOR_BYTES;
 use crate::broker::CONTROLLER_SHARD;
 use crate::controller::{Caller, Controller, Rules};
 use crate::handler::{self, Context};
+use crate::many::LARGE_BYTES;
 use crate::quota::{Busy, Kind, timed};
+use crate::room::Room;
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -76,6 +79,9 @@ pub enum CloseReason {
     /// A produce request failed whose sender wants no answer: it has to notice somehow.
     #[error("a produce request with acks=0 failed: {0:?}")]
     Unanswered(ErrorCode),
+    /// Too many answers have not been taken yet for one so large; the client may ask again.
+    #[error("the answer to {0:?} finds no room among those that clients have not taken yet")]
+    NoRoom(Api),
     /// Whoever would answer is stopping.
     #[error("the broker is stopping")]
     Stopping,
@@ -115,18 +121,50 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     let reply = Box::pin(async move {
         if !broker.limits_time() {
             let answered = answer(&broker, &context, &Busy::default(), request).await;
-            return pace::told((api, version), answered.unwrap_or_else(Reply::Close));
+            let reply = roomy(&broker, &context, api, answered);
+            return pace::told((api, version), reply);
         }
         let busy = Busy::with(broker.platform.clock().clone());
         // Boxed, so that nobody else's requests grow by what this needs.
         let answered = Box::pin(answer(&broker, &context, &busy, request));
-        let reply = timed(&busy, answered).await.unwrap_or_else(Reply::Close);
+        let reply = roomy(&broker, &context, api, timed(&busy, answered).await);
         Box::pin(pace::paced(&broker, &context, &busy, (api, version), reply)).await
     });
     Called {
         overlaps,
         api: Some(api),
         reply,
+    }
+}
+
+/// The reply, unless it is a large answer to a question while clients have more answers to take than may be: the protocol has
+/// no words for that in most answers, and a client that is cut off asks again, when whoever does not read has been cut off, too.
+fn roomy<P: Platform>(
+    broker: &Broker<P>,
+    context: &Context,
+    api: Api,
+    answered: Result<Reply, CloseReason>,
+) -> Reply {
+    match answered {
+        Ok(Reply::Send(response) | Reply::Pause(Some(response), _))
+            if is_question(api)
+                && response.bytes() > FLOOR_BYTES
+                && broker.answers.is_over(context.peer.ip()) =>
+        {
+            Reply::Close(CloseReason::NoRoom(api))
+        }
+        Ok(reply) => reply,
+        Err(reason) => Reply::Close(reason),
+    }
+}
+
+/// True when nothing is lost with an answer: it changes nothing, and nobody waits in a group for it. Fetches find less
+/// instead.
+fn is_question(api: Api) -> bool {
+    match api {
+        Api::Produce | Api::Fetch => false,
+        Api::Metadata | Api::OffsetFetch | Api::FindCoordinator | Api::ElectLeaders => true,
+        api => api.name().starts_with("Describe") || api.name().starts_with("List"),
     }
 }
 
@@ -167,7 +205,7 @@ async fn answer<P: Platform>(
         | Api::WriteTxnMarkers
         | Api::DescribeProducers
         | Api::DescribeTransactions
-        | Api::ListTransactions => Box::pin(transactions::answer(b, request)).await,
+        | Api::ListTransactions => Box::pin(transactions::answer(b, c, request)).await,
         Api::CreateTopics
         | Api::DeleteTopics
         | Api::CreatePartitions
@@ -278,13 +316,14 @@ where
     R: Encodable + Send + 'static,
     F: AsyncFnOnce(Rc<Controller<P>>, T) -> (R, Duration) + Send + 'static,
 {
-    let (header, asked) = decoded(request)?;
+    let is_large = request.body.len() > LARGE_BYTES;
+    let (header, asked) = decoded_beside(broker, request).await?;
     let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
         Some(work(broker.controller().ok()?, asked).await)
     });
     let (response, pause) = decided.await.flatten().ok_or(CloseReason::Stopping)?;
     broker.metrics.quotas.throttled(Kind::Mutation, pause);
-    match encoded(&header, &response)? {
+    match encoded_beside(broker, is_large, header, response).await? {
         Reply::Send(response) if !pause.is_zero() => Ok(Reply::Pause(Some(response), pause)),
         reply => Ok(reply),
     }
@@ -302,12 +341,13 @@ where
     R: Encodable + Send + 'static,
     F: AsyncFnOnce(Rc<Controller<P>>, T) -> R + Send + 'static,
 {
-    let (header, asked) = decoded(request)?;
+    let is_large = request.body.len() > LARGE_BYTES;
+    let (header, asked) = decoded_beside(broker, request).await?;
     let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
         Some(work(broker.controller().ok()?, asked).await)
     });
     let response = decided.await.flatten().ok_or(CloseReason::Stopping)?;
-    encoded(&header, &response)
+    encoded_beside(broker, is_large, header, response).await
 }
 
 /// Requests that are answered from the image.
@@ -360,7 +400,8 @@ async fn describe<P: Platform>(
                     image: &b.image(),
                     options: &b.options,
                 };
-                handler::describe_configs::handle(rules, &r).await
+                let room = Room::of(&b.answers, c.peer.ip());
+                handler::describe_configs::handle(rules, &r, v, &room).await
             })
             .await
         }
@@ -375,6 +416,58 @@ async fn run<T: wire::protocol::Request, R: Encodable>(
     let (header, asked) = decoded(request)?;
     let response = handle(asked).await;
     encoded(&header, &response)
+}
+
+/// As [`run`], for a request that may name very many things and is answered without waiting for clients.
+async fn run_many<P, T, R>(
+    broker: &Rc<Broker<P>>,
+    request: Request,
+    handle: impl AsyncFnOnce(T) -> R,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+    R: Encodable + Send + 'static,
+{
+    let is_large = request.body.len() > LARGE_BYTES;
+    let _place = broker.place_for_bytes(request.body.len()).await;
+    let (header, asked) = decoded_beside(broker, request).await?;
+    let response = handle(asked).await;
+    encoded_beside(broker, is_large, header, response).await
+}
+
+/// Decodes a large request where it holds up nobody.
+async fn decoded_beside<P, T>(
+    broker: &Rc<Broker<P>>,
+    request: Request,
+) -> Result<(RequestHeader, T), CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+{
+    if request.body.len() <= LARGE_BYTES {
+        return decoded(request);
+    }
+    let done = Box::pin(broker.beside(move || decoded(request))).await;
+    done.unwrap_or(Err(CloseReason::Stopping))
+}
+
+/// Encodes the answer to a large request in the same way.
+async fn encoded_beside<P, R>(
+    broker: &Rc<Broker<P>>,
+    is_large: bool,
+    header: RequestHeader,
+    response: R,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    R: Encodable + Send + 'static,
+{
+    if !is_large {
+        return encoded(&header, &response);
+    }
+    let done = Box::pin(broker.beside(move || encoded(&header, &response))).await;
+    done.unwrap_or(Err(CloseReason::Stopping))
 }
 
 fn decoded<T: wire::protocol::Request>(

@@ -6,7 +6,7 @@
 //! Invariants: at most `sessions_max` sessions, whose partitions take at most [`BYTES_MAX`] in all: a session that would
 //! need more is not begun, or ends, and its client fetches without one; a session's id names the shard that keeps it (`id % shards`), so a
 //! client that comes back to another shard is told that its session is unknown and starts a new one.
-//! Pure: time and randomness are passed in.
+//! Pure: time and randomness are passed in. Sessions of very many partitions are worked on in turns (`turns.rs`).
 
 #![cfg_attr(
     not(test),
@@ -23,6 +23,10 @@ use std::time::Duration;
 
 use platform::clock::Instant;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
+
+mod turns;
+
+pub(crate) use turns::{Asked, answer, resolve};
 
 /// A session that was not used for so long may be evicted by a new one.
 const EVICTABLE_AFTER: Duration = Duration::from_mins(2);
@@ -109,18 +113,30 @@ pub struct Resolved {
 struct Cached {
     wanted: Wanted,
     told: Option<Told>,
+    /// The last answer brought something of it that fills answers.
+    served: bool,
 }
 
 struct Session {
     /// The epoch that the next request must carry.
     next_epoch: i32,
     by_id: bool,
+    content: Content,
+    /// Somebody works on the content, which is not here meanwhile.
+    is_out: bool,
+    /// What the content takes, here or not.
+    bytes: usize,
+    used: Instant,
+}
+
+/// What a session remembers.
+#[derive(Default)]
+struct Content {
     // Bounded: `BYTES_MAX` for all sessions.
     partitions: BTreeMap<Key, Cached>,
     order: Vec<Key>,
     /// What the partitions take.
     bytes: usize,
-    used: Instant,
 }
 
 /// The sessions of one shard.
@@ -187,60 +203,78 @@ impl FetchSessions {
                 incremental: false,
             });
         }
-        let session = self
-            .sessions
-            .get_mut(&claim.id)
-            .ok_or(ErrorCode::FetchSessionIdNotFound)?;
-        if session.next_epoch != claim.epoch {
-            return Err(ErrorCode::InvalidFetchSessionEpoch);
-        }
-        if session.by_id != by_id {
-            return Err(ErrorCode::FetchSessionTopicIdError);
-        }
+        let session = self.claimed(claim, by_id)?;
         let before = session.bytes;
-        session.update(named, forgotten);
+        let content = &mut session.content;
+        for (key, wanted) in named {
+            content.name(key, wanted);
+        }
+        if !forgotten.is_empty() {
+            for key in forgotten {
+                content.forget(key);
+            }
+            let order = std::mem::take(&mut content.order);
+            content.order = content.remembered(order);
+        }
+        let partitions = content.listed(&content.order);
+        session.bytes = content.bytes;
         session.used = now;
         session.next_epoch = epoch_after(claim.epoch);
-        let partitions = session.listed();
-        let (is_empty, bytes) = (session.partitions.is_empty(), session.bytes);
+        let (is_empty, bytes) = (partitions.is_empty(), session.bytes);
         self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes);
-        // One that has become too large is answered once more, and told that it is over.
-        let ends = is_empty || self.bytes > BYTES_MAX;
-        let id = if ends { 0 } else { claim.id };
-        if ends {
-            self.remove(claim.id);
-        }
         Ok(Resolved {
-            id,
+            id: self.id_of(claim.id, is_empty),
             partitions,
             incremental: true,
         })
     }
 
+    /// The session that a fetch which is neither its first nor its last claims.
+    fn claimed(&mut self, claim: SessionClaim, by_id: bool) -> Result<&mut Session, ErrorCode> {
+        let session = self
+            .sessions
+            .get_mut(&claim.id)
+            .ok_or(ErrorCode::FetchSessionIdNotFound)?;
+        // Who works on it has not been answered: nobody can know the next epoch.
+        if session.next_epoch != claim.epoch || session.is_out {
+            return Err(ErrorCode::InvalidFetchSessionEpoch);
+        }
+        if session.by_id != by_id {
+            return Err(ErrorCode::FetchSessionTopicIdError);
+        }
+        Ok(session)
+    }
+
+    /// The session's id in the answer: one that is empty or has become too large is answered once more, and told that it is
+    /// over.
+    fn id_of(&mut self, id: i32, is_empty: bool) -> i32 {
+        if is_empty || self.bytes > BYTES_MAX {
+            self.remove(id);
+            return 0;
+        }
+        id
+    }
+
     /// Decides which partitions an answer mentions, and remembers what they were told. The answer of an incremental
     /// fetch leaves out what the client knows already.
     pub fn answer(&mut self, resolved: &Resolved, told: &[Told]) -> Vec<bool> {
-        let Some(session) = self.sessions.get_mut(&resolved.id) else {
+        let session = self.sessions.get_mut(&resolved.id);
+        let Some(session) = session.filter(|session| !session.is_out) else {
             return vec![true; told.len()];
         };
-        let mut mentioned = Vec::with_capacity(told.len());
-        let mut served = Vec::new();
-        for ((key, _), told) in resolved.partitions.iter().zip(told) {
-            let Some(cached) = session.partitions.get_mut(key) else {
-                mentioned.push(true);
-                continue;
-            };
-            let news = told.urgent || cached.told.as_ref().is_none_or(|before| before != told);
-            cached.told = Some(Told {
-                urgent: false,
-                ..*told
-            });
-            mentioned.push(news || !resolved.incremental);
-            if told.urgent {
-                served.push(key.clone());
-            }
+        let content = &mut session.content;
+        let all = resolved.partitions.iter().zip(told);
+        let tell = |((key, _), told): (&(Key, Wanted), &Told)| {
+            content.tell(key, *told, resolved.incremental)
+        };
+        let mentioned = all.map(tell).collect();
+        let served = told.iter().filter(|told| told.urgent).count();
+        if served > 0 && served < content.order.len() {
+            let order = std::mem::take(&mut content.order);
+            let (mut order, served) = content.by_turn(order);
+            order.extend(served);
+            content.order = order;
         }
-        session.move_to_end(&served);
         mentioned
     }
 
@@ -261,26 +295,44 @@ impl FetchSessions {
     }
 
     fn create(&mut self, by_id: bool, named: &[(Key, Wanted)], now: Instant, random: u64) -> i32 {
-        let mut session = Session {
+        let Some(id) = self.place(by_id, named, now, random) else {
+            return 0;
+        };
+        if let Some(session) = self.sessions.get_mut(&id) {
+            let content = &mut session.content;
+            for (key, wanted) in named {
+                content.name(key.clone(), *wanted);
+            }
+        }
+        id
+    }
+
+    /// Makes an empty session, for whose partitions there is room.
+    fn place(
+        &mut self,
+        by_id: bool,
+        named: &[(Key, Wanted)],
+        now: Instant,
+        random: u64,
+    ) -> Option<i32> {
+        // Each is named once: see the handler.
+        let bytes = named.iter().map(|(key, _)| bytes_of(key));
+        let bytes = bytes.fold(0, usize::saturating_add);
+        if !self.make_room(now, bytes) {
+            return None;
+        }
+        let id = self.unused_id(random)?;
+        let session = Session {
             next_epoch: 1,
             by_id,
-            partitions: BTreeMap::new(),
-            order: Vec::new(),
-            bytes: 0,
+            content: Content::default(),
+            is_out: false,
+            bytes,
             used: now,
         };
-        // A partition that the client names twice is counted twice: it does not happen, see the handler.
-        let bytes = named.iter().map(|(key, _)| bytes_of(key));
-        if !self.make_room(now, bytes.fold(0, usize::saturating_add)) {
-            return 0;
-        }
-        let Some(id) = self.unused_id(random) else {
-            return 0;
-        };
-        session.update(named.to_vec(), &[]);
-        self.bytes = self.bytes.saturating_add(session.bytes);
+        self.bytes = self.bytes.saturating_add(bytes);
         self.sessions.insert(id, session);
-        id
+        Some(id)
     }
 
     /// True when there is a free slot and memory for it, if need be that of sessions unused for longest.
@@ -314,40 +366,60 @@ impl FetchSessions {
     }
 }
 
-impl Session {
-    fn update(&mut self, named: Vec<(Key, Wanted)>, forgotten: &[Key]) {
-        for (key, wanted) in named {
-            if let Some(cached) = self.partitions.get_mut(&key) {
-                cached.wanted = wanted;
-            } else {
-                self.bytes = self.bytes.saturating_add(bytes_of(&key));
-                self.order.push(key.clone());
-                self.partitions.insert(key, Cached { wanted, told: None });
-            }
-        }
-        if !forgotten.is_empty() {
-            for key in forgotten {
-                if self.partitions.remove(key).is_some() {
-                    self.bytes = self.bytes.saturating_sub(bytes_of(key));
-                }
-            }
-            let partitions = &self.partitions;
-            self.order.retain(|key| partitions.contains_key(key));
-        }
-    }
-
-    fn listed(&self) -> Vec<(Key, Wanted)> {
-        let wanted = |key: &Key| Some((key.clone(), self.partitions.get(key)?.wanted));
-        self.order.iter().filter_map(wanted).collect()
-    }
-
-    /// Partitions that filled this answer come last in the next one, so that none starves.
-    fn move_to_end(&mut self, served: &[Key]) {
-        if served.is_empty() || served.len() == self.order.len() {
+impl Content {
+    /// A fetch names a partition.
+    fn name(&mut self, key: Key, wanted: Wanted) {
+        if let Some(cached) = self.partitions.get_mut(&key) {
+            cached.wanted = wanted;
             return;
         }
-        let served: std::collections::BTreeSet<&Key> = served.iter().collect();
-        self.order.sort_by_key(|key| served.contains(key));
+        self.bytes = self.bytes.saturating_add(bytes_of(&key));
+        self.order.push(key.clone());
+        let cached = Cached {
+            wanted,
+            told: None,
+            served: false,
+        };
+        self.partitions.insert(key, cached);
+    }
+
+    /// A partition leaves the session; the order has it until it is [`Self::remembered`].
+    fn forget(&mut self, key: &Key) {
+        if self.partitions.remove(key).is_some() {
+            self.bytes = self.bytes.saturating_sub(bytes_of(key));
+        }
+    }
+
+    /// Those of a piece of the order that are still in the session.
+    fn remembered(&self, mut order: Vec<Key>) -> Vec<Key> {
+        order.retain(|key| self.partitions.contains_key(key));
+        order
+    }
+
+    /// What is wanted of a piece of the order.
+    fn listed(&self, order: &[Key]) -> Vec<(Key, Wanted)> {
+        let wanted = |key: &Key| Some((key.clone(), self.partitions.get(key)?.wanted));
+        order.iter().filter_map(wanted).collect()
+    }
+
+    /// Remembers what is told of a partition; true if the answer mentions it.
+    fn tell(&mut self, key: &Key, told: Told, incremental: bool) -> bool {
+        let Some(cached) = self.partitions.get_mut(key) else {
+            return true;
+        };
+        let news = told.urgent || cached.told.as_ref().is_none_or(|before| *before != told);
+        cached.served = told.urgent;
+        cached.told = Some(Told {
+            urgent: false,
+            ..told
+        });
+        news || !incremental
+    }
+
+    /// A piece of the order, what filled this answer apart: that comes last in the next one, so that none starves.
+    fn by_turn(&self, order: Vec<Key>) -> (Vec<Key>, Vec<Key>) {
+        let served = |key: &Key| self.partitions.get(key).is_some_and(|cached| cached.served);
+        order.into_iter().partition(|key| !served(key))
     }
 }
 

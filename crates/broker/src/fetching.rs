@@ -3,7 +3,8 @@
 //! Invariants: the wait ends at the deadline, when enough bytes are readable, or when a partition has an error, never
 //! by polling; the bytes limit of the request is shared out in the order of the partitions; the first batch that is
 //! due is returned whole, whatever its size. Estimating is memory only; only [`read`] touches disks. A fetch that is
-//! dropped ends everywhere: what it waits for, and what it reads, on other shards, too.
+//! dropped ends everywhere: what it waits for, and what it reads, on other shards, too. A wait at many partitions takes many
+//! times the memory of its request: one that does not find it is answered at once with what there is.
 //! Expected of the caller: each partition is named once.
 
 #![cfg_attr(
@@ -17,6 +18,7 @@
 
 mod waiting;
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -30,10 +32,16 @@ use wire::types::{ErrorCode, LeaderEpoch, Offset};
 use crate::Broker;
 use crate::fetch_session::Wanted;
 use crate::join::first;
+use crate::many::Place;
 use crate::partition::{Isolation, Partition};
+use crate::rests::each;
 use crate::route::{Target, at_partitions_abandoned};
 
 use waiting::{Seen, sleep_until_more};
+
+/// What each partition of a waiting fetch takes, about: what is wanted of it and was seen there, on both shards, its place
+/// among the waiters and its name.
+const WAITING_BYTES: usize = 768;
 
 /// Limits of one fetch.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +50,8 @@ pub(crate) struct FetchLimits {
     pub(crate) bytes_min: usize,
     pub(crate) bytes_max: usize,
     pub(crate) deadline: Instant,
+    /// Whose memory it takes.
+    pub(crate) peer: IpAddr,
 }
 
 /// What one partition answers.
@@ -69,40 +79,44 @@ struct Estimate {
     diverges: bool,
 }
 
-/// Fetches `items` in order, where they live: on the one shard that owns them all, or from here.
-pub(crate) async fn fetch_all<P: Platform>(
-    broker: &Rc<Broker<P>>,
+/// Fetches `items` in order, where they live: on the one shard that owns them all, or from here. A place among those that are
+/// about many things is given up for as long as the fetch waits.
+pub(crate) async fn fetch_all<'a, P: Platform>(
+    broker: &'a Rc<Broker<P>>,
     items: Vec<Item>,
     limits: FetchLimits,
+    place: &mut Option<Place<'a>>,
 ) -> Vec<Result<Fetched, ErrorCode>> {
     let count = items.len();
-    let mut owners = items.iter().filter_map(|(target, _)| target.as_ref().ok());
-    let owners = owners
-        .by_ref()
-        .map(|target| broker.shards.owner(target.0, target.1));
-    let mut owners: Vec<_> = owners.collect();
-    owners.dedup();
-    match owners.as_slice() {
-        [owner] => {
-            let there = *owner;
+    // One that takes a place goes on from here: it gives up the place while it waits.
+    if place.is_some() {
+        return wait_and_read(broker, items, limits, place).await;
+    }
+    let owners = items.iter().filter_map(|(target, _)| target.as_ref().ok());
+    let mut owners = owners.map(|target| broker.shards.owner(target.0, target.1));
+    let first = owners.next();
+    match first.filter(|first| owners.all(|owner| owner == *first)) {
+        Some(there) => {
             let fetched = broker
                 .shards
                 .call_abandoned(there, move |broker| async move {
-                    wait_and_read(&broker, items, limits).await
+                    wait_and_read(&broker, items, limits, &mut None).await
                 });
             fetched
                 .await
                 .unwrap_or_else(|| vec![Err(ErrorCode::NotLeaderOrFollower); count])
         }
-        _ => wait_and_read(broker, items, limits).await,
+        None => wait_and_read(broker, items, limits, place).await,
     }
 }
 
-async fn wait_and_read<P: Platform>(
-    broker: &Rc<Broker<P>>,
+async fn wait_and_read<'a, P: Platform>(
+    broker: &'a Rc<Broker<P>>,
     items: Vec<Item>,
     limits: FetchLimits,
+    place: &mut Option<Place<'a>>,
 ) -> Vec<Result<Fetched, ErrorCode>> {
+    let mut waiting = None;
     loop {
         let estimates = estimate(broker, &items, limits.isolation).await;
         let bytes = estimates.iter().flatten().map(|estimate| estimate.bytes);
@@ -115,8 +129,17 @@ async fn wait_and_read<P: Platform>(
         if due || broker.platform.clock().now() >= limits.deadline {
             return read(broker, &items, &estimates, limits).await;
         }
+        let waits = items.len().saturating_mul(WAITING_BYTES);
+        waiting = waiting.or_else(|| broker.answers.wait(waits, limits.peer));
+        if waiting.is_none() {
+            return read(broker, &items, &estimates, limits).await;
+        }
         let missing = limits.bytes_min.saturating_sub(bytes);
+        let had_place = place.take().is_some();
         wait(broker, &items, &estimates, missing, limits).await;
+        if had_place {
+            *place = broker.place().await;
+        }
     }
 }
 
@@ -125,7 +148,8 @@ async fn estimate<P: Platform>(
     items: &[Item],
     isolation: Isolation,
 ) -> Vec<Result<Estimate, ErrorCode>> {
-    at_partitions_abandoned(broker, items.to_vec(), move |_, partition, wanted| {
+    let items = each(items, Clone::clone).await;
+    at_partitions_abandoned(broker, items, move |_, partition, wanted| {
         std::future::ready(estimate_at(&partition, wanted, isolation))
     })
     .await
@@ -214,7 +238,7 @@ async fn read<P: Platform>(
         due.min(usize::try_from(wanted.max_bytes).unwrap_or(0))
     });
     let due = due.fold(0, usize::saturating_add).min(limits.bytes_max);
-    let (mut left, _aside) = broker.answers.set_aside(due);
+    let (mut left, _aside) = broker.answers.set_aside(due, limits.peer);
     let mut first_due = true;
     let share = |((target, wanted), estimate): (&Item, &Result<Estimate, ErrorCode>)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
@@ -225,7 +249,7 @@ async fn read<P: Platform>(
         left = left.saturating_sub(bytes);
         (*target, (*wanted, bytes, whole))
     };
-    let shares: Vec<_> = items.iter().zip(estimates).map(share).collect();
+    let shares = each(items.iter().zip(estimates), share).await;
     let isolation = limits.isolation;
     at_partitions_abandoned(
         broker,

@@ -67,7 +67,7 @@ pub struct Image {
     topics: Arc<BTreeMap<Arc<str>, Arc<TopicImage>>>,
     // Unbounded: one for each topic of the metadata.
     names: Arc<BTreeMap<TopicId, Arc<str>>>,
-    // Unbounded: the metadata are what was made and not deleted, as in Kafka; a request makes `RECORDS_PER_REQUEST_MAX`.
+    // Bounded: `controller::bounds::SETTINGS_BYTES_MAX`.
     settings: Arc<BTreeMap<ResourceType, ResourceSettings>>,
     // Unbounded: only this node registers, and what the log of metadata holds.
     brokers: Arc<BTreeMap<i32, Arc<BrokerRegistration>>>,
@@ -79,6 +79,8 @@ pub struct Image {
     scram: Arc<ScramTable>,
     opaque: Arc<Vec<OpaqueRecord>>,
     next_producer_id: i64,
+    /// Bytes of `settings`: names of resources for each setting, names and values.
+    settings_bytes: usize,
     applied: Applied,
 }
 
@@ -146,6 +148,7 @@ impl Image {
             scram: Arc::default(),
             opaque: Arc::default(),
             next_producer_id: 0,
+            settings_bytes: 0,
             applied: Applied {
                 offset: Offset(-1),
                 epoch: LeaderEpoch(0),
@@ -190,6 +193,16 @@ impl Image {
     pub fn configured(&self, kind: ResourceType) -> impl Iterator<Item = &str> {
         let resources = self.settings.get(&kind).into_iter();
         resources.flat_map(|resources| resources.keys().map(String::as_str))
+    }
+
+    /// How many resources of a kind have settings of their own.
+    pub fn configured_count(&self, kind: ResourceType) -> usize {
+        self.settings.get(&kind).map_or(0, BTreeMap::len)
+    }
+
+    /// Bytes of all settings, with the name of the resource for each.
+    pub fn settings_bytes(&self) -> usize {
+        self.settings_bytes
     }
 
     /// Value of one setting of a resource.

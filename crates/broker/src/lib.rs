@@ -25,6 +25,7 @@ mod join;
 pub mod lifecycle;
 mod lines;
 pub mod log_dirs;
+mod many;
 pub mod metrics;
 pub mod node_config;
 pub mod offsets_log;

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::{Disk, Platform};
+use storage::Kind;
 use storage::checkpoint::clean_shutdown;
 use wire::types::{ProducerId, TopicPartition};
 
@@ -119,13 +120,17 @@ impl<P: Platform> Broker<P> {
             .shards
             .call_all(|broker| async move { broker.close_partitions().await });
         let mut unclean: BTreeSet<PathBuf> = closed.await.into_iter().flatten().collect();
-        let metadata_closed = match self.controller() {
+        let mut metadata_closed = match self.controller() {
             Ok(controller) => controller.stop().await,
             Err(_) => Ok(()),
         };
         self.metrics.controllers.set(0);
-        if metadata_closed.is_err() {
+        if let Err(error) = &metadata_closed {
             unclean.insert(self.metadata_home().dir);
+            if matches!(error, MetadataLogError::Storage(error) if error.kind() == Kind::Full) {
+                tracing::warn!(%error, "there is no room to leave the metadata log in order: all of it is on the disk, and the next start reads its end");
+                metadata_closed = Ok(());
+            }
         }
         if !self.checkpoint().await {
             unclean.extend(self.log_dirs.dirs.iter().map(|dir| dir.path.clone()));
@@ -266,7 +271,13 @@ impl<P: Platform> Broker<P> {
             partition.resign();
             let closed = partition.log.close().await;
             closed.err().map(|error| {
-                tracing::error!(partition = %partition.name, %error, "cannot close the log");
+                let partition_name = &partition.name;
+                if error.kind() == Kind::Full {
+                    tracing::warn!(partition = %partition_name, %error,
+                        "there is no room to leave the log in order: the next start checks its end, and cuts off only what nobody was told of");
+                } else {
+                    tracing::error!(partition = %partition_name, %error, "cannot close the log");
+                }
                 partition.log.dir().to_owned()
             })
         });

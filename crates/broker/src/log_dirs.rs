@@ -369,6 +369,7 @@ impl LogDirs {
             .list(path)
             .await
             .map_err(failed("list", path))?;
+        let mut deleted = 0_usize;
         for entry in entries {
             let full = path.join(&entry.name);
             if !entry.is_dir {
@@ -376,7 +377,7 @@ impl LogDirs {
                     tracing::warn!(file = %full.display(), "foreign file in a log directory: left alone");
                 }
             } else if storage::is_deleted_folder(&entry.name) {
-                tracing::info!(dir = %full.display(), "the deletion of a log will be finished");
+                deleted = deleted.saturating_add(1);
             } else if let Some(name) = storage::parse_folder_name(&entry.name) {
                 // What cannot be read makes its own partition offline, when it is opened.
                 let id = understood(read_topic_id(platform, &full).await, &full).flatten();
@@ -405,6 +406,9 @@ impl LogDirs {
             } else if !KNOWN_ENDS.iter().any(|end| entry.name.ends_with(end)) {
                 tracing::warn!(dir = %full.display(), "foreign directory in a log directory: left alone");
             }
+        }
+        if deleted > 0 {
+            tracing::info!(dir = %path.display(), logs = deleted, "the deletion of logs will be finished");
         }
         Ok(())
     }

@@ -57,7 +57,7 @@ pub struct ConnectionLimits {
     /// Quota `connection_creation_rate` of every address without one of its own.
     pub rate_per_address: Option<f64>,
     /// The same quota of single addresses.
-    // Unbounded: the quotas of addresses in the metadata, made by who may alter them.
+    // Bounded: the quotas of addresses in the metadata, `controller::bounds::ENTITIES_MAX`.
     pub address_rates: BTreeMap<IpAddr, f64>,
     /// Over what time rates are measured.
     pub windows: Windows,

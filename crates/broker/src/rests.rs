@@ -8,6 +8,8 @@ use platform::task::yield_now;
 
 /// Items of a loop between two rests: well below a millisecond's worth of the cheap work that handlers do.
 const ITEMS: u32 = 512;
+/// The same, for loops that go piece by piece.
+pub(crate) const PIECE: usize = ITEMS as usize;
 
 /// How far a loop is from its next rest.
 pub(crate) struct Rests(u32);

@@ -1,28 +1,83 @@
 //! How much one answer may hold that names things of any size: groups with all that their members say, transactions with
-//! all their partitions.
+//! all their partitions; or that tells of all there is.
 //!
 //! A request of a few bytes for each of them can name many large ones, or one many times. What is named after the room is
-//! used up is refused, to be asked for alone: the first is always told of whole. Clones share the room, on all shards.
+//! used up is refused, to be asked for alone: the first is always told of whole. While clients are slow to take their answers,
+//! the room is less; while more is held than may be, it is the floor of every connection, for the first as well. What is told
+//! counts as held memory of answers from when it is found, not only once it is encoded. Clones share the room, on all shards.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use wire::protocol::Encodable;
 use wire::types::ErrorCode;
 
-/// Bytes of an answer beyond which nothing more is told.
-const BYTES_MAX: usize = 32 << 20;
+use crate::answers::{Answers, FLOOR_BYTES};
 
-/// What is refused for want of room.
-pub(crate) const REFUSED: ErrorCode = ErrorCode::PolicyViolation;
+/// Bytes of an answer about what a request names, beyond which nothing more is told.
+const BYTES_MAX: usize = 32 << 20;
+/// Bytes of an answer about all there is.
+const LIST_BYTES_MAX: usize = 128 << 20;
+/// Bytes that are counted at a time.
+const STEP_BYTES: usize = 1 << 20;
 
 /// The room of one answer.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Room {
-    used: Arc<AtomicUsize>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    answers: Answers,
+    used: AtomicUsize,
+    /// What is counted of it.
+    aside: AtomicUsize,
+    bytes_max: usize,
+    is_over: bool,
+    /// There would be twice as much if everybody had taken his answers.
+    is_pressed: bool,
 }
 
 impl Room {
+    /// For an answer to `ip` about what it names.
+    pub(crate) fn of(answers: &Answers, ip: IpAddr) -> Self {
+        Self::within(answers, ip, BYTES_MAX)
+    }
+
+    /// For an answer to `ip` about all there is.
+    pub(crate) fn of_list(answers: &Answers, ip: IpAddr) -> Self {
+        Self::within(answers, ip, LIST_BYTES_MAX)
+    }
+
+    /// For tests of who tells.
+    #[cfg(test)]
+    pub(crate) fn some() -> Self {
+        Self::of(&Answers::new(1 << 30), std::net::Ipv4Addr::LOCALHOST.into())
+    }
+
+    fn within(answers: &Answers, ip: IpAddr, bytes_max: usize) -> Self {
+        let is_over = answers.is_over(ip);
+        let free = if is_over {
+            0
+        } else {
+            answers.free_bytes(ip) / 4
+        };
+        let bytes_now = bytes_max.min(free.max(FLOOR_BYTES));
+        let inner = Inner {
+            answers: answers.clone(),
+            used: AtomicUsize::new(0),
+            aside: AtomicUsize::new(0),
+            bytes_max: bytes_now,
+            is_over,
+            is_pressed: bytes_now < bytes_max.min(answers.share() / 4) / 2,
+        };
+        Self {
+            inner: Arc::new(inner),
+        }
+    }
+
     /// What is told of one thing, if there is room for it; looked for only while there is some.
     pub(crate) fn tell<T: Encodable>(&self, version: i16, look: impl FnOnce() -> T) -> Option<T> {
         if self.is_full() {
@@ -35,13 +90,50 @@ impl Room {
     pub(crate) fn take<T: Encodable>(&self, version: i16, told: T) -> Option<T> {
         // What cannot be said in a version says so when it is encoded; nobody knows how large it is.
         let bytes = told.compute_size(version).unwrap_or(BYTES_MAX);
-        let before = self.used.fetch_add(bytes, Ordering::Relaxed);
-        (before == 0 || before.saturating_add(bytes) <= BYTES_MAX).then_some(told)
+        let inner = &self.inner;
+        let before = inner.add(bytes);
+        let fits = before.saturating_add(bytes) <= inner.bytes_max;
+        (fits || (before == 0 && !inner.is_over)).then_some(told)
+    }
+
+    /// Whether there is room for so many bytes of a list more; when there is not, there is none for any of it.
+    pub(crate) fn has(&self, bytes: usize) -> bool {
+        self.inner.add(bytes).saturating_add(bytes) <= self.inner.bytes_max
     }
 
     /// True when nothing more need be looked for.
     pub(crate) fn is_full(&self) -> bool {
-        self.used.load(Ordering::Relaxed) >= BYTES_MAX
+        self.inner.used.load(Ordering::Relaxed) >= self.inner.bytes_max
+    }
+
+    /// What is refused for want of room: for good, or until others have taken their answers.
+    pub(crate) fn refusal(&self) -> ErrorCode {
+        if self.inner.is_pressed {
+            ErrorCode::CoordinatorLoadInProgress
+        } else {
+            ErrorCode::PolicyViolation
+        }
+    }
+}
+
+impl Inner {
+    /// Takes bytes; says how many were taken before.
+    fn add(&self, bytes: usize) -> usize {
+        let before = self.used.fetch_add(bytes, Ordering::Relaxed);
+        let now = before.saturating_add(bytes);
+        let counted = self.aside.load(Ordering::Relaxed);
+        if now > counted.saturating_add(STEP_BYTES) {
+            // Two shards that count at once count too much, until the answer is there.
+            self.aside.fetch_add(now - counted, Ordering::Relaxed);
+            self.answers.hold(now - counted);
+        }
+        before
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.answers.release(self.aside.load(Ordering::Relaxed));
     }
 }
 
@@ -50,6 +142,8 @@ mod tests {
     use super::*;
     use wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 
+    const ME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     fn group(bytes: usize) -> DescribedGroup {
         let member = DescribedGroupMember::default().with_member_metadata(vec![0; bytes].into());
         DescribedGroup::default().with_members(vec![member])
@@ -57,13 +151,39 @@ mod tests {
 
     #[test]
     fn the_first_is_told_whole_and_what_does_not_fit_is_not() {
-        let room = Room::default();
+        let answers = Answers::new(1 << 30);
+        let room = Room::of(&answers, ME);
         assert!(room.tell(5, || group(BYTES_MAX * 2)).is_some());
         assert!(room.tell(5, || group(1)).is_none());
-        let room = Room::default();
+        assert!(answers.used_bytes() > BYTES_MAX);
+        drop(room);
+        assert_eq!(answers.used_bytes(), 0);
+        let room = Room::of(&answers, ME);
         let there = room.clone();
         let told = (0..100).filter(|_| there.tell(5, || group(BYTES_MAX / 10)).is_some());
         assert_eq!(told.count(), 9);
         assert!(room.is_full());
+        assert_eq!(room.refusal(), ErrorCode::PolicyViolation);
+    }
+
+    #[test]
+    fn while_others_do_not_read_there_is_room_for_little() {
+        let answers = Answers::new(64 << 20);
+        let slow = answers.account(IpAddr::from([10, 0, 0, 1]));
+        assert!(Room::of_list(&answers, ME).has(8 << 20));
+        slow.hold(60 << 20);
+        let room = Room::of_list(&answers, ME);
+        assert!(room.has(1 << 20) && !room.has(1));
+        slow.hold(10 << 20);
+        let room = Room::of(&answers, ME);
+        assert!(room.tell(5, || group(1000)).is_some());
+        assert!(room.tell(5, || group(FLOOR_BYTES)).is_none());
+        assert!(
+            Room::of(&answers, ME)
+                .tell(5, || group(FLOOR_BYTES))
+                .is_none()
+        );
+        assert_eq!(room.refusal(), ErrorCode::CoordinatorLoadInProgress);
+        slow.release(70 << 20);
     }
 }

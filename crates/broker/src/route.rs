@@ -120,7 +120,11 @@ where
             }
         }];
     }
-    let (mut results, by_shard) = divided(broker, items);
+    let (mut results, by_shard) = match line {
+        // Those of a line begin in the first poll.
+        Some(_) => divided(broker, items),
+        None => divided_in_turns(broker, items).await,
+    };
     let calls = by_shard
         .into_iter()
         .enumerate()
@@ -130,7 +134,7 @@ where
             let all = move |broker| at_these_in_line(broker, line, list, work);
             broker.shards.call(shard, all)
         });
-    fill(&mut results, join_all(calls).await);
+    fill(&mut results, join_all(calls).await).await;
     results
 }
 
@@ -162,7 +166,7 @@ where
             }
         }];
     }
-    let (mut results, by_shard) = divided(broker, items);
+    let (mut results, by_shard) = divided_in_turns(broker, items).await;
     let calls = by_shard
         .into_iter()
         .enumerate()
@@ -172,7 +176,7 @@ where
             let all = move |broker| at_these_in_turns(broker, list, work);
             broker.shards.call_abandoned(shard, all)
         });
-    fill(&mut results, join_all(calls).await);
+    fill(&mut results, join_all(calls).await).await;
     results
 }
 
@@ -180,23 +184,56 @@ where
 type OfShard<T> = Vec<(usize, Target, T)>;
 
 /// What each item is answered if its shard does not, and the items by shard.
+type Divided<T, R> = (Vec<Result<R, ErrorCode>>, Vec<OfShard<T>>);
+
 fn divided<P: Platform, T, R>(
     broker: &Broker<P>,
     items: Vec<(Result<Target, ErrorCode>, T)>,
-) -> (Vec<Result<R, ErrorCode>>, Vec<OfShard<T>>) {
-    let mut results = Vec::with_capacity(items.len());
+) -> Divided<T, R> {
+    let mut divided = undivided(broker, items.len());
+    for (index, (target, item)) in items.into_iter().enumerate() {
+        divide(broker, &mut divided, index, target, item);
+    }
+    divided
+}
+
+/// The same, where the order does not ask for it at once.
+async fn divided_in_turns<P: Platform, T, R>(
+    broker: &Broker<P>,
+    items: Vec<(Result<Target, ErrorCode>, T)>,
+) -> Divided<T, R> {
+    if items.len() <= AT_ONCE {
+        return divided(broker, items);
+    }
+    let mut divided = undivided(broker, items.len());
+    let mut rests = Rests::new();
+    for (index, (target, item)) in items.into_iter().enumerate() {
+        divide(broker, &mut divided, index, target, item);
+        rests.item().await;
+    }
+    divided
+}
+
+fn undivided<P: Platform, T, R>(broker: &Broker<P>, count: usize) -> Divided<T, R> {
     let mut by_shard: Vec<OfShard<T>> = Vec::new();
     by_shard.resize_with(broker.shards.count(), Vec::new);
-    for (index, (target, item)) in items.into_iter().enumerate() {
-        results.push(Err(target.as_ref().err().copied().unwrap_or(UNANSWERED)));
-        if let Ok(target) = target {
-            let owner = broker.shards.owner(target.0, target.1);
-            if let Some(list) = by_shard.get_mut(owner) {
-                list.push((index, target, item));
-            }
+    (Vec::with_capacity(count), by_shard)
+}
+
+fn divide<P: Platform, T, R>(
+    broker: &Broker<P>,
+    (results, by_shard): &mut Divided<T, R>,
+    index: usize,
+    target: Result<Target, ErrorCode>,
+    item: T,
+) {
+    results.push(Err(target.as_ref().err().copied().unwrap_or(UNANSWERED)));
+    if let Ok(target) = target {
+        let owner = broker.shards.owner(target.0, target.1);
+        if let Some(list) = by_shard.get_mut(owner) {
+            list.push((index, target, item));
         }
     }
-    (results, by_shard)
 }
 
 /// Does the work of a request about one partition, as most are: without lists.
@@ -355,11 +392,13 @@ where
 /// What the items of one shard came to, each with its place; `None` from a shard that is shutting down.
 type Done<R> = Option<Vec<(usize, Result<R, ErrorCode>)>>;
 
-fn fill<R>(results: &mut [Result<R, ErrorCode>], done: Vec<Done<R>>) {
+async fn fill<R>(results: &mut [Result<R, ErrorCode>], done: Vec<Done<R>>) {
+    let mut rests = Rests::new();
     for (index, result) in done.into_iter().flatten().flatten() {
         if let Some(slot) = results.get_mut(index) {
             *slot = result;
         }
+        rests.item().await;
     }
 }
 

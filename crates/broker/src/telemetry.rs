@@ -16,6 +16,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -89,17 +90,19 @@ pub(crate) struct Push {
 
 impl<P: Platform> Broker<P> {
     /// Runs `work` on the shard that knows a client.
-    pub(crate) async fn at_telemetry<R: Send + 'static>(
+    pub(crate) async fn at_telemetry<R, Fut>(
         &self,
         id: Uuid,
-        work: impl FnOnce(Rc<Self>) -> Result<R, ErrorCode> + Send + 'static,
-    ) -> Result<R, ErrorCode> {
+        work: impl FnOnce(Rc<Self>) -> Fut + Send + 'static,
+    ) -> Result<R, ErrorCode>
+    where
+        R: Send + 'static,
+        Fut: Future<Output = Result<R, ErrorCode>> + 'static,
+    {
         let (high, low) = id.as_u64_pair();
         let owner = usize::try_from((high ^ low) % self.shards.count() as u64).unwrap_or(0);
-        let done = self
-            .shards
-            .call(owner, |broker| std::future::ready(work(broker)));
-        done.await.unwrap_or(Err(ErrorCode::UnknownServerError))
+        let done = self.shards.call(owner, work).await;
+        done.unwrap_or(Err(ErrorCode::UnknownServerError))
     }
 }
 
@@ -132,6 +135,11 @@ impl Telemetry {
     /// What has been received.
     pub(crate) fn received(&self) -> &Received {
         &self.received
+    }
+
+    /// True for a client that is not forgotten.
+    pub(crate) fn knows(&self, id: Uuid) -> bool {
+        self.instances.borrow().of.contains_key(&id)
     }
 
     /// Judges a question for the subscription.

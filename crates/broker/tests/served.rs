@@ -39,6 +39,8 @@ mod full_transactions;
 mod hanging;
 #[path = "served/hostile_fetch.rs"]
 mod hostile_fetch;
+#[path = "served/in_turns.rs"]
+mod in_turns;
 #[path = "served/large_answers.rs"]
 mod large_answers;
 #[path = "served/message_rules.rs"]
@@ -47,8 +49,12 @@ mod message_rules;
 mod moving;
 #[path = "served/moving_refused.rs"]
 mod moving_refused;
+#[path = "served/moving_tiers.rs"]
+mod moving_tiers;
 #[path = "served/offsets.rs"]
 mod offsets;
+#[path = "served/older_disks.rs"]
+mod older_disks;
 #[path = "served/pipelining.rs"]
 mod pipelining;
 #[path = "served/places.rs"]
@@ -77,5 +83,7 @@ mod topics;
 mod transactional;
 #[path = "served/transactions.rs"]
 mod transactions;
+#[path = "served/unread_answers.rs"]
+mod unread_answers;
 #[path = "served/wrong_starts.rs"]
 mod wrong_starts;

@@ -15,6 +15,7 @@ mod file;
 mod names;
 mod ring;
 mod threads;
+mod turns;
 
 use std::rc::Rc;
 

@@ -2,7 +2,7 @@
 //!
 //! `/metrics` (text), `/livez` (200 while the process runs), `/readyz` (200 while requests are
 //! served, else 503; says how far recovery has come, and what is out of service), `/tiers` (what tiers hold, and orders to
-//! them). It is for operators, and answers one address, `admin.listener`, under names that are this broker's.
+//! them), and with `admin.plan=true` `/plan` (the planner). It is for operators, and answers one address, `admin.listener`, under names that are this broker's.
 
 mod names;
 mod page;
@@ -15,13 +15,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use plan::catalogue::Catalogue;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
+use crate::planner::{Measured, Planner};
 use crate::shards::ShardsView;
 use crate::tiers::watch::Watch;
 pub use names::Names;
@@ -45,6 +49,7 @@ pub struct Shown {
     recovery: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
     request_memory: RequestMemory,
     tiers: Option<Watch>,
+    planner: Option<Planner>,
     names: Names,
 }
 
@@ -64,9 +69,32 @@ impl Shown {
             recovery: Box::new(recovery),
             request_memory,
             tiers,
+            planner: None,
             names,
         }
     }
+
+    /// Shows the planner as well, with what this broker takes and gives as a load to begin with.
+    #[must_use]
+    pub fn with_planner(mut self, catalogue: Catalogue) -> Self {
+        let metrics = self.metrics.clone();
+        let measured = Measured::new(move || {
+            let text = metrics.text();
+            (count(&text, "bytesin"), count(&text, "bytesout"))
+        });
+        self.planner = Some(Planner::new(catalogue, None, Some(measured)));
+        self
+    }
+}
+
+/// The count of all topics in the text of metrics.
+fn count(text: &str, name: &str) -> u64 {
+    let line = format!("kafka_server_brokertopicmetrics_{name}_total ");
+    let mut found = text.lines().filter_map(|said| said.strip_prefix(&line));
+    found
+        .next()
+        .and_then(|value| value.trim().parse().ok())
+        .unwrap_or(0)
 }
 
 /// Takes the address. Nobody is answered yet.
@@ -102,11 +130,18 @@ pub async fn serve(listener: StdListener, shown: Arc<Shown>) -> anyhow::Result<(
 
 /// One request and its answer.
 async fn hold(socket: TcpStream, shown: Arc<Shown>, exchange: Exchange) {
-    let answer = service_fn(|request| {
+    let answer = service_fn(|request: Request<Incoming>| {
         let (shown, exchange) = (Arc::clone(&shown), exchange.clone());
         async move {
             exchange.asked();
-            let answer = page::answer(&request, &shown).await;
+            let planner = shown
+                .planner
+                .as_ref()
+                .filter(|_| page::is_plan(&request, &shown));
+            let answer = match planner {
+                Some(planner) => planner.answer(request).await,
+                None => page::answer(&request, &shown).await,
+            };
             exchange.answered();
             Ok::<_, Infallible>(answer)
         }

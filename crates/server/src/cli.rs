@@ -3,6 +3,7 @@
 mod check;
 mod http;
 mod metadata;
+mod plan;
 mod tier;
 mod why;
 
@@ -68,6 +69,8 @@ enum Command {
     Tune(host::cli::TuneArgs),
     /// Measures a broker, this one or any other Kafka, over the wire.
     Bench(bench::cli::BenchArgs),
+    /// The cheapest hardware for a load, what binds it, and the proof (docs/plan.md).
+    Plan(Box<plan::PlanArgs>),
 }
 
 #[derive(Debug, Subcommand)]
@@ -133,6 +136,7 @@ impl Cli {
             Command::Profile(profile) => return exit(profile.run()),
             Command::Tune(tune) => return exit(tune.run()),
             Command::Bench(bench) => return exit(bench.run()),
+            Command::Plan(plan) => return plan.run(),
         };
         exit(done.map(|()| ExitCode::SUCCESS))
     }

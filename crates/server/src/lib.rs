@@ -15,6 +15,7 @@ pub mod logging;
 pub mod machine;
 mod media;
 pub mod metrics;
+mod planner;
 pub mod serve;
 pub mod shards;
 pub mod tiers;

@@ -115,7 +115,10 @@ async fn control<A: Assembly>(
         tokio::spawn(watch.run());
     }
     let recovery = move || assembly.recovery();
-    let shown = Shown::new(metrics, shards.view(), recovery, tiers, names(&settings));
+    let mut shown = Shown::new(metrics, shards.view(), recovery, tiers, names(&settings));
+    if settings.admin_plan {
+        shown = shown.with_planner(plan::catalogue::Catalogue::shipped()?);
+    }
     let admin_at = admin
         .as_ref()
         .and_then(|listener| listener.local_addr().ok());

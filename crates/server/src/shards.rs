@@ -354,6 +354,11 @@ impl ShardsView {
         (self.answers.used_bytes(), self.answers.bytes_max())
     }
 
+    /// Bytes of memory that waiting fetches take, about, and the bound.
+    pub fn waiting_memory(&self) -> (usize, usize) {
+        (self.answers.waiting_bytes(), self.answers.waiting_max())
+    }
+
     /// Lets every shard bring its metrics up to date.
     pub async fn before_scrape(&self) {
         let ask = |shard: &mpsc::UnboundedSender<Call>| {

@@ -51,6 +51,9 @@ pub struct LogLedger {
     /// The highest log start that there was: epochs that end before it may be forgotten, although the log may start
     /// earlier again after a crash.
     pub log_start_max: Offset,
+    /// Where notes said that the log starts, when a path was missing as it was opened; what they told of may have been
+    /// deleted before.
+    pub start_by_note: Option<Offset>,
     /// A truncation to this offset has begun and has not been seen to end.
     pub truncating: Option<Offset>,
     /// Grows with each truncation: what was known of the log before is void.
@@ -77,6 +80,7 @@ impl LogLedger {
             log_start: Offset::ZERO,
             log_start_saved: Offset::ZERO,
             log_start_max: Offset::ZERO,
+            start_by_note: None,
             truncating: None,
             generation: 0,
             rotten: false,

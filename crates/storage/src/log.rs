@@ -346,9 +346,9 @@ impl<P: Platform> Log<P> {
     /// Leaves the state that it is in for good.
     fn become_finally(&self, last: Condition) {
         let before = self.condition.replace(last);
-        self.room_again();
+        self.refuses_no_more();
         if matches!(before, Condition::Full(_)) {
-            self.health.leave_full(&self.dir);
+            self.health.end_full();
         }
     }
 

@@ -32,9 +32,11 @@ use crate::tier::table::Charge;
 pub(crate) mod load;
 pub mod naming;
 pub(crate) mod scan;
+pub(crate) mod stamps;
 pub(crate) mod tail;
 
 use naming::{Role, file_path};
+use stamps::FileEnd;
 use tail::Tail;
 
 /// The files of platform `P`.
@@ -107,6 +109,8 @@ pub(crate) struct Segment<P: Platform> {
     pub(crate) notes_aborted: Cell<bool>,
     /// Its indexes were built anew from the batches because a position in them was wrong.
     pub(crate) reindexed: Cell<bool>,
+    /// Its batches were asked for their leader epochs, because one of them contradicts what is known.
+    pub(crate) epochs_asked: Cell<bool>,
     /// It was said that records are missing after it.
     pub(crate) holes_named: Cell<bool>,
     /// Compaction is putting another in its place: its names are not its own any more, so file and indexes stay with
@@ -171,6 +175,7 @@ impl<P: Platform> Segment<P> {
             first_aborted: Cell::new(None),
             notes_aborted: Cell::new(false),
             reindexed: Cell::new(false),
+            epochs_asked: Cell::new(false),
             holes_named: Cell::new(false),
             replaced: Cell::new(false),
             cuts: Cell::new(0),
@@ -189,6 +194,16 @@ impl<P: Platform> Segment<P> {
     pub(crate) fn charged(mut self, charge: Option<Charge>) -> Self {
         self.charge = charge;
         self
+    }
+
+    /// Where its file ends, if that is at `position`.
+    pub(crate) fn file_end(&self, position: u64) -> FileEnd {
+        let next = self.next.get();
+        FileEnd {
+            position,
+            next: (position >= self.size.get()).then_some(next),
+            bound: next,
+        }
     }
 
     /// Why it is not to be read, if so.
@@ -247,21 +262,24 @@ impl<P: Platform> Segment<P> {
             return Err(self.offline().unwrap_or(Error::Closed));
         }
         let path = self.path(Role::Log);
-        let how = if self.sealed.get() {
-            Open::Read
-        } else {
-            Open::Write
-        };
-        let file = disk
-            .open(&path, how)
-            .await
-            .map_err(Error::io("open", &path))?;
-        if let Some(faster) = self.open_file() {
-            // The name may have become another file's meanwhile.
-            return Ok(faster);
+        loop {
+            let sealed = self.sealed.get();
+            let how = if sealed { Open::Read } else { Open::Write };
+            let file = disk
+                .open(&path, how)
+                .await
+                .map_err(Error::io("open", &path))?;
+            if let Some(faster) = self.open_file() {
+                // The name may have become another file's meanwhile.
+                return Ok(faster);
+            }
+            if sealed && !self.sealed.get() {
+                // A cut has made it the one that grows, and would write to what was opened for a reader.
+                continue;
+            }
+            self.set_file(file.clone());
+            return Ok(file);
         }
-        self.set_file(file.clone());
-        Ok(file)
     }
 
     /// Lets go of a sealed segment's file; its indexes stay.

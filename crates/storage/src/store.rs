@@ -11,8 +11,8 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use platform::disk::Disk;
-use platform::sync::Notify;
+use platform::disk::{Disk, Entry};
+use platform::sync::{Notify, Semaphore};
 use platform::task::{self, JoinHandle};
 use platform::{Clock, Platform};
 use wire::types::{Offset, TopicId, TopicPartition};
@@ -38,6 +38,8 @@ use unnoted::Unnoted;
 const OPEN_TRIES: usize = 20;
 /// How often logs with `Replicated` durability are looked at for `flush_ms`.
 const FLUSH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// So many folders of deleted logs are removed while a start waits.
+const LEFTOVERS_AWAITED: usize = 100;
 
 /// A shard's logs; clones share it.
 pub struct Store<P: Platform> {
@@ -65,6 +67,8 @@ pub(crate) struct Shared<P: Platform> {
     /// Sealed segments with an open file or loaded indexes, the longest loaded first.
     loaded: RefCell<VecDeque<Weak<Segment<P>>>>,
     pub(crate) read_ahead: ReadAhead<P>,
+    /// Large reads that are judged: one at a time.
+    pub(crate) checking: Semaphore,
     /// Logs that are being flushed.
     pub(crate) flushing: Cell<usize>,
     /// Open files of segments, when they were last counted.
@@ -105,6 +109,11 @@ impl DirHealth {
         if self.full.replace(left) == 1 {
             tracing::warn!(dir = %dir.display(), "there is room again: all logs take appends");
         }
+    }
+
+    /// It takes no appends any more, whether there is room or not.
+    pub(crate) fn end_full(&self) {
+        self.full.set(self.full.get().saturating_sub(1));
     }
 
     /// Latches; true the first time.
@@ -155,6 +164,7 @@ impl<P: Platform> Store<P> {
             logs: RefCell::default(),
             dirs: RefCell::default(),
             loaded: RefCell::default(),
+            checking: Semaphore::new(1),
             flushing: Cell::new(0),
             open_files: Cell::new(0),
             pools: tiers.clone().filter(|tiers| tiers.has_pools()),
@@ -349,22 +359,33 @@ impl<P: Platform> Store<P> {
         })
     }
 
-    /// Removes the folders of topics that were deleted before the last stop.
+    /// Removes the folders of topics that were deleted before the last stop: some before it returns, which makes room for a
+    /// start on a full disk, the rest by and by.
     pub async fn remove_leftovers(&self, dir: &Path) -> Result<()> {
-        for entry in self
-            .disk()
-            .list(dir)
-            .await
-            .map_err(Error::io("list", dir))?
-        {
-            if entry.is_dir && naming::is_deleted_folder(&entry.name) {
-                let path = dir.join(&entry.name);
-                self.disk()
-                    .remove_dir(&path)
-                    .await
-                    .map_err(Error::io("remove", &path))?;
-            }
+        let listed = self.disk().list(dir).await;
+        let entries = listed.map_err(Error::io("list", dir))?;
+        let is_leftover = |entry: &Entry| entry.is_dir && naming::is_deleted_folder(&entry.name);
+        let leftovers = entries.into_iter().filter(is_leftover);
+        let mut leftovers = leftovers.map(|entry| dir.join(entry.name));
+        for path in leftovers.by_ref().take(LEFTOVERS_AWAITED) {
+            let removed = self.disk().remove_dir(&path).await;
+            removed.map_err(Error::io("remove", &path))?;
         }
+        let later: Vec<_> = leftovers.collect();
+        if later.is_empty() {
+            return Ok(());
+        }
+        tracing::info!(dir = %dir.display(), folders = later.len(), "folders of deleted logs are being removed");
+        let store = self.clone();
+        task::spawn(async move {
+            for path in later {
+                if let Err(error) = store.disk().remove_dir(&path).await {
+                    // The next start removes it.
+                    tracing::warn!(folder = %path.display(), %error, "a deleted log's folder stays");
+                }
+            }
+            store.shared.room_made.notify_waiters();
+        });
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 //! Without a table (plain `log.dirs`) nothing here is asked, counted or paid for.
 
 pub(crate) mod copy;
+pub mod fluid;
 mod gather;
 mod mover;
 pub mod options;

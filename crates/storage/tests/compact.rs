@@ -11,6 +11,8 @@ mod crash;
 mod history;
 #[path = "compact/keys_without_end.rs"]
 mod keys_without_end;
+#[path = "compact/large_batches.rs"]
+mod large_batches;
 #[path = "compact/model.rs"]
 mod model;
 #[path = "compact/rounds.rs"]

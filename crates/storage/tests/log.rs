@@ -28,5 +28,7 @@ mod restart;
 mod room_and_failures;
 #[path = "log/small_files.rs"]
 mod small_files;
+#[path = "log/stamps.rs"]
+mod stamps;
 #[path = "log/start_and_end.rs"]
 mod start_and_end;

@@ -13,11 +13,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-#[path = "tier_policy/world.rs"]
-mod world;
-
+use storage::tier::fluid::{Fluid, MB, Policy};
 use storage::tier::policy::{Decision, Move, MoveReason, Place, PolicySettings, View, decide};
-use world::{MB, Policy, World};
+
+/// Numbers by chance.
+struct Rng(u64);
+
+impl Rng {
+    /// One below `bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+}
 
 const SETTINGS: PolicySettings = PolicySettings {
     bytes_per_second: Some(50 * MB),
@@ -25,11 +35,11 @@ const SETTINGS: PolicySettings = PolicySettings {
 };
 
 /// Two tiers, the first of 10 GB; segments of 100 MB.
-fn two_tiers() -> World {
-    World::new(SETTINGS, &[10_000 * MB, 1_000_000 * MB], decide)
+fn two_tiers() -> Fluid {
+    Fluid::new(SETTINGS, &[10_000 * MB, 1_000_000 * MB], decide)
 }
 
-fn fill_of(world: &World) -> f64 {
+fn fill_of(world: &Fluid) -> f64 {
     world.used_mb(0) / 10_000.0
 }
 
@@ -62,7 +72,7 @@ fn a_burst_lasts_as_long_as_the_rule_says_and_so_does_the_gap() {
             bytes_per_second: Some(limit),
             ..SETTINGS
         };
-        let mut world = World::new(settings, &[10_000 * MB, 1_000_000 * MB], decide);
+        let mut world = Fluid::new(settings, &[10_000 * MB, 1_000_000 * MB], decide);
         world.fill_with_sealed(5_000);
         world.run_for(100.0, base).unwrap();
         let reserved = 10_000.0 - world.used_mb(0);
@@ -117,7 +127,7 @@ fn with_movement_off_new_segments_spill_and_nothing_moves() {
         threshold: None,
         ..SETTINGS
     };
-    let mut world = World::new(off, &[1_000 * MB, 10_000 * MB], decide);
+    let mut world = Fluid::new(off, &[1_000 * MB, 10_000 * MB], decide);
     world.run_for(60.0, 50.0).unwrap();
     assert!(world.used_mb(0) > 999.0);
     assert!((1_999.0..2_001.0).contains(&world.spilled_mb()));
@@ -126,7 +136,7 @@ fn with_movement_off_new_segments_spill_and_nothing_moves() {
 
 #[test]
 fn three_tiers_hold_their_thresholds_and_the_last_takes_the_rest() {
-    let mut world = World::new(SETTINGS, &[2_000 * MB, 5_000 * MB, 100_000 * MB], decide);
+    let mut world = Fluid::new(SETTINGS, &[2_000 * MB, 5_000 * MB, 100_000 * MB], decide);
     world.run_for(1_000.0, 20.0).unwrap();
     let (first, second) = (world.used_mb(0) / 2_000.0, world.used_mb(1) / 5_000.0);
     assert!((0.4..=0.6).contains(&first), "{first}");
@@ -150,8 +160,8 @@ const SEEDS: u64 = 12;
 
 /// Loads, reads and deletions by chance.
 fn random_run(seed: u64, policy: Policy) -> Result<(), String> {
-    let mut world = World::new(SETTINGS, &[10_000 * MB, 30_000 * MB], policy);
-    let mut rng = world::Rng(seed | 1);
+    let mut world = Fluid::new(SETTINGS, &[10_000 * MB, 30_000 * MB], policy);
+    let mut rng = Rng(seed | 1);
     for _ in 0..25 {
         let rate = [0.0, 10.0, 40.0, 80.0, 400.0][rng.below(5)];
         world.retention_mb = [8_000, 15_000, 28_000][rng.below(3)];
@@ -210,9 +220,10 @@ fn without_heat(view: &View, settings: &PolicySettings) -> Decision {
 
 #[test]
 fn planted_faults_are_found() {
-    let mut world = World::new(SETTINGS, &[10_000 * MB, 30_000 * MB], without_hysteresis);
+    let mut world = Fluid::new(SETTINGS, &[10_000 * MB, 30_000 * MB], without_hysteresis);
     world.fill_with_sealed(5_000);
     let thrash = world.run_for(600.0, 5.0).expect_err("moving in circles");
+    let thrash = thrash.to_string();
     assert!(thrash.contains("no thrash"), "{thrash}");
     let found = |policy: Policy| (1..=SEEDS).find_map(|seed| random_run(seed, policy).err());
     let heat = found(without_heat).expect("moving what is read");

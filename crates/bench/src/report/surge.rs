@@ -71,6 +71,17 @@ pub(super) fn section(run: &Run) -> String {
     )
 }
 
+/// How long the bursts of a phase's first measurement were taken in, and how long they took to leave.
+pub(super) fn measured(run: &Run, phase: &str) -> Vec<(Option<f64>, Option<f64>)> {
+    let cell = run.cells.iter().find(|cell| cell.phase == phase);
+    let surge = cell.and_then(|cell| cell.surge.as_ref().zip(Some(&cell.outcome.intervals)));
+    let bursts = surge.map_or_else(Vec::new, |(surge, intervals)| bursts(surge, intervals));
+    bursts
+        .into_iter()
+        .map(|burst| (burst.held, burst.gap))
+        .collect()
+}
+
 /// Measured, by the rule, and their ratio; what did not end is more than `most`.
 fn figures(measured: Option<f64>, rule: Option<f64>, most: f64) -> String {
     let show = |seconds: f64| Quantity::Time.show(seconds);

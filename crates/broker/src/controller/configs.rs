@@ -13,6 +13,7 @@ use crate::image::{Image, ResourceType};
 use crate::options::ConfigKind;
 use crate::topic_config::{BrokerSettings, definition, validate};
 
+use super::bounds::{check_entities, check_settings, check_text};
 use super::{Refusal, Rules, check_count, topic_name};
 
 const VALUE_BYTES_MAX: usize = 0x7fff;
@@ -276,6 +277,9 @@ impl Rules<'_> {
                 }
             }
         }
+        if changes.iter().any(|change| change.value.is_some()) {
+            check_settings(self.image, kind == ResourceType::BROKER, settings.iter())?;
+        }
         if kind == ResourceType::CLIENT_METRICS {
             client_metrics::validate(resource, &settings)?;
             return client_metrics::check_room(self.image, resource, &settings);
@@ -307,6 +311,13 @@ impl Rules<'_> {
         if group.is_empty() {
             let message = "Default group resources are not allowed.";
             return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        }
+        if self.image.settings(ResourceType::GROUP, group).is_none() && !settings.is_empty() {
+            check_entities(self.image.configured_count(ResourceType::GROUP), "settings")?;
+            check_text(group.len(), "name of a group with settings")?;
+        }
+        for value in settings.values() {
+            check_text(value.len(), "setting of a group")?;
         }
         let broker = BrokerSettings {
             image: self.image,

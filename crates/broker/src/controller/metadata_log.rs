@@ -11,8 +11,10 @@ use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use platform::clock::Instant;
 use platform::{Disk, Platform};
 use storage::{Durability, Kind, Log, LogOptions, OpenAs, Stamp, Store, folder_name};
 use wire::records::control::{ControlRecord, LeaderChange, LeaderChangeVoter};
@@ -29,6 +31,8 @@ use super::snapshot::{self, BOOTSTRAP_FILE_NAME, SnapshotId};
 pub const METADATA_TOPIC: &str = "__cluster_metadata";
 const READ_BYTES: usize = 1 << 20;
 const BATCH_BYTES_MAX: usize = 8 << 20;
+/// After a snapshot that could not be written, for so long none is tried.
+const SNAPSHOT_AGAIN: Duration = Duration::from_mins(1);
 /// No image of the metadata is longer.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
 
@@ -146,6 +150,8 @@ pub(crate) struct MetadataLog<P: Platform> {
     quorum: RefCell<QuorumRecords>,
     /// Bytes of records that the newest snapshot does not contain.
     unsnapshot_bytes: Cell<u64>,
+    /// The last snapshot could not be written: when the next is tried.
+    snapshot_again: Cell<Option<Instant>>,
     /// Something was appended, and it is not known whether it is durable.
     unknown: Cell<bool>,
 }
@@ -190,6 +196,7 @@ impl<P: Platform> MetadataLog<P> {
             epoch: from.epoch,
             quorum: RefCell::new(quorum),
             unsnapshot_bytes: Cell::new(0),
+            snapshot_again: Cell::new(None),
             unknown: Cell::new(false),
         };
         let replayer = this.read_from(from.end, image, &mut unfit).await?;
@@ -422,7 +429,15 @@ impl<P: Platform> MetadataLog<P> {
 
     /// True when it is time for a snapshot.
     pub(crate) fn wants_snapshot(&self) -> bool {
-        self.unsnapshot_bytes.get() >= self.home.snapshot_bytes
+        let now = self.platform.clock().now();
+        let may_be = self.snapshot_again.get().is_none_or(|at| at <= now);
+        may_be && self.unsnapshot_bytes.get() >= self.home.snapshot_bytes
+    }
+
+    /// A snapshot could not be written: the log grows, and the next is tried in a while. True the first time.
+    pub(crate) fn put_snapshot_off(&self) -> bool {
+        let at = self.platform.clock().now() + SNAPSHOT_AGAIN;
+        self.snapshot_again.replace(Some(at)).is_none()
     }
 
     /// Writes a snapshot of `image`, which stands at the end of the log, and deletes what it makes
@@ -441,6 +456,7 @@ impl<P: Platform> MetadataLog<P> {
         let written = self.platform.disk().replace_file(&path, &bytes).await;
         written.map_err(|error| io_error("write", &path, error))?;
         self.unsnapshot_bytes.set(0);
+        self.snapshot_again.set(None);
         let (snapshot, bytes) = (path.display(), bytes.len());
         tracing::info!(%snapshot, bytes, "wrote a snapshot of the metadata");
         self.log.roll().await?;

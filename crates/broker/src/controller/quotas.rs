@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use wire::records::metadata::{ClientQuotaRecord, MetadataRecord};
 use wire::types::ErrorCode;
 
+use super::bounds::{check_entities, check_text};
 use super::{Refusal, Rules};
 use crate::image::{QuotaEntity, entity_entries};
 
@@ -27,8 +28,6 @@ const OF_CLIENTS: [(&str, Number); 4] = [
     ("request_percentage", Number::Double),
     ("controller_mutation_rate", Number::Double),
 ];
-/// Entities with quotas beyond which no more get any: each change of the metadata copies them all, on each shard.
-const ENTITIES_MAX: usize = 20_000;
 const OF_ADDRESSES: [(&str, Number); 1] = [("connection_creation_rate", Number::Int)];
 
 impl Rules<'_> {
@@ -42,9 +41,11 @@ impl Rules<'_> {
         let allowed = allowed(entity)?;
         let current = self.image.quotas().get(entity);
         let sets = values.values().any(Option::is_some);
-        if sets && current.is_none() && self.image.quotas().len() >= ENTITIES_MAX {
-            let message = format!("There are quotas of {ENTITIES_MAX} entities already");
-            return Err(Refusal::new(ErrorCode::PolicyViolation, message));
+        if sets && current.is_none() {
+            check_entities(self.image.quotas().len(), "quotas")?;
+            for name in entity.values().flatten() {
+                check_text(name.len(), "name of an entity")?;
+            }
         }
         let current = |key: &str| current.and_then(|quotas| quotas.get(key)).copied();
         let mut records = Vec::new();

@@ -8,6 +8,7 @@ use wire::types::{ErrorCode, TopicId, Uuid};
 use crate::image::{OFFSETS_TOPIC, ResourceType, TopicImage, is_internal};
 use crate::transaction::TRANSACTIONS_TOPIC;
 
+use super::bounds::check_settings;
 use super::configs::{Change, change_settings};
 use super::placement::{active, check_manual, new_partition, place};
 use super::topic_name::{self, MetricNames};
@@ -108,6 +109,9 @@ impl Rules<'_> {
         let text =
             |(name, value): &(&str, Option<&str>)| Some(((*name).to_owned(), (*value)?.to_owned()));
         let settings: BTreeMap<_, _> = topic.settings.iter().filter_map(text).collect();
+        if !settings.is_empty() {
+            check_settings(self.image, false, settings.iter())?;
+        }
         match crate::topic_config::validate(&settings, self.image, self.options) {
             Ok(()) => Ok(settings),
             Err(error) => refuse(error.0),

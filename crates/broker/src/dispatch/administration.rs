@@ -4,33 +4,26 @@ use std::rc::Rc;
 
 use platform::Platform;
 use wire::kafka::{Api, Newest, Request};
+use wire::messages::{
+    DescribeClientQuotasResponse, DescribeUserScramCredentialsResponse, ListConfigResourcesResponse,
+};
+use wire::protocol::Encodable;
+use wire::types::ErrorCode;
 
-use super::{CloseReason, Reply, run};
+use super::{CloseReason, Reply, run, run_many};
 use crate::Broker;
 use crate::handler::{self, Context};
+use crate::room::Room;
 
 pub(super) async fn answer<P: Platform>(
     b: &Rc<Broker<P>>,
     c: &Context,
     request: Request,
 ) -> Result<Reply, CloseReason> {
-    let v = request.header.version;
     let image = b.image();
     match request.header.api {
-        Api::DescribeClientQuotas => {
-            run(request, async |r| {
-                handler::describe_client_quotas::handle(&image, &r)
-            })
-            .await
-        }
-        Api::DescribeUserScramCredentials => {
-            run(request, async |r| {
-                handler::describe_user_scram_credentials::handle(&image, &r)
-            })
-            .await
-        }
         Api::AlterReplicaLogDirs => {
-            run(request, async |r| {
+            run_many(b, request, async |r| {
                 handler::alter_replica_log_dirs::handle(b, r).await
             })
             .await
@@ -65,11 +58,64 @@ pub(super) async fn answer<P: Platform>(
             })
             .await
         }
-        _ => {
+        _ => lists(b, c, request).await,
+    }
+}
+
+/// What the metadata keep of clients and settings.
+async fn lists<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let v = request.header.version;
+    let image = b.image();
+    match request.header.api {
+        Api::DescribeClientQuotas => {
             run(request, async |r| {
-                handler::list_config_resources::handle(&image, &r, v)
+                let told = handler::describe_client_quotas::handle(&image, &r);
+                within(b, c, v, told, |code| {
+                    let refused = DescribeClientQuotasResponse::default();
+                    refused.with_error_code(code.code()).with_entries(None)
+                })
             })
             .await
         }
+        Api::DescribeUserScramCredentials => {
+            run(request, async |r| {
+                let told = handler::describe_user_scram_credentials::handle(&image, &r).await;
+                within(b, c, v, told, |code| {
+                    let refused = DescribeUserScramCredentialsResponse::default();
+                    refused.with_error_code(code.code())
+                })
+            })
+            .await
+        }
+        _ => {
+            run(request, async |r| {
+                let told = handler::list_config_resources::handle(&image, &r, v);
+                within(b, c, v, told, |code| {
+                    ListConfigResourcesResponse::default().with_error_code(code.code())
+                })
+            })
+            .await
+        }
+    }
+}
+
+/// An answer about all there is, which the bounds on that bound as well, if there is room for it on its way out.
+fn within<P: Platform, R: Encodable>(
+    broker: &Broker<P>,
+    context: &Context,
+    version: i16,
+    told: R,
+    refused: impl FnOnce(ErrorCode) -> R,
+) -> R {
+    let room = Room::of_list(&broker.answers, context.peer.ip());
+    let bytes = told.compute_size(version).unwrap_or(0);
+    if room.has(bytes) {
+        told
+    } else {
+        refused(room.refusal())
     }
 }

@@ -26,7 +26,7 @@ use crate::group::{Client, partition_for};
 use crate::handler::{self, Context};
 use crate::image::{GROUP_VERSION, OFFSETS_TOPIC};
 use crate::rests::{Rests, each};
-use crate::room::{self, Room};
+use crate::room::Room;
 use crate::route::at_homes;
 use crate::shards::ShardIndex;
 use crate::transaction::TRANSACTIONS_TOPIC;
@@ -69,10 +69,10 @@ pub(super) async fn answer<P: Platform>(
     let v = request.header.version;
     match request.header.api {
         Api::FindCoordinator => run(request, async |r| find_coordinator(b, c, &r, v).await).await,
-        Api::OffsetFetch => run(request, async |r| offset_fetch(b, r, v).await).await,
-        Api::DescribeGroups => run(request, async |r| describe_groups(b, r, v).await).await,
+        Api::OffsetFetch => run(request, async |r| offset_fetch(b, c, r, v).await).await,
+        Api::DescribeGroups => run(request, async |r| describe_groups(b, c, r, v).await).await,
         Api::DeleteGroups => run(request, async |r| delete_groups(b, r).await).await,
-        Api::ListGroups => run(request, async |r| list_groups(b, r).await).await,
+        Api::ListGroups => run(request, async |r| list_groups(b, c, r).await).await,
         Api::JoinGroup => {
             let client = client(c);
             at_home(b, request, async move |_, groups, r| {
@@ -81,7 +81,10 @@ pub(super) async fn answer<P: Platform>(
             .await
         }
         Api::ConsumerGroupDescribe => {
-            run(request, async |r| describe_consumer_groups(b, r, v).await).await
+            run(request, async |r| {
+                describe_consumer_groups(b, c, r, v).await
+            })
+            .await
         }
         Api::ConsumerGroupHeartbeat => {
             let client = client(c);
@@ -109,20 +112,7 @@ pub(super) async fn answer<P: Platform>(
             })
             .await
         }
-        Api::OffsetCommit => {
-            at_home(b, request, async move |broker, groups, r| {
-                let image = broker.image();
-                let r = handler::offset_commit::named(r, v, &image);
-                handler::offset_commit::handle(&groups, &r, v, &*image).await
-            })
-            .await
-        }
-        Api::TxnOffsetCommit => {
-            at_home(b, request, async move |broker, _, r| {
-                txn_offset_commit(broker, r, v).await
-            })
-            .await
-        }
+        Api::OffsetCommit | Api::TxnOffsetCommit => commit(b, c, request).await,
         _ => {
             at_home(b, request, async |broker, groups, r| {
                 handler::offset_delete::handle(&groups, &r, &*broker.image()).await
@@ -132,14 +122,36 @@ pub(super) async fn answer<P: Platform>(
     }
 }
 
+/// Positions, of a transaction or not; whoever sends them pays for a group that they make.
+async fn commit<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    let (v, host) = (request.header.version, client(c).host);
+    if request.header.api == Api::TxnOffsetCommit {
+        return at_home(b, request, async move |broker, _, r| {
+            txn_offset_commit(broker, r, v, host).await
+        })
+        .await;
+    }
+    at_home(b, request, async move |broker, groups, r| {
+        let image = broker.image();
+        let r = handler::offset_commit::named(r, v, &image);
+        handler::offset_commit::handle(&groups, &r, v, &host, &*image).await
+    })
+    .await
+}
+
 /// To its end, whether or not the client is still there: what has been appended must be known to the groups.
 async fn txn_offset_commit<P: Platform>(
     broker: Rc<Broker<P>>,
     request: TxnOffsetCommitRequest,
     version: i16,
+    host: StrBytes,
 ) -> TxnOffsetCommitResponse {
     let kept = request.clone();
-    let done = handler::txn_offset_commit::handle(broker, request, version);
+    let done = handler::txn_offset_commit::handle(broker, request, version, host);
     let gone = |_| handler::txn_offset_commit::refused(&kept, ErrorCode::NotCoordinator);
     platform::task::spawn(done).await.unwrap_or_else(gone)
 }
@@ -251,6 +263,7 @@ async fn find_coordinator<P: Platform>(
 
 async fn offset_fetch<P: Platform>(
     broker: &Rc<Broker<P>>,
+    context: &Context,
     Newest {
         message: request, ..
     }: Newest<OffsetFetchRequest>,
@@ -274,11 +287,12 @@ async fn offset_fetch<P: Platform>(
         asked.push((home, group.clone()));
         rests.item().await;
     }
-    let room = Room::default();
+    let room = Room::of(&broker.answers, context.peer.ip());
+    let _counted = room.clone();
     let answers = at_homes(broker, asked, move |broker, group| {
         let room = room.clone();
         async move {
-            let refused = || handler::offset_fetch::refused(&group, room::REFUSED);
+            let refused = || handler::offset_fetch::refused(&group, room.refusal());
             if room.is_full() {
                 return refused();
             }
@@ -303,6 +317,7 @@ async fn offset_fetch<P: Platform>(
 
 async fn describe_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
+    context: &Context,
     request: DescribeGroupsRequest,
     version: i16,
 ) -> DescribeGroupsResponse {
@@ -310,11 +325,12 @@ async fn describe_groups<P: Platform>(
     let operations = request.include_authorized_operations;
     let groups = without_repeats(request.groups, |group| group).await;
     let asked = homes(broker, &groups).await;
-    let room = Room::default();
+    let room = Room::of(&broker.answers, context.peer.ip());
+    let _counted = room.clone();
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {
         let told = || handle_group(&broker.groups, &group, operations, version);
         let told = room.tell(version, told);
-        std::future::ready(told.unwrap_or_else(|| refused(&group, room::REFUSED)))
+        std::future::ready(told.unwrap_or_else(|| refused(&group, room.refusal())))
     });
     let answers = groups.iter().zip(answers.await);
     let gone = |group| refused(group, ErrorCode::NotCoordinator);
@@ -324,6 +340,7 @@ async fn describe_groups<P: Platform>(
 
 async fn describe_consumer_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
+    context: &Context,
     request: ConsumerGroupDescribeRequest,
     version: i16,
 ) -> ConsumerGroupDescribeResponse {
@@ -337,10 +354,11 @@ async fn describe_consumer_groups<P: Platform>(
         return ConsumerGroupDescribeResponse::default().with_groups(refused);
     }
     let asked = homes(broker, &groups).await;
-    let room = Room::default();
+    let room = Room::of(&broker.answers, context.peer.ip());
+    let _counted = room.clone();
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {
         let told = room.tell(version, || handle_group(&broker.groups, &group, operations));
-        std::future::ready(told.unwrap_or_else(|| refused(&group, room::REFUSED, None)))
+        std::future::ready(told.unwrap_or_else(|| refused(&group, room.refusal(), None)))
     });
     let answers = groups.iter().zip(answers.await);
     let gone = |group| refused(group, ErrorCode::NotCoordinator, None);
@@ -366,12 +384,15 @@ async fn delete_groups<P: Platform>(
 
 async fn list_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
+    context: &Context,
     request: ListGroupsRequest,
 ) -> ListGroupsResponse {
     let request = Arc::new(request);
+    let room = Room::of_list(&broker.answers, context.peer.ip());
+    let there = room.clone();
     let answers = broker.shards.call_all(move |broker| {
-        let request = Arc::clone(&request);
-        async move { handler::list_groups::handle(&broker.groups, &request).await }
+        let (request, room) = (Arc::clone(&request), there.clone());
+        async move { handler::list_groups::handle(&broker.groups, &request, &room).await }
     });
     handler::list_groups::gather(answers.await)
 }

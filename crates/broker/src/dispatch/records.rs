@@ -4,13 +4,17 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
-use wire::kafka::{self, Api, Newest, Request};
+use platform::task::yield_now;
+use wire::error::EncodeError;
+use wire::kafka::fetch::Encoding;
+use wire::kafka::{self, Api, Newest, Request, Response};
 
 use super::{CloseReason, Reply, malformed, run};
 use crate::Broker;
 use crate::handler::produce::Outcome;
 use crate::handler::{self, Context};
 use crate::quota::{Busy, Charge, Kind, wire_ms};
+use crate::rests::PIECE;
 
 /// Appends, and charges the producer for the bytes of its request; without an answer (`acks=0`)
 /// its time is free, as in Kafka.
@@ -57,12 +61,20 @@ pub(super) async fn fetch<P: Platform>(
     request: Request,
 ) -> Result<Reply, CloseReason> {
     let (v, id) = (request.header.version, request.header.correlation_id);
-    let asked = kafka::fetch::FetchRequest::decode(&request.body, v);
+    let mut place = b.place_for_bytes(request.body.len()).await;
+    let asked = if place.is_none() {
+        kafka::fetch::FetchRequest::decode(&request.body, v)
+    } else {
+        let body = request.body.clone();
+        let decode = move || kafka::fetch::FetchRequest::decode(&body, v);
+        b.beside(decode).await.ok_or(CloseReason::Stopping)?
+    };
     let asked = asked.map_err(|source| malformed(&request.header, source))?;
     let client = c.client_id.as_str();
     let mut time = Duration::ZERO;
     let mut bytes_pause = Duration::ZERO;
-    let response = handler::fetch::handle(b, asked, v, b.fetch_bytes_max(client), async |size| {
+    let limits = (c.peer.ip(), b.fetch_bytes_max(client));
+    let response = handler::fetch::handle(b, asked, v, limits, &mut place, async |size| {
         time = b
             .charge(Kind::Request, client, busy.percent(), Charge::Used)
             .await;
@@ -79,12 +91,24 @@ pub(super) async fn fetch<P: Platform>(
     let mut response = response.await;
     let pause = time.max(bytes_pause);
     response.throttle_time_ms = wire_ms(pause);
-    let response = response.encode(v, id)?;
+    let response = if response.parts() <= PIECE {
+        response.encode(v, id)?
+    } else {
+        in_turns(response.begin(v, id)?).await?
+    };
     Ok(if pause.is_zero() {
         Reply::Send(response)
     } else {
         Reply::Pause(Some(response), pause)
     })
+}
+
+/// Encodes a large answer.
+async fn in_turns(mut encoding: Encoding) -> Result<Response, EncodeError> {
+    while encoding.more(PIECE) {
+        yield_now().await;
+    }
+    encoding.finish()
 }
 
 /// Where partitions begin and end, and moving where they begin.

@@ -19,10 +19,10 @@ use wire::types::{ErrorCode, ProducerId};
 
 use super::{CloseReason, Reply, decoded, encoded, run};
 use crate::Broker;
-use crate::handler;
 use crate::handler::add_partitions_to_txn::{self, Asked};
+use crate::handler::{self, Context};
 use crate::rests::each;
-use crate::room::{self, Room};
+use crate::room::Room;
 use crate::route::at_homes;
 use crate::transaction::home_of;
 
@@ -51,6 +51,7 @@ impl OfTransaction for EndTxnRequest {
 
 pub(super) async fn answer<P: Platform>(
     b: &Rc<Broker<P>>,
+    c: &Context,
     request: Request,
 ) -> Result<Reply, CloseReason> {
     let v = request.header.version;
@@ -81,8 +82,8 @@ pub(super) async fn answer<P: Platform>(
             })
             .await
         }
-        Api::DescribeTransactions => run(request, async |r| describe(b, r, v).await).await,
-        _ => run(request, async |r| list(b, r).await).await,
+        Api::DescribeTransactions => run(request, async |r| describe(b, c, r, v).await).await,
+        _ => run(request, async |r| list(b, c, r).await).await,
     }
 }
 
@@ -179,6 +180,7 @@ async fn add_for_one<P: Platform>(
 
 async fn describe<P: Platform>(
     broker: &Rc<Broker<P>>,
+    context: &Context,
     request: DescribeTransactionsRequest,
     version: i16,
 ) -> DescribeTransactionsResponse {
@@ -186,10 +188,11 @@ async fn describe<P: Platform>(
     let ids = request.transactional_ids;
     let home = |id: &TransactionalId| (home_of(broker, &id.0), id.clone());
     let asked = each(&ids, home).await;
-    let room = Room::default();
+    let room = Room::of(&broker.answers, context.peer.ip());
+    let _counted = room.clone();
     let answers = at_homes(broker, asked, move |broker, id: TransactionalId| {
         let told = room.tell(version, || handle_id(&broker, &id));
-        std::future::ready(told.unwrap_or_else(|| refused(&id, room::REFUSED)))
+        std::future::ready(told.unwrap_or_else(|| refused(&id, room.refusal())))
     });
     let answers = ids.iter().zip(answers.await);
     let gone = |id| refused(id, ErrorCode::NotCoordinator);
@@ -199,6 +202,7 @@ async fn describe<P: Platform>(
 
 async fn list<P: Platform>(
     broker: &Rc<Broker<P>>,
+    context: &Context,
     request: ListTransactionsRequest,
 ) -> ListTransactionsResponse {
     let pattern = match handler::list_transactions::pattern(&request) {
@@ -209,12 +213,15 @@ async fn list<P: Platform>(
     };
     let states = request.state_filters.clone();
     let request = Arc::new(request);
-    let answers =
-        broker.shards.call_all(move |broker| {
-            let (pattern, request) = (Arc::clone(&pattern), Arc::clone(&request));
-            async move {
-                handler::list_transactions::handle(&broker, &request, (*pattern).as_ref()).await
-            }
-        });
+    let room = Room::of_list(&broker.answers, context.peer.ip());
+    let there = room.clone();
+    let answers = broker.shards.call_all(move |broker| {
+        let (pattern, request) = (Arc::clone(&pattern), Arc::clone(&request));
+        let room = there.clone();
+        async move {
+            let pattern = (*pattern).as_ref();
+            handler::list_transactions::handle(&broker, &request, pattern, &room).await
+        }
+    });
     handler::list_transactions::gather(&states, answers.await)
 }

@@ -3,8 +3,10 @@
 //! An assignor sees the members with the topics that each subscribes to, what each was to have so
 //! far, and how many partitions the topics have; it answers for every member. Invariants: every
 //! partition of a topic that anybody subscribes to has exactly one owner, and the owner subscribes
-//! to the topic; the same question gets the same answer. Not here: when an assignment is made, and
-//! how members get there ([`super::consumer`]).
+//! to the topic; the same question gets the same answer. What members say alike is there once
+//! ([`Question::lists`]), and no assignor looks at each topic of each member: a thousand members that read ten thousand
+//! topics by one expression are one list. Not here: when and where an assignment is made, and how members get there
+//! ([`super::consumer`]).
 
 mod range;
 mod uniform;
@@ -17,14 +19,16 @@ use wire::types::Uuid;
 /// Partitions by topic.
 pub type Partitions = BTreeMap<Uuid, BTreeSet<i32>>;
 
+/// Place of a list in [`Question::lists`].
+pub type ListIndex = usize;
+
 /// One member, as an assignor sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Subscriber {
     /// Name of a static member.
     pub instance_id: Option<StrBytes>,
-    /// The topics that it subscribes to, of those that exist.
-    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
-    pub topics: BTreeSet<Uuid>,
+    /// What it subscribes to: all that is in any of these lists.
+    pub lists: Vec<ListIndex>,
     /// What it was to have before.
     pub previous: Partitions,
 }
@@ -35,9 +39,44 @@ pub struct Question {
     /// Members by id.
     // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     pub members: BTreeMap<StrBytes, Subscriber>,
+    /// Topics that exist and are subscribed to together: by the same names, or by the same expression.
+    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    pub lists: Vec<BTreeSet<Uuid>>,
     /// How many partitions each topic has that anybody subscribes to.
     // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     pub topics: BTreeMap<Uuid, i32>,
+}
+
+impl Question {
+    /// True when the member subscribes to the topic.
+    fn reads(&self, member: &Subscriber, topic: &Uuid) -> bool {
+        let mut lists = member.lists.iter().filter_map(|list| self.lists.get(*list));
+        lists.any(|list| list.contains(topic))
+    }
+
+    /// Topics that are in the same lists, by those.
+    fn classes(&self) -> BTreeMap<Vec<ListIndex>, Vec<Uuid>> {
+        let mut within: BTreeMap<Uuid, Vec<ListIndex>> = BTreeMap::new();
+        for (index, list) in self.lists.iter().enumerate() {
+            for topic in list {
+                within.entry(*topic).or_default().push(index);
+            }
+        }
+        let mut alike: BTreeMap<Vec<ListIndex>, Vec<Uuid>> = BTreeMap::new();
+        for (topic, lists) in within {
+            alike.entry(lists).or_default().push(topic);
+        }
+        alike
+    }
+
+    /// What it takes to answer, about: members, subscriptions and partitions.
+    pub fn weight(&self) -> usize {
+        let lists = self.lists.iter().map(BTreeSet::len);
+        let partitions = self.topics.values();
+        let partitions = partitions.map(|count| usize::try_from(*count).unwrap_or(0));
+        let all = lists.chain(partitions);
+        all.fold(self.members.len(), usize::saturating_add)
+    }
 }
 
 /// A way to assign.

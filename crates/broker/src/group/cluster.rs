@@ -22,6 +22,10 @@ pub trait Cluster: Topics {
     fn racks(&self, topic: &str) -> Vec<Vec<String>>;
     /// The topics whose names pass a test.
     fn topics_where(&self, test: &dyn Fn(&str) -> bool) -> BTreeSet<StrBytes>;
+    /// How many topics there are.
+    fn topic_count(&self) -> usize;
+    /// The cluster as it is now, to be looked at elsewhere.
+    fn snapshot(&self) -> Box<dyn Cluster + Send>;
     /// A setting of a group, in its own right.
     fn group_setting(&self, group: &str, name: &str) -> Option<i64>;
     /// A setting of the broker that was changed while it runs.
@@ -87,6 +91,17 @@ impl Cluster for MetadataView {
             .filter(|name| test(name))
             .map(|name| StrBytes::from_string(name.to_string()))
             .collect()
+    }
+
+    fn topic_count(&self) -> usize {
+        self.image.topics().count()
+    }
+
+    fn snapshot(&self) -> Box<dyn Cluster + Send> {
+        Box::new(Self {
+            image: Arc::clone(&self.image),
+            node: self.node,
+        })
     }
 
     fn group_setting(&self, group: &str, name: &str) -> Option<i64> {
@@ -175,6 +190,14 @@ pub(super) mod fake {
             names
                 .map(|name| StrBytes::from_string(name.clone()))
                 .collect()
+        }
+
+        fn topic_count(&self) -> usize {
+            self.topics.len()
+        }
+
+        fn snapshot(&self) -> Box<dyn Cluster + Send> {
+            Box::new(self.clone())
         }
 
         fn group_setting(&self, _: &str, name: &str) -> Option<i64> {

@@ -12,6 +12,7 @@
 //! told of a partition only when nobody else holds it; the group's epoch never goes back. Timers
 //! are not durable: after a load every member has a whole session. It reads no clock.
 
+mod ahead;
 mod classic_side;
 mod convert;
 mod decision;
@@ -36,6 +37,8 @@ use wire::types::Uuid;
 
 use super::assignor::Partitions;
 use super::versioned::{Sequence, Versioned};
+use ahead::Ahead;
+pub use ahead::{Done, Job};
 pub use classic_side::ClassicJoin;
 pub use convert::upgrade;
 pub use decision::{Ask, Bounded, ConsumerOptions, Decision, MigrationPolicy, Refused, Settings};
@@ -89,6 +92,8 @@ pub struct ConsumerGroup {
     compared: Option<(i64, i32)>,
     /// The version of the cluster that regular expressions were last looked up in, and when.
     looked: Option<(i64, i64)>,
+    /// What takes long to find out.
+    ahead: Ahead,
 }
 
 /// What there is of one member id.
@@ -331,6 +336,9 @@ impl ConsumerGroup {
     /// Ends a record's append: it is in the log, or never will be; then [`Self::reindex`] has to follow, once for all
     /// records of the append.
     pub fn settle(&mut self, sequence: Sequence, record: &ConsumerRecord, appended: bool) {
+        if !appended {
+            self.ahead.forget();
+        }
         match record {
             ConsumerRecord::Epoch(_) => self.epoch.settle(sequence, appended),
             ConsumerRecord::TargetEpoch(_) => self.target_epoch.settle(sequence, appended),
@@ -356,6 +364,11 @@ impl ConsumerGroup {
                 }
             }
         }
+    }
+
+    /// Takes in what was found out elsewhere.
+    pub fn take_in(&mut self, done: Done) {
+        self.ahead.take_in(done);
     }
 
     /// Makes the index anew, after versions were dropped or records came in another order.

@@ -11,6 +11,7 @@
 //! which nobody knows what the log has is loaded anew, when the log takes appends.
 
 mod append;
+mod jobs;
 mod load;
 mod open;
 mod timer;
@@ -19,11 +20,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
-use platform::sync::{Notify, oneshot};
+use platform::sync::{Notify, Semaphore, oneshot};
 use platform::task::yield_now;
 use wire::messages::{JoinGroupResponse, SyncGroupResponse};
 use wire::protocol::StrBytes;
@@ -32,7 +34,7 @@ use wire::types::{ErrorCode, Offset, TopicId};
 use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, sync_refused};
 use super::cluster::Cluster;
 use super::consumer::Refused;
-use super::groups::{Append, Decided, Groups, Kind, Outcome};
+use super::groups::{Append, Decided, Groups, Kind, Outcome, Shares};
 use super::metrics::Metrics;
 pub use super::open::{OpenTransactions, Written};
 use super::records::GroupRecord;
@@ -95,9 +97,13 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     metrics: Metrics,
     /// What this shard last added to the gauge of bytes.
     counted_bytes: Cell<i64>,
+    /// What addresses pay for, of the groups of all its partitions.
+    shares: Rc<Shares>,
     /// How often in a row the groups of a partition could not be served.
     // Bounded: one for each of `offsets.topic.num.partitions`.
     failures: RefCell<BTreeMap<i32, u32>>,
+    /// One job is done at a time, elsewhere.
+    elsewhere: Arc<Semaphore>,
 }
 
 struct Slot {
@@ -141,7 +147,9 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             wake: Rc::default(),
             metrics,
             counted_bytes: Cell::new(0),
+            shares: Rc::default(),
             failures: RefCell::default(),
+            elsewhere: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -387,6 +395,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         drop(slots);
         self.active(group, |groups, now| {
             groups.bytes_elsewhere = elsewhere;
+            groups.asker = None;
             decide(groups, now)
         })
     }
@@ -407,17 +416,22 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
 
     /// Sends the answers, queues the appends, sees to the timer.
     fn carry_out(&self, partition: i32, outcome: Outcome) {
-        for (token, reply) in outcome.replies {
+        self.tell(outcome.replies);
+        for append in outcome.appends {
+            self.enqueue(partition, append, Done::Nobody);
+        }
+        self.begin_jobs(partition);
+        self.rearm();
+    }
+
+    fn tell(&self, replies: Vec<(Token, Reply)>) {
+        for (token, reply) in replies {
             let waiting = self.waiting.borrow_mut().remove(&token);
             if let Some(sender) = waiting {
                 // Whoever has hung up does not want the answer.
                 let _ = sender.send(reply);
             }
         }
-        for append in outcome.appends {
-            self.enqueue(partition, append, Done::Nobody);
-        }
-        self.rearm();
     }
 
     fn enqueue(&self, partition: i32, append: Append, done: Done) {

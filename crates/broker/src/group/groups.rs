@@ -12,6 +12,7 @@ mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::rc::Rc;
 use std::time::Duration;
 
 use platform::clock::Instant;
@@ -24,15 +25,15 @@ use super::classic::{
     sync_refused,
 };
 use super::cluster::Cluster;
-use super::consumer::{ConsumerGroup, ConsumerOptions};
+use super::consumer::{ConsumerGroup, ConsumerOptions, Job};
 use super::open::OpenTransactions;
 use super::records::GroupRecord;
 use super::versioned::{Sequence, Versioned};
 use super::{Now, Since};
 pub use consumers::Decided;
 pub(super) use consumers::of_group;
-pub(super) use weight::OFFSET_BYTES;
-use weight::{GROUP_BYTES, offset_bytes};
+use weight::offset_bytes;
+pub(super) use weight::{GROUP_BYTES, OFFSET_BYTES, Shares};
 
 /// Groups in one partition of `__consumer_offsets`.
 const GROUPS_MAX: usize = 1_000_000;
@@ -128,6 +129,8 @@ pub(super) struct Group {
     offsets_bytes: usize,
     /// What of it is in the sum of all groups.
     counted: usize,
+    /// Who pays for it.
+    paid: Option<weight::Paid>,
 }
 
 impl Group {
@@ -140,6 +143,7 @@ impl Group {
             armed: None,
             offsets_bytes: 0,
             counted: 0,
+            paid: None,
         }
     }
 
@@ -201,6 +205,13 @@ pub struct Groups {
     bytes: usize,
     /// Bytes of the groups of the shard's other partitions.
     pub(super) bytes_elsewhere: usize,
+    /// What addresses pay for, on this shard.
+    pub(super) shares: Rc<Shares>,
+    /// The address that asks for what is done next, if anybody does.
+    pub(super) asker: Option<StrBytes>,
+    /// What the last decisions left to be found out elsewhere.
+    // Bounded: the coordinator takes it after each decision.
+    pub(super) jobs: Vec<(StrBytes, Job)>,
 }
 
 impl Groups {
@@ -214,6 +225,9 @@ impl Groups {
             not_before: None,
             bytes: 0,
             bytes_elsewhere: 0,
+            shares: Rc::default(),
+            asker: None,
+            jobs: Vec::new(),
         }
     }
 
@@ -261,6 +275,7 @@ impl Groups {
         now: Now,
         cluster: &dyn Cluster,
     ) -> Outcome {
+        self.asked_by(&join.client_host);
         let consumer = self.existing_group(id).and_then(Group::consumer);
         if consumer.is_some_and(|group| !group.is_empty()) {
             return self.join_consumer_group(id, &join, token, (now, cluster));
@@ -590,16 +605,24 @@ impl Groups {
         self.sweep(record.group());
     }
 
-    /// Answers everybody who waits; the groups are not to be used any more.
-    pub fn abandon(&mut self, error: ErrorCode) -> Outcome {
-        let mut outcome = Outcome::default();
-        for group in self.by_id.values_mut() {
-            outcome.replies.extend(group.machine.abandon(error).replies);
+    /// All groups, which are not here any more.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        let none = Self::new(self.options);
+        std::mem::replace(self, none)
+    }
+
+    /// Forgets some groups: the answers for everybody who waits in them. `None` when there are no more.
+    pub fn abandon(&mut self, count: usize, error: ErrorCode) -> Option<Vec<(Token, Reply)>> {
+        let mut replies = Vec::new();
+        for _ in 0..count {
+            self.deadlines.pop_first();
+            let Some((_, mut group)) = self.by_id.pop_first() else {
+                return (!replies.is_empty()).then_some(replies);
+            };
+            replies.extend(group.machine.abandon(error).replies);
         }
-        self.deadlines.clear();
-        self.by_id.clear();
-        self.bytes = 0;
-        outcome
+        Some(replies)
     }
 
     /// Makes a machine's effects those of the partition, and notes its deadline.

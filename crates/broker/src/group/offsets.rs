@@ -27,7 +27,7 @@ pub(crate) use by_id::{COMMIT_BY_ID, commit_answer, unknown_to};
 
 use super::classic::State;
 use super::consumer::ConsumerGroup;
-use super::groups::{Group, Groups, OFFSET_BYTES, Position};
+use super::groups::{GROUP_BYTES, Group, Groups, OFFSET_BYTES, Position};
 use super::open::Unstable;
 use super::records::GroupRecord;
 use super::{Now, Since, owned};
@@ -141,7 +141,7 @@ impl Groups {
             answers.push(commit_answer(topic, partitions));
         }
         let mut answer = OffsetCommitResponse::default().with_topics(answers);
-        if let Err(error) = self.check_growth(self.growth(&group, &records)) {
+        if let Err(error) = self.check_growth(&group, self.growth(&group, &records)) {
             records.clear();
             let partitions = answer.topics.iter_mut();
             let partitions = partitions.flat_map(|topic| &mut topic.partitions);
@@ -163,11 +163,16 @@ impl Groups {
                 .is_none(),
             _ => false,
         });
-        new.fold(0, |all: usize, record| {
+        let offsets = new.fold(0, |all: usize, record| {
             // The group's name is there once.
             let own = record.size().saturating_sub(id.len());
             all.saturating_add(own).saturating_add(OFFSET_BYTES)
-        })
+        });
+        if known.is_none() && offsets > 0 {
+            offsets.saturating_add(GROUP_BYTES).saturating_add(id.len())
+        } else {
+            offsets
+        }
     }
 
     fn value(

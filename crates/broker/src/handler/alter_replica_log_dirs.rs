@@ -23,7 +23,7 @@ use wire::types::ErrorCode;
 use crate::Broker;
 use crate::fetch_session::TopicKey;
 use crate::partition::Partition;
-use crate::rests::Rests;
+use crate::rests::{Rests, each};
 use crate::route::at_partitions;
 
 /// What a copy's name has more than the topic's and a hyphen with the partition's number.
@@ -45,6 +45,7 @@ pub(crate) async fn handle<P: Platform>(
 ) -> AlterReplicaLogDirsResponse {
     // Places among the items.
     let mut known: HashMap<(TopicName, i32), usize> = HashMap::new();
+    let mut names = Vec::new();
     let mut items = Vec::new();
     let mut rests = Rests::new();
     for dir in request.dirs {
@@ -55,19 +56,18 @@ pub(crate) async fn handle<P: Platform>(
                     Ok((found, to)) => (Ok(found), Some(to)),
                     Err(code) => (Err(code), None),
                 };
-                let last = *known
-                    .entry((topic.name.clone(), partition))
-                    .or_insert(items.len());
-                match items.get_mut(last) {
-                    Some(before) => *before = item,
-                    None => items.push(item),
+                let name = (topic.name.clone(), partition);
+                let last = *known.entry(name.clone()).or_insert(items.len());
+                if let Some(before) = items.get_mut(last) {
+                    *before = item;
+                } else {
+                    items.push(item);
+                    names.push(name);
                 }
                 rests.item().await;
             }
         }
     }
-    let mut names: Vec<_> = known.into_iter().collect();
-    names.sort_unstable_by_key(|(_, place)| *place);
     let moved = at_partitions(broker, items, |broker, partition, to| async move {
         match to {
             Some(to) => send(&broker, &partition, to).await,
@@ -75,7 +75,7 @@ pub(crate) async fn handle<P: Platform>(
         }
     });
     let mut topics: BTreeMap<TopicName, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
-    for (((topic, partition), _), outcome) in names.into_iter().zip(moved.await) {
+    for ((topic, partition), outcome) in names.into_iter().zip(moved.await) {
         // A partition without a replica is called that here, as before there was another word for it.
         let code = match outcome {
             Ok(()) => 0,
@@ -86,13 +86,14 @@ pub(crate) async fn handle<P: Platform>(
             .with_partition_index(partition)
             .with_error_code(code);
         topics.entry(topic).or_default().push(result);
+        rests.item().await;
     }
-    let results = topics.into_iter().map(|(topic, partitions)| {
+    let results = each(topics, |(topic, partitions)| {
         AlterReplicaLogDirTopicResult::default()
             .with_topic_name(topic)
             .with_partitions(partitions)
     });
-    AlterReplicaLogDirsResponse::default().with_results(results.collect())
+    AlterReplicaLogDirsResponse::default().with_results(results.await)
 }
 
 /// The log directory or tier path that is called so.

@@ -20,6 +20,7 @@ use wire::records::metadata::{
 };
 use wire::types::ErrorCode;
 
+use crate::controller::bounds::{check_entities, check_text};
 use crate::controller::{Outcome, Refusal, check_count};
 use crate::image::Image;
 
@@ -47,7 +48,7 @@ pub(crate) fn handle(
         judge(&mut users, &deletion.name, decide);
     }
     for upsertion in &request.upsertions {
-        let decide = || allowed().and_then(|()| set(upsertion));
+        let decide = || allowed().and_then(|()| set(image, upsertion));
         judge(&mut users, &upsertion.name, decide);
     }
     let mut records = Vec::new();
@@ -92,8 +93,14 @@ fn removed(image: &Image, deletion: &ScramCredentialDeletion) -> Judged {
     Ok(RemoveUserScramCredentialRecord { name, mechanism }.into())
 }
 
-fn set(upsertion: &ScramCredentialUpsertion) -> Judged {
+fn set(image: &Image, upsertion: &ScramCredentialUpsertion) -> Judged {
     check(&upsertion.name, upsertion.mechanism)?;
+    check_text(upsertion.name.len(), "name of a user")?;
+    check_text(upsertion.salt.len(), "salt")?;
+    let key = (upsertion.name.to_string(), upsertion.mechanism);
+    if !image.scram().contains_key(&key) {
+        check_entities(image.scram().len(), "credentials")?;
+    }
     let unacceptable = |message: &str| Refusal::new(ErrorCode::UnacceptableCredential, message);
     if upsertion.iterations < ITERATIONS_MIN {
         return Err(unacceptable("Too few iterations"));
@@ -147,6 +154,7 @@ fn keyed<M: Mac + KeyInit>(key: &[u8], what: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::bounds::{ENTITIES_MAX, NAME_BYTES_MAX};
 
     fn deletion(user: &str, mechanism: i8) -> ScramCredentialDeletion {
         ScramCredentialDeletion::default()
@@ -211,6 +219,32 @@ mod tests {
             panic!("{records:?}");
         };
         assert_eq!((kept.stored_key.len(), kept.server_key.len()), (64, 64));
+    }
+
+    #[test]
+    fn credentials_are_bounded_in_number_and_length() {
+        let mut image = Image::empty();
+        for user in 0..ENTITIES_MAX {
+            let record = UserScramCredentialRecord {
+                name: format!("user-{user}"),
+                mechanism: SHA_256,
+                ..UserScramCredentialRecord::default()
+            };
+            image.replay(record.into()).unwrap();
+        }
+        let policy = ErrorCode::PolicyViolation.code();
+        let one = |user: &str| {
+            let (records, results) = asked(&image, vec![], vec![upsertion(user, SHA_256, 4096)]);
+            (records.len(), results[0].1)
+        };
+        assert_eq!(one("another"), (0, policy));
+        assert_eq!(one("user-0"), (1, 0), "one that is there");
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        image = Image::empty();
+        let one = |asked_for| asked(&image, vec![], vec![asked_for]).1[0].1;
+        assert_eq!(one(upsertion(&long, SHA_256, 4096)), policy);
+        let salted = upsertion("ada", SHA_256, 4096).with_salt(Bytes::from(long));
+        assert_eq!(one(salted), policy);
     }
 
     #[test]

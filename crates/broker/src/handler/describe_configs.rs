@@ -21,6 +21,7 @@ use crate::group_config::{self, GROUP_SETTINGS, GroupSetting};
 use crate::image::ResourceType;
 use crate::options::ConfigKind;
 use crate::rests::Rests;
+use crate::room::Room;
 use crate::topic_config::{
     BrokerSettings, DEFINITIONS, Definition, Source, Sourced, canonical, of_listener, topic_sources,
 };
@@ -33,46 +34,66 @@ const SETTINGS_MAX: usize = 400_000;
 pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &DescribeConfigsRequest,
+    version: i16,
+    room: &Room,
 ) -> DescribeConfigsResponse {
     let broker = BrokerSettings {
         image: rules.image,
         options: rules.options,
     };
-    let mut room = SETTINGS_MAX;
+    let mut left = SETTINGS_MAX;
     let mut rests = Rests::new();
     let mut results = Vec::with_capacity(request.resources.len());
     for resource in &request.resources {
         let keys = Keys::of(resource);
-        let described = if room == 0 {
-            Err(too_large())
+        let described = if left == 0 || room.is_full() {
+            Err(no_room(room))
         } else {
             describe(broker, resource, &keys)
         };
-        let (configs, refused) = match described {
-            Ok(settings) => {
-                let shown = settings.into_iter().map(|setting| setting.show(request));
-                (shown.collect(), Ok(()))
-            }
-            Err(refusal) => (Vec::new(), Err(refusal)),
-        };
-        room = room.saturating_sub(configs.len());
-        rests.items(configs.len().max(1)).await;
-        let (code, message) = Refusal::parts(refused);
-        let message = if code == 0 {
-            Some(StrBytes::default())
-        } else {
-            message
-        };
-        results.push(
-            DescribeConfigsResult::default()
-                .with_resource_type(resource.resource_type)
-                .with_resource_name(resource.resource_name.clone())
-                .with_error_code(code)
-                .with_error_message(message)
-                .with_configs(configs),
-        );
+        let told = described.and_then(|settings| {
+            let shown = settings.into_iter().map(|setting| setting.show(request));
+            let told = result(resource, Ok(shown.collect()));
+            room.take(version, told).ok_or_else(|| no_room(room))
+        });
+        let told = told.unwrap_or_else(|refusal| result(resource, Err(refusal)));
+        left = left.saturating_sub(told.configs.len());
+        rests.items(told.configs.len().max(1)).await;
+        results.push(told);
     }
     DescribeConfigsResponse::default().with_results(results)
+}
+
+/// Why nothing is told of what an answer has no room for.
+fn no_room(room: &Room) -> Refusal {
+    let code = room.refusal();
+    Refusal {
+        code,
+        ..too_large()
+    }
+}
+
+/// What a resource is answered.
+fn result(
+    resource: &DescribeConfigsResource,
+    described: Result<Vec<DescribeConfigsResourceResult>, Refusal>,
+) -> DescribeConfigsResult {
+    let (configs, refused) = match described {
+        Ok(configs) => (configs, Ok(())),
+        Err(refusal) => (Vec::new(), Err(refusal)),
+    };
+    let (code, message) = Refusal::parts(refused);
+    let message = if code == 0 {
+        Some(StrBytes::default())
+    } else {
+        message
+    };
+    DescribeConfigsResult::default()
+        .with_resource_type(resource.resource_type)
+        .with_resource_name(resource.resource_name.clone())
+        .with_error_code(code)
+        .with_error_message(message)
+        .with_configs(configs)
 }
 
 /// The settings of a resource that a request asks for; empty for all.

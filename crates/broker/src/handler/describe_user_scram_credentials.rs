@@ -14,24 +14,27 @@ use wire::types::ErrorCode;
 
 use crate::controller::{Refusal, quoted};
 use crate::image::Image;
+use crate::rests::{Rests, each};
 
 /// Answers from the image.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     image: &Image,
     request: &DescribeUserScramCredentialsRequest,
 ) -> DescribeUserScramCredentialsResponse {
     // Each user, and how often it is asked for.
     let mut users = BTreeMap::<&str, usize>::new();
+    let mut rests = Rests::new();
     match &request.users {
         Some(named) if !named.is_empty() => {
             for user in named {
                 let times = users.entry(user.name.as_str()).or_default();
                 *times = times.saturating_add(1);
+                rests.item().await;
             }
         }
         _ => users.extend(image.scram().keys().map(|(user, _)| (user.as_str(), 1))),
     }
-    let results = users.into_iter().map(|(user, times)| {
+    let results = each(users, |(user, times)| {
         let described = describe(image, user, times);
         let (infos, refused) = match described {
             Ok(infos) => (infos, Ok(())),
@@ -46,7 +49,7 @@ pub(crate) fn handle(
     });
     DescribeUserScramCredentialsResponse::default()
         .with_error_message(None)
-        .with_results(results.collect())
+        .with_results(results.await)
 }
 
 fn describe(image: &Image, user: &str, times: usize) -> Result<Vec<CredentialInfo>, Refusal> {

@@ -8,6 +8,7 @@
 //! a wait has a bound: who may wait for days is forgotten by everybody but us.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,28 +21,31 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, NodeId, Offset, TopicId};
 
 use crate::Broker;
-use crate::fetch_session::{Key, Resolved, SessionClaim, Told, TopicKey, Wanted};
+use crate::fetch_session::{self, Asked, Key, Resolved, SessionClaim, Told, TopicKey, Wanted};
 use crate::fetching::{FetchLimits, Fetched, fetch_all, slices_bytes};
+use crate::many::Place;
 use crate::partition::Isolation;
-use crate::rests::each;
+use crate::rests::{PIECE, Rests, each};
 
 /// Longest wait for `min_bytes`, whatever the client asks for.
 const WAIT_MAX: Duration = Duration::from_mins(5);
 /// Partitions among which one that is named again is looked for one by one.
 const FEW: usize = 16;
 
-/// `bytes_max` is what the client's quota leaves at most; `may_send` is asked once the size of the
+/// `peer` pays for the memory; `bytes_max` is what the client's quota leaves at most; one about very many partitions takes a
+/// `place`; `may_send` is asked once the size of the
 /// answer is known.
-pub(crate) async fn handle<P: Platform>(
-    broker: &Rc<Broker<P>>,
+pub(crate) async fn handle<'a, P: Platform>(
+    broker: &'a Rc<Broker<P>>,
     request: FetchRequest,
     version: i16,
-    bytes_max: usize,
+    (peer, bytes_max): (IpAddr, usize),
+    place: &mut Option<Place<'a>>,
     may_send: impl AsyncFnOnce(usize) -> bool,
 ) -> FetchResponse {
-    let limits = limits(broker, &request, bytes_max);
+    let limits = limits(broker, &request, bytes_max, peer);
     let from_follower = request.replica_id >= NodeId(0);
-    let resolved = match resolve(broker, request, version) {
+    let resolved = match resolve(broker, request, version).await {
         Ok(resolved) => resolved,
         Err(code) => {
             return FetchResponse {
@@ -50,6 +54,8 @@ pub(crate) async fn handle<P: Platform>(
             };
         }
     };
+    // A small request may continue a large session.
+    broker.place_for(resolved.partitions.len(), place).await;
     let target = |((topic, partition), wanted): &(Key, Wanted)| {
         let target = if from_follower {
             Err(ErrorCode::NotLeaderOrFollower)
@@ -59,9 +65,13 @@ pub(crate) async fn handle<P: Platform>(
         (target, *wanted)
     };
     let items = each(&resolved.partitions, target).await;
-    let fetched = Box::pin(fetch_all(broker, items, limits)).await;
-    let sizes = fetched.iter().flatten().map(size_bytes);
-    let size = sizes.fold(0, usize::saturating_add);
+    let fetched = Box::pin(fetch_all(broker, items, limits, place)).await;
+    let mut size = 0_usize;
+    let tell = |fetched| {
+        size = size.saturating_add(size_bytes(fetched));
+        told(fetched)
+    };
+    let told = each(&fetched, tell).await;
     if !may_send(size).await {
         // The client asks again, and is told then what it would have been told now.
         let session_id = broker.sessions.borrow_mut().withhold(&resolved);
@@ -70,33 +80,34 @@ pub(crate) async fn handle<P: Platform>(
             ..FetchResponse::default()
         };
     }
-    let told: Vec<Told> = fetched.iter().map(told).collect();
-    let mentioned = broker.sessions.borrow_mut().answer(&resolved, &told);
+    let mentioned = fetch_session::answer(&broker.sessions, &resolved, &told).await;
     broker
         .metrics
         .fetch_sessions
         .set(i64::try_from(broker.sessions.borrow().count()).unwrap_or(0));
+    let session_id = resolved.id;
+    let runs = runs(&resolved.partitions, &mentioned).await;
     let answers = resolved.partitions.into_iter().zip(fetched).zip(mentioned);
-    let answers = answers.filter(|(_, mentioned)| *mentioned);
-    let answers = answers
-        .map(|((((topic, index), _), fetched), _)| (topic, partition_response(index, fetched)));
     FetchResponse {
-        session_id: resolved.id,
-        topics: by_topic(answers),
+        session_id,
+        topics: by_topic(answers, runs).await,
         ..FetchResponse::default()
     }
 }
 
 /// Bytes of an answer's part, as far as they differ from one to the other.
-fn size_bytes(fetched: &Fetched) -> usize {
+fn size_bytes(fetched: &Result<Fetched, ErrorCode>) -> usize {
     const FIELDS_BYTES: usize = 50;
-    slices_bytes(&fetched.records).saturating_add(FIELDS_BYTES)
+    fetched.as_ref().map_or(0, |fetched| {
+        slices_bytes(&fetched.records).saturating_add(FIELDS_BYTES)
+    })
 }
 
 fn limits<P: Platform>(
     broker: &Broker<P>,
     request: &FetchRequest,
     bytes_max: usize,
+    peer: IpAddr,
 ) -> FetchLimits {
     let bytes = |value: i32| usize::try_from(value).unwrap_or(0);
     let bytes_max = bytes(request.max_bytes)
@@ -108,34 +119,43 @@ fn limits<P: Platform>(
         bytes_min: bytes(request.min_bytes).min(bytes_max),
         bytes_max,
         deadline: broker.platform.clock().after(wait.min(WAIT_MAX)),
+        peer,
     }
 }
 
-fn resolve<P: Platform>(
+async fn resolve<P: Platform>(
     broker: &Broker<P>,
     request: FetchRequest,
     version: i16,
 ) -> Result<Resolved, ErrorCode> {
     let by_id = version >= 13;
+    let mut rests = Rests::new();
     let mut named = Vec::new();
     for topic in request.topics {
         let key = TopicKey::from_wire(by_id, &topic.name, topic.topic_id);
-        named.extend(topic.partitions.into_iter().map(|partition| {
-            let wanted = Wanted {
-                current_leader_epoch: partition.current_leader_epoch,
-                fetch_offset: partition.fetch_offset,
-                last_fetched_epoch: partition.last_fetched_epoch,
-                log_start_offset: partition.log_start_offset,
-                max_bytes: partition.partition_max_bytes,
-            };
-            ((key.clone(), partition.index), wanted)
-        }));
+        named.reserve(topic.partitions.len());
+        for piece in topic.partitions.chunks(PIECE) {
+            named.extend(piece.iter().map(|partition| {
+                let wanted = Wanted {
+                    current_leader_epoch: partition.current_leader_epoch,
+                    fetch_offset: partition.fetch_offset,
+                    last_fetched_epoch: partition.last_fetched_epoch,
+                    log_start_offset: partition.log_start_offset,
+                    max_bytes: partition.partition_max_bytes,
+                };
+                ((key.clone(), partition.index), wanted)
+            }));
+            rests.items(piece.len()).await;
+        }
     }
-    let named = once_each(named);
+    let named = once_each(named).await;
     let mut forgotten: Vec<Key> = Vec::new();
     for topic in &request.forgotten_topics {
         let key = TopicKey::from_wire(by_id, &topic.name, topic.topic_id);
-        forgotten.extend(topic.partitions.iter().map(|index| (key.clone(), *index)));
+        for piece in topic.partitions.chunks(PIECE) {
+            forgotten.extend(piece.iter().map(|index| (key.clone(), *index)));
+            rests.items(piece.len()).await;
+        }
     }
     let claim = SessionClaim {
         id: request.session_id,
@@ -143,12 +163,17 @@ fn resolve<P: Platform>(
     };
     let now = broker.platform.clock().now();
     let random = broker.platform.random_u64();
-    let mut sessions = broker.sessions.borrow_mut();
-    sessions.resolve(claim, by_id, named, &forgotten, now, random)
+    let asked = Asked {
+        claim,
+        by_id,
+        named,
+        forgotten,
+    };
+    fetch_session::resolve(&broker.sessions, asked, now, random).await
 }
 
 /// Each partition once.
-fn once_each(named: Vec<(Key, Wanted)>) -> Vec<(Key, Wanted)> {
+async fn once_each(named: Vec<(Key, Wanted)>) -> Vec<(Key, Wanted)> {
     if named.len() <= FEW {
         let mut after = named.iter();
         let again = |(key, _): &(Key, Wanted)| {
@@ -163,12 +188,14 @@ fn once_each(named: Vec<(Key, Wanted)>) -> Vec<(Key, Wanted)> {
     }
     let mut places = HashMap::with_capacity(named.len());
     let mut once: Vec<(Key, Wanted)> = Vec::with_capacity(named.len());
+    let mut rests = Rests::new();
     for (key, wanted) in named {
         let place = *places.entry(key.clone()).or_insert(once.len());
         match once.get_mut(place) {
             Some((_, last)) => *last = wanted,
             None => once.push((key, wanted)),
         }
+        rests.item().await;
     }
     once
 }
@@ -231,15 +258,50 @@ fn refused(index: i32, code: ErrorCode) -> FetchPartitionResponse {
     }
 }
 
-/// Gathers answers of the same topic that follow each other.
-fn by_topic(
-    answers: impl Iterator<Item = (TopicKey, FetchPartitionResponse)>,
+/// Of an answer of very many partitions, how many of the same topic follow each other: making room again and again as they
+/// come would copy megabytes at a time.
+async fn runs(partitions: &[(Key, Wanted)], mentioned: &[bool]) -> Vec<usize> {
+    let mut runs: Vec<usize> = Vec::new();
+    if partitions.len() <= PIECE {
+        return runs;
+    }
+    let mut last = None;
+    let mut rests = Rests::new();
+    for (((topic, _), _), mentioned) in partitions.iter().zip(mentioned) {
+        rests.item().await;
+        match runs.last_mut() {
+            _ if !mentioned => {}
+            Some(run) if last == Some(topic) => *run = run.saturating_add(1),
+            _ => {
+                last = Some(topic);
+                runs.push(1);
+            }
+        }
+    }
+    runs
+}
+
+/// Gathers answers of the same topic that follow each other, of those that are mentioned.
+async fn by_topic(
+    answers: impl Iterator<Item = (((Key, Wanted), Result<Fetched, ErrorCode>), bool)>,
+    runs: Vec<usize>,
 ) -> Vec<FetchTopicResponse> {
     let mut topics: Vec<(TopicKey, Vec<FetchPartitionResponse>)> = Vec::new();
-    for (topic, answer) in answers {
+    let mut runs = runs.into_iter();
+    let mut rests = Rests::new();
+    for ((((topic, index), _), fetched), mentioned) in answers {
+        rests.item().await;
+        if !mentioned {
+            continue;
+        }
+        let answer = partition_response(index, fetched);
         match topics.last_mut() {
             Some((last, partitions)) if *last == topic => partitions.push(answer),
-            _ => topics.push((topic, vec![answer])),
+            _ => {
+                let mut partitions = Vec::with_capacity(runs.next().unwrap_or(1));
+                partitions.push(answer);
+                topics.push((topic, partitions));
+            }
         }
     }
     let named = |(topic, partitions)| {
@@ -253,5 +315,5 @@ fn by_topic(
             partitions,
         }
     };
-    topics.into_iter().map(named).collect()
+    each(topics, named).await
 }

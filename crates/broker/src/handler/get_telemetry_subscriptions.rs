@@ -28,7 +28,7 @@ pub(crate) async fn handle<P: Platform>(
         request.client_instance_id
     };
     let client = context.telemetry_client(id);
-    let told = broker.at_telemetry(id, move |broker| {
+    let told = broker.at_telemetry(id, move |broker| async move {
         let telemetry = &broker.telemetry;
         let told = telemetry.subscriptions.of(&broker.image(), &client);
         let now = broker.platform.clock().now();

@@ -1,7 +1,8 @@
 //! `ListGroups` (key 16), versions 0-5: all groups, by state (version 4) and type (version 5) if
 //! asked.
 //!
-//! Groups live on every shard: [`handle`] answers for one, [`gather`] puts the answers together.
+//! Groups live on every shard: [`handle`] answers for one, [`gather`] puts the answers together. Ours: more groups than an answer
+//! has room for are refused as a whole; whoever has so many asks by state or type.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -13,10 +14,15 @@ use wire::protocol::StrBytes;
 
 use crate::group::groups::Kind;
 use crate::group::{GroupCoordinator, OffsetsLog};
+use crate::room::Room;
+
+/// What a group takes in an answer beside its names, while the answer is made.
+const GROUP_BYTES: usize = 64;
 
 pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &ListGroupsRequest,
+    room: &Room,
 ) -> ListGroupsResponse {
     // Once, not for each group: a request may name anything any number of times.
     let states = request.states_filter.iter().map(|state| state.trim());
@@ -27,7 +33,7 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
         types.len() == 0 || types.any(|asked| asked.eq_ignore_ascii_case(kind))
     };
     let (classic, consumer) = (of_type("classic"), of_type("consumer"));
-    let mut listed = Vec::new();
+    let (mut listed, mut fits) = (Vec::new(), true);
     let looked = coordinator.visit_all(|id, group| {
         let (wanted, kind, state, protocol_type) = match group {
             Kind::Classic(group) => {
@@ -39,7 +45,12 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
                 (consumer, "consumer", group.state().name(), protocol_type)
             }
         };
-        if wanted && in_state(state) {
+        if wanted && fits && in_state(state) {
+            fits = room.has(
+                id.len()
+                    .saturating_add(protocol_type.len())
+                    .saturating_add(GROUP_BYTES),
+            );
             listed.push(
                 ListedGroup::default()
                     .with_group_id(GroupId(id.clone()))
@@ -49,7 +60,10 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
             );
         }
     });
-    match looked.await {
+    let looked = looked
+        .await
+        .and_then(|()| fits.then_some(()).ok_or_else(|| room.refusal()));
+    match looked {
         Ok(()) => ListGroupsResponse::default().with_groups(listed),
         Err(error) => ListGroupsResponse::default().with_error_code(error.code()),
     }

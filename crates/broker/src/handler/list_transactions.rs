@@ -1,7 +1,8 @@
 //! `ListTransactions` (key 66), versions 0-2: all transactional ids, of some states, producers or ages.
 //!
 //! Version 1 brought the filter by how long a transaction has been running, version 2 the expression (RE2) that
-//! ids have to match.
+//! ids have to match. Ours: more ids than an answer has room for are refused as a whole; whoever has so many asks by
+//! expression, state or producer.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -14,25 +15,33 @@ use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::group::Pattern;
+use crate::room::Room;
 use crate::transaction::state::State;
+
+/// What an id takes in an answer beside its text, while the answer is made.
+const ID_BYTES: usize = 64;
 
 /// The ids of one shard.
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: &ListTransactionsRequest,
     pattern: Option<&Pattern>,
+    room: &Room,
 ) -> Result<Vec<TransactionState>, ErrorCode> {
     let now_ms = broker.platform.clock().wall_ms();
     // Found at once, however many a request names.
     let states: BTreeSet<&str> = request.state_filters.iter().map(StrBytes::as_str).collect();
     let producers: BTreeSet<i64> = request.producer_id_filters.iter().map(|id| id.0).collect();
     let longer_than = request.duration_filter;
+    let mut fits = true;
     let listed = broker.transactions.survey(|id, entry| {
         let state = entry.state.name();
-        let wanted = (states.is_empty() || states.contains(state))
+        let wanted = fits
+            && (states.is_empty() || states.contains(state))
             && (producers.is_empty() || producers.contains(&entry.producer_id.0))
             && pattern.is_none_or(|pattern| pattern.matches(id))
             && (longer_than < 0 || now_ms.saturating_sub(entry.start_ms) > longer_than);
+        fits = fits && (!wanted || room.has(id.len().saturating_add(ID_BYTES)));
         wanted.then(|| {
             TransactionState::default()
                 .with_transactional_id(TransactionalId(StrBytes::from_string(id.to_owned())))
@@ -40,7 +49,12 @@ pub(crate) async fn handle<P: Platform>(
                 .with_transaction_state(StrBytes::from_static_str(state))
         })
     });
-    listed.await
+    let listed = listed.await?;
+    if fits {
+        Ok(listed)
+    } else {
+        Err(room.refusal())
+    }
 }
 
 /// The expression of a request; none is the empty one.

@@ -9,6 +9,7 @@ use platform::Platform;
 use wire::kafka::Newest;
 use wire::messages::offset_commit_response::OffsetCommitResponsePartition;
 use wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
+use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, TopicId};
 
 use crate::group::{COMMIT_BY_ID, GroupCoordinator, OffsetsLog, Topics, commit_answer, unknown_to};
@@ -35,10 +36,12 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetCommitRequest,
     version: i16,
+    host: &StrBytes,
     topics: &impl Topics,
 ) -> OffsetCommitResponse {
     let group = request.group_id.as_str();
     let commit = coordinator.write(group, |groups, now| {
+        groups.asked_by(host);
         groups.commit(request, version, topics, now)
     });
     commit

@@ -1,10 +1,11 @@
 //! `PushTelemetry` (key 72), version 0: a client sends what it measured, as OpenTelemetry metrics.
 //!
-//! Judged before it is decompressed; what is in it and was asked for becomes metrics of this broker. Bytes that are no
+//! Judged before it is decompressed, which is done beside the shard; what is in it and was asked for becomes metrics of this broker. Bytes that are no
 //! metrics, or come to more than a push may, are `INVALID_RECORD`, as when Kafka's receiver fails.
 
 use std::rc::Rc;
 
+use bytes::Bytes;
 use platform::Platform;
 use wire::batch::compression::Compression;
 use wire::messages::{PushTelemetryRequest, PushTelemetryResponse};
@@ -12,10 +13,15 @@ use wire::types::{ErrorCode, Uuid};
 
 use crate::Broker;
 use crate::handler::Context;
-use crate::telemetry::Push;
+use crate::rests::{PIECE, Rests};
+use crate::telemetry::{Client, Push, Received, Subscription};
 
 /// A push may decompress to so many times `telemetry.max.bytes`.
 const DECOMPRESSED_TIMES_MAX: usize = 4;
+/// A push of so many bytes, not compressed, is read at once.
+const SMALL_BYTES: usize = 16 << 10;
+/// Samples that are kept without letting others have their turn: each has texts to be escaped and looked up.
+const KEPT_AT_ONCE: usize = 128;
 /// Ids below this one have a meaning of their own.
 const RESERVED_IDS: u128 = 100;
 
@@ -30,7 +36,7 @@ pub(crate) async fn handle<P: Platform>(
         return answer(ErrorCode::InvalidRequest);
     }
     let client = context.telemetry_client(id);
-    let pushed = broker.at_telemetry(id, move |broker| {
+    let pushed = broker.at_telemetry(id, move |broker| async move {
         let codec = Compression::from_code(request.compression_type.into());
         let telemetry = &broker.telemetry;
         let asked = telemetry.subscriptions.of(&broker.image(), &client);
@@ -43,14 +49,46 @@ pub(crate) async fn handle<P: Platform>(
         let now = broker.platform.clock().now();
         let bytes_max = broker.options.telemetry_bytes_max;
         telemetry.push(&client, &asked, push, bytes_max, now)?;
-        let plain_max = bytes_max.saturating_mul(DECOMPRESSED_TIMES_MAX);
         let codec = codec.map_err(|_| ErrorCode::UnsupportedCompressionType)?;
-        let received = telemetry.received();
-        received.take(&client, &asked, codec, &request.metrics, plain_max)
+        take(&broker, &client, &asked, codec, request.metrics).await
     });
     match pushed.await {
         Ok(()) => PushTelemetryResponse::default(),
         Err(code) => answer(code),
+    }
+}
+
+/// Takes what was pushed: read beside the shard if that may take long, and kept in pieces.
+async fn take<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    client: &Client,
+    asked: &Subscription,
+    codec: Compression,
+    pushed: Bytes,
+) -> Result<(), ErrorCode> {
+    let received = broker.telemetry.received();
+    if !received.wants(asked, pushed.len()) {
+        return Ok(());
+    }
+    let plain_max = broker.options.telemetry_bytes_max;
+    let plain_max = plain_max.saturating_mul(DECOMPRESSED_TIMES_MAX);
+    let samples = if codec == Compression::None && pushed.len() <= SMALL_BYTES {
+        Received::read(codec, &pushed, plain_max)
+    } else {
+        let read = move || Received::read(codec, &pushed, plain_max);
+        let read = broker.beside(read).await;
+        read.ok_or(ErrorCode::UnknownServerError)?
+    };
+    let mut rests = Rests::new();
+    let mut left = received.readable(samples)?.into_iter();
+    loop {
+        let some: Vec<_> = left.by_ref().take(KEPT_AT_ONCE).collect();
+        // Nobody would forget what is kept of a client that was forgotten meanwhile.
+        if some.is_empty() || !broker.telemetry.knows(client.id) {
+            return Ok(());
+        }
+        received.keep(client, asked, some);
+        rests.items(PIECE).await;
     }
 }
 

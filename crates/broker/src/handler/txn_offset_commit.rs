@@ -16,6 +16,7 @@ use wire::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 use wire::messages::{OffsetCommitRequest, TxnOffsetCommitRequest, TxnOffsetCommitResponse};
+use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs};
 
 use crate::Broker;
@@ -29,6 +30,7 @@ pub(crate) async fn handle<P: Platform>(
     broker: Rc<Broker<P>>,
     request: TxnOffsetCommitRequest,
     version: i16,
+    host: StrBytes,
 ) -> TxnOffsetCommitResponse {
     let producer = (ProducerId(request.producer_id.0), request.producer_epoch);
     let id = request.transactional_id.0.to_string();
@@ -64,6 +66,7 @@ pub(crate) async fn handle<P: Platform>(
     let decided = broker
         .groups
         .decide(request.group_id.as_str(), |groups, now| {
+            groups.asked_by(&host);
             groups.commit_in_transaction(&plain, &*image, now)
         });
     let (records, told) = match decided {

@@ -167,7 +167,11 @@ impl Image {
         Arc::make_mut(&mut self.topics).remove(&name);
         let settings = Arc::make_mut(&mut self.settings);
         if let Some(topics) = settings.get_mut(&ResourceType::TOPIC) {
-            topics.remove(name.as_ref());
+            let gone = topics.remove(name.as_ref());
+            let gone = gone.iter().flat_map(|settings| settings.iter());
+            let bytes = gone.map(|(key, value)| setting_bytes(&name, key, value));
+            let bytes = bytes.fold(0, usize::saturating_add);
+            self.settings_bytes = self.settings_bytes.saturating_sub(bytes);
         }
         Ok(())
     }
@@ -225,6 +229,13 @@ impl Image {
         let kinds = Arc::make_mut(&mut self.settings);
         let resources = kinds.entry(ResourceType(record.resource_type)).or_default();
         let resource = Arc::make_mut(resources.entry(record.resource_name.clone()).or_default());
+        let bytes = |value: &String| setting_bytes(&record.resource_name, &record.name, value);
+        let after = record.value.as_ref().map_or(0, bytes);
+        let before = resource.get(&record.name).map_or(0, bytes);
+        self.settings_bytes = self
+            .settings_bytes
+            .saturating_sub(before)
+            .saturating_add(after);
         match record.value {
             Some(value) => {
                 resource.insert(record.name, value);
@@ -306,4 +317,10 @@ impl PartitionImage {
         }
         self.partition_epoch = self.partition_epoch.saturating_add(1);
     }
+}
+
+/// What a setting counts for.
+fn setting_bytes(resource: &str, name: &str, value: &str) -> usize {
+    let names = resource.len().saturating_add(name.len());
+    names.saturating_add(value.len())
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::Clock;
+use wire::batch::compression::Compression;
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::batch::validate::{ValidateLimits, validate_produced};
 use wire::batch::{BatchError, BatchHeader, Produced};
@@ -17,8 +18,15 @@ use crate::topic_config::TopicConfig;
 
 /// Bytes of records, decompressed, that are judged on the shard: some milliseconds, tens of them with the slowest codec.
 const LITTLE_BYTES: usize = 4 << 20;
-/// The same for records that get another codec. The highest levels take a second for some megabytes.
-const LITTLE_RECODED_BYTES: usize = 128 << 10;
+/// The same for records that get another codec, by how fast its level is: some milliseconds each. From level 13 on, zstd
+/// searches for the best way to write each byte, at one or two megabytes a second.
+const fn little_recoded_bytes(codec: Compression, level: i32) -> usize {
+    match (codec, level) {
+        (Compression::Zstd, 13..) => 4 << 10,
+        (Compression::Zstd | Compression::Gzip, 7..) => 32 << 10,
+        _ => 128 << 10,
+    }
+}
 
 /// How a partition judges now; may leave the shard.
 #[derive(Clone)]
@@ -71,11 +79,11 @@ impl Judge {
             BatchError::Decompress { .. } => Unjudged::Heavy,
             error => Unjudged::Refused(error),
         })?;
-        let gets_codec = self
-            .config
-            .compression
-            .is_some_and(|(codec, _)| codec.code() != produced.header.compression_code());
-        if gets_codec && produced.walked_bytes > LITTLE_RECODED_BYTES {
+        let other =
+            |(codec, _): &(Compression, i32)| codec.code() != produced.header.compression_code();
+        if let Some((codec, level)) = self.config.compression.filter(other)
+            && produced.walked_bytes > little_recoded_bytes(codec, level)
+        {
             return Err(Unjudged::Heavy);
         }
         Ok(Judged {
@@ -125,7 +133,6 @@ impl Judged {
 #[cfg(test)]
 mod tests {
     use wire::batch::builder::BatchBuilder;
-    use wire::batch::compression::Compression;
     use wire::types::{LeaderEpoch, Offset, TimestampMs};
 
     use super::*;
@@ -143,7 +150,7 @@ mod tests {
         builder.finish().unwrap()
     }
 
-    fn judge(compression: Option<(Compression, i32)>) -> Judge {
+    fn judge_of(compression: Option<(Compression, i32)>) -> Judge {
         let mut config = TopicConfig::resolve(&Image::empty(), &options(), "t");
         config.compression = compression;
         config.max_message_bytes = 100 << 20;
@@ -156,7 +163,7 @@ mod tests {
 
     #[test]
     fn what_decompresses_to_much_is_not_judged_on_the_shard() {
-        let judge = judge(None);
+        let judge = judge_of(None);
         let plain = batch(Compression::None, 100, b"value");
         let much = vec![0; LITTLE_BYTES + 1];
         assert!(!is_heavy(&judge, &plain));
@@ -171,13 +178,23 @@ mod tests {
 
     #[test]
     fn a_new_codec_for_more_than_a_little_is_given_elsewhere() {
-        let judge = judge(Some((Compression::Zstd, 19)));
-        let little = batch(Compression::None, 100, b"value");
-        assert!(!is_heavy(&judge, &little));
-        let more = batch(Compression::None, 1, &vec![0; LITTLE_RECODED_BYTES + 1]);
-        assert!(is_heavy(&judge, &more));
-        let same = batch(Compression::Zstd, 1, &vec![0; LITTLE_RECODED_BYTES + 1]);
-        assert!(!is_heavy(&judge, &same));
+        let largest = 128 << 10;
+        for (codec, level, little_bytes) in [
+            (Compression::Zstd, 3, largest),
+            (Compression::Zstd, 22, 4 << 10),
+            (Compression::Gzip, 9, 32 << 10),
+            (Compression::Lz4, 17, largest),
+        ] {
+            let judge = judge_of(Some((codec, level)));
+            let little = batch(Compression::None, 1, &vec![0; little_bytes - 100]);
+            assert!(!is_heavy(&judge, &little), "{codec:?} {level}");
+            let more = batch(Compression::None, 1, &vec![0; little_bytes + 1]);
+            assert!(is_heavy(&judge, &more), "{codec:?} {level}");
+            let same = batch(codec, 1, &vec![0; largest + 1]);
+            assert!(!is_heavy(&judge, &same), "{codec:?} {level}");
+        }
+        let judge = judge_of(Some((Compression::Zstd, 19)));
+        let more = batch(Compression::None, 1, &vec![0; largest + 1]);
         let judged = judge.whole(&more).ok().and_then(|judged| judged.recoded);
         assert!(judged.is_some_and(|(recoded, _)| recoded.batch.len() < 1000));
     }

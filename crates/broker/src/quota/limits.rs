@@ -70,7 +70,7 @@ type Values = [Option<f64>; KINDS];
 /// Quotas of one user, of all users, or of nobody in particular.
 #[derive(Default, Debug)]
 struct ByClient {
-    // Unbounded: the quotas in the metadata, made by who may alter them.
+    // Bounded: the quotas in the metadata, `controller::bounds::ENTITIES_MAX`.
     clients: HashMap<String, Values>,
     any_client: Values,
     whole: Values,
@@ -79,7 +79,7 @@ struct ByClient {
 /// Every quota, to be looked up by who asks.
 #[derive(Default, Debug)]
 pub(crate) struct Limits {
-    // Unbounded: the quotas in the metadata, made by who may alter them.
+    // Bounded: the quotas in the metadata, `controller::bounds::ENTITIES_MAX`.
     users: HashMap<String, ByClient>,
     any_user: ByClient,
     no_user: ByClient,

@@ -193,20 +193,34 @@ impl Received {
         pushed: &[u8],
         plain_max: usize,
     ) -> Result<(), ErrorCode> {
-        self.metrics.pushes.inc();
-        self.metrics.bytes.inc_by(pushed.len() as u64);
-        // Nothing was asked for: it is not worth reading.
-        if asked.metrics.is_empty() {
-            return Ok(());
+        if self.wants(asked, pushed.len()) {
+            let samples = self.readable(Self::read(codec, pushed, plain_max))?;
+            self.keep(client, asked, samples);
         }
-        let plain = codec.decompress(pushed, plain_max).ok();
-        let samples = plain.and_then(|plain| telemetry::samples(&plain, READ).ok());
+        Ok(())
+    }
+
+    /// Counts a push of so many bytes; false if it is not worth reading, because nothing was asked for.
+    pub(crate) fn wants(&self, asked: &Subscription, bytes: usize) -> bool {
+        self.metrics.pushes.inc();
+        self.metrics.bytes.inc_by(bytes as u64);
+        !asked.metrics.is_empty()
+    }
+
+    /// What is in a push. `None`: no metrics, or too much.
+    pub(crate) fn read(codec: Compression, pushed: &[u8], plain_max: usize) -> Option<Samples> {
+        let plain = codec.decompress(pushed, plain_max).ok()?;
+        telemetry::samples(&plain, READ).ok()
+    }
+
+    /// The samples, if there are; counts what is refused or beyond.
+    pub(crate) fn readable(&self, samples: Option<Samples>) -> Result<Vec<Sample>, ErrorCode> {
         let Some(samples) = samples else {
             self.refused(ErrorCode::InvalidRecord);
             return Err(ErrorCode::InvalidRecord);
         };
-        self.keep(client, asked, samples);
-        Ok(())
+        self.metrics.dropped.inc_by(samples.beyond as u64);
+        Ok(samples.samples)
     }
 
     /// Bytes that are kept of this shard's clients.
@@ -215,12 +229,11 @@ impl Received {
     }
 
     /// Keeps what a client measured, as far as it was asked for.
-    fn keep(&self, client: &Client, asked: &Subscription, samples: Samples) {
-        self.metrics.dropped.inc_by(samples.beyond as u64);
+    pub(crate) fn keep(&self, client: &Client, asked: &Subscription, samples: Vec<Sample>) {
         let instance: Arc<str> = uuid_to_base64(client.id).into();
         let client_id: Arc<str> = escaped(&client.called).into();
         let mut retained = self.retained.borrow_mut();
-        for sample in samples.samples {
+        for sample in samples {
             if !asked.wants(&sample.name) {
                 self.metrics.dropped.inc();
                 continue;

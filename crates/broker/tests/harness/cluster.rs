@@ -17,6 +17,7 @@ pub(crate) mod transactor;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use broker::answers::Answers;
 use broker::log_dirs::{LogDirs, Told};
 use broker::metrics::Metrics;
 use broker::recovery::Recovery;
@@ -26,6 +27,7 @@ use platform::sim::{SimDisk, SimPlatform};
 use platform::{Clock, Platform};
 use prometheus_client::registry::Registry;
 use storage::Store;
+use storage::tier::{TierOptions, TierTable};
 
 pub(crate) use setup::{NOW_MS, Setup};
 
@@ -37,6 +39,8 @@ pub(crate) struct Cluster {
     pub(crate) brokers: Vec<SimBroker>,
     pub(crate) platform: SimPlatform,
     pub(crate) metrics: Metrics,
+    /// What clients have not taken yet: there are no sockets here that would count it.
+    pub(crate) answers: Answers,
     registry: Registry,
 }
 
@@ -58,6 +62,20 @@ pub(crate) fn try_life<R>(
     platform::runtime::run_simulated(run).expect("an executor")
 }
 
+async fn lower_tiers(
+    platform: &SimPlatform,
+    log_dirs: &LogDirs,
+    tiers: Vec<TierOptions>,
+) -> Result<Arc<TierTable>, String> {
+    let table = TierTable::new(tiers);
+    for path in table.paths() {
+        path.note_space(1 << 40, 1 << 40);
+    }
+    let opened = log_dirs.open_lower_tiers(platform, &table).await;
+    opened.map_err(|error| error.to_string())?;
+    Ok(table)
+}
+
 impl Cluster {
     pub(crate) async fn start(disk: SimDisk, setup: &Setup) -> Result<Self, String> {
         let clock = Clock::starting_at(setup.wall_ms);
@@ -71,6 +89,11 @@ impl Cluster {
         let log_dirs = LogDirs::open(&platform, homes, None, None)
             .await
             .map_err(|error| error.to_string())?;
+        let answers = Answers::new(setup.answers_bytes_max);
+        let tiers = match &setup.tiers {
+            Some((tiers, _)) => Some(lower_tiers(&platform, &log_dirs, tiers.clone()).await?),
+            None => None,
+        };
         let shared = Shared {
             options: Arc::new(setup.options.clone()),
             log_dirs: Arc::new(log_dirs),
@@ -78,16 +101,20 @@ impl Cluster {
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
             node: broker::node_config::NodeConfigs::default(),
-            answers: broker::answers::Answers::new(1 << 30),
+            answers: answers.clone(),
         };
         let mut brokers = Vec::new();
         for seat in seats(setup.shards) {
-            let store = Store::new(
+            let store = Store::with_tiers(
                 platform.clone(),
                 setup.store.clone(),
                 storage::Metrics::unregistered(),
+                tiers.clone(),
             );
             store.spawn_flusher();
+            if let Some((_, policy)) = &setup.tiers {
+                store.spawn_mover(*policy);
+            }
             let (broker, inbox) = Broker::seated(platform.clone(), seat, store, shared.clone());
             platform::task::spawn(inbox.serve(Rc::clone(&broker)));
             brokers.push(broker);
@@ -101,6 +128,7 @@ impl Cluster {
             brokers,
             platform,
             metrics,
+            answers,
             registry,
         })
     }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use broker::options::{BrokerOptions, Endpoint, GroupOptions, TransactionOptions};
 use storage::StoreOptions;
+use storage::tier::TierOptions;
+use storage::tier::policy::PolicySettings;
 use wire::types::NodeId;
 
 /// Wall time of the first start: 2026-01-01.
@@ -19,6 +21,10 @@ pub(crate) struct Setup {
     pub(crate) wall_ms: i64,
     pub(crate) options: BrokerOptions,
     pub(crate) store: StoreOptions,
+    /// Memory that answers may hold.
+    pub(crate) answers_bytes_max: usize,
+    /// With tiers: those, and when their mover moves what.
+    pub(crate) tiers: Option<(Vec<TierOptions>, PolicySettings)>,
 }
 
 impl Setup {
@@ -29,7 +35,22 @@ impl Setup {
             wall_ms: NOW_MS,
             options: options(),
             store: store_options(),
+            answers_bytes_max: 1 << 30,
+            tiers: None,
         }
+    }
+
+    /// With tiers; the paths of the first are the log directories.
+    pub(crate) fn with_tiers(mut self, tiers: Vec<TierOptions>, policy: PolicySettings) -> Self {
+        let dirs = |tiers: &[TierOptions]| {
+            let paths = tiers.iter().flat_map(|tier| &tier.paths);
+            paths.map(|path| path.dir.clone()).collect()
+        };
+        self.options.log_dirs = dirs(&tiers[..1]);
+        self.options.lower_dirs = dirs(&tiers[1..]);
+        self.options.tiers = tiers.iter().map(|tier| tier.name.clone()).collect();
+        self.tiers = Some((tiers, policy));
+        self
     }
 
     /// A static setting, as in the properties file.

@@ -518,3 +518,42 @@ fn one_folder_that_is_missing_on_a_path_is_not_the_path() {
         });
     }
 }
+
+#[test]
+fn a_log_whose_last_records_are_on_an_absent_path_is_refused_by_name_and_loses_nothing() {
+    run(async {
+        let disk = SimDisk::new(5);
+        let metadata = Path::new("/a/__cluster_metadata-0/quorum-state");
+        disk.put(metadata, b"{}").unwrap();
+        let life = Life::start(&disk, &right()).await;
+        let log = life.open(how(false, 0)).await.unwrap();
+        while log.segment_count() < 4 {
+            append(&log).await;
+        }
+        // What comes next is in a segment that nobody has written to.
+        log.roll().await.unwrap();
+        log.save().await.unwrap();
+        let before = everything(&log).await;
+        let newest = *log.sealed_bases().last().unwrap();
+        spread(&life, &log).await;
+        let end = log.log_end_offset().0;
+        assert!(newest.0 < end);
+        let disk = disk.kill(2);
+        let there = format!("t-0/{:020}.log", newest.0);
+        let of = |dir: &str| disk.contents(&Path::new(dir).join(&there)).is_ok();
+        let dir = ["/b", "/c", "/d"].into_iter().find(|dir| of(dir)).unwrap();
+        rename_all(&disk, &[(dir, "/x")]).await;
+        for _ in 0..2 {
+            let life = Life::start(&disk, &right()).await;
+            // Where the segment ends is not known for certain: nothing may be put behind it.
+            let error = life.open(how(false, end)).await.err().unwrap();
+            let said = error.to_string();
+            assert!(said.contains(dir) && said.contains("not there"), "{said}");
+        }
+        rename_all(&disk, &[(dir, "/y"), ("/x", dir)]).await;
+        let life = Life::start(&disk, &right()).await;
+        let log = life.open(how(false, end)).await.unwrap();
+        assert!(everything(&log).await == before);
+        append(&log).await;
+    });
+}

@@ -181,6 +181,40 @@ fn partitions_are_not_made_of_the_room_for_deletions() {
 }
 
 #[test]
+fn a_stop_on_a_full_disk_succeeds_and_nothing_is_said_that_is_not_so() {
+    let (disk, mut setup) = (SimDisk::new(1), Setup::shards(2));
+    setup.options.metadata_snapshot_bytes = 4000;
+    let mut acknowledged = 0;
+    let mut after = None;
+    let lines = lines_of(|| {
+        after = Some(life(&disk, &setup, async |cluster| {
+            fill(cluster, &[]).await;
+            acknowledged = cluster.offset("big", 0, -1).await;
+            for at in 0..60 {
+                let value = format!("{}", 1_000_000 + at);
+                let code = set(cluster, "small", "max.message.bytes", &value).await;
+                assert_eq!(code, None);
+            }
+            let stopped = cluster.brokers[0].stop().await;
+            stopped.expect("there is nothing to mend but the room");
+            cluster.disk().kill(1)
+        }));
+    });
+    let count = |what: &str| lines.iter().filter(|line| line.contains(what)).count();
+    assert_eq!(count("a snapshot of the metadata"), 1, "{lines:?}");
+    assert_eq!(count("there is room again"), 0, "there is none: {lines:?}");
+    assert_eq!(count("cannot close"), 0, "{lines:?}");
+    assert!(count("no room to leave the log in order") > 0, "{lines:?}");
+    life(&after.unwrap(), &setup.next(), async |cluster| {
+        assert_eq!(cluster.values("small", 0).await, ["kept"]);
+        assert!(cluster.offset("big", 0, -1).await >= acknowledged);
+        as_large_as_before(cluster);
+        assert_eq!(cluster.delete("big").await, None);
+        serves(cluster, "after a stop and a start").await;
+    });
+}
+
+#[test]
 fn the_broker_knows_its_own_files_again() {
     let (disk, setup) = (SimDisk::new(1), Setup::shards(1));
     let disk = life(&disk, &setup, async |cluster| {

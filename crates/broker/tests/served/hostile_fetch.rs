@@ -8,7 +8,7 @@ use std::rc::Rc;
 use platform::Platform;
 use platform::sim::SimDisk;
 use platform::task::spawn;
-use wire::messages::FetchRequest;
+use wire::messages::{FetchRequest, FetchResponse};
 
 use crate::harness::asks::{fetch, partitions, records_of, wanted};
 use crate::harness::batches::large;
@@ -19,7 +19,7 @@ fn on(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
 }
 
 /// The future, and how often it is polled.
-fn counted<F: Future>(future: F) -> (impl Future<Output = F::Output>, Rc<Cell<u64>>) {
+pub(crate) fn counted<F: Future>(future: F) -> (impl Future<Output = F::Output>, Rc<Cell<u64>>) {
     let polls = Rc::new(Cell::new(0));
     let counter = Rc::clone(&polls);
     let counted = async move {
@@ -199,4 +199,99 @@ fn a_fetch_that_is_dropped_leaves_nothing_behind_on_any_shard() {
             });
         }
     }
+}
+
+/// One topic that is there, with records in its four partitions, and very many partitions that are not.
+fn nearly_all_absent(count: i32, session: (i32, i32)) -> FetchRequest {
+    let from: Vec<_> = (0..count).map(|partition| (partition, 0)).collect();
+    let mut request = fetch("t", &from)
+        .with_session_id(session.0)
+        .with_session_epoch(session.1);
+    request.topics.extend(fetch("u", &from).topics);
+    request
+}
+
+#[test]
+fn a_fetch_of_many_partitions_answers_each_as_a_fetch_of_few_does() {
+    for shards in [1, 2] {
+        on(shards, async |cluster| {
+            cluster.create("t", 4).await;
+            for partition in 0..4 {
+                cluster.produce("t", partition, &["a", "b"]).await;
+            }
+            let told = |answer: &FetchResponse| -> Vec<_> {
+                let all = partitions(answer).into_iter();
+                all.map(|told| (told.partition_index, told.error_code, records_of(told)))
+                    .collect()
+            };
+            let few = cluster.ask(11, &nearly_all_absent(5, (0, -1))).await;
+            let few = told(&few);
+            for epoch in [-1, 0] {
+                let many = cluster.ask(11, &nearly_all_absent(4000, (0, epoch))).await;
+                let all = told(&many);
+                assert_eq!(all.len(), 8000);
+                assert_eq!(all[..5], few[..5]);
+                assert_eq!(all[4000..4005], few[5..]);
+                assert!(all[4..].iter().all(|(_, code, _)| *code == 3));
+                let order = all.iter().map(|(index, ..)| *index);
+                assert!(order.eq((0..4000).chain(0..4000)));
+                if epoch == 0 {
+                    let next = fetch("t", &[])
+                        .with_session_id(many.session_id)
+                        .with_session_epoch(1);
+                    let again = cluster.ask(11, &next).await;
+                    assert_eq!(
+                        told(&again).len(),
+                        8000,
+                        "errors and records are told again"
+                    );
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_fetch_of_many_partitions_lets_others_have_their_turn_every_five_hundred() {
+    on(1, async |cluster| {
+        cluster.create("t", 1).await;
+        let (ordinary, few) = counted(cluster.asking(0, 11, &nearly_all_absent(100, (0, 0))));
+        ordinary.await;
+        assert!(few.get() < 10, "{} turns of an ordinary fetch", few.get());
+        let (fetched, polls) = counted(cluster.asking(0, 11, &nearly_all_absent(20_000, (0, 0))));
+        fetched.await;
+        // Named, once each, remembered, looked up, estimated, shared out, told of, gathered, encoded.
+        let least = 9 * 40_000 / 512;
+        assert!(polls.get() > least, "{} turns, not {least}", polls.get());
+    });
+}
+
+#[test]
+fn large_fetches_that_wait_keep_no_others_from_their_turn() {
+    on(2, async |cluster| {
+        cluster.create("t", 1).await;
+        let large = |wait_ms| {
+            let mut request = insatiable(&[(0, 0)]).with_max_wait_ms(wait_ms);
+            let one = request.topics[0].partitions[0].clone();
+            request.topics[0].partitions = vec![one; 5000];
+            request
+        };
+        let all: Vec<_> = (0..5)
+            .map(|_| spawn(cluster.asking(0, 11, &large(i32::MAX))))
+            .collect();
+        while waiting(cluster) < all.len() {
+            cluster.pass_ms(1).await;
+        }
+        let before = cluster.platform.clock().now();
+        cluster.asking(0, 11, &large(0)).await;
+        assert!(
+            before.elapsed().as_secs() < 60,
+            "it waited for those that wait"
+        );
+        for one in all {
+            one.abort();
+        }
+        cluster.pass_ms(10).await;
+        assert_eq!(waiting(cluster), 0);
+    });
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use broker::dispatch::Reply;
+use platform::Platform;
 use platform::sim::SimDisk;
 use wire::messages::alter_client_quotas_request as alter;
 use wire::messages::{
@@ -81,6 +82,32 @@ fn producers_are_held_back_whatever_shards_they_are_on() {
         limit(cluster, "producer_byte_rate", None).await;
         assert_eq!(send(cluster, 2, 40_000).await, (Duration::ZERO, 0));
     });
+}
+
+#[test]
+fn a_clock_that_is_set_neither_forgives_what_was_used_nor_adds_to_it() {
+    const DAY_MS: i64 = 86_400_000;
+    let pauses = |by_ms: i64| {
+        life(&SimDisk::new(1), &Setup::shards(1), async |cluster| {
+            let config = ("message.timestamp.before.max.ms", "9223372036854775807");
+            let after = ("message.timestamp.after.max.ms", "9223372036854775807");
+            cluster.create_with("t", 1, &[config, after]).await;
+            limit(cluster, "producer_byte_rate", Some(1000.0)).await;
+            let mut pauses = vec![send(cluster, 0, 14_000).await.0];
+            cluster.pass_ms(2000).await;
+            cluster.platform.clock().jump_ms(by_ms);
+            pauses.push(send(cluster, 0, 2000).await.0);
+            cluster.pass_ms(20_000).await;
+            pauses.push(send(cluster, 0, 2000).await.0);
+            pauses
+        })
+    };
+    let expected = pauses(0);
+    assert!(expected[0] > Duration::ZERO && expected[1] > Duration::ZERO);
+    assert_eq!(expected[2], Duration::ZERO);
+    for by_ms in [-3650 * DAY_MS, -3_600_000, 3_600_000, 3650 * DAY_MS] {
+        assert_eq!(pauses(by_ms), expected, "set by {by_ms}");
+    }
 }
 
 #[test]

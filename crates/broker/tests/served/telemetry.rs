@@ -13,6 +13,7 @@ use wire::types::{ErrorCode, Uuid};
 
 use crate::harness::asks::{error, text};
 use crate::harness::{Cluster, Setup, life};
+use crate::hostile_fetch::counted;
 
 const CLIENT_METRICS: i8 = 16;
 /// A gauge called `lag` with the value 2.5.
@@ -201,6 +202,28 @@ fn a_small_push_of_a_long_name_is_refused_and_nothing_of_it_is_kept() {
         }
         let after = cluster.shown_metrics().len();
         assert!(after < before + 1000, "{before} then {after}");
+    });
+}
+
+#[test]
+fn a_push_of_many_samples_is_kept_in_turns() {
+    life(&SimDisk::new(1), &Setup::shards(1), async |cluster| {
+        subscribe(cluster, "all", &[("metrics", "*")]).await;
+        for codec in [Compression::None, Compression::Gzip] {
+            let told = asked(cluster, Uuid::nil()).await;
+            let each = (0..4000).map(|number| gauge(format!("lag.{number}").as_bytes()));
+            let plain = each.collect::<Vec<_>>().concat();
+            let request = PushTelemetryRequest::default()
+                .with_client_instance_id(told.client_instance_id)
+                .with_subscription_id(told.subscription_id)
+                .with_compression_type(i8::try_from(codec.code()).unwrap())
+                .with_metrics(codec.compress(&plain).unwrap().into());
+            let (pushed, polls) = counted(cluster.asking(0, 0, &request));
+            assert_eq!(error(pushed.await.error_code), None);
+            assert!(polls.get() > 4000 / 128, "{} turns", polls.get());
+            let shown = cluster.shown_metrics();
+            assert!(shown.contains("metric=\"lag.499\""), "{shown}");
+        }
     });
 }
 

@@ -27,6 +27,8 @@ pub struct AlignedBuf {
     memory: Option<Source>,
     len: usize,
     home: Option<Arc<Shelves>>,
+    /// Nobody had the memory before: its pages may still have to be found and cleared.
+    is_new: bool,
 }
 
 impl AlignedBuf {
@@ -38,6 +40,7 @@ impl AlignedBuf {
             ))),
             len,
             home: None,
+            is_new: true,
         }
     }
 
@@ -47,7 +50,13 @@ impl AlignedBuf {
             len: lease.len(),
             memory: Some(Source::Leased(lease)),
             home: None,
+            is_new: false,
         }
+    }
+
+    /// Whether nobody had the memory before. Whoever writes to it first waits for each page to be found and cleared.
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Forgets all but the first `len` bytes.
@@ -118,12 +127,14 @@ impl BufPool {
     pub fn take(&self, len: usize) -> AlignedBuf {
         let capacity = len.max(BLOCK_BYTES).next_power_of_two();
         let memory = self.shelves.get(capacity);
+        let is_new = memory.is_none();
         AlignedBuf {
             memory: Some(Source::Own(
                 memory.unwrap_or_else(|| Memory::zeroed(capacity)),
             )),
             len,
             home: Some(Arc::clone(&self.shelves)),
+            is_new,
         }
     }
 

@@ -164,6 +164,7 @@ fn read_buffers_are_aligned_and_reused_within_the_bound() {
     let pool = BufPool::new(3 * BLOCK_BYTES);
     let mut one = pool.take(5000);
     assert_eq!(one.as_ptr().align_offset(BLOCK_BYTES), 0);
+    assert!(one.is_new(), "its pages must still be found");
     one.fill(9);
     one.truncate(4);
     let address = one.as_ptr();
@@ -173,7 +174,9 @@ fn read_buffers_are_aligned_and_reused_within_the_bound() {
     assert_eq!(pool.kept_bytes(), 2 * BLOCK_BYTES);
     let again = pool.take(2 * BLOCK_BYTES);
     assert_eq!(again.as_ptr(), address);
+    assert!(!again.is_new());
     let other = pool.take(2 * BLOCK_BYTES);
+    assert!(other.is_new());
     drop((again, other));
     assert_eq!(pool.kept_bytes(), 2 * BLOCK_BYTES);
     assert!(AlignedBuf::zeroed(10).iter().all(|byte| *byte == 0));

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use super::direct;
 use super::engine::{Engine, PARTS_MAX};
 use super::threads::run;
+use super::turns::Turn;
 use crate::buf::{AlignedBuf, BufPool, block_ceil, block_floor};
 use crate::disk::{BLOCK_BYTES, DiskFile, IoClass};
 use crate::latch::Latch;
@@ -86,7 +87,9 @@ impl DiskFile for CalledFile {
             buf.len()
         );
         let needed = buf.len();
-        self.shared.fill(self.class, position, buf, needed).await
+        let turn = self.shared.turn(self.class, needed).await;
+        let read = self.shared.fill(self.class, position, buf, needed, turn);
+        read.await
     }
 
     async fn sync(&self) -> io::Result<()> {
@@ -168,11 +171,16 @@ impl Shared {
         }
         let skip = usize::try_from(position % BLOCK_BYTES as u64).unwrap_or(0);
         let start = position - skip as u64;
+        let turn = self.turn(class, len).await;
         let buf = self.buffers.take(block_ceil(skip + len));
-        let mut buf = self.fill(class, start, buf, skip + len).await?;
+        let mut buf = self.fill(class, start, buf, skip + len, turn).await?;
         buf.truncate(skip + len);
         let skip = skip.min(buf.len());
         Ok(buf.freeze().slice(skip..))
+    }
+
+    async fn turn(&self, class: IoClass, len: usize) -> Turn {
+        self.engine.turns.take(&self.file, class, len).await
     }
 
     /// Fills a buffer, or the first `needed` bytes of it, from a block boundary on; cuts it to what
@@ -183,12 +191,16 @@ impl Shared {
         start: u64,
         mut buf: AlignedBuf,
         needed: usize,
+        turn: Turn,
     ) -> io::Result<AlignedBuf> {
         let wanted = buf.len();
         let mut filled = 0;
         while filled < needed {
             let from = start + filled as u64;
-            let count = match self.engine.read(&self.file, class, from, buf, filled).await {
+            let part = filled..filled + turn.piece(wanted - filled);
+            let engine = &self.engine;
+            let read = engine.read(&self.file, class, from, buf, part, turn.clone());
+            let count = match read.await {
                 Ok((count, back)) => {
                     buf = back;
                     count

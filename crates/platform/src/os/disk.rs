@@ -23,7 +23,7 @@ use crate::disk::{Disk, Entry, Medium, Open, Space};
 use crate::error::Error;
 
 /// Free read buffers that a shard keeps for reuse, in bytes.
-const READ_BUFFERS_KEPT_BYTES_MAX: usize = 32 << 20;
+const READ_BUFFERS_KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// The real disk of a shard; clones share it.
 #[derive(Clone)]

@@ -5,6 +5,7 @@
 //! dropped.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use bytes::Bytes;
 
 use super::ring::Ring;
 use super::threads;
+use super::turns::{Turn, Turns};
 use crate::buf::AlignedBuf;
 use crate::disk::IoClass;
 use crate::error::Error;
@@ -46,13 +48,90 @@ impl EngineChoice {
 }
 
 /// The engine of a shard.
-pub(super) enum Engine {
+pub(super) struct Engine {
+    way: Way,
+    /// Of large reads.
+    pub(super) turns: Turns,
+}
+
+enum Way {
     Ring(Ring),
     Threads { fallback_reason: Option<String> },
 }
 
 impl Engine {
     pub(super) fn start(choice: EngineChoice) -> Result<Self, Error> {
+        Ok(Self {
+            way: Way::start(choice)?,
+            turns: Turns::default(),
+        })
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match &self.way {
+            Way::Ring(_) => "io_uring",
+            Way::Threads { .. } => "threads",
+        }
+    }
+
+    pub(super) fn fallback_reason(&self) -> Option<&str> {
+        match &self.way {
+            Way::Ring(_) => None,
+            Way::Threads { fallback_reason } => fallback_reason.as_deref(),
+        }
+    }
+
+    /// Writes some of `parts` (at most [`PARTS_MAX`]); says how many bytes. Threads know no classes.
+    pub(super) async fn write(
+        &self,
+        file: &Arc<OwnedFd>,
+        class: IoClass,
+        position: u64,
+        parts: Vec<Bytes>,
+    ) -> io::Result<usize> {
+        debug_assert!(parts.len() <= PARTS_MAX);
+        match &self.way {
+            Way::Ring(ring) => ring.write(file, class, position, parts).await,
+            Way::Threads { .. } => threads::write(file, position, parts).await,
+        }
+    }
+
+    /// Reads into a part of `buf`; says how many bytes came, 0 at the end of the
+    /// file. The transfer has its `turn` to its end.
+    pub(super) async fn read(
+        &self,
+        file: &Arc<OwnedFd>,
+        class: IoClass,
+        position: u64,
+        buf: AlignedBuf,
+        part: Range<usize>,
+        turn: Turn,
+    ) -> io::Result<(usize, AlignedBuf)> {
+        match &self.way {
+            Way::Ring(ring) => ring.read(file, class, position, buf, part, turn).await,
+            Way::Threads { .. } => threads::read(file, position, buf, part, turn).await,
+        }
+    }
+
+    /// Syncs bytes and length.
+    pub(super) async fn sync(&self, file: &Arc<OwnedFd>) -> io::Result<()> {
+        match &self.way {
+            Way::Ring(ring) => ring.sync(file).await,
+            Way::Threads { .. } => threads::sync(file).await,
+        }
+    }
+
+    /// Reserves room; the file becomes at least this long.
+    pub(super) async fn allocate(&self, file: &Arc<OwnedFd>, len: u64) -> io::Result<()> {
+        match &self.way {
+            Way::Ring(ring) => ring.allocate(file, len).await,
+            Way::Threads { .. } => threads::allocate(file, len).await,
+        }
+    }
+}
+
+impl Way {
+    fn start(choice: EngineChoice) -> Result<Self, Error> {
         if choice == EngineChoice::Threads {
             return Ok(Self::Threads {
                 fallback_reason: None,
@@ -67,67 +146,6 @@ impl Engine {
                 engine: "io_uring",
                 reason: error.to_string(),
             }),
-        }
-    }
-
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Self::Ring(_) => "io_uring",
-            Self::Threads { .. } => "threads",
-        }
-    }
-
-    pub(super) fn fallback_reason(&self) -> Option<&str> {
-        match self {
-            Self::Ring(_) => None,
-            Self::Threads { fallback_reason } => fallback_reason.as_deref(),
-        }
-    }
-
-    /// Writes some of `parts` (at most [`PARTS_MAX`]); says how many bytes. Threads know no classes.
-    pub(super) async fn write(
-        &self,
-        file: &Arc<OwnedFd>,
-        class: IoClass,
-        position: u64,
-        parts: Vec<Bytes>,
-    ) -> io::Result<usize> {
-        debug_assert!(parts.len() <= PARTS_MAX);
-        match self {
-            Self::Ring(ring) => ring.write(file, class, position, parts).await,
-            Self::Threads { .. } => threads::write(file, position, parts).await,
-        }
-    }
-
-    /// Reads into `buf` from its byte `filled` on; says how many bytes came, 0 at the end of the
-    /// file.
-    pub(super) async fn read(
-        &self,
-        file: &Arc<OwnedFd>,
-        class: IoClass,
-        position: u64,
-        buf: AlignedBuf,
-        filled: usize,
-    ) -> io::Result<(usize, AlignedBuf)> {
-        match self {
-            Self::Ring(ring) => ring.read(file, class, position, buf, filled).await,
-            Self::Threads { .. } => threads::read(file, position, buf, filled).await,
-        }
-    }
-
-    /// Syncs bytes and length.
-    pub(super) async fn sync(&self, file: &Arc<OwnedFd>) -> io::Result<()> {
-        match self {
-            Self::Ring(ring) => ring.sync(file).await,
-            Self::Threads { .. } => threads::sync(file).await,
-        }
-    }
-
-    /// Reserves room; the file becomes at least this long.
-    pub(super) async fn allocate(&self, file: &Arc<OwnedFd>, len: u64) -> io::Result<()> {
-        match self {
-            Self::Ring(ring) => ring.allocate(file, len).await,
-            Self::Threads { .. } => threads::allocate(file, len).await,
         }
     }
 }

@@ -14,6 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -31,6 +32,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use super::turns::Turn;
 use crate::buf::AlignedBuf;
 use crate::disk::IoClass;
 use slots::{Kept, Key, Slots};
@@ -40,6 +42,11 @@ const SUBMISSIONS_MAX: u32 = 128;
 
 /// The longest single transfer; the kernel's bound is a page less than 2 GiB.
 const TRANSFER_BYTES_MAX: usize = 1 << 30;
+
+/// A read into new memory of so many bytes goes to one of the kernel's workers at once. The kernel finds and clears the
+/// pages before it starts a direct read, in the thread that submits: many such reads of one turn would hold the shard for
+/// hundreds of milliseconds.
+const NEW_BYTES_MAX: usize = 256 << 10;
 
 /// Pause after the kernel refused requests for a reason that does not pass by itself.
 const REFUSED_PAUSE: Duration = Duration::from_millis(10);
@@ -161,15 +168,20 @@ impl Ring {
         class: IoClass,
         position: u64,
         mut buf: AlignedBuf,
-        filled: usize,
+        part: Range<usize>,
+        turn: Turn,
     ) -> io::Result<(usize, AlignedBuf)> {
-        let target = &mut buf[filled..];
+        let is_slow = buf.is_new() && buf.len() >= NEW_BYTES_MAX;
+        let target = &mut buf[part];
         let len = transfer_len(target.len());
-        let entry = opcode::Read::new(Fd(file.as_raw_fd()), target.as_mut_ptr(), len)
+        let mut entry = opcode::Read::new(Fd(file.as_raw_fd()), target.as_mut_ptr(), len)
             .offset(position)
             .ioprio(priority_of(class))
             .build();
-        let (count, kept) = self.core.perform(entry, Kept::buf(file, buf)).await?;
+        if is_slow {
+            entry = entry.flags(squeue::Flags::ASYNC);
+        }
+        let (count, kept) = self.core.perform(entry, Kept::buf(file, buf, turn)).await?;
         let buf = kept
             .into_buf()
             .ok_or_else(|| io::Error::other("read lost its buffer"))?;

@@ -4,12 +4,14 @@
 //! nothing dangling: the call goes on and its result is lost.
 
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use rustix::fs::FallocateFlags;
 
+use super::turns::Turn;
 use crate::buf::AlignedBuf;
 
 pub(super) async fn write(
@@ -29,11 +31,13 @@ pub(super) async fn read(
     file: &Arc<OwnedFd>,
     position: u64,
     mut buf: AlignedBuf,
-    filled: usize,
+    part: Range<usize>,
+    turn: Turn,
 ) -> io::Result<(usize, AlignedBuf)> {
     let file = Arc::clone(file);
     run(move || {
-        let count = rustix::io::pread(&*file, &mut buf[filled..], position)?;
+        let _turn = turn;
+        let count = rustix::io::pread(&*file, &mut buf[part], position)?;
         Ok((count, buf))
     })
     .await

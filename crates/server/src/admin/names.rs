@@ -22,7 +22,7 @@ impl Names {
     }
 
     /// What is wrong with the names in a request, if anything.
-    pub(super) fn refuse<B>(&self, request: &Request<B>) -> Option<&'static str> {
+    pub(crate) fn refuse<B>(&self, request: &Request<B>) -> Option<&'static str> {
         let text = |name: HeaderName| {
             let header = request.headers().get(name)?;
             Some(header.to_str().unwrap_or_default())

@@ -23,6 +23,8 @@ pub(super) struct RequestMemory {
     max: Gauge,
     answers_used: Gauge,
     answers_max: Gauge,
+    waiting_used: Gauge,
+    waiting_max: Gauge,
 }
 
 impl RequestMemory {
@@ -38,6 +40,12 @@ impl RequestMemory {
         let help = "Bound on forebay_response_memory_bytes";
         let max = gauges.answers_max.clone();
         registry.register("forebay_response_memory_max_bytes", help, max);
+        let help = "Memory of fetches that wait for records, beside their requests, about";
+        let used = gauges.waiting_used.clone();
+        registry.register("forebay_waiting_fetch_memory_bytes", help, used);
+        let help = "Bound on forebay_waiting_fetch_memory_bytes";
+        let max = gauges.waiting_max.clone();
+        registry.register("forebay_waiting_fetch_memory_max_bytes", help, max);
         gauges
     }
 
@@ -49,6 +57,8 @@ impl RequestMemory {
         set((&self.used, &self.max), shards.request_memory());
         let answers = (&self.answers_used, &self.answers_max);
         set(answers, shards.response_memory());
+        let waiting = (&self.waiting_used, &self.waiting_max);
+        set(waiting, shards.waiting_memory());
     }
 }
 
@@ -59,6 +69,13 @@ struct Readiness {
     logs_opened: u64,
     logs_total: u64,
     reasons: Vec<Reason>,
+}
+
+/// Whether a request that may be answered is about the planner.
+pub(super) fn is_plan<B>(request: &Request<B>, shown: &Shown) -> bool {
+    let path = request.uri().path();
+    let is_below = path == "/plan" || path.starts_with("/plan/");
+    is_below && shown.names.refuse(request).is_none()
 }
 
 /// Answers one request.
@@ -86,7 +103,8 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
         "/livez" => response(StatusCode::OK, TEXT, "alive\n".into()),
         "/readyz" => readiness(shown).await,
         _ => {
-            let text = "there are /metrics, /livez, /readyz and /tiers\n";
+            let text =
+                "there are /metrics, /livez, /readyz and /tiers, and with admin.plan=true /plan\n";
             response(StatusCode::NOT_FOUND, TEXT, text.into())
         }
     }

@@ -73,6 +73,8 @@ pub struct Settings {
     pub log_cache_bytes: u64,
     /// `host:port` of the admin endpoint.
     pub admin_listener: Option<(String, u16)>,
+    /// The planner's page is on it.
+    pub admin_plan: bool,
     /// Log lines as JSON.
     pub log_json: bool,
     /// Log filter.
@@ -143,6 +145,7 @@ impl Settings {
             },
             log_cache_bytes: log_cache_bytes(&values, machine),
             admin_listener: admin_listener(&values, &mut problems),
+            admin_plan: values.is("admin.plan"),
             log_json: values.string("log.format") == "json",
             log_level: values.string("log.level"),
             broker: broker_options(&values, machine),

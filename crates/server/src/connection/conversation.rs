@@ -28,9 +28,6 @@ use super::{End, Environment, Limits};
 /// How long after the peer's end an answer is waited for that changes nothing.
 const GONE_MAX: Duration = Duration::from_secs(1);
 
-/// How much faster answers must be taken while they hold more memory than they may.
-const PRESSED: usize = 10;
-
 /// How often to look whether the peer has ended the connection, while a request that it sent ahead keeps us from reading.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -60,7 +57,7 @@ pub(super) async fn hold<S: Service>(
             buffers.clone(),
             limits.frame_bytes_max,
         ),
-        writer: ReplyWriter::new(answers.clone()),
+        writer: ReplyWriter::new(answers.account(context.peer.ip())),
         inflight: Inflight::new(),
         held: None,
         frames: 0,
@@ -294,13 +291,12 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
     fn poll_watch(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<End> {
         let (reader, written_bytes) = (&self.reader, self.writer.written_bytes);
         let completed = self.frames * PROGRESS_BYTES_MIN;
-        let mut size = self.reader.frame_bytes().max(self.writer.peak_bytes());
-        if self.writer.is_pressed() {
-            size = size.saturating_mul(PRESSED);
-        }
+        let size = self.reader.frame_bytes().max(self.writer.peak_bytes());
+        let pressed = self.writer.is_pressed();
         let progress = || Progress {
             moved: reader.come_bytes(socket) + written_bytes + completed,
             size: size as u64,
+            pressed,
         };
         let reading = self.held.is_none() && self.pause.is_none() && self.reader.is_within_frame();
         let state = if reading || self.writer.pending_bytes() > 0 {

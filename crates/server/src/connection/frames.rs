@@ -29,6 +29,9 @@ const AHEAD_BYTES: usize = 16 << 10;
 const COLLECTED_BYTES_MAX: usize = 2 << 20;
 const COLLECTED_BYTES_MIN: usize = 16 << 10;
 
+/// Bytes of large frames that are read before others have their turn. A peer on this machine sends as fast as they are read.
+const TURN_BYTES: usize = 2 << 20;
+
 /// A request as it came, with the memory it was granted.
 #[derive(Debug)]
 pub(super) struct Frame {
@@ -62,6 +65,8 @@ pub(super) struct FrameReader {
     state: State,
     /// Bytes at which the socket wakes us.
     wakes_at: usize,
+    /// Bytes of large frames that were read since others had their turn.
+    since_turn: usize,
     /// Bytes read from the socket, ever.
     pub(super) read_bytes: u64,
 }
@@ -104,6 +109,7 @@ impl FrameReader {
             ahead: BytesMut::new(),
             state: State::Length,
             wakes_at: 1,
+            since_turn: 0,
             read_bytes: 0,
         }
     }
@@ -273,6 +279,12 @@ impl FrameReader {
         mut taken: Taken,
         mut body: Buffer,
     ) -> Poll<Result<(), ReadError>> {
+        if self.since_turn >= TURN_BYTES {
+            self.since_turn = 0;
+            self.state = State::Large { len, taken, body };
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let (have, granted) = (body.bytes.len(), taken.bytes().min(len));
         let missing = len - have;
         if have < granted {
@@ -284,6 +296,7 @@ impl FrameReader {
                 0 => Poll::Ready(Err(ReadError::Truncated { missing })),
                 read => {
                     self.read_bytes += read as u64;
+                    self.since_turn = self.since_turn.saturating_add(read);
                     Poll::Ready(Ok(()))
                 }
             };

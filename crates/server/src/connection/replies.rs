@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
-use broker::answers::{Answers, FLOOR_BYTES};
+use broker::answers::{Account, FLOOR_BYTES};
 use bytes::{Buf, Bytes};
 use tokio::net::TcpStream;
 
@@ -16,7 +16,7 @@ const SLICES_MAX: usize = 64;
 
 /// The writing half of a connection.
 pub(super) struct ReplyWriter {
-    answers: Answers,
+    answers: Account,
     /// Bytes of what is queued that are counted there.
     held_bytes: usize,
     // Bounded: a reply is queued when the one before has gone (`conversation::UNWRITTEN_BYTES_MAX`); fetches are given what
@@ -31,7 +31,7 @@ pub(super) struct ReplyWriter {
 
 impl ReplyWriter {
     /// Nothing queued; what will be is counted in `answers`.
-    pub(super) fn new(answers: Answers) -> Self {
+    pub(super) fn new(answers: Account) -> Self {
         Self {
             answers,
             held_bytes: 0,
@@ -53,9 +53,9 @@ impl ReplyWriter {
         self.held_bytes = held;
     }
 
-    /// True when it holds much while all together hold more than they may.
+    /// True when it holds much while all together, or those of its address, hold more than they may.
     pub(super) fn is_pressed(&self) -> bool {
-        self.held_bytes > 0 && self.answers.used_bytes() > self.answers.bytes_max()
+        self.held_bytes > 0 && self.answers.is_over()
     }
 
     /// Queues one reply.

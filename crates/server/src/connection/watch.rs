@@ -2,7 +2,9 @@
 //!
 //! A transfer (a frame that has begun, replies not yet written) is looked at in windows of
 //! `stall_max`; in each a [`WINDOWS_MAX`]th of what is to be transferred must move, and at least [`PROGRESS_BYTES_MIN`] or a
-//! frame be completed: so nobody keeps memory for longer than that many windows. Time spent on requests counts for nothing. The timer is armed for the nearest deadline and looked at
+//! frame be completed: so nobody keeps memory for longer than that many windows. While clients keep more answers waiting than
+//! they may, one that holds some of them is judged after every [`STEPS`]th of a window, by the same amount: the slowest end
+//! within seconds. Time spent on requests counts for nothing. The timer is armed for the nearest deadline and looked at
 //! again when it fires, so that a busy connection costs none.
 
 use std::pin::Pin;
@@ -18,6 +20,9 @@ pub(super) const PROGRESS_BYTES_MIN: u64 = 4096;
 /// Windows that a transfer may take, however large it is.
 const WINDOWS_MAX: u64 = 20;
 
+/// Parts of a window, after each of which a transfer may be judged.
+const STEPS: u32 = 10;
+
 /// How far transfers have come.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Progress {
@@ -25,6 +30,8 @@ pub(super) struct Progress {
     pub(super) moved: u64,
     /// Size of what is being transferred.
     pub(super) size: u64,
+    /// What is held for it is wanted back.
+    pub(super) pressed: bool,
 }
 
 /// What a connection is at.
@@ -50,6 +57,8 @@ pub(super) struct Watch {
     moved_at_since: u64,
     /// Bytes that must move in the present window.
     due: u64,
+    /// Steps of the present window that are over.
+    steps: u32,
 }
 
 impl Watch {
@@ -61,6 +70,7 @@ impl Watch {
             since: Instant::now(),
             moved_at_since: 0,
             due: PROGRESS_BYTES_MIN,
+            steps: 0,
         }
     }
 
@@ -85,10 +95,18 @@ impl Watch {
             }
             match doing {
                 Doing::Nothing | Doing::Wait => return Poll::Ready(End::Idle),
-                Doing::Transfer if progress().moved - self.moved_at_since < self.due => {
-                    return Poll::Ready(End::Stalled);
+                Doing::Transfer => {
+                    self.steps += 1;
+                    let progress = progress();
+                    if self.steps < STEPS && !progress.pressed {
+                        continue;
+                    }
+                    if progress.moved - self.moved_at_since < self.due {
+                        return Poll::Ready(End::Stalled);
+                    }
+                    self.restart(doing, progress);
                 }
-                Doing::Transfer | Doing::Work => self.restart(doing, progress()),
+                Doing::Work => self.restart(doing, progress()),
             }
         }
     }
@@ -96,6 +114,7 @@ impl Watch {
     fn restart(&mut self, doing: Doing, progress: Progress) {
         self.doing = doing;
         self.since = Instant::now();
+        self.steps = 0;
         self.moved_at_since = progress.moved;
         self.due = (progress.size / WINDOWS_MAX).max(PROGRESS_BYTES_MIN);
     }
@@ -103,7 +122,7 @@ impl Watch {
     fn deadline(&self) -> Option<Instant> {
         match self.doing {
             Doing::Nothing | Doing::Wait => self.limits.idle_max.map(|idle| self.since + idle),
-            Doing::Transfer => Some(self.since + self.limits.stall_max),
+            Doing::Transfer => Some(self.since + self.limits.stall_max * (self.steps + 1) / STEPS),
             Doing::Work => None,
         }
     }
@@ -146,11 +165,22 @@ mod tests {
 
     /// How long a connection lasts that is always at `doing`, with `size` to transfer, and moves `bytes` every second.
     async fn lasts(doing: Doing, size: u64, bytes: u64) -> (End, u64) {
+        lasts_pressed(doing, size, bytes, u64::MAX).await
+    }
+
+    /// The same when it is pressed after so many seconds.
+    async fn lasts_pressed(doing: Doing, size: u64, bytes: u64, calm: u64) -> (End, u64) {
         let mut watch = Watch::new(&limits());
         let begin = Instant::now();
         loop {
             let moved = begin.elapsed().as_secs() * bytes;
-            let poll = poll_fn(|cx| watch.poll(cx, doing, || Progress { moved, size }));
+            let pressed = begin.elapsed().as_secs() >= calm;
+            let progress = || Progress {
+                moved,
+                size,
+                pressed,
+            };
+            let poll = poll_fn(|cx| watch.poll(cx, doing, progress));
             if let Ok(end) = tokio::time::timeout(Duration::from_secs(1), poll).await {
                 return (end, begin.elapsed().as_secs());
             }
@@ -187,6 +217,19 @@ mod tests {
         check(Doing::Transfer, large, 1000, ("stalled", 30)).await;
         check(Doing::Transfer, large, large / 700, ("stalled", 30)).await;
         check(Doing::Transfer, large, large / 500, ("closed", 0)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_memory_is_wanted_back_the_slow_end_within_seconds_and_the_fast_go_on() {
+        let large = 100 << 20;
+        let pressed = async |bytes, calm| {
+            let (end, seconds) = lasts_pressed(Doing::Transfer, large, bytes, calm).await;
+            (end.label(), seconds)
+        };
+        assert_eq!(pressed(0, 0).await, ("stalled", 3));
+        assert_eq!(pressed(large / 100, 0).await, ("stalled", 3));
+        assert_eq!(pressed(0, 11).await, ("stalled", 12));
+        assert_eq!(pressed(large / 20, 0).await, ("closed", 0));
     }
 
     #[tokio::test(start_paused = true)]

@@ -110,7 +110,7 @@ async fn names<D: Disk>(
             Name::Away(base, _) => drop(found.away.insert(base)),
             Name::Aside => report.note(
                 &path,
-                "was set aside as damaged; it is not used, and may be removed",
+                "was set aside, as damaged or as one of two copies; it is not used, and may be removed when nobody misses it",
             ),
             Name::Swap(..) => report.note(&path, "a compaction that the next start finishes"),
             Name::Leftover => report.note(&path, "left over; the next start removes it"),

@@ -82,6 +82,8 @@ impl<P: Platform> Log<P> {
             return Err(error);
         }
         self.flush().await?;
+        // What was reserved behind the end is room for what is saved.
+        self.cut_active().await?;
         // Whoever opens the folder next finds the largest timestamp in the index.
         self.active().seal_indexes();
         self.save().await?;
@@ -92,11 +94,21 @@ impl<P: Platform> Log<P> {
             .await
             .map_err(|_| Error::Closed)?;
         let _permit = self.may_write().await?;
+        // Whoever flushed meanwhile may have reserved anew.
         let active = self.active();
-        self.cut_to_length(&active).await?;
+        if active.allocated.get() > active.size.get() {
+            self.cut_to_length(&active).await?;
+        }
         self.discard_prepared().await;
         self.flush.names.note(None);
         self.sync_names().await
+    }
+
+    async fn cut_active(&self) -> Result<()> {
+        let gate = self.upkeep.gate.acquire().await;
+        let _gate = gate.map_err(|_| Error::Closed)?;
+        let _permit = self.may_write().await?;
+        self.cut_to_length(&self.active()).await
     }
 
     /// Deletes the log: it is closed, its folder renamed at once and removed after `file.delete.delay.ms`.

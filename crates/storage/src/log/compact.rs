@@ -8,7 +8,7 @@
 //! Invariants: offsets, timestamps and order stay; the newest record of a key below the high watermark is never
 //! removed, save a tombstone after its time; the active segment, and what is not decided for every reader, is not touched.
 //! Whoever reads the old segments reads them to the end. A round gives up, and leaves no trace, when the log is cut or closed
-//! under it. One batch is the longest work between two yields; see `compact/pace.rs`.
+//! under it. Batches that are large when decompressed are opened and written anew beside the shard; see `compact/pace.rs`.
 //! It does not: decide when, or which log (the owner does, by [`Dirt`]), or write the checkpoint.
 
 use std::cell::Cell;

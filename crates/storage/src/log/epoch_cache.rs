@@ -16,6 +16,35 @@ pub struct EpochStart {
     pub start: Offset,
 }
 
+/// What is known of the epochs of the batches that end between two offsets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EpochRun {
+    from: Offset,
+    below: Offset,
+    least: LeaderEpoch,
+    most: LeaderEpoch,
+}
+
+impl EpochRun {
+    /// Tells of no offset.
+    pub(crate) const NOWHERE: Self = Self {
+        from: Offset::ZERO,
+        below: Offset::ZERO,
+        least: LeaderEpoch::NONE,
+        most: LeaderEpoch::NONE,
+    };
+
+    /// True when it tells of `offset`.
+    pub(crate) fn holds(&self, offset: Offset) -> bool {
+        self.from <= offset && offset < self.below
+    }
+
+    /// True when a batch in it may have this epoch: the one that is known, or none at all.
+    pub(crate) fn allows(&self, epoch: LeaderEpoch) -> bool {
+        epoch == LeaderEpoch::NONE || (self.least <= epoch && epoch <= self.most)
+    }
+}
+
 /// All epochs of one log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EpochCache {
@@ -94,6 +123,57 @@ impl EpochCache {
             .checked_sub(1)
             .and_then(|i| self.entries.get(i))
             .map(|e| e.epoch)
+    }
+
+    /// What is known of the epoch of a batch that ends at `offset`, and of those around it. Below the first entry only that
+    /// it is not above that one; without entries nothing.
+    pub(crate) fn run_at(&self, offset: Offset) -> EpochRun {
+        let after = self.entries.partition_point(|e| e.start <= offset);
+        let next = self.entries.get(after);
+        let below = next.map_or(Offset(i64::MAX), |next| next.start);
+        let entry = after.checked_sub(1).and_then(|at| self.entries.get(at));
+        match entry {
+            Some(entry) => EpochRun {
+                from: entry.start,
+                below,
+                least: entry.epoch,
+                most: entry.epoch,
+            },
+            None => EpochRun {
+                from: Offset(i64::MIN),
+                below,
+                least: LeaderEpoch::NONE,
+                most: next.map_or(LeaderEpoch(i32::MAX), |next| next.epoch),
+            },
+        }
+    }
+
+    /// Puts the epochs of the batches between two offsets in the place of what was known there. What is known elsewhere
+    /// stays, save what contradicts them.
+    pub(crate) fn replace_between(&mut self, from: Offset, below: Offset, found: &[EpochStart]) {
+        let behind = self.epoch_at(below);
+        let old = std::mem::take(&mut self.entries);
+        let before = old.iter().filter(|entry| entry.start < from).copied();
+        self.entries.extend(before);
+        for entry in found {
+            let latest = self.latest();
+            if latest.is_none_or(|latest| latest.epoch != entry.epoch) {
+                self.assign(entry.epoch, entry.start);
+            }
+        }
+        let goes_on = behind.map(|epoch| EpochStart {
+            epoch,
+            start: below,
+        });
+        let after = old.iter().filter(|entry| entry.start > below).copied();
+        for entry in goes_on.into_iter().chain(after) {
+            if self
+                .latest()
+                .is_none_or(|latest| latest.epoch < entry.epoch)
+            {
+                self.assign(entry.epoch, entry.start);
+            }
+        }
     }
 
     /// Drops epochs that begin at or past `end`, because the log now ends there. True when something changed.
@@ -211,6 +291,61 @@ mod tests {
         check(&end(30).1, &[(1, 5), (3, 20)]);
         check(&end(0).1, &[]);
         assert!(!end(31).0 && end(30).0);
+    }
+
+    #[test]
+    fn a_batch_may_have_the_epoch_that_is_known_where_it_ends() {
+        let allowed = |entries: &[(i32, i64)], offset| {
+            let run = cache(entries).run_at(Offset(offset));
+            assert!(run.holds(Offset(offset)));
+            let all = [-2, -1, 0, 1, 2, 3, 4];
+            let allowed = all
+                .into_iter()
+                .filter(|epoch| run.allows(LeaderEpoch(*epoch)));
+            allowed.collect::<Vec<_>>()
+        };
+        let known = [(1, 5), (3, 20)];
+        assert_eq!(allowed(&known, 4), [-1, 0, 1], "not above the first one");
+        assert_eq!(allowed(&known, 5), [-1, 1]);
+        assert_eq!(allowed(&known, 19), [-1, 1]);
+        assert_eq!(allowed(&known, 20), [-1, 3]);
+        assert_eq!(allowed(&[], 20), [-1, 0, 1, 2, 3, 4]);
+        assert!(!EpochRun::NOWHERE.holds(Offset(0)));
+    }
+
+    #[test]
+    fn what_the_batches_of_a_segment_say_takes_the_place_of_what_was_known_of_it() {
+        let replaced = |entries, found: &[(i32, i64)], from, below| {
+            let mut cache = cache(entries);
+            let start = |&(epoch, start): &(i32, i64)| EpochStart {
+                epoch: LeaderEpoch(epoch),
+                start: Offset(start),
+            };
+            let found: Vec<_> = found.iter().map(start).collect();
+            cache.replace_between(Offset(from), Offset(below), &found);
+            cache
+        };
+        let known = &[(1, 0), (3, 20), (5, 40)];
+        check(
+            &replaced(known, &[(1, 10), (3, 15)], 10, 30),
+            &[(1, 0), (3, 15), (5, 40)],
+        );
+        check(
+            &replaced(known, &[(1, 10)], 10, 30),
+            &[(1, 0), (3, 30), (5, 40)],
+        );
+        check(
+            &replaced(known, &[(1, 0), (2, 7)], 0, 20),
+            &[(1, 0), (2, 7), (3, 20), (5, 40)],
+        );
+        check(
+            &replaced(&[(5, 0)], &[(1, 0), (2, 7)], 0, 20),
+            &[(1, 0), (2, 7), (5, 20)],
+        );
+        check(
+            &replaced(&[(2, 0), (9, 10)], &[(3, 20)], 20, 30),
+            &[(2, 0), (3, 20), (9, 30)],
+        );
     }
 
     #[test]

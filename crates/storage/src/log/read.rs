@@ -10,25 +10,33 @@ use std::rc::Rc;
 use bytes::Bytes;
 use platform::Platform;
 use platform::disk::{BLOCK_BYTES, DiskFile};
+use platform::task::yield_now;
 use wire::types::Offset;
 
 mod ahead;
 mod checked;
 mod cursor;
+mod epochs;
 mod resident;
+pub(super) mod walk;
 
 use ahead::Reader;
-use checked::{first_size, take_checked};
+use checked::{Checked, Source, Step, first_size};
 use cursor::Cursor;
 pub(super) use cursor::Readers;
 use resident::{Resident, Wanted};
+use walk::{Batch, Floor, walk_to};
 
 use super::Log;
 use crate::error::{Error, Result};
 use crate::segment::load;
 use crate::segment::naming::Role;
-use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
+use crate::segment::scan::NO_BATCH;
+use crate::segment::stamps::{Epochs, FileEnd, WRONG_EPOCH};
 use crate::segment::{File, Segment};
+
+/// Bytes that are judged at a time: about a millisecond when the memory is cold.
+const STEP_BYTES: usize = 1 << 20;
 
 /// Bytes of one read of a walk over headers.
 const WALK_BYTES: usize = 16 << 10;
@@ -38,6 +46,8 @@ enum Found {
     Batches(Bytes),
     /// Nothing up to this position, the end of what was written.
     EndOfFile(u64),
+    /// The log was cut meanwhile: positions have lost their meaning.
+    Moved,
 }
 
 /// How a read is answered.
@@ -48,10 +58,10 @@ enum Plan<P: Platform> {
     Load(Rc<Segment<P>>),
     /// The segment has nothing from there on (compaction has left a gap).
     Beyond(Rc<Segment<P>>),
-    /// The file has it, from `position` on; `cursor` if that is exactly where a sequential reader comes back.
+    /// The file has it, from `floor` on; `cursor` if that is exactly where a sequential reader comes back.
     File {
         segment: Rc<Segment<P>>,
-        position: u64,
+        floor: Floor,
         cursor: Option<Cursor>,
     },
 }
@@ -90,30 +100,30 @@ impl<P: Platform> Log<P> {
                 Plan::Beyond(segment) => wanted.from = self.beyond(&segment, wanted.from),
                 Plan::File {
                     segment,
-                    position,
+                    floor,
                     cursor,
                 } => {
                     let reader = Reader {
                         segment: &segment,
-                        position,
+                        position: floor.position,
                         cursor,
                     };
                     if let Some(slices) = self.read_blocks(wanted, &reader).await {
                         return Ok(slices);
                     }
                     metrics.cache_misses.inc();
-                    let looked_up = cursor.is_none();
-                    let read = self.read_file(wanted, &segment, position, cursor).await;
-                    if let Err(Error::Corrupt { reason, .. }) = &read {
-                        metrics.corruptions.inc();
-                        if looked_up && *reason == NO_BATCH && self.reindex(&segment).await {
-                            continue;
-                        }
+                    let read = self.read_file(wanted, &segment, floor, cursor).await;
+                    if self
+                        .was_misled(&segment, read.as_ref().err(), cursor.is_none())
+                        .await
+                    {
+                        continue;
                     }
                     match read.map_err(|error| self.unless_gone(from, error))? {
+                        Found::Moved => self.check_range(wanted.from)?,
                         Found::Batches(bytes) if bytes.is_empty() => return Ok(Vec::new()),
                         Found::Batches(bytes) => {
-                            self.note_missed(&segment, position, bytes.len() as u64);
+                            self.note_missed(&segment, floor.position, bytes.len() as u64);
                             return Ok(vec![bytes]);
                         }
                         Found::EndOfFile(end) if end < segment.size.get() => {
@@ -130,6 +140,21 @@ impl<P: Platform> Log<P> {
                 }
             }
         }
+    }
+
+    /// True when what looks like damage may be an index or the leader epochs, which have been corrected.
+    async fn was_misled(
+        &self,
+        segment: &Rc<Segment<P>>,
+        error: Option<&Error>,
+        looked_up: bool,
+    ) -> bool {
+        let Some(Error::Corrupt { reason, .. }) = error else {
+            return false;
+        };
+        self.store.shared.metrics.corruptions.inc();
+        (looked_up && *reason == NO_BATCH && self.reindex(segment).await)
+            || (*reason == WRONG_EPOCH && self.relearn_epochs(segment).await)
     }
 
     /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never
@@ -217,13 +242,16 @@ impl<P: Platform> Log<P> {
             return Err(error);
         }
         let cursor = self.readers.take(from, segment.base);
-        let position = match (&cursor, segment.floor(from)) {
-            (Some(cursor), _) => cursor.position,
-            (None, Some(position)) => position,
+        let floor = match (&cursor, segment.floor_entry(from)) {
+            (Some(cursor), _) => Floor {
+                position: cursor.position,
+                offset: from,
+            },
+            (None, Some(floor)) => floor,
             (None, None) => return Ok(Plan::Load(segment)),
         };
-        if position >= segment.tail.borrow().resident_from() {
-            return Ok(match segment.slice_resident(position, wanted) {
+        if floor.position >= segment.tail.borrow().resident_from() {
+            return Ok(match segment.slice_resident(floor.position, wanted) {
                 Resident::Slices(slices) => Plan::Memory(slices),
                 Resident::Nothing | Resident::Gone => Plan::Nothing,
                 Resident::Beyond => Plan::Beyond(segment),
@@ -231,7 +259,7 @@ impl<P: Platform> Log<P> {
         }
         Ok(Plan::File {
             segment,
-            position,
+            floor,
             cursor,
         })
     }
@@ -270,7 +298,8 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    /// Builds the indexes of a sealed segment anew, once, because they may be what is wrong; says whether it has.
+    /// Builds the indexes of a sealed segment anew, once, because they may be what is wrong; says whether it has tried. Where
+    /// it is the batches that are wrong, a walk over them may still find the one that is wanted.
     async fn reindex(&self, segment: &Rc<Segment<P>>) -> bool {
         if !segment.sealed.get() || segment.replaced.get() || segment.reindexed.replace(true) {
             return false;
@@ -292,7 +321,7 @@ impl<P: Platform> Log<P> {
                 }
                 true
             }
-            Err(_) => false,
+            Err(_) => true,
         }
     }
 
@@ -300,7 +329,7 @@ impl<P: Platform> Log<P> {
         &self,
         wanted: Wanted,
         segment: &Rc<Segment<P>>,
-        position: u64,
+        floor: Floor,
         cursor: Option<Cursor>,
     ) -> Result<Found> {
         let generation = self.readers.generation.get();
@@ -308,18 +337,30 @@ impl<P: Platform> Log<P> {
         self.store.note_read(segment);
         let end = segment.written.get();
         let window = cursor.map_or(0, |cursor| cursor.window);
-        let position = if cursor.is_some() {
-            position
+        let found = if cursor.is_some() {
+            Ok(Some(Batch {
+                position: floor.position,
+                lowest: wanted.from,
+            }))
         } else {
-            match walk_to(segment, &file, position, end, wanted.from).await? {
-                Some(position) => position,
-                None => return Ok(Found::EndOfFile(end)),
-            }
+            walk_to(segment, &file, floor, segment.file_end(end), wanted.from).await
+        };
+        let is_moved = || generation != self.readers.generation.get();
+        let Batch { position, lowest } = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(Found::EndOfFile(end)),
+            Err(Error::Corrupt { .. }) if is_moved() => return Ok(Found::Moved),
+            Err(error) => return Err(error),
         };
         let bytes = self
             .read_range(segment, &file, position, end, wanted)
             .await?;
-        let taken = take_checked(&bytes, wanted, position, segment)?;
+        let from = Batch { position, lowest };
+        let end = segment.file_end(end);
+        let taken = match self.check(segment, end, from, &bytes, wanted).await {
+            Err(Error::Corrupt { .. }) if is_moved() => return Ok(Found::Moved),
+            taken => taken?,
+        };
         let Some((len, next)) = taken else {
             return Ok(Found::Batches(Bytes::new()));
         };
@@ -332,6 +373,41 @@ impl<P: Platform> Log<P> {
             });
         }
         Ok(Found::Batches(bytes.slice(..len)))
+    }
+
+    /// How many of the bytes from a batch on are taken, and the offset after them. Much is judged in steps, one such read of
+    /// the shard after the other: others have their turn in between.
+    async fn check(
+        &self,
+        segment: &Segment<P>,
+        end: FileEnd,
+        from: Batch,
+        bytes: &Bytes,
+        wanted: Wanted,
+    ) -> Result<Option<(usize, Offset)>> {
+        let _turn = if bytes.len() > STEP_BYTES {
+            self.store.shared.checking.acquire().await.ok()
+        } else {
+            None
+        };
+        let mut checked = Checked::new(wanted, from.lowest);
+        loop {
+            let step = {
+                let epochs = self.epochs.borrow();
+                let mut source = Source {
+                    segment,
+                    position: from.position,
+                    lowest: from.lowest,
+                    end,
+                    epochs: Epochs::new(&epochs),
+                };
+                checked.go_on(bytes, wanted, &mut source, STEP_BYTES)?
+            };
+            match step {
+                Step::Done(taken) => return Ok(taken),
+                Step::Rest => yield_now().await,
+            }
+        }
     }
 
     /// Reads what is wanted, or the first batch if that is more and wanted at any price.
@@ -363,37 +439,6 @@ impl<P: Platform> Log<P> {
             _ => Ok(bytes),
         }
     }
-}
-
-/// The position of the batch that holds `offset`, walking from `position`; `None` when there is none before `end`.
-pub(super) async fn walk_to<P: Platform>(
-    segment: &Segment<P>,
-    file: &File<P>,
-    position: u64,
-    end: u64,
-    offset: Offset,
-) -> Result<Option<u64>> {
-    let mut scan = Scan::new(file, position, end, WALK_BYTES);
-    let path = segment.path(Role::Log);
-    while scan.position() < end {
-        let position = scan.position();
-        match scan.header().await.map_err(Error::io("read", &path))? {
-            Some(header) if header.magic == MAGIC && header.last_offset_delta >= 0 => {
-                if header.next_offset() > offset {
-                    return Ok(Some(position));
-                }
-                scan.skip(&header);
-            }
-            _ => {
-                return Err(Error::Corrupt {
-                    path,
-                    position,
-                    reason: NO_BATCH,
-                });
-            }
-        }
-    }
-    Ok(None)
 }
 
 /// `len`, or a little less when a whole number of blocks around it then fits a buffer of a power of two.

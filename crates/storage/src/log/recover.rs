@@ -38,6 +38,7 @@ mod cut_off;
 mod ending;
 mod epochs;
 mod producers;
+mod stamps;
 
 /// No log comes near: an offset from here on is damage.
 const OFFSET_MAX: Offset = Offset(1 << 62);
@@ -191,7 +192,8 @@ impl<P: Platform> Recovery<'_, P> {
         let mut next_segment = Some((last, indexes, start.position));
         let mut at = opened;
         while let Some((segment, mut loaded, position)) = next_segment.take() {
-            let checked = self.check(&segment, &mut loaded, position, expected);
+            let next = bases.get(at + 1).copied();
+            let checked = self.check(&segment, &mut loaded, position, expected, next);
             let checked = checked.await?;
             if self.clean && !checked.whole {
                 return Ok(None);
@@ -203,6 +205,8 @@ impl<P: Platform> Recovery<'_, P> {
             let Some(&base) = bases.get(at) else { break };
             // With a gap before it, a segment follows only what is known to be all of the one before.
             let gap = self.gaps && checked.whole && base > expected.offset;
+            // What lies before the log start was deleted. One of it may have stayed, with a hole behind it that says nothing.
+            let gap = gap || (base > expected.offset && base <= how.log_start);
             if base != expected.offset && !gap {
                 self.discard(bases.get(at..).unwrap_or_default()).await?;
                 break;
@@ -435,6 +439,7 @@ impl<P: Platform> Recovery<'_, P> {
         loaded: &mut Loaded,
         position: u64,
         mut expected: Expected,
+        next: Option<Offset>,
     ) -> Result<Checked> {
         let file = segment.file(self.store.disk()).await?;
         let path = segment.path(Role::Log);
@@ -445,6 +450,9 @@ impl<P: Platform> Recovery<'_, P> {
         while let Some(header) = scan.header().await.map_err(io)? {
             if expected.refuses(&header).is_some()
                 || (!self.clean && !scan.crc_is_right(&header).await.map_err(io)?)
+                || self
+                    .is_out_of_line(&mut scan, &header, expected, next)
+                    .await?
             {
                 break;
             }

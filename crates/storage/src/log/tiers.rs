@@ -97,10 +97,17 @@ impl<P: Platform> Log<P> {
         error
     }
 
-    /// An append has found room, or none will be tried any more.
+    /// An append has found room.
     pub(super) fn room_again(&self) {
         if self.tiers.refusing.replace(false) {
             self.health.leave_full(&self.dir);
+        }
+    }
+
+    /// The log takes no appends any more, room or not.
+    pub(super) fn refuses_no_more(&self) {
+        if self.tiers.refusing.replace(false) {
+            self.health.end_full();
         }
     }
 

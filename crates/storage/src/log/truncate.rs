@@ -16,7 +16,7 @@ use super::Log;
 use super::indexes::Indexes;
 use super::open::remove;
 use super::producer_state::ProducerStates;
-use super::read::walk_to;
+use super::read::walk::{Floor, walk_to};
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
 use crate::segment::load::{self, Saved};
@@ -186,11 +186,21 @@ impl<P: Platform> Log<P> {
 
     async fn position_of(&self, segment: &Rc<Segment<P>>, offset: Offset) -> Result<u64> {
         let file = segment.file(self.store.disk()).await?;
-        let floor = segment.floor(offset).unwrap_or(0);
         let size = segment.size.get();
-        Ok(walk_to(segment, &file, floor, size, offset)
-            .await?
-            .unwrap_or(size))
+        let end = segment.file_end(size);
+        let start = Floor {
+            position: 0,
+            offset: segment.base,
+        };
+        let floor = segment.floor_entry(offset).unwrap_or(start);
+        let found = match walk_to(segment, &file, floor, end, offset).await {
+            // It may be the index that is wrong.
+            Err(Error::Corrupt { .. }) if floor.position > 0 => {
+                walk_to(segment, &file, start, end, offset).await?
+            }
+            found => found?,
+        };
+        Ok(found.map_or(size, |found| found.position))
     }
 
     /// Makes `segment` the active one again, `position` bytes long; gives the offset at which it ends.

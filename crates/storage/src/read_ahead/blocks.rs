@@ -17,7 +17,9 @@ use wire::crc;
 use wire::types::Offset;
 
 use super::block::{Block, Checked};
+use crate::log::epoch_cache::EpochCache;
 use crate::segment::scan::MAGIC;
+use crate::segment::stamps::{Epochs, FileEnd, Place, base_offset_of, place_of};
 
 /// The blocks of one segment.
 #[derive(Default)]
@@ -34,12 +36,15 @@ struct Front {
 
 /// What a reader takes.
 #[derive(Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct Limits<'a> {
     pub(crate) below: Offset,
     pub(crate) bytes_max: usize,
     pub(crate) at_least_one: bool,
     /// No batch is longer.
     pub(crate) batch_max: u64,
+    /// The leader epochs of the log.
+    pub(crate) epochs: &'a EpochCache,
+    pub(crate) end: FileEnd,
 }
 
 /// A run of batches.
@@ -122,7 +127,12 @@ impl Blocks {
     }
 
     /// Looks at one batch.
-    fn judge(&self, front: Front, batch_max: u64) -> Result<Checked, Taken> {
+    fn judge(
+        &self,
+        front: Front,
+        limits: Limits<'_>,
+        epochs: &mut Epochs<'_>,
+    ) -> Result<Checked, Taken> {
         let Front { position, expected } = front;
         let mut fixed = [0; HEADER_BYTES];
         if !self.copy_at(position, &mut fixed) {
@@ -132,11 +142,25 @@ impl Blocks {
         let sound = header.magic == MAGIC
             && header.last_offset_delta >= 0
             && header.next_offset() > expected
-            && header.size_bytes as u64 <= batch_max;
+            && header.size_bytes as u64 <= limits.batch_max;
         if !sound {
             return Err(Taken::Refused);
         }
         let end = position + header.size_bytes as u64;
+        let following = || {
+            let last = end >= limits.end.position;
+            let mut base = [0; 8];
+            let known = last.then_some(limits.end.next);
+            known.unwrap_or_else(|| {
+                self.copy_at(end, &mut base)
+                    .then(|| base_offset_of(&base))?
+            })
+        };
+        match place_of(&header, expected, following) {
+            Place::Right => {}
+            Place::Unsure if end < limits.end.position => return Err(self.lacking(end, 8)),
+            Place::Wrong | Place::Unsure => return Err(Taken::Refused),
+        }
         let mut crc = 0;
         let mut at = position + CRC_START as u64;
         while at < end {
@@ -155,7 +179,7 @@ impl Blocks {
             crc = crc::crc32c_append(crc, bytes);
             at += bytes.len() as u64;
         }
-        if crc != header.crc {
+        if crc != header.crc || !epochs.allow(&header) {
             return Err(Taken::Refused);
         }
         Ok(Checked {
@@ -215,15 +239,16 @@ impl Blocks {
         &self,
         position: u64,
         expected: Offset,
-        limits: Limits,
+        limits: Limits<'_>,
         now: Instant,
     ) -> Taken {
+        let mut epochs = Epochs::new(limits.epochs);
         let mut front = Front { position, expected };
         let outcome = loop {
             if self.follow(&mut front, position, limits) {
                 break Taken::Nothing;
             }
-            match self.judge(front, limits.batch_max) {
+            match self.judge(front, limits, &mut epochs) {
                 Ok(batch) => match self.around(front.position) {
                     Some(block) => block.add_checked(batch),
                     None => break Taken::Lacks(front.position),
@@ -242,7 +267,7 @@ impl Blocks {
     }
 
     /// Goes on over batches that have been checked, as far as they are wanted; true when the next one is not.
-    fn follow(&self, front: &mut Front, position: u64, limits: Limits) -> bool {
+    fn follow(&self, front: &mut Front, position: u64, limits: Limits<'_>) -> bool {
         let mut enough = false;
         while let (Some(block), false) = (self.around(front.position), enough) {
             let before = front.position;

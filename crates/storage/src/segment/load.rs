@@ -8,6 +8,7 @@ use wire::types::{LeaderEpoch, Offset};
 
 use super::naming::Role;
 use super::scan::{Expected, NO_BATCH, Scan};
+use super::stamps::WRONG_OFFSET;
 use super::{File, Loaded, Segment};
 use crate::error::{Error, Result};
 use crate::log::indexes::{IndexOptions, Indexes};
@@ -134,6 +135,7 @@ pub(crate) async fn rebuild<P: Platform>(
         let header = scan.header().await.map_err(Error::io("read", &path))?;
         let reason = match &header {
             None => Some(NO_BATCH),
+            Some(header) if header.next_offset() > segment.next.get() => Some(WRONG_OFFSET),
             Some(header) => expected.refuses(header),
         };
         let (Some(header), None) = (header, reason) else {

@@ -216,6 +216,17 @@ pub(crate) fn aside_path(file: &Path) -> PathBuf {
     name.into()
 }
 
+/// The base offset of a segment whose data were set aside whole, by the file's name.
+pub(crate) fn aside_base(name: &str) -> Option<Offset> {
+    let stem = name.strip_suffix(ASIDE)?;
+    let data = match stem.rsplit_once('.') {
+        Some((data, ms)) if ms.parse::<i64>().is_ok() => data,
+        _ => stem,
+    };
+    let (base, role) = segment_file(data)?;
+    (role == Role::Log).then_some(base)
+}
+
 /// The path of a file that a compaction is still making.
 pub(crate) fn cleaned_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
     folder.join(format!("{}{CLEANED}", file_name(base, role)))

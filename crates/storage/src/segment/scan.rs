@@ -114,6 +114,11 @@ impl<'a, F: DiskFile> Scan<'a, F> {
         self.position
     }
 
+    /// True when nothing follows `position`.
+    pub(crate) fn is_end(&self, position: u64) -> bool {
+        position >= self.end
+    }
+
     /// The header of the batch here; `None` when there is no room for a whole batch before the end, or the length makes
     /// no sense.
     pub(crate) async fn header(&mut self) -> io::Result<Option<BatchHeader>> {
@@ -123,11 +128,31 @@ impl<'a, F: DiskFile> Scan<'a, F> {
             .filter(|header| header.size_bytes as u64 <= self.end.saturating_sub(self.position)))
     }
 
+    /// The header of what follows the batch here; `None` when there is no room for a whole batch.
+    pub(crate) async fn following(
+        &mut self,
+        header: &BatchHeader,
+    ) -> io::Result<Option<BatchHeader>> {
+        let at = self.position + header.size_bytes as u64;
+        let bytes = self.bytes_at(at, HEADER_BYTES).await?;
+        let room = self.end.saturating_sub(at);
+        Ok(BatchHeader::parse(&bytes).filter(|following| following.size_bytes as u64 <= room))
+    }
+
     /// True when the CRC of the batch here is right.
     pub(crate) async fn crc_is_right(&mut self, header: &BatchHeader) -> io::Result<bool> {
+        self.crc_is_right_at(self.position, header).await
+    }
+
+    /// True when the CRC of the batch at `position` is right.
+    pub(crate) async fn crc_is_right_at(
+        &mut self,
+        position: u64,
+        header: &BatchHeader,
+    ) -> io::Result<bool> {
         let mut crc = 0;
-        let mut at = self.position + CRC_START as u64;
-        let end = self.position + header.size_bytes as u64;
+        let mut at = position + CRC_START as u64;
+        let end = position + header.size_bytes as u64;
         while at < end {
             let left = usize::try_from(end - at).unwrap_or(usize::MAX);
             let bytes = self.bytes_at(at, left.min(self.window_bytes)).await?;

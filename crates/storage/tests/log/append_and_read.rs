@@ -1,7 +1,11 @@
 //! What is appended is read back, from memory and from the file, wherever a reader starts and however much it takes.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use crate::world::*;
-use storage::{Durability, Kind, StoreOptions};
+use platform::task;
+use storage::{Durability, Kind, LogOptions, StoreOptions};
 use wire::types::{LeaderEpoch, Offset};
 
 #[test]
@@ -131,7 +135,7 @@ fn available_bytes_are_those_that_a_read_finds() {
 fn a_replicated_log_writes_at_once_and_syncs_when_told() {
     simulate(async {
         let world = World::new();
-        let replicated = storage::LogOptions {
+        let replicated = LogOptions {
             durability: Durability::Replicated,
             flush_messages: 10,
             flush_ms: 5000,
@@ -140,7 +144,7 @@ fn a_replicated_log_writes_at_once_and_syncs_when_told() {
         let log = world.open(replicated).await;
         let _flusher = world.store.spawn_flusher();
         let settle = async || {
-            platform::task::timeout(
+            task::timeout(
                 std::time::Duration::from_millis(10),
                 std::future::pending::<()>(),
             )
@@ -159,7 +163,7 @@ fn a_replicated_log_writes_at_once_and_syncs_when_told() {
         append(&log, 1, 10);
         let _ = settle().await;
         assert_eq!(log.durable_offset(), Offset(10));
-        let _ = platform::task::timeout(
+        let _ = task::timeout(
             std::time::Duration::from_secs(7),
             std::future::pending::<()>(),
         )
@@ -238,4 +242,45 @@ fn the_append_time_becomes_the_timestamp_and_the_crc_stays_right() {
         let found = log.max_timestamp(Offset(2)).await.unwrap().unwrap();
         assert_eq!((found.offset, found.timestamp.0), (Offset(0), 12_345));
     });
+}
+
+/// Turns that others had while so many bytes were read from a file in one go.
+fn turns_while_read(bytes_max: usize) -> usize {
+    let turns = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&turns);
+    simulate(async move {
+        let store = StoreOptions {
+            cache_bytes_max: 0,
+            ..store_options()
+        };
+        let world = World::on(platform::sim::SimPlatform::new(3), store);
+        let large = LogOptions {
+            segment_bytes: 32 << 20,
+            ..options()
+        };
+        let log = world.open(large).await;
+        for _ in 0..40 {
+            produce(&log, 1, 256 << 10).await;
+        }
+        log.roll().await.unwrap();
+        log.save().await.unwrap();
+        let end = log.log_end_offset();
+        let ticker = task::spawn(async move {
+            loop {
+                counted.set(counted.get() + 1);
+                task::yield_now().await;
+            }
+        });
+        let read = log.read(Offset(0), end, bytes_max, true).await.unwrap();
+        ticker.abort();
+        let bytes = read.iter().map(|slice| slice.len()).sum::<usize>();
+        assert!(bytes > bytes_max - (300 << 10), "{bytes} bytes in one read");
+    });
+    turns.get()
+}
+
+#[test]
+fn others_have_their_turn_while_much_is_judged() {
+    let (little, much) = (turns_while_read(1 << 20), turns_while_read(9 << 20));
+    assert!(much >= little + 7, "{little} turns, then {much}");
 }

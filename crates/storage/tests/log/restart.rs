@@ -2,9 +2,12 @@
 
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::world::*;
+use platform::Platform;
 use platform::disk::Disk;
+use platform::sim::SimPlatform;
 use storage::{Kind, LogOptions, StoreOptions};
 use wire::types::{LeaderEpoch, Offset};
 
@@ -95,7 +98,7 @@ fn only_what_lies_past_the_recovery_point_is_read_after_a_kill() {
             save_interval_bytes: 40_000,
             ..store_options()
         };
-        let world = World::on(platform::sim::SimPlatform::new(1), store);
+        let world = World::on(SimPlatform::new(1), store);
         let options = LogOptions {
             segment_bytes: 1 << 20,
             ..options()
@@ -348,7 +351,7 @@ fn producers_are_known_after_any_stop() {
             save_interval_bytes: 10_000,
             ..store_options()
         };
-        let world = World::on(platform::sim::SimPlatform::new(1), store);
+        let world = World::on(SimPlatform::new(1), store);
         let log = world.open(options()).await;
         for round in 0..100 {
             log.append(&produced(5, round, i64::from(round), 1), EPOCH, NOW_MS)
@@ -399,6 +402,80 @@ fn a_roll_that_a_cut_overtakes_leaves_nothing_behind() {
                 Offset(0),
                 "rolled after {turns} turns"
             );
+        });
+    }
+}
+
+#[test]
+fn a_deleted_segment_that_has_stayed_takes_no_record_with_it() {
+    for clean in [true, false] {
+        simulate(async {
+            let world = World::new();
+            let small = LogOptions {
+                segment_bytes: 4 << 10,
+                file_delete_delay_ms: 0,
+                ..options()
+            };
+            let log = world.open(small.clone()).await;
+            for _ in 0..20 {
+                produce(&log, 1, 1000).await;
+            }
+            log.set_high_watermark(Offset(20));
+            let first = Path::new(FOLDER).join("00000000000000000000.log");
+            let stays = world.disk().contents(&first).unwrap();
+            log.set_log_start(Offset(9)).unwrap();
+            assert_eq!(log.retain(NOW_MS).await.unwrap(), 3);
+            log.close().await.unwrap();
+            let disk = world.disk().crash(1);
+            disk.put(&first, &stays).unwrap();
+            // The recovery point is where a segment begins: the one before it is looked at, too.
+            let next = world.successor(disk);
+            let log = next.try_open(small, clean, 9, 9).await.unwrap();
+            assert_eq!(log.log_start_offset(), Offset(9));
+            assert_eq!(log.log_end_offset(), Offset(20));
+            assert_holds(&log, 9, 20).await;
+            assert_eq!(log.retain(NOW_MS).await.unwrap(), 1, "it goes now");
+            assert_holds(&log, 9, 20).await;
+        });
+    }
+}
+
+#[test]
+fn a_segment_that_is_cut_while_it_is_opened_for_a_reader_takes_appends() {
+    for after in 400..1200 {
+        simulate(async {
+            let world = World::on(
+                SimPlatform::new(after),
+                StoreOptions {
+                    read_ahead_bytes_max: 0,
+                    ..store_options()
+                },
+            );
+            let small = LogOptions {
+                segment_bytes: 4 << 10,
+                ..options()
+            };
+            let log = world.open(small.clone()).await;
+            for _ in 0..10 {
+                produce(&log, 1, 1000).await;
+            }
+            log.close().await.unwrap();
+            let next = world.successor(world.disk().crash(1));
+            let log = next.try_open(small, true, 10, 0).await.unwrap();
+            let (min, max) = (Duration::from_micros(100), Duration::from_millis(5));
+            next.disk().set_latency(min, max);
+            let reader = {
+                let (log, clock) = (Rc::clone(&log), next.platform.clock().clone());
+                platform::task::spawn(async move {
+                    clock.sleep(Duration::from_micros(100 * after)).await;
+                    let _ = log.read(Offset(4), Offset(5), 1 << 10, true).await;
+                })
+            };
+            log.truncate_to(Offset(5)).await.unwrap();
+            reader.await.unwrap();
+            produce(&log, 1, 1000).await;
+            assert!(log.failed().is_none(), "{after} {:?}", log.failed());
+            assert_holds(&log, 0, 6).await;
         });
     }
 }

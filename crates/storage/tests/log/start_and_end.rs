@@ -288,6 +288,25 @@ fn a_deleted_log_is_gone_at_once_and_its_bytes_later() {
 }
 
 #[test]
+fn a_start_does_not_wait_for_the_folders_of_thousands_of_deleted_logs() {
+    simulate(async {
+        let world = World::new();
+        for at in 0..3000 {
+            let name = format!("gone-{at}.{at:032x}-delete/00000000000000000000.log");
+            let file = Path::new(DIR).join(name);
+            world.disk().put(&file, b"x").unwrap();
+        }
+        let before = world.disk().operations();
+        world.store.remove_leftovers(Path::new(DIR)).await.unwrap();
+        let awaited = world.disk().operations() - before;
+        assert!(awaited < 500, "{awaited}");
+        pass(1).await;
+        let left = world.disk().list(Path::new(DIR)).await.unwrap();
+        assert!(left.is_empty(), "{}", left.len());
+    });
+}
+
+#[test]
 fn offsets_are_found_by_timestamp() {
     simulate(async {
         let world = World::new();

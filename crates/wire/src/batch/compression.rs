@@ -89,7 +89,13 @@ impl Compression {
                 encoder.write_all(bytes)?;
                 encoder.finish().map_err(io::Error::other)
             }
-            Self::Zstd => zstd::encode_all(bytes, level.unwrap_or(0)),
+            Self::Zstd => {
+                let mut encoder = zstd::Encoder::new(Vec::new(), level.unwrap_or(0))?;
+                // Else the highest levels prepare half a gigabyte of tables for whatever may come.
+                encoder.set_pledged_src_size(Some(bytes.len() as u64))?;
+                encoder.write_all(bytes)?;
+                encoder.finish()
+            }
         }
     }
 
@@ -254,6 +260,15 @@ mod tests {
             Compression::from_code(5),
             Err(BatchError::Compression { code: 5 })
         );
+    }
+
+    /// Said before, so that the tables of the highest levels are as small as what is compressed.
+    #[test]
+    fn zstd_says_how_much_there_is() {
+        let small = Compression::Zstd.compress_at(Some(22), b"little").unwrap();
+        let said = zstd::zstd_safe::get_frame_content_size(&small);
+        assert!(matches!(said, Ok(Some(6))), "{said:?}");
+        assert_eq!(Compression::Zstd.decompress(&small, 6).unwrap(), b"little");
     }
 
     #[test]

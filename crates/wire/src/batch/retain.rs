@@ -34,6 +34,13 @@ pub struct RawRecord<'a> {
     whole: &'a [u8],
 }
 
+impl RawRecord<'_> {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        self.whole.len()
+    }
+}
+
 /// A batch whose records can be looked at.
 #[derive(Clone, Debug)]
 pub struct Opened {

@@ -333,6 +333,13 @@ pub struct AbortedTransaction {
 impl FetchResponse {
     /// Encodes the whole response frame; the records become segments of it.
     pub fn encode(self, version: i16, correlation_id: i32) -> Result<Response, EncodeError> {
+        let mut encoding = self.begin(version, correlation_id)?;
+        while encoding.more(usize::MAX) {}
+        encoding.finish()
+    }
+
+    /// The same, for as many parts at a time as the caller likes.
+    pub fn begin(self, version: i16, correlation_id: i32) -> Result<Encoding, EncodeError> {
         if !Api::Fetch.serves(version) {
             return Err(EncodeError::Codec {
                 api: Api::Fetch.name(),
@@ -340,28 +347,28 @@ impl FetchResponse {
                 reason: "version is not served".to_owned(),
             });
         }
-        let partitions: usize = self.topics.iter().map(|t| t.partitions.len() + 1).sum(); // Bounded: lengths of bytes in memory.
-        let mut writer = Writer::response(Api::Fetch, version, correlation_id, 80 * partitions);
+        let topic_bytes = |t: &FetchTopicResponse| 80 * (t.partitions.len() + 1) + t.name.len();
+        let bytes: usize = self.topics.iter().map(topic_bytes).sum(); // Bounded: lengths of bytes in memory.
+        let mut writer = Writer::response(Api::Fetch, version, correlation_id, bytes);
         writer.i32(self.throttle_time_ms);
         if version >= 7 {
             writer.i16(self.error.map_or(0, |error| error.code()));
             writer.i32(self.session_id);
         }
         writer.array_length(self.topics.len());
-        for topic in self.topics {
-            writer.topic(version >= 13, &topic.name, topic.topic_id);
-            writer.array_length(topic.partitions.len());
-            for partition in topic.partitions {
-                partition.encode(&mut writer, version);
-            }
-            writer.no_tags();
-        }
-        if version >= 16 && !self.node_endpoints.is_empty() {
-            writer.tags(&[(0, encode_endpoints(&self.node_endpoints))]);
-        } else {
-            writer.no_tags();
-        }
-        writer.finish()
+        Ok(Encoding {
+            version,
+            writer,
+            topics: self.topics.into_iter(),
+            topic: None,
+            node_endpoints: self.node_endpoints,
+        })
+    }
+
+    /// Topics and partitions, which are what encoding takes its time for.
+    pub fn parts(&self) -> usize {
+        let parts = self.topics.iter().map(|topic| topic.partitions.len());
+        parts.fold(self.topics.len(), usize::saturating_add)
     }
 
     /// Bytes of records in all partitions.
@@ -371,6 +378,58 @@ impl FetchResponse {
             .flat_map(|topic| &topic.partitions)
             .map(FetchPartitionResponse::records_bytes)
             .sum() // Bounded: lengths of bytes in memory.
+    }
+}
+
+/// A response that is being encoded.
+pub struct Encoding {
+    version: i16,
+    writer: Writer,
+    topics: std::vec::IntoIter<FetchTopicResponse>,
+    /// What is left of the topic that was begun.
+    topic: Option<std::vec::IntoIter<FetchPartitionResponse>>,
+    node_endpoints: Vec<NodeEndpoint>,
+}
+
+impl Encoding {
+    /// Goes on by `parts` topics and partitions at most; true while there are more.
+    pub fn more(&mut self, parts: usize) -> bool {
+        let version = self.version;
+        let mut left = parts;
+        while left > 0 {
+            if let Some(partitions) = &mut self.topic {
+                let begun = partitions.len();
+                for partition in partitions.take(left) {
+                    partition.encode(&mut self.writer, version);
+                }
+                left -= begun - partitions.len(); // Bounded: no more were taken.
+                if partitions.len() == 0 {
+                    self.writer.no_tags();
+                    self.topic = None;
+                }
+                continue;
+            }
+            left -= 1;
+            let Some(topic) = self.topics.next() else {
+                return false;
+            };
+            self.writer
+                .topic(version >= 13, &topic.name, topic.topic_id);
+            self.writer.array_length(topic.partitions.len());
+            self.topic = Some(topic.partitions.into_iter());
+        }
+        true
+    }
+
+    /// The response, once there is no more.
+    pub fn finish(mut self) -> Result<Response, EncodeError> {
+        if self.version >= 16 && !self.node_endpoints.is_empty() {
+            self.writer
+                .tags(&[(0, encode_endpoints(&self.node_endpoints))]);
+        } else {
+            self.writer.no_tags();
+        }
+        self.writer.finish()
     }
 }
 

@@ -138,6 +138,12 @@ impl Response {
         Self { segments }
     }
 
+    /// How long it is.
+    pub fn bytes(&self) -> usize {
+        let bytes = self.segments.iter().map(Bytes::len);
+        bytes.fold(0, usize::saturating_add)
+    }
+
     /// The segments, in order; none is empty.
     pub fn segments(&self) -> &[Bytes] {
         &self.segments

@@ -17,22 +17,26 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "server",
         &[
-            "wire", "platform", "storage", "broker", "keyed", "host", "bench", "cli",
+            "wire", "platform", "storage", "broker", "keyed", "host", "bench", "cli", "plan",
+            "page",
         ],
     ),
     ("page", &[]),
+    ("plan", &["page"]),
     ("host", &["platform", "page"]),
     ("bench", &["wire", "host", "platform", "page"]),
     ("cli", &["wire"]),
     (
         "sim",
-        &["platform", "storage", "broker", "keyed", "wire", "server"],
+        &[
+            "platform", "storage", "broker", "keyed", "wire", "server", "plan",
+        ],
     ),
     ("xtask", &[]),
 ];
 
 /// Crates whose behaviour is a function of their inputs: the simulation replays them from a seed.
-const DETERMINISTIC: &[&str] = &["wire", "storage", "broker", "keyed"];
+const DETERMINISTIC: &[&str] = &["wire", "storage", "broker", "keyed", "plan"];
 
 /// Runtimes, entropy, sockets, HTTP: what would let the outside world in past `platform`.
 const OUTSIDE_WORLD: &[&str] = &[

@@ -119,8 +119,10 @@ impl<P: Platform> Controller<P> {
     pub(super) async fn snapshot_if_due(&self) {
         if self.log.wants_snapshot() {
             let image = self.image();
-            if let Err(error) = self.log.write_snapshot(&image).await {
-                tracing::error!(%error, "cannot write a snapshot of the metadata");
+            if let Err(error) = self.log.write_snapshot(&image).await
+                && self.log.put_snapshot_off()
+            {
+                tracing::error!(%error, "cannot write a snapshot of the metadata: their log grows until one can be written");
             }
         }
     }

@@ -9,51 +9,58 @@ use std::collections::BTreeMap;
 use wire::protocol::StrBytes;
 use wire::types::Uuid;
 
-use super::{Partitions, Question};
+use super::{ListIndex, Partitions, Question};
+
+/// Place of a member in the order in which topics are cut.
+type Rank = usize;
 
 pub(super) fn assign(question: &Question) -> BTreeMap<StrBytes, Partitions> {
     let mut order: Vec<_> = question.members.iter().collect();
     order.sort_by_key(|(id, member)| (member.instance_id.is_none(), &member.instance_id, *id));
-    let mut runs: BTreeMap<Uuid, Runs> = BTreeMap::new();
-    for topic in order.iter().flat_map(|(_, member)| &member.topics) {
-        let count = question.topics.get(topic).copied().unwrap_or(0);
-        let runs = runs.entry(*topic).or_insert(Runs {
-            left: count.max(0),
-            subscribers: 0,
-            next: 0,
-        });
-        runs.subscribers += 1;
-    }
-    let answers = order.into_iter().map(|(id, member)| {
-        let mut mine = Partitions::new();
-        for topic in &member.topics {
-            let run = runs.get_mut(topic).map(Runs::cut);
-            if let Some(run) = run.filter(|run| !run.is_empty()) {
-                mine.insert(*topic, run.collect());
+    let mut subscribers: Vec<Vec<Rank>> = vec![Vec::new(); question.lists.len()];
+    for (rank, (_, member)) in order.iter().enumerate() {
+        for list in &member.lists {
+            if let Some(ranks) = subscribers.get_mut(*list) {
+                ranks.push(rank);
             }
         }
-        (id.clone(), mine)
-    });
-    answers.collect()
+    }
+    let mut given = vec![Partitions::new(); order.len()];
+    for (lists, topics) in question.classes() {
+        let ranks = of_any(&lists, &subscribers);
+        for topic in topics {
+            let count = question.topics.get(&topic).copied().unwrap_or(0);
+            cut(topic, count, &ranks, &mut given);
+        }
+    }
+    let ids = order.into_iter().map(|(id, _)| id.clone());
+    ids.zip(given).collect()
 }
 
-/// What is left of a topic.
-struct Runs {
-    left: i32,
-    /// Subscribers that have not got theirs.
-    subscribers: i32,
-    next: i32,
+/// Who subscribes by any of the lists, in order.
+fn of_any(lists: &[ListIndex], subscribers: &[Vec<Rank>]) -> Vec<Rank> {
+    let ranks = lists.iter().filter_map(|list| subscribers.get(*list));
+    let mut ranks: Vec<Rank> = ranks.flatten().copied().collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
 }
 
-impl Runs {
-    /// The next subscriber's run: its share of what is left, rounded up.
-    fn cut(&mut self) -> std::ops::Range<i32> {
-        let subscribers = self.subscribers.max(1);
-        let length = self.left / subscribers + i32::from(self.left % subscribers > 0);
-        let run = self.next..self.next + length;
-        self.next = run.end;
-        self.left -= length;
-        self.subscribers -= 1;
-        run
+/// Gives each subscriber its share of what is left, rounded up, until nothing is.
+fn cut(topic: Uuid, count: i32, ranks: &[Rank], given: &mut [Partitions]) {
+    let (mut next, mut left) = (0_i32, count.max(0));
+    let mut subscribers = i32::try_from(ranks.len()).unwrap_or(i32::MAX);
+    for rank in ranks {
+        if left == 0 {
+            return;
+        }
+        let sharing = subscribers.max(1);
+        let length = left / sharing + i32::from(left % sharing > 0);
+        let run = next..next.saturating_add(length);
+        (next, left) = (run.end, left.saturating_sub(length));
+        subscribers = subscribers.saturating_sub(1);
+        if let Some(mine) = given.get_mut(*rank) {
+            mine.insert(topic, run.collect());
+        }
     }
 }

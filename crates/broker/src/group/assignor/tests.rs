@@ -19,17 +19,24 @@ fn text(text: &str) -> StrBytes {
 }
 
 fn question(topics: &[i32], members: &[(&str, &[u128])]) -> Question {
-    let members = members.iter().map(|(id, topics)| {
-        let member = Subscriber {
-            topics: topics.iter().copied().map(topic).collect(),
-            ..Subscriber::default()
-        };
-        (text(id), member)
-    });
-    Question {
-        members: members.collect(),
+    let mut asked = Question {
         topics: (0..).map(topic).zip(topics.iter().copied()).collect(),
+        ..Question::default()
+    };
+    for (id, topics) in members {
+        join(&mut asked, id, topics.iter().copied().map(topic).collect());
     }
+    asked
+}
+
+/// One more member, with a list of its own.
+fn join(question: &mut Question, id: &str, topics: BTreeSet<Uuid>) {
+    let member = Subscriber {
+        lists: vec![question.lists.len()],
+        ..Subscriber::default()
+    };
+    question.lists.push(topics);
+    question.members.insert(text(id), member);
 }
 
 /// `member: topic/partitions ...`, one line each.
@@ -74,7 +81,10 @@ fn check_owners(question: &Question, answer: &Answer) {
     let mut owned = BTreeSet::new();
     for (id, topics) in answer {
         for (topic, partitions) in topics {
-            assert!(question.members[id].topics.contains(topic), "{id} reads it");
+            assert!(
+                question.reads(&question.members[id], topic),
+                "{id} reads it"
+            );
             assert!(!partitions.is_empty(), "no empty entries");
             for partition in partitions {
                 assert!((0..question.topics[topic]).contains(partition));
@@ -85,7 +95,8 @@ fn check_owners(question: &Question, answer: &Answer) {
     let read: BTreeSet<Uuid> = question
         .members
         .values()
-        .flat_map(|member| member.topics.iter().copied())
+        .flat_map(|member| &member.lists)
+        .flat_map(|list| question.lists[*list].iter().copied())
         .collect();
     let wanted: i32 = read.iter().map(|topic| question.topics[topic]).sum();
     assert_eq!(owned.len(), usize::try_from(wanted).unwrap(), "complete");
@@ -96,7 +107,7 @@ fn check_balance(question: &Question, answer: &Answer) {
     for (from, topics) in answer {
         for topic in topics.keys() {
             for (to, member) in &question.members {
-                if member.topics.contains(topic) {
+                if question.reads(member, topic) {
                     assert!(
                         load(&answer[from]) <= load(&answer[to]) + 1,
                         "{from} could give to {to}:\n{}",
@@ -131,12 +142,8 @@ fn uniform_gives_a_new_member_its_share_and_moves_nothing_else() {
     let mut asked = question(&[6, 3], &[("a", &[0, 1]), ("b", &[0, 1])]);
     let before = Assignor::Uniform.assign(&asked);
     remember(&mut asked, &before);
-    let third = asked.members[&text("a")].topics.clone();
-    let third = Subscriber {
-        topics: third,
-        ..Subscriber::default()
-    };
-    asked.members.insert(text("c"), third);
+    let third = asked.lists[0].clone();
+    join(&mut asked, "c", third);
     let after = Assignor::Uniform.assign(&asked);
     check_owners(&asked, &after);
     check_balance(&asked, &after);
@@ -166,7 +173,9 @@ fn any_question() -> impl Strategy<Value = Question> {
     let members = proptest::collection::btree_map("[a-h]{1,2}", member, 0..9);
     (topics, members).prop_map(|(topics, members)| {
         let all: BTreeMap<Uuid, i32> = (0..).map(topic).zip(topics).collect();
-        let members = members.into_iter().map(|(id, (mask, previous, named))| {
+        let mut lists = Vec::new();
+        let mut seats = BTreeMap::new();
+        for (id, (mask, previous, named)) in members {
             let chosen = all
                 .keys()
                 .enumerate()
@@ -177,16 +186,39 @@ fn any_question() -> impl Strategy<Value = Question> {
             }
             let member = Subscriber {
                 instance_id: named.then(|| text(&format!("i-{id}"))),
-                topics: chosen.map(|(_, topic)| *topic).collect(),
+                lists: vec![lists.len()],
                 previous: had,
             };
-            (text(&id), member)
-        });
+            lists.push(chosen.map(|(_, topic)| *topic).collect());
+            seats.insert(text(&id), member);
+        }
         Question {
-            members: members.collect(),
+            members: seats,
+            lists,
             topics: all,
         }
     })
+}
+
+/// Each topic of each member would be two hundred million looks, and hold whoever asks for a minute.
+#[test]
+fn members_that_read_all_by_one_expression_are_one_list() {
+    let topics: BTreeMap<Uuid, i32> = (0..4_000).map(|number| (topic(number), 1)).collect();
+    let member = Subscriber {
+        lists: vec![0],
+        ..Subscriber::default()
+    };
+    let members = (0..50_000).map(|number| (text(&number.to_string()), member.clone()));
+    let asked = Question {
+        members: members.collect(),
+        lists: vec![topics.keys().copied().collect()],
+        topics,
+    };
+    assert_eq!(asked.weight(), 58_000);
+    for assignor in Assignor::ALL {
+        let answer = assignor.assign(&asked);
+        assert_eq!(answer.values().map(load).sum::<usize>(), 4_000);
+    }
 }
 
 proptest! {
@@ -197,6 +229,30 @@ proptest! {
             check_owners(&asked, &answer);
             prop_assert_eq!(assignor.assign(&asked), answer);
         }
+    }
+
+    /// Members that share lists, and have two of them, get what they would get if each had one of its own.
+    #[test]
+    fn it_does_not_matter_who_shares_a_list(
+        mut asked in any_question(), shared in proptest::bits::u8::ANY, halves in proptest::bits::u8::ANY,
+    ) {
+        let all: Vec<Uuid> = asked.topics.keys().copied().collect();
+        let of = |mask: u8| all.iter().enumerate().filter(move |(bit, _)| mask & (1 << bit) != 0).map(|(_, topic)| *topic);
+        let mut alone = asked.clone();
+        let half = asked.lists.len();
+        asked.lists.push(of(shared).collect());
+        for (index, member) in asked.members.values_mut().enumerate() {
+            if halves & (1 << (index % 8)) != 0 {
+                member.lists.push(half);
+                alone.lists[index].extend(of(shared));
+            }
+        }
+        prop_assert_eq!(Assignor::Range.assign(&asked), Assignor::Range.assign(&alone));
+        let answer = Assignor::Uniform.assign(&asked);
+        check_owners(&asked, &answer);
+        check_balance(&asked, &answer);
+        remember(&mut asked, &answer);
+        prop_assert_eq!(Assignor::Uniform.assign(&asked), answer);
     }
 
     #[test]
@@ -214,9 +270,9 @@ proptest! {
     ) {
         let every: BTreeSet<Uuid> = asked.topics.keys().copied().collect();
         for member in asked.members.values_mut() {
-            member.topics.clone_from(&every);
             member.previous.clear();
         }
+        asked.lists.fill(every.clone());
         let mut before = Assignor::Uniform.assign(&asked);
         remember(&mut asked, &before);
         if !asked.members.is_empty() {
@@ -225,8 +281,7 @@ proptest! {
             before.remove(&id);
         }
         for number in 0..joins {
-            let member = Subscriber { topics: every.clone(), ..Subscriber::default() };
-            asked.members.insert(text(&format!("new-{number}")), member);
+            join(&mut asked, &format!("new-{number}"), every.clone());
         }
         let after = Assignor::Uniform.assign(&asked);
         check_owners(&asked, &after);

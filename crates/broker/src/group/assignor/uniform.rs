@@ -4,15 +4,20 @@
 //! has least of those that may have it. Then, as long as a member has at least two partitions more
 //! than another that may have one of them, the fullest such member gives one to the emptiest. Each
 //! gift makes the numbers more equal, so this ends; when all members subscribe to the same topics,
-//! nobody has more than one partition more than anybody else. Topics with the same subscribers are
-//! one class: within it partitions are interchangeable.
+//! nobody has more than one partition more than anybody else. Topics that are in the same lists have the same subscribers
+//! and are one class: within it partitions are interchangeable. Where lists overlap in so many ways that levelling takes
+//! too long, it ends early: the answer is right then, if not as level as it could be.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::protocol::StrBytes;
 use wire::types::Uuid;
 
-use super::{Partitions, Question};
+use super::{ListIndex, Partitions, Question};
+
+/// Looks for somebody to give to, in all: seconds' worth.
+const LOOKS_MAX: usize = 20_000_000;
 
 pub(super) fn assign(question: &Question) -> BTreeMap<StrBytes, Partitions> {
     let mut plan = Plan::new(question);
@@ -30,26 +35,31 @@ struct Plan {
     // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     class_of: BTreeMap<Uuid, usize>,
     members: Vec<Holder>,
+    /// Those who subscribe by a list, with their loads.
+    lists: Vec<Loads>,
     /// Every member with its load.
-    // Bounded: as its classes, `groups::weight::GROUP_BYTES_MAX`.
-    by_load: BTreeSet<(usize, Index)>,
+    by_load: Loads,
     // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     taken: BTreeSet<(Uuid, i32)>,
+    /// Looks for somebody to give to that are left.
+    looks: Cell<usize>,
 }
 
-/// Topics with the same subscribers.
+/// Members with their loads.
+// Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+type Loads = BTreeSet<(usize, Index)>;
+
+/// Topics that are in the same lists.
 struct Class {
     topics: Vec<Uuid>,
-    /// The subscribers with their loads.
-    // Bounded: as its classes, `groups::weight::GROUP_BYTES_MAX`.
-    by_load: BTreeSet<(usize, Index)>,
+    lists: Vec<ListIndex>,
 }
 
 #[derive(Default)]
 struct Holder {
     load: usize,
-    /// The classes that it may have partitions of.
-    classes: Vec<usize>,
+    /// What it subscribes by.
+    lists: Vec<ListIndex>,
     /// What it has, by class.
     // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     holds: BTreeMap<usize, Vec<(Uuid, i32)>>,
@@ -57,41 +67,39 @@ struct Holder {
 
 impl Plan {
     fn new(question: &Question) -> Self {
-        let mut subscribers: BTreeMap<Uuid, Vec<Index>> = BTreeMap::new();
+        let mut lists = vec![Loads::new(); question.lists.len()];
+        let mut members = Vec::with_capacity(question.members.len());
         for (index, member) in question.members.values().enumerate() {
-            for topic in &member.topics {
-                subscribers.entry(*topic).or_default().push(index);
-            }
-        }
-        let mut alike: BTreeMap<Vec<Index>, Vec<Uuid>> = BTreeMap::new();
-        for (topic, subscribers) in subscribers {
-            alike.entry(subscribers).or_default().push(topic);
-        }
-        // Those with few subscribers first: they have least choice.
-        let mut alike: Vec<_> = alike.into_iter().collect();
-        alike.sort_by_key(|(subscribers, _)| subscribers.len());
-        let mut members: Vec<Holder> = Vec::new();
-        members.resize_with(question.members.len(), Holder::default);
-        let mut class_of = BTreeMap::new();
-        let mut classes = Vec::with_capacity(alike.len());
-        for (number, (subscribers, topics)) in alike.into_iter().enumerate() {
-            class_of.extend(topics.iter().map(|topic| (*topic, number)));
-            for index in &subscribers {
-                if let Some(member) = members.get_mut(*index) {
-                    member.classes.push(number);
+            for list in &member.lists {
+                if let Some(list) = lists.get_mut(*list) {
+                    list.insert((0, index));
                 }
             }
-            classes.push(Class {
-                topics,
-                by_load: subscribers.into_iter().map(|index| (0, index)).collect(),
+            members.push(Holder {
+                lists: member.lists.clone(),
+                ..Holder::default()
             });
+        }
+        // Those with few subscribers first: they have least choice.
+        let mut alike: Vec<_> = question.classes().into_iter().collect();
+        alike.sort_by_cached_key(|(within, _)| {
+            let sizes = within.iter().filter_map(|list| lists.get(*list));
+            sizes.map(BTreeSet::len).fold(0, usize::saturating_add)
+        });
+        let mut class_of = BTreeMap::new();
+        let mut classes = Vec::with_capacity(alike.len());
+        for (number, (lists, topics)) in alike.into_iter().enumerate() {
+            class_of.extend(topics.iter().map(|topic| (*topic, number)));
+            classes.push(Class { topics, lists });
         }
         Self {
             classes,
             class_of,
             by_load: (0..members.len()).map(|index| (0, index)).collect(),
             members,
+            lists,
             taken: BTreeSet::new(),
+            looks: Cell::new(LOOKS_MAX),
         }
     }
 
@@ -99,7 +107,7 @@ impl Plan {
         for (index, member) in question.members.values().enumerate() {
             for (topic, partitions) in &member.previous {
                 let count = question.topics.get(topic).copied().unwrap_or(0);
-                if !member.topics.contains(topic) {
+                if !question.reads(member, topic) {
                     continue;
                 }
                 for partition in partitions.range(..count) {
@@ -144,7 +152,7 @@ impl Plan {
         self.by_load
             .iter()
             .rev()
-            .take_while(|(load, _)| *load >= 2)
+            .take_while(|(load, _)| *load >= 2 && self.looks.get() > 0)
             .find_map(|(load, from)| {
                 let holds = self.members.get(*from)?.holds.iter();
                 let targets = holds
@@ -156,7 +164,10 @@ impl Plan {
     }
 
     fn emptiest(&self, class: usize) -> Option<(usize, Index)> {
-        self.classes.get(class)?.by_load.first().copied()
+        let lists = &self.classes.get(class)?.lists;
+        self.looks.set(self.looks.get().saturating_sub(lists.len()));
+        let lists = lists.iter().filter_map(|list| self.lists.get(*list));
+        lists.filter_map(|loads| loads.first().copied()).min()
     }
 
     fn give(&mut self, to: Index, partition: (Uuid, i32)) {
@@ -178,10 +189,10 @@ impl Plan {
         let after = (member.load, index);
         self.by_load.remove(&before);
         self.by_load.insert(after);
-        for class in &member.classes {
-            if let Some(class) = self.classes.get_mut(*class) {
-                class.by_load.remove(&before);
-                class.by_load.insert(after);
+        for list in &member.lists {
+            if let Some(loads) = self.lists.get_mut(*list) {
+                loads.remove(&before);
+                loads.insert(after);
             }
         }
     }

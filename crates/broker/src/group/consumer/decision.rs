@@ -5,6 +5,7 @@ use std::time::Duration;
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
+use super::ahead::Job;
 use super::record::ConsumerRecord;
 use super::timers::TimerChange;
 use crate::group::Now;
@@ -176,6 +177,10 @@ pub struct Decision<A> {
     pub(super) compared: Option<(i64, i32)>,
     /// The version that regular expressions were looked up in, and when.
     pub(super) looked: Option<(i64, i64)>,
+    /// There is a new target.
+    pub(super) retargeted: bool,
+    /// What takes long to find out, for a later decision.
+    pub job: Option<Job>,
 }
 
 impl<A> Decision<A> {
@@ -187,6 +192,8 @@ impl<A> Decision<A> {
             timers: Vec::new(),
             compared: None,
             looked: None,
+            retargeted: false,
+            job: None,
         }
     }
 
@@ -198,6 +205,8 @@ impl<A> Decision<A> {
             timers: self.timers,
             compared: self.compared,
             looked: self.looked,
+            retargeted: self.retargeted,
+            job: self.job,
         }
     }
 }

@@ -194,10 +194,7 @@ impl<'a> Draft<'a> {
 }
 
 /// The names of the topics that `member` reads.
-pub(super) fn topics_of<'b>(
-    draft: &'b Draft<'_>,
-    member: &'b Member,
-) -> impl Iterator<Item = &'b StrBytes> {
+fn topics_of<'b>(draft: &'b Draft<'_>, member: &'b Member) -> impl Iterator<Item = &'b StrBytes> {
     let matched = Some(&member.regex)
         .filter(|regex| !regex.is_empty())
         .and_then(|regex| draft.matched(regex));

@@ -10,7 +10,6 @@ use regex::{Regex, RegexBuilder};
 const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Largest compiled expression, in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
-
 /// A compiled expression.
 #[derive(Debug)]
 pub(crate) struct Pattern(Regex);
@@ -26,6 +25,12 @@ impl Pattern {
         build(&unquoted).map_err(|error| describe(&error))?;
         let whole = format!("^(?:{unquoted})$");
         build(&whole).map(Self).map_err(|error| describe(&error))
+    }
+
+    /// True for an expression that, compiled, takes no more than so many bytes.
+    pub(super) fn is_within(text: &str, compiled_bytes: usize) -> bool {
+        let mut builder = RegexBuilder::new(&unquote(text));
+        builder.size_limit(compiled_bytes).build().is_ok()
     }
 
     pub(crate) fn matches(&self, name: &str) -> bool {

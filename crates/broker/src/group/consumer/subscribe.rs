@@ -4,13 +4,14 @@
 //! The epoch grows when a member reads by other names or another expression, when an expression
 //! matches other topics than before, and when the topics themselves have changed (their hash).
 //! Expressions are looked up with the heartbeat after the one that brings them, and again when the cluster has changed, but
-//! not more often than every ten seconds.
+//! not more often than every ten seconds. Where that takes long, they are looked up ahead ([`super::ahead`]).
 
 use std::collections::BTreeSet;
 
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
+use super::ahead::{What, are_little};
 use super::draft::Draft;
 use super::pattern::Pattern;
 use super::record::{ConsumerRecord, Epoch, Matched};
@@ -74,10 +75,18 @@ impl Draft<'_> {
         if asked.is_empty() {
             return Ok(false);
         }
-        let (version, now_ms) = (self.ask.cluster.version(), self.ask.now.wall_ms);
+        let now_ms = self.ask.now.wall_ms;
+        let at_once = self.are_looked_up_at_once(&asked);
+        let mut oldest = self.ask.cluster.version();
         let mut differ = false;
         for regex in asked {
-            let topics = self.topics_matching(&regex)?;
+            let found = self.group.ahead.found(&regex).cloned();
+            let (topics, version) = match found {
+                Some(found) => found,
+                None if at_once => (self.topics_matching(&regex)?, oldest),
+                None => continue,
+            };
+            oldest = oldest.min(version);
             let known = self.group.matched(&regex).map(|matched| &matched.topics);
             if known == Some(&topics) {
                 continue;
@@ -92,8 +101,26 @@ impl Draft<'_> {
             self.decision.records.push(record);
             self.fresh.insert(regex, matched);
         }
-        self.decision.looked = Some((version, now_ms));
+        if at_once {
+            self.decision.looked = Some((oldest, now_ms));
+        }
         Ok(differ)
+    }
+
+    /// True when what is not known of expressions can be found out now; else that begins.
+    fn are_looked_up_at_once(&mut self, asked: &BTreeSet<StrBytes>) -> bool {
+        let ahead = &self.group.ahead;
+        let unknown = asked.iter().filter(|regex| ahead.found(regex).is_none());
+        let unknown: BTreeSet<StrBytes> = unknown.cloned().collect();
+        if are_little(&unknown, self.ask.cluster.topic_count()) {
+            return true;
+        }
+        if !ahead.is_busy() && self.decision.job.is_none() {
+            let patterns = unknown.into_iter().collect();
+            let what = What::Match(patterns, self.ask.cluster.snapshot());
+            self.decision.job = Some(ahead.job(what));
+        }
+        false
     }
 
     fn looks_are_stale(&self) -> bool {

@@ -1,13 +1,16 @@
 //! The second step: the target assignment, when the group has a new epoch and the last assignment
-//! is old enough.
+//! is old enough. One that takes long is made ahead ([`super::ahead`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use wire::protocol::StrBytes;
 use wire::types::Uuid;
 
-use super::draft::{Draft, topics_of};
+use super::ahead::{LITTLE_WEIGHT, What};
+use super::draft::Draft;
+use super::member::Member;
 use super::record::{ConsumerRecord, TargetEpoch};
-use crate::group::assignor::{Assignor, Question, Subscriber};
+use crate::group::assignor::{Assignor, ListIndex, Partitions, Question, Subscriber};
 
 impl Draft<'_> {
     /// Makes a new target assignment if one is due.
@@ -15,8 +18,9 @@ impl Draft<'_> {
         if self.target_epoch >= self.epoch || !self.may_assign_now() {
             return;
         }
-        let question = self.question();
-        let answer = self.preferred().assign(&question);
+        let Some(answer) = self.answer() else {
+            return self.begin_without_target();
+        };
         for (id, partitions) in &answer {
             let known = self
                 .group
@@ -37,8 +41,45 @@ impl Draft<'_> {
         };
         let record = ConsumerRecord::TargetEpoch(Some(epoch));
         self.decision.records.push(record);
+        self.decision.retargeted = true;
         self.target_epoch = self.epoch;
         self.target = answer.get(&self.id).cloned().unwrap_or_default();
+    }
+
+    /// Who is to have what; `None` while that is being found out.
+    fn answer(&mut self) -> Option<BTreeMap<StrBytes, Partitions>> {
+        let ahead = &self.group.ahead;
+        if let Some(made) = ahead.assigned(self.epoch)
+            && self.members().all(|(id, _)| made.contains_key(id))
+            && self.members().count() == made.len()
+        {
+            return Some(made.clone());
+        }
+        if ahead.is_busy() || self.decision.job.is_some() {
+            return None;
+        }
+        let question = self.question();
+        let assignor = self.preferred();
+        if question.weight() <= LITTLE_WEIGHT {
+            return Some(assignor.assign(&question));
+        }
+        let what = What::Assign(self.epoch, assignor, question);
+        self.decision.job = Some(ahead.job(what));
+        None
+    }
+
+    /// A group that has had no target yet gets an empty one, of the epoch before: its members are in, though with nothing.
+    fn begin_without_target(&mut self) {
+        if self.target_epoch > 0 || self.epoch <= 1 {
+            return;
+        }
+        let epoch = TargetEpoch {
+            epoch: self.epoch - 1, // Bounded: above one.
+            made_ms: 0,
+        };
+        let record = ConsumerRecord::TargetEpoch(Some(epoch));
+        self.decision.records.push(record);
+        self.target_epoch = epoch.epoch;
     }
 
     fn may_assign_now(&self) -> bool {
@@ -57,7 +98,7 @@ impl Draft<'_> {
     fn preferred(&self) -> Assignor {
         let offered = self.ask.options.assignors.iter().flatten();
         let votes = offered.map(|assignor| {
-            let asks = |name: &&wire::protocol::StrBytes| name.as_str() == assignor.name();
+            let asks = |name: &&StrBytes| name.as_str() == assignor.name();
             let names = self
                 .members()
                 .filter_map(|(_, member)| member.assignor.as_ref());
@@ -71,20 +112,72 @@ impl Draft<'_> {
     }
 
     fn question(&self) -> Question {
-        let mut topics: BTreeMap<Uuid, i32> = BTreeMap::new();
+        let mut lists = Lists {
+            draft: self,
+            all: Vec::new(),
+            by_names: BTreeMap::new(),
+            by_regex: BTreeMap::new(),
+            topics: BTreeMap::new(),
+        };
         let members = self.members().map(|(id, member)| {
-            let shapes = topics_of(self, member).filter_map(|name| self.ask.cluster.shape(name));
-            let shapes: BTreeMap<Uuid, i32> = shapes.collect();
-            let read: BTreeSet<Uuid> = shapes.keys().copied().collect();
-            topics.extend(shapes);
             let subscriber = Subscriber {
                 instance_id: member.instance_id.clone(),
-                topics: read,
+                lists: lists.of(member),
                 previous: self.previous_target(id).clone(),
             };
             (id.clone(), subscriber)
         });
         let members = members.collect();
-        Question { members, topics }
+        Question {
+            members,
+            lists: lists.all,
+            topics: lists.topics,
+        }
+    }
+}
+
+/// What members subscribe to, while a question is made.
+struct Lists<'a> {
+    draft: &'a Draft<'a>,
+    // Bounded: lives while one question is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    all: Vec<BTreeSet<Uuid>>,
+    // Bounded: lives while one question is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    by_names: BTreeMap<&'a BTreeSet<StrBytes>, ListIndex>,
+    // Bounded: lives while one question is made, `groups::consumers::PATTERNS_MAX`.
+    by_regex: BTreeMap<&'a StrBytes, ListIndex>,
+    // Bounded: lives while one question is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    topics: BTreeMap<Uuid, i32>,
+}
+
+impl<'a> Lists<'a> {
+    fn of(&mut self, member: &'a Member) -> Vec<ListIndex> {
+        let mut lists = Vec::new();
+        if !member.topics.is_empty() {
+            let known = self.by_names.get(&member.topics).copied();
+            lists.push(known.unwrap_or_else(|| {
+                let index = self.add(&member.topics);
+                self.by_names.insert(&member.topics, index);
+                index
+            }));
+        }
+        if let Some(matched) = self.draft.matched(&member.regex) {
+            let known = self.by_regex.get(&member.regex).copied();
+            lists.push(known.unwrap_or_else(|| {
+                let index = self.add(&matched.topics);
+                self.by_regex.insert(&member.regex, index);
+                index
+            }));
+        }
+        lists
+    }
+
+    /// Takes in a list, of the topics that exist.
+    fn add(&mut self, names: &BTreeSet<StrBytes>) -> ListIndex {
+        let cluster = self.draft.ask.cluster;
+        let shapes = names.iter().filter_map(|name| cluster.shape(name));
+        let shapes: BTreeMap<Uuid, i32> = shapes.collect();
+        self.all.push(shapes.keys().copied().collect());
+        self.topics.extend(shapes);
+        self.all.len() - 1
     }
 }

@@ -453,3 +453,94 @@ fn what_was_not_written_leaves_no_trace() {
 }
 
 mod churn;
+
+/// What a job gives, taken in.
+fn take_in(bench: &mut Bench, job: Option<super::Job>) {
+    let done = job.expect("there is a job").run();
+    bench.group.take_in(done);
+}
+
+/// The decision on a heartbeat, with its job apart.
+fn decide(bench: &mut Bench, beat: &Heartbeat) -> (Answer, Option<super::Job>) {
+    let mut decision = bench.group.heartbeat(beat, bench.ask()).unwrap();
+    bench.group.note(&decision);
+    bench.write(&decision.records);
+    (decision.answer, decision.job.take())
+}
+
+#[test]
+fn a_target_that_takes_long_is_made_ahead_and_the_next_heartbeat_finds_it() {
+    let mut bench = Bench::new(&[("much", 30_000)]);
+    let (answer, job) = decide(&mut bench, &joining("a", &["much"]));
+    // In, though with nothing.
+    assert!(answer.epoch > JOIN && answer.assignment == Some(Partitions::new()));
+    assert_eq!(bench.group.state(), State::Assigning);
+    let epoch = answer.epoch;
+    // One job at a time.
+    let (again, none) = decide(&mut bench, &beat("a", epoch));
+    assert!(again.epoch == epoch && none.is_none());
+    take_in(&mut bench, job);
+    let (answer, none) = decide(&mut bench, &beat("a", epoch));
+    assert!(none.is_none() && answer.epoch == bench.group.epoch());
+    let all = answer.assignment.unwrap();
+    assert_eq!(all[&id_of("much")].len(), 30_000);
+    assert_eq!(bench.group.state(), State::Stable);
+}
+
+#[test]
+fn a_target_of_an_epoch_that_is_past_or_of_other_members_is_not_used() {
+    let mut bench = Bench::new(&[("much", 30_000)]);
+    let (first, job) = decide(&mut bench, &joining("a", &["much"]));
+    let (_, none) = decide(&mut bench, &joining("b", &["much"]));
+    assert!(none.is_none(), "there is a job already");
+    take_in(&mut bench, job);
+    let (answer, job) = decide(&mut bench, &beat("a", first.epoch));
+    assert_eq!(
+        answer.epoch, first.epoch,
+        "made for one member, and there are two"
+    );
+    take_in(&mut bench, job);
+    let (answer, _) = decide(&mut bench, &beat("a", first.epoch));
+    assert_eq!(answer.assignment.unwrap()[&id_of("much")].len(), 15_000);
+    // Made of what was never written.
+    let mut bench = Bench::new(&[("much", 30_000)]);
+    let decision = bench.group.heartbeat(&joining("a", &["much"]), bench.ask());
+    let mut decision = decision.unwrap();
+    bench.group.note(&decision);
+    for record in &decision.records {
+        bench.group.stage(1, record);
+    }
+    for record in &decision.records {
+        bench.group.settle(1, record, false);
+    }
+    bench.group.reindex();
+    take_in(&mut bench, decision.job.take());
+    let (_, job) = decide(&mut bench, &joining("b", &["much"]));
+    assert!(job.is_some(), "nothing is left of the job before");
+}
+
+#[test]
+fn expressions_that_take_long_are_looked_up_ahead() {
+    let mut bench = Bench::new(&[("topic-1", 1), ("other", 1)]);
+    let large = "\\pL{20}|topic-1";
+    let join = Heartbeat {
+        topics: None,
+        regex: Some(text(large)),
+        ..joining("a", &[])
+    };
+    let (answer, none) = decide(&mut bench, &join);
+    assert!(
+        none.is_none(),
+        "it is not looked up with the heartbeat that brings it"
+    );
+    let (again, job) = decide(&mut bench, &beat("a", answer.epoch));
+    assert_eq!(again.epoch, answer.epoch);
+    take_in(&mut bench, job);
+    let (answer, _) = decide(&mut bench, &beat("a", answer.epoch));
+    assert_eq!(answer.assignment, Some(partitions(&[("topic-1", &[0])])));
+    let mut idle = bench
+        .group
+        .heartbeat(&beat("a", answer.epoch), bench.ask())
+        .unwrap();
+    assert!(idle.records.is_empty() && idle.job.take().is_none());
+}

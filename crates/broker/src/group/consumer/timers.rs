@@ -92,6 +92,15 @@ impl ConsumerGroup {
     pub fn note<A>(&mut self, decision: &Decision<A>) -> Option<Instant> {
         self.compared = decision.compared.or(self.compared);
         self.looked = decision.looked.or(self.looked);
+        if decision.looked.is_some() {
+            self.ahead.drop_found();
+        }
+        if decision.retargeted {
+            self.ahead.drop_assigned();
+        }
+        if decision.job.is_some() {
+            self.ahead.begin();
+        }
         self.set_timers(&decision.timers)
     }
 

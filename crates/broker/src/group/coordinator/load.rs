@@ -5,9 +5,10 @@
 //! where they were written: an offset that was committed without a transaction after them stands.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use bytes::Bytes;
-use platform::Platform;
+use platform::{Platform, task};
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs};
 
 use super::{Cluster, Now, VISITED_AT_ONCE};
@@ -46,10 +47,12 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             consumer: self.options.consumer,
             state_bytes_max: self.options.state_bytes_max,
         };
+        let mut groups = Groups::new(options);
+        groups.shares = Rc::clone(&self.shares);
         let slot = Slot {
             phase: Phase::Loading,
             stalled: false,
-            groups: Groups::new(options),
+            groups,
             queue: Queue::default(),
             incarnation,
             foreign: 0,
@@ -177,10 +180,11 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         let told = self.slot(partition, incarnation, |slot| {
             self.note_failed(slot);
             slot.queue = Queue::default();
-            slot.groups.abandon(ErrorCode::NotCoordinator)
+            slot.groups.take()
         });
-        if let Some(outcome) = told {
-            self.carry_out(partition, outcome);
+        if let Some(groups) = told {
+            self.abandon(groups);
+            self.rearm();
             self.serve_again(partition);
         }
     }
@@ -226,8 +230,19 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 self.metrics.stalled_partitions.dec();
             }
             // Queued appends go with the slot, and their senders with them, which is an answer.
-            let outcome = slot.groups.abandon(ErrorCode::NotCoordinator);
-            self.carry_out(partition, outcome);
+            self.abandon(slot.groups.take());
+            self.rearm();
         }
+    }
+
+    /// Tells everybody who waits in groups that are not here any more, some at a time: there may be a million.
+    fn abandon(&self, mut groups: Groups) {
+        let Some(me) = self.me.upgrade() else { return };
+        task::spawn(async move {
+            while let Some(replies) = groups.abandon(VISITED_AT_ONCE, ErrorCode::NotCoordinator) {
+                me.tell(replies);
+                task::yield_now().await;
+            }
+        });
     }
 }

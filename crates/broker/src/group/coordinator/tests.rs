@@ -32,6 +32,7 @@ use crate::group::records::{GroupRecord, RawRecord};
 use crate::group::{Client, Topics, partition_for};
 use crate::handler;
 use crate::options::GroupOptions;
+use crate::room::Room;
 
 type Pending = (Vec<RawRecord>, oneshot::Sender<Result<(), Unwritten>>);
 
@@ -44,6 +45,7 @@ struct Ledger {
     gone: std::cell::Cell<bool>,
     /// What is to be loaded again, and the attempt.
     again: RefCell<Vec<(i32, u32)>>,
+    cluster: RefCell<FakeCluster>,
 }
 
 #[derive(Clone, Default)]
@@ -53,7 +55,7 @@ impl OffsetsLog for TestLog {
     type View = FakeCluster;
 
     fn cluster(&self) -> FakeCluster {
-        FakeCluster::default()
+        self.0.cluster.borrow().clone()
     }
 
     fn partition_count(&self) -> Option<i32> {
@@ -218,7 +220,8 @@ async fn commit(coordinator: &Coordinator, name: &str, offset: i64) -> i16 {
         .with_group_id(group(name))
         .with_generation_id_or_member_epoch(-1)
         .with_topics(vec![topic]);
-    let answer = handler::offset_commit::handle(coordinator, &request, 8, &AnyTopic).await;
+    let answer =
+        handler::offset_commit::handle(coordinator, &request, 8, &text("/h"), &AnyTopic).await;
     answer.topics[0].partitions[0].error_code
 }
 
@@ -384,7 +387,8 @@ fn a_commit_of_more_than_a_batch_can_hold_is_refused_before_it_is_made() {
             .with_group_id(group(&"g".repeat(30_000)))
             .with_generation_id_or_member_epoch(-1)
             .with_topics(vec![topic]);
-        let answer = handler::offset_commit::handle(&coordinator, &request, 8, &AnyTopic).await;
+        let answer =
+            handler::offset_commit::handle(&coordinator, &request, 8, &text("/h"), &AnyTopic).await;
         let codes = answer.topics[0].partitions.iter().map(|one| one.error_code);
         assert_eq!(codes.clone().count(), 30_000);
         assert!(
@@ -544,7 +548,12 @@ fn a_partition_that_is_loaded_or_elsewhere_says_so() {
         assert_eq!(join(&coordinator, "g", "", 9).await.error_code, loading);
         // A member is not to panic over that.
         assert_eq!(beat(&coordinator, "g", &JoinGroupResponse::default()), 0);
-        let list = handler::list_groups::handle(&coordinator, &ListGroupsRequest::default()).await;
+        let list = handler::list_groups::handle(
+            &coordinator,
+            &ListGroupsRequest::default(),
+            &Room::some(),
+        )
+        .await;
         assert_eq!(list.error_code, loading);
         coordinator.unload(partition);
         assert_eq!(
@@ -798,7 +807,12 @@ fn forgotten_after_retention(jump_ms: i64) {
         assert_eq!(fetched(&coordinator, "g", false).await, Some(1));
         clock.sleep(Duration::from_mins(20)).await;
         assert_eq!(fetched(&coordinator, "g", false).await, None);
-        let list = handler::list_groups::handle(&coordinator, &ListGroupsRequest::default()).await;
+        let list = handler::list_groups::handle(
+            &coordinator,
+            &ListGroupsRequest::default(),
+            &Room::some(),
+        )
+        .await;
         assert!(list.groups.is_empty());
         let tombstones = log
             .0
@@ -843,7 +857,8 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
         assert!(rounds >= 3000 / VISITED_AT_ONCE, "{rounds} rounds");
         coordinator.finish_load(partition, LeaderEpoch(1));
         let request = ListGroupsRequest::default();
-        let mut listing = Box::pin(handler::list_groups::handle(&coordinator, &request));
+        let room = Room::some();
+        let mut listing = Box::pin(handler::list_groups::handle(&coordinator, &request, &room));
         let mut rests = 0;
         let list = std::future::poll_fn(|context| {
             let listed = listing.as_mut().poll(context);
@@ -858,5 +873,48 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
         let next = coordinator.begin_load(partition);
         assert!(!coordinator.load_some(partition, loading));
         assert!(!coordinator.is_here(partition, loading) && coordinator.is_here(partition, next));
+    });
+}
+
+#[test]
+fn a_target_of_many_partitions_is_made_beside_the_shard_and_found_by_a_heartbeat() {
+    simulate(async {
+        let log = TestLog::default();
+        *log.0.cluster.borrow_mut() = FakeCluster::of(&[("much", 30_000)]);
+        let coordinator = coordinator(&log);
+        let client = Client {
+            id: text("client"),
+            host: text("/127.0.0.1"),
+        };
+        let member = || {
+            wire::messages::ConsumerGroupHeartbeatRequest::default()
+                .with_group_id(group("g"))
+                .with_member_id(text("a"))
+        };
+        let join = member()
+            .with_rebalance_timeout_ms(10_000)
+            .with_subscribed_topic_names(Some(vec![TopicName(text("much"))]))
+            .with_topic_partitions(Some(Vec::new()));
+        let beat = handler::consumer_group_heartbeat::handle;
+        let joined = beat(&coordinator, &join, 1, &client, true).await;
+        assert_eq!(joined.error_code, 0);
+        assert!(
+            joined
+                .assignment
+                .is_none_or(|all| all.topic_partitions.is_empty())
+        );
+        let epoch = joined.member_epoch;
+        loop {
+            // Time does not pass while another thread works.
+            task::yield_now().await;
+            let next = member().with_member_epoch(epoch);
+            let next = beat(&coordinator, &next, 1, &client, true).await;
+            assert_eq!(next.error_code, 0);
+            if next.member_epoch > epoch {
+                let all = next.assignment.unwrap().topic_partitions;
+                assert_eq!(all[0].partitions.len(), 30_000);
+                break;
+            }
+        }
     });
 }

@@ -18,7 +18,7 @@ use crate::group::cluster::Cluster;
 use crate::group::consumer::member::JOIN;
 use crate::group::consumer::record::ConsumerRecord;
 use crate::group::consumer::{
-    Answer, Ask, ClassicJoin, ConsumerGroup, Decision, Heartbeat, Leave, Refused, upgrade,
+    Answer, Ask, ClassicJoin, ConsumerGroup, Decision, Done, Heartbeat, Leave, Refused, upgrade,
 };
 use crate::group::records::GroupRecord;
 
@@ -56,6 +56,7 @@ impl Groups {
         around: Around<'_>,
     ) -> Result<Decided<Answer>, Refused> {
         let ask = self.ask(id, around);
+        self.asked_by(&beat.client.host);
         self.check_beat(id, beat)?;
         let mut outcome = Outcome::default();
         let mut before = Vec::new();
@@ -350,10 +351,22 @@ impl Groups {
         let group = self.by_id.entry(id.clone());
         let group = group.or_insert_with(|| Group::new(limits));
         let consumer = group.consumer.get_or_insert_default();
-        if let Some(first) = consumer.note(decision) {
+        let first = consumer.note(decision);
+        if let Some(job) = decision.job.take() {
+            self.jobs.push((id.clone(), job));
+        }
+        if let Some(first) = first {
             self.arm_at(id, first);
         }
         of_group(id, std::mem::take(&mut decision.records))
+    }
+
+    /// Takes in what was found out for a group.
+    pub fn take_in(&mut self, id: &StrBytes, done: Done) {
+        let group = self.by_id.get_mut(id);
+        if let Some(consumer) = group.and_then(|group| group.consumer.as_mut()) {
+            consumer.take_in(done);
+        }
     }
 
     fn set_timers(

@@ -1,6 +1,7 @@
 //! Offsets and groups as clients see them, and what a restart makes of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -582,6 +583,24 @@ fn offsets_expire_when_the_group_has_been_empty_for_long() {
 }
 
 /// What is kept is bounded in bytes: newcomers are told to come back, whoever is in goes on, and room that is made is used.
+/// There may be a million of them, and the shard has others to serve.
+#[test]
+fn groups_that_are_not_here_any_more_go_some_at_a_time() {
+    let mut bench = Bench::new();
+    for number in 0..5 {
+        bench.commit(&commit(&format!("h{number}"), &[("t", 0, 5)]), 9);
+        bench.settle_all();
+    }
+    let mut gone = bench.groups.take();
+    assert!(bench.groups.iter().next().is_none() && bench.groups.bytes() == 0);
+    for left in [3, 1] {
+        assert!(gone.abandon(2, ErrorCode::NotCoordinator).is_some());
+        assert_eq!(gone.iter().count(), left);
+    }
+    assert!(gone.abandon(2, ErrorCode::NotCoordinator).is_none());
+    assert!(gone.iter().next().is_none());
+}
+
 #[test]
 fn groups_take_no_more_bytes_than_they_may_and_those_in_them_go_on() {
     let mut bench = Bench::new();
@@ -662,7 +681,8 @@ fn a_group_that_nobody_came_back_to_is_forgotten() {
 #[test]
 fn ids_handed_out_to_clients_with_long_names_take_no_more_bytes_than_groups_may() {
     let mut bench = Bench::new();
-    bench.groups.options.state_bytes_max = 1 << 20;
+    // All of it from one address, which has half.
+    bench.groups.options.state_bytes_max = 2 << 20;
     let cluster = FakeCluster::default();
     let mut handed_out = 0;
     loop {
@@ -975,4 +995,48 @@ proptest! {
             prop_assert!(ids(&bench.groups).contains(&id), "{} came back", id);
         }
     }
+}
+
+#[test]
+fn the_groups_that_an_address_makes_take_half_of_what_all_may() {
+    let mut bench = Bench::new();
+    bench.groups.options.state_bytes_max = 200_000;
+    let mut made = |host: &str, group: &str| {
+        bench.groups.asker = None;
+        bench.groups.asked_by(&text(host));
+        let request = commit(group, &[("t", 0, 1)]);
+        let (records, answer) = bench.groups.commit(&request, 8, &TwoTopics, bench.now);
+        let code = answer.topics[0].partitions[0].error_code;
+        bench.records(records);
+        bench.settle_all();
+        ErrorCode::try_from_code(code)
+    };
+    let refused = Some(ErrorCode::CoordinatorLoadInProgress);
+    let names = |host: &str| {
+        (0..200)
+            .map(move |n| format!("{host}-{n:0>1000}"))
+            .collect::<Vec<_>>()
+    };
+    let (mine, theirs) = (names("a"), names("b"));
+    let first = mine.iter().filter(|name| made("/10.0.0.1", name).is_none());
+    let first = first.count();
+    assert!((30..60).contains(&first), "{first}: ids count");
+    // Who has used up his share goes on with what he has, and hinders nobody.
+    assert_eq!(made("/10.0.0.1", &mine[0]), None);
+    assert_eq!(made("/10.0.0.1", &"another".repeat(500)), refused);
+    let second = theirs
+        .iter()
+        .filter(|name| made("/10.0.0.2", name).is_none());
+    let second = second.count();
+    assert!(second.abs_diff(first) <= 1, "{first} {second}");
+    let shares = Rc::clone(&bench.groups.shares);
+    assert!(shares.of(&text("/10.0.0.1")) > 90_000);
+    assert!(bench.groups.bytes() <= 200_000);
+    bench.groups = bench.reloaded();
+    assert_eq!(shares.of(&text("/10.0.0.1")), 0, "groups that are gone");
+    assert_eq!(
+        bench.groups.shares.of(&text("/10.0.0.1")),
+        0,
+        "a start forgets"
+    );
 }

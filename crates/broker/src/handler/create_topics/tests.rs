@@ -242,3 +242,20 @@ fn a_good_topic_beside_a_bad_one_is_created() {
     assert_eq!(codes, [17, 0]);
     assert_eq!(outcome.records.len(), 2);
 }
+
+#[test]
+fn of_very_many_topics_the_settings_of_the_first_are_told() {
+    let image = started();
+    let many = (0..=DESCRIBED_MAX).map(|n| topic(&format!("t{n:04}"), 1, 1));
+    let outcome = decide(&image, many.collect());
+    let told = outcome.response.topics.iter();
+    let told: Vec<_> = told
+        .map(|topic| {
+            let configs = topic.configs.as_ref().map_or(0, Vec::len);
+            (topic.error_code, topic.topic_config_error_code, configs > 0)
+        })
+        .collect();
+    assert_eq!(told[..DESCRIBED_MAX], vec![(0, 0, true); DESCRIBED_MAX]);
+    let policy = ErrorCode::PolicyViolation.code();
+    assert_eq!(told[DESCRIBED_MAX], (0, policy, false));
+}

@@ -10,6 +10,7 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 
 use crate::buf::AlignedBuf;
+use crate::os::turns::Turn;
 
 /// Everything the kernel may touch on behalf of a request.
 pub(super) struct Kept {
@@ -17,6 +18,7 @@ pub(super) struct Kept {
     parts: Vec<Bytes>,
     vector: Box<[Part]>,
     buf: Option<AlignedBuf>,
+    _turn: Turn,
 }
 
 /// The kernel's `struct iovec`.
@@ -33,6 +35,7 @@ impl Kept {
             parts: Vec::new(),
             vector: Box::default(),
             buf: None,
+            _turn: Turn::default(),
         }
     }
 
@@ -48,9 +51,10 @@ impl Kept {
         }
     }
 
-    pub(super) fn buf(file: &Arc<OwnedFd>, buf: AlignedBuf) -> Self {
+    pub(super) fn buf(file: &Arc<OwnedFd>, buf: AlignedBuf, turn: Turn) -> Self {
         Self {
             buf: Some(buf),
+            _turn: turn,
             ..Self::file(file)
         }
     }

@@ -42,6 +42,10 @@ pub(super) const KEYS: &[Key] = &[
         "Where /metrics, /livez, /readyz and /tiers are answered over HTTP, as host:port. \
              Empty: nowhere.",
     ),
+    Key::boolean("admin.plan", "false").ours().doc(
+        "Answer /plan on admin.listener: the page of the planner (docs/plan.md), with what this broker takes and gives \
+             as a load to begin with. One answer at a time, for two seconds of a thread of the lowest priority.",
+    ),
     Key::string("log.format", "text")
         .one_of(&["text", "json"])
         .ours()

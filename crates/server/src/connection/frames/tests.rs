@@ -162,3 +162,29 @@ fn memory_is_taken_for_what_has_come_and_not_for_what_is_announced() {
         drop(sender.join().unwrap());
     });
 }
+
+#[test]
+fn others_have_their_turn_within_a_frame_that_comes_as_fast_as_it_is_read() {
+    run(async |mut reader, socket, mut client| {
+        client.write_all(&beginning(190_000)).unwrap();
+        while !matches!(reader.state, State::Large { .. }) || reader.since_turn < 100_000 {
+            let look = poll_fn(|cx| Poll::Ready(reader.poll_frame(cx, &socket).is_pending()));
+            assert!(look.await, "it is not whole");
+            tokio::task::yield_now().await;
+        }
+        client
+            .write_all(&beginning(FRAME_BYTES + PREFIX_BYTES)[190_000..])
+            .unwrap();
+        while reader.come_bytes(&socket) < (FRAME_BYTES + PREFIX_BYTES) as u64 {
+            tokio::task::yield_now().await;
+        }
+        // As after so many bytes.
+        reader.since_turn = TURN_BYTES;
+        let read_before = reader.read_bytes;
+        let look = poll_fn(|cx| Poll::Ready(reader.poll_frame(cx, &socket).is_pending()));
+        assert!(look.await, "it is not read to its end in the same turn");
+        assert_eq!(reader.read_bytes, read_before);
+        let whole = frame(&mut reader, &socket).await.unwrap().unwrap();
+        assert_eq!(whole.bytes, vec![7; FRAME_BYTES]);
+    });
+}

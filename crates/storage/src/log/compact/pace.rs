@@ -1,20 +1,29 @@
 //! How fast a compaction goes: never for long without a yield, after the flushes of its shard, within its rate.
 //!
 //! It asks for one read or write at a time, of bounded size, and before each it lets the flushes that are under way
-//! finish, though not for ever: a shard that always flushes must not be one that is never compacted.
+//! finish, though not for ever: a shard that always flushes must not be one that is never compacted. What a batch takes to
+//! decompress and to compress is done on another thread where it is much: a batch of some kilobytes may be hundreds of
+//! megabytes.
 
 use std::cell::Cell;
 use std::time::Duration;
 
+use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
-use platform::task;
+use platform::task::{self, elsewhere};
+use wire::batch::record::DECOMPRESSED_BYTES_MAX;
+use wire::batch::retain::Opened;
+use wire::batch::{BatchError, BatchHeader};
+use wire::types::TimestampMs;
 
 use super::super::Log;
 use crate::error::{Error, Result};
 
 /// Bytes of work after which others get their turn.
 const STEP_BYTES: usize = 64 << 10;
+/// Bytes of records that are decompressed and compressed on the shard.
+const LITTLE_BYTES: usize = 256 << 10;
 /// How long flushes are given way to, each time, at most: so many looks, so long apart.
 const GIVE_WAY_LOOKS: usize = 4;
 const GIVE_WAY_INTERVAL: Duration = Duration::from_millis(1);
@@ -60,6 +69,49 @@ impl<'a, P: Platform> Pace<'a, P> {
             self.keep_rate().await;
         }
         self.check()
+    }
+
+    /// Has the records of a batch for looking at.
+    pub(super) async fn open(
+        &self,
+        batch: &Bytes,
+    ) -> Result<std::result::Result<Opened, BatchError>> {
+        let is_plain =
+            BatchHeader::parse(batch).is_some_and(|header| header.compression_code() == 0);
+        if is_plain || batch.len() <= LITTLE_BYTES {
+            let bytes_max = if is_plain { usize::MAX } else { LITTLE_BYTES };
+            match Opened::open(batch, bytes_max) {
+                // Broken or too much: that is seen when it is opened as a whole.
+                Err(BatchError::Decompress { .. }) => {}
+                opened => return Ok(opened),
+            }
+        }
+        let batch = batch.clone();
+        let opened = elsewhere(move || Opened::open(&batch, DECOMPRESSED_BYTES_MAX));
+        opened.await.ok_or(Error::Closed)
+    }
+
+    /// The batch with those records that are kept.
+    pub(super) async fn retain(
+        &self,
+        opened: Opened,
+        keep: Vec<bool>,
+        horizon: Option<TimestampMs>,
+    ) -> Result<std::result::Result<Bytes, BatchError>> {
+        if opened.records_bytes() <= LITTLE_BYTES {
+            return Ok(opened.retain(&keep, horizon));
+        }
+        let retained = elsewhere(move || opened.retain(&keep, horizon));
+        retained.await.ok_or(Error::Closed)
+    }
+
+    /// Goes on after some records of a batch were looked at, `walked` bytes since the last rest.
+    pub(super) async fn walk(&self, walked: &mut usize, bytes: usize) -> Result<()> {
+        *walked = walked.saturating_add(bytes);
+        if *walked < STEP_BYTES {
+            return Ok(());
+        }
+        self.step(0, 0, std::mem::take(walked)).await
     }
 
     /// An error when the round is over.

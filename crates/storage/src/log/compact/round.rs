@@ -14,7 +14,7 @@ use super::offset_map::OffsetMap;
 use super::output::Output;
 use super::pace::Pace;
 use super::plan::{self, Limits};
-use super::survival::{self, Left, Producers, Survival};
+use super::survival::{self, Left, Producers, Survival, Unjudged};
 use super::transactions::Transactions;
 use super::walk::Walk;
 use super::{CompactOptions, CompactPolicy, Compacted, Dirt};
@@ -176,8 +176,9 @@ impl<P: Platform> Log<P> {
                 if header.base_offset >= below {
                     break;
                 }
-                let noted = survival::note(&mut map, &mut transactions, from, &header, &batch);
-                match noted.map_err(|error| walk.damage(unreadable(&error)))? {
+                let noted =
+                    survival::note(pace, &mut map, &mut transactions, from, &header, &batch);
+                match noted.await.map_err(|why| why_not(why, &walk))? {
                     Ok(work_bytes) => pace.step(batch.len(), 0, work_bytes).await?,
                     Err(_full) => return Ok(map),
                 }
@@ -212,8 +213,8 @@ impl<P: Platform> Log<P> {
             while let Some((header, batch)) = walk.next().await? {
                 left_to_read = left_to_read.saturating_sub(batch.len() as u64);
                 last = Some((header, segment.base));
-                let judged = survival.judge(&header, &batch);
-                let judged = judged.map_err(|error| walk.damage(unreadable(&error)))?;
+                let judged = survival.judge(pace, &header, &batch).await;
+                let judged = judged.map_err(|why| why_not(why, &walk))?;
                 if let Some(txn) = judged.aborted {
                     output.note_aborted(txn);
                 }
@@ -267,6 +268,13 @@ fn fitting(left: Left, bytes: usize, room: u64) -> Left {
 /// elsewhere may be longer than a segment of ours: there is no room then.
 fn room_for_longer(written: u64, left: u64) -> u64 {
     SEGMENT_BYTES_MAX.saturating_sub(written.saturating_add(left))
+}
+
+fn why_not<F: DiskFile>(why: Unjudged, walk: &Walk<'_, F>) -> Error {
+    match why {
+        Unjudged::Damaged(error) => walk.damage(unreadable(&error)),
+        Unjudged::Over(error) => error,
+    }
 }
 
 fn unreadable(error: &BatchError) -> &'static str {

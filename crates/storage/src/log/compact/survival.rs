@@ -5,19 +5,21 @@
 //! A marker whose transaction has left nothing gets a horizon, too, and goes after it. A batch that loses all of its records
 //! stays, without them, while it is the last of a producer that is known, whose sequence it holds, and at the end of
 //! what can be compacted, so that a reader near the end is told of an offset to go on from.
-//! Pure: bytes in, bytes out.
+//! Bytes in, bytes out, at the pace of the round.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use platform::Platform;
 use platform::clock::Reading;
-use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::batch::retain::{Opened, emptied};
 use wire::batch::{BatchError, BatchHeader};
 use wire::types::{Offset, ProducerId, TimestampMs};
 
 use super::offset_map::{Full, OffsetMap};
+use super::pace::Pace;
 use super::transactions::Transactions;
+use crate::error::Error;
 use crate::log::append::marker_of;
 use crate::log::producer_state::ProducerSnapshot;
 use crate::log::txn_index::AbortedTxn;
@@ -39,8 +41,28 @@ pub(super) struct Judged {
     pub(super) left: Left,
     /// An aborted transaction that it ends, which readers have to be told of.
     pub(super) aborted: Option<AbortedTxn>,
-    /// Bytes that had to be looked at.
+    /// Bytes that were looked at since the last rest.
     pub(super) work_bytes: usize,
+}
+
+/// Why a batch is not judged.
+pub(super) enum Unjudged {
+    /// It cannot be read.
+    Damaged(BatchError),
+    /// The round is over.
+    Over(Error),
+}
+
+impl From<BatchError> for Unjudged {
+    fn from(error: BatchError) -> Self {
+        Self::Damaged(error)
+    }
+}
+
+impl From<Error> for Unjudged {
+    fn from(error: Error) -> Self {
+        Self::Over(error)
+    }
 }
 
 /// The last batch of each producer that is known.
@@ -81,19 +103,25 @@ pub(super) struct Survival<'a> {
 
 impl Survival<'_> {
     /// Judges the next batch.
-    pub(super) fn judge(
+    pub(super) async fn judge<P: Platform>(
         &mut self,
+        pace: &Pace<'_, P>,
         header: &BatchHeader,
         batch: &Bytes,
-    ) -> Result<Judged, BatchError> {
+    ) -> Result<Judged, Unjudged> {
         if header.is_control() {
-            self.judge_control(header, batch)
+            self.judge_control(pace, header, batch).await
         } else {
-            self.judge_records(header, batch)
+            self.judge_records(pace, header, batch).await
         }
     }
 
-    fn judge_control(&mut self, header: &BatchHeader, batch: &Bytes) -> Result<Judged, BatchError> {
+    async fn judge_control<P: Platform>(
+        &mut self,
+        pace: &Pace<'_, P>,
+        header: &BatchHeader,
+        batch: &Bytes,
+    ) -> Result<Judged, Unjudged> {
         let met = self.transactions.meet_control(header, marker_of(batch));
         let is_spent = met.is_spent && self.removals;
         let beyond = header.base_offset > self.map.latest();
@@ -103,8 +131,9 @@ impl Survival<'_> {
         } else if header.record_count == 0 {
             self.emptied(header)?
         } else if horizon.is_none() {
-            let opened = Opened::open(batch, DECOMPRESSED_BYTES_MAX)?;
-            Left::Less(opened.retain(&keep_all(header, &opened), Some(self.horizon()))?)
+            let opened = pace.open(batch).await??;
+            let keep = keep_all(header, &opened);
+            Left::Less(pace.retain(opened, keep, Some(self.horizon())).await??)
         } else if self.is_past(horizon) {
             self.emptied(header)?
         } else {
@@ -117,7 +146,12 @@ impl Survival<'_> {
         })
     }
 
-    fn judge_records(&mut self, header: &BatchHeader, batch: &Bytes) -> Result<Judged, BatchError> {
+    async fn judge_records<P: Platform>(
+        &mut self,
+        pace: &Pace<'_, P>,
+        header: &BatchHeader,
+        batch: &Bytes,
+    ) -> Result<Judged, Unjudged> {
         let is_aborted = self.transactions.meet_records(header);
         let judged = |left, work_bytes| Judged {
             left,
@@ -130,11 +164,13 @@ impl Survival<'_> {
         if is_aborted || header.record_count == 0 {
             return Ok(judged(self.emptied(header)?, 0));
         }
-        let opened = Opened::open(batch, DECOMPRESSED_BYTES_MAX)?;
+        let opened = pace.open(batch).await??;
         let tombstones_go = self.is_past(header.delete_horizon());
         let (mut keep, mut kept, mut has_tombstones) = (Vec::new(), 0, false);
+        let mut walked = 0;
         for record in opened.records() {
             let record = record?;
+            pace.walk(&mut walked, record.bytes()).await?;
             let stays = record.offset > self.map.latest()
                 || record.key.is_some_and(|key| {
                     self.map
@@ -156,9 +192,9 @@ impl Survival<'_> {
         } else if kept == keep.len() && horizon.is_none() {
             Left::Same
         } else {
-            Left::Less(opened.retain(&keep, horizon)?)
+            Left::Less(pace.retain(opened, keep, horizon).await??)
         };
-        Ok(judged(left, opened.records_bytes()))
+        Ok(judged(left, walked))
     }
 
     /// What is left of a batch without its records.
@@ -183,23 +219,24 @@ impl Survival<'_> {
     }
 }
 
-/// Notes the records of a batch from `from` on in the map; the bytes that had to be looked at, or [`Full`] when the map
+/// Notes the records of a batch from `from` on in the map; the bytes that were looked at since the last rest, or [`Full`] when the map
 /// is, with all up to some record of the batch in it.
-pub(super) fn note(
+pub(super) async fn note<P: Platform>(
+    pace: &Pace<'_, P>,
     map: &mut OffsetMap,
     transactions: &mut Transactions,
     from: Offset,
     header: &BatchHeader,
     batch: &Bytes,
-) -> Result<Result<usize, Full>, BatchError> {
-    let mut work_bytes = 0;
+) -> Result<Result<usize, Full>, Unjudged> {
+    let mut walked = 0;
     if header.is_control() {
         transactions.meet_control(header, marker_of(batch));
     } else if !transactions.meet_records(header) && header.record_count > 0 {
-        let opened = Opened::open(batch, DECOMPRESSED_BYTES_MAX)?;
-        work_bytes = opened.records_bytes();
+        let opened = pace.open(batch).await??;
         for record in opened.records() {
             let record = record?;
+            pace.walk(&mut walked, record.bytes()).await?;
             if let Some(key) = record.key
                 && record.offset >= from
                 && let Err(full) = map.put(key, record.offset)
@@ -209,7 +246,7 @@ pub(super) fn note(
         }
     }
     map.cover(header.last_offset());
-    Ok(Ok(work_bytes))
+    Ok(Ok(walked))
 }
 
 /// That all records of a batch stay. A header may count more of them than there are bytes: what reads them says so.

@@ -4,8 +4,9 @@
 //! copies the note at home says which counts; the notes are brought up to date.
 //! Invariants: a note goes only when its segment was found, or its directory was read and has it not; what does not
 //! count any more and cannot be removed is owed, durably, before anything depends on it; of copies that nobody noted the
-//! longest sound one stays, the younger of equals, the faster of those. What nobody noted and begins within another segment
-//! is of a log that went on without it: it is set aside.
+//! longest sound one stays, the younger of equals, the faster of those, and the others are set aside: home may be a backup,
+//! whose successor knows better. What nobody noted and begins within another segment is of a log that went on without
+//! it: it is set aside, too. Where a note says that a segment is, and it is there under that other name only, it counts again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -29,6 +30,7 @@ use crate::store::Store;
 use crate::tier::{TierPath, TierTable};
 
 mod overlap;
+mod returned;
 mod swaps;
 
 /// Bytes of one read while a copy is read through.
@@ -93,6 +95,7 @@ pub(super) async fn gather<P: Platform>(
     gathering.finish_compaction().await?;
     gathering.keep_one_copy().await?;
     gathering.set_overlapping_aside().await?;
+    gathering.take_back().await?;
     for part in gathering.parts.iter().filter(|part| !part.is_lost) {
         part.remove_orphans(disk).await?;
     }
@@ -255,10 +258,9 @@ impl<P: Platform> Gathering<'_, P> {
             && let Some(live) = live
             && sound_end(disk, &self.parts[live], base).await?.is_none()
         {
-            let part = &mut self.parts[at];
-            tracing::error!(base = base.0, folder = %part.folder().display(),
+            tracing::error!(base = base.0, folder = %self.parts[at].folder().display(),
                 "an older copy of a segment that is damaged is set aside");
-            return part.set_aside(disk, base).await;
+            return self.set_aside(at, base).await;
         }
         if is_there {
             tracing::warn!(base = base.0, removed = %self.parts[at].folder().display(),
@@ -334,27 +336,67 @@ impl<P: Platform> Gathering<'_, P> {
         for base in bases {
             let holders = self.holders(base);
             let noted = self.notes.away.get(&base).map(|place| self.noted(place));
-            let kept = match noted {
-                Some(Noted::In(at)) if holders.contains(&at) => at,
+            let (kept, is_sure) = match noted {
+                Some(Noted::In(at)) if holders.contains(&at) => (at, true),
                 Some(Noted::Unread) => {
                     self.shadow(base, &holders);
                     continue;
                 }
                 _ if holders.len() > 1 => match self.best(base, &holders).await? {
-                    Some(at) => at,
+                    Some(at) => (at, false),
                     None => continue,
                 },
                 _ => continue,
             };
             for at in holders.into_iter().filter(|at| *at != kept) {
-                let (here, there) = (self.parts[kept].folder(), self.parts[at].folder());
-                tracing::warn!(base = base.0, kept = %here.display(), removed = %there.display(),
-                    "a segment had two copies: its move was not finished");
-                if let Err(error) = self.remove_stale(at, base).await {
-                    self.owe(at, base, &error).await?;
-                }
+                self.drop_copy(base, kept, at, is_sure).await?;
             }
         }
+        Ok(())
+    }
+
+    /// Takes a copy out of the log: one that a note rules out goes, any other is set aside.
+    async fn drop_copy(
+        &mut self,
+        base: Offset,
+        kept: usize,
+        at: usize,
+        is_sure: bool,
+    ) -> Result<()> {
+        let (here, there) = (self.parts[kept].folder(), self.parts[at].folder());
+        let dropped = if is_sure {
+            tracing::warn!(base = base.0, kept = %here.display(), removed = %there.display(),
+                "a segment had two copies: its move was not finished");
+            self.remove_stale(at, base).await
+        } else {
+            tracing::warn!(base = base.0, kept = %here.display(), aside = %there.display(),
+                "a segment has two copies, and nothing says which counts: the other one is set aside");
+            self.set_aside(at, base).await
+        };
+        match dropped {
+            Err(error) if is_sure => self.owe(at, base, &error).await,
+            Err(error) => self.leave_out(at, base, &error),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    async fn set_aside(&mut self, at: usize, base: Offset) -> Result<()> {
+        let now_ms = self.store.clock().wall_ms();
+        self.parts[at]
+            .set_aside(self.store.disk(), base, now_ms)
+            .await?;
+        self.store.shared.metrics.set_aside.inc();
+        Ok(())
+    }
+
+    /// What cannot be set aside now does not take part; the next start meets it again. At home it must be possible.
+    fn leave_out(&mut self, at: usize, base: Offset, error: &Error) -> Result<()> {
+        let part = &mut self.parts[at];
+        let Some(path) = part.path.as_ref().filter(|_| !error.is_exhausted()) else {
+            return Err(error.clone());
+        };
+        fail(path, &error.to_string());
+        part.forget(base);
         Ok(())
     }
 

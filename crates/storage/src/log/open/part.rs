@@ -20,6 +20,14 @@ use crate::tier::TierPath;
 /// A base offset and a file of it.
 pub(super) type File = (Offset, Role);
 
+/// A data file that was set aside.
+#[derive(Clone, Debug)]
+pub(super) struct Aside {
+    pub(super) name: String,
+    pub(super) len: u64,
+    pub(super) modified_ms: i64,
+}
+
 /// One of the folders.
 #[derive(Default)]
 pub(super) struct Part {
@@ -43,6 +51,8 @@ pub(super) struct Part {
     pub(super) cleaned_from: Option<Offset>,
     /// Copies that are there and do not count, because the right one is on a path that is not there.
     pub(super) shadowed: Vec<Offset>,
+    /// Segments that were set aside.
+    pub(super) asides: BTreeMap<Offset, Vec<Aside>>,
     /// It could not be brought in order: nothing of it is used.
     pub(super) is_lost: bool,
 }
@@ -96,10 +106,20 @@ impl Part {
                 Name::Away(base, id) => part.away.push((base, id)),
                 Name::Owed(base) => part.owed.push(base),
                 Name::Checkpoint => part.notes_aborted |= entry.name == aborted_segments::FILE,
-                Name::Aside => {}
+                Name::Aside => part.note_aside(&entry),
             }
         }
         Ok(part)
+    }
+
+    fn note_aside(&mut self, entry: &Entry) {
+        if let Some(base) = naming::aside_base(&entry.name) {
+            self.asides.entry(base).or_default().push(Aside {
+                name: entry.name.clone(),
+                len: entry.len,
+                modified_ms: entry.modified_ms,
+            });
+        }
     }
 
     /// A failure at home is one; one elsewhere takes that path out of use, and what it was about waits.
@@ -157,12 +177,24 @@ impl Part {
         self.sync(disk).await
     }
 
-    /// Gives a segment's data a name that nothing reads, and removes its indexes. Durable when it returns.
-    pub(super) async fn set_aside<D: Disk>(&mut self, disk: &D, base: Offset) -> Result<()> {
+    /// Gives a segment's data a name that nothing reads, and none has yet, and removes its indexes. Durable when it returns.
+    pub(super) async fn set_aside<D: Disk>(
+        &mut self,
+        disk: &D,
+        base: Offset,
+        now_ms: i64,
+    ) -> Result<()> {
         let from = file_path(self.folder(), base, Role::Log);
-        if self.logs.remove(&base).is_some() {
-            let renamed = disk.rename(&from, &aside_path(&from)).await;
+        if self.logs.contains_key(&base) {
+            let to = if self.asides.contains_key(&base) {
+                let name = naming::file_name(base, Role::Log);
+                self.folder().join(naming::set_aside_name(&name, now_ms))
+            } else {
+                aside_path(&from)
+            };
+            let renamed = disk.rename(&from, &to).await;
             renamed.map_err(Error::io("rename", &from))?;
+            self.logs.remove(&base);
         }
         self.remove_segment(disk, base).await
     }

@@ -59,17 +59,20 @@ impl<P: Platform> Log<P> {
         }
         let position = reader.batch_position(wanted.from)?;
         let generation = self.readers.generation.get();
-        let limits = Limits {
-            below: wanted.below,
-            bytes_max: wanted.bytes_max,
-            at_least_one: wanted.at_least_one,
-            batch_max: ahead.batch_bytes_max(),
-        };
         let mut waited = 0;
         loop {
             let now = store.clock().now();
             let taken = {
                 let blocks = segment.blocks.borrow();
+                let epochs = self.epochs.borrow();
+                let limits = Limits {
+                    below: wanted.below,
+                    bytes_max: wanted.bytes_max,
+                    at_least_one: wanted.at_least_one,
+                    batch_max: ahead.batch_bytes_max(),
+                    epochs: &epochs,
+                    end: segment.file_end(segment.written.get()),
+                };
                 blocks.take(position, wanted.from, limits, now)
             };
             let lacks = match taken {

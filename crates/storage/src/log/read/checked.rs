@@ -10,67 +10,159 @@ use crate::error::{Error, Result};
 use crate::segment::Segment;
 use crate::segment::naming::Role;
 use crate::segment::scan::{MAGIC, NO_BATCH};
+use crate::segment::stamps::{
+    Epochs, FileEnd, Place, WRONG_EPOCH, WRONG_OFFSET, base_offset_of, place_of,
+};
 
 /// Size of the batch that `bytes` begin with.
 pub(super) fn first_size(bytes: &[u8]) -> Option<usize> {
     BatchHeader::parse(bytes).map(|header| header.size_bytes)
 }
 
-/// How many of `bytes` are whole, undamaged batches that are wanted, and the offset after them; `None` when the first
-/// batch is not wanted. Damage in the first batch is an error, damage in a later one ends what is taken.
-pub(super) fn take_checked<P: Platform>(
-    bytes: &Bytes,
-    wanted: Wanted,
-    position: u64,
-    segment: &Segment<P>,
-) -> Result<Option<(usize, Offset)>> {
-    let mut len = 0;
-    let mut next = wanted.from;
-    loop {
-        let rest = bytes.get(len..).unwrap_or_default();
-        let damage = match BatchHeader::parse(rest) {
-            None if len > 0 => None,
-            None => Some(NO_BATCH),
-            Some(header) if len > 0 && header.next_offset() > wanted.below => None,
-            Some(header) => {
-                let end = len.saturating_add(header.size_bytes);
-                let too_much = end > wanted.bytes_max && !(len == 0 && wanted.at_least_one);
-                match rest.get(..header.size_bytes) {
-                    None if len > 0 || too_much => None,
-                    None => Some("a batch is longer than the rest of the segment"),
-                    Some(_) if too_much => None,
-                    Some(batch) => match damage_of(&header, batch, next) {
-                        None if header.next_offset() > wanted.below => None,
-                        None => {
-                            len = end;
-                            next = header.next_offset();
-                            continue;
-                        }
-                        damage => damage,
-                    },
-                }
+/// Where bytes come from, and what is known of the batches in them.
+pub(super) struct Source<'a, P: Platform> {
+    pub(super) segment: &'a Segment<P>,
+    pub(super) position: u64,
+    /// The offset before which the first batch cannot begin.
+    pub(super) lowest: Offset,
+    pub(super) end: FileEnd,
+    pub(super) epochs: Epochs<'a>,
+}
+
+/// How far bytes have been judged.
+pub(super) struct Checked {
+    /// Bytes of whole, undamaged batches that are wanted, and the offset after them.
+    len: usize,
+    next: Offset,
+    /// The offset before which the next batch cannot begin.
+    lowest: Offset,
+}
+
+/// Where judging has come to.
+pub(super) enum Step {
+    /// It goes on after a rest.
+    Rest,
+    /// How many of the bytes are taken, and the offset after them; `None` when the first batch is not wanted.
+    Done(Option<(usize, Offset)>),
+}
+
+impl Checked {
+    /// Nothing is judged yet; the first batch cannot begin before `lowest`.
+    pub(super) fn new(wanted: Wanted, lowest: Offset) -> Self {
+        Self {
+            len: 0,
+            next: wanted.from,
+            lowest,
+        }
+    }
+
+    /// Judges batches, about `work_max` bytes of them. Damage in the first batch is an error, damage in a later one ends
+    /// what is taken.
+    pub(super) fn go_on<P: Platform>(
+        &mut self,
+        bytes: &Bytes,
+        wanted: Wanted,
+        source: &mut Source<'_, P>,
+        work_max: usize,
+    ) -> Result<Step> {
+        let rest_at = self.len.saturating_add(work_max);
+        source.lowest = self.lowest;
+        while self.len < rest_at {
+            let taken = take_checked(bytes, wanted, source, self)?;
+            if let Some(taken) = taken {
+                return Ok(Step::Done(taken));
             }
-        };
-        return match damage {
-            Some(reason) if len == 0 => Err(Error::Corrupt {
-                path: segment.path(Role::Log),
-                position,
-                reason,
-            }),
-            _ => Ok((len > 0).then_some((len, next))),
-        };
+        }
+        Ok(Step::Rest)
     }
 }
 
-/// What is wrong with a whole batch in which `from` or something after it is expected.
-fn damage_of(header: &BatchHeader, batch: &[u8], from: Offset) -> Option<&'static str> {
-    if header.magic != MAGIC {
-        Some("unknown format version")
-    } else if header.last_offset_delta < 0 || header.next_offset() <= from {
-        Some("another offset was expected")
-    } else if batch::crc_of(batch) != header.crc {
-        Some("the CRC is wrong")
-    } else {
-        None
+/// Takes one more batch, or says what is taken in all.
+fn take_checked<P: Platform>(
+    bytes: &Bytes,
+    wanted: Wanted,
+    source: &mut Source<'_, P>,
+    checked: &mut Checked,
+) -> Result<Option<Option<(usize, Offset)>>> {
+    let Checked { len, next, .. } = *checked;
+    let rest = bytes.get(len..).unwrap_or_default();
+    let damage = match BatchHeader::parse(rest) {
+        None if len > 0 => None,
+        None => Some(NO_BATCH),
+        Some(header) if len > 0 && header.next_offset() > wanted.below => None,
+        Some(header) => {
+            let end = len.saturating_add(header.size_bytes);
+            let too_much = end > wanted.bytes_max && !(len == 0 && wanted.at_least_one);
+            match rest.split_at_checked(header.size_bytes) {
+                None if len > 0 || too_much => None,
+                None => Some("a batch is longer than the rest of the segment"),
+                Some(_) if too_much => None,
+                Some((batch, behind)) => match source.judge(&header, batch, len, behind, next) {
+                    Verdict::Sound if header.next_offset() > wanted.below => None,
+                    Verdict::Sound => {
+                        checked.len = end;
+                        checked.next = header.next_offset();
+                        checked.lowest = checked.next;
+                        source.lowest = checked.next;
+                        return Ok(None);
+                    }
+                    Verdict::Later => None,
+                    Verdict::Damaged(damage) => Some(damage),
+                },
+            }
+        }
+    };
+    match damage {
+        Some(reason) if len == 0 => Err(Error::Corrupt {
+            path: source.segment.path(Role::Log),
+            position: source.position,
+            reason,
+        }),
+        _ => Ok(Some((len > 0).then_some((len, next)))),
+    }
+}
+
+/// What a batch is found to be.
+enum Verdict {
+    Sound,
+    Damaged(&'static str),
+    /// It is judged when what follows it has been read, too.
+    Later,
+}
+
+impl<P: Platform> Source<'_, P> {
+    /// Judges a whole batch, `len` bytes after the first one, in which `from` or something after it is expected.
+    fn judge(
+        &mut self,
+        header: &BatchHeader,
+        batch: &[u8],
+        len: usize,
+        behind: &[u8],
+        from: Offset,
+    ) -> Verdict {
+        if header.magic != MAGIC {
+            return Verdict::Damaged("unknown format version");
+        }
+        if header.last_offset_delta < 0 || header.next_offset() <= from {
+            return Verdict::Damaged(WRONG_OFFSET);
+        }
+        let following = || {
+            let end = self.position + (len + batch.len()) as u64;
+            let end = (end >= self.end.position).then_some(self.end.next);
+            end.unwrap_or_else(|| base_offset_of(behind))
+        };
+        match place_of(header, self.lowest, following) {
+            Place::Right => {}
+            Place::Unsure if len > 0 => return Verdict::Later,
+            Place::Unsure if header.next_offset() <= self.end.bound => {}
+            Place::Wrong | Place::Unsure => return Verdict::Damaged(WRONG_OFFSET),
+        }
+        if batch::crc_of(batch) != header.crc {
+            Verdict::Damaged("the CRC is wrong")
+        } else if !self.epochs.allow(header) {
+            Verdict::Damaged(WRONG_EPOCH)
+        } else {
+            Verdict::Sound
+        }
     }
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use platform::Platform;
 use wire::types::Offset;
 
+use super::walk::Floor;
 use crate::segment::Segment;
 
 /// What is wanted.
@@ -29,12 +30,23 @@ pub(super) enum Resident {
 impl<P: Platform> Segment<P> {
     /// Position at or before the batch that holds `offset`; `None` when the indexes have to be loaded first.
     pub(crate) fn floor(&self, offset: Offset) -> Option<u64> {
+        self.floor_entry(offset).map(|floor| floor.position)
+    }
+
+    /// The same with the offset that the index names there.
+    pub(crate) fn floor_entry(&self, offset: Offset) -> Option<Floor> {
         if offset <= self.base {
-            return Some(0);
+            return Some(Floor {
+                position: 0,
+                offset: self.base,
+            });
         }
         let loaded = self.loaded.borrow();
-        let loaded = loaded.as_ref()?;
-        Some(u64::from(loaded.indexes.offsets.lookup(offset).position))
+        let entry = loaded.as_ref()?.indexes.offsets.lookup(offset);
+        Some(Floor {
+            position: u64::from(entry.position),
+            offset: entry.offset,
+        })
     }
 
     /// A guess at the position of `offset`, exact where the batches are resident.

@@ -83,7 +83,7 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(())
     }
 
-    async fn first_header(&self, segment: &Segment<P>) -> Result<Option<BatchHeader>> {
+    pub(super) async fn first_header(&self, segment: &Segment<P>) -> Result<Option<BatchHeader>> {
         let file = segment.file(self.store.disk()).await?;
         let mut scan = Scan::new(&file, 0, segment.size.get(), super::WALK_BYTES);
         let path = segment.path(Role::Log);

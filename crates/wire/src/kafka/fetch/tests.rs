@@ -302,6 +302,31 @@ fn responses_are_byte_for_byte_those_of_the_generated_codec() {
 }
 
 #[test]
+fn a_response_is_the_same_however_few_parts_are_encoded_at_a_time() {
+    for version in Api::Fetch.versions() {
+        let mut large = response(version);
+        let topics = large.topics.clone();
+        large.topics.extend(topics.into_iter().map(|mut topic| {
+            topic.partitions = vec![topic.partitions; 7].concat();
+            topic
+        }));
+        large.topics.extend(response(version).topics);
+        let parts = large.parts();
+        let whole = large.clone().encode(version, 5).unwrap();
+        for at_a_time in [1, 2, 3, 7, parts, parts + 1] {
+            let mut encoding = large.clone().begin(version, 5).unwrap();
+            let mut turns = 1;
+            while encoding.more(at_a_time) {
+                turns += 1;
+            }
+            assert!(turns >= parts.div_ceil(at_a_time), "{turns} turns");
+            let pieces = encoding.finish().unwrap();
+            assert_eq!(pieces.to_bytes(), whole.to_bytes(), "version {version}");
+        }
+    }
+}
+
+#[test]
 fn records_are_spliced_in_and_not_copied() {
     let ours = response(17);
     let stored = ours.topics[0].partitions[0].records[0].as_ptr();

@@ -9,12 +9,11 @@ use platform::Platform;
 use wire::types::Offset;
 
 use super::super::part::Part;
-use super::{Gathering, fail, swaps};
+use super::{Gathering, swaps};
 use crate::error::Result;
 
 impl<P: Platform> Gathering<'_, P> {
     pub(super) async fn set_overlapping_aside(&mut self) -> Result<()> {
-        let disk = self.store.disk();
         for at in 1..self.parts.len() {
             let bases: Vec<_> = self.parts[at].logs.keys().copied().collect();
             for base in bases {
@@ -22,18 +21,10 @@ impl<P: Platform> Gathering<'_, P> {
                 if is_noted || self.parts[at].is_lost || !self.is_within_another(base).await? {
                     continue;
                 }
-                let part = &mut self.parts[at];
-                tracing::error!(base = base.0, folder = %part.folder().display(),
+                tracing::error!(base = base.0, folder = %self.parts[at].folder().display(),
                     "a segment that was not noted begins within another one: it is set aside");
-                match part.set_aside(disk, base).await {
-                    Ok(()) => drop(self.store.shared.metrics.set_aside.inc()),
-                    Err(error) if error.is_exhausted() => return Err(error),
-                    Err(error) => {
-                        if let Some(path) = &part.path {
-                            fail(path, &error.to_string());
-                        }
-                        part.forget(base);
-                    }
+                if let Err(error) = self.set_aside(at, base).await {
+                    self.leave_out(at, base, &error)?;
                 }
             }
         }
@@ -41,7 +32,7 @@ impl<P: Platform> Gathering<'_, P> {
     }
 
     /// True when the segment before `base`, if it is there, has records from there on.
-    async fn is_within_another(&self, base: Offset) -> Result<bool> {
+    pub(super) async fn is_within_another(&self, base: Offset) -> Result<bool> {
         let before = |part: &Part| {
             let last = part.logs.range(..base).next_back();
             last.map(|(at, len)| (*at, *len))

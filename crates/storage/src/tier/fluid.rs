@@ -1,6 +1,9 @@
-//! Tiers as pools of bytes, a producer of several logs, a mover that copies at a rate.
+//! The policy of tiers over time, without disks: tiers as pools of bytes, a producer of several logs, a mover that copies
+//! at a rate.
 //!
-//! Steps of a tenth of a second. What must hold at every step is checked here; see `tier_policy.rs`.
+//! It is deterministic and has no I/O: tests of the policy run it, and plans are compared with it. Steps of a tenth of a
+//! second. Invariants of the policy (room, order, heat, no thrash: `tests/tier_policy.rs`) are checked at every step; one
+//! that is broken is an error of the step. It does not simulate devices, indexes or consumers.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -11,33 +14,42 @@
 
 use std::collections::BTreeMap;
 
-use storage::tier::policy::{
+use super::policy::{
     Decision, Levels, Move, MoveReason, NewSegment, PathState, PathView, Place, PolicySettings,
     SegmentId, SegmentView, Slope, TierView, View, decide, place, presses,
 };
 
-pub(crate) const MB: u64 = 1_000_000;
+/// 10^6 bytes.
+pub const MB: u64 = 1_000_000;
 const STEP_MS: i64 = 100;
-const LOGS: usize = 4;
-const SEGMENT_BYTES: u64 = 100 * MB;
 const FIRST_BYTES: u64 = MB;
 
-/// What is simulated.
-pub(crate) type Policy = fn(&View, &PolicySettings) -> Decision;
+/// What decides.
+pub type Policy = fn(&View, &PolicySettings) -> Decision;
 
-/// Numbers by chance.
-pub(crate) struct Rng(pub(crate) u64);
+/// An invariant that did not hold, and what was seen.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Broken(pub String);
 
-impl Rng {
-    /// One below `bound`.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 33).unwrap() % bound
-    }
+/// How data is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Logs that are written to in turn.
+    pub logs: usize,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
 }
 
+impl Cut {
+    /// Four logs, segments of 100 MB.
+    pub const USUAL: Self = Self {
+        logs: 4,
+        segment_bytes: 100 * MB,
+    };
+}
+
+#[derive(Debug)]
 struct Segment {
     tier: usize,
     bytes: u64,
@@ -46,24 +58,34 @@ struct Segment {
     read_ms: Option<i64>,
 }
 
+#[derive(Debug)]
 struct UnderWay {
     to: usize,
     left: f64,
     reason: MoveReason,
 }
 
-pub(crate) struct World {
+/// Tiers over time.
+#[derive(Debug)]
+pub struct Fluid {
     settings: PolicySettings,
     capacities: Vec<u64>,
+    cut: Cut,
     policy: Policy,
     now_ms: i64,
     next_id: u64,
+    // Bounded: the capacities of the tiers, in segments.
     segments: BTreeMap<u64, Segment>,
     /// The active segment of each log.
     active: Vec<Option<u64>>,
+    // Bounded: the threads of the settings.
     moves: BTreeMap<u64, UnderWay>,
     rate: Option<u64>,
+    /// What a mover that was done within a step may copy of the next segment in it: it does not rest until the next step.
+    surplus: f64,
     appended: Vec<u64>,
+    /// Bytes on each tier: the sum of its segments.
+    held: Vec<u64>,
     slopes: Vec<Slope>,
     written: u64,
     spilled: u64,
@@ -71,24 +93,33 @@ pub(crate) struct World {
     down: u64,
     up: u64,
     /// Every segment is read at every step.
-    pub(crate) read_everything: bool,
+    pub read_everything: bool,
     /// Bytes kept in all; the oldest go.
-    pub(crate) retention_mb: u64,
+    pub retention_mb: u64,
 }
 
-impl World {
-    pub(crate) fn new(settings: PolicySettings, capacities: &[u64], policy: Policy) -> Self {
+impl Fluid {
+    /// Empty tiers of these capacities, the fastest first.
+    pub fn new(settings: PolicySettings, capacities: &[u64], policy: Policy) -> Self {
+        Self::cut(settings, capacities, policy, Cut::USUAL)
+    }
+
+    /// The same with data cut otherwise.
+    pub fn cut(settings: PolicySettings, capacities: &[u64], policy: Policy, cut: Cut) -> Self {
         Self {
             settings,
             capacities: capacities.to_vec(),
+            cut,
             policy,
             now_ms: 1_000_000,
             next_id: 0,
             segments: BTreeMap::new(),
-            active: vec![None; LOGS],
+            active: vec![None; cut.logs],
             moves: BTreeMap::new(),
             rate: None,
+            surplus: 0.0,
             appended: vec![0; capacities.len()],
+            held: vec![0; capacities.len()],
             slopes: vec![Slope::default(); capacities.len()],
             written: 0,
             spilled: 0,
@@ -101,18 +132,22 @@ impl World {
     }
 
     /// Segments sealed long ago on the first tier.
-    pub(crate) fn fill_with_sealed(&mut self, megabytes: u64) {
-        for _ in 0..megabytes * MB / SEGMENT_BYTES {
+    pub fn fill_with_sealed(&mut self, megabytes: u64) {
+        let bytes = self.cut.segment_bytes;
+        for _ in 0..megabytes * MB / bytes {
             let id = self.add(0);
-            let (sealed_ms, segment) = (self.now_ms - 900_000, self.segments.get_mut(&id).unwrap());
-            segment.bytes = SEGMENT_BYTES;
-            segment.sealed_ms = Some(sealed_ms);
-            self.written += SEGMENT_BYTES;
+            let sealed_ms = self.now_ms - 900_000;
+            if let Some(segment) = self.segments.get_mut(&id) {
+                segment.bytes = bytes;
+                segment.sealed_ms = Some(sealed_ms);
+                self.written += bytes;
+                self.take(0, bytes);
+            }
         }
     }
 
     /// Produces `rate` MB/s for some seconds.
-    pub(crate) fn run_for(&mut self, seconds: f64, rate: f64) -> Result<(), String> {
+    pub fn run_for(&mut self, seconds: f64, rate: f64) -> Result<(), Broken> {
         let steps = (seconds * 1000.0 / STEP_MS as f64).round() as u64;
         for _ in 0..steps {
             self.now_ms += STEP_MS;
@@ -131,22 +166,23 @@ impl World {
         Ok(())
     }
 
-    pub(crate) fn used_mb(&self, tier: usize) -> f64 {
+    /// Megabytes on a tier.
+    pub fn used_mb(&self, tier: usize) -> f64 {
         self.used(tier) as f64 / MB as f64
     }
 
     /// Bytes that producers wrote to lower tiers.
-    pub(crate) fn spilled_mb(&self) -> f64 {
+    pub fn spilled_mb(&self) -> f64 {
         self.spilled as f64 / MB as f64
     }
 
     /// Bytes that went down and up.
-    pub(crate) fn moved_mb(&self) -> (f64, f64) {
+    pub fn moved_mb(&self) -> (f64, f64) {
         (self.down as f64 / MB as f64, self.up as f64 / MB as f64)
     }
 
     /// The segment that was sealed last of those on a tier.
-    pub(crate) fn newest_on(&self, tier: usize) -> Option<i64> {
+    pub fn newest_on(&self, tier: usize) -> Option<i64> {
         let here = self
             .segments
             .values()
@@ -155,8 +191,8 @@ impl World {
     }
 
     /// Deletes the oldest segments of a tier, as when a topic goes.
-    pub(crate) fn delete_on(&mut self, tier: usize, megabytes: u64) {
-        let mut left = megabytes * MB / SEGMENT_BYTES;
+    pub fn delete_on(&mut self, tier: usize, megabytes: u64) {
+        let mut left = megabytes * MB / self.cut.segment_bytes;
         let sealed = |segment: &Segment| segment.tier == tier && segment.sealed_ms.is_some();
         let ids: Vec<u64> = self
             .segments
@@ -175,9 +211,11 @@ impl World {
 
     fn delete(&mut self, id: u64) {
         self.moves.remove(&id);
-        let segment = self.segments.remove(&id).unwrap();
-        if segment.tier == 0 {
-            self.deleted_above += segment.bytes;
+        if let Some(segment) = self.segments.remove(&id) {
+            self.give(segment.tier, segment.bytes);
+            if segment.tier == 0 {
+                self.deleted_above += segment.bytes;
+            }
         }
     }
 
@@ -195,67 +233,102 @@ impl World {
     }
 
     fn used(&self, tier: usize) -> u64 {
-        let here = self
-            .segments
-            .values()
-            .filter(|segment| segment.tier == tier);
-        here.map(|segment| segment.bytes).sum()
+        self.held.get(tier).copied().unwrap_or(0)
+    }
+
+    fn take(&mut self, tier: usize, bytes: u64) {
+        if let Some(held) = self.held.get_mut(tier) {
+            *held += bytes;
+        }
+    }
+
+    fn give(&mut self, tier: usize, bytes: u64) {
+        if let Some(held) = self.held.get_mut(tier) {
+            *held = held.saturating_sub(bytes);
+        }
     }
 
     fn arriving(&self, tier: usize) -> u64 {
         let to = self.moves.iter().filter(|(_, m)| m.to == tier);
-        to.map(|(id, _)| self.segments[id].bytes).sum()
+        to.fold(0, |sum, (id, _)| sum.saturating_add(self.bytes(*id)))
     }
 
     fn leaving(&self, tier: usize) -> u64 {
-        let moving = self.moves.keys().map(|id| &self.segments[id]);
-        moving.filter(|s| s.tier == tier).map(|s| s.bytes).sum()
+        let moving = self.moves.keys().filter_map(|id| self.segments.get(id));
+        let here = moving.filter(|segment| segment.tier == tier);
+        here.fold(0, |sum, segment| sum.saturating_add(segment.bytes))
+    }
+
+    fn bytes(&self, id: u64) -> u64 {
+        self.segments.get(&id).map_or(0, |segment| segment.bytes)
+    }
+
+    fn tier_of(&self, id: u64) -> usize {
+        self.segments.get(&id).map_or(0, |segment| segment.tier)
+    }
+
+    fn capacity(&self, tier: usize) -> u64 {
+        self.capacities.get(tier).copied().unwrap_or(0)
     }
 
     fn free(&self, tier: usize) -> u64 {
-        self.capacities[tier] - self.used(tier) - self.arriving(tier)
+        let taken = self.used(tier).saturating_add(self.arriving(tier));
+        self.capacity(tier).saturating_sub(taken)
     }
 
     /// Bytes for each log in turn; what does not fit where it is goes where the policy places it.
-    fn produce(&mut self, bytes: u64) -> Result<(), String> {
-        let each = bytes / LOGS as u64;
-        for log in 0..LOGS {
+    fn produce(&mut self, bytes: u64) -> Result<(), Broken> {
+        let logs = self.active.len();
+        let each = bytes / logs.max(1) as u64;
+        for log in 0..logs {
             let mut left = each;
             while left > 0 {
-                let id = match self.active[log] {
-                    Some(id) if self.free(self.segments[&id].tier) > 0 => id,
+                let active = self.active.get(log).copied().flatten();
+                let id = match active {
+                    Some(id) if self.free(self.tier_of(id)) > 0 => id,
                     _ => match self.place_next(log)? {
                         Some(id) => id,
                         // Every tier is full: refused, until there is room.
                         None => break,
                     },
                 };
-                let tier = self.segments[&id].tier;
-                let free = self.free(tier);
-                let segment = self.segments.get_mut(&id).unwrap();
-                let part = left.min(SEGMENT_BYTES - segment.bytes).min(free);
-                segment.bytes += part;
-                left -= part;
-                self.written += part;
-                self.appended[tier] += part;
-                if tier > 0 {
-                    self.spilled += part;
-                }
-                if segment.bytes == SEGMENT_BYTES {
-                    self.seal(log);
-                }
+                left -= self.append(log, id, left);
             }
         }
         Ok(())
     }
 
+    /// Appends as much as fits to the active segment of a log, and says how much that was.
+    fn append(&mut self, log: usize, id: u64, left: u64) -> u64 {
+        let tier = self.tier_of(id);
+        let room = self.cut.segment_bytes.saturating_sub(self.bytes(id));
+        let part = left.min(room).min(self.free(tier));
+        if let Some(segment) = self.segments.get_mut(&id) {
+            segment.bytes += part;
+        }
+        self.take(tier, part);
+        self.written += part;
+        if let Some(appended) = self.appended.get_mut(tier) {
+            *appended += part;
+        }
+        if tier > 0 {
+            self.spilled += part;
+        }
+        if part == room {
+            self.seal(log);
+        }
+        part
+    }
+
     fn seal(&mut self, log: usize) {
-        if let Some(id) = self.active[log].take() {
-            self.segments.get_mut(&id).unwrap().sealed_ms = Some(self.now_ms);
+        let active = self.active.get_mut(log).and_then(Option::take);
+        let segment = active.and_then(|id| self.segments.get_mut(&id));
+        if let Some(segment) = segment {
+            segment.sealed_ms = Some(self.now_ms);
         }
     }
 
-    fn place_next(&mut self, log: usize) -> Result<Option<u64>, String> {
+    fn place_next(&mut self, log: usize) -> Result<Option<u64>, Broken> {
         self.seal(log);
         let tiers = self.tiers();
         let fresh = NewSegment {
@@ -269,15 +342,20 @@ impl World {
         };
         let tier = placed.place.tier;
         if let Some(faster) = (0..tier).find(|faster| self.free(*faster) >= FIRST_BYTES) {
-            return Err(format!("order: placed on {tier} with room on {faster}"));
+            return Err(Broken(format!(
+                "order: placed on {tier} with room on {faster}"
+            )));
         }
         let id = self.add(tier);
-        self.active[log] = Some(id);
+        if let Some(active) = self.active.get_mut(log) {
+            *active = Some(id);
+        }
         Ok(Some(id))
     }
 
     /// The mover copies at its rate; a move that is done changes the tier of its segment at once.
     fn carry(&mut self) {
+        self.surplus = 0.0;
         let threads = self.moves.len().max(1) as f64;
         let rate = self.rate.map_or(f64::MAX, |rate| rate as f64);
         let each = rate * STEP_MS as f64 / 1000.0 / threads;
@@ -289,22 +367,31 @@ impl World {
             .map(|(id, _)| *id)
             .collect();
         for id in done {
-            let to = self.moves.remove(&id).unwrap().to;
-            let segment = self.segments.get_mut(&id).unwrap();
+            let moved = self.moves.remove(&id);
+            let (Some(moved), Some(segment)) = (moved, self.segments.get_mut(&id)) else {
+                continue;
+            };
+            let to = moved.to;
+            if self.rate.is_some() {
+                self.surplus -= moved.left;
+            }
             let sum = if to > segment.tier {
                 &mut self.down
             } else {
                 &mut self.up
             };
             *sum += segment.bytes;
+            let (from, bytes) = (segment.tier, segment.bytes);
             segment.tier = to;
             segment.arrived_ms = self.now_ms;
             segment.read_ms = None;
+            self.give(from, bytes);
+            self.take(to, bytes);
         }
     }
 
     fn retain(&mut self) {
-        let sum = |world: &Self| world.segments.values().map(|s| s.bytes).sum::<u64>();
+        let sum = |fluid: &Self| fluid.held.iter().copied().fold(0, u64::saturating_add);
         while sum(self) > self.retention_mb.saturating_mul(MB) {
             let sealed = self.segments.iter().find(|(_, s)| s.sealed_ms.is_some());
             let Some((&id, _)) = sealed else {
@@ -314,7 +401,7 @@ impl World {
         }
     }
 
-    fn decide(&mut self) -> Result<(), String> {
+    fn decide(&mut self) -> Result<(), Broken> {
         for (slope, appended) in self.slopes.iter_mut().zip(&self.appended) {
             slope.observe(self.now_ms, *appended);
         }
@@ -330,40 +417,55 @@ impl World {
         if !presses(&view.tiers, &self.settings) {
             let missed = decide(&view, &self.settings).moves;
             if missed.iter().any(by_fill) {
-                return Err(format!("moves though nothing presses: {missed:?}"));
+                return Err(Broken(format!("moves though nothing presses: {missed:?}")));
             }
         }
         for order in decided.moves {
-            let id = order.segment.0;
-            let (from, to) = (self.segments[&id].tier, order.to.tier);
-            self.check_heat(id, from, to)?;
-            let segment = &self.segments[&id];
-            let after = self.used(to) + self.arriving(to) - self.leaving(to) + segment.bytes;
-            let levels = Levels::of(&view.tiers[to], &self.settings);
-            if segment.sealed_ms.is_none() || after > levels.hard_bytes {
-                return Err(format!("room: {order:?} takes the tier into its reserve"));
-            }
-            let under_way = UnderWay {
-                to,
-                left: segment.bytes as f64,
-                reason: order.reason,
-            };
-            self.moves.insert(id, under_way);
+            self.begin(&view, &order)?;
         }
         if self.moves.len() > self.settings.threads {
-            return Err("more moves than threads".into());
+            return Err(Broken("more moves than threads".into()));
         }
         for id in decided.rolls {
             let log = self.active.iter().position(|active| *active == Some(id.0));
-            self.seal(log.unwrap());
+            let log = log.ok_or_else(|| Broken("a segment is rolled that is not active".into()))?;
+            self.seal(log);
         }
+        self.surplus = 0.0;
         Ok(())
     }
 
-    fn check_heat(&self, id: u64, from: usize, to: usize) -> Result<(), String> {
-        let segment = &self.segments[&id];
+    fn begin(&mut self, view: &View, order: &Move) -> Result<(), Broken> {
+        let (id, to) = (order.segment.0, order.to.tier);
+        self.check_heat(id, self.tier_of(id), to)?;
+        let broken = || Broken(format!("room: {order:?} takes the tier into its reserve"));
+        let (Some(segment), Some(tier)) = (self.segments.get(&id), view.tiers.get(to)) else {
+            return Err(broken());
+        };
+        let settled = self.used(to) + self.arriving(to) - self.leaving(to);
+        let levels = Levels::of(tier, &self.settings);
+        if segment.sealed_ms.is_none() || settled + segment.bytes > levels.hard_bytes {
+            return Err(broken());
+        }
+        let bytes = segment.bytes as f64;
+        let begun = self.surplus.min(bytes);
+        self.surplus -= begun;
+        let under_way = UnderWay {
+            to,
+            left: bytes - begun,
+            reason: order.reason,
+        };
+        self.moves.insert(id, under_way);
+        Ok(())
+    }
+
+    fn check_heat(&self, id: u64, from: usize, to: usize) -> Result<(), Broken> {
+        let Some(segment) = self.segments.get(&id) else {
+            return Err(Broken(format!("segment {id} moves and is not there")));
+        };
         let recent = |at_ms: Option<i64>, ms: u64| {
-            at_ms.is_some_and(|at_ms| at_ms + i64::try_from(ms).unwrap() > self.now_ms)
+            let ms = i64::try_from(ms).unwrap_or(i64::MAX);
+            at_ms.is_some_and(|at_ms| at_ms.saturating_add(ms) > self.now_ms)
         };
         let is_hot = recent(segment.read_ms, self.settings.heat_ms);
         let moved = segment
@@ -373,32 +475,37 @@ impl World {
         let settled = self.used(from) + self.arriving(from) - self.leaving(from);
         let hard = Levels::of(&self.tier(from), &self.settings).hard_bytes;
         if to > from && (is_hot || is_young) && settled <= hard {
-            return Err(format!(
+            return Err(Broken(format!(
                 "heat: segment {id} goes down (hot {is_hot}, young {is_young})"
-            ));
+            )));
         }
         Ok(())
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Broken> {
         for tier in 0..self.capacities.len() {
-            if self.used(tier) + self.arriving(tier) > self.capacities[tier] {
-                return Err(format!("room: tier {tier} holds more than its capacity"));
+            if self.used(tier) + self.arriving(tier) > self.capacity(tier) {
+                return Err(Broken(format!(
+                    "room: tier {tier} holds more than its capacity"
+                )));
             }
         }
         let levels = Levels::of(&self.tier(0), &self.settings);
         let coming: u64 = self.arriving_up();
-        if self.up + coming > self.deleted_above + levels.low_bytes + SEGMENT_BYTES {
-            return Err(format!(
+        if self.up + coming > self.deleted_above + levels.low_bytes + self.cut.segment_bytes {
+            return Err(Broken(format!(
                 "no thrash: {} MB came up, {} MB were deleted above",
                 self.up / MB,
                 self.deleted_above / MB
-            ));
+            )));
         }
         // With three tiers a byte goes down twice.
         let steps = self.capacities.len() as u64 - 1;
         if self.down > (self.written + self.up) * steps {
-            return Err(format!("no thrash: {} MB went down", self.down / MB));
+            return Err(Broken(format!(
+                "no thrash: {} MB went down",
+                self.down / MB
+            )));
         }
         Ok(())
     }
@@ -408,7 +515,7 @@ impl World {
             .moves
             .iter()
             .filter(|(_, m)| m.reason == MoveReason::Promoted);
-        promoted.map(|(id, _)| self.segments[id].bytes).sum()
+        promoted.fold(0, |sum, (id, _)| sum.saturating_add(self.bytes(*id)))
     }
 
     fn tiers(&self) -> Vec<TierView> {
@@ -420,7 +527,7 @@ impl World {
     fn tier(&self, tier: usize) -> TierView {
         TierView {
             paths: vec![PathView {
-                capacity_bytes: self.capacities[tier],
+                capacity_bytes: self.capacity(tier),
                 used_bytes: self.used(tier),
                 arriving_bytes: self.arriving(tier),
                 leaving_bytes: self.leaving(tier),
@@ -429,7 +536,7 @@ impl World {
                 state: PathState::Open,
             }],
             sealed_only: false,
-            incoming_bytes_per_second: self.slopes[tier].bytes_per_second(),
+            incoming_bytes_per_second: self.slopes.get(tier).map_or(0, Slope::bytes_per_second),
         }
     }
 

@@ -1,0 +1,222 @@
+//! Sessions of very many partitions, worked on in turns.
+//!
+//! A request of fifty bytes may continue a session of a hundred thousand partitions, each of which is looked up, listed and
+//! told of. What a session remembers is taken out of its place meanwhile; other requests of the same session, which no
+//! client sends before it was answered, are refused as if their epoch were wrong. Answers are those of [`FetchSessions`].
+//! Invariant: who goes away in the middle takes the session along.
+
+use std::cell::RefCell;
+
+use platform::clock::Instant;
+use wire::types::ErrorCode;
+
+use super::{
+    Content, FINAL_EPOCH, FetchSessions, INITIAL_EPOCH, Key, Resolved, SessionClaim, Told, Wanted,
+    epoch_after,
+};
+use crate::rests::{PIECE, Rests};
+
+type Sessions = RefCell<FetchSessions>;
+
+/// What a fetch asks for.
+pub(crate) struct Asked {
+    /// Of which session.
+    pub(crate) claim: SessionClaim,
+    /// Topics are named by id.
+    pub(crate) by_id: bool,
+    /// Each once.
+    pub(crate) named: Vec<(Key, Wanted)>,
+    /// What leaves the session.
+    pub(crate) forgotten: Vec<Key>,
+}
+
+/// As [`FetchSessions::resolve`].
+pub(crate) async fn resolve(
+    sessions: &Sessions,
+    asked: Asked,
+    now: Instant,
+    random: u64,
+) -> Result<Resolved, ErrorCode> {
+    let is_small = asked.named.len() <= PIECE && asked.forgotten.len() <= PIECE && {
+        let known = &sessions.borrow().sessions;
+        let session = known.get(&asked.claim.id);
+        session.is_none_or(|session| session.content.order.len() <= PIECE)
+    };
+    if !is_small {
+        // Boxed, so that nobody else's requests grow by what this needs.
+        return Box::pin(resolve_many(sessions, asked, now, random)).await;
+    }
+    let Asked {
+        claim,
+        by_id,
+        named,
+        forgotten,
+    } = asked;
+    let mut sessions = sessions.borrow_mut();
+    sessions.resolve(claim, by_id, named, &forgotten, now, random)
+}
+
+/// As [`FetchSessions::answer`].
+pub(crate) async fn answer(sessions: &Sessions, resolved: &Resolved, told: &[Told]) -> Vec<bool> {
+    if told.len() <= PIECE {
+        return sessions.borrow_mut().answer(resolved, told);
+    }
+    Box::pin(answer_many(sessions, resolved, told)).await
+}
+
+async fn resolve_many(
+    sessions: &Sessions,
+    asked: Asked,
+    now: Instant,
+    random: u64,
+) -> Result<Resolved, ErrorCode> {
+    let mut rests = Rests::new();
+    let Asked {
+        claim,
+        by_id,
+        named,
+        forgotten,
+    } = asked;
+    if claim.epoch == FINAL_EPOCH || claim.epoch == INITIAL_EPOCH {
+        sessions.borrow_mut().remove(claim.id);
+        let wants_session = claim.epoch == INITIAL_EPOCH && !named.is_empty();
+        let id = wants_session
+            .then(|| sessions.borrow_mut().place(by_id, &named, now, random))
+            .flatten();
+        if let Some(mut out) = id.and_then(|id| Out::of(sessions, id)) {
+            for (key, wanted) in &named {
+                out.content.name(key.clone(), *wanted);
+                rests.item().await;
+            }
+            out.put_back();
+        }
+        return Ok(Resolved {
+            id: id.unwrap_or(0),
+            partitions: named,
+            incremental: false,
+        });
+    }
+    {
+        let mut sessions = sessions.borrow_mut();
+        let session = sessions.claimed(claim, by_id)?;
+        session.used = now;
+        session.next_epoch = epoch_after(claim.epoch);
+    }
+    let mut out = Out::of(sessions, claim.id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
+    for (key, wanted) in named {
+        out.content.name(key, wanted);
+        rests.item().await;
+    }
+    for key in &forgotten {
+        out.content.forget(key);
+        rests.item().await;
+    }
+    if !forgotten.is_empty() {
+        let order = pieces(&mut out.content.order);
+        for piece in order {
+            let remembered = out.content.remembered(piece);
+            out.content.order.extend(remembered);
+            rests.items(PIECE).await;
+        }
+    }
+    let mut partitions = Vec::with_capacity(out.content.order.len());
+    for piece in out.content.order.chunks(PIECE) {
+        partitions.extend(out.content.listed(piece));
+        rests.items(PIECE).await;
+    }
+    out.put_back();
+    Ok(Resolved {
+        id: sessions.borrow_mut().id_of(claim.id, partitions.is_empty()),
+        partitions,
+        incremental: true,
+    })
+}
+
+async fn answer_many(sessions: &Sessions, resolved: &Resolved, told: &[Told]) -> Vec<bool> {
+    let Some(mut out) = Out::of(sessions, resolved.id) else {
+        return vec![true; told.len()];
+    };
+    let mut rests = Rests::new();
+    let mut mentioned = Vec::with_capacity(told.len());
+    let mut served = 0_usize;
+    for ((key, _), told) in resolved.partitions.iter().zip(told) {
+        mentioned.push(out.content.tell(key, *told, resolved.incremental));
+        served = served.saturating_add(usize::from(told.urgent));
+        rests.item().await;
+    }
+    if served > 0 && served < out.content.order.len() {
+        let mut last = Vec::new();
+        let order = pieces(&mut out.content.order);
+        for piece in order {
+            let (first, served) = out.content.by_turn(piece);
+            out.content.order.extend(first);
+            last.extend(served);
+            rests.items(PIECE).await;
+        }
+        out.content.order.append(&mut last);
+    }
+    out.put_back();
+    mentioned
+}
+
+/// Takes an order, to be made anew, apart.
+fn pieces(order: &mut Vec<Key>) -> impl Iterator<Item = Vec<Key>> + use<> {
+    let capacity = order.len();
+    let mut rest = std::mem::replace(order, Vec::with_capacity(capacity)).into_iter();
+    std::iter::from_fn(move || {
+        let piece: Vec<Key> = rest.by_ref().take(PIECE).collect();
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// What a session remembers, out of its place.
+struct Out<'a> {
+    sessions: &'a Sessions,
+    id: i32,
+    content: Content,
+    is_back: bool,
+}
+
+impl<'a> Out<'a> {
+    /// `None`: there is no such session, or somebody else works on it.
+    fn of(sessions: &'a Sessions, id: i32) -> Option<Self> {
+        let mut all = sessions.borrow_mut();
+        let session = all
+            .sessions
+            .get_mut(&id)
+            .filter(|session| !session.is_out)?;
+        session.is_out = true;
+        Some(Self {
+            sessions,
+            id,
+            content: std::mem::take(&mut session.content),
+            is_back: false,
+        })
+    }
+
+    /// Back to its place, unless that is gone.
+    fn put_back(mut self) {
+        self.is_back = true;
+        let content = std::mem::take(&mut self.content);
+        let mut all = self.sessions.borrow_mut();
+        let Some(session) = all.sessions.get_mut(&self.id) else {
+            return;
+        };
+        let before = std::mem::replace(&mut session.bytes, content.bytes);
+        let bytes = content.bytes;
+        session.content = content;
+        session.is_out = false;
+        all.bytes = all.bytes.saturating_sub(before).saturating_add(bytes);
+    }
+}
+
+impl Drop for Out<'_> {
+    fn drop(&mut self) {
+        if !self.is_back {
+            self.sessions.borrow_mut().remove(self.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

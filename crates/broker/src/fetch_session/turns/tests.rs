@@ -1,0 +1,150 @@
+//! Sessions in turns and at once: the same answers, and no turn of more than a piece.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use platform::clock::Instant;
+use proptest::prelude::*;
+use wire::types::{LeaderEpoch, Offset};
+
+use super::*;
+use crate::fetch_session::TopicKey;
+
+/// What a future gives, and how often it let others have their turn.
+fn turns<F: Future>(future: F) -> (F::Output, usize) {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    for turns in 0.. {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return (output, turns);
+        }
+    }
+    unreachable!("it ends")
+}
+
+fn key(partition: i32) -> Key {
+    let topic = ["cars", "trams", "trains"][usize::try_from(partition).unwrap() % 3];
+    (TopicKey::Name(topic.into()), partition / 3)
+}
+
+fn wanted(offset: i64) -> Wanted {
+    Wanted {
+        current_leader_epoch: LeaderEpoch::NONE,
+        fetch_offset: Offset(offset),
+        last_fetched_epoch: LeaderEpoch::NONE,
+        log_start_offset: Offset(-1),
+        max_bytes: 1 << 20,
+    }
+}
+
+fn asked(id: i32, epoch: i32, named: impl Iterator<Item = i32>, forgotten: Vec<Key>) -> Asked {
+    Asked {
+        claim: SessionClaim { id, epoch },
+        by_id: false,
+        named: named.map(|one| (key(one), wanted(epoch.into()))).collect(),
+        forgotten,
+    }
+}
+
+fn told(mark: u8) -> Told {
+    Told {
+        high_watermark: Offset((mark / 2).into()),
+        log_start_offset: Offset::ZERO,
+        urgent: mark.is_multiple_of(2),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Any sequence of fetches in a session, some that name many and some that name few.
+    #[test]
+    fn a_session_in_turns_answers_as_one_at_once(
+        first in 1..3000_i32,
+        steps in prop::collection::vec((0..3000_i32, 0..600_i32, 0..2000_i32, any::<u8>()), 1..6),
+    ) {
+        let now = Instant::now();
+        let whole = RefCell::new(FetchSessions::new(10, 0, 1));
+        let pieces = RefCell::new(FetchSessions::new(10, 0, 1));
+        let (mut id, mut epoch) = (0, 0);
+        let steps = std::iter::once((0, first, 0, 1)).chain(steps);
+        for (from, count, forgets, mark) in steps {
+            let forgotten: Vec<Key> = (from..from + forgets).map(key).collect();
+            let ask = || asked(id, epoch, from..from + count, forgotten.clone());
+            let at_once = {
+                let Asked { claim, by_id, named, forgotten } = ask();
+                whole.borrow_mut().resolve(claim, by_id, named, &forgotten, now, 7)
+            };
+            // In turns however few they are.
+            let (in_turns, _) = turns(resolve_many(&pieces, ask(), now, 7));
+            prop_assert_eq!(&at_once, &in_turns);
+            let Ok(resolved) = at_once else { break };
+            let tell: Vec<Told> = (0..resolved.partitions.len())
+                .map(|index| told(mark.wrapping_mul(u8::try_from(index % 251).unwrap())))
+                .collect();
+            let mentioned = whole.borrow_mut().answer(&resolved, &tell);
+            prop_assert_eq!(mentioned, turns(answer_many(&pieces, &resolved, &tell)).0);
+            prop_assert_eq!(whole.borrow().bytes(), pieces.borrow().bytes());
+            prop_assert_eq!(whole.borrow().count(), pieces.borrow().count());
+            id = resolved.id;
+            epoch += 1;
+        }
+    }
+}
+
+#[test]
+fn a_large_session_is_never_worked_on_for_more_than_a_piece_at_a_time() {
+    const COUNT: i32 = 50_000;
+    let sessions = RefCell::new(FetchSessions::new(10, 0, 1));
+    let now = Instant::now();
+    let least = usize::try_from(COUNT).unwrap() / PIECE;
+    let (first, rested) = turns(resolve(&sessions, asked(0, 0, 0..COUNT, vec![]), now, 7));
+    let first = first.unwrap();
+    assert!(first.id > 0 && rested >= least, "{rested} turns");
+    let tell: Vec<Told> = (0..COUNT).map(|one| told(u8::from(one == 7))).collect();
+    let (mentioned, rested) = turns(answer(&sessions, &first, &tell));
+    assert_eq!(mentioned.len(), tell.len());
+    assert!(rested >= least, "{rested} turns to tell");
+    // A few bytes of request.
+    let (next, rested) = turns(resolve(&sessions, asked(first.id, 1, 0..0, vec![]), now, 7));
+    assert_eq!(next.unwrap().partitions.len(), tell.len());
+    assert!(rested >= least, "{rested} turns to list");
+    let forgotten = (0..COUNT).map(key).collect();
+    let (last, rested) = turns(resolve(
+        &sessions,
+        asked(first.id, 2, 0..0, forgotten),
+        now,
+        7,
+    ));
+    assert_eq!((last.unwrap().id, sessions.borrow().bytes()), (0, 0));
+    assert!(rested >= 2 * least, "{rested} turns to forget");
+    // One that few remember takes none.
+    let few = asked(0, 0, 0..3, vec![]);
+    assert_eq!(turns(resolve(&sessions, few, now, 7)).1, 0);
+}
+
+#[test]
+fn a_session_that_is_worked_on_refuses_others_and_goes_with_who_gives_up() {
+    let sessions = RefCell::new(FetchSessions::new(10, 0, 1));
+    let now = Instant::now();
+    let (first, _) = turns(resolve(&sessions, asked(0, 0, 0..5000, vec![]), now, 7));
+    let id = first.unwrap().id;
+    let mut context = Context::from_waker(Waker::noop());
+    {
+        let mut working = pin!(resolve(&sessions, asked(id, 1, 0..0, vec![]), now, 7));
+        assert!(working.as_mut().poll(&mut context).is_pending());
+        for epoch in [1, 2] {
+            let (other, _) = turns(resolve(&sessions, asked(id, epoch, 0..3, vec![]), now, 7));
+            assert_eq!(other, Err(ErrorCode::InvalidFetchSessionEpoch));
+        }
+        let held = sessions.borrow().bytes();
+        assert!(held > 0, "what is out is counted");
+    }
+    assert_eq!(
+        (sessions.borrow().count(), sessions.borrow().bytes()),
+        (0, 0)
+    );
+    let (gone, _) = turns(resolve(&sessions, asked(id, 2, 0..3, vec![]), now, 7));
+    assert_eq!(gone, Err(ErrorCode::FetchSessionIdNotFound));
+}

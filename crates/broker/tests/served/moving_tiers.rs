@@ -1,0 +1,190 @@
+//! A log that moves to another log directory while its segments move between tiers, and any disk operation meanwhile fails:
+//! nothing acknowledged is missing, then or after a restart, it is in one place, and what was made is what there is.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use platform::sim::{Effect, Fault, SimDisk};
+use storage::Kind;
+use storage::tier::policy::PolicySettings;
+use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions};
+
+use crate::harness::batches::batch;
+use crate::harness::{Cluster, Setup, life, try_life};
+use crate::moving::{alter, home, listed, names, other};
+
+const PARTITION: i32 = 0;
+const RECORDS: usize = 7;
+/// So that three of them fill a segment.
+const VALUE_BYTES: usize = 6000;
+const TOO_MANY_OPEN_FILES: i32 = 24;
+const SLOW: Duration = Duration::from_millis(20);
+
+fn tiers() -> Setup {
+    let tier = |name: &str, dirs: &[&str]| TierOptions {
+        name: name.into(),
+        paths: dirs
+            .iter()
+            .map(|dir| PathOptions {
+                dir: dir.into(),
+                capacity: Capacity::Bytes(1 << 30),
+            })
+            .collect(),
+        medium: Medium::File,
+        safety: Safety::Durable,
+        read_bytes_per_second: None,
+        write_bytes_per_second: None,
+    };
+    // Only what is asked for moves.
+    let still = PolicySettings {
+        threshold: None,
+        threads: 1,
+        ..PolicySettings::DEFAULTS
+    };
+    Setup::shards(1)
+        .with("log.segment.bytes", "16384")
+        .with("log.segment.delete.delay.ms", "100")
+        .with_tiers(
+            vec![tier("fast", &["/a", "/b"]), tier("bulk", &["/c"])],
+            still,
+        )
+}
+
+/// Seven records in three segments; from now on the first one moves down, and the log moves to the other directory.
+async fn both_moves(cluster: &Cluster, disk: &SimDisk, fault: Option<Fault>) {
+    cluster.create("t", 1).await;
+    for number in 0..RECORDS {
+        cluster.produce("t", PARTITION, &[&value(number)]).await;
+    }
+    cluster.pass_ms(1000).await;
+    let to = other(home(disk, "t"));
+    if let Some(fault) = fault {
+        disk.inject(fault);
+    }
+    // Slow enough for one to meet the other.
+    disk.set_latency(SLOW, SLOW);
+    alter(cluster, "t", to).await;
+    alter(cluster, "t", "/c").await;
+    cluster.pass_ms(6000).await;
+    disk.set_latency(Duration::ZERO, Duration::ZERO);
+    cluster.pass_ms(2000).await;
+}
+
+fn value(number: usize) -> String {
+    format!("{number}{}", "x".repeat(VALUE_BYTES))
+}
+
+fn expected() -> Vec<String> {
+    (0..RECORDS).map(value).collect()
+}
+
+/// Whether the log has a folder in one of the log directories, and no copy of it is on its way.
+async fn is_settled(cluster: &Cluster) -> bool {
+    let places = listed(cluster, "t").await;
+    let homes = places.iter().filter(|(dir, _)| dir != "/c");
+    homes.count() == 1 && places.iter().all(|(_, future)| !future)
+}
+
+async fn check_next(cluster: &Cluster, what: &str, appended: usize) {
+    for _ in 0..1000 {
+        if is_settled(cluster).await {
+            break;
+        }
+        cluster.pass_ms(10).await;
+    }
+    assert!(
+        is_settled(cluster).await,
+        "{what}: {:?}",
+        listed(cluster, "t").await
+    );
+    let mut all = expected();
+    all.extend((0..appended).map(|_| "alive".to_owned()));
+    assert_eq!(
+        cluster.values("t", PARTITION).await.len(),
+        all.len(),
+        "{what}"
+    );
+    assert!(cluster.values("t", PARTITION).await == all, "{what}");
+    assert_eq!(cluster.offset("t", PARTITION, -2).await, 0, "{what}");
+    cluster.produce("t", PARTITION, &["after"]).await;
+    cluster.pass_ms(1000).await;
+    let mut folders = names(cluster, "/a").await;
+    folders.extend(names(cluster, "/b").await);
+    let ours: Vec<_> = folders
+        .iter()
+        .filter(|name| name.starts_with("t-0"))
+        .collect();
+    assert_eq!(ours, ["t-0"], "{what}");
+}
+
+#[test]
+fn a_log_that_moves_among_tiers_and_directories_outlives_any_failure_of_a_disk() {
+    let setup = tiers();
+    let whole = SimDisk::new(1);
+    life(&whole, &setup, async |cluster| {
+        both_moves(cluster, &whole, None).await;
+        let places = listed(cluster, "t").await;
+        assert_eq!(places.len(), 2, "a home and a lower tier: {places:?}");
+        assert!(is_settled(cluster).await, "{places:?}");
+    });
+    let effects = [
+        Effect::Fail(ErrorKind::StorageFull),
+        Effect::Fail(ErrorKind::Other),
+        Effect::Errno(TOO_MANY_OPEN_FILES),
+        Effect::Fail(ErrorKind::ReadOnlyFilesystem),
+        Effect::PowerOff,
+    ];
+    // Each effect at every place would take minutes: they take turns, at every other one.
+    let mut at = 0;
+    while outlives(&setup, at, effects[at % effects.len()]) {
+        at += 2;
+    }
+    assert!(at > 60, "{at}");
+}
+
+/// False when no operation was the `at`-th.
+fn outlives(setup: &Setup, at: usize, effect: Effect) -> bool {
+    let what = format!("{effect:?} at {at}");
+    let passes = matches!(
+        effect,
+        Effect::Fail(ErrorKind::StorageFull) | Effect::Errno(_)
+    );
+    let fault = Fault {
+        path_contains: Some("/t-0".into()),
+        ..Fault::at(at as u64, effect)
+    };
+    let disk = SimDisk::new(1);
+    let appended = life(&disk, setup, async |cluster| {
+        both_moves(cluster, &disk, Some(fault)).await;
+        if disk.faults_left() > 0 {
+            return None;
+        }
+        cluster.pass_ms(5000).await;
+        let answer = cluster.try_produce("t", PARTITION, batch(&["alive"])).await;
+        if passes && !is_unsynced(cluster) {
+            assert_eq!(answer, Ok(7), "{what}: it passes");
+            assert_eq!(cluster.values("t", PARTITION).await.len(), 8, "{what}");
+        }
+        Some(usize::from(answer.is_ok()))
+    });
+    let Some(appended) = appended else {
+        return false;
+    };
+    let next = if matches!(effect, Effect::PowerOff) {
+        disk.crash(at as u64)
+    } else {
+        disk.kill(at as u64)
+    };
+    let again = try_life(&next, &setup.next(), async |cluster| {
+        check_next(cluster, &what, appended).await;
+    });
+    again.unwrap_or_else(|error| panic!("{what}: {error}"));
+    true
+}
+
+/// A failed sync is final, whatever the reason: nobody knows what of it is on the disk.
+fn is_unsynced(cluster: &Cluster) -> bool {
+    let led = cluster.brokers[0].led_partitions();
+    let mut failures = led.iter().filter_map(|partition| partition.log.failed());
+    failures.any(|error| error.kind() == Kind::Failed && error.to_string().contains("cannot sync"))
+}

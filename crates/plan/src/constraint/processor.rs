@@ -1,0 +1,48 @@
+//! Processors, memory, replicas of partitions, and the latency that was measured.
+
+use super::{Fit, Unit, Use};
+use crate::quantity::{Bytes, Rate};
+
+pub(super) fn time(fit: &Fit<'_>) -> Use {
+    let used = fit.flows.cpu / fit.sharing();
+    Use::new(used, fit.mix.cores() * fit.goals.cpu, Unit::Cores)
+}
+
+pub(super) fn memory(fit: &Fit<'_>) -> Use {
+    let software = fit.mix.software;
+    let index = if fit.flows.index_on_pmem {
+        Bytes::ZERO
+    } else {
+        fit.flows.index
+    };
+    let shared = fit.flows.tail + software.partition_memory * fit.flows.replicas + index;
+    let used = shared / fit.sharing() + software.memory;
+    Use::new(used.0, fit.mix.memory.0 * fit.goals.memory, Unit::Bytes)
+}
+
+pub(super) fn partitions(fit: &Fit<'_>) -> Use {
+    let software = fit.mix.software;
+    let used = fit.flows.replicas / fit.sharing();
+    let pool = fit.mix.fast.filter(|fast| fast.device.dax).map(|fast| {
+        // Segments of the pool are made in advance, 99 % of it; each active partition has one.
+        (fast.capacity() * POOL_SHARE / software.segment).floor()
+    });
+    let allowed = software.partitions_max.min(pool.unwrap_or(f64::INFINITY));
+    Use::new(used, allowed, Unit::Count)
+}
+
+/// `storage.pool.ratio` as Pafka had it.
+pub(crate) const POOL_SHARE: f64 = 0.99;
+
+pub(super) fn latency(fit: &Fit<'_>) -> Use {
+    let Some((asked, record)) = fit.flows.latency else {
+        return Use::nothing(Unit::Seconds);
+    };
+    let of_a_core: Rate = fit.each(fit.flows.peak) / fit.mix.cores();
+    let found = fit.mix.software.latency(record, of_a_core);
+    match found {
+        Some(cell) => Use::new(cell.p99.0, asked.0, Unit::Seconds),
+        // Not measured near this load: not checked, and the answer says so.
+        None => Use::new(0.0, asked.0, Unit::Seconds),
+    }
+}

@@ -1,0 +1,307 @@
+//! A TOML file as it is written: where in it something is wrong, and what is allowed there.
+//!
+//! Invariant: whatever the text, reading ends with a value or with one [`Problem`] that names file, line and key.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+/// More than any catalogue: what is longer is another kind of file.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// What is wrong, and where.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub struct Problem {
+    /// File, or where else it comes from.
+    pub origin: String,
+    /// 1-based, where the file has the key.
+    pub line: Option<usize>,
+    /// The key, as `load[0].peak`.
+    pub key: String,
+    /// What, and what is allowed.
+    pub text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.origin)?;
+        if let Some(line) = self.line {
+            write!(formatter, ":{line}")?;
+        }
+        if !self.key.is_empty() {
+            write!(formatter, ": {}", self.key)?;
+        }
+        write!(formatter, ": {}", self.text)
+    }
+}
+
+/// A file that is TOML.
+#[derive(Clone, Debug)]
+pub struct Document {
+    origin: String,
+    text: String,
+    table: Table,
+}
+
+impl Document {
+    /// Reads TOML; `origin` is the file's name.
+    pub fn parse(origin: &str, text: &str) -> Result<Self, Problem> {
+        let problem = |line, text: String| Problem {
+            origin: origin.to_owned(),
+            line,
+            key: String::new(),
+            text,
+        };
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(problem(
+                None,
+                format!("allowed: at most {TEXT_BYTES_MAX} bytes"),
+            ));
+        }
+        let table = text.parse::<Table>().map_err(|error| {
+            let line = error.span().map(|span| line_of(text, span.start));
+            problem(line, error.message().to_owned())
+        })?;
+        Ok(Self {
+            origin: origin.to_owned(),
+            text: text.to_owned(),
+            table,
+        })
+    }
+
+    /// Changes what a key says: `goals.fill=0.6`, `load.cars.peak=2 GB/s` (by name), `load.peak=2 GB/s` (of all).
+    pub fn set(&mut self, pair: &str) -> Result<(), Problem> {
+        let said = |text: &str| Problem {
+            origin: format!("--set {pair}"),
+            line: None,
+            key: String::new(),
+            text: text.to_owned(),
+        };
+        let (key, text) = pair
+            .split_once('=')
+            .ok_or_else(|| said("write KEY=VALUE"))?;
+        let parsed: Result<Table, _> = format!("value = {text}").parse();
+        let value = parsed.ok().and_then(|mut table| table.remove("value"));
+        let value = value.unwrap_or_else(|| Value::String(text.trim().to_owned()));
+        let steps: Vec<&str> = key.trim().split('.').collect();
+        let mut root = Value::Table(std::mem::take(&mut self.table));
+        let done = put(&mut root, &steps, &value);
+        if let Value::Table(table) = root {
+            self.table = table;
+        }
+        done.map_err(|text| said(&text))
+    }
+
+    /// The whole of it as a type.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let read = serde_path_to_error::deserialize(Value::Table(self.table.clone()));
+        read.map_err(|error| {
+            let key = error.path().to_string();
+            let text = better(error.inner().message());
+            self.problem(if key == "." { "" } else { &key }, text)
+        })
+    }
+
+    /// A problem with what stands at a key.
+    pub fn problem(&self, key: &str, text: impl Into<String>) -> Problem {
+        Problem {
+            origin: self.origin.clone(),
+            line: self.line(key),
+            key: key.to_owned(),
+            text: text.into(),
+        }
+    }
+
+    /// Where a key is, or the nearest that contains it.
+    fn line(&self, key: &str) -> Option<usize> {
+        let spans = DeTable::parse(&self.text).ok()?;
+        let mut table = Some(spans.get_ref());
+        let mut value: Option<&DeValue<'_>> = None;
+        let mut found = None;
+        for step in key.split(['.', '[']) {
+            if let Some(index) = step.strip_suffix(']') {
+                let index: usize = index.parse().ok()?;
+                let Some(DeValue::Array(elements)) = value else {
+                    break;
+                };
+                let Some(element) = elements.get(index) else {
+                    break;
+                };
+                found = Some(element.span().start);
+                value = Some(element.get_ref());
+            } else {
+                let Some((name, inside)) =
+                    table.and_then(|table| table.iter().find(|(name, _)| name.get_ref() == step))
+                else {
+                    break;
+                };
+                found = Some(name.span().start);
+                value = Some(inside.get_ref());
+            }
+            table = match value {
+                Some(DeValue::Table(inside)) => Some(inside),
+                _ => None,
+            };
+        }
+        found.map(|at| line_of(&self.text, at))
+    }
+}
+
+/// Puts a value where the steps lead.
+fn put(place: &mut Value, steps: &[&str], value: &Value) -> Result<(), String> {
+    let Some((step, rest)) = steps.split_first() else {
+        *place = value.clone();
+        return Ok(());
+    };
+    match place {
+        Value::Table(table) => {
+            if rest.is_empty() {
+                for rival in rivals(step) {
+                    table.remove(*rival);
+                }
+                table.insert((*step).to_owned(), value.clone());
+                return Ok(());
+            }
+            let inside = table
+                .entry((*step).to_owned())
+                .or_insert_with(|| Value::Table(Table::new()));
+            put(inside, rest, value)
+        }
+        Value::Array(elements) => {
+            let named: Vec<usize> = (0..elements.len())
+                .filter(|at| {
+                    elements
+                        .get(*at)
+                        .is_some_and(|element| is_called(element, step))
+                })
+                .collect();
+            let (chosen, rest) = match step.parse::<usize>() {
+                Ok(at) if at < elements.len() => (vec![at], rest),
+                _ if !named.is_empty() => (named, rest),
+                _ if elements.iter().all(Value::is_table) && rest.is_empty() => {
+                    ((0..elements.len()).collect(), steps)
+                }
+                _ if elements.iter().any(|element| element.get(step).is_some()) => {
+                    ((0..elements.len()).collect(), steps)
+                }
+                _ => return Err(format!("there is no {step} there")),
+            };
+            for at in chosen {
+                if let Some(element) = elements.get_mut(at) {
+                    put(element, rest, value)?;
+                }
+            }
+            Ok(())
+        }
+        _ => Err(format!("{step}: there is a plain value before it")),
+    }
+}
+
+/// Keys that say the same in another way: who sets one takes the other back.
+fn rivals(key: &str) -> &'static [&'static str] {
+    match key {
+        "peak" => &["messages"],
+        "messages" => &["peak"],
+        _ => &[],
+    }
+}
+
+fn is_called(element: &Value, name: &str) -> bool {
+    let by = |key| element.get(key).and_then(Value::as_str) == Some(name);
+    by("name") || by("id")
+}
+
+/// What serde says of a key that nobody knows, with the nearest known one first.
+fn better(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
+    let (true, Some(unknown)) = (is_unknown, quoted.next()) else {
+        return message.trim_end().to_owned();
+    };
+    let known: Vec<&str> = quoted.collect();
+    let all = format!(
+        "{unknown:?} is not known here; allowed: {}",
+        known.join(", ")
+    );
+    let near = known
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
+        .min();
+    match near {
+        Some((distance, near)) if distance <= unknown.len().div_ceil(2) => {
+            format!(
+                "{unknown:?} is not known here; do you mean {near}? Allowed: {}",
+                known.join(", ")
+            )
+        }
+        _ => all,
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.get(..at)
+        .map_or(1, |before| before.matches('\n').count() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::quantity::Rate;
+
+    #[derive(Deserialize, Debug)]
+    #[serde(deny_unknown_fields)]
+    struct Outer {
+        #[serde(default)]
+        inner: Vec<Inner>,
+    }
+
+    #[derive(Deserialize, Debug)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        name: String,
+        peak: Rate,
+    }
+
+    #[track_caller]
+    fn said(text: &str) -> String {
+        let read = Document::parse("a.toml", text).and_then(|document| document.read::<Outer>());
+        read.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_problem_names_file_line_key_and_what_is_allowed() {
+        assert_eq!(
+            said("# why\n[[inner]]\nname = \"x\"\npeek = \"1 GB/s\"\n"),
+            "a.toml:4: inner[0].peek: \"peek\" is not known here; do you mean peak? Allowed: name, peak"
+        );
+        assert_eq!(
+            said("[[inner]]\nname = \"x\"\npeak = 240\n"),
+            "a.toml:3: inner[0].peak: \"240\": 240 of what? write a unit, as in \"2.5 GB/s\""
+        );
+        assert!(said("[[inner]]\nname = \"x\"\n").starts_with("a.toml:1: inner[0]: missing field"));
+        assert!(said("[[inner]\n").starts_with("a.toml:1:"));
+    }
+
+    #[test]
+    fn a_key_is_set_by_name_or_of_all() {
+        let text = "[[inner]]\nname = \"x\"\npeak = \"1 GB/s\"\n[[inner]]\nname = \"y\"\npeak = \"1 GB/s\"\n";
+        let mut document = Document::parse("a.toml", text).unwrap();
+        document.set("inner.y.peak=3 GB/s").unwrap();
+        let peaks = |document: &Document| -> Vec<f64> {
+            let outer: Outer = document.read().unwrap();
+            outer.inner.iter().map(|inner| inner.peak.0).collect()
+        };
+        assert_eq!(peaks(&document), [1e9, 3e9]);
+        document.set("inner.peak=2 GB/s").unwrap();
+        assert_eq!(peaks(&document), [2e9, 2e9]);
+        assert_eq!(document.read::<Outer>().unwrap().inner[0].name, "x");
+        assert!(document.set("inner.z.peak=2 GB/s").is_err());
+        document.set("iner.peak=2").unwrap();
+        let said = document.read::<Outer>().unwrap_err().to_string();
+        assert!(said.contains("do you mean inner?"), "{said}");
+    }
+}

@@ -1,0 +1,62 @@
+//! An answer written down: text, the table of published figures, and the files of a plan.
+
+pub mod experiment;
+pub mod properties;
+pub mod report;
+pub mod text;
+pub mod topics;
+pub mod tune;
+
+use crate::answer::Plan;
+
+/// The files of a plan: (name, content). Without an answer only what shows that there is none.
+pub fn files(plan: &Plan) -> Vec<(&'static str, String)> {
+    let mut files = vec![
+        ("plan.json", json(plan)),
+        ("report.html", report::page(plan)),
+    ];
+    if let Some(chosen) = &plan.chosen {
+        files.push(("server.properties", properties::file(plan, chosen)));
+        files.push(("topics.sh", topics::script(plan, chosen)));
+        files.push(("verify.toml", experiment::file(plan, chosen, 1.0)));
+        files.push(("tune.toml", tune::hint(plan, chosen)));
+    }
+    files
+}
+
+/// The whole plan. What has no end is `null`.
+pub fn json(plan: &Plan) -> String {
+    // A struct of numbers and text always has a form in JSON.
+    let mut text = serde_json::to_string_pretty(plan).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// A whole number of bytes, as settings want it.
+pub(crate) fn whole(value: f64) -> String {
+    format!("{:.0}", value.max(0.0).floor())
+}
+
+/// A text in one line of comment: whatever it holds, it ends no comment.
+pub(crate) fn comment(text: &str) -> String {
+    text.chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
+/// A name that is one for a topic: letters, digits, `.`, `_` and `-`.
+pub(crate) fn topic_name(name: &str) -> String {
+    let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    let named: String = name
+        .chars()
+        .map(|letter| if is_allowed(letter) { letter } else { '-' })
+        .take(200)
+        .collect();
+    match named.as_str() {
+        "" | "." | ".." => "load".to_owned(),
+        _ => named,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! `verify.toml`: the experiment that proves a plan on one broker, for `forebay bench run`.
+//!
+//! Rates and capacities are those of one broker times a scale; times stay what they are, unless a burst with its gap would
+//! take more than is waited for: then capacities shrink with the times, which changes no rate.
+
+use std::fmt::Write as _;
+
+use super::{comment, whole};
+use crate::answer::{Chosen, Plan, TopicAnswer};
+use crate::quantity::{Rate, Seconds};
+
+/// A burst and its gap are made to take no longer.
+const ROUND_MAX: Seconds = Seconds(60.0);
+
+/// Measurements without bursts take so long.
+const SECONDS: f64 = 4.0;
+
+/// A load is not more connections than this on one machine.
+const PRODUCERS: u32 = 4;
+
+/// What of a plan is measured: of one broker, scaled.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Scaled {
+    /// What rates are multiplied with.
+    pub rate: f64,
+    /// What times are multiplied with.
+    pub time: f64,
+    /// From producers at the peak.
+    pub peak: Rate,
+    /// Between bursts.
+    pub base: Rate,
+    /// One burst, where there are any.
+    pub burst: Option<(Seconds, Seconds)>,
+}
+
+/// What of a plan is measured. One broker alone has no followers: it takes as much from producers as it takes in all.
+pub fn scaled(chosen: &Chosen, scale: f64) -> Scaled {
+    let copies = chosen.broker.taken / chosen.broker.peak;
+    let base: Rate = chosen
+        .topics
+        .iter()
+        .map(|topic| topic.base * f64::from(topic.replication))
+        .sum();
+    let burst = chosen.burst.as_ref().filter(|burst| !burst.in_page_cache);
+    let round = burst.map(|burst| burst.asked + burst.allowed);
+    let time = round.map_or(1.0, |round| (ROUND_MAX / round).min(1.0));
+    Scaled {
+        rate: scale,
+        time,
+        peak: chosen.broker.peak * (copies * scale),
+        base: base * scale,
+        burst: burst.map(|burst| (burst.asked * time, (burst.asked + burst.allowed) * time)),
+    }
+}
+
+/// The file. With a scale of 1 devices are what they are; with less the second tier is held to its part of the rate.
+pub fn file(plan: &Plan, chosen: &Chosen, scale: f64) -> String {
+    let scaled = scaled(chosen, scale);
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "# Proves one broker of the plan {} at {} of its rates, with times at {}: forebay bench run verify.toml --dir DIR",
+        comment(&plan.name),
+        scale,
+        scaled.time
+    );
+    let _ = writeln!(text, "name = \"plan-verify\"");
+    let _ = writeln!(
+        text,
+        "about = \"One broker of a plan: rate and processor time of writing and reading, and its bursts.\""
+    );
+    let _ = writeln!(text, "targets = [\"planned\"]");
+    let _ = writeln!(text, "limits = false\n");
+    let _ = writeln!(text, "[target.planned]\nkind = \"forebay\"");
+    if let Some(fast) = &chosen.fast {
+        let capacity = fast.capacity.0 * scaled.rate * scaled.time;
+        let _ = writeln!(
+            text,
+            "first_tier = {{ kind = \"disk\", capacity = {} }}",
+            whole(capacity)
+        );
+        let threshold = chosen.threshold.unwrap_or(-1.0);
+        let _ = write!(
+            text,
+            "settings = {{ \"storage.migrate.threshold\" = \"{threshold:.4}\""
+        );
+        if let Some(mover) = chosen.mover {
+            let _ = write!(
+                text,
+                ", \"storage.migrate.bytes.per.second\" = \"{}\"",
+                whole((mover.0 * scale).max(1.0))
+            );
+        }
+        // What is read along must not hold segments where they are, in times that are this short.
+        let _ = writeln!(
+            text,
+            ", \"storage.migrate.residency.ms\" = \"1000\", \"storage.migrate.heat.ms\" = \"0\" }}"
+        );
+    }
+    devices(&mut text, chosen, &scaled);
+    phases(&mut text, chosen, &scaled);
+    text
+}
+
+fn devices(text: &mut String, chosen: &Chosen, scaled: &Scaled) {
+    let written = chosen.bulk.write.0 * f64::from(chosen.bulk.count) * scaled.rate;
+    let _ = writeln!(text, "\n[[device]]\nname = \"bulk\"");
+    if scaled.rate >= 1.0 {
+        // Somebody names the directory with --dir.
+        let _ = writeln!(text, "kind = \"disk\"");
+        return;
+    }
+    let seconds = scaled
+        .burst
+        .map_or(SECONDS * 4.0, |(_, interval)| interval.0 * 3.0);
+    let size = (scaled.peak.0 * seconds).max(1e9) + 2e9;
+    let _ = writeln!(
+        text,
+        "kind = \"limited\"\nsize = {}\nrate = {}",
+        whole(size),
+        whole(written.max(1e6))
+    );
+}
+
+/// The topic that comes in most.
+fn largest(chosen: &Chosen) -> Option<&TopicAnswer> {
+    chosen
+        .topics
+        .iter()
+        .max_by(|one, other| one.peak.0.total_cmp(&other.peak.0))
+}
+
+fn produce(topic: &TopicAnswer, rate: &str, bytes: Rate) -> String {
+    let record = topic.record.0.clamp(1.0, 100e6);
+    let batch = topic.batch.0.clamp(record, 100e6);
+    // Batches as large as were planned need time to fill.
+    let fills = batch / (bytes.0.max(1.0) / f64::from(PRODUCERS)) * 1000.0;
+    let linger = (fills * 2.0).clamp(2.0, 1000.0).ceil();
+    format!(
+        "produce = {{ producers = {PRODUCERS}, record = {}, batch_bytes = {}, linger_ms = {linger}, acks = {}, in_flight_max = 5{rate} }}",
+        whole(record),
+        whole(batch),
+        topic.acks
+    )
+}
+
+fn phases(text: &mut String, chosen: &Chosen, scaled: &Scaled) {
+    let Some(topic) = largest(chosen) else { return };
+    let most = topic.batch.0.max(topic.record.0) * 1.1;
+    let large = if most > 1_048_588.0 {
+        format!(", \"max.message.bytes\" = \"{}\"", whole(most))
+    } else {
+        String::new()
+    };
+    let segment = (chosen.segment.0 * scaled.rate * scaled.time).clamp(16e6, 1_073_741_824.0);
+    let topics = format!(
+        "topics = {{ count = 1, partitions = {PRODUCERS}, configs = {{ \"segment.bytes\" = \"{}\"{large} }} }}",
+        whole(segment)
+    );
+    let bytes = whole(scaled.peak.0 * SECONDS);
+    let steady = format!(
+        ", rate = {{ shape = \"constant\", rate = {} }}",
+        whole(scaled.peak.0)
+    );
+    let _ = writeln!(
+        text,
+        "\n[[warm]]\nseconds = 3\nbytes_max = 100_000_000\n{topics}\n{}",
+        produce(topic, "", scaled.peak)
+    );
+    // As much as is asked for and no more: what it costs at this rate is what was planned.
+    let _ = writeln!(
+        text,
+        "\n[[phase]]\nname = \"produce\"\n[phase.load]\nseconds = {SECONDS}\nbytes_max = {bytes}\n{topics}\n{}",
+        produce(topic, &steady, scaled.peak)
+    );
+    let _ = writeln!(
+        text,
+        "\n[[phase]]\nname = \"consume\"\nreads = \"produce\"\n[phase.load]\nseconds = {SECONDS}\nbytes_max = {bytes}\n{topics}\nconsume = {{ consumers = {PRODUCERS}, from = \"earliest\", max_bytes = 52_428_800, partition_max_bytes = {} }}",
+        whole(most.max(1_048_576.0))
+    );
+    if let Some((length, interval)) = scaled.burst {
+        let rate = format!(
+            ", rate = {{ shape = \"burst\", base = {}, peak = {}, length = {:.3}, interval = {:.3} }}",
+            whole(scaled.base.0.max(1.0)),
+            whole(scaled.peak.0),
+            length.0,
+            interval.0
+        );
+        let _ = writeln!(
+            text,
+            "\n[[phase]]\nname = \"burst\"\n[phase.load]\nseconds = {:.0}\ninterval_seconds = 0.25\n{topics}\n{}\nconsume = {{ consumers = {PRODUCERS}, from = \"latest\", max_bytes = 52_428_800, partition_max_bytes = {} }}",
+            (interval.0 * 2.9).ceil(),
+            produce(topic, &rate, scaled.peak),
+            whole(most.max(1_048_576.0))
+        );
+    }
+}

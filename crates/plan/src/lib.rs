@@ -1,0 +1,30 @@
+//! The planner: the cheapest hardware that carries a load, what binds it, what the same costs on plain Kafka, and the
+//! settings and the experiment that prove it.
+//!
+//! `load` says what is wanted, `catalogue` and `software` what there is, `demand` turns loads into flows, `constraint`
+//! compares flows with a mix, `search` finds the least number of each mix and the cheapest mix, `answer` puts together
+//! what came out, `emit` writes it down.
+//!
+//! Invariant: everything is a function of its arguments: no files, no clock, no sockets. The month comes from who asks.
+
+#![deny(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, reason = "a test may panic"))]
+
+pub mod answer;
+pub mod calibration;
+pub mod catalogue;
+pub mod constraint;
+pub mod cost;
+pub mod demand;
+pub mod document;
+pub mod emit;
+pub mod growth;
+pub mod load;
+pub mod mix;
+pub mod published;
+pub mod quantity;
+pub mod reverse;
+pub mod search;
+pub mod sensitivity;
+pub mod software;
+pub mod verify;

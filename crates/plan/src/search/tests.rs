@@ -1,0 +1,77 @@
+//! The search on the catalogue that is shipped.
+
+use super::*;
+
+fn at(name: &str, set: &[&str]) -> (Scenario, Catalogue) {
+    let set: Vec<String> = set.iter().map(|pair| (*pair).to_owned()).collect();
+    let text = crate::load::shipped(name).unwrap();
+    let scenario = Scenario::read(name, text, &set).unwrap();
+    let mut catalogue = Catalogue::shipped().unwrap();
+    catalogue.overlay(scenario.catalogue.clone());
+    (scenario, catalogue)
+}
+
+fn today() -> Month {
+    Month::new(2026, 11).unwrap()
+}
+
+#[test]
+fn the_least_number_is_the_least() {
+    for least in 1..=70 {
+        assert_eq!(least_of(70, |number| number >= least), Some(least));
+    }
+    assert_eq!(least_of(70, |_| false), None);
+    assert_eq!(least_of(1, |_| true), Some(1));
+}
+
+#[test]
+fn looking_closer_only_where_it_pays_finds_the_same() {
+    for name in ["car-ingest", "linkedin", "keyed", "burst", "steady"] {
+        let (scenario, catalogue) = at(name, &[]);
+        for software in &catalogue.software {
+            let problem = Problem::new(&scenario, &catalogue, software, today());
+            let all = problem.all().unwrap();
+            assert_eq!(
+                problem.best().unwrap(),
+                problem.cheapest(&all),
+                "{name} on {}",
+                software.id
+            );
+        }
+    }
+}
+
+#[test]
+fn a_fleet_is_clusters_that_are_not_too_large() {
+    let (scenario, catalogue) = at("car-ingest", &[]);
+    let software = catalogue.software("forebay").unwrap();
+    let problem = Problem::new(&scenario, &catalogue, software, today());
+    let best = problem.best().unwrap().unwrap();
+    assert!(
+        best.found.brokers <= 60 && best.found.clusters > 1,
+        "{best:?}"
+    );
+    // Fewer clusters would not do.
+    let mix = problem.mix(&best.found.choice).unwrap();
+    let flows = problem.flows(best.found.clusters - 1);
+    assert!(!problem.fit(&flows, &mix, 60).holds());
+    let flows = problem.flows(best.found.clusters);
+    assert!(!problem.fit(&flows, &mix, best.found.brokers - 1).holds());
+    assert!(problem.fit(&flows, &mix, best.found.brokers).holds());
+}
+
+#[test]
+fn old_prices_are_left_out_unless_they_are_asked_for() {
+    let (scenario, catalogue) = at("burst", &["cost.old_prices=false"]);
+    let software = catalogue.software("forebay").unwrap();
+    assert_eq!(
+        Problem::new(&scenario, &catalogue, software, today()).mixes(),
+        0
+    );
+    let (scenario, catalogue) = at("burst", &[]);
+    let software = catalogue.software("forebay").unwrap();
+    assert_eq!(
+        Problem::new(&scenario, &catalogue, software, today()).mixes(),
+        1
+    );
+}

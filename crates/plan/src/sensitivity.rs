@@ -1,0 +1,464 @@
+//! What would change the answer: the load, the measurements it rests on, and each price, with exact break-evens.
+//!
+//! What a mix costs is linear in a price and its number of brokers does not depend on it. So the cheapest mix over a price
+//! is the lower envelope of lines, found by solving where two lines meet until nothing is below.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::catalogue::{Catalogue, Per};
+use crate::load::{Load, Retention, Scenario};
+use crate::quantity::{Dollars, significant};
+use crate::search::{Found, Priced, Problem, Unfinished};
+use crate::software::Calibration;
+
+/// A price is looked at from a quarter of what it is to four times.
+const PRICE_LOW: f64 = 0.25;
+const PRICE_HIGH: f64 = 4.0;
+
+/// A load from half of what it is to twice.
+const FACTORS: [f64; 5] = [
+    0.5,
+    std::f64::consts::FRAC_1_SQRT_2,
+    1.0,
+    std::f64::consts::SQRT_2,
+    2.0,
+];
+
+/// Solves of one price at most: each finds a mix that was not known.
+const SOLVES_MAX: usize = 64;
+
+/// What would change the answer.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Sensitivity {
+    /// By what is asked for.
+    pub loads: Vec<LoadSweep>,
+    /// By each price.
+    pub prices: Vec<PriceSweep>,
+    /// By which end of the measurements.
+    pub calibrations: Vec<CalibrationAnswer>,
+    /// The peak by retention, for whoever looks answers up without solving.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub grid: Vec<Vec<Option<Point>>>,
+}
+
+/// One thing that is asked for, at several times what it is.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LoadSweep {
+    /// What.
+    pub what: String,
+    /// Each factor with its answer; none: nothing carries it.
+    pub points: Vec<(f64, Option<Point>)>,
+}
+
+/// An answer in short.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Point {
+    /// In words.
+    pub mix: String,
+    /// Brokers in all.
+    pub brokers: u64,
+    /// Over the years.
+    pub cost: Dollars,
+    /// Another kind of mix than the answer.
+    pub other: bool,
+}
+
+/// One price.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PriceSweep {
+    /// The entry of the catalogue.
+    pub id: String,
+    /// The price now, in words.
+    pub now: String,
+    /// Pieces of the envelope, from the lowest price to the highest.
+    pub pieces: Vec<Piece>,
+    /// What it says, in words.
+    pub says: String,
+}
+
+/// Where one mix is the cheapest.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Piece {
+    /// From this many times the price.
+    pub from: f64,
+    /// To this many.
+    pub to: f64,
+    /// The mix.
+    pub mix: String,
+    /// Brokers in all.
+    pub brokers: u64,
+    /// What it costs at both ends.
+    pub cost: (Dollars, Dollars),
+    /// It is the answer.
+    pub chosen: bool,
+}
+
+/// The answer with one end of the measurements.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CalibrationAnswer {
+    /// Which end.
+    pub calibration: Calibration,
+    /// The answer.
+    pub point: Option<Point>,
+}
+
+/// All of it.
+pub fn of(
+    problem: &Problem<'_>,
+    found: &[Found],
+    best: &Priced,
+) -> Result<Sensitivity, Unfinished> {
+    Ok(Sensitivity {
+        loads: loads(problem, best)?,
+        prices: prices(problem, found, best),
+        calibrations: calibrations(problem, best)?,
+        grid: Vec::new(),
+    })
+}
+
+fn point(problem: &Problem<'_>, priced: &Priced, best: &Priced) -> Option<Point> {
+    let mix = problem.mix(&priced.found.choice)?;
+    let chosen = problem.mix(&best.found.choice)?;
+    Some(Point {
+        mix: mix.describe(),
+        brokers: priced.found.of_site() * u64::from(problem.scenario.fleet.sites),
+        cost: priced.cost,
+        other: mix.kind() != chosen.kind(),
+    })
+}
+
+/// A change of one load.
+type Change = fn(&mut Load, f64);
+
+/// The answer for another scenario with the same catalogue.
+fn solved(
+    problem: &Problem<'_>,
+    scenario: &Scenario,
+    best: &Priced,
+) -> Result<Option<Point>, Unfinished> {
+    let other = problem.of(scenario);
+    Ok(other
+        .best()?
+        .and_then(|priced| point(&other, &priced, best)))
+}
+
+fn changed(scenario: &Scenario, change: Change, factor: f64) -> Scenario {
+    let mut scenario = scenario.clone();
+    for load in &mut scenario.load {
+        change(load, factor);
+    }
+    scenario
+}
+
+fn peak(load: &mut Load, factor: f64) {
+    *load = load.peaked(factor);
+}
+
+fn retention(load: &mut Load, factor: f64) {
+    load.retention = match load.retention {
+        Retention::Time(time) => Retention::Time(time * factor),
+        Retention::Bytes(bytes) => Retention::Bytes(bytes * factor),
+        Retention::Forever => Retention::Forever,
+    };
+}
+
+fn loads(problem: &Problem<'_>, best: &Priced) -> Result<Vec<LoadSweep>, Unfinished> {
+    let has_burst = problem
+        .scenario
+        .load
+        .iter()
+        .any(|load| load.burst.is_some());
+    let turns: [(&str, Change, bool); 4] = [
+        ("peak", peak, true),
+        (
+            "burst length",
+            |load, factor| {
+                if let Some(burst) = &mut load.burst {
+                    burst.length = (burst.length * factor).min(burst.interval);
+                }
+            },
+            has_burst,
+        ),
+        ("retention", retention, true),
+        ("groups", |load, factor| load.fan_out *= factor, true),
+    ];
+    let mut all = Vec::new();
+    for (what, change, _) in turns.iter().filter(|(.., applies)| *applies) {
+        let mut points = Vec::new();
+        for factor in FACTORS {
+            let scenario = changed(problem.scenario, *change, factor);
+            points.push((factor, solved(problem, &scenario, best)?));
+        }
+        all.push(LoadSweep {
+            what: (*what).to_owned(),
+            points,
+        });
+    }
+    Ok(all)
+}
+
+/// The peak (rows) by retention (columns), each from a quarter to four times.
+pub fn grid(
+    problem: &Problem<'_>,
+    best: &Priced,
+    rows: u32,
+    columns: u32,
+) -> Result<Vec<Vec<Option<Point>>>, Unfinished> {
+    let mut all = Vec::new();
+    for row in 0..rows {
+        let mut line = Vec::new();
+        let one = changed(problem.scenario, peak, grid_factor(row, rows));
+        for column in 0..columns {
+            let scenario = changed(&one, retention, grid_factor(column, columns));
+            line.push(solved(problem, &scenario, best)?);
+        }
+        all.push(line);
+    }
+    Ok(all)
+}
+
+/// The factor of a step of the grid: evenly in logarithms, from a quarter to four.
+pub fn grid_factor(step: u32, steps: u32) -> f64 {
+    let share = f64::from(step) / f64::from(steps.max(2) - 1);
+    4.0_f64.powf(2.0 * share - 1.0)
+}
+
+fn calibrations(
+    problem: &Problem<'_>,
+    best: &Priced,
+) -> Result<Vec<CalibrationAnswer>, Unfinished> {
+    let ends = [Calibration::Lowest, Calibration::Highest];
+    let mut all = Vec::new();
+    for calibration in ends {
+        let other = problem.calibrated(calibration);
+        let point = other
+            .best()?
+            .and_then(|priced| point(&other, &priced, best));
+        all.push(CalibrationAnswer { calibration, point });
+    }
+    Ok(all)
+}
+
+/// Of fleets that differ in how many there are of what only, those that are not more of everything.
+pub(crate) fn frontier(found: &[Found]) -> Vec<Found> {
+    type Group = (u16, Option<u16>, u16, Option<u16>, u16, u32);
+    let mut groups: BTreeMap<Group, Vec<(u64, u64, u64, Found)>> = BTreeMap::new();
+    for one in found {
+        let choice = &one.choice;
+        let brokers = one.of_site();
+        let of = |count: u16| brokers * u64::from(count);
+        let fast = choice.fast.map_or(0, |(_, count)| of(count));
+        let bulk = of(choice.bulk.1);
+        let key = (
+            choice.server,
+            choice.nic,
+            choice.memory,
+            choice.fast.map(|(at, _)| at),
+            choice.bulk.0,
+            one.clusters,
+        );
+        let group = groups.entry(key).or_default();
+        let covers = |a: &(u64, u64, u64, Found)| a.0 <= brokers && a.1 <= fast && a.2 <= bulk;
+        if group.iter().any(covers) {
+            continue;
+        }
+        group.retain(|a| !(brokers <= a.0 && fast <= a.1 && bulk <= a.2));
+        group.push((brokers, fast, bulk, *one));
+    }
+    groups
+        .into_values()
+        .flatten()
+        .map(|(.., found)| found)
+        .collect()
+}
+
+fn prices(problem: &Problem<'_>, found: &[Found], best: &Priced) -> Vec<PriceSweep> {
+    let frontier = frontier(found);
+    let mut used: Vec<String> = Vec::new();
+    for one in &frontier {
+        let Some(mix) = problem.mix(&one.choice) else {
+            continue;
+        };
+        let module = problem.module(&mix).map(|module| module.id.as_str());
+        let fast = mix.fast.map(|fast| fast.device.id.as_str());
+        let nic = mix.nic.map(|nic| nic.id.as_str());
+        let object = mix.object.map(|object| object.id.as_str());
+        let all = [
+            Some(mix.server.id.as_str()),
+            Some(mix.bulk.device.id.as_str()),
+            module,
+            fast,
+            nic,
+            object,
+        ];
+        for id in all.into_iter().flatten() {
+            if !used.iter().any(|known| known == id) {
+                used.push(id.to_owned());
+            }
+        }
+    }
+    let sweep = |id: &String| Envelope::new(problem, &frontier, id)?.sweep(best);
+    used.iter().filter_map(sweep).collect()
+}
+
+/// The cheapest over one price.
+struct Envelope<'a> {
+    problem: &'a Problem<'a>,
+    frontier: &'a [Found],
+    id: &'a str,
+    usd: f64,
+    per: Per,
+}
+
+/// A mix, and what it costs as a line over the price.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct CostLine {
+    found: Found,
+    at_nothing: f64,
+    slope: f64,
+}
+
+impl CostLine {
+    fn at(&self, times: f64) -> f64 {
+        self.at_nothing + self.slope * times
+    }
+}
+
+impl<'a> Envelope<'a> {
+    fn new(problem: &'a Problem<'a>, frontier: &'a [Found], id: &'a str) -> Option<Self> {
+        let price = problem
+            .catalogue
+            .prices()
+            .find(|(known, _)| *known == id)?
+            .1;
+        (price.usd > 0.0).then_some(Self {
+            problem,
+            frontier,
+            id,
+            usd: price.usd,
+            per: price.per,
+        })
+    }
+
+    fn catalogue(&self, times: f64) -> Catalogue {
+        self.problem.catalogue.with_price_times(self.id, times)
+    }
+
+    fn cheapest(&self, times: f64) -> Option<CostLine> {
+        let catalogue = self.catalogue(times);
+        let found = self
+            .problem
+            .priced_by(&catalogue)
+            .cheapest(self.frontier)?
+            .found;
+        let (none, once) = (self.catalogue(0.0), self.catalogue(1.0));
+        let at_nothing = self.problem.priced_by(&none).price(&found)?.cost.0;
+        let at_once = self.problem.priced_by(&once).price(&found)?.cost.0;
+        Some(CostLine {
+            found,
+            at_nothing,
+            slope: at_once - at_nothing,
+        })
+    }
+
+    /// The lines of the envelope, each with where it begins.
+    fn lines(&self) -> Option<Vec<(f64, CostLine)>> {
+        let (low, high) = (self.cheapest(PRICE_LOW)?, self.cheapest(PRICE_HIGH)?);
+        let mut open = vec![(low, high)];
+        let mut lines = vec![(PRICE_LOW, low)];
+        let mut solves = 0;
+        while let Some((left, right)) = open.pop() {
+            if left.found == right.found || (left.slope - right.slope).abs() < 1e-12 {
+                continue;
+            }
+            let meet = (right.at_nothing - left.at_nothing) / (left.slope - right.slope);
+            if !(PRICE_LOW..=PRICE_HIGH).contains(&meet) {
+                continue;
+            }
+            let below = self.cheapest(meet)?;
+            solves += 1;
+            let is_below = below.at(meet) < left.at(meet) * (1.0 - 1e-9);
+            if is_below && solves < SOLVES_MAX {
+                open.push((below, right));
+                open.push((left, below));
+            } else {
+                lines.push((meet, right));
+            }
+        }
+        lines.sort_by(|one, other| one.0.total_cmp(&other.0));
+        Some(lines)
+    }
+
+    fn sweep(&self, best: &Priced) -> Option<PriceSweep> {
+        let lines = self.lines()?;
+        let sites = u64::from(self.problem.scenario.fleet.sites);
+        let mut pieces = Vec::new();
+        for (at, (from, line)) in lines.iter().enumerate() {
+            let to = lines.get(at + 1).map_or(PRICE_HIGH, |(next, _)| *next);
+            pieces.push(Piece {
+                from: *from,
+                to,
+                mix: self.problem.mix(&line.found.choice)?.describe(),
+                brokers: line.found.of_site() * sites,
+                cost: (Dollars(line.at(*from)), Dollars(line.at(to))),
+                chosen: line.found == best.found,
+            });
+        }
+        Some(PriceSweep {
+            id: self.id.to_owned(),
+            now: self.show(1.0),
+            says: self.says(&pieces),
+            pieces,
+        })
+    }
+
+    fn show(&self, times: f64) -> String {
+        let unit = match self.per {
+            Per::Piece => "",
+            Per::Gigabyte => " a GB",
+            Per::Hour => " an hour",
+            Per::GigabyteMonth => " a GB and month",
+        };
+        let usd = self.usd * times;
+        format!("${}{unit}", significant(usd))
+    }
+
+    fn says(&self, pieces: &[Piece]) -> String {
+        let around = pieces
+            .iter()
+            .position(|piece| piece.from <= 1.0 && piece.to >= 1.0);
+        let here = around.and_then(|at| pieces.get(at));
+        let below = around.and_then(|at| pieces.get(at.checked_sub(1)?));
+        let above = around.and_then(|at| pieces.get(at + 1));
+        let mut said = Vec::new();
+        if let (Some(here), Some(below)) = (here, below) {
+            said.push(format!(
+                "below {} it is {} x {}",
+                self.show(here.from),
+                below.brokers,
+                below.mix
+            ));
+        }
+        if let (Some(here), Some(above)) = (here, above) {
+            said.push(format!(
+                "above {} it is {} x {}",
+                self.show(here.to),
+                above.brokers,
+                above.mix
+            ));
+        }
+        if said.is_empty() {
+            return format!(
+                "the answer stays from {} to {}",
+                self.show(PRICE_LOW),
+                self.show(PRICE_HIGH)
+            );
+        }
+        said.join("; ")
+    }
+}
+
+#[cfg(test)]
+mod tests;

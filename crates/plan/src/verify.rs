@@ -1,0 +1,414 @@
+//! A plan beside what was measured of it on one broker: holds, holds with more brokers, or does not, and in what.
+//!
+//! Tolerance: a tenth. What is better than planned is no deviation. Processor time that is dearer than planned is put into
+//! the plan, which says how many brokers it takes then; a rate that is not reached, or a burst that is not taken, is not a
+//! matter of more processors: the catalogue says of a device what it does not do.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::answer::{Chosen, Depth, Plan, Refused, solve};
+use crate::calibration::{MeasuredCell, Measurements};
+use crate::catalogue::{Catalogue, Month};
+use crate::emit::experiment::{Scaled, scaled};
+use crate::load::Scenario;
+use crate::quantity::{Bytes, Rate, Seconds, significant};
+use crate::software::{Calibration as End, Direction};
+
+/// How far what is measured may be from what is planned.
+pub const TOLERANCE: f64 = 0.1;
+
+/// What the experiment of a plan measured.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Measured {
+    /// On what machine.
+    pub machine: String,
+    /// Writing at the planned rate.
+    pub produce: Option<Side>,
+    /// Reading.
+    pub consume: Option<Side>,
+    /// The bursts: for how long the peak was taken (none: to its end), and how long its bytes took to leave (none: not
+    /// before the next).
+    pub bursts: Vec<(Option<Seconds>, Option<Seconds>)>,
+}
+
+/// One direction.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Side {
+    /// Bytes a second.
+    pub rate: Rate,
+    /// Seconds of a core for 10^9 bytes, where it was seen.
+    pub cpu: Option<f64>,
+    /// Bytes of a batch, or of what a fetch brought.
+    pub batch: Bytes,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Everything is as planned, or better.
+    Holds,
+    /// It takes so many brokers more.
+    HoldsWith(u64),
+    /// What is not as planned.
+    DoesNot(Vec<String>),
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Holds => formatter.write_str("holds"),
+            Self::HoldsWith(more) => write!(formatter, "holds with {more} more"),
+            Self::DoesNot(what) => write!(formatter, "does not: {}", what.join("; ")),
+        }
+    }
+}
+
+/// One figure beside its plan.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Compared {
+    /// What.
+    pub what: String,
+    /// Planned.
+    pub planned: String,
+    /// Measured.
+    pub measured: String,
+    /// Measured over planned.
+    pub ratio: Option<f64>,
+    /// Within the tolerance, or better.
+    pub fits: bool,
+}
+
+/// The proof of a plan.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Proof {
+    /// Every figure.
+    pub rows: Vec<Compared>,
+    /// What follows.
+    pub verdict: Verdict,
+    /// What was measured, for plans to come.
+    pub calibration: Measurements,
+    /// Brokers with what was measured; none: nothing carries it then.
+    pub brokers: Option<u64>,
+}
+
+/// Compares what was measured at a scale with a plan.
+pub fn compare(
+    plan: &Plan,
+    chosen: &Chosen,
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+    measured: &Measured,
+    scale: f64,
+) -> Result<Proof, Refused> {
+    let rows = rows(chosen, scenario, catalogue, measured, scale);
+    let calibration = calibration(chosen, measured, plan.today);
+    let mut calibrated = catalogue.clone();
+    calibrated.overlay(scenario.catalogue.clone());
+    calibration.apply(&mut calibrated);
+    let mut again = scenario.clone();
+    // Its entries are in the catalogue already, some of them measured now.
+    again.catalogue = Catalogue::default();
+    let again = solve(&again, None, &calibrated, plan.today, Depth::Answer)?;
+    let brokers = again.chosen.as_ref().map(|chosen| chosen.brokers);
+    let failed: Vec<String> = rows
+        .iter()
+        .filter(|row| !row.fits && !row.what.starts_with("processor"))
+        .map(|row| {
+            format!(
+                "{}: {} where {} was planned",
+                row.what, row.measured, row.planned
+            )
+        })
+        .collect();
+    let dearer = rows
+        .iter()
+        .any(|row| !row.fits && row.what.starts_with("processor"));
+    let verdict = match brokers {
+        _ if !failed.is_empty() => Verdict::DoesNot(failed),
+        None => Verdict::DoesNot(vec![
+            "processor: with what was measured nothing in the catalogue carries it".to_owned(),
+        ]),
+        Some(brokers) if dearer && brokers > chosen.brokers => {
+            Verdict::HoldsWith(brokers - chosen.brokers)
+        }
+        Some(_) => Verdict::Holds,
+    };
+    Ok(Proof {
+        rows,
+        verdict,
+        calibration,
+        brokers,
+    })
+}
+
+fn compared(
+    what: &str,
+    planned: (f64, String),
+    measured: (f64, String),
+    more_is_better: bool,
+) -> Compared {
+    let ratio = measured.0 / planned.0;
+    let fits = if more_is_better {
+        ratio >= 1.0 - TOLERANCE
+    } else {
+        ratio <= 1.0 + TOLERANCE
+    };
+    Compared {
+        what: what.to_owned(),
+        planned: planned.1,
+        measured: measured.1,
+        ratio: ratio.is_finite().then_some(ratio),
+        fits,
+    }
+}
+
+fn rows(
+    chosen: &Chosen,
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+    measured: &Measured,
+    scale: f64,
+) -> Vec<Compared> {
+    let scaled = scaled(chosen, scale);
+    let mut rows = Vec::new();
+    let rate = |rate: Rate| (rate.0, rate.to_string());
+    let cost = |seconds: f64| (seconds, format!("{} s/GB", significant(seconds)));
+    let planned_cost = |direction, batch: Bytes| {
+        let mut all = catalogue.clone();
+        all.overlay(scenario.catalogue.clone());
+        let record = chosen
+            .topics
+            .first()
+            .map_or(Bytes(1000.0), |topic| topic.record);
+        let software = all.software("forebay")?;
+        Some(software.cpu(direction, record, batch, End::Median).seconds)
+    };
+    match &measured.produce {
+        Some(side) => {
+            rows.push(compared(
+                "rate taken in",
+                rate(scaled.peak),
+                rate(side.rate),
+                true,
+            ));
+            let batch = chosen
+                .topics
+                .first()
+                .map_or(side.batch, |topic| topic.batch);
+            if let (Some(cpu), Some(planned)) = (side.cpu, planned_cost(Direction::Produce, batch))
+            {
+                rows.push(compared(
+                    "processor time to take in",
+                    cost(planned),
+                    cost(cpu),
+                    false,
+                ));
+            }
+        }
+        None => rows.push(compared(
+            "rate taken in",
+            rate(scaled.peak),
+            rate(Rate::ZERO),
+            true,
+        )),
+    }
+    if let Some(side) = &measured.consume {
+        let given = chosen.broker.given * scale;
+        rows.push(compared(
+            "rate given out",
+            rate(given),
+            rate(side.rate),
+            true,
+        ));
+        if let (Some(cpu), Some(planned)) = (side.cpu, planned_cost(Direction::Consume, side.batch))
+        {
+            rows.push(compared(
+                "processor time to give out",
+                cost(planned),
+                cost(cpu),
+                false,
+            ));
+        }
+    }
+    rows.extend(burst_rows(chosen, measured, &scaled));
+    rows
+}
+
+/// The bursts and the gaps after them.
+fn burst_rows(chosen: &Chosen, measured: &Measured, scaled: &Scaled) -> Vec<Compared> {
+    let mut rows = Vec::new();
+    let time = |time: Seconds| (time.0, time.to_string());
+    if let (Some(burst), Some((length, _))) = (&chosen.burst, scaled.burst) {
+        for (number, (held, gap)) in (1..).zip(&measured.bursts) {
+            let took = held.map_or_else(|| (length.0, format!("{length}, to its end")), time);
+            rows.push(compared(
+                &format!("burst {number}"),
+                time(length),
+                took,
+                true,
+            ));
+            let planned = burst.gap * scaled.time;
+            match gap {
+                Some(gap) if planned > Seconds::ZERO => {
+                    rows.push(compared(
+                        &format!("gap {number}"),
+                        time(planned),
+                        time(*gap),
+                        false,
+                    ));
+                }
+                Some(_) => {}
+                None => {
+                    let allowed = burst.allowed * scaled.time;
+                    let fits = planned.0 > allowed.0 * (1.0 - TOLERANCE);
+                    rows.push(Compared {
+                        what: format!("gap {number}"),
+                        planned: planned.to_string(),
+                        measured: format!("more than {allowed}"),
+                        ratio: None,
+                        fits,
+                    });
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn calibration(chosen: &Chosen, measured: &Measured, today: Month) -> Measurements {
+    let mut cells = Vec::new();
+    let record = chosen.topics.first().map_or(1000.0, |topic| topic.record.0);
+    let planned = chosen.topics.first().map(|topic| topic.batch);
+    for (direction, side) in [
+        (Direction::Produce, &measured.produce),
+        (Direction::Consume, &measured.consume),
+    ] {
+        let Some(side) = side else { continue };
+        let Some(cpu) = side.cpu.filter(|cpu| *cpu > 0.0) else {
+            continue;
+        };
+        let batch = match direction {
+            Direction::Produce => planned.unwrap_or(side.batch),
+            _ => side.batch,
+        };
+        cells.push(MeasuredCell {
+            software: "forebay".to_owned(),
+            direction,
+            record_bytes: record,
+            batch_bytes: batch.0.max(1.0),
+            seconds: cpu,
+            low: cpu,
+            high: cpu,
+        });
+    }
+    Measurements {
+        machine: measured.machine.clone(),
+        date: today,
+        cell: cells,
+    }
+}
+
+/// The proof in words.
+pub fn text(proof: &Proof, brokers: u64) -> String {
+    let mut text = String::new();
+    // Writing to a text cannot fail.
+    let _ = writeln!(
+        text,
+        "\nMeasured on one broker        planned         measured        ratio"
+    );
+    for row in &proof.rows {
+        let ratio = row.ratio.map_or(String::new(), significant);
+        let mark = if row.fits { "" } else { "  not as planned" };
+        let _ = writeln!(
+            text,
+            "  {:<26}  {:<14}  {:<14}  {ratio}{mark}",
+            row.what, row.planned, row.measured
+        );
+    }
+    let now = proof
+        .brokers
+        .map_or("none".to_owned(), |brokers| brokers.to_string());
+    let _ = writeln!(
+        text,
+        "planned again with what was measured: {now} brokers instead of {brokers}"
+    );
+    let _ = writeln!(
+        text,
+        "verdict (tolerance {} %): {}",
+        significant(TOLERANCE * 100.0),
+        proof.verdict
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(set: &[&str]) -> (Scenario, Catalogue, Plan) {
+        let set: Vec<String> = set.iter().map(|pair| (*pair).to_owned()).collect();
+        let text = crate::load::shipped("burst").unwrap();
+        let scenario = Scenario::read("burst", text, &set).unwrap();
+        let catalogue = Catalogue::shipped().unwrap();
+        let today = Month::new(2026, 11).unwrap();
+        let plan = solve(&scenario, None, &catalogue, today, Depth::Answer).unwrap();
+        (scenario, catalogue, plan)
+    }
+
+    fn as_planned(plan: &Plan, times: f64, dearer: f64) -> Measured {
+        let scaled = scaled(plan.chosen.as_ref().unwrap(), 0.1);
+        Measured {
+            machine: "mine".to_owned(),
+            produce: Some(Side {
+                rate: scaled.peak * times,
+                cpu: Some(2.9 * dearer),
+                batch: Bytes(163_840.0),
+            }),
+            consume: None,
+            bursts: vec![
+                (None, Some(Seconds(50.0))),
+                (Some(Seconds(3.0 * times)), None),
+            ],
+        }
+    }
+
+    fn proof(times: f64, dearer: f64) -> Proof {
+        let (scenario, catalogue, plan) = planned(&[]);
+        let chosen = plan.chosen.as_ref().unwrap();
+        let measured = as_planned(&plan, times, dearer);
+        compare(&plan, chosen, &scenario, &catalogue, &measured, 0.1).unwrap()
+    }
+
+    #[test]
+    fn what_is_as_planned_or_better_holds() {
+        for (times, dearer) in [(1.0, 1.0), (0.95, 1.0), (2.0, 0.5)] {
+            let proof = proof(times, dearer);
+            assert_eq!(proof.verdict, Verdict::Holds, "{:?}", proof.rows);
+        }
+    }
+
+    #[test]
+    fn a_device_that_does_less_than_the_catalogue_says_is_named() {
+        let proof = proof(0.5, 1.0);
+        let said = proof.verdict.to_string();
+        assert!(
+            said.starts_with("does not: rate taken in: 400 MB/s where 800 MB/s was planned"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn dearer_processors_take_more_brokers() {
+        let proof = proof(1.0, 3.0);
+        assert!(
+            matches!(proof.verdict, Verdict::HoldsWith(more) if more > 0),
+            "{:?}",
+            proof.verdict
+        );
+        assert_eq!(proof.calibration.cell.len(), 1);
+        assert!(text(&proof, 1).contains("holds with"));
+    }
+}

@@ -1,0 +1,152 @@
+//! `forebay plan --verify`: runs the experiment of a plan through the bench, and compares.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use ::plan::answer::{Chosen, Plan};
+use ::plan::catalogue::Catalogue;
+use ::plan::emit::experiment;
+use ::plan::load::Scenario;
+use ::plan::quantity::{Bytes, Rate, Seconds};
+use ::plan::verify::{Measured, Side, Verdict, compare, text};
+use anyhow::{Context as _, bail};
+use bench::outcome::{Outcome, Run};
+use bench::{report, runner};
+
+/// How a plan is to be proven.
+pub(super) struct Wanted<'a> {
+    /// The part of rates and capacities.
+    pub(super) scale: f64,
+    /// Where data goes.
+    pub(super) dir: Option<&'a Path>,
+    /// Where results go.
+    pub(super) out: Option<&'a Path>,
+    /// The broker.
+    pub(super) binary: Option<&'a Path>,
+}
+
+/// Runs it; the code is a success when the plan holds.
+pub(super) fn run(
+    wanted: &Wanted<'_>,
+    plan: &Plan,
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+) -> anyhow::Result<ExitCode> {
+    if !(0.000_001..=1.0).contains(&wanted.scale) {
+        bail!("--scale {}: allowed: 0.000001 to 1", wanted.scale);
+    }
+    let chosen = plan.chosen.as_ref().context("there is nothing to prove")?;
+    let out = wanted.out.map_or_else(
+        || PathBuf::from(format!("plan-{}", directory(plan))),
+        Path::to_owned,
+    );
+    fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
+    let file = out.join("verify.toml");
+    fs::write(&file, experiment::file(plan, chosen, wanted.scale))
+        .with_context(|| format!("writing {}", file.display()))?;
+    let results = fresh(&out)?;
+    let ended = runner::run(&arguments(wanted, &file, &results)?)?;
+    if ended != ExitCode::SUCCESS {
+        return Ok(ended);
+    }
+    let run = report::read(&results)?;
+    let measured = measured(&run, chosen);
+    let proof = compare(plan, chosen, scenario, catalogue, &measured, wanted.scale)?;
+    super::super::print(&text(&proof, chosen.brokers))?;
+    let calibration = out.join("calibration.toml");
+    fs::write(&calibration, proof.calibration.write())
+        .with_context(|| format!("writing {}", calibration.display()))?;
+    fs::write(
+        out.join("proof.json"),
+        serde_json::to_string_pretty(&proof)? + "\n",
+    )?;
+    Ok(match proof.verdict {
+        Verdict::Holds => ExitCode::SUCCESS,
+        Verdict::HoldsWith(_) | Verdict::DoesNot(_) => ExitCode::from(1),
+    })
+}
+
+fn directory(plan: &Plan) -> String {
+    super::directory(&plan.name)
+}
+
+/// A directory for results: they are never written over.
+fn fresh(out: &Path) -> anyhow::Result<PathBuf> {
+    (1..1000)
+        .map(|number| out.join(format!("measured-{number}")))
+        .find(|dir| !dir.exists())
+        .context("there are a thousand results already")
+}
+
+/// The arguments of `forebay bench run`, as if they had been typed.
+fn arguments(wanted: &Wanted<'_>, file: &Path, results: &Path) -> anyhow::Result<runner::RunArgs> {
+    let mut words = vec![
+        "run".into(),
+        file.as_os_str().to_owned(),
+        "--out".into(),
+        results.as_os_str().to_owned(),
+    ];
+    if let Some(dir) = wanted.dir {
+        words.extend(["--dir".into(), dir.as_os_str().to_owned()]);
+    }
+    if let Some(binary) = wanted.binary {
+        let binary = binary.to_str().context("--binary is not UTF-8")?;
+        words.extend([
+            "--set".into(),
+            format!("target.planned.binary={binary}").into(),
+        ]);
+    }
+    runner::RunArgs::from_words(words)
+}
+
+fn measured(run: &Run, chosen: &Chosen) -> Measured {
+    let of = |phase: &str| run.cells.iter().find(|cell| cell.phase == phase);
+    let machine = run
+        .machine
+        .iter()
+        .filter(|(name, _)| ["processor", "cores", "memory", "kernel"].contains(&name.as_str()))
+        .map(|(_, value)| value.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
+    let batch = chosen
+        .topics
+        .first()
+        .map_or(Bytes(1e6), |topic| topic.batch);
+    Measured {
+        machine: if machine.is_empty() {
+            "this machine".to_owned()
+        } else {
+            machine
+        },
+        produce: of("produce").and_then(|cell| side(&cell.outcome, true, batch)),
+        consume: of("consume").and_then(|cell| side(&cell.outcome, false, batch)),
+        bursts: report::bursts_of(run, "burst")
+            .into_iter()
+            .map(|(held, gap)| (held.map(Seconds), gap.map(Seconds)))
+            .collect(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes of a measurement")]
+fn side(outcome: &Outcome, produced: bool, batch: Bytes) -> Option<Side> {
+    let side = if produced {
+        outcome.produce.as_ref()
+    } else {
+        outcome.consume.as_ref()
+    }?;
+    let bytes = side.bytes as f64;
+    if bytes <= 0.0 || outcome.seconds <= 0.0 {
+        return None;
+    }
+    let cpu = outcome
+        .broker
+        .as_ref()
+        .map(|usage| usage.cpu_seconds / bytes * 1e9);
+    let fetched = bytes / (side.requests.max(1) as f64);
+    Some(Side {
+        rate: Rate(bytes / outcome.seconds),
+        cpu,
+        batch: if produced { batch } else { Bytes(fetched) },
+    })
+}

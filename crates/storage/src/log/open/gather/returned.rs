@@ -1,0 +1,83 @@
+//! Segments that were set aside while another home was there, an older one, and that the right one has a note of.
+//!
+//! Invariants: only what a note at home names, in the very directory that it names, where no segment of that base is; all
+//! batches of it are good, and it fits between its neighbours. What does not stays set aside.
+
+use platform::Platform;
+use platform::disk::Disk;
+use wire::types::Offset;
+
+use super::super::part::Aside;
+use super::{Gathering, Noted, sound_end_of};
+use crate::error::{Error, Result};
+use crate::segment::naming::{Role, file_path};
+
+impl<P: Platform> Gathering<'_, P> {
+    pub(super) async fn take_back(&mut self) -> Result<()> {
+        for (base, place) in self.notes.away.clone() {
+            let Noted::In(at) = self.noted(&place) else {
+                continue;
+            };
+            if !self.holders(base).is_empty() || !self.parts[at].asides.contains_key(&base) {
+                continue;
+            }
+            let Some(aside) = self.fitting(at, base).await? else {
+                continue;
+            };
+            if let Err(error) = self.name_again(at, base, &aside).await {
+                self.lose(at, &error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The longest of what was set aside of a segment that can be that segment.
+    async fn fitting(&self, at: usize, base: Offset) -> Result<Option<Aside>> {
+        let part = &self.parts[at];
+        let mut best: Option<(Offset, Aside)> = None;
+        for aside in part.asides.get(&base).into_iter().flatten() {
+            let path = part.folder().join(&aside.name);
+            let end = sound_end_of(self.store.disk(), &path, base, aside.len).await;
+            let Some(end) = end? else { continue };
+            let is_longest = best.as_ref().is_none_or(|(other, _)| end > *other);
+            if end > base && end <= self.next_after(base) && is_longest {
+                best = Some((end, aside.clone()));
+            }
+        }
+        if best.is_none() || self.is_within_another(base).await? {
+            return Ok(None);
+        }
+        Ok(best.map(|(_, aside)| aside))
+    }
+
+    /// Where the next segment that is known begins.
+    fn next_after(&self, base: Offset) -> Offset {
+        let after = Offset(base.0.saturating_add(1));
+        let parts = self.parts.iter().filter(|part| !part.is_lost);
+        let there = parts.filter_map(|part| part.logs.range(after..).next());
+        let noted = self.notes.away.range(after..).next();
+        let known = there
+            .map(|(base, _)| *base)
+            .chain(noted.map(|(base, _)| *base));
+        known.min().unwrap_or(Offset(i64::MAX))
+    }
+
+    async fn name_again(&mut self, at: usize, base: Offset, aside: &Aside) -> Result<()> {
+        let disk = self.store.disk();
+        let part = &mut self.parts[at];
+        let (from, to) = (
+            part.folder().join(&aside.name),
+            file_path(part.folder(), base, Role::Log),
+        );
+        tracing::warn!(file = %from.display(),
+            "a segment that was set aside is where its note says that it is: it counts again");
+        // Indexes that are there are not known to be its own.
+        part.remove_segment(disk, base).await?;
+        let renamed = disk.rename(&from, &to).await;
+        renamed.map_err(Error::io("rename", &from))?;
+        part.sync(disk).await?;
+        part.logs.insert(base, aside.len);
+        part.times.insert((base, Role::Log), aside.modified_ms);
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! When a batch and the log's epochs contradict each other: which of them is wrong.
+//!
+//! Both are without a checksum: the epoch of a batch, and `leader-epoch-checkpoint`, which is a hint. The other batches of the
+//! segment decide. Their epochs do not fall; one that stands alone among others, or falls, is damage. Where they agree among
+//! themselves against what was known, that was wrong, and gives way for this segment. Where an epoch would begin one batch
+//! earlier or later than known, both may be wrong: a difference of one bit is rot of the batch.
+
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::types::{LeaderEpoch, Offset};
+
+use super::WALK_BYTES;
+use super::walk::walk_to;
+use crate::error::{Error, Result};
+use crate::log::Log;
+use crate::log::epoch_cache::EpochStart;
+use crate::segment::Segment;
+use crate::segment::naming::Role;
+use crate::segment::scan::{Expected, Scan};
+
+/// No sound segment has so many epochs.
+const RUNS_MAX: usize = 1 << 16;
+
+/// Batches one after the other with one epoch.
+struct Run {
+    start: EpochStart,
+    batches: usize,
+    /// Of how many of them something else was known.
+    differing: usize,
+    /// What was known differs in one bit.
+    one_bit: bool,
+}
+
+impl<P: Platform> Log<P> {
+    /// Asks the batches of a segment for their epochs, once; says whether what was known of them was wrong, and is not any
+    /// more.
+    pub(super) async fn relearn_epochs(&self, segment: &Rc<Segment<P>>) -> bool {
+        if segment.replaced.get() || segment.epochs_asked.replace(true) {
+            return false;
+        }
+        let generation = self.readers.generation.get();
+        let path = segment.path(Role::Log);
+        let runs = match self.runs_of(segment).await {
+            Ok(Some(runs)) => runs,
+            Ok(None) => return false,
+            Err(error) => {
+                tracing::warn!(file = %path.display(), %error, "the leader epochs of the batches cannot be read");
+                segment.epochs_asked.set(false);
+                return false;
+            }
+        };
+        let before = self.epoch_of(segment.base.0.checked_sub(1)).await;
+        let after = self.epoch_of(Some(segment.next.get().0)).await;
+        if !agree(&runs, before, after) {
+            return false;
+        }
+        if generation != self.readers.generation.get() {
+            // The log was cut meanwhile.
+            segment.epochs_asked.set(false);
+            return false;
+        }
+        tracing::warn!(file = %path.display(), "the batches know other leader epochs than the file, which are used");
+        let found: Vec<_> = runs.iter().map(|run| run.start).collect();
+        let mut epochs = self.epochs.borrow_mut();
+        epochs.replace_between(segment.base, segment.next.get(), &found);
+        drop(epochs);
+        self.epochs_dirty.set(true);
+        self.request_flush();
+        true
+    }
+
+    /// The epochs of a segment's batches as far as they are in its file; `None` when one is damaged.
+    async fn runs_of(&self, segment: &Rc<Segment<P>>) -> Result<Option<Vec<Run>>> {
+        let file = segment.file(self.store.disk()).await?;
+        let path = segment.path(Role::Log);
+        let end = segment.written.get();
+        let mut scan = Scan::new(&file, 0, end, WALK_BYTES);
+        let mut expected = Expected {
+            offset: segment.base,
+            gaps: true,
+            epoch: LeaderEpoch(i32::MIN),
+        };
+        let mut runs: Vec<Run> = Vec::new();
+        while scan.position() < end {
+            let header = scan.header().await.map_err(Error::io("read", &path))?;
+            let Some(header) = header.filter(|header| expected.refuses(header).is_none()) else {
+                return Ok(None);
+            };
+            let epoch = header.leader_epoch;
+            let last = header.last_offset();
+            let (run, known) = {
+                let epochs = self.epochs.borrow();
+                (epochs.run_at(last), epochs.epoch_at(last))
+            };
+            let differing = usize::from(!run.allows(epoch));
+            let one_bit = known.is_some_and(|known| (known.0 ^ epoch.0).count_ones() == 1);
+            if let Some(last) = runs.last_mut().filter(|last| last.start.epoch == epoch) {
+                last.batches = last.batches.saturating_add(1);
+                last.differing = last.differing.saturating_add(differing);
+                last.one_bit |= differing > 0 && one_bit;
+            } else if runs.len() < RUNS_MAX {
+                let start = header.base_offset;
+                runs.push(Run {
+                    start: EpochStart { epoch, start },
+                    batches: 1,
+                    differing,
+                    one_bit: differing > 0 && one_bit,
+                });
+            } else {
+                return Ok(None);
+            }
+            expected = expected.after(&header);
+            scan.skip(&header);
+        }
+        Ok(Some(runs))
+    }
+
+    /// The epoch of the batch that holds an offset, as it says itself.
+    async fn epoch_of(&self, offset: Option<i64>) -> Option<LeaderEpoch> {
+        let offset = Offset(offset?);
+        let segment = self.segment_with(offset)?;
+        self.load(&segment).await.ok()?;
+        let floor = segment.floor_entry(offset)?;
+        if floor.position >= segment.tail.borrow().resident_from() {
+            return self.epochs.borrow().epoch_at(offset);
+        }
+        let file = segment.file(self.store.disk()).await.ok()?;
+        let end = segment.file_end(segment.written.get());
+        let found = walk_to(&segment, &file, floor, end, offset).await.ok()??;
+        let mut scan = Scan::new(&file, found.position, end.position, WALK_BYTES);
+        Some(scan.header().await.ok()??.leader_epoch)
+    }
+}
+
+/// True when each epoch that was not known of its batches is that of at least two, or goes on in the segments around.
+fn agree(runs: &[Run], before: Option<LeaderEpoch>, after: Option<LeaderEpoch>) -> bool {
+    let differing: usize = runs
+        .iter()
+        .map(|run| run.differing)
+        .fold(0, usize::saturating_add);
+    runs.iter().enumerate().all(|(at, run)| {
+        let epoch = Some(run.start.epoch);
+        let follows = at == 0 && before == epoch;
+        let leads = at + 1 == runs.len() && after == epoch;
+        let is_rot = differing == 1 && run.one_bit && !(follows && leads);
+        run.differing == 0 || (!is_rot && (run.batches > 1 || follows || leads))
+    })
+}

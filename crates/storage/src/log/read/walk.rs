@@ -1,0 +1,119 @@
+//! The way from a position that an index knows to the batch that holds an offset, over headers only.
+//!
+//! A base offset that has rotted must not lead past the batch that is looked for: it would be left out without a word. So
+//! offsets must rise; a batch behind a gap must end before the next one begins; and the index's own entry must be met.
+//! It does not: check CRCs or epochs. Who takes the batch does.
+
+use platform::Platform;
+use wire::batch::BatchHeader;
+use wire::types::Offset;
+
+use super::WALK_BYTES;
+use crate::error::{Error, Result};
+use crate::segment::naming::Role;
+use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
+use crate::segment::stamps::{FileEnd, Place, WRONG_OFFSET, place_of};
+use crate::segment::{File, Segment};
+
+/// Where a walk begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Floor {
+    /// The start of a batch, at or before the one that is looked for.
+    pub(crate) position: u64,
+    /// The last offset of a batch there, as the index has it; past the start it is that of the batch itself.
+    pub(crate) offset: Offset,
+}
+
+/// A batch that was found.
+#[derive(Clone, Copy)]
+pub(in crate::log) struct Batch {
+    /// Where it begins.
+    pub(in crate::log) position: u64,
+    /// The offset before which it cannot begin.
+    pub(in crate::log) lowest: Offset,
+}
+
+/// The batch that holds `offset` or is the first one after it, walking from an entry of the index; `None` when there is
+/// none before the end.
+pub(in crate::log) async fn walk_to<P: Platform>(
+    segment: &Segment<P>,
+    file: &File<P>,
+    from: Floor,
+    end: FileEnd,
+    offset: Offset,
+) -> Result<Option<Batch>> {
+    let mut scan = Scan::new(file, from.position, end.position, WALK_BYTES);
+    let path = segment.path(Role::Log);
+    let corrupt = |position, reason| Error::Corrupt {
+        path: segment.path(Role::Log),
+        position,
+        reason,
+    };
+    let may_reindex = segment.sealed.get() && !segment.replaced.get() && !segment.reindexed.get();
+    let mut lowest = segment.base;
+    let mut damaged = None;
+    let mut is_first = from.position > 0;
+    while scan.position() < end.position {
+        let position = scan.position();
+        let header = scan.header().await.map_err(Error::io("read", &path))?;
+        let Some(header) = header.filter(is_possible) else {
+            return Err(corrupt(position, NO_BATCH));
+        };
+        if std::mem::take(&mut is_first) {
+            match header.last_offset().cmp(&from.offset) {
+                std::cmp::Ordering::Equal => lowest = header.base_offset,
+                // Older indexes may name the last batch of a few; none names one before.
+                std::cmp::Ordering::Less => {}
+                std::cmp::Ordering::Greater if !may_reindex => {}
+                std::cmp::Ordering::Greater => return Err(corrupt(position, NO_BATCH)),
+            }
+        }
+        let following = if header.base_offset > lowest {
+            let found = following(&mut scan, &header, end).await;
+            found.map_err(Error::io("read", &path))?
+        } else {
+            None
+        };
+        let is_wrong = place_of(&header, lowest, || following) == Place::Wrong;
+        let is_past = header.next_offset() > offset;
+        if is_wrong && is_past && following.is_none_or(|following| following > offset) {
+            return Err(corrupt(position, WRONG_OFFSET));
+        }
+        if is_wrong {
+            damaged.get_or_insert(position);
+        } else if is_past {
+            // Whoever is missing may be the damaged one, or the one that the index knows of.
+            let is_missing = header.base_offset > offset;
+            let unmet = from.position > 0 && (lowest..header.base_offset).contains(&from.offset);
+            return match damaged {
+                Some(damaged) if is_missing => Err(corrupt(damaged, WRONG_OFFSET)),
+                None if is_missing && unmet => Err(corrupt(from.position, WRONG_OFFSET)),
+                _ => Ok(Some(Batch { position, lowest })),
+            };
+        } else {
+            lowest = header.next_offset();
+        }
+        scan.skip(&header);
+    }
+    match damaged {
+        Some(damaged) => Err(corrupt(damaged, WRONG_OFFSET)),
+        None => Ok(None),
+    }
+}
+
+fn is_possible(header: &BatchHeader) -> bool {
+    header.magic == MAGIC && header.last_offset_delta >= 0
+}
+
+/// The base offset of the batch after the one where `scan` is, or where the segment ends.
+async fn following<F: platform::disk::DiskFile>(
+    scan: &mut Scan<'_, F>,
+    header: &BatchHeader,
+    end: FileEnd,
+) -> std::io::Result<Option<Offset>> {
+    if scan.position() + header.size_bytes as u64 >= end.position {
+        return Ok(end.next);
+    }
+    let next = scan.following(header).await?;
+    Ok(next.filter(is_possible).map(|next| next.base_offset))
+}

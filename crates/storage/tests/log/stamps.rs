@@ -1,0 +1,173 @@
+//! Base offset and leader epoch stand before what the CRC of a batch covers: a bit of them that has rotted is found all the
+//! same, and nobody but who wants that very batch is refused.
+
+use std::path::{Path, PathBuf};
+
+use crate::world::*;
+use bytes::Bytes;
+use platform::sim::SimDisk;
+use storage::{Kind, LogOptions, Stamp, StoreOptions};
+use wire::batch::BatchHeader;
+use wire::types::{LeaderEpoch, Offset};
+
+const RECORDS: i64 = 24;
+const BYTES: usize = 1000;
+
+fn small() -> LogOptions {
+    LogOptions {
+        segment_bytes: 12 << 10,
+        index_interval_bytes: 2500,
+        ..options()
+    }
+}
+
+/// A log in several epochs, each record a batch of its own, left in good order; and its batches.
+async fn left() -> (World, Vec<Bytes>) {
+    let world = World::new();
+    let log = world.open(small()).await;
+    let mut batches = Vec::new();
+    for at in 0..RECORDS {
+        let leader_epoch = LeaderEpoch(match at {
+            0..8 => 4,
+            8..16 => 5,
+            _ => 1000,
+        });
+        let stamp = Stamp {
+            leader_epoch,
+            log_append_time: None,
+        };
+        log.append(&batch(at, 1, BYTES), stamp, NOW_MS).unwrap();
+        log.flush().await.unwrap();
+        let read = log.read(Offset(at), Offset(at + 1), 1, true).await.unwrap();
+        batches.push(read.concat().into());
+    }
+    assert_eq!(log.segment_count(), 3);
+    log.close().await.unwrap();
+    (world, batches)
+}
+
+/// The file that a batch is in, and where.
+fn place_of(disk: &SimDisk, batches: &[Bytes], at: usize) -> (PathBuf, u64) {
+    let file = |base: usize| Path::new(FOLDER).join(format!("{base:020}.log"));
+    let base = (0..=at)
+        .rev()
+        .find(|base| disk.contents(&file(*base)).is_ok());
+    let base = base.expect("a segment");
+    let before = batches[base..at].iter().map(|batch| batch.len() as u64);
+    (file(base), before.sum())
+}
+
+/// Reads from every offset on, or all from the start; gives the offsets from which nothing came but the word of damage.
+async fn refused(log: &SimLog, batches: &[Bytes], each: bool, bytes_max: usize) -> Vec<i64> {
+    let mut refused = Vec::new();
+    let mut from = 0;
+    while from < RECORDS {
+        let read = log
+            .read(Offset(from), Offset(RECORDS), bytes_max, true)
+            .await;
+        let mut next = from;
+        match read {
+            Ok(slices) => {
+                let mut rest: Bytes = slices.concat().into();
+                while !rest.is_empty() {
+                    let size = BatchHeader::parse(&rest).expect("a whole batch").size_bytes;
+                    let original = &batches[usize::try_from(next).unwrap()];
+                    assert_eq!(
+                        rest.split_to(size),
+                        original,
+                        "read from {from}, {bytes_max} bytes"
+                    );
+                    next += 1;
+                }
+                assert!(next > from, "there is something at {from}");
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+                refused.push(from);
+                next += 1;
+            }
+        }
+        from = if each { from + 1 } else { next };
+    }
+    refused
+}
+
+#[test]
+fn a_rotten_bit_of_offset_or_epoch_is_served_to_nobody_and_hides_nothing_else() {
+    simulate(async {
+        let (world, batches) = left().await;
+        let bits = (0..8)
+            .chain(12..16)
+            .flat_map(|byte| (0..8).map(move |bit| (byte, bit)));
+        let ways = [
+            (true, 1, 0),
+            (true, 1 << 20, 0),
+            (false, 3500, 64 << 10),
+            (false, 1, 0),
+        ];
+        // In the middle, at the ends of epochs, first and last of a segment.
+        for ((byte, bit), at) in bits.flat_map(|bit| [3, 7, 8, 9, 10, 12, 15].map(|at| (bit, at))) {
+            let disk = world.disk().crash(1);
+            let (file, position) = place_of(&disk, &batches, at);
+            disk.flip(&file, position + byte, bit).unwrap();
+            let (each, bytes_max, read_ahead) = ways[(at + usize::from(bit)) % ways.len()];
+            let store = StoreOptions {
+                read_ahead_bytes_max: read_ahead,
+                ..store_options()
+            };
+            let next = world.successor_with(disk, store);
+            let log = next.try_open(small(), true, RECORDS, 0).await.unwrap();
+            assert_eq!(
+                refused(&log, &batches, each, bytes_max).await,
+                [i64::try_from(at).unwrap()],
+                "bit {bit} of byte {byte} of batch {at}, {bytes_max} bytes a read"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_rotten_bit_anywhere_before_the_records_is_never_served() {
+    simulate(async {
+        let (world, batches) = left().await;
+        for (byte, bit) in (0..61).flat_map(|byte| (0..8).map(move |bit| (byte, bit))) {
+            let disk = world.disk().crash(1);
+            let (file, position) = place_of(&disk, &batches, 5);
+            disk.flip(&file, position + byte, bit).unwrap();
+            let next = world.successor(disk);
+            let log = next.try_open(small(), true, RECORDS, 0).await.unwrap();
+            let refused = refused(&log, &batches, bit % 2 == 0, 3500).await;
+            assert!(
+                refused.contains(&5),
+                "bit {bit} of byte {byte}: {refused:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_recovered_log_ends_before_a_batch_whose_epoch_has_rotted() {
+    simulate(async {
+        let (world, batches) = left().await;
+        for (bit, at) in (0..32).flat_map(|bit| [18, 20, 21].map(|at| (bit, at))) {
+            let disk = world.disk().crash(1);
+            let (file, position) = place_of(&disk, &batches, at);
+            let byte = 12 + u64::from(bit / 8);
+            disk.flip(&file, position + byte, bit % 8).unwrap();
+            let next = world.successor(disk);
+            let log = next.try_open(small(), false, 0, 0).await.unwrap();
+            let end = log.log_end_offset();
+            assert_eq!(
+                end,
+                Offset(i64::try_from(at).unwrap()),
+                "bit {bit} of batch {at}"
+            );
+            let read = log.read(Offset(16), end, 1 << 20, true).await.unwrap();
+            assert_eq!(
+                read.concat(),
+                batches[16..at].concat(),
+                "bit {bit} of batch {at}"
+            );
+        }
+    });
+}

@@ -1,0 +1,167 @@
+"""The planner's report and its page as a reader has them: on a phone and on a desk, light and dark, by keyboard, without scripts."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WINDOWS = {"phone": (390, 844), "tablet": (820, 1100), "desktop": (1280, 900)}
+MEASURE = (Path(__file__).parent / "measure.js").read_text()
+TODAY = ["--today", "2026-11"]
+SCENARIOS = {"car-ingest": 0, "burst": 0, "steady": 0, "linkedin": 0, "keyed": 0, "infeasible": 1}
+
+
+def binary():
+    named = os.environ.get("TEST_BROKER")
+    built = [ROOT / "target" / kind / "forebay" for kind in ("release", "debug")]
+    return Path(named) if named else next((path for path in built if path.exists()), built[0])
+
+
+class Address:
+    """What a browser opens, where it is no file."""
+
+    def __init__(self, uri):
+        self.uri = uri
+
+    def resolve(self):
+        return self
+
+    def as_uri(self):
+        return self.uri
+
+
+@pytest.fixture(scope="session")
+def plans(tmp_path_factory):
+    """A directory with a directory per scenario, with all files of its plan."""
+    directory = tmp_path_factory.mktemp("plans")
+    for name, code in SCENARIOS.items():
+        change = ["--set", "goals.threshold=0.5", "--set", "given.brokers=1"] if name == "infeasible" else []
+        scenario = "burst" if name == "infeasible" else name
+        command = [binary(), "plan", scenario, "--out", directory / name, *TODAY, *change]
+        assert subprocess.run(command, stdout=subprocess.DEVNULL).returncode == code, name
+    return directory
+
+
+@pytest.fixture(scope="session")
+def served():
+    process = subprocess.Popen([binary(), "plan", "--page", "127.0.0.1:0", *TODAY], stdout=subprocess.PIPE, text=True)
+    yield process.stdout.readline().strip()
+    process.terminate()
+    process.wait()
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_report_layout(plans, browser, scenario, window, dark):
+    with browser.open(plans / scenario / "report.html", *WINDOWS[window], dark=dark) as page:
+        assert page.run(MEASURE) == []
+        assert page.complaints() == []
+
+
+def test_report_reads_without_scripts(plans, browser):
+    with browser.open(plans / "burst" / "report.html", *WINDOWS["phone"], scripts=False) as page:
+        shown = page.ask("DOM.getOuterHTML", nodeId=page.ask("DOM.getDocument")["root"]["nodeId"])["outerHTML"]
+        assert '<div id="sliders" hidden' in shown, "the script did not run"
+        assert "<table" in shown and "On plain Kafka" in shown and "binds" in shown
+
+
+def test_sliders_look_up_what_is_in_the_table(plans, browser):
+    with browser.open(plans / "burst" / "report.html", *WINDOWS["desktop"]) as page:
+        first = page.run("document.getElementById('grid-answer').textContent")
+        page.run("document.getElementById('grid-peak').focus()")
+        for _ in range(7):
+            page.ask("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39)
+            page.ask("Input.dispatchKeyEvent", type="keyUp", key="ArrowRight", code="ArrowRight", windowsVirtualKeyCode=39)
+        last = page.run("document.getElementById('grid-answer').textContent")
+        cell = page.run("document.querySelector('#grid-table tbody tr:last-child').querySelectorAll('td')[4].dataset.answer")
+        assert first != last == cell
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_page_layout(served, browser, window, dark):
+    for query in ("", "?scenario=burst", "?scenario=burst&goals.threshold=0.5&given.brokers=1", "?scenario=burst&cost.old_prices=false"):
+        with browser.open(Address(served + query), *WINDOWS[window], dark=dark) as page:
+            assert page.run(MEASURE) == [], query
+
+
+def answered(page):
+    """Waits until an answer is there, and says it."""
+    return page.run("""new Promise((done) => {
+        const look = () => {
+            const result = document.getElementById('result');
+            const ready = result.children.length && !result.hasAttribute('aria-busy');
+            ready ? done(result.textContent) : setTimeout(look, 20);
+        };
+        look();
+    })""")
+
+
+def press(page, key, code, number, text=None):
+    page.ask("Input.dispatchKeyEvent", type="keyDown", key=key, code=code, windowsVirtualKeyCode=number, **({"text": text} if text else {}))
+    page.ask("Input.dispatchKeyEvent", type="keyUp", key=key, code=code, windowsVirtualKeyCode=number)
+
+
+def test_page_by_keyboard_alone(served, browser):
+    with browser.open(Address(served), *WINDOWS["desktop"]) as page:
+        press(page, "Tab", "Tab", 9)
+        assert page.run("document.activeElement.name") == "scenario"
+        page.run("document.activeElement.value = 'burst'")
+        press(page, "Tab", "Tab", 9)
+        assert page.run("document.activeElement.name") == "load.peak"
+        page.ask("Input.insertText", text="4 GB/s")
+        press(page, "Enter", "Enter", 13, "\r")
+        said = answered(page)
+        assert "4 GB/s at the peak" in said or "brokers" in said
+        assert "binds" in said
+        assert page.run("document.activeElement.id") == "result", "who listens is taken to the answer"
+        assert "load.peak=4" in page.run("location.search")
+
+
+def test_page_names_the_field_that_is_wrong(served, browser):
+    with browser.open(Address(served), *WINDOWS["desktop"]) as page:
+        names = page.run("[...document.querySelectorAll('#plan input')].map((field) => field.name)")
+        for name in names:
+            page.run(f"""(() => {{
+                for (const field of document.querySelectorAll('#plan input')) field.value = '';
+                document.querySelector('select').value = 'burst';
+                document.querySelector('[name="{name}"]').value = '-1e40 bananas';
+                document.getElementById('result').replaceChildren();
+                document.getElementById('plan').requestSubmit();
+            }})()""")
+            said = answered(page)
+            assert "Not answered." in said, f"{name}: {said}"
+            marked = page.run("[...document.querySelectorAll('[aria-invalid]')].map((field) => field.name)")
+            if not name.startswith(("given.server", "hardware.object", "given.brokers")):
+                assert marked == [name], f"{name}: {said}"
+
+
+def test_page_says_why_nothing_carries_a_load(served, browser):
+    with browser.open(Address(served + "?scenario=burst&goals.threshold=0.5&given.brokers=1"), *WINDOWS["phone"]) as page:
+        said = answered(page)
+        assert "Nothing in the catalogue carries this load" in said
+        assert re.search(r"60 s where 44\.7 s is allowed", said), said
+
+
+def test_page_without_scripts(served, browser):
+    address = Address(served + "?scenario=burst&load.base=200+MB%2Fs")
+    with browser.open(address, *WINDOWS["phone"], scripts=False) as page:
+        shown = page.ask("DOM.getOuterHTML", nodeId=page.ask("DOM.getDocument")["root"]["nodeId"])["outerHTML"]
+        assert 'id="answer"' in shown and 'value="200 MB/s"' in shown
+
+
+def test_emitted_settings_are_sound(plans, tmp_path):
+    for name, code in SCENARIOS.items():
+        if code:
+            continue
+        directory = plans / name
+        checked = subprocess.run([binary(), "config", "check", directory / "server.properties"], capture_output=True, text=True)
+        assert checked.returncode == 0, f"{name}: {checked.stderr}"
+        dry = [binary(), "bench", "run", directory / "verify.toml", "--dry-run", "--out", tmp_path / name, "--dir", tmp_path]
+        ran = subprocess.run(dry, capture_output=True, text=True)
+        assert ran.returncode == 0 or "needs" in ran.stderr or "free" in ran.stderr, f"{name}: {ran.stderr}"
+        assert subprocess.run(["sh", "-n", directory / "topics.sh"]).returncode == 0, name

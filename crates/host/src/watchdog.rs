@@ -18,7 +18,7 @@ use crate::undo::{Undone, undo};
 /// How often it looks whether it is needed still.
 const LOOK_MS: u64 = 2_000;
 /// How long it may take to start.
-const START_MS: u64 = 10_000;
+const START_MS: u64 = 60_000;
 /// Between two looks for its lock, or at the lock of the journals.
 const RETRY_MS: u64 = 50;
 
@@ -48,9 +48,14 @@ pub fn start(root: &Path, state: &Path, id: &str) -> anyhow::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .current_dir("/");
-    command.spawn().context("starting the watchdog")?;
+    let mut child = command.spawn().context("starting the watchdog")?;
     let until = boot::now_ms().saturating_add(START_MS);
     while !runs(state, id)? {
+        // What a service manager runs is no child: that it was told so is a success.
+        let ended = child.try_wait()?.filter(|status| !status.success());
+        if let Some(status) = ended {
+            anyhow::bail!("the watchdog does not start ({status}): nothing was written");
+        }
         anyhow::ensure!(
             boot::now_ms() < until,
             "the watchdog does not start: nothing was written"

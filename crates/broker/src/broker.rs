@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::offsets_log::PartitionOffsetsLog;
 use crate::options::BrokerOptions;
 use crate::partition::Partition;
 use crate::producer_ids::ProducerIds;
+use crate::queues::Queues;
 use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::relocation::Moves;
@@ -106,6 +108,8 @@ pub struct Broker<P: Platform> {
     pub(crate) lines: Lines,
     /// Held by the one piece of work that this shard has done elsewhere: more would take the processors from everybody.
     pub(crate) elsewhere: Arc<Semaphore>,
+    /// Who waits for a batch to be judged elsewhere: that may take a second.
+    pub(crate) judging: Queues<IpAddr>,
     /// Held by requests about very many things.
     pub(crate) many: Semaphore,
     /// Held while checkpoint files are written.
@@ -163,6 +167,7 @@ impl<P: Platform> Broker<P> {
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             lines: Lines::default(),
             elsewhere: Arc::new(Semaphore::new(1)),
+            judging: Queues::default(),
             many: Semaphore::new(many::AT_ONCE),
             checkpoint_turn: Semaphore::new(1),
             unwritten: RefCell::default(),

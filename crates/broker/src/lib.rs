@@ -34,6 +34,7 @@ pub mod partition;
 mod partitions;
 mod producer_ids;
 mod purgatory;
+mod queues;
 pub mod quota;
 pub mod recovery;
 mod relocation;

@@ -31,8 +31,6 @@ use wire::messages::{JoinGroupResponse, SyncGroupResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Offset, TopicId};
 
-use jobs::Queues;
-
 use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, sync_refused};
 use super::cluster::Cluster;
 use super::consumer::Refused;
@@ -43,6 +41,7 @@ use super::records::GroupRecord;
 use super::{Now, partition_for};
 use crate::lines::Lines;
 use crate::options::GroupOptions;
+use crate::queues::Queues;
 use append::{Done, Queue};
 pub(crate) use positions::InLine;
 
@@ -107,7 +106,7 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     // Bounded: one for each of `offsets.topic.num.partitions`.
     failures: RefCell<BTreeMap<i32, u32>>,
     /// Who waits for a job to be done elsewhere.
-    elsewhere: Queues,
+    elsewhere: Queues<StrBytes>,
     /// Commits that rest while they are looked through, and those behind them.
     lines: Lines<StrBytes>,
 }

@@ -8,9 +8,8 @@
 //! leader, 13 topic ids.
 
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -102,6 +101,7 @@ pub(crate) async fn handle<P: Platform>(
             // Outside the future: begun now, in order.
             let terms = Terms {
                 judged_until,
+                peer: peer.ip(),
                 verified,
                 zstd: version >= 7,
                 in_transaction,
@@ -168,6 +168,8 @@ const JUDGED_MAX: Duration = Duration::from_secs(30);
 struct Terms {
     /// It is not judged after this, if that takes long.
     judged_until: Instant,
+    /// Whose turn it takes then.
+    peer: IpAddr,
     verified: Verified,
     /// The request may carry this codec.
     zstd: bool,
@@ -225,7 +227,8 @@ fn begin<P: Platform>(
     Some(begun)
 }
 
-/// The same for a batch that takes long to judge: on another thread, one at a time.
+/// The same for a batch that takes long to judge: on another thread, one at a time, and of the batches of an address one
+/// after the other.
 async fn begin_heavy<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
@@ -234,7 +237,8 @@ async fn begin_heavy<P: Platform>(
 ) -> Result<Accepted, AppendError> {
     let clock = broker.platform.clock();
     let begun = async {
-        let permit = Arc::clone(&broker.elsewhere).acquire_owned().await;
+        let line = broker.judging.of(&terms.peer);
+        let turn = broker.judging.turn(&line).await;
         if clock.now() > terms.judged_until {
             return Err(ErrorCode::RequestTimedOut.into());
         }
@@ -242,7 +246,7 @@ async fn begin_heavy<P: Platform>(
         let batch = records.clone();
         let judged = elsewhere(move || {
             // Held until it is done, also if nobody waits for it any more.
-            let _permit = permit;
+            let _turn = turn;
             judge.whole(&batch)
         });
         let judged = judged.await.ok_or(ErrorCode::UnknownServerError)??;

@@ -198,4 +198,15 @@ mod tests {
         let judged = judge.whole(&more).ok().and_then(|judged| judged.recoded);
         assert!(judged.is_some_and(|(recoded, _)| recoded.batch.len() < 1000));
     }
+
+    #[test]
+    fn a_batch_that_would_take_its_new_codec_seconds_keeps_its_own() {
+        let records = batch(Compression::Gzip, 1, &vec![0; 3 << 20]);
+        for (level, codec) in [(3, Compression::Zstd), (22, Compression::Gzip)] {
+            let judge = judge_of(Some((Compression::Zstd, level)));
+            let judged = judge.whole(&records).unwrap();
+            let (recoded, _) = judged.recoded.unwrap();
+            assert_eq!(recoded.header.compression_code(), codec.code(), "{level}");
+        }
+    }
 }

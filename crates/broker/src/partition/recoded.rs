@@ -3,12 +3,20 @@
 //! Records that would be large when decompressed keep the codec of their producer, unlike in Kafka: readers read both, and
 //! compressing them would hold up the shard.
 
+use wire::batch::compression::Compression;
 use wire::batch::{BatchError, Produced, recompress};
 
 use crate::topic_config::TopicConfig;
 
-/// Records of more bytes than this, decompressed, stay as they are.
-const RECODED_BYTES_MAX: usize = 16 << 20;
+/// Records of more bytes than this, decompressed, stay as they are: what takes a second or two to compress. From level 13 on,
+/// zstd searches for the best way to write each byte, at one or two megabytes a second.
+pub(super) const fn recoded_bytes_max(codec: Compression, level: i32) -> usize {
+    match (codec, level) {
+        (Compression::Zstd, 13..) => 2 << 20,
+        _ => 16 << 20,
+    }
+}
+
 /// Compressing takes so many times as long as decompressing.
 const RECODING: usize = 16;
 
@@ -21,10 +29,11 @@ pub(super) fn recoded(
     let Some((codec, level)) = config.compression else {
         return Ok((produced, walked_bytes));
     };
-    if walked_bytes > RECODED_BYTES_MAX {
+    let bytes_max = recoded_bytes_max(codec, level);
+    if walked_bytes > bytes_max {
         return Ok((produced, walked_bytes));
     }
-    let recoded = recompress(produced, codec, Some(level), RECODED_BYTES_MAX)?;
+    let recoded = recompress(produced, codec, Some(level), bytes_max)?;
     let (size_bytes, bytes_max) = (recoded.batch.len(), config.max_message_bytes);
     if size_bytes > bytes_max {
         return Err(BatchError::TooLarge {

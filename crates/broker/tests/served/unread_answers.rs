@@ -180,12 +180,20 @@ fn while_clients_leave_too_much_untaken_a_large_answer_ends_the_connection_and_a
             "his share alone is used up"
         );
         slow.hold(2 * MIB);
+        assert_eq!(
+            cluster.ask(9, &large).await.topics.len(),
+            1000,
+            "whoever holds nothing has a fair share"
+        );
+        let own = cluster.answers.account([127, 0, 0, 1].into());
+        own.hold(MIB);
         let refused = cluster.refused(&frame(9, &large)).await;
         assert_eq!(refused, CloseReason::NoRoom(Api::Metadata));
         let few = all_topics().into_iter().take(100).collect();
         let small = MetadataRequest::default().with_topics(Some(few));
         assert_eq!(cluster.ask(9, &small).await.topics.len(), 100);
         slow.release(5 * MIB);
+        own.release(MIB);
         assert_eq!(cluster.ask(9, &large).await.topics.len(), 1000);
     });
 }

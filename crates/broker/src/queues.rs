@@ -1,0 +1,80 @@
+//! Who is in line for the work that a shard has done on another thread.
+//!
+//! Invariants: one piece of a kind is done at a time; of each key (an address) one is in line for that, the others wait behind
+//! it, so that nobody's many or long ones keep another's from their turn.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use platform::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Who is in line.
+pub(crate) struct Queues<K> {
+    shard: Arc<Semaphore>,
+    // Bounded: addresses of what waits, of which there is at most one for each request that is at work, or group.
+    by_key: RefCell<BTreeMap<K, Weak<Semaphore>>>,
+}
+
+/// A turn; ends when it is dropped.
+pub(crate) type Turn = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl<K> Default for Queues<K> {
+    fn default() -> Self {
+        Self {
+            shard: Arc::new(Semaphore::new(1)),
+            by_key: RefCell::default(),
+        }
+    }
+}
+
+impl<K: Ord + Clone> Queues<K> {
+    /// The line of an address.
+    pub(crate) fn of(&self, key: &K) -> Arc<Semaphore> {
+        let mut by_key = self.by_key.borrow_mut();
+        if let Some(line) = by_key.get(key).and_then(Weak::upgrade) {
+            return line;
+        }
+        by_key.retain(|_, line| line.strong_count() > 0);
+        let line = Arc::new(Semaphore::new(1));
+        by_key.insert(key.clone(), Arc::downgrade(&line));
+        line
+    }
+
+    /// Waits for a turn of somebody in that line. They are never closed.
+    pub(crate) async fn turn(&self, line: &Arc<Semaphore>) -> Option<Turn> {
+        let first = Arc::clone(line).acquire_owned().await.ok()?;
+        let turn = Arc::clone(&self.shard).acquire_owned().await.ok()?;
+        Some((first, turn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    #[test]
+    fn many_jobs_of_one_address_keep_another_only_from_every_second_turn() {
+        let lines = Queues::<&str>::default();
+        let (mine, theirs) = ("a", "b");
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mine, theirs) = (lines.of(&mine), lines.of(&theirs));
+        let mut all: Vec<_> = (0..100).map(|_| Box::pin(lines.turn(&mine))).collect();
+        let ready: Vec<_> = all
+            .iter_mut()
+            .map(|turn| turn.as_mut().poll(&mut cx))
+            .collect();
+        let mut other = Box::pin(lines.turn(&theirs));
+        assert!(other.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(ready.iter().filter(|turn| turn.is_ready()).count(), 1);
+        drop(ready);
+        assert!(matches!(other.as_mut().poll(&mut cx), Poll::Ready(Some(_))));
+        assert_eq!(lines.by_key.borrow().len(), 2);
+        drop((all, other));
+        drop((mine, theirs));
+        lines.of(&"c");
+        assert_eq!(lines.by_key.borrow().len(), 1, "only who has a job");
+    }
+}

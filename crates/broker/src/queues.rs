@@ -12,7 +12,7 @@ use platform::sync::{OwnedSemaphorePermit, Semaphore};
 /// Who is in line.
 pub(crate) struct Queues<K> {
     shard: Arc<Semaphore>,
-    // Bounded: addresses of what waits, of which there is at most one for each request that is at work, or group.
+    // Bounded: addresses with a connection that waits, `max.connections`, or with a group, `groups::GROUPS_MAX`.
     by_key: RefCell<BTreeMap<K, Weak<Semaphore>>>,
 }
 

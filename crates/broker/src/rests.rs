@@ -7,7 +7,7 @@
 use platform::task::yield_now;
 
 /// Items of a loop between two rests: well below a millisecond's worth of the cheap work that handlers do.
-pub(crate) const ITEMS: u32 = 512;
+const ITEMS: u32 = 512;
 /// The same, for loops that go piece by piece.
 pub(crate) const PIECE: usize = ITEMS as usize;
 

@@ -112,7 +112,8 @@ fn within<P: Platform, R: Encodable>(
     refused: impl FnOnce(ErrorCode) -> R,
 ) -> R {
     let room = Room::of_list(&broker.answers, context.peer.ip());
-    let bytes = told.compute_size(version).unwrap_or(0);
+    // What cannot be sized cannot be sent.
+    let bytes = told.compute_size(version).unwrap_or(usize::MAX);
     if room.has(bytes) {
         told
     } else {

@@ -19,14 +19,14 @@ use crate::group::consumer::ConsumerGroup;
 use crate::group::groups::{GROUP_BYTES, Groups, OFFSET_BYTES};
 use crate::group::records::GroupRecord;
 use crate::group::{Now, owned};
-use crate::rests::{ITEMS, Rests};
+use crate::rests::{PIECE, Rests};
 
 /// True when a request, given the notes of its partitions by topic, is so long that others have their turn while it is looked through.
 pub(crate) fn is_long<'a, T>(topics: impl IntoIterator<Item = T>) -> bool
 where
     T: IntoIterator<Item = &'a Option<StrBytes>>,
 {
-    let mut left = usize::try_from(ITEMS).unwrap_or(usize::MAX);
+    let mut left = PIECE;
     for notes in topics {
         let notes = notes.into_iter().map(|note| {
             let note = note.as_ref().map_or(0, |note| note.len() / NOTE_BYTES);

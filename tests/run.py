@@ -110,7 +110,9 @@ class Run:
                 self.say(f"{name}: {line}")
         if failed:
             with self.lock:
-                print(f"--- the end of {log.relative_to(ROOT)}\n" + "\n".join(text.splitlines()[-60:]) + "\n---", flush=True)
+                for title, lines in (("what failed, of", what_failed(text)), ("the end of", text.splitlines()[-60:])):
+                    if lines:
+                        print(f"--- {title} {log.relative_to(ROOT)}\n" + "\n".join(lines) + "\n---", flush=True)
             raise Failed(name)
 
     def wait(self, child):
@@ -146,6 +148,19 @@ class Run:
         thread = threading.Thread(target=guarded)
         thread.start()
         return thread
+
+
+def what_failed(text, most=80):
+    """The lines of a log of `cargo test` that name a test that failed and say why; the end of such a log is other tests' empty output."""
+    lines, told = text.splitlines(), []
+    for at, line in enumerate(lines):
+        if re.fullmatch(r"---- .* ----", line):
+            told.append(line)
+        elif "panicked at" in line:
+            told += lines[at : at + 8]
+        elif line.startswith(("error", "Caused by:")):
+            told += lines[at : at + 4]
+    return told[:most]
 
 
 def cargo_counts(text):

@@ -392,4 +392,5 @@ def main():
     sys.exit(1 if run.failed else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

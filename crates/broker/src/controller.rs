@@ -48,8 +48,7 @@ pub(crate) struct Rules<'a> {
     pub(crate) options: &'a BrokerOptions,
 }
 
-/// Refuses a request that names more parts than one request may change. A decision is made in one go, so this bounds for
-/// how long it holds its shard.
+/// Refuses a request that names more parts than one request may change: nobody else changes anything while it is decided on.
 pub(crate) fn check_count(parts: usize) -> Result<(), Refusal> {
     if parts > RECORDS_PER_REQUEST_MAX {
         return Err(too_large());

@@ -34,7 +34,7 @@ use crate::fetch_session::Wanted;
 use crate::join::first;
 use crate::many::Place;
 use crate::partition::{Isolation, Partition};
-use crate::rests::each;
+use crate::rests::{Rests, each};
 use crate::route::{Target, at_partitions_abandoned};
 
 use waiting::{Seen, sleep_until_more};
@@ -196,6 +196,7 @@ async fn wait<P: Platform>(
     limits: FetchLimits,
 ) {
     let mut by_shard: Vec<Vec<Seen>> = vec![Vec::new(); broker.shards.count()];
+    let mut rests = Rests::new();
     for ((target, wanted), estimate) in items.iter().zip(estimates) {
         if let (Ok(target), Ok(estimate)) = (target, estimate)
             && let Some(seen) = by_shard.get_mut(broker.shards.owner(target.0, target.1))
@@ -207,6 +208,7 @@ async fn wait<P: Platform>(
                 room: bytes_max.saturating_sub(estimate.bytes),
             });
         }
+        rests.item().await;
     }
     let asked = by_shard.iter().filter(|seen| !seen.is_empty()).count();
     // While no shard has its share of what is missing, all of them together have less than that.

@@ -42,8 +42,8 @@ use wire::protocol::StrBytes;
 pub(crate) use consumer::Pattern;
 pub use coordinator::{GroupCoordinator, OffsetsLog};
 pub use java_hash::partition_for;
-pub use offsets::Topics;
 pub(crate) use offsets::{COMMIT_BY_ID, Commit, Fetched, Going, Readied, Verdict, is_long};
+pub use offsets::{GoneTopics, Topics};
 
 /// Both clocks, read once per decision.
 #[derive(Clone, Copy, Debug)]

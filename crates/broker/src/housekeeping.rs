@@ -39,6 +39,7 @@ async fn retain<P: Platform>(broker: Rc<Broker<P>>) {
         broker.telemetry.forget_idle(broker.platform.clock().now());
         for partition in broker.led_partitions() {
             retain_one(&broker, &partition).await;
+            task::yield_now().await;
         }
     }
 }
@@ -80,7 +81,7 @@ async fn abort_overdue<P: Platform>(broker: Rc<Broker<P>>) {
     let clock = broker.platform.clock();
     loop {
         clock.sleep(broker.options.transaction.abort_check).await;
-        broker.transactions.abort_overdue();
+        broker.transactions.abort_overdue().await;
         broker.count_late_transactions();
     }
 }
@@ -104,6 +105,6 @@ async fn forget_idle_ids<P: Platform>(broker: Rc<Broker<P>>) {
         clock
             .sleep(broker.options.transaction.expiration_check)
             .await;
-        broker.transactions.forget_idle();
+        broker.transactions.forget_idle().await;
     }
 }

@@ -17,10 +17,12 @@ use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
 
 use crate::Broker;
 use crate::broker::Slot;
+use crate::group::GoneTopics;
 use crate::image::{Image, OFFSETS_TOPIC, PartitionImage, TopicImage};
 use crate::join::join_all;
 use crate::log_dirs;
 use crate::partition::Partition;
+use crate::rests::{DECISION, Rests};
 use crate::topic_config::{TopicConfig, TopicConfigs};
 use crate::transaction::TRANSACTIONS_TOPIC;
 use crate::unopened::Unopened;
@@ -83,7 +85,7 @@ impl<P: Platform> Broker<P> {
             let deleted = some.iter().map(|gone| self.delete_partition(gone));
             join_all(deleted).await;
         }
-        let missing = self.update_led(&image);
+        let missing = self.update_led(&image).await;
         self.tell_of_empty(&missing);
         for some in missing.chunks(OPENING_MAX) {
             join_all(some.iter().map(|missing| self.open_partition(missing))).await;
@@ -123,7 +125,7 @@ impl<P: Platform> Broker<P> {
             .map(|topic| (StrBytes::from_string(topic.name.to_string()), topic.id))
             .collect();
         if !removed.is_empty() {
-            self.groups.topics_deleted(&removed);
+            self.groups.topics_deleted(GoneTopics::of(removed));
         }
     }
 
@@ -140,7 +142,7 @@ impl<P: Platform> Broker<P> {
             .copied()
             .collect();
         let mut unopened = self.unopened.borrow_mut();
-        unopened.retain(|key, _| !gone.contains(key));
+        unopened.retain(|key, _| !is_gone(key));
         gone.into_iter()
             .map(|key| (key, partitions.remove(&key).and_then(Result::ok)))
             .collect()
@@ -166,9 +168,11 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Tells led partitions what changed and returns those that have to be opened.
-    fn update_led(&self, image: &Image) -> Vec<Missing> {
+    /// Tells led partitions what changed and returns those that have to be opened. The turn of images keeps others from making
+    /// or forgetting partitions meanwhile.
+    async fn update_led(&self, image: &Image) -> Vec<Missing> {
         let mut missing = Vec::new();
+        let mut rests = Rests::new();
         let configs = TopicConfigs::new(image, &self.options);
         for topic in image.topics() {
             let mut config = None;
@@ -195,7 +199,11 @@ impl<P: Platform> Broker<P> {
                         directories: state.directories.clone(),
                     }),
                 }
+                rests.item().await;
             }
+            // Settings of its own are made of text.
+            let own = config.is_some_and(|config| !configs.is_default(&config));
+            rests.items(if own { DECISION } else { 1 }).await;
         }
         missing
     }

@@ -11,6 +11,9 @@ const ITEMS: u32 = 512;
 /// The same, for loops that go piece by piece.
 pub(crate) const PIECE: usize = ITEMS as usize;
 
+/// What a decision on a part of a change weighs, in items: it looks at settings, and makes records and an answer.
+pub(crate) const DECISION: usize = 16;
+
 /// How far a loop is from its next rest.
 pub(crate) struct Rests(u32);
 
@@ -64,6 +67,19 @@ pub(crate) mod tests {
         match std::pin::pin!(future).poll(&mut context) {
             Poll::Ready(output) => output,
             Poll::Pending => panic!("it waits"),
+        }
+    }
+
+    /// What a future gives in the end, and how often it rested.
+    pub(crate) fn rested<F: Future>(future: F) -> (usize, F::Output) {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut future = std::pin::pin!(future);
+        let mut rests = 0;
+        loop {
+            match future.as_mut().poll(&mut context) {
+                Poll::Ready(output) => return (rests, output),
+                Poll::Pending => rests += 1,
+            }
         }
     }
 

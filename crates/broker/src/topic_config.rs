@@ -75,6 +75,11 @@ impl<'a> TopicConfigs<'a> {
         }
     }
 
+    /// True for the settings of topics that say nothing themselves.
+    pub(crate) fn is_default(&self, config: &Arc<TopicConfig>) -> bool {
+        Arc::ptr_eq(&self.default, config)
+    }
+
     /// The settings of `topic`; shared by all topics that say nothing themselves.
     pub fn of(&self, topic: &str) -> Arc<TopicConfig> {
         match self.image.settings(ResourceType::TOPIC, topic) {

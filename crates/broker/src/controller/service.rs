@@ -30,6 +30,7 @@ use crate::handler;
 use crate::handler::describe_quorum::Quorum;
 use crate::image::{Image, Replayer};
 use crate::options::BrokerOptions;
+use crate::rests::{DECISION, Rests};
 use crate::seldom::Seldom;
 
 use super::answers::Answer;
@@ -153,7 +154,8 @@ impl<P: Platform> Controller<P> {
         let records: Vec<_> = behind.iter().flat_map(raise).collect();
         for chunk in records.chunks(START_RECORDS_MAX) {
             let (records, response) = (chunk.to_vec(), ());
-            self.turn(|_, _| Outcome { records, response }).await?;
+            self.turn(async |_, _| Outcome { records, response })
+                .await?;
         }
         Ok(())
     }
@@ -161,7 +163,7 @@ impl<P: Platform> Controller<P> {
     /// Has the next block of producer ids begin behind `known`.
     pub async fn raise_producer_ids(&self, known: ProducerId) -> Result<(), ErrorCode> {
         let node = self.options.node_id;
-        self.turn(|rules, _| Outcome {
+        self.turn(async |rules, _| Outcome {
             records: vec![producer_ids(rules.image, node, known.0.saturating_add(1)).into()],
             response: (),
         })
@@ -183,7 +185,7 @@ impl<P: Platform> Controller<P> {
 
     async fn fence(&self, fenced: bool) -> Result<(), ErrorCode> {
         let node = self.options.node_id;
-        self.turn(|rules, _| {
+        self.turn(async |rules, _| {
             let records = startup::fence(rules.image, node, fenced);
             Outcome {
                 records,
@@ -199,8 +201,8 @@ impl<P: Platform> Controller<P> {
         request: &CreateTopicsRequest,
         caller: &Caller,
     ) -> (CreateTopicsResponse, Duration) {
-        self.gated(caller, |rules, random, gate| {
-            handler::create_topics::handle(rules, request, random, gate)
+        self.gated(caller, async |rules, random, gate| {
+            handler::create_topics::handle(rules, request, random, gate).await
         })
         .await
     }
@@ -212,8 +214,8 @@ impl<P: Platform> Controller<P> {
         version: i16,
         caller: &Caller,
     ) -> (DeleteTopicsResponse, Duration) {
-        self.gated(caller, |rules, _, gate| {
-            handler::delete_topics::handle(rules, request, version, gate)
+        self.gated(caller, async |rules, _, gate| {
+            handler::delete_topics::handle(rules, request, version, gate).await
         })
         .await
     }
@@ -224,8 +226,8 @@ impl<P: Platform> Controller<P> {
         request: &CreatePartitionsRequest,
         caller: &Caller,
     ) -> (CreatePartitionsResponse, Duration) {
-        self.gated(caller, |rules, _, gate| {
-            handler::create_partitions::handle(rules, request, gate)
+        self.gated(caller, async |rules, _, gate| {
+            handler::create_partitions::handle(rules, request, gate).await
         })
         .await
     }
@@ -235,7 +237,7 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &AlterPartitionReassignmentsRequest,
     ) -> AlterPartitionReassignmentsResponse {
-        self.answer(|rules, _| handler::alter_partition_reassignments::handle(rules, request))
+        self.answer(async |rules, _| handler::alter_partition_reassignments::handle(rules, request))
             .await
     }
 
@@ -245,7 +247,7 @@ impl<P: Platform> Controller<P> {
         request: &UpdateFeaturesRequest,
         version: i16,
     ) -> UpdateFeaturesResponse {
-        self.answer(|rules, _| handler::update_features::handle(rules, request, version))
+        self.answer(async |rules, _| handler::update_features::handle(rules, request, version))
             .await
     }
 
@@ -254,7 +256,7 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &UnregisterBrokerRequest,
     ) -> UnregisterBrokerResponse {
-        self.answer(|rules, _| handler::unregister_broker::handle(rules, request))
+        self.answer(async |rules, _| handler::unregister_broker::handle(rules, request))
             .await
     }
 
@@ -276,7 +278,7 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &AlterClientQuotasRequest,
     ) -> AlterClientQuotasResponse {
-        self.answer(|rules, _| handler::alter_client_quotas::handle(rules, request))
+        self.answer(async |rules, _| handler::alter_client_quotas::handle(rules, request))
             .await
     }
 
@@ -285,13 +287,15 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &AlterUserScramCredentialsRequest,
     ) -> AlterUserScramCredentialsResponse {
-        self.answer(|rules, _| handler::alter_user_scram_credentials::handle(rules.image, request))
-            .await
+        self.answer(async |rules, _| {
+            handler::alter_user_scram_credentials::handle(rules.image, request)
+        })
+        .await
     }
 
     /// `AlterConfigs`.
     pub async fn alter_configs(&self, request: &AlterConfigsRequest) -> AlterConfigsResponse {
-        self.answer(|rules, _| handler::alter_configs::handle(rules, request))
+        self.answer(async |rules, _| handler::alter_configs::handle(rules, request).await)
             .await
     }
 
@@ -300,14 +304,16 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &IncrementalAlterConfigsRequest,
     ) -> IncrementalAlterConfigsResponse {
-        self.answer(|rules, _| handler::incremental_alter_configs::handle(rules, request))
-            .await
+        self.answer(async |rules, _| {
+            handler::incremental_alter_configs::handle(rules, request).await
+        })
+        .await
     }
 
     /// A block of producer ids: the first, and how many.
     pub async fn allocate_producer_ids(&self) -> Result<(i64, i64), ErrorCode> {
         let node = self.options.node_id;
-        self.turn(|rules, _| allocate_producer_ids(rules.image, node))
+        self.turn(async |rules, _| allocate_producer_ids(rules.image, node))
             .await?
     }
 
@@ -315,7 +321,8 @@ impl<P: Platform> Controller<P> {
     /// settings or those of the internal topic. Those that exist by now are left alone; those that
     /// cannot be made are logged.
     pub async fn create_missing(&self, names: &[String]) -> Result<(), ErrorCode> {
-        self.turn(|rules, random| {
+        self.turn(async |rules, random| {
+            let mut rests = Rests::new();
             let mut records = Vec::new();
             let mut refused = Vec::new();
             let taken = MetricNames::of(rules.image);
@@ -324,6 +331,7 @@ impl<P: Platform> Controller<P> {
                     Ok(more) => records.extend(more),
                     Err(refusal) => refused.push((name, refusal)),
                 }
+                rests.items(DECISION).await;
             }
             // One line, however many a client asked for, and however often it asks.
             if let Some((name, refusal)) = refused.first()
@@ -350,13 +358,13 @@ impl<P: Platform> Controller<P> {
     async fn gated<R: Answer + Clone>(
         &self,
         caller: &Caller,
-        decide: impl FnOnce(Rules<'_>, &mut dyn FnMut() -> u64, &Gate<'_>) -> Outcome<R>,
+        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64, &Gate<'_>) -> Outcome<R>,
     ) -> (R, Duration) {
         let pause = Cell::new(Duration::ZERO);
-        let response = self.answer(|rules, random| {
+        let response = self.answer(async |rules, random| {
             let now = self.platform.clock().now();
             let gate = self.mutations.gate(rules, caller, now);
-            let outcome = decide(rules, random, &gate);
+            let outcome = decide(rules, random, &gate).await;
             pause.set(gate.pause());
             outcome
         });
@@ -365,12 +373,12 @@ impl<P: Platform> Controller<P> {
 
     async fn answer<R: Answer + Clone>(
         &self,
-        decide: impl FnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
+        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
     ) -> R {
         let decided = RefCell::new(None);
         let result = self
-            .turn(|rules, random| {
-                let outcome = decide(rules, random);
+            .turn(async |rules, random| {
+                let outcome = decide(rules, random).await;
                 *decided.borrow_mut() = Some(outcome.response.clone());
                 outcome
             })

@@ -5,6 +5,8 @@
 //! alone; when the shares have become too large for what is left, all are asked and the rest is shared out anew. A
 //! fetch that waits for `n` bytes at `k` partitions is woken some `k * log n` times at most, however many appends there
 //! are.
+//! Others have their turn while many partitions are asked: each is asked once more with the registration, in one piece, so
+//! that what it gains before that is not missed.
 //! Invariant: dropped, it leaves no registration behind.
 
 use std::rc::Rc;
@@ -17,6 +19,7 @@ use super::FetchLimits;
 use crate::Broker;
 use crate::partition::{Isolation, Partition};
 use crate::purgatory::{Registration, Waiter, Woken};
+use crate::rests::Rests;
 use crate::route::Target;
 
 /// A partition as it was when the fetch found too little.
@@ -37,7 +40,7 @@ pub(super) async fn sleep_until_more<P: Platform>(
     bytes: usize,
     limits: FetchLimits,
 ) {
-    let Some(mut sleep) = Sleep::begin(broker, seen, bytes, limits.isolation) else {
+    let Some(mut sleep) = Sleep::begin(broker, seen, bytes, limits.isolation).await else {
         return;
     };
     // Time being up is as good a reason to go on as data.
@@ -60,72 +63,90 @@ struct Part<P: Platform> {
 
 impl<P: Platform> Sleep<P> {
     /// `None` when a partition is not led here.
-    fn begin(
+    async fn begin(
         broker: &Broker<P>,
         seen: &[Seen],
         bytes: usize,
         isolation: Isolation,
     ) -> Option<Self> {
-        let part = |seen: &Seen| {
-            Some(Part {
+        let mut parts = Vec::with_capacity(seen.len());
+        let mut rests = Rests::new();
+        for seen in seen {
+            parts.push(Part {
                 partition: broker.led(seen.target).ok()?,
                 seen: *seen,
                 registered: None,
-            })
-        };
+            });
+            rests.item().await;
+        }
         Some(Self {
             isolation,
             waiter: Waiter::sleeping(),
-            parts: seen.iter().map(part).collect::<Option<_>>()?,
+            parts,
             missing: Missing::new(bytes, seen.len()),
         })
     }
 
     async fn until_enough(&mut self) {
-        if self.asks_all() {
+        if self.asks_all().await {
             return;
         }
         while let Woken::Reached(names) = self.waiter.woken().await {
-            let mut gained = 0_usize;
+            let mut rests = Rests::new();
             for name in &names {
                 if let Some(part) = self.parts.get_mut(*name) {
-                    gained = gained.saturating_add(part.gain(self.isolation));
+                    self.missing.take(part.gain(self.isolation));
                 }
+                rests.item().await;
             }
-            self.missing.take(gained);
-            if self.missing.bytes == 0 {
+            if self.asks_again(names).await || (self.is_due() && self.asks_all().await) {
                 return;
-            }
-            if self.missing.is_shared_too_coarsely() {
-                if self.asks_all() {
-                    return;
-                }
-                continue;
-            }
-            for name in names {
-                if let Some(part) = self.parts.get_mut(name) {
-                    part.register(&self.waiter, name, self.missing.share, self.isolation);
-                }
             }
         }
     }
 
+    /// True when there is enough, or what there may be unasked may be enough.
+    fn is_due(&self) -> bool {
+        self.missing.bytes == 0 || self.missing.is_shared_too_coarsely()
+    }
+
     /// Asks every partition what it can give, and to say when there is more. True when there is enough already.
-    fn asks_all(&mut self) -> bool {
-        for part in &mut self.parts {
-            if part.partition.is_closed() {
+    async fn asks_all(&mut self) -> bool {
+        loop {
+            let mut rests = Rests::new();
+            for part in &mut self.parts {
+                self.missing.take(part.gain(self.isolation));
+                rests.item().await;
+            }
+            self.missing.share_out();
+            if self.asks_again(0..self.parts.len()).await {
                 return true;
             }
-            self.missing.take(part.gain(self.isolation));
+            // What they have gained meanwhile may have made the shares too large: half is missing, then.
+            if !self.is_due() {
+                return false;
+            }
         }
-        if self.missing.bytes == 0 {
-            return true;
+    }
+
+    /// Asks partitions to say when there is more, as long as that is worth it. True when there is enough already.
+    async fn asks_again(&mut self, names: impl IntoIterator<Item = usize>) -> bool {
+        let mut rests = Rests::new();
+        for name in names {
+            if self.is_due() {
+                break;
+            }
+            if let Some(part) = self.parts.get_mut(name) {
+                // Who ends from here on wakes those who are registered.
+                if part.partition.is_closed() {
+                    return true;
+                }
+                self.missing.take(part.gain(self.isolation));
+                part.register(&self.waiter, name, self.missing.share, self.isolation);
+            }
+            rests.item().await;
         }
-        self.missing.share_out();
-        for (name, part) in self.parts.iter_mut().enumerate() {
-            part.register(&self.waiter, name, self.missing.share, self.isolation);
-        }
-        false
+        self.missing.bytes == 0
     }
 }
 

@@ -26,16 +26,17 @@ use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
 use platform::sync::{Notify, oneshot};
-use platform::task::yield_now;
+use platform::task::{spawn, yield_now};
 use wire::messages::{JoinGroupResponse, SyncGroupResponse};
 use wire::protocol::StrBytes;
-use wire::types::{ErrorCode, Offset, TopicId};
+use wire::types::{ErrorCode, Offset};
 
 use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, sync_refused};
 use super::cluster::Cluster;
 use super::consumer::Refused;
 use super::groups::{Append, Decided, Groups, Kind, Outcome, Shares};
 use super::metrics::Metrics;
+use super::offsets::GoneTopics;
 pub use super::open::{OpenTransactions, Written};
 use super::records::GroupRecord;
 use super::{Now, partition_for};
@@ -331,9 +332,48 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(())
     }
 
-    /// Forgets the offsets of topics that are gone. Does not wait.
-    pub fn topics_deleted(&self, gone: &[(StrBytes, TopicId)]) {
-        self.write_behind(|groups, _| groups.topics_deleted(gone));
+    /// Forgets the offsets of topics that are gone, of some groups at a time. Does not wait.
+    pub fn topics_deleted(&self, gone: GoneTopics) {
+        let slots: Vec<(i32, u64)> = {
+            let slots = self.slots.borrow();
+            let all = slots.iter();
+            all.map(|(partition, slot)| (*partition, slot.incarnation))
+                .collect()
+        };
+        let first = slots.into_iter().map(|(partition, incarnation)| {
+            let after = self.forget_topics((partition, incarnation), &gone, None);
+            (partition, incarnation, after)
+        });
+        let left: Vec<_> = first.filter(|(.., after)| after.is_some()).collect();
+        let Some(me) = self.me.upgrade().filter(|_| !left.is_empty()) else {
+            return;
+        };
+        spawn(async move {
+            for (partition, incarnation, mut after) in left {
+                while after.is_some() {
+                    yield_now().await;
+                    after = me.forget_topics((partition, incarnation), &gone, after.as_ref());
+                }
+            }
+        });
+    }
+
+    /// The same in some groups behind one. Gives the last of them, if there may be more.
+    fn forget_topics(
+        &self,
+        (partition, incarnation): (i32, u64),
+        gone: &GoneTopics,
+        after: Option<&StrBytes>,
+    ) -> Option<StrBytes> {
+        let looked = self.slot(partition, incarnation, |slot| {
+            let active = slot.phase == Phase::Active;
+            active.then(|| slot.groups.topics_deleted(gone, after, VISITED_AT_ONCE))
+        });
+        let (lost, after) = looked.flatten()?;
+        for records in lost {
+            self.enqueue(partition, Append::of(records), Done::Nobody);
+        }
+        after
     }
 
     fn now(&self) -> Now {
@@ -443,7 +483,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             let incarnation = slot.incarnation;
             drop(slots);
             if let Some(me) = self.me.upgrade() {
-                platform::task::spawn(me.write_queue(partition, incarnation));
+                spawn(me.write_queue(partition, incarnation));
             }
         }
     }

@@ -249,10 +249,6 @@ impl Groups {
         self.existing_group(id).map(Group::kind)
     }
 
-    pub(super) fn existing(&self) -> impl Iterator<Item = (&StrBytes, &Group)> {
-        self.by_id.iter().filter(|(_, group)| group.exists())
-    }
-
     /// All that there is, by id, from behind `after`.
     pub(super) fn all_after(
         &self,

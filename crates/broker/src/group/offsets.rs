@@ -156,38 +156,65 @@ impl Groups {
         records
     }
 
-    /// Offsets of topics that are gone, also of those in open transactions; each group's records apart.
-    pub fn topics_deleted(&self, gone: &[(StrBytes, TopicId)]) -> Vec<Vec<GroupRecord>> {
-        let mut by_name: BTreeMap<&StrBytes, Vec<Uuid>> = BTreeMap::new();
-        for (name, id) in gone {
-            by_name.entry(name).or_default().push(id.0);
-        }
-        let is_gone = |topic: &StrBytes, had: Uuid| {
-            let ids = by_name.get(topic);
-            ids.is_some_and(|ids| had.is_nil() || ids.contains(&had))
-        };
-        let mut lost: BTreeMap<&StrBytes, Vec<GroupRecord>> = BTreeMap::new();
-        for (id, group) in self.existing() {
-            let records = lost.entry(id).or_default();
-            delete_where(id, group, records, |topic, _, position| {
-                is_gone(topic, position.value.topic_id)
+    /// Offsets of topics that are gone, also of those in open transactions; each group's records apart. Looks at `count` groups
+    /// `after` one, and says after which to go on, if there may be more.
+    pub fn topics_deleted(
+        &self,
+        gone: &GoneTopics,
+        after: Option<&StrBytes>,
+        count: usize,
+    ) -> (Vec<Vec<GroupRecord>>, Option<StrBytes>) {
+        let (mut lost, mut seen, mut last) = (BTreeMap::new(), 0, None);
+        for (id, group) in self.all_after(after).take(count) {
+            (seen, last) = (seen + 1, Some(id));
+            if !group.exists() {
+                continue;
+            }
+            let mut records = Vec::new();
+            delete_where(id, group, &mut records, |topic, _, position| {
+                gone.had(topic, position.value.topic_id)
             });
+            lost.insert(id, records);
         }
-        for (id, unstable) in self.open.by_group() {
+        // What is open is little, and comes with the first.
+        let open = after.is_none().then(|| self.open.by_group());
+        for (id, unstable) in open.into_iter().flatten() {
             let records = lost.entry(id).or_default();
             let known = self.existing_group(id);
             for ((topic, partition), had) in unstable {
                 let offset = known.and_then(|group| group.offsets.get(&topic)?.get(&partition));
                 let position = offset.and_then(|offset| offset.latest());
                 let is_told =
-                    position.is_some_and(|position| is_gone(&topic, position.value.topic_id));
-                if is_gone(&topic, had) && !is_told {
+                    position.is_some_and(|position| gone.had(&topic, position.value.topic_id));
+                if gone.had(&topic, had) && !is_told {
                     records.push(tombstone(id, &topic, partition));
                 }
             }
         }
         let lost = lost.into_values();
-        lost.filter(|records| !records.is_empty()).collect()
+        let lost = lost.filter(|records| !records.is_empty()).collect();
+        (lost, last.filter(|_| seen == count).cloned())
+    }
+}
+
+/// Topics that are gone: the ids that they had, by name.
+// Bounded: lives while their offsets are looked for; those of one change of the metadata, `RECORDS_PER_REQUEST_MAX`.
+pub struct GoneTopics(BTreeMap<StrBytes, Vec<Uuid>>);
+
+impl GoneTopics {
+    /// These.
+    pub fn of(gone: impl IntoIterator<Item = (StrBytes, TopicId)>) -> Self {
+        let mut by_name: BTreeMap<StrBytes, Vec<Uuid>> = BTreeMap::new();
+        for (name, id) in gone {
+            by_name.entry(name).or_default().push(id.0);
+        }
+        Self(by_name)
+    }
+
+    /// True for what was said of one of them, and not of a successor.
+    fn had(&self, topic: &StrBytes, id: Uuid) -> bool {
+        let ids = self.0.get(topic);
+        ids.is_some_and(|ids| id.is_nil() || ids.contains(&id))
     }
 }
 

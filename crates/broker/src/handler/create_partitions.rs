@@ -3,21 +3,23 @@
 use std::collections::BTreeMap;
 
 use wire::StrBytes;
+use wire::messages::create_partitions_request::CreatePartitionsTopic;
 use wire::messages::create_partitions_response::CreatePartitionsTopicResult;
 use wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 use wire::types::ErrorCode;
 
 use crate::controller::mutations::Gate;
 use crate::controller::{Outcome, RECORDS_PER_REQUEST_MAX, Refusal, Rules, check_count, too_large};
+use crate::rests::{DECISION, Rests, each};
 
 /// Decides on a request.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &CreatePartitionsRequest,
     gate: &Gate<'_>,
 ) -> Outcome<CreatePartitionsResponse> {
     if let Err(refusal) = check_count(request.topics.len()) {
-        return refused(request, &refusal);
+        return refused(request, &refusal).await;
     }
     let mut named = BTreeMap::<&str, usize>::new();
     for topic in &request.topics {
@@ -25,6 +27,7 @@ pub(crate) fn handle(
         *times = times.saturating_add(1);
     }
     let (mut records, mut results) = (Vec::new(), Vec::new());
+    let mut rests = Rests::new();
     for (name, count) in &named {
         if *count > 1 {
             let refusal = Refusal::new(ErrorCode::InvalidRequest, "Duplicate topic name.");
@@ -45,7 +48,7 @@ pub(crate) fn handle(
         let more = i64::from(topic.count).saturating_sub(existing).max(0);
         room = room.saturating_sub(more);
         if room < 0 {
-            return refused(request, &too_large());
+            return refused(request, &too_large()).await;
         }
         let assignment = topic.assignments.as_ref().map(|assignments| {
             let brokers = assignments.iter().map(|chosen| chosen.broker_ids.iter());
@@ -55,6 +58,7 @@ pub(crate) fn handle(
         let grown = grown.and_then(|added| gate.pass(added.len()).map(|()| added));
         let outcome = grown.map(|added| records.extend(added.into_iter().map(Into::into)));
         results.push(result(name, outcome));
+        rests.items(DECISION).await;
     }
     if request.validate_only {
         records.clear();
@@ -66,15 +70,13 @@ pub(crate) fn handle(
 }
 
 /// No topic grows.
-fn refused(
+async fn refused(
     request: &CreatePartitionsRequest,
     refusal: &Refusal,
 ) -> Outcome<CreatePartitionsResponse> {
-    let results = request
-        .topics
-        .iter()
-        .map(|topic| result(topic.name.as_str(), Err(refusal.clone())));
-    let response = CreatePartitionsResponse::default().with_results(results.collect());
+    let told = |topic: &CreatePartitionsTopic| result(topic.name.as_str(), Err(refusal.clone()));
+    let results = each(&request.topics, told).await;
+    let response = CreatePartitionsResponse::default().with_results(results);
     Outcome {
         records: Vec::new(),
         response,

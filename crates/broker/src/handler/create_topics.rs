@@ -17,6 +17,7 @@ use crate::controller::mutations::Gate;
 use crate::controller::topic_name::MetricNames;
 use crate::controller::topics::{Created, NewTopic};
 use crate::controller::{Outcome, Refusal, Rules};
+use crate::rests::{DECISION, Rests};
 use crate::topic_config::{BrokerSettings, DEFINITIONS, Source};
 
 const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
@@ -25,16 +26,18 @@ const DESCRIBED_MAX: usize = 1_000;
 const METADATA_TOPIC: &str = "__cluster_metadata";
 
 /// Decides on a request. `random` gives the bits of topic ids.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &CreateTopicsRequest,
     random: &mut dyn FnMut() -> u64,
     gate: &Gate<'_>,
 ) -> Outcome<CreateTopicsResponse> {
     let mut named = BTreeMap::<&str, usize>::new();
+    let mut rests = Rests::new();
     for topic in &request.topics {
         let times = named.entry(topic.name.as_str()).or_default();
         *times = times.saturating_add(1);
+        rests.item().await;
     }
     let once = |topic: &&CreatableTopic| named.get(topic.name.as_str()) == Some(&1);
     let wanted = request.topics.iter().filter(once);
@@ -56,6 +59,7 @@ pub(crate) fn handle(
         let describes = results.len() < DESCRIBED_MAX;
         results.push(result(rules, topic.name.as_str(), &created, describes));
         records.extend(created.into_iter().flat_map(|created| created.records));
+        rests.items(DECISION).await;
     }
     for (name, count) in named {
         let message = match count {
@@ -67,6 +71,7 @@ pub(crate) fn handle(
         };
         let refused = Err(Refusal::new(ErrorCode::InvalidRequest, message));
         results.push(result(rules, name, &refused, false));
+        rests.item().await;
     }
     if request.validate_only {
         records.clear();

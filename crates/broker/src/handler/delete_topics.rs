@@ -12,9 +12,10 @@ use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::controller::mutations::Gate;
 use crate::controller::{Outcome, Refusal, Rules, check_count};
+use crate::rests::{DECISION, Rests, each};
 
 /// Decides on a request.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &DeleteTopicsRequest,
     version: i16,
@@ -26,14 +27,14 @@ pub(crate) fn handle(
         } else {
             ErrorCode::TopicDeletionDisabled.into()
         };
-        return refused(request, &refusal);
+        return refused(request, &refusal).await;
     }
     let named = request
         .topic_names
         .len()
         .saturating_add(request.topics.len());
     if let Err(refusal) = check_count(named) {
-        return refused(request, &refusal);
+        return refused(request, &refusal).await;
     }
     let mut wanted = Wanted::default();
     for name in &request.topic_names {
@@ -58,7 +59,7 @@ pub(crate) fn handle(
             (None, false) => wanted.add_id(id),
         }
     }
-    let mut topics = wanted.resolve(rules);
+    let mut topics = wanted.resolve(rules).await;
     topics.retain(|id, name| {
         let partitions = rules.image.topic_by_id(*id);
         match gate.pass(partitions.map_or(0, |topic| topic.partitions.len())) {
@@ -110,10 +111,12 @@ impl Wanted {
     }
 
     /// The topics to delete; the others get their result.
-    fn resolve(&mut self, rules: Rules<'_>) -> BTreeMap<TopicId, String> {
+    async fn resolve(&mut self, rules: Rules<'_>) -> BTreeMap<TopicId, String> {
         let mut topics = BTreeMap::new();
         let mut spoiled = BTreeSet::new();
+        let mut rests = Rests::new();
         for (id, twice) in std::mem::take(&mut self.ids) {
+            rests.items(DECISION).await;
             match rules.image.topic_by_id(id) {
                 _ if twice => {
                     spoiled.insert(id);
@@ -129,6 +132,7 @@ impl Wanted {
             }
         }
         for (name, twice) in std::mem::take(&mut self.names) {
+            rests.items(DECISION).await;
             let name = name.as_str();
             match rules.image.topic_by_name(name) {
                 _ if twice => {
@@ -155,7 +159,10 @@ impl Wanted {
 }
 
 /// No topic is deleted.
-fn refused(request: &DeleteTopicsRequest, refusal: &Refusal) -> Outcome<DeleteTopicsResponse> {
+async fn refused(
+    request: &DeleteTopicsRequest,
+    refusal: &Refusal,
+) -> Outcome<DeleteTopicsResponse> {
     let by_name = request
         .topic_names
         .iter()
@@ -164,14 +171,14 @@ fn refused(request: &DeleteTopicsRequest, refusal: &Refusal) -> Outcome<DeleteTo
         .topics
         .iter()
         .map(|topic| (topic.name.as_ref(), topic.topic_id));
-    let results = by_name.chain(by_state).map(|(name, id)| {
+    let results = each(by_name.chain(by_state), |(name, id)| {
         result(
             name.map(|name| name.as_str()),
             TopicId(id),
             Err(refusal.clone()),
         )
     });
-    let response = DeleteTopicsResponse::default().with_responses(results.collect());
+    let response = DeleteTopicsResponse::default().with_responses(results.await);
     Outcome {
         records: Vec::new(),
         response,

@@ -7,16 +7,19 @@ use wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResp
 use crate::controller::configs::{Named, Operation};
 use crate::controller::{Outcome, Refusal, Rules};
 use crate::image::ResourceType;
+use crate::rests::{DECISION, Rests};
 
 /// Decides on a request.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &IncrementalAlterConfigsRequest,
 ) -> Outcome<IncrementalAlterConfigsResponse> {
     let mut named = Named::default();
+    let mut rests = Rests::new();
     for resource in &request.resources {
         let name = resource.resource_name.as_str();
         named.add(resource.resource_type, name, resource.configs.len());
+        rests.item().await;
     }
     let (mut records, mut responses) = (Vec::new(), Vec::new());
     for resource in &request.resources {
@@ -34,6 +37,9 @@ pub(crate) fn handle(
                 .with_error_code(code)
                 .with_error_message(message),
         );
+        rests
+            .items(resource.configs.len().saturating_add(DECISION))
+            .await;
     }
     if request.validate_only {
         records.clear();

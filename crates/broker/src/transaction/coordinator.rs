@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
 use platform::Platform;
-use platform::clock::Instant;
+use platform::clock::{Instant, Reading};
+use platform::task::yield_now;
 use wire::types::{ErrorCode, LeaderEpoch, ProducerId};
 
 use super::TRANSACTIONS_TOPIC;
@@ -22,11 +23,15 @@ use super::state::{Entry, PartitionName};
 use super::weight::{self, IDS_MAX, Ids};
 use crate::Broker;
 use crate::group::partition_for;
+use crate::join::join_all;
 use crate::partition::Partition;
 use crate::producer_ids;
+use crate::rests::Rests;
 
 mod revive;
 mod survey;
+
+use survey::{AT_ONCE, discard};
 
 /// The feature whose level says which protocol is in use.
 pub(crate) const VERSION_FEATURE: &str = "transaction.version";
@@ -64,6 +69,9 @@ enum Phase {
     /// Its log failed, or holds something that cannot be understood.
     Failed,
 }
+
+/// Ids of a partition that are removed together.
+const FORGOTTEN_AT_ONCE: usize = 32;
 
 /// A change that is to be written, and where.
 struct Change {
@@ -381,58 +389,67 @@ impl<P: Platform> TransactionCoordinator<P> {
     }
 
     /// Aborts the transactions that have taken too long.
-    pub(crate) fn abort_overdue(self: &Rc<Self>) {
+    pub(crate) async fn abort_overdue(self: &Rc<Self>) {
         self.count_bytes();
         let now_ms = self.now_ms();
         let up_ms = i64::try_from(self.born.elapsed().as_millis()).unwrap_or(i64::MAX);
-        for (change, entry) in self.sweep(|it| it.time_out(now_ms, up_ms)) {
-            tracing::info!(
-                id = change.id,
-                "a transaction has taken too long and is aborted"
-            );
-            let me = Rc::clone(self);
-            platform::task::spawn(async move {
-                let id = change.id.clone();
-                if let Err(code) = me.decide(change, entry).await {
-                    tracing::warn!(id, ?code, "an overdue transaction could not be aborted");
+        for partition in self.partitions() {
+            let mut after = None;
+            loop {
+                let see = |it: &mut Transaction| it.time_out(now_ms, up_ms);
+                for (change, entry) in self.sweep_some(partition, &mut after, see) {
+                    tracing::info!(
+                        id = change.id,
+                        "a transaction has taken too long and is aborted"
+                    );
+                    platform::task::spawn(Rc::clone(self).abort(change, entry));
                 }
-            });
+                yield_now().await;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn abort(self: Rc<Self>, change: Change, entry: Entry) {
+        let id = change.id.clone();
+        if let Err(code) = self.decide(change, entry).await {
+            tracing::warn!(id, ?code, "an overdue transaction could not be aborted");
         }
     }
 
     /// Forgets the ids that nobody has used for long.
-    pub(crate) fn forget_idle(self: &Rc<Self>) {
+    pub(crate) async fn forget_idle(self: &Rc<Self>) {
         let Ok(broker) = self.broker() else { return };
         let expiration = broker.options.transaction.id_expiration.as_millis();
         let expiration_ms = i64::try_from(expiration).unwrap_or(i64::MAX);
         let now = broker.platform.clock().reading();
-        for (change, ()) in self.sweep(|it| it.expire(expiration_ms, now).then_some(())) {
-            platform::task::spawn(Rc::clone(self).forget(change));
+        drop(broker);
+        let partitions = self.partitions().into_iter();
+        // A log without room keeps the others waiting for nothing.
+        let all = partitions.map(|partition| self.forget_idle_of(partition, expiration_ms, now));
+        join_all(all).await;
+    }
+
+    async fn forget_idle_of(self: &Rc<Self>, partition: i32, expiration_ms: i64, now: Reading) {
+        let mut after = None;
+        loop {
+            let see = |it: &mut Transaction| it.expire(expiration_ms, now).then_some(());
+            let found = self.sweep_some(partition, &mut after, see);
+            let mut found = found.into_iter().map(|(change, ())| self.forget(change));
+            // A million may go, but not at once.
+            while found.len() > 0 {
+                join_all(found.by_ref().take(FORGOTTEN_AT_ONCE)).await;
+            }
+            yield_now().await;
+            if after.is_none() {
+                break;
+            }
         }
     }
 
-    fn sweep<R>(&self, mut see: impl FnMut(&mut Transaction) -> Option<R>) -> Vec<(Change, R)> {
-        let mut found = Vec::new();
-        for (partition, slot) in self.slots.borrow_mut().iter_mut() {
-            if slot.phase != Phase::Active {
-                continue;
-            }
-            for (id, transaction) in slot.by_id.iter_mut() {
-                if let Some(seen) = see(transaction) {
-                    let change = Change {
-                        partition: *partition,
-                        incarnation: slot.incarnation,
-                        id: id.clone(),
-                        fences: true,
-                    };
-                    found.push((change, seen));
-                }
-            }
-        }
-        found
-    }
-
-    async fn forget(self: Rc<Self>, change: Change) {
+    async fn forget(self: &Rc<Self>, change: Change) {
         let written = match (self.broker(), self.led(change.partition)) {
             (Ok(broker), Ok(partition)) => {
                 let record = (super::state::key(&change.id), None);
@@ -496,9 +513,19 @@ impl<P: Platform> TransactionCoordinator<P> {
             None => by_id.remove(&id),
         });
         let loaded = loaded.await;
+        // Nobody else knows them yet: these stay prepared until they are carried out.
+        let mut prepared = Vec::new();
+        let mut rests = Rests::new();
+        for (id, it) in by_id.behind(None) {
+            if it.entry().state.is_prepared() {
+                prepared.push(id.clone());
+            }
+            rests.item().await;
+        }
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(&index);
         let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
+            discard(by_id);
             return;
         };
         match loaded {
@@ -511,21 +538,28 @@ impl<P: Platform> TransactionCoordinator<P> {
             Err(error) => {
                 tracing::error!(partition = %partition.name, %error, "transactional ids cannot be loaded");
                 drop(slots);
+                discard(by_id);
                 self.fail(index, incarnation);
                 return;
             }
         }
-        let prepared = slot.by_id.iter();
-        let prepared = prepared.filter(|(_, it)| it.entry().state.is_prepared());
-        for (id, _) in prepared {
-            let carried_out = markers::carry_out(Rc::clone(&self), index, incarnation, id.clone());
-            platform::task::spawn(carried_out);
+        drop(slots);
+        for some in prepared.chunks(AT_ONCE) {
+            for id in some {
+                let carried_out =
+                    markers::carry_out(Rc::clone(&self), index, incarnation, id.clone());
+                platform::task::spawn(carried_out);
+            }
+            yield_now().await;
         }
     }
 
     /// Forgets a partition that this shard no longer leads.
     pub(crate) fn unload(&self, partition: i32) {
-        self.slots.borrow_mut().remove(&partition);
+        let gone = self.slots.borrow_mut().remove(&partition);
+        if let Some(slot) = gone {
+            discard(slot.by_id);
+        }
         self.count_failed();
     }
 

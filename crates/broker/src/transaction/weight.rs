@@ -46,19 +46,24 @@ impl Ids {
         self.by_id.get_mut(id)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Transaction)> {
-        self.by_id.iter()
-    }
-
     /// Those behind an id, in their order; all of them behind none.
     pub(super) fn behind(&self, id: Option<&str>) -> impl Iterator<Item = (&String, &Transaction)> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
         self.by_id.range::<str, _>((from, Bound::Unbounded))
     }
 
-    /// For decisions, which change nothing that weighs.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&String, &mut Transaction)> {
-        self.by_id.iter_mut()
+    /// The same for decisions, which change nothing that weighs.
+    pub(super) fn behind_mut(
+        &mut self,
+        id: Option<&str>,
+    ) -> impl Iterator<Item = (&String, &mut Transaction)> {
+        let from = id.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_id.range_mut::<str, _>((from, Bound::Unbounded))
+    }
+
+    /// Forgets so many of ids that nobody asks for any more. False when none is left.
+    pub(super) fn drop_some(&mut self, count: usize) -> bool {
+        (0..count).all(|_| self.by_id.pop_first().is_some())
     }
 
     pub(super) fn insert(&mut self, id: String, transaction: Transaction) {

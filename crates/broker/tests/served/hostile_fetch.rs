@@ -267,6 +267,44 @@ fn a_fetch_of_many_partitions_lets_others_have_their_turn_every_five_hundred() {
 }
 
 #[test]
+fn a_fetch_that_waits_at_many_partitions_lies_down_in_turns_and_misses_nothing() {
+    const PARTITIONS: i32 = 1_100;
+    on(1, async |cluster| {
+        cluster.create("t", PARTITIONS).await;
+        let from: Vec<_> = (0..PARTITIONS).map(|partition| (partition, 0)).collect();
+        let request = fetch("t", &from).with_max_wait_ms(0);
+        let (fetched, at_once) = counted(cluster.asking(0, 11, &request));
+        fetched.await;
+        let one = large(1000).len();
+        let request = request
+            .with_max_wait_ms(600_000)
+            .with_min_bytes(i32::try_from(one).unwrap());
+        let (fetched, polls) = counted(cluster.asking(0, 11, &request));
+        let told = Rc::new(Cell::new(None));
+        let kept = Rc::clone(&told);
+        spawn(async move { kept.set(Some(fetched.await)) });
+        while waiting(cluster) == 0 {
+            platform::task::yield_now().await;
+        }
+        // It is among some of the waiters, and not yet among those of the last.
+        let lies_down = waiting(cluster);
+        assert!(lies_down < usize::try_from(PARTITIONS).unwrap());
+        let last = PARTITIONS - 1;
+        let value = "x".repeat(2 * one);
+        cluster.produce("t", last, &[&value]).await;
+        cluster.pass_ms(10).await;
+        let answer: FetchResponse = told.take().expect("what came meanwhile was enough");
+        let found = partitions(&answer).into_iter();
+        let found = found.filter(|told| !records_of(told).is_empty());
+        assert!(found.map(|told| told.partition_index).eq([last]));
+        // Looked up, asked, written down.
+        let more = polls.get().saturating_sub(at_once.get());
+        let least = u64::try_from(3 * PARTITIONS / 512).unwrap();
+        assert!(more >= least, "{more} turns more, not {least}");
+    });
+}
+
+#[test]
 fn large_fetches_that_wait_keep_no_others_from_their_turn() {
     on(2, async |cluster| {
         cluster.create("t", 1).await;

@@ -1,9 +1,14 @@
 //! Requests that name very many things, and let others have their turn while they are worked on. How long a turn takes is not
 //! looked at, only how many things come between two of them.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use platform::sim::SimDisk;
+use platform::task::spawn;
+use wire::messages::create_topics_request::CreatableTopic;
 use wire::messages::{
-    AlterReplicaLogDirsRequest, IncrementalAlterConfigsRequest,
+    AlterReplicaLogDirsRequest, CreateTopicsRequest, IncrementalAlterConfigsRequest,
     alter_replica_log_dirs_request as moves, incremental_alter_configs_request as change,
 };
 
@@ -57,5 +62,44 @@ fn changes_of_many_resources_are_answered_each() {
             assert_eq!(told.resource_name.as_str(), format!("{number:x}"));
             assert_ne!(told.error_code, 0);
         }
+    });
+}
+
+#[test]
+fn a_change_of_many_topics_is_decided_on_as_one_while_others_have_their_turn() {
+    const TOPICS: usize = 600;
+    life(&SimDisk::new(1), &Setup::shards(1), async |cluster| {
+        let topics = (0..TOPICS).map(|number| {
+            CreatableTopic::default()
+                .with_name(topic_name(&format!("t{number:03}")))
+                .with_num_partitions(1)
+                .with_replication_factor(1)
+        });
+        let request = CreateTopicsRequest::default()
+            .with_topics(topics.collect())
+            .with_timeout_ms(60_000);
+        let (created, polls) = counted(cluster.asking(0, 7, &request));
+        let told = Rc::new(RefCell::new(None));
+        let kept = Rc::clone(&told);
+        spawn(async move {
+            let created = created.await;
+            *kept.borrow_mut() = Some(created);
+        });
+        // Comes while the others are decided on, and names the last of them.
+        while polls.get() < 8 && told.borrow().is_none() {
+            platform::task::yield_now().await;
+        }
+        assert!(told.borrow().is_none(), "it is under way");
+        let one = cluster.try_create("t599", 1, &[]).await;
+        while told.borrow().is_none() {
+            cluster.pass_ms(1).await;
+        }
+        let told = told.take().unwrap();
+        assert_eq!(told.topics.len(), TOPICS);
+        assert!(told.topics.iter().all(|topic| topic.error_code == 0));
+        assert_eq!(one, Some(wire::types::ErrorCode::TopicAlreadyExists));
+        // Each is worth sixteen of those of which five hundred are done at once.
+        let least = u64::try_from(TOPICS * 16 / 512).unwrap();
+        assert!(polls.get() > least, "{} turns, not {least}", polls.get());
     });
 }

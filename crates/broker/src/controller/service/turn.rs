@@ -6,7 +6,8 @@
 //! which keeps the turn until the fate of the records is known. Records are refused before anything of them was taken,
 //! or durable, or the log failed for good on the way: then nobody knows what it holds, and the controller changes
 //! nothing any more until the next start. A disk without room is none of these: the turn waits for room, and the
-//! clients are told to ask again (`REQUEST_TIMED_OUT`) when that takes longer than they may be kept waiting.
+//! clients are told to ask again (`REQUEST_TIMED_OUT`) when that takes longer than they may be kept waiting. A decision on thousands
+//! of parts rests in between: nobody else has a turn meanwhile, so what it has looked at stays true.
 
 use std::future::Future;
 use std::pin::pin;
@@ -30,7 +31,7 @@ impl<P: Platform> Controller<P> {
     /// One turn.
     pub(super) async fn turn<R>(
         &self,
-        decide: impl FnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
+        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
     ) -> Result<R, ErrorCode> {
         let turn = self.patiently(Arc::clone(&self.turn).acquire_owned()).await;
         let image = self.image();
@@ -39,7 +40,7 @@ impl<P: Platform> Controller<P> {
             options: &self.options,
         };
         let mut random = || self.platform.random_u64();
-        let Outcome { records, response } = decide(rules, &mut random);
+        let Outcome { records, response } = decide(rules, &mut random).await;
         let turn = turn?.map_err(|_| ErrorCode::NotController)?;
         if records.is_empty() {
             return Ok(response);

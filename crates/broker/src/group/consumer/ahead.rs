@@ -7,8 +7,12 @@
 //! result. One job of a group is under way at a time. Expressions are compared with names in pieces: a hundred of the
 //! worst and ten thousand names take hours, in which others must have their turn and a broker must be able to stop.
 //!
-//! Invariant: an assignment is used only for the group's epoch that it was made for, whose members it names; what was made
-//! of an epoch that was never written is forgotten.
+//! A group whose members come and go faster than that gets every assignment all the same, as the target of the epoch that it
+//! was made for: who has left since is left out, who has come since waits for the next one, and a static member that has come
+//! back under another id takes its own.
+//!
+//! Invariant: an assignment is used only as the target of the epoch that it was made for, once, and never after a later one;
+//! what was made of an epoch that was never written is forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,8 +20,9 @@ use std::fmt;
 use wire::protocol::StrBytes;
 
 use super::ConsumerGroup;
+use super::member::Member;
 use super::pattern::Pattern;
-use crate::group::assignor::{Assignor, Partitions, Question};
+use crate::group::assignor::{Assignor, Partitions, Question, Subscriber};
 use crate::group::cluster::Cluster;
 
 /// What is answered at once: some milliseconds' worth, by [`Question::weight`].
@@ -28,8 +33,17 @@ const TEXT_BYTES: usize = 4 << 10;
 const COMPILED_BYTES: usize = 256 << 10;
 const COMPARED_BYTES: usize = 32 << 20;
 
-/// What everybody in a group is to have.
-type Assignment = BTreeMap<StrBytes, Partitions>;
+/// What everybody who was in a group at an epoch is to have.
+#[derive(Clone, Debug)]
+pub(super) struct Made {
+    pub(super) epoch: i32,
+    // Bounded: as the targets that it is to become, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    targets: BTreeMap<StrBytes, Partitions>,
+    /// Member id by instance id, then.
+    // Bounded: as the targets.
+    statics: BTreeMap<StrBytes, StrBytes>,
+}
+
 /// The topics that an expression matches, and the version of the cluster whose topics these are.
 pub(super) type Found = (BTreeSet<StrBytes>, i64);
 
@@ -73,7 +87,7 @@ struct Looking {
 pub struct Done {
     ticket: u64,
     // Bounded: `groups::consumers::PATTERNS_MAX` expressions, or as [`Ahead::assigned`].
-    found: Result<(i32, Assignment), BTreeMap<StrBytes, Found>>,
+    found: Result<Made, BTreeMap<StrBytes, Found>>,
 }
 
 /// What a group has of it.
@@ -83,7 +97,7 @@ pub(super) struct Ahead {
     ticket: u64,
     is_busy: bool,
     // Bounded: as the targets that it is to become, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
-    assigned: Option<(i32, Assignment)>,
+    assigned: Option<Made>,
     // Bounded: `groups::consumers::PATTERNS_MAX` expressions.
     found: BTreeMap<StrBytes, Found>,
 }
@@ -99,7 +113,7 @@ impl Job {
     pub fn go_on(self, is_over: &dyn Fn() -> bool) -> Result<Done, Self> {
         let ticket = self.ticket;
         let found = match self.what {
-            What::Assign(epoch, assignor, question) => Ok((epoch, assignor.assign(&question))),
+            What::Assign(epoch, assignor, question) => Ok(Made::of(epoch, assignor, &question)),
             What::Match(mut matching) => {
                 if !matching.go_on(is_over) {
                     let what = What::Match(matching);
@@ -109,6 +123,27 @@ impl Job {
             }
         };
         Ok(Done { ticket, found })
+    }
+}
+
+impl Made {
+    pub(super) fn of(epoch: i32, assignor: Assignor, question: &Question) -> Self {
+        let named =
+            |(id, one): (&StrBytes, &Subscriber)| Some((one.instance_id.clone()?, id.clone()));
+        Self {
+            epoch,
+            targets: assignor.assign(question),
+            statics: question.members.iter().filter_map(named).collect(),
+        }
+    }
+
+    /// What a member is to have, if it was in the group then.
+    pub(super) fn target(&self, id: &StrBytes, member: &Member) -> Option<&Partitions> {
+        let named = || {
+            let before = self.statics.get(member.instance_id.as_ref()?)?;
+            self.targets.get(before)
+        };
+        self.targets.get(id).or_else(named)
     }
 }
 
@@ -218,10 +253,10 @@ impl Ahead {
         }
     }
 
-    /// The assignment that was made for an epoch.
-    pub(super) fn assigned(&self, epoch: i32) -> Option<&Assignment> {
+    /// The assignment that was made for an epoch behind `target`, and not behind `epoch`.
+    pub(super) fn assigned(&self, target: i32, epoch: i32) -> Option<&Made> {
         let made = self.assigned.as_ref();
-        made.filter(|(of, _)| *of == epoch).map(|(_, made)| made)
+        made.filter(|made| target < made.epoch && made.epoch <= epoch)
     }
 
     pub(super) fn found(&self, regex: &StrBytes) -> Option<&Found> {

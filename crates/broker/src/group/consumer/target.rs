@@ -1,59 +1,62 @@
 //! The second step: the target assignment, when the group has a new epoch and the last assignment
 //! is old enough. One that takes long is made ahead ([`super::ahead`]).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::protocol::StrBytes;
 use wire::types::Uuid;
 
-use super::ahead::{LITTLE_WEIGHT, What};
+use super::NOTHING;
+use super::ahead::{LITTLE_WEIGHT, Made, What};
 use super::draft::Draft;
 use super::member::Member;
 use super::record::{ConsumerRecord, TargetEpoch};
-use crate::group::assignor::{Assignor, ListIndex, Partitions, Question, Subscriber};
+use crate::group::assignor::{Assignor, ListIndex, Question, Subscriber};
 
-impl Draft<'_> {
+impl<'a> Draft<'a> {
     /// Makes a new target assignment if one is due.
     pub(super) fn retarget(&mut self) {
         if self.target_epoch >= self.epoch || !self.may_assign_now() {
             return;
         }
-        let Some(answer) = self.answer() else {
+        let Some(made) = self.made() else {
             return self.begin_without_target();
         };
-        for (id, partitions) in &answer {
-            let known = self
-                .group
-                .seats
-                .get(id)
-                .and_then(|seat| seat.target.latest());
+        let mut records = Vec::new();
+        for (id, member) in self.members() {
+            let seat = self.group.seats.get(id);
+            let known = seat.and_then(|seat| seat.target.latest());
             // A member that took a place has just been written with what the place had.
             let replaces = self.replaced.is_some() && *id == self.id;
             let known = if replaces { Some(&self.target) } else { known };
+            let partitions = match made.target(id, member) {
+                Some(partitions) => partitions,
+                None if known.is_some() => &NOTHING,
+                None => continue,
+            };
             if known != Some(partitions) {
-                let record = ConsumerRecord::Target(id.clone(), Some(partitions.clone()));
-                self.decision.records.push(record);
+                records.push(ConsumerRecord::Target(id.clone(), Some(partitions.clone())));
             }
         }
+        self.decision.records.extend(records);
         let epoch = TargetEpoch {
-            epoch: self.epoch,
+            epoch: made.epoch,
             made_ms: self.ask.now.wall_ms,
         };
         let record = ConsumerRecord::TargetEpoch(Some(epoch));
         self.decision.records.push(record);
         self.decision.retargeted = true;
-        self.target_epoch = self.epoch;
-        self.target = answer.get(&self.id).cloned().unwrap_or_default();
+        self.target_epoch = made.epoch;
+        let target = made.target(&self.id, &self.member);
+        self.target = target.cloned().unwrap_or_default();
     }
 
     /// Who is to have what; `None` while that is being found out.
-    fn answer(&mut self) -> Option<BTreeMap<StrBytes, Partitions>> {
+    fn made(&mut self) -> Option<Cow<'a, Made>> {
         let ahead = &self.group.ahead;
-        if let Some(made) = ahead.assigned(self.epoch)
-            && self.members().all(|(id, _)| made.contains_key(id))
-            && self.members().count() == made.len()
-        {
-            return Some(made.clone());
+        if let Some(made) = ahead.assigned(self.target_epoch, self.epoch) {
+            return Some(Cow::Borrowed(made));
         }
         if ahead.is_busy() || self.decision.job.is_some() {
             return None;
@@ -61,7 +64,7 @@ impl Draft<'_> {
         let question = self.question();
         let assignor = self.preferred();
         if question.weight() <= LITTLE_WEIGHT {
-            return Some(assignor.assign(&question));
+            return Some(Cow::Owned(Made::of(self.epoch, assignor, &question)));
         }
         let what = What::Assign(self.epoch, assignor, question);
         self.decision.job = Some(ahead.job(what));

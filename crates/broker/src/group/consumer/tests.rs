@@ -495,21 +495,74 @@ fn a_target_that_takes_long_is_made_ahead_and_the_next_heartbeat_finds_it() {
 }
 
 #[test]
-fn a_target_of_an_epoch_that_is_past_or_of_other_members_is_not_used() {
+fn a_target_that_members_came_and_went_beside_is_that_of_its_epoch_and_the_next_follows() {
     let mut bench = Bench::new(&[("much", 30_000)]);
     let (first, job) = decide(&mut bench, &joining("a", &["much"]));
-    let (_, none) = decide(&mut bench, &joining("b", &["much"]));
+    let made_for = bench.group.epoch();
+    let (second, none) = decide(&mut bench, &joining("b", &["much"]));
     assert!(none.is_none(), "there is a job already");
+    decide(&mut bench, &joining("c", &["much"]));
+    bench.fence(&["c"]);
     take_in(&mut bench, job);
-    let (answer, job) = decide(&mut bench, &beat("a", first.epoch));
+    let (answer, none) = decide(&mut bench, &beat("b", second.epoch));
+    assert!(none.is_none() && answer.epoch == made_for);
+    assert_eq!(bench.group.target(&text("b")), &Partitions::new());
     assert_eq!(
-        answer.epoch, first.epoch,
-        "made for one member, and there are two"
+        bench.group.state(),
+        State::Assigning,
+        "b waits for the next"
     );
+    let (answer, job) = decide(&mut bench, &beat("a", first.epoch));
+    assert_eq!(answer.assignment.unwrap()[&id_of("much")].len(), 30_000);
     take_in(&mut bench, job);
-    let (answer, _) = decide(&mut bench, &beat("a", first.epoch));
-    assert_eq!(answer.assignment.unwrap()[&id_of("much")].len(), 15_000);
-    // Made of what was never written.
+    decide(&mut bench, &beat("a", made_for));
+    assert_eq!(bench.group.target_epoch(), bench.group.epoch());
+    assert_eq!(bench.group.target(&text("b"))[&id_of("much")].len(), 15_000);
+}
+
+#[test]
+fn a_group_whose_members_change_faster_than_its_target_is_made_gets_targets() {
+    let mut bench = Bench::new(&[("much", 30_000)]);
+    let (mut stays, mut job) = decide(&mut bench, &joining("a", &["much"]));
+    let mut targets = BTreeSet::new();
+    for round in 0..20 {
+        // Somebody comes and somebody goes while the job is under way.
+        let (_, begun) = decide(&mut bench, &joining(&format!("b{round}"), &["much"]));
+        job = job.or(begun);
+        if round > 0 {
+            bench.fence(&[&format!("b{}", round - 1)]);
+        }
+        take_in(&mut bench, job.take());
+        let held = Partitions::from([(id_of("much"), BTreeSet::new())]);
+        let (answer, next) = decide(&mut bench, &owning("a", stays.epoch, &held));
+        (stays, job) = (answer, next);
+        targets.insert(bench.group.target_epoch());
+    }
+    assert!(targets.len() >= 10, "only {targets:?}");
+}
+
+#[test]
+fn a_static_member_that_comes_back_while_its_target_is_made_keeps_it() {
+    let mut bench = Bench::new(&[("much", 30_000)]);
+    let named = |id: &str| Heartbeat {
+        instance_id: Some(text("i")),
+        ..joining(id, &["much"])
+    };
+    let (_, job) = decide(&mut bench, &named("a"));
+    bench.leave("a", Some("i"), LEAVE_STATIC).unwrap();
+    let (again, none) = decide(&mut bench, &named("b"));
+    assert!(none.is_none());
+    take_in(&mut bench, job);
+    let beat = Heartbeat {
+        instance_id: Some(text("i")),
+        ..beat("b", again.epoch)
+    };
+    let (answer, _) = decide(&mut bench, &beat);
+    assert_eq!(answer.assignment.unwrap()[&id_of("much")].len(), 30_000);
+}
+
+#[test]
+fn a_target_of_an_epoch_that_was_never_written_is_not_used() {
     let mut bench = Bench::new(&[("much", 30_000)]);
     let decision = bench.group.heartbeat(&joining("a", &["much"]), bench.ask());
     let mut decision = decision.unwrap();

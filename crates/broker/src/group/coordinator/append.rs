@@ -10,9 +10,8 @@ use platform::task::timeout_at;
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::{GroupCoordinator, OffsetsLog, Phase, Slot, Unwritten};
-use crate::group::Now;
-use crate::group::groups::{Append, Groups};
+use super::{GroupCoordinator, OffsetsLog, Slot, Unwritten};
+use crate::group::groups::Append;
 use crate::group::records::{GroupRecord, RawRecord};
 
 /// Bytes of records gathered into one append. A larger decision is appended alone.
@@ -191,24 +190,6 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             .borrow()
             .get(&partition)
             .is_some_and(|slot| slot.queue.writing)
-    }
-
-    /// Queues what `decide` says for each partition that is here, and does not wait.
-    pub(super) fn write_behind(&self, decide: impl Fn(&mut Groups, Now) -> Vec<Vec<GroupRecord>>) {
-        let now = self.now();
-        let mut slots = self.slots.borrow_mut();
-        let active = slots
-            .iter_mut()
-            .filter(|(_, slot)| slot.phase == Phase::Active);
-        let decided: Vec<_> = active
-            .map(|(index, slot)| (*index, decide(&mut slot.groups, now)))
-            .collect();
-        drop(slots);
-        for (partition, groups) in decided {
-            for records in groups {
-                self.enqueue(partition, Append::of(records), Done::Nobody);
-            }
-        }
     }
 
     /// Appends until the queue is empty or the slot is gone.

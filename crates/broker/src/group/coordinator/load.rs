@@ -230,6 +230,14 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 self.metrics.stalled_partitions.dec();
             }
             // Queued appends go with the slot, and their senders with them, which is an answer.
+            let mut positions = std::mem::take(&mut slot.positions);
+            if !positions.is_empty() {
+                task::spawn(async move {
+                    while (0..POSITIONS_AT_ONCE).all(|_| positions.pop_first().is_some()) {
+                        task::yield_now().await;
+                    }
+                });
+            }
             self.abandon(slot.groups.take());
             self.rearm();
         }

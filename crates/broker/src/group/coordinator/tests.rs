@@ -30,7 +30,9 @@ use wire::protocol::StrBytes;
 use wire::records::offsets::{GroupMetadataValue, OffsetCommitValue};
 use wire::types::{ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, Uuid};
 
-use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Unwritten, VISITED_AT_ONCE, Written};
+use super::{
+    GoneTopics, GroupCoordinator, OffsetsLog, OpenTransactions, Unwritten, VISITED_AT_ONCE, Written,
+};
 use crate::group::cluster::fake::FakeCluster;
 use crate::group::groups::Groups;
 use crate::group::metrics::Metrics;
@@ -998,12 +1000,12 @@ fn what_a_transaction_has_written_of_a_deleted_topic_does_not_count_at_its_end()
         let partition = partition_for("g", 4);
         coordinator.opened(partition, ProducerId(5), vec![written("g", 7)]);
         let other = TopicId(Uuid::from_u128(8));
-        coordinator.topics_deleted(&[(text("other"), other)]);
+        coordinator.topics_deleted(GoneTopics::of([(text("other"), other)]));
         settle().await;
         assert_eq!(fetched(&coordinator, "g", true).await, None);
         let is_open = |groups: &Groups| groups.open.all_of(&text("g")).is_some();
         assert!(coordinator.read("g", is_open).unwrap());
-        coordinator.topics_deleted(&[(text("t"), other)]);
+        coordinator.topics_deleted(GoneTopics::of([(text("t"), other)]));
         settle().await;
         let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
         ended.await;
@@ -1091,6 +1093,20 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
         assert!(rests >= 3000 / VISITED_AT_ONCE, "{rests} rests");
         let listed = list.groups.iter().map(|group| group.group_id.to_string());
         assert!(listed.eq(names));
+        // What is not asked for takes no room: an answer that is too large has a way around it.
+        let listed = async |request: ListGroupsRequest| {
+            let answers = crate::answers::Answers::new(64 << 10);
+            let room = Room::of_list(&answers, std::net::Ipv4Addr::LOCALHOST.into());
+            let list = handler::list_groups::handle(&coordinator, &request, &room).await;
+            (list.error_code, list.groups.len())
+        };
+        let all = ListGroupsRequest::default;
+        let refused = code(ErrorCode::PolicyViolation);
+        assert_eq!(listed(all()).await, (refused, 0));
+        let by_state = all().with_states_filter(vec![text("Stable")]);
+        assert_eq!(listed(by_state).await, (0, 0));
+        let by_type = all().with_types_filter(vec![text("consumer")]);
+        assert_eq!(listed(by_type).await, (0, 0));
         // A loading that is over does nothing to the next.
         let next = coordinator.begin_load(partition);
         assert!(!coordinator.load_some(partition, loading));

@@ -20,7 +20,7 @@ use crate::group::classic::{ClassicGroup, Join, Leaver, Limits, Reply, State, Sy
 use crate::group::cluster::fake::FakeCluster;
 use crate::group::consumer::ConsumerOptions;
 use crate::group::records::{GroupRecord, RawRecord};
-use crate::group::{Commit, Fetched, Going, Now, Readied, Topics};
+use crate::group::{Commit, Fetched, Going, GoneTopics, Now, Readied, Topics};
 use crate::rests::tests::now;
 
 /// Topics "t" and "u" with three partitions each.
@@ -73,7 +73,8 @@ fn options() -> GroupsOptions {
 
 impl Groups {
     fn iter(&self) -> impl Iterator<Item = (&StrBytes, Kind<'_>)> {
-        self.existing().map(|(id, group)| (id, group.kind()))
+        let all = self.by_id.iter().filter(|(_, group)| group.exists());
+        all.map(|(id, group)| (id, group.kind()))
     }
 
     fn classics(&self) -> impl Iterator<Item = (&StrBytes, &ClassicGroup)> {
@@ -826,9 +827,13 @@ fn offsets_go_with_their_topic_but_not_with_its_successor() {
     bench.commit(&commit("g", &[("t", 0, 5), ("u", 0, 6)]), 9);
     bench.settle_all();
     let successor = [(text("t"), TopicId(Uuid::from_u128(99)))];
-    assert!(bench.groups.topics_deleted(&successor).is_empty());
+    let lost = |bench: &Bench, gone| {
+        let gone = GoneTopics::of(gone);
+        bench.groups.topics_deleted(&gone, None, usize::MAX).0
+    };
+    assert!(lost(&bench, successor).is_empty());
     let gone = [(text("t"), TopicId(Uuid::from_u128(11)))];
-    for records in bench.groups.topics_deleted(&gone) {
+    for records in lost(&bench, gone) {
         bench.records(records);
     }
     bench.settle_all();
@@ -836,6 +841,32 @@ fn offsets_go_with_their_topic_but_not_with_its_successor() {
         bench.committed("g").into_keys().collect::<Vec<_>>(),
         [("u".into(), 0)]
     );
+}
+
+#[test]
+fn offsets_of_a_deleted_topic_are_found_in_some_groups_at_a_time() {
+    let mut bench = Bench::new();
+    let names = ["a", "b", "c"];
+    for name in names {
+        bench.commit(&commit(name, &[("t", 0, 5), ("u", 0, 6)]), 9);
+    }
+    bench.settle_all();
+    let gone = GoneTopics::of([(text("t"), TopicId(Uuid::from_u128(11)))]);
+    let (mut after, mut turns) = (None, Vec::new());
+    loop {
+        let (lost, last) = bench.groups.topics_deleted(&gone, after.as_ref(), 2);
+        turns.push(lost.len());
+        lost.into_iter().for_each(|records| bench.records(records));
+        after = last;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(turns, [2, 1]);
+    bench.settle_all();
+    for name in names {
+        assert!(bench.committed(name).into_keys().eq([("u".into(), 0)]));
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use wire::messages::create_partitions_request::{
 use super::*;
 use crate::controller::tests::{apply, create, options, started};
 use crate::image::Image;
+use crate::rests::tests::rested;
 
 fn image() -> Image {
     let mut image = started();
@@ -24,14 +25,15 @@ fn topic(name: &str, count: i32) -> CreatePartitionsTopic {
 fn decide(image: &Image, topics: Vec<CreatePartitionsTopic>) -> Outcome<CreatePartitionsResponse> {
     let options = options();
     let request = CreatePartitionsRequest::default().with_topics(topics);
-    handle(
+    rested(handle(
         Rules {
             image,
             options: &options,
         },
         &request,
         &Gate::open(),
-    )
+    ))
+    .1
 }
 
 fn refusal(topic: CreatePartitionsTopic) -> (i16, String) {

@@ -7,6 +7,7 @@ use wire::records::metadata::MetadataRecord;
 use super::*;
 use crate::controller::tests::{apply, create, options, random, started};
 use crate::image::Image;
+use crate::rests::tests::rested;
 
 fn topic(name: &str, partitions: i32, factor: i16) -> CreatableTopic {
     CreatableTopic::default()
@@ -21,12 +22,13 @@ fn decide(image: &Image, topics: Vec<CreatableTopic>) -> Outcome<CreateTopicsRes
         image,
         options: &options,
     };
-    handle(
+    rested(handle(
         rules,
         &CreateTopicsRequest::default().with_topics(topics),
         &mut random(),
         &Gate::open(),
-    )
+    ))
+    .1
 }
 
 /// Code and message of the only topic.
@@ -91,7 +93,7 @@ fn validate_only_answers_and_writes_nothing() {
     let request = CreateTopicsRequest::default()
         .with_validate_only(true)
         .with_topics(vec![topic("a", 3, 1)]);
-    let outcome = handle(rules, &request, &mut random(), &Gate::open());
+    let outcome = rested(handle(rules, &request, &mut random(), &Gate::open())).1;
     assert!(outcome.records.is_empty());
     assert_eq!(outcome.response.topics[0].num_partitions, 3);
 }
@@ -258,4 +260,23 @@ fn of_very_many_topics_the_settings_of_the_first_are_told() {
     assert_eq!(told[..DESCRIBED_MAX], vec![(0, 0, true); DESCRIBED_MAX]);
     let policy = ErrorCode::PolicyViolation.code();
     assert_eq!(told[DESCRIBED_MAX], (0, policy, false));
+}
+
+/// Nothing but changes waits for them; but the shard that decides has others to serve.
+#[test]
+fn others_have_their_turn_while_many_topics_are_decided_on() {
+    let (image, options) = (started(), options());
+    let rules = Rules {
+        image: &image,
+        options: &options,
+    };
+    let decided = |count: usize| {
+        let topics = (0..count).map(|at| topic(&format!("t{at}"), 1, 1));
+        let request = CreateTopicsRequest::default().with_topics(topics.collect());
+        rested(handle(rules, &request, &mut random(), &Gate::open()))
+    };
+    let (rests, outcome) = decided(10_000);
+    assert_eq!(outcome.response.topics.len(), 10_000);
+    assert!(rests >= 300, "{rests} rests");
+    assert_eq!(decided(20).0, 0);
 }

@@ -5,6 +5,7 @@ use wire::messages::delete_topics_request::DeleteTopicState;
 use super::*;
 use crate::controller::tests::{apply, create, options, started};
 use crate::image::Image;
+use crate::rests::tests::rested;
 
 fn state(name: Option<&str>, id: TopicId) -> DeleteTopicState {
     DeleteTopicState::default()
@@ -23,7 +24,7 @@ fn image() -> (Image, TopicId) {
 fn decide(image: &Image, topics: Vec<DeleteTopicState>) -> Outcome<DeleteTopicsResponse> {
     let options = options();
     let request = DeleteTopicsRequest::default().with_topics(topics);
-    handle(
+    rested(handle(
         Rules {
             image,
             options: &options,
@@ -31,7 +32,8 @@ fn decide(image: &Image, topics: Vec<DeleteTopicState>) -> Outcome<DeleteTopicsR
         &request,
         6,
         &Gate::open(),
-    )
+    ))
+    .1
 }
 
 #[test]
@@ -92,7 +94,7 @@ fn deletion_can_be_forbidden() {
         ..options()
     };
     let request = DeleteTopicsRequest::default().with_topics(vec![state(None, id)]);
-    let outcome = handle(
+    let outcome = rested(handle(
         Rules {
             image: &image,
             options: &options,
@@ -100,7 +102,8 @@ fn deletion_can_be_forbidden() {
         &request,
         6,
         &Gate::open(),
-    );
+    ))
+    .1;
     assert!(outcome.records.is_empty());
     let code = ErrorCode::TopicDeletionDisabled.code();
     assert_eq!(outcome.response.responses[0].error_code, code);

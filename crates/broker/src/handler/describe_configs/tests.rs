@@ -9,7 +9,7 @@ use super::*;
 use crate::controller::tests::{apply, create, options, started};
 use crate::handler::{alter_configs, incremental_alter_configs};
 use crate::image::Image;
-use crate::rests::tests::now;
+use crate::rests::tests::rested;
 
 fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.into())
@@ -29,7 +29,7 @@ fn described(image: &Image, kind: ResourceType, name: &str) -> DescribeConfigsRe
         image,
         options: &options,
     };
-    let mut response = now(handle(rules, &request, 4, &Room::some()));
+    let mut response = rested(handle(rules, &request, 4, &Room::some())).1;
     response.results.remove(0)
 }
 
@@ -63,7 +63,7 @@ fn alter(image: &mut Image, operations: &[(&str, i8, Option<&str>)]) -> (i16, St
         image,
         options: &options,
     };
-    let outcome = incremental_alter_configs::handle(rules, &request);
+    let outcome = rested(incremental_alter_configs::handle(rules, &request)).1;
     apply(image, outcome.records);
     let response = &outcome.response.responses[0];
     let message = response.error_message.as_ref().map(ToString::to_string);
@@ -227,9 +227,12 @@ fn replacing_removes_what_is_not_named() {
         image: &image,
         options: &options,
     };
-    let outcome = alter_configs::handle(rules, &request);
+    let outcome = rested(alter_configs::handle(rules, &request)).1;
     let twice = AlterConfigsRequest::default().with_resources(vec![resource.clone(), resource]);
-    let refused = alter_configs::handle(rules, &twice).response.responses;
+    let refused = rested(alter_configs::handle(rules, &twice))
+        .1
+        .response
+        .responses;
     assert_eq!(
         refused.iter().map(|r| r.error_code).collect::<Vec<_>>(),
         [42, 42]

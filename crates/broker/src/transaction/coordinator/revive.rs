@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use platform::Platform;
 
-use super::{Ids, Phase, TransactionCoordinator};
+use super::{Phase, TransactionCoordinator, discard};
 
 /// How long after a failure the log is looked at, and how long at most between two looks.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             return;
         }
         slot.phase = Phase::Failed;
-        slot.by_id = Ids::default();
+        discard(std::mem::take(&mut slot.by_id));
         slot.failures = slot.failures.saturating_add(1);
         let failures = slot.failures;
         drop(slots);

@@ -1,14 +1,15 @@
 //! Looking at all transactional ids of a shard, some at a time: there may be a million, and others wait.
 
 use platform::Platform;
-use platform::task::yield_now;
+use platform::task::{spawn, yield_now};
 use wire::types::ErrorCode;
 
-use super::{Phase, Slot, TransactionCoordinator};
+use super::{Change, Ids, Phase, Slot, TransactionCoordinator};
+use crate::transaction::machine::Transaction;
 use crate::transaction::state::Entry;
 
 /// Ids that are looked at before others have their turn.
-const AT_ONCE: usize = 512;
+pub(super) const AT_ONCE: usize = 512;
 
 impl<P: Platform> TransactionCoordinator<P> {
     /// Ids by what `see` makes of them, some at a time; the error of a slot that is not served.
@@ -16,7 +17,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         &self,
         mut see: impl FnMut(&str, &Entry) -> Option<R>,
     ) -> Result<Vec<R>, ErrorCode> {
-        let partitions: Vec<i32> = self.slots.borrow().keys().copied().collect();
+        let partitions = self.partitions();
         let mut seen = Vec::new();
         for partition in partitions {
             let mut after: Option<String> = None;
@@ -40,6 +41,41 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
         Ok(seen)
     }
+
+    /// The partitions that are here.
+    pub(super) fn partitions(&self) -> Vec<i32> {
+        self.slots.borrow().keys().copied().collect()
+    }
+
+    /// Those of some ids behind one that `see` decides on. Leaves the last of them in `after`, if there may be more.
+    pub(super) fn sweep_some<R>(
+        &self,
+        partition: i32,
+        after: &mut Option<String>,
+        see: impl FnMut(&mut Transaction) -> Option<R>,
+    ) -> Vec<(Change, R)> {
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.get_mut(&partition);
+        match slot.filter(|slot| slot.phase == Phase::Active) {
+            Some(slot) => slot.sweep_some(partition, after, see),
+            None => {
+                *after = None;
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// Forgets ids that nobody asks for any more, some at a time.
+pub(super) fn discard(mut ids: Ids) {
+    if ids.len() == 0 {
+        return;
+    }
+    spawn(async move {
+        while ids.drop_some(AT_ONCE) {
+            yield_now().await;
+        }
+    });
 }
 
 impl Slot {
@@ -59,15 +95,36 @@ impl Slot {
         }
         last.filter(|_| count == AT_ONCE).cloned()
     }
+
+    /// As [`TransactionCoordinator::sweep_some`].
+    fn sweep_some<R>(
+        &mut self,
+        partition: i32,
+        after: &mut Option<String>,
+        mut see: impl FnMut(&mut Transaction) -> Option<R>,
+    ) -> Vec<(Change, R)> {
+        let (mut count, mut last, mut found) = (0, None, Vec::new());
+        for (id, transaction) in self.by_id.behind_mut(after.as_deref()).take(AT_ONCE) {
+            if let Some(seen) = see(transaction) {
+                let change = Change {
+                    partition,
+                    incarnation: self.incarnation,
+                    id: id.clone(),
+                    fences: true,
+                };
+                found.push((change, seen));
+            }
+            (count, last) = (count + 1, Some(id));
+        }
+        *after = last.filter(|_| count == AT_ONCE).cloned();
+        found
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use wire::types::ProducerId;
-
-    use crate::transaction::machine::Transaction;
-    use crate::transaction::weight::Ids;
 
     #[test]
     fn every_id_is_seen_once_some_at_a_time() {
@@ -92,5 +149,29 @@ mod tests {
         }
         assert!(seen.into_iter().eq(ids));
         assert_eq!(rounds, 3);
+    }
+    #[test]
+    fn every_id_is_swept_once_some_at_a_time() {
+        let mut by_id = Ids::default();
+        for number in 0..=AT_ONCE * 2 {
+            let transaction = Transaction::loaded(Entry::unused(ProducerId(1), 0, 0));
+            by_id.insert(format!("{number:06}"), transaction);
+        }
+        let mut slot = Slot {
+            phase: Phase::Active,
+            incarnation: 0,
+            failures: 0,
+            by_id,
+        };
+        let (mut after, mut found) = (None, Vec::new());
+        loop {
+            found.push(slot.sweep_some(3, &mut after, |_| Some(())).len());
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, [AT_ONCE, AT_ONCE, 1]);
+        assert!(slot.by_id.drop_some(AT_ONCE * 2));
+        assert!(!slot.by_id.drop_some(AT_ONCE) && slot.by_id.len() == 0);
     }
 }

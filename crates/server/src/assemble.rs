@@ -19,8 +19,8 @@ use broker::recovery::Recovery;
 use broker::shards::{Seat, seats};
 use broker::{Broker, CONTROLLER_SHARD, Shared, housekeeping};
 use bytes::Bytes;
-use platform::Platform as _;
 use platform::os::{EngineChoice, System};
+use platform::{Disk as _, Platform as _};
 use storage::tier::TierTable;
 use storage::{Store, StoreOptions};
 use tokio::sync::watch;
@@ -165,12 +165,12 @@ impl BrokerAssembly {
     }
 
     /// Every directory that holds logs, as a shard knows it.
-    fn dirs(&self, store: &Store<System>) -> Vec<DirRow> {
+    fn dirs(&self, platform: &System, store: &Store<System>) -> Vec<DirRow> {
         let row = |dir: &Path, tier: &str| DirRow {
             dir: dir.display().to_string(),
             tier: tier.to_owned(),
             failed: store.dir_failure(dir),
-            under_way_for: store.disk().under_way_for(dir),
+            under_way_for: platform.disk().under_way_for(dir),
         };
         let Some(tiers) = &self.tiers else {
             let dirs = self.settings.log_dirs.iter();
@@ -259,7 +259,7 @@ impl Assembly for BrokerAssembly {
         let rows = service.broker.led_partitions().iter().map(row).collect();
         self.log_metrics.replace(shard, rows);
         let unreadable = service.store.unreadable_segments();
-        let dirs = self.dirs(&service.store);
+        let dirs = self.dirs(&service.broker.platform, &service.store);
         self.dir_metrics.replace(shard, dirs, unreadable);
     }
 

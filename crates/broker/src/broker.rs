@@ -112,8 +112,8 @@ pub struct Broker<P: Platform> {
     pub(crate) judging: Queues<IpAddr>,
     /// Held by requests about very many things.
     pub(crate) many: Semaphore,
-    /// Held while checkpoint files are written.
-    pub(crate) checkpoint_turn: Semaphore,
+    /// Held while the checkpoint files of a log directory are written.
+    pub(crate) checkpoint_turns: BTreeMap<PathBuf, Semaphore>,
     /// Checkpoint files that could not be written, and when that was said.
     // Unbounded: the checkpoint files there are, a few for each log directory of the settings.
     pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
@@ -146,6 +146,9 @@ impl<P: Platform> Broker<P> {
             answers,
         } = shared;
         let (shards, inbox) = seat.take();
+        let dirs = log_dirs.dirs.iter();
+        let checkpoint_turns = dirs.map(|dir| (dir.path.clone(), Semaphore::new(1)));
+        let checkpoint_turns: BTreeMap<_, _> = checkpoint_turns.collect();
         let broker = Rc::new_cyclic(|me| Self {
             sessions: RefCell::new(FetchSessions::new(
                 options.fetch_sessions_max,
@@ -169,7 +172,7 @@ impl<P: Platform> Broker<P> {
             elsewhere: Arc::new(Semaphore::new(1)),
             judging: Queues::default(),
             many: Semaphore::new(many::AT_ONCE),
-            checkpoint_turn: Semaphore::new(1),
+            checkpoint_turns,
             unwritten: RefCell::default(),
             wall_clock: WallClock::default(),
             image_turn: Semaphore::new(1),

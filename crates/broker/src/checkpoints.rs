@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use platform::sync::SemaphorePermit;
 use platform::{Disk, Platform};
 use storage::checkpoint::offsets;
 use storage::store::LogPoints;
@@ -22,21 +23,32 @@ pub(crate) mod room;
 impl<P: Platform> Broker<P> {
     /// Writes the checkpoint files of all log directories; false when one could not be written.
     pub async fn checkpoint(&self) -> bool {
+        self.checkpoint_all().await.is_empty()
+    }
+
+    /// The same; says of which directories one could not be written.
+    pub(crate) async fn checkpoint_all(&self) -> Vec<PathBuf> {
         let write = |broker: Rc<Self>| async move { broker.write_checkpoints().await };
-        self.shards
-            .call(CONTROLLER_SHARD, write)
-            .await
-            .unwrap_or(false)
+        let unwritten = self.shards.call(CONTROLLER_SHARD, write).await;
+        let all = || self.log_dirs.dirs.iter().map(|dir| dir.path.clone());
+        unwritten.unwrap_or_else(|| all().collect())
     }
 
     /// Writes only how far the logs have been saved; false when that could not be written.
     pub(crate) async fn checkpoint_saved(&self) -> bool {
         let write = |broker: Rc<Self>| async move {
             let mut all_written = true;
-            let _turn = broker.checkpoint_turn.acquire().await;
             for dir in &broker.log_dirs.dirs {
-                let points = broker.gathered(&dir.path).await;
-                all_written &= broker.write_recovery_points(&dir.path, points, false).await;
+                let (me, path) = (Rc::clone(&broker), dir.path.clone());
+                let write = async move {
+                    let _turn = me.checkpoint_turn(&path).await;
+                    let points = me.gathered(&path).await;
+                    me.write_recovery_points(&path, points, false).await
+                };
+                all_written &= broker
+                    .while_it_answers(&dir.path, write)
+                    .await
+                    .unwrap_or(false);
             }
             all_written
         };
@@ -49,7 +61,7 @@ impl<P: Platform> Broker<P> {
     /// Writes up to where each log of a directory is compacted; false when that could not be written.
     pub(crate) async fn save_compacted(&self, dir: PathBuf) -> bool {
         let write = |broker: Rc<Self>| async move {
-            let _turn = broker.checkpoint_turn.acquire().await;
+            let _turn = broker.checkpoint_turn(&dir).await;
             let points = broker.gathered(&dir).await;
             broker.write_compacted(&dir, &points).await
         };
@@ -98,27 +110,38 @@ impl<P: Platform> Broker<P> {
         false
     }
 
-    async fn write_checkpoints(self: Rc<Self>) -> bool {
-        let mut all_written = true;
-        // One at a time: an older gathering must not replace the file of a newer one.
-        let _turn = self.checkpoint_turn.acquire().await;
+    /// One that hangs keeps no other directory from being written.
+    async fn write_checkpoints(self: Rc<Self>) -> Vec<PathBuf> {
+        let mut unwritten = Vec::new();
         for dir in &self.log_dirs.dirs {
-            let points = self.gathered(&dir.path).await;
-            all_written &= self.write_compacted(&dir.path, &points).await;
-            let starts = rows(&points, |p| p.log_start);
-            let with_starts = self
-                .write_rows(&dir.path, offsets::LOG_STARTS, &starts)
-                .await;
-            all_written &= with_starts;
-            let watermarks = rows(&points, |p| p.high_watermark);
-            let file = offsets::HIGH_WATERMARKS;
-            all_written &= self.write_rows(&dir.path, file, &watermarks).await;
-            all_written &= self
-                .write_recovery_points(&dir.path, points, with_starts)
-                .await;
-            room::regain(self.platform.disk(), &dir.path).await;
+            let write = Rc::clone(&self).write_checkpoints_of(dir.path.clone());
+            if self.while_it_answers(&dir.path, write).await != Some(true) {
+                unwritten.push(dir.path.clone());
+            }
         }
+        unwritten
+    }
+
+    async fn write_checkpoints_of(self: Rc<Self>, dir: PathBuf) -> bool {
+        let _turn = self.checkpoint_turn(&dir).await;
+        let points = self.gathered(&dir).await;
+        let mut all_written = self.write_compacted(&dir, &points).await;
+        let starts = rows(&points, |p| p.log_start);
+        let with_starts = self.write_rows(&dir, offsets::LOG_STARTS, &starts).await;
+        all_written &= with_starts;
+        let watermarks = rows(&points, |p| p.high_watermark);
+        let file = offsets::HIGH_WATERMARKS;
+        all_written &= self.write_rows(&dir, file, &watermarks).await;
+        all_written &= self.write_recovery_points(&dir, points, with_starts).await;
+        room::regain(self.platform.disk(), &dir).await;
         all_written
+    }
+
+    /// Waits for the turn to write the files of a directory. One at a time: an older gathering must not replace the file of a
+    /// newer one.
+    async fn checkpoint_turn(&self, dir: &Path) -> Option<SemaphorePermit<'_>> {
+        // Never closed.
+        self.checkpoint_turns.get(dir)?.acquire().await.ok()
     }
 
     /// `with_starts`: the log starts of the same points are written.

@@ -74,7 +74,7 @@ async fn dirtiest<P: Platform>(broker: &Rc<Broker<P>>, found: &mut Found) -> Opt
         }
         let config = partition.config();
         let log = &partition.log;
-        if !config.compacted || log.failed().is_some() {
+        if !config.compacted || log.failed().is_some() || broker.hangs(log.dir()) {
             continue;
         }
         if log.is_uncleanable() {

@@ -38,13 +38,14 @@ async fn retain<P: Platform>(broker: Rc<Broker<P>>) {
             .await;
         broker.telemetry.forget_idle(broker.platform.clock().now());
         for partition in broker.led_partitions() {
-            retain_one(&broker, &partition).await;
+            let retain = retain_one(Rc::clone(&broker), Rc::clone(&partition));
+            broker.while_it_answers(partition.log.dir(), retain).await;
             task::yield_now().await;
         }
     }
 }
 
-async fn retain_one<P: Platform>(broker: &Broker<P>, partition: &Partition<P>) {
+async fn retain_one<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>) {
     match partition
         .log
         .retain(broker.platform.clock().reading())

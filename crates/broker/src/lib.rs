@@ -19,6 +19,7 @@ mod fetching;
 pub mod group;
 mod group_config;
 pub mod handler;
+pub mod hanging;
 pub mod housekeeping;
 pub mod image;
 mod join;

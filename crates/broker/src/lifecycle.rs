@@ -3,8 +3,10 @@
 //!
 //! Both run on the controller's shard and reach the others by messages. Order at the stop: logs are closed (flushed,
 //! cut to their length), then the metadata log, then the checkpoints are written, and last the marker of a clean stop,
-//! only into directories whose logs all closed well. A crash anywhere in between is a crash like any other.
+//! only into directories whose logs all closed well. A crash anywhere in between is a crash like any other. A stop does not
+//! wait for ever for a disk that hangs: what is acknowledged is durable without it.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -115,13 +117,19 @@ impl<P: Platform> Broker<P> {
     /// being left in order; the metadata log's failure is returned at the end.
     pub async fn stop(self: &Rc<Self>) -> Result<(), MetadataLogError> {
         self.recovery.set_ready(false);
-        self.note_clock().await;
+        self.unless_hung(self.note_clock()).await;
         let closed = self
             .shards
             .call_all(|broker| async move { broker.close_partitions().await });
         let mut unclean: BTreeSet<PathBuf> = closed.await.into_iter().flatten().collect();
         let mut metadata_closed = match self.controller() {
-            Ok(controller) => controller.stop().await,
+            Ok(controller) => {
+                let stopped = self.unless_hung(controller.stop()).await;
+                if stopped.is_none() {
+                    unclean.insert(self.metadata_home().dir);
+                }
+                stopped.unwrap_or(Ok(()))
+            }
             Err(_) => Ok(()),
         };
         self.metrics.controllers.set(0);
@@ -132,8 +140,10 @@ impl<P: Platform> Broker<P> {
                 metadata_closed = Ok(());
             }
         }
-        if !self.checkpoint().await {
-            unclean.extend(self.log_dirs.dirs.iter().map(|dir| dir.path.clone()));
+        let checkpoints = self.unless_hung(self.checkpoint_all()).await;
+        match checkpoints {
+            Some(unwritten) => unclean.extend(unwritten),
+            None => unclean.extend(self.log_dirs.dirs.iter().map(|dir| dir.path.clone())),
         }
         let epoch = self
             .image()
@@ -147,7 +157,8 @@ impl<P: Platform> Broker<P> {
         {
             let file = dir.path.join(clean_shutdown::FILE);
             let marker = clean_shutdown::encode(epoch);
-            if let Err(error) = self.platform.disk().replace_file(&file, &marker).await {
+            let marking = self.platform.disk().replace_file(&file, &marker);
+            if let Some(Err(error)) = self.unless_hung(marking).await {
                 tracing::warn!(file = %file.display(), %error, "cannot mark the clean stop; the next start recovers");
             }
         }
@@ -264,25 +275,30 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Closes this shard's logs; gives the directories of those that did not close well.
+    /// Closes this shard's logs; gives the directories of those that did not close well, or that wait for a disk that hangs.
     async fn close_partitions(self: Rc<Self>) -> Vec<PathBuf> {
         let partitions = self.led_partitions();
-        let closing = partitions.iter().map(|partition| async move {
+        let each: Vec<_> = partitions
+            .iter()
+            .map(|partition| (partition, Cell::new(false)))
+            .collect();
+        let closing = each.iter().map(|(partition, is_well)| async move {
             partition.resign();
             let closed = partition.log.close().await;
-            closed.err().map(|error| {
-                let partition_name = &partition.name;
-                if error.kind() == Kind::Full {
-                    tracing::warn!(partition = %partition_name, %error,
-                        "there is no room to leave the log in order: the next start checks its end, and cuts off only what nobody was told of");
-                } else {
-                    tracing::error!(partition = %partition_name, %error, "cannot close the log");
-                }
-                partition.log.dir().to_owned()
-            })
+            is_well.set(closed.is_ok());
+            let Err(error) = closed else { return };
+            let partition = &partition.name;
+            if error.kind() == Kind::Full {
+                tracing::warn!(%partition, %error,
+                    "there is no room to leave the log in order: the next start checks its end, and cuts off only what nobody was told of");
+            } else {
+                tracing::error!(%partition, %error, "cannot close the log");
+            }
         });
         let mut unclean = self.unrecovered_dirs();
-        unclean.extend(join_all(closing).await.into_iter().flatten());
+        self.unless_hung(join_all(closing)).await;
+        let others = each.iter().filter(|(_, is_well)| !is_well.get());
+        unclean.extend(others.map(|(partition, _)| partition.log.dir().to_owned()));
         unclean
     }
 }

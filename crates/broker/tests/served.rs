@@ -41,6 +41,8 @@ mod full_offsets;
 mod full_transactions;
 #[path = "served/hanging.rs"]
 mod hanging;
+#[path = "served/hanging_disks.rs"]
+mod hanging_disks;
 #[path = "served/hostile_fetch.rs"]
 mod hostile_fetch;
 #[path = "served/in_turns.rs"]

@@ -10,6 +10,7 @@
 use std::future::Future;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use rustix::io::Errno;
@@ -88,6 +89,9 @@ pub trait Disk: Clone + 'static {
 
     /// How the segment files under a directory are kept.
     fn medium(&self, dir: &Path) -> Medium;
+    /// For how long the operation has been under way that began first of those below `dir`, which is kept apart; zero when
+    /// there is none. It has none that takes long unless the disk hangs. Asked of memory: it waits for nothing.
+    fn under_way_for(&self, dir: &Path) -> Duration;
     /// Opens a segment file.
     fn open(&self, path: &Path, how: Open) -> impl Future<Output = io::Result<Self::File>>;
     /// Lists a directory, sorted by name.

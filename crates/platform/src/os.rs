@@ -17,12 +17,14 @@ mod names;
 mod ring;
 mod threads;
 mod turns;
+mod under_way;
 
 use std::rc::Rc;
 
 pub use disk::SystemDisk;
 pub use engine::EngineChoice;
 pub use file::SystemFile;
+pub use names::create_dir;
 pub(crate) use names::regular;
 
 use crate::error::Error;

@@ -9,6 +9,7 @@ mod content;
 mod disk;
 mod fault;
 mod file;
+mod hanging;
 mod mounts;
 mod rng;
 mod sparse;

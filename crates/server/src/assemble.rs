@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use broker::answers::Answers;
 use broker::dispatch::{self, Reply as Answer};
 use broker::handler::Context;
+use broker::hanging::{self, Hanging};
 use broker::log_dirs::LogDirs;
 use broker::node_config::NodeConfigs;
 use broker::partition::Partition;
@@ -18,8 +19,8 @@ use broker::recovery::Recovery;
 use broker::shards::{Seat, seats};
 use broker::{Broker, CONTROLLER_SHARD, Shared, housekeeping};
 use bytes::Bytes;
-use platform::Platform as _;
 use platform::os::{EngineChoice, System};
+use platform::{Disk as _, Platform as _};
 use storage::tier::TierTable;
 use storage::{Store, StoreOptions};
 use tokio::sync::watch;
@@ -72,6 +73,7 @@ pub struct BrokerAssembly {
     compacting: broker::compaction::Turns,
     node: NodeConfigs,
     answers: Answers,
+    hanging: Hanging,
     /// The tiers, if there are any; the table is that of all shards.
     tiers: Option<Arc<TierTable>>,
     watch: Option<Watch>,
@@ -107,6 +109,7 @@ impl BrokerAssembly {
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
             node: NodeConfigs::default(),
+            hanging: Hanging::default(),
             answers: Answers::new(settings.network.answers_bytes_max),
             tiers,
             watch,
@@ -162,11 +165,12 @@ impl BrokerAssembly {
     }
 
     /// Every directory that holds logs, as a shard knows it.
-    fn dirs(&self, store: &Store<System>) -> Vec<DirRow> {
+    fn dirs(&self, platform: &System, store: &Store<System>) -> Vec<DirRow> {
         let row = |dir: &Path, tier: &str| DirRow {
             dir: dir.display().to_string(),
             tier: tier.to_owned(),
             failed: store.dir_failure(dir),
+            under_way_for: platform.disk().under_way_for(dir),
         };
         let Some(tiers) = &self.tiers else {
             let dirs = self.settings.log_dirs.iter();
@@ -194,7 +198,11 @@ impl Assembly for BrokerAssembly {
         let platform = System::start(engine(self.settings.disk_engine))?;
         let dirs = self.settings.log_dirs.iter().cloned();
         let lower = self.settings.lower_dirs().map(Path::to_path_buf);
-        platform.disk().keep_apart(dirs.chain(lower));
+        let dirs: Vec<_> = dirs.chain(lower).collect();
+        platform.disk().keep_apart(dirs.clone());
+        // From the first operation on: a start may wait for a disk, too.
+        let watching = hanging::watch(platform.clone(), shard, dirs, self.hanging.clone());
+        tokio::task::spawn_local(watching);
         if let Some(tiers) = &self.tiers {
             media::declare(&platform, tiers).await?;
         }
@@ -251,7 +259,7 @@ impl Assembly for BrokerAssembly {
         let rows = service.broker.led_partitions().iter().map(row).collect();
         self.log_metrics.replace(shard, rows);
         let unreadable = service.store.unreadable_segments();
-        let dirs = self.dirs(&service.store);
+        let dirs = self.dirs(&service.broker.platform, &service.store);
         self.dir_metrics.replace(shard, dirs, unreadable);
     }
 
@@ -272,6 +280,7 @@ impl Assembly for BrokerAssembly {
         ));
         trouble::of_log_dirs(&self.settings.log_dirs, &service.store, &mut reasons);
         if shard == CONTROLLER_SHARD {
+            reasons.extend(trouble::of_hanging(&self.hanging));
             reasons.extend(broker.held_step().and_then(trouble::of_clock));
             trouble::of_coordinators(&self.metrics, &mut reasons);
             if let Some(tiers) = self.tiers.as_deref() {

@@ -7,9 +7,11 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use broker::hanging::HANGS_AFTER;
 use host::cpus::Cpus;
 use host::facts::interrupts;
 use host::root::Root;
@@ -222,17 +224,20 @@ impl Signals {
 /// Locks each directory, made if it is not there, against every other process. A path of a lower tier that cannot be
 /// locked because it is broken takes only itself offline; one that somebody else holds refuses the start.
 fn lock_dirs(settings: &Settings) -> anyhow::Result<Vec<DirLock>> {
+    let make = |dir: &Path| told_if_long(dir, || platform::os::create_dir(dir));
     let lock = |dir: &Path| -> anyhow::Result<DirLock> {
-        std::fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+        make(dir).with_context(|| format!("creating {}", dir.display()))?;
         let waits = |holder: &str| {
             tracing::warn!(dir = %dir.display(), holder, "waiting for the lock of the directory");
         };
-        Ok(DirLock::acquire_within(dir, LOCK_MAX, waits)?)
+        Ok(told_if_long(dir, || {
+            DirLock::acquire_within(dir, LOCK_MAX, waits)
+        })?)
     };
     let home = settings.log_dirs.iter().map(|dir| lock(dir));
     let mut locks = home.collect::<anyhow::Result<Vec<_>>>()?;
     for dir in settings.lower_dirs() {
-        if let Err(error) = std::fs::create_dir_all(dir) {
+        if let Err(error) = make(dir) {
             tracing::error!(dir = %dir.display(), %error, "a path of a tier cannot be made");
             continue;
         }
@@ -255,6 +260,27 @@ fn lock_dirs(settings: &Settings) -> anyhow::Result<Vec<DirLock>> {
         tracing::info!(dir = %dir.display(), "data directory");
     }
     Ok(locks)
+}
+
+/// Does what waits for as long as a disk does not answer, and says so when that is long.
+fn told_if_long<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let (done, waits) = std::sync::mpsc::channel::<()>();
+        scope.spawn(move || {
+            if waits.recv_timeout(HANGS_AFTER) == Err(RecvTimeoutError::Timeout) {
+                tracing::warn!(dir = %dir.display(),
+                    "a disk does not answer: the start waits for this directory");
+                // Until the other end is gone.
+                let _ = waits.recv();
+                tracing::info!(dir = %dir.display(), waited_s = began.elapsed().as_secs(),
+                    "a disk answers again: the start goes on");
+            }
+        });
+        let worked = work();
+        drop(done);
+        worked
+    })
 }
 
 /// True when a directory could not be locked because of the disk it is on, and not because of who holds or owns it.

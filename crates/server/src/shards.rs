@@ -42,6 +42,9 @@ const ABANDONED_MAX: Duration = Duration::from_secs(30);
 /// How long a shard may take to notice that the server stops.
 const STUCK_MAX: Duration = Duration::from_secs(10);
 
+/// How long shards may take to end when all is closed: what is still under way on a disk that hangs is not waited for.
+const END_MAX: Duration = Duration::from_secs(5);
+
 /// How long a shard may take to answer the admin endpoint.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
@@ -297,12 +300,16 @@ impl Shards {
         self.phase.send_replace(Phase::Closing);
         let closed = self.all_report().await;
         self.abandon();
-        for thread in self.threads {
-            if thread.join().is_err() {
-                return Err(anyhow::anyhow!("a shard has panicked"));
-            }
+        let threads = std::mem::take(&mut self.threads);
+        let join = || threads.into_iter().all(|thread| thread.join().is_ok());
+        match tokio::time::timeout(END_MAX, tokio::task::spawn_blocking(join)).await {
+            Ok(Ok(true)) => drained.and(closed),
+            Ok(_) => Err(anyhow::anyhow!("a shard has panicked")),
+            // Buffers that the kernel may still use go with the process.
+            Err(_) => drained.and(closed).and(Err(anyhow::anyhow!(
+                "a disk does not answer: the process ends without what it was asked for last"
+            ))),
         }
-        drained.and(closed)
     }
 
     /// Ends the threads without closing the services: after a failure.

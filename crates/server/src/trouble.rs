@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use broker::hanging::Hanging;
 use broker::partition::Partition;
 use broker::wall_clock::HeldStep;
 use platform::Platform;
@@ -128,6 +129,16 @@ pub(crate) fn of_log_dirs<P: Platform>(dirs: &[PathBuf], store: &Store<P>, into:
         let count = failed.count().saturating_add(1);
         into.extend(Reason::degraded("failed_log_dirs", count, example));
     }
+}
+
+/// Directories whose disks do not answer. They are those that any shard waits for, so one of them tells.
+pub(crate) fn of_hanging(hanging: &Hanging) -> Option<Reason> {
+    let all = hanging.now();
+    let example = all.first().map(|(dir, waited)| {
+        let (dir, waited_s) = (dir.display(), waited.as_secs());
+        format!("{dir}: an operation has been under way for {waited_s} s")
+    });
+    Reason::degraded("hanging_dirs", all.len(), example.unwrap_or_default())
 }
 
 /// Partitions of coordinators that are out of service; the counts are those of all shards, so one of them tells.

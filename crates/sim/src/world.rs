@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::buf::AlignedBuf;
@@ -85,6 +86,10 @@ impl Disk for LyingDisk {
 
     fn medium(&self, dir: &Path) -> Medium {
         self.0.medium(dir)
+    }
+
+    fn under_way_for(&self, dir: &Path) -> Duration {
+        self.0.under_way_for(dir)
     }
 
     async fn open(&self, path: &Path, how: Open) -> io::Result<LyingFile> {

@@ -9,6 +9,8 @@ mod world;
 mod absent;
 #[path = "tiers/ages.rs"]
 mod ages;
+#[path = "tiers/clocks.rs"]
+mod clocks;
 #[path = "tiers/crash.rs"]
 mod crash;
 #[path = "tiers/drain.rs"]

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 
@@ -104,6 +105,10 @@ impl Disk for SystemDisk {
 
     fn medium(&self, dir: &Path) -> Medium {
         self.dax.medium(dir)
+    }
+
+    fn under_way_for(&self, dir: &Path) -> Duration {
+        self.engine.lanes.of(dir).under_way_for()
     }
 
     async fn open(&self, path: &Path, how: Open) -> io::Result<SystemFile> {

@@ -4,13 +4,17 @@
 //! kernel's workers and of the threads that may block would be all there is after a while, and no other disk of the shard
 //! could be asked for anything. Invariants: what is under way in one directory is bounded by its lane, whoever waits for it;
 //! a place is free again when the kernel is done, not when nobody waits any more; who waits for a place waits in line.
-//! It does not: say that a disk hangs, or give anything up.
+//! Each knows for how long it has had what under way. It does not: say that a disk hangs, or give anything up.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::under_way::{Begin, UnderWay};
+use crate::clock::Instant;
 
 /// Requests of one directory at a time: more than keeps a device busy, and a fraction of what a ring takes.
 const REQUESTS_MAX: usize = 192;
@@ -21,13 +25,20 @@ pub(super) const WRITES_MAX: usize = 96;
 /// Calls about names of one directory at a time.
 const CALLS_MAX: usize = 16;
 
-/// A place in a lane; free when it is dropped. `None`: nothing is counted any more.
-pub(super) type Place = Option<OwnedSemaphorePermit>;
+/// A place among others; free when it is dropped. `None`: nothing is bounded any more.
+type Permit = Option<OwnedSemaphorePermit>;
+
+/// The place of a call in a lane; free when it is dropped.
+pub(super) struct Place {
+    _call: Permit,
+    _begin: Begin,
+}
 
 /// The places of a request; free when they are dropped.
 pub(super) struct Places {
-    _request: Place,
-    _among: Place,
+    _request: Permit,
+    _among: Permit,
+    _begin: Begin,
 }
 
 /// What a request is.
@@ -45,6 +56,7 @@ pub(super) struct Lane {
     writes: Arc<Semaphore>,
     slow: Arc<Semaphore>,
     calls: Arc<Semaphore>,
+    under_way: Arc<UnderWay>,
 }
 
 impl Lane {
@@ -54,6 +66,7 @@ impl Lane {
             writes: Arc::new(Semaphore::new(WRITES_MAX)),
             slow: Arc::new(Semaphore::new(slow_max)),
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            under_way: Arc::default(),
         })
     }
 
@@ -68,12 +81,21 @@ impl Lane {
         Places {
             _request: Arc::clone(&self.requests).acquire_owned().await.ok(),
             _among: among,
+            _begin: self.under_way.begin(Instant::now()),
         }
     }
 
     /// Waits for a place for a call about a name.
     pub(super) async fn call(&self) -> Place {
-        Arc::clone(&self.calls).acquire_owned().await.ok()
+        Place {
+            _call: Arc::clone(&self.calls).acquire_owned().await.ok(),
+            _begin: self.under_way.begin(Instant::now()),
+        }
+    }
+
+    /// For how long what is under way longest has been.
+    pub(super) fn under_way_for(&self) -> Duration {
+        self.under_way.longest(Instant::now())
     }
 }
 
@@ -124,7 +146,6 @@ impl Lanes {
 mod tests {
     use std::os::fd::OwnedFd;
     use std::rc::Rc;
-    use std::time::Duration;
 
     use tokio::time::timeout;
 
@@ -178,11 +199,16 @@ mod tests {
             synced.expect("another directory hangs").unwrap();
             let waits = timeout(Duration::from_millis(1), same.read_at(0, 4096)).await;
             assert!(waits.is_err(), "its own lane is full");
+            let under_way = |dir: &str| engine.lanes.of(Path::new(dir)).under_way_for();
+            let (hangs, idle) = (under_way("/hangs"), under_way("/works"));
+            assert!(hangs >= Duration::from_millis(1), "{hangs:?}");
+            assert_eq!(idle, Duration::ZERO);
             drop(writer);
             for read in reads {
                 assert!(read.await.unwrap().unwrap().is_empty());
             }
             assert_eq!(same.read_at(0, LARGE).await.unwrap().len(), LARGE);
+            assert_eq!(under_way("/hangs"), Duration::ZERO);
         });
         ran.unwrap();
     }

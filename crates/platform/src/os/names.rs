@@ -42,7 +42,8 @@ fn is_dead_end(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ELOOP)
 }
 
-pub(super) fn create_dir(dir: &Path) -> io::Result<()> {
+/// Creates a directory and its parents where they are missing, each durable in its parent. Blocks.
+pub fn create_dir(dir: &Path) -> io::Result<()> {
     let parent = parent_of(dir);
     match fs::create_dir(dir) {
         Ok(()) => {}

@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::content::{Change, Content};
 use super::fault::{Effect, Fault, Faults, OpKind, power_off};
 use super::file::SimFile;
+use super::hanging::Hanging;
 use super::mounts::Mounts;
 use super::rng::Rng;
 use super::tree::{NodeId, Tree, components};
@@ -36,10 +37,13 @@ pub(super) struct State {
     read_only: bool,
     /// There are no descriptors: what needs one fails with this number.
     exhausted: Option<i32>,
-    mounts: Mounts,
+    pub(super) mounts: Mounts,
     latency: (Duration, Duration),
     /// What the operation that is starting takes beside that.
     delay: Duration,
+    /// The file system that it is on, if that hangs.
+    hangs: Option<PathBuf>,
+    pub(super) hanging: Hanging,
     /// Segment files below are mapped.
     dax: Vec<PathBuf>,
     /// Tells when files are changed.
@@ -65,6 +69,8 @@ impl SimDisk {
                 mounts: Mounts::default(),
                 latency: (Duration::ZERO, Duration::ZERO),
                 delay: Duration::ZERO,
+                hangs: None,
+                hanging: Hanging::default(),
                 dax: Vec::new(),
                 clock: None,
             })),
@@ -120,26 +126,6 @@ impl SimDisk {
     /// being written is torn anywhere.
     pub fn use_dax(&self, dir: &Path) {
         self.state.borrow_mut().dax.push(dir.to_owned());
-    }
-
-    /// Makes `dir` a file system of its own, with so much room; `None` is endless.
-    pub fn set_capacity_of(&self, dir: &Path, capacity_bytes: Option<u64>) {
-        self.state.borrow_mut().mounts.at(dir).capacity_bytes = capacity_bytes;
-    }
-
-    /// Makes every operation below `dir` fail, or none any more.
-    pub fn set_broken(&self, dir: &Path, broken: Option<io::ErrorKind>) {
-        self.state.borrow_mut().mounts.at(dir).broken = broken;
-    }
-
-    /// Turns what is below `dir` read-only, or back, as a file system of its own.
-    pub fn set_read_only_below(&self, dir: &Path, read_only: bool) {
-        self.state.borrow_mut().mounts.at(dir).read_only = read_only;
-    }
-
-    /// Makes reads and writes of files below `dir` take the time that a device of that rate takes.
-    pub fn set_rate_of(&self, dir: &Path, bytes_per_second: Option<u64>) {
-        self.state.borrow_mut().mounts.at(dir).bytes_per_second = bytes_per_second;
     }
 
     /// Turns the disk read-only, or back.
@@ -273,6 +259,8 @@ impl SimDisk {
         let broken = state.mounts.holding(path).and_then(|mount| mount.broken);
         let mount = state.mounts.holding(path);
         let mounted_read_only = mount.is_some_and(|mount| mount.read_only);
+        let hangs = mount.filter(|mount| mount.hangs);
+        let hangs = hangs.map(|mount| mount.dir.clone());
         let exhausted = state.exhausted.filter(|_| kind.needs_descriptor());
         match state.faults.meet(kind, path) {
             None if exhausted.is_some() => {
@@ -285,7 +273,10 @@ impl SimDisk {
             None if (state.read_only || mounted_read_only) && kind.mutates() => {
                 Err(io::ErrorKind::ReadOnlyFilesystem.into())
             }
-            None => Ok(()),
+            None => {
+                state.hangs = hangs;
+                Ok(())
+            }
             Some(Effect::Slow(delay)) => {
                 state.delay = delay;
                 Ok(())
@@ -304,14 +295,20 @@ impl SimDisk {
     }
 
     pub(super) async fn take_time(&self) {
-        let (delay, turns) = {
+        let (delay, turns, hangs) = {
             let mut state = self.state.borrow_mut();
+            let hangs = state.hangs.take();
+            let hangs = hangs.map(|dir| (state.hanging.begin(dir.clone()), dir));
             let (min, max) = state.latency;
             let spread = u64::try_from(max.saturating_sub(min).as_nanos()).unwrap_or(u64::MAX);
             let delay = min + Duration::from_nanos(state.rng.below(spread.saturating_add(1)));
             let delay = delay + std::mem::take(&mut state.delay);
-            (delay, state.rng.below(3))
+            (delay, state.rng.below(3), hangs)
         };
+        if let Some((hanging, dir)) = hangs {
+            let hangs = || self.with(|state| state.mounts.holding(&dir).is_some_and(|at| at.hangs));
+            hanging.end(hangs).await;
+        }
         if delay > Duration::ZERO {
             tokio::time::sleep(delay).await;
         }
@@ -437,6 +434,10 @@ impl Disk for SimDisk {
         } else {
             Medium::File
         }
+    }
+
+    fn under_way_for(&self, dir: &Path) -> Duration {
+        self.with(|state| state.hanging.longest(dir))
     }
 
     async fn open(&self, path: &Path, how: Open) -> io::Result<SimFile> {

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::disk::SimDisk;
+
 /// The mounts; everything else is the root's.
 #[derive(Clone, Default)]
 pub(super) struct Mounts(Vec<Mount>);
@@ -21,6 +23,8 @@ pub(super) struct Mount {
     pub(super) read_only: bool,
     /// Bytes that are read or written in a second.
     pub(super) bytes_per_second: Option<u64>,
+    /// What begins on it does not end until it goes on.
+    pub(super) hangs: bool,
 }
 
 impl Mounts {
@@ -40,6 +44,7 @@ impl Mounts {
                 broken: None,
                 read_only: false,
                 bytes_per_second: None,
+                hangs: false,
             });
         }
         &mut self.0[at]
@@ -50,5 +55,36 @@ impl Mounts {
         let rate = self.holding(path).and_then(|mount| mount.bytes_per_second);
         let micros = rate.and_then(|rate| (bytes as u64 * 1_000_000).checked_div(rate));
         Duration::from_micros(micros.unwrap_or(0))
+    }
+}
+
+impl SimDisk {
+    /// Makes `dir` a file system of its own, with so much room; `None` is endless.
+    pub fn set_capacity_of(&self, dir: &Path, capacity_bytes: Option<u64>) {
+        self.with(|state| state.mounts.at(dir).capacity_bytes = capacity_bytes);
+    }
+
+    /// Makes every operation below `dir` fail, or none any more.
+    pub fn set_broken(&self, dir: &Path, broken: Option<io::ErrorKind>) {
+        self.with(|state| state.mounts.at(dir).broken = broken);
+    }
+
+    /// Turns what is below `dir` read-only, or back, as a file system of its own.
+    pub fn set_read_only_below(&self, dir: &Path, read_only: bool) {
+        self.with(|state| state.mounts.at(dir).read_only = read_only);
+    }
+
+    /// Makes every operation below `dir` that begins from now on hang, as on a device that does not answer; or has them all
+    /// go on.
+    pub fn set_hanging(&self, dir: &Path, hangs: bool) {
+        self.with(|state| {
+            state.mounts.at(dir).hangs = hangs;
+            state.hanging.go_on();
+        });
+    }
+
+    /// Makes reads and writes of files below `dir` take the time that a device of that rate takes.
+    pub fn set_rate_of(&self, dir: &Path, bytes_per_second: Option<u64>) {
+        self.with(|state| state.mounts.at(dir).bytes_per_second = bytes_per_second);
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
@@ -21,6 +22,8 @@ pub struct DirRow {
     pub tier: String,
     /// Why it is not used, if so.
     pub failed: Option<String>,
+    /// For how long the operation has been under way that began first.
+    pub under_way_for: Duration,
 }
 
 #[derive(Default, Debug)]
@@ -41,6 +44,15 @@ struct Labels {
     tier: String,
 }
 
+impl DirRow {
+    fn labels(&self) -> Labels {
+        Labels {
+            dir: self.dir.clone(),
+            tier: self.tier.clone(),
+        }
+    }
+}
+
 impl DirMetrics {
     /// Makes and registers them.
     pub fn register(registry: &mut Registry) -> Self {
@@ -56,17 +68,18 @@ impl DirMetrics {
         known.unreadable_segments.insert(shard, unreadable_segments);
     }
 
-    /// Each directory once, with a reason where any shard has one.
+    /// Each directory once, with a reason where any shard has one, and the oldest operation of all.
     pub fn all(&self) -> Vec<DirRow> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all: BTreeMap<&str, &DirRow> = BTreeMap::new();
+        let mut all: BTreeMap<&str, DirRow> = BTreeMap::new();
         for row in known.dirs.values().flatten() {
-            let merged = all.entry(&row.dir).or_insert(row);
+            let merged = all.entry(&row.dir).or_insert_with(|| row.clone());
+            merged.under_way_for = merged.under_way_for.max(row.under_way_for);
             if merged.failed.is_none() {
-                *merged = row;
+                merged.failed.clone_from(&row.failed);
             }
         }
-        all.into_values().cloned().collect()
+        all.into_values().collect()
     }
 }
 
@@ -95,13 +108,16 @@ impl Collector for DirMetrics {
         let name = "forebay_log_dir_state";
         let help = "1: the directory is used; 0: it has failed or is not there";
         let mut state = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for row in all {
+        for row in &all {
             let is_used = i64::from(row.failed.is_none());
-            let labels = Labels {
-                dir: row.dir,
-                tier: row.tier,
-            };
-            ConstGauge::new(is_used).encode(state.encode_family(&labels)?)?;
+            ConstGauge::new(is_used).encode(state.encode_family(&row.labels())?)?;
+        }
+        let name = "forebay_log_dir_oldest_operation_seconds";
+        let help = "For how long the oldest operation in the directory has been under way";
+        let mut oldest = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for row in &all {
+            let seconds = row.under_way_for.as_secs_f64();
+            ConstGauge::new(seconds).encode(oldest.encode_family(&row.labels())?)?;
         }
         Ok(())
     }
@@ -119,6 +135,7 @@ mod tests {
             dir: dir.to_owned(),
             tier: String::new(),
             failed: failed.map(str::to_owned),
+            under_way_for: Duration::from_secs(if dir == "/b" { 12 } else { 0 }),
         };
         metrics.replace(0, vec![row("/a", None), row("/b", None)], 1);
         metrics.replace(1, vec![row("/a", None), row("/b", Some("gone"))], 2);
@@ -131,6 +148,8 @@ mod tests {
             "forebay_log_unreadable_segments 3\n",
             "forebay_log_dir_state{dir=\"/a\",tier=\"\"} 1\n",
             "forebay_log_dir_state{dir=\"/b\",tier=\"\"} 0\n",
+            "forebay_log_dir_oldest_operation_seconds{dir=\"/a\",tier=\"\"} 0.0\n",
+            "forebay_log_dir_oldest_operation_seconds{dir=\"/b\",tier=\"\"} 12.0\n",
         ] {
             assert!(shown.contains(line), "{shown}");
         }

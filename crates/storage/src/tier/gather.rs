@@ -17,6 +17,10 @@ use crate::store::Store;
 
 /// Room that a new segment needs to begin with.
 const FIRST_BYTES: u64 = 64 << 10;
+/// Dates of so short a time ahead are taken as they are: clocks are corrected by that much.
+const SLEW_MS: i64 = 10_000;
+/// Before anything.
+const AGES_AGO_MS: i64 = 0;
 
 /// A view, and which segment each number in it means.
 pub(crate) struct Gathered<P: Platform> {
@@ -106,8 +110,12 @@ impl<P: Platform> Store<P> {
         views: Vec<TierView>,
     ) -> Gathered<P> {
         let now = self.clock().reading();
-        // A wall clock that was just set makes nothing cold: as if each date were of the clock as it runs now.
-        let dated = |ms: i64| now.wall_ms.saturating_sub(now.age_ms(ms));
+        // A wall clock that was just set makes nothing cold: as if each date were of the clock as it runs now. One that was
+        // set back has left dates in the future: they are past, or what has them would stay for as long.
+        let dated = |ms: i64| match now.age_ms(ms) {
+            age_ms if age_ms < -SLEW_MS => AGES_AGO_MS,
+            age_ms => now.wall_ms.saturating_sub(age_ms),
+        };
         let mut gathered = Gathered {
             view: View {
                 now_ms: now.wall_ms,

@@ -56,7 +56,8 @@ impl Mover {
     /// One turn: what was begun goes on by itself and ends with the handles.
     pub async fn turn<P: Platform>(&mut self, store: &Store<P>) -> Vec<JoinHandle<()>> {
         self.look_for_room(store).await;
-        let now_ms = store.clock().wall_ms();
+        // A rate is by the time that passes, whatever the wall clock is set to.
+        let now_ms = store.clock().up_ms();
         for (tier, slope) in self.slopes.iter_mut().enumerate() {
             let appended = self.tiers.paths_of(tier).map(|path| path.appended_bytes());
             slope.observe(now_ms, appended.sum()); // Bounded: bytes appended since the start.

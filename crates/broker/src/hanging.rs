@@ -1,0 +1,190 @@
+//! Directories whose disk does not answer: which they are, since when, and what does not wait for them.
+//!
+//! A call to a disk that hangs does not come back, so nothing fails: whoever wants what is in the directory waits, and all
+//! else goes on. Only the age of what is under way tells (`Disk::under_way_for`), by the monotonic clock. Each shard looks at its own
+//! operations; [`Hanging`] is for all of them, so that each beginning and each end is said once.
+//! It does not: give up an operation, which the disk may still carry out. A stop gives up waiting for one ([`Broker::unless_hung`]).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use platform::{Disk, Platform, task};
+
+use crate::Broker;
+
+/// An operation that takes longer hangs: many times what a device takes that is overloaded (a second), and less than the
+/// 30 s after which clients give up their requests, so that the operator knows first.
+pub const HANGS_AFTER: Duration = Duration::from_secs(10);
+
+/// A stop waits no longer for an operation: together with what else it does that is well within the 90 s after which a
+/// supervisor kills (systemd's default).
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(20);
+
+/// How often is looked.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The directories that hang, for all shards; clones share it.
+#[derive(Clone, Default, Debug)]
+pub struct Hanging(Arc<Mutex<BTreeMap<PathBuf, Seen>>>);
+
+/// What is known of one directory.
+#[derive(Default, Debug)]
+struct Seen {
+    /// For how long the oldest operation of each shard has been under way.
+    // Bounded: one for each shard, `num.shards`.
+    of_shards: BTreeMap<usize, Duration>,
+    /// It hangs, and has done so for this long at most.
+    hangs: Option<Duration>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Change {
+    Begins(Duration),
+    /// After that long.
+    Ends(Duration),
+}
+
+impl Hanging {
+    /// The directories that hang now, and for how long their oldest operations have been under way.
+    pub fn now(&self) -> Vec<(PathBuf, Duration)> {
+        let seen = self.seen();
+        let hang = seen.iter().filter(|(_, seen)| seen.hangs.is_some());
+        hang.map(|(dir, seen)| (dir.clone(), seen.longest()))
+            .collect()
+    }
+
+    /// Takes in what a shard has seen of a directory; says whether that is news.
+    fn look(&self, shard: usize, dir: &Path, under_way_for: Duration) -> Option<Change> {
+        let mut all = self.seen();
+        if under_way_for.is_zero() && !all.contains_key(dir) {
+            return None;
+        }
+        let seen = all.entry(dir.to_owned()).or_default();
+        seen.of_shards.insert(shard, under_way_for);
+        let longest = seen.longest();
+        match seen.hangs {
+            None if longest >= HANGS_AFTER => {
+                seen.hangs = Some(longest);
+                Some(Change::Begins(longest))
+            }
+            Some(for_at_most) if longest < HANGS_AFTER => {
+                seen.hangs = None;
+                Some(Change::Ends(for_at_most))
+            }
+            hangs => {
+                seen.hangs = hangs.map(|for_at_most| for_at_most.max(longest));
+                None
+            }
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Seen>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    fn longest(&self) -> Duration {
+        self.of_shards.values().max().copied().unwrap_or_default()
+    }
+}
+
+/// Looks at what a shard has under way in `dirs`, and says when one begins to hang and when it goes on; for ever.
+pub async fn watch<P: Platform>(platform: P, shard: usize, dirs: Vec<PathBuf>, hanging: Hanging) {
+    loop {
+        platform.clock().sleep(LOOK_INTERVAL).await;
+        for dir in &dirs {
+            let under_way_for = platform.disk().under_way_for(dir);
+            match hanging.look(shard, dir, under_way_for) {
+                Some(Change::Begins(waited)) => {
+                    tracing::warn!(dir = %dir.display(), waited_s = waited.as_secs(),
+                        "a disk does not answer: an operation in this directory has not come back; what needs the directory waits for it");
+                }
+                Some(Change::Ends(waited)) => {
+                    tracing::info!(dir = %dir.display(), waited_s = waited.as_secs(),
+                        "a disk answers again: nothing in this directory waits any more");
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+impl<P: Platform> Broker<P> {
+    /// Whether an operation of this shard in a directory hangs.
+    pub(crate) fn hangs(&self, dir: &Path) -> bool {
+        self.platform.disk().under_way_for(dir) >= HANGS_AFTER
+    }
+
+    /// Has `work` done in a directory, by a task of its own. Nobody waits for it while the directory hangs: then it is not begun, or goes on
+    /// by itself, and `None` is the answer.
+    pub(crate) async fn while_it_answers<T: 'static>(
+        &self,
+        dir: &Path,
+        work: impl Future<Output = T> + 'static,
+    ) -> Option<T> {
+        if self.hangs(dir) {
+            return None;
+        }
+        let mut work = task::spawn(work);
+        loop {
+            match task::timeout(LOOK_INTERVAL, &mut work).await {
+                Ok(done) => return done.ok(),
+                Err(_) if self.hangs(dir) => return None,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Waits for `work` of a stop, unless a disk hangs for too long; `None`: what is left of it is given up.
+    pub(crate) async fn unless_hung<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        loop {
+            if let Ok(done) = task::timeout(LOOK_INTERVAL, work.as_mut()).await {
+                return Some(done);
+            }
+            if let Some((dir, waited)) = self.given_up() {
+                tracing::error!(dir = %dir.display(), waited_s = waited.as_secs(),
+                    "the stop waits no longer for a disk that does not answer: what it would have written there is left to the recovery of the next start");
+                return None;
+            }
+        }
+    }
+
+    /// The directory that this shard has waited for longest, if that is too long for a stop.
+    fn given_up(&self) -> Option<(PathBuf, Duration)> {
+        let home = self.log_dirs.dirs.iter().map(|dir| dir.path.clone());
+        let all = home.chain(self.options.lower_dirs.iter().cloned());
+        all.map(|dir| {
+            let waited = self.platform.disk().under_way_for(&dir);
+            (dir, waited)
+        })
+        .filter(|(_, waited)| *waited >= GIVEN_UP_AFTER)
+        .max_by_key(|(_, waited)| *waited)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_beginning_and_each_end_is_news_once_whichever_shards_wait() {
+        let hanging = Hanging::default();
+        let (dir, secs) = (Path::new("/a"), Duration::from_secs);
+        let look = |shard, waited| hanging.look(shard, dir, secs(waited));
+        assert_eq!((look(0, 0), look(1, 9)), (None, None));
+        assert!(hanging.now().is_empty());
+        assert_eq!(look(0, 10), Some(Change::Begins(secs(10))));
+        assert_eq!((look(1, 12), look(0, 13)), (None, None));
+        assert_eq!(hanging.now(), [(dir.to_owned(), secs(13))]);
+        assert_eq!(look(0, 0), None, "another shard still waits");
+        assert_eq!(look(1, 3), Some(Change::Ends(secs(13))));
+        assert_eq!(look(1, 0), None);
+        assert!(hanging.now().is_empty());
+        assert_eq!(look(1, 11), Some(Change::Begins(secs(11))));
+    }
+}

@@ -1,0 +1,99 @@
+//! What of a directory is under way, and since when.
+//!
+//! Invariants: what has begun counts until the kernel is done with it, whoever waits for it; no more is kept than there are
+//! places in a lane.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::Instant;
+
+/// Everything of one lane.
+#[derive(Default)]
+pub(super) struct UnderWay(Mutex<Begun>);
+
+#[derive(Default)]
+struct Begun {
+    /// When each began; `None`: free.
+    // Bounded: by the places of a lane.
+    since: Vec<Option<Instant>>,
+    free: Vec<usize>,
+}
+
+/// One that has begun; it has ended when this is dropped.
+pub(super) struct Begin {
+    of: Arc<UnderWay>,
+    at: usize,
+}
+
+impl UnderWay {
+    /// Counts one more from now on.
+    pub(super) fn begin(self: &Arc<Self>, now: Instant) -> Begin {
+        let mut begun = self.begun();
+        let at = if let Some(at) = begun.free.pop() {
+            at
+        } else {
+            begun.since.push(None);
+            begun.since.len() - 1
+        };
+        if let Some(since) = begun.since.get_mut(at) {
+            *since = Some(now);
+        }
+        drop(begun);
+        Begin {
+            of: Arc::clone(self),
+            at,
+        }
+    }
+
+    /// For how long the one has been under way that began first; zero when there is none.
+    pub(super) fn longest(&self, now: Instant) -> Duration {
+        let first = self.begun().since.iter().flatten().min().copied();
+        first.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    fn begun(&self) -> MutexGuard<'_, Begun> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Begin {
+    fn drop(&mut self) {
+        let mut begun = self.of.begun();
+        if let Some(since) = begun.since.get_mut(self.at) {
+            *since = None;
+            begun.free.push(self.at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_that_began_first_tells_until_it_has_ended() {
+        let all = Arc::new(UnderWay::default());
+        let start = Instant::now();
+        let at = |s: u64| start + Duration::from_secs(s);
+        let longest = |s: u64| all.longest(at(s)).as_secs();
+        assert_eq!(longest(5), 0);
+        let first = all.begin(at(1));
+        let second = all.begin(at(4));
+        assert_eq!(longest(9), 8);
+        drop(first);
+        assert_eq!(longest(9), 5);
+        let third = all.begin(at(9));
+        assert_eq!(
+            (longest(10), longest(2)),
+            (6, 0),
+            "also when time is behind"
+        );
+        drop((second, third));
+        assert_eq!(longest(20), 0);
+        for _ in 0..1000 {
+            drop(all.begin(at(20)));
+        }
+        assert_eq!(all.begun().since.len(), 2, "places are used again");
+    }
+}

@@ -360,7 +360,7 @@ fn an_empty_segment_keeps_its_name_while_no_path_has_room_for_another() {
         let flushed = platform::task::timeout(Duration::from_secs(3), log.flush()).await;
         assert!(!matches!(flushed, Ok(Ok(()))));
         // No checkpoint says where the log starts: its only name does.
-        let next = scene.successor(scene.disk().crash(3), store_options());
+        let next = scene.successor(scene.disk().kill(3), store_options());
         let after = next.try_open(small(), false, 0, 0).await.unwrap();
         let bounds = (after.log_start_offset(), after.log_end_offset());
         assert_eq!(

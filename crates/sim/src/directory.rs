@@ -4,17 +4,23 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use broker::log_dirs::{LogDirs, Told};
 use platform::Platform;
 use platform::disk::Disk;
 use storage::checkpoint::{clean_shutdown, offsets};
 use storage::{OpenAs, Store};
-use wire::types::{Offset, TopicPartition};
+use wire::types::{Offset, TopicId, TopicPartition, Uuid};
 
-/// The log directory.
+/// The log directory; the first, where there are two.
 pub(crate) const DIR: &str = "/data";
+
+/// The topic of all logs.
+pub(crate) const TOPIC: TopicId = TopicId(Uuid::from_u128(7));
 
 /// What is known of the logs before they are opened.
 pub(crate) struct Found {
+    /// As the broker finds them, where there is more than one directory.
+    dirs: Option<LogDirs>,
     clean: bool,
     recovery_points: BTreeMap<TopicPartition, Offset>,
     log_starts: BTreeMap<TopicPartition, Offset>,
@@ -22,7 +28,11 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) fn open_as(&self, partition: &TopicPartition) -> OpenAs {
+    pub(crate) fn open_as(&self, home: &Path, partition: &TopicPartition) -> OpenAs {
+        let mut dirs = self.dirs.iter().flat_map(|dirs| &dirs.dirs);
+        if let (Some(all), Some(dir)) = (&self.dirs, dirs.find(|dir| dir.path == home)) {
+            return all.open_as(dir, TOPIC, partition);
+        }
         let of = |offsets: &BTreeMap<_, _>| offsets.get(partition).copied().unwrap_or(Offset::ZERO);
         OpenAs {
             clean: self.clean,
@@ -40,7 +50,28 @@ impl Found {
     }
 }
 
-/// Reads the files, and takes away the mark of a clean stop before any log is touched.
+/// Reads what is in the log directories, as a start of the broker does: it may be told that some of them are new.
+pub(crate) async fn load_all<P: Platform>(
+    platform: &P,
+    paths: &[PathBuf],
+    told: Told,
+) -> io::Result<Found> {
+    let dirs = LogDirs::open_as_told(platform, paths, None, None, told).await;
+    let dirs = dirs.map_err(io::Error::other)?;
+    let mut high_watermarks = BTreeMap::new();
+    for path in paths {
+        high_watermarks.extend(read(platform, path, offsets::HIGH_WATERMARKS).await?);
+    }
+    Ok(Found {
+        dirs: Some(dirs),
+        clean: false,
+        recovery_points: BTreeMap::new(),
+        log_starts: BTreeMap::new(),
+        high_watermarks,
+    })
+}
+
+/// Reads the files of the one directory, and takes away the mark of a clean stop before any log is touched.
 pub(crate) async fn load<P: Platform>(platform: &P) -> io::Result<Found> {
     let disk = platform.disk();
     let dir = Path::new(DIR);
@@ -57,18 +88,20 @@ pub(crate) async fn load<P: Platform>(platform: &P) -> io::Result<Found> {
         }
     };
     Ok(Found {
+        dirs: None,
         clean,
-        recovery_points: read(platform, offsets::RECOVERY_POINTS).await?,
-        log_starts: read(platform, offsets::LOG_STARTS).await?,
-        high_watermarks: read(platform, offsets::HIGH_WATERMARKS).await?,
+        recovery_points: read(platform, dir, offsets::RECOVERY_POINTS).await?,
+        log_starts: read(platform, dir, offsets::LOG_STARTS).await?,
+        high_watermarks: read(platform, dir, offsets::HIGH_WATERMARKS).await?,
     })
 }
 
 async fn read<P: Platform>(
     platform: &P,
+    dir: &Path,
     name: &str,
 ) -> io::Result<BTreeMap<TopicPartition, Offset>> {
-    let path = Path::new(DIR).join(name);
+    let path = dir.join(name);
     match platform.disk().read_file(&path).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
         Err(error) => Err(error),
@@ -83,9 +116,21 @@ async fn read<P: Platform>(
 pub(crate) async fn save<P: Platform>(
     platform: &P,
     store: &Store<P>,
+    dirs: &[PathBuf],
 ) -> io::Result<Vec<(TopicPartition, Offset)>> {
-    let points = store.points(Path::new(DIR));
-    let path = |name: &str| -> PathBuf { Path::new(DIR).join(name) };
+    let mut starts = Vec::new();
+    for dir in dirs {
+        starts.extend(save_one(platform, store, dir).await?);
+    }
+    Ok(starts)
+}
+
+async fn save_one<P: Platform>(
+    platform: &P,
+    store: &Store<P>,
+    dir: &Path,
+) -> io::Result<Vec<(TopicPartition, Offset)>> {
+    let points = store.points(dir);
     let of = |offset: fn(&storage::LogPoints) -> Offset| -> Vec<(TopicPartition, Offset)> {
         points
             .iter()
@@ -99,7 +144,7 @@ pub(crate) async fn save<P: Platform>(
         (offsets::RECOVERY_POINTS, of(|point| point.recovery_point)),
         (offsets::HIGH_WATERMARKS, of(|point| point.high_watermark)),
     ] {
-        disk.replace_file(&path(name), &offsets::encode(&offsets))
+        disk.replace_file(&dir.join(name), &offsets::encode(&offsets))
             .await?;
     }
     if !store.checkpointed(&points, true).await {
@@ -111,10 +156,11 @@ pub(crate) async fn save<P: Platform>(
 }
 
 /// Leaves the mark of a clean stop.
-pub(crate) async fn mark_clean<P: Platform>(platform: &P) -> io::Result<()> {
-    let path = Path::new(DIR).join(clean_shutdown::FILE);
-    platform
-        .disk()
-        .replace_file(&path, &clean_shutdown::encode(-1))
-        .await
+pub(crate) async fn mark_clean<P: Platform>(platform: &P, dirs: &[PathBuf]) -> io::Result<()> {
+    for dir in dirs {
+        let path = dir.join(clean_shutdown::FILE);
+        let mark = clean_shutdown::encode(-1);
+        platform.disk().replace_file(&path, &mark).await?;
+    }
+    Ok(())
 }

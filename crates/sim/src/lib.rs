@@ -8,6 +8,7 @@
 //! * nothing is read that was not written, or at another offset, or out of order;
 //! * offsets, watermarks and log starts do not fall, and no offset that could be read is given away twice;
 //! * a batch that is sent again is answered with its first offsets and stored once, across restarts too;
+//! * a start without one of the log directories is refused and changes nothing;
 //! * lookups by timestamp and the epoch of an offset agree with the records.
 //!
 //! Not checked: throughput, the network, several brokers, transactions.
@@ -16,6 +17,7 @@
 mod actor;
 mod checker;
 mod directory;
+pub mod dirs;
 pub mod ledger;
 mod life;
 mod owner;
@@ -29,6 +31,7 @@ pub mod world;
 
 use platform::sim::{Rng, SimDisk, SimPlatform};
 
+use dirs::Dirs;
 use plan::Plan;
 use report::{Report, Violation};
 use tiers::Tiers;
@@ -45,8 +48,11 @@ pub fn run(seed: u64, planted: Option<Planted>) -> Result<Report, Violation> {
 fn run_on<W: World>(seed: u64, planted: Option<Planted>) -> Result<Report, Violation> {
     let mut rng = Rng::new(seed);
     let mut plan = Plan::draw(&mut rng, planted);
-    if planted.is_none() {
+    if planted.is_none_or(|planted| planted == Planted::MissingIsNew) {
         plan.tiers = Tiers::draw(seed, plan.lives.len());
+        if plan.tiers.is_none() {
+            plan.dirs = Dirs::draw(seed, plan.logs.len(), plan.lives.len());
+        }
     }
     let mut disk = SimDisk::new(rng.next_u64());
     if plan.tiers.is_some() {

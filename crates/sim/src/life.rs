@@ -1,28 +1,29 @@
 //! One life of the log directory: open and check, let the actors loose, end; and what a run keeps from life to life.
 
 use std::cell::{Cell, RefCell};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::log_dirs::Told;
 use platform::disk::Disk;
 use platform::runtime::run_simulated;
 use platform::sim::{Effect, Fault, Rng, SimDisk};
 use platform::task::{self, JoinHandle};
 use storage::{Kind, Metrics, Observer, Store, folder_name};
-use wire::types::{LeaderEpoch, TopicId, TopicPartition, Uuid};
+use wire::types::{LeaderEpoch, TopicPartition};
 
 use crate::actor::{Actor, Progress};
 use crate::checker::lookups;
 use crate::checker::recovered::{self, Before};
-use crate::directory::{self, DIR, Found};
+use crate::directory::{self, DIR, Found, TOPIC};
 use crate::ledger::LogLedger;
 use crate::plan::{End, LifePlan, LogPlan, Plan, Spell, Trouble};
 use crate::producer::{self, Identity};
 use crate::report::{Journal, Report, Violation};
-use crate::world::World;
-use crate::{owner, planted, reader, tiers};
+use crate::world::{Planted, World};
+use crate::{dirs, owner, planted, reader, tiers};
 
 /// Longer than anything may take to stop, in simulated time.
 const STOP_MAX: Duration = Duration::from_mins(10);
@@ -40,11 +41,14 @@ pub(crate) struct Run {
     logs: Vec<Kept>,
     journal: Journal,
     plants: planted::Plants,
+    /// There is something in the directories.
+    formatted: Cell<bool>,
     wall_ms: i64,
 }
 
 /// What is kept of a log from life to life.
 struct Kept {
+    home: &'static Path,
     partition: TopicPartition,
     plan: Rc<LogPlan>,
     ledger: Rc<RefCell<LogLedger>>,
@@ -54,6 +58,7 @@ struct Kept {
 
 impl Run {
     pub(crate) fn new(seed: u64, plan: Plan) -> Self {
+        let all = &plan;
         let ids = Rc::new(Cell::new(1));
         let mut rng = Rng::new(seed);
         let kept = |(number, plan): (usize, &LogPlan)| {
@@ -64,7 +69,9 @@ impl Run {
             };
             let ledger = LogLedger::new(partition.to_string(), plan.options.durability);
             let producers = 0..plan.idempotent_producers;
+            let dirs = all.dirs.as_ref();
             Kept {
+                home: dirs.map_or(Path::new(DIR), |dirs| dirs.home(number)),
                 partition,
                 plan: Rc::new(plan.clone()),
                 ledger: Rc::new(RefCell::new(ledger)),
@@ -80,6 +87,7 @@ impl Run {
             plan,
             journal: Journal::default(),
             plants: planted::Plants::default(),
+            formatted: Cell::new(false),
             wall_ms: WALL_MS_AT_START,
         }
     }
@@ -98,10 +106,12 @@ impl Run {
         let lived = run_simulated(async {
             let world = W::boot(disk.clone(), self.wall_ms, rng.next_u64());
             let tiers = self.plan.tiers.as_ref();
+            let dirs = self.plan.dirs.as_ref();
             let life = Life {
                 run: self,
                 plan: self.plan.lives[number].clone(),
                 number,
+                dirs: dirs.map_or_else(|| vec![DIR.into()], |dirs| dirs.paths(number)),
                 missing: tiers.is_some_and(|tiers| tiers.is_missing(number)),
                 store: Store::with_tiers(
                     world.clone(),
@@ -131,7 +141,10 @@ impl Run {
                 Err(Violation {
                     seed: self.seed,
                     life: number,
-                    what: format!("{what}\n    {lives:?} {:?}", self.plan.tiers),
+                    what: format!(
+                        "{what}\n    {lives:?} {:?} {:?}",
+                        self.plan.tiers, self.plan.dirs
+                    ),
                 })
             }
         }
@@ -143,6 +156,8 @@ struct Life<'a, W: World> {
     run: &'a Run,
     plan: LifePlan,
     number: usize,
+    /// The log directories.
+    dirs: Vec<PathBuf>,
     /// A path of a tier is not there.
     missing: bool,
     disk: &'a SimDisk,
@@ -153,6 +168,7 @@ struct Life<'a, W: World> {
 impl<W: World> Life<'_, W> {
     async fn live(&self, rng: &mut Rng) -> SimDisk {
         let (min, max) = self.plan.latency;
+        let told = self.start_without().await;
         let first = &self.run.logs[0].partition;
         self.run
             .plants
@@ -164,7 +180,7 @@ impl<W: World> Life<'_, W> {
         if self.plan.trouble_at_open {
             self.make_trouble(rng).await;
         }
-        let Some(actors) = self.open_all(rng).await else {
+        let Some(actors) = self.open_all(told, rng).await else {
             // It was not born. Whatever was promised before still holds, but what survives a kill need not survive this.
             for kept in &self.run.logs {
                 if self.plan.end != End::Kill && kept.before.get() == Before::Ended(End::Kill) {
@@ -209,9 +225,44 @@ impl<W: World> Life<'_, W> {
         next
     }
 
+    /// Tries a start without one of the log directories. What the one that follows is told of them.
+    async fn start_without(&self) -> Told {
+        let told = Told::default();
+        let Some(dirs) = self.run.plan.dirs.as_ref() else {
+            return told;
+        };
+        if !self.run.formatted.get() {
+            return told;
+        }
+        if self.run.plan.planted == Some(Planted::MissingIsNew) {
+            let taken = dirs.unmount(self.number, self.disk);
+            return Told {
+                format_new: taken,
+                forget_missing: taken,
+            };
+        }
+        let journal = &self.run.journal;
+        let tried = dirs.start_without(self.number, &self.world, self.disk);
+        match tried.await {
+            Ok(refused) => journal.count(|counts| counts.absent += u64::from(refused)),
+            Err(what) => journal.violated(|| what),
+        }
+        told
+    }
+
+    async fn find(&self, told: Told) -> std::io::Result<Found> {
+        if self.run.plan.dirs.is_none() {
+            return directory::load(&self.world).await;
+        }
+        let found = directory::load_all(&self.world, &self.dirs, told).await?;
+        dirs::name_metadata(self.disk);
+        self.run.formatted.set(true);
+        Ok(found)
+    }
+
     /// Opens and checks all logs; `None` when the disk did not let it.
-    async fn open_all(&self, rng: &mut Rng) -> Option<Vec<Actor<W>>> {
-        let found = match directory::load(&self.world).await {
+    async fn open_all(&self, told: Told, rng: &mut Rng) -> Option<Vec<Actor<W>>> {
+        let found = match self.find(told).await {
             Ok(found) => found,
             Err(error) => {
                 let excused = self.plan.trouble_at_open && self.plan.trouble.fails_operations();
@@ -234,13 +285,11 @@ impl<W: World> Life<'_, W> {
     }
 
     async fn open(&self, kept: &Kept, found: &Found, rng: &mut Rng) -> Option<Actor<W>> {
-        let topic_id = TopicId(Uuid::from_u128(7));
-        let how = found.open_as(&kept.partition);
-        let dir = Path::new(DIR);
+        let how = found.open_as(kept.home, &kept.partition);
         let options = kept.plan.options.clone();
         let opened = self
             .store
-            .open_log(dir, kept.partition.clone(), topic_id, options, how)
+            .open_log(kept.home, kept.partition.clone(), TOPIC, options, how)
             .await;
         let log = match opened {
             Ok(log) => log,
@@ -305,7 +354,13 @@ impl<W: World> Life<'_, W> {
                 )));
             }
         }
-        let saving = save_points(self.world.clone(), self.store.clone(), actors.to_vec());
+        let dirs = self.dirs.clone();
+        let saving = save_points(
+            self.world.clone(),
+            self.store.clone(),
+            dirs,
+            actors.to_vec(),
+        );
         tasks.push(task::spawn(saving));
         tasks
     }
@@ -376,7 +431,7 @@ impl<W: World> Life<'_, W> {
         let Some(kept) = self.run.logs.get(at) else {
             return;
         };
-        let folder = Path::new(DIR).join(folder_name(&kept.partition));
+        let folder = kept.home.join(folder_name(&kept.partition));
         let Ok(entries) = self.disk.list(&folder).await else {
             return;
         };
@@ -418,14 +473,16 @@ impl<W: World> Life<'_, W> {
                 .violated(|| "something does not come to its end".to_owned());
             return self.end_abruptly(actors, rng);
         }
-        let mut clean = directory::save(&self.world, &self.store).await.is_ok();
+        let mut clean = directory::save(&self.world, &self.store, &self.dirs)
+            .await
+            .is_ok();
         for actor in actors {
             if let Err(error) = actor.log.close().await {
                 actor.check_error("close", &error);
                 clean = false;
             }
         }
-        clean = clean && directory::mark_clean(&self.world).await.is_ok();
+        clean = clean && directory::mark_clean(&self.world, &self.dirs).await.is_ok();
         self.run
             .journal
             .count(|counts| counts.stops += u64::from(clean));
@@ -462,7 +519,12 @@ impl<W: World> Life<'_, W> {
 }
 
 /// Saves the checkpoint files now and then, as the one owner of the directory.
-async fn save_points<W: World>(world: W, store: Store<W>, actors: Vec<Actor<W>>) {
+async fn save_points<W: World>(
+    world: W,
+    store: Store<W>,
+    dirs: Vec<PathBuf>,
+    actors: Vec<Actor<W>>,
+) {
     let stopping = || actors.iter().any(Actor::is_stopping);
     while !actors.is_empty() && !stopping() {
         world.clock().sleep(Duration::from_millis(300)).await;
@@ -470,7 +532,7 @@ async fn save_points<W: World>(world: W, store: Store<W>, actors: Vec<Actor<W>>)
             .iter()
             .map(|a| a.ledger.borrow().generation)
             .collect();
-        let Ok(starts) = directory::save(&world, &store).await else {
+        let Ok(starts) = directory::save(&world, &store, &dirs).await else {
             continue;
         };
         for (actor, generation) in actors.iter().zip(generations) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use platform::sim::{OpKind, Rng};
 use storage::{Durability, LogOptions, StoreOptions};
 
+use crate::dirs::Dirs;
 use crate::tiers::Tiers;
 use crate::world::Planted;
 
@@ -22,6 +23,8 @@ pub struct Plan {
     pub planted: Option<Planted>,
     /// The tiers, if the logs have any.
     pub tiers: Option<Tiers>,
+    /// The log directories, if there are two.
+    pub dirs: Option<Dirs>,
 }
 
 /// One log.
@@ -159,6 +162,7 @@ impl Plan {
             store: store_options(rng),
             planted,
             tiers: None,
+            dirs: None,
         }
     }
 }

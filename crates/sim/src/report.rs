@@ -50,6 +50,8 @@ pub struct Counts {
     pub truncated: u64,
     /// Segments that retention deleted.
     pub retained: u64,
+    /// Starts without a log directory that were refused.
+    pub absent: u64,
     /// Lives that ended by a clean stop.
     pub stops: u64,
     /// Lives that ended by a kill.
@@ -75,6 +77,7 @@ impl Counts {
             refused,
             truncated,
             retained,
+            absent,
             stops,
             kills,
             crashes,
@@ -89,6 +92,7 @@ impl Counts {
         self.refused += refused;
         self.truncated += truncated;
         self.retained += retained;
+        self.absent += absent;
         self.stops += stops;
         self.kills += kills;
         self.crashes += crashes;

@@ -63,6 +63,11 @@ fn a_segment_that_is_absent_and_taken_for_deleted_is_found() {
 }
 
 #[test]
+fn a_directory_that_is_not_mounted_and_taken_for_a_new_one_is_found() {
+    breaks_a_promise(Planted::MissingIsNew);
+}
+
+#[test]
 fn an_offset_that_is_used_after_a_wait_is_found() {
     breaks_a_promise(Planted::CheckedBeforeWaiting);
 }

@@ -106,6 +106,7 @@ fn a_hundred_worlds_keep_their_promises() {
         ("refused", counts.refused),
         ("truncated", counts.truncated),
         ("retained", counts.retained),
+        ("absent", counts.absent),
         ("stops", counts.stops),
         ("kills", counts.kills),
         ("crashes", counts.crashes),

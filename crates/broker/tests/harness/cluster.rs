@@ -55,6 +55,7 @@ pub(crate) fn try_life<R>(
     setup: &Setup,
     story: impl AsyncFnOnce(&Cluster) -> R,
 ) -> Result<R, String> {
+    journal::listen();
     let run = async {
         let cluster = Cluster::start(disk.clone(), setup).await?;
         Ok(story(&cluster).await)

@@ -128,6 +128,16 @@ impl SimDisk {
         self.state.borrow_mut().dax.push(dir.to_owned());
     }
 
+    /// Takes the file system at `dir` away: an empty directory is in its place, also for the processes to come.
+    pub fn unmount(&self, dir: &Path) -> io::Result<()> {
+        self.state.borrow_mut().tree.unmount(dir)
+    }
+
+    /// Brings it back, as it was.
+    pub fn mount(&self, dir: &Path) -> io::Result<()> {
+        self.state.borrow_mut().tree.mount(dir)
+    }
+
     /// Turns the disk read-only, or back.
     pub fn set_read_only(&self, read_only: bool) {
         self.state.borrow_mut().read_only = read_only;

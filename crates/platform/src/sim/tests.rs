@@ -282,3 +282,20 @@ fn mapped_files_are_durable_with_each_write_and_what_is_under_way_tears_by_cache
     }
     assert!(torn > 5, "{torn}");
 }
+
+#[test]
+fn what_is_not_mounted_is_not_there_and_comes_back_as_it_was() {
+    simulate(async {
+        let disk = SimDisk::new(1);
+        let (dir, file) = (Path::new("/a/b"), Path::new("/a/b/file"));
+        disk.put(file, b"old").unwrap();
+        disk.unmount(dir).unwrap();
+        assert!(disk.list(dir).await.unwrap().is_empty());
+        disk.put(Path::new("/a/b/beneath"), b"new").unwrap();
+        let disk = disk.crash(2);
+        assert!(disk.contents(file).is_err());
+        disk.mount(dir).unwrap();
+        assert_eq!(disk.list(dir).await.unwrap().len(), 1);
+        assert_eq!(disk.kill(3).contents(file).unwrap(), b"old");
+    });
+}

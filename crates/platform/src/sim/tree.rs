@@ -56,6 +56,8 @@ impl Change {
 pub(super) struct Tree {
     nodes: Vec<Node>,
     pending: Vec<Change>,
+    /// What is not mounted, by the empty directory in its place.
+    unmounted: BTreeMap<NodeId, NodeId>,
 }
 
 impl Tree {
@@ -63,7 +65,33 @@ impl Tree {
         Self {
             nodes: vec![empty_dir()],
             pending: Vec::new(),
+            unmounted: BTreeMap::new(),
         }
+    }
+
+    /// Puts an empty directory in the place of one, which keeps everything. A mount point is no name: it is there at once,
+    /// and after a crash.
+    pub(super) fn unmount(&mut self, dir: &Path) -> io::Result<()> {
+        let (place, mounted) = (self.place(dir)?, self.resolve(dir)?);
+        self.names(mounted)?;
+        let bare = NodeId(self.nodes.len());
+        self.nodes.push(empty_dir());
+        self.unmounted.insert(bare, mounted);
+        self.put_in_place(place, bare);
+        Ok(())
+    }
+
+    /// Puts what was there before [`Self::unmount`] back.
+    pub(super) fn mount(&mut self, dir: &Path) -> io::Result<()> {
+        let (place, bare) = (self.place(dir)?, self.resolve(dir)?);
+        let mounted = self.unmounted.remove(&bare);
+        self.put_in_place(place, mounted.ok_or(io::ErrorKind::NotFound)?);
+        Ok(())
+    }
+
+    fn put_in_place(&mut self, place: Place, id: NodeId) {
+        self.durable(place.dir).insert(place.name.clone(), id);
+        self.live(place.dir).insert(place.name, id);
     }
 
     pub(super) fn file(&self, path: &Path) -> io::Result<NodeId> {

@@ -53,9 +53,6 @@ fn check_bounds<W: World>(actor: &Actor<W>, before: Before, start: Offset, end: 
     let (log_start, saved) = (ledger.log_start, ledger.log_start_saved);
     let most = if ledger.start_by_note.is_some() {
         ledger.log_start_max
-    } else if promised <= log_start.max(saved) {
-        // Of records that nobody was told of, the first may be gone with the name of their segment.
-        written
     } else {
         log_start.max(saved)
     };

@@ -4,8 +4,9 @@
 //! is lost: its bytes are in memory until they are written elsewhere. Where no path has room the log is full, as on one
 //! disk.
 //! Invariants: a file whose bytes have all gone elsewhere is removed, durably, before anything is written to the new one, so
-//! that a start never has records in two to choose from. The new one has its name before: where the log goes on is said by a
-//! name at every moment, or a start would begin it anew at an older offset.
+//! that a start never has records in two to choose from. The new one has its name before, durably, or the old one stays:
+//! where the log goes on is said by a name at every moment, or a start would begin it anew at an older offset, or at a
+//! younger one.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -46,13 +47,22 @@ impl<P: Platform> Log<P> {
             if folder.starts_with(full.dir()) {
                 break;
             }
-            let Some(new) = self.split(&segment, folder) else {
+            let Some(new) = self.successor(&segment, folder) else {
                 break;
             };
-            spilled = true;
-            if segment.written.get() == 0 {
-                self.name_before_leaving(&new).await;
+            let is_empty = segment.written.get() == 0;
+            let is_named = is_empty && self.name_before_leaving(&new).await;
+            if is_empty && was_named && !is_named {
+                self.stay_in(&segment, &new).await;
+                break;
             }
+            if !self.split(&segment, &new) {
+                if is_empty {
+                    self.stay_in(&segment, &new).await;
+                }
+                break;
+            }
+            spilled = true;
             let left = self.patiently(async || self.leave_behind(&segment, &new, was_named).await);
             if let Err(error) = left.await {
                 self.fail(&error);
@@ -67,16 +77,18 @@ impl<P: Platform> Log<P> {
         Ok(spilled)
     }
 
-    /// Gives what goes on in the place of an empty segment its name, before that loses its own. Where there is no room even
-    /// for a name it gets it with its first write, or another one does.
-    async fn name_before_leaving(&self, new: &Segment<P>) {
+    /// Gives what goes on in the place of an empty segment its name, before that loses its own; false where there is no room
+    /// even for a name.
+    async fn name_before_leaving(&self, new: &Segment<P>) -> bool {
         let named = self.patiently(async || {
             self.name_segment(new).await?;
             self.sync_names().await
         });
-        if let Err(error) = named.await {
+        let named = named.await;
+        if let Err(error) = &named {
             tracing::debug!(partition = %self.partition, %error, "a segment that goes elsewhere has no name yet");
         }
+        named.is_ok()
     }
 
     /// What the failed write may have left of the bytes that go elsewhere goes, durably, before they count there: a start
@@ -110,38 +122,47 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    /// Ends a segment where it is written, and makes one in `folder` of what is not; `None` when memory is short.
-    fn split(&self, old: &Rc<Segment<P>>, folder: Rc<Path>) -> Option<Rc<Segment<P>>> {
-        let (written, size, next) = (old.written.get(), old.size.get(), old.next.get());
-        let boundary = old.resident_header(written);
-        let parts = old.tail.borrow().slices(written..size);
-        let (boundary, parts) = (boundary?, parts?);
-        let boundary = boundary.base_offset;
+    /// A segment in `folder` for what is not written of `old`, which begins there; nothing is in it yet.
+    fn successor(&self, old: &Segment<P>, folder: Rc<Path>) -> Option<Rc<Segment<P>>> {
+        let boundary = old.resident_header(old.written.get())?.base_offset;
         let charge = self.store.charge(&folder, 0);
         let now_ms = self.store.clock().wall_ms();
         let loaded = Loaded {
             indexes: Indexes::new(boundary, self.index_options()),
             aborted: TxnIndex::new(),
         };
-        let new = Rc::new(Segment::fresh(folder, boundary, loaded, now_ms).charged(charge));
-        if !self.fill(&new, &parts) {
-            return None;
+        Some(Rc::new(
+            Segment::fresh(folder, boundary, loaded, now_ms).charged(charge),
+        ))
+    }
+
+    /// Ends a segment where it is written, and puts what is not into its successor; false when memory is short.
+    fn split(&self, old: &Rc<Segment<P>>, new: &Rc<Segment<P>>) -> bool {
+        let (written, size, next) = (old.written.get(), old.size.get(), old.next.get());
+        let at = {
+            let segments = self.segments.borrow();
+            segments.iter().position(|other| Rc::ptr_eq(other, old))
+        };
+        let parts = old.tail.borrow().slices(written..size);
+        let (Some(at), Some(parts)) = (at, parts) else {
+            return false;
+        };
+        if !self.fill(new, &parts) {
+            return false;
         }
-        move_aborted(old, &new, boundary);
+        move_aborted(old, new, new.base);
         if old.rolled.get() {
             new.roll(next);
         }
-        end_at(old, boundary, written);
+        end_at(old, new.base, written);
         let mut segments = self.segments.borrow_mut();
-        let at = segments.iter().position(|other| Rc::ptr_eq(other, old));
-        let at = at?;
         if written > 0 {
-            segments.insert(at + 1, Rc::clone(&new));
+            segments.insert(at + 1, Rc::clone(new));
             self.store.shared.metrics.segments.inc();
         } else if let Some(slot) = segments.get_mut(at) {
-            *slot = Rc::clone(&new);
+            *slot = Rc::clone(new);
         }
-        Some(new)
+        true
     }
 
     /// Puts batches into an empty segment.

@@ -458,7 +458,7 @@ impl<P: Platform> Log<P> {
 
     /// The log goes on in `old`, of which nothing is written yet: what there is of `new`, which was to take its place, goes,
     /// durably, and home says so before that. Without room, too.
-    async fn stay_in(&self, old: &Segment<P>, new: &Segment<P>) {
+    pub(super) async fn stay_in(&self, old: &Segment<P>, new: &Segment<P>) {
         new.close_file();
         let noted = self.patiently(async || self.note_as_before(old.base, &old.folder).await);
         let gone = match noted.await {

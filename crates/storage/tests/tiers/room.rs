@@ -337,6 +337,41 @@ fn a_store_without_memory_to_spare_still_spills() {
 }
 
 #[test]
+fn an_empty_segment_keeps_its_name_while_no_path_has_room_for_another() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(small()).await;
+        fill(&log, 3).await;
+        log.set_high_watermark(log.durable_offset());
+        let read = log.high_watermark();
+        log.set_options(LogOptions {
+            retention_bytes: Some(1),
+            ..small()
+        });
+        log.roll().await.unwrap();
+        while log.retain(NOW_MS).await.unwrap() > 0 {}
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (read, read));
+        // What was deleted takes room until later.
+        scene.clock().sleep(Duration::from_secs(1)).await;
+        for dir in [DIR, BULK] {
+            scene.disk().set_capacity_of(Path::new(dir), Some(1));
+        }
+        append(&log, 4, 3000);
+        let flushed = platform::task::timeout(Duration::from_secs(3), log.flush()).await;
+        assert!(!matches!(flushed, Ok(Ok(()))));
+        // No checkpoint says where the log starts: its only name does.
+        let next = scene.successor(scene.disk().kill(3), store_options());
+        let after = next.try_open(small(), false, 0, 0).await.unwrap();
+        let bounds = (after.log_start_offset(), after.log_end_offset());
+        assert_eq!(
+            bounds,
+            (read, read),
+            "offsets that were read are given away again"
+        );
+    });
+}
+
+#[test]
 fn without_room_for_a_note_at_home_no_segment_is_begun_elsewhere() {
     simulate(async {
         let tiers = vec![tier("fast", &[(DIR, GB)]), tier("bulk", &[(BULK, GB)])];

@@ -7,6 +7,7 @@ use std::time::Duration;
 use broker::hanging::{Hanging, watch};
 use platform::sim::SimDisk;
 use platform::task::{spawn, timeout};
+use wire::types::ErrorCode;
 
 use crate::harness::asks::{outcome, produce};
 use crate::harness::batches::batch;
@@ -63,13 +64,14 @@ fn a_disk_that_hangs_is_named_until_it_answers_and_the_others_are_served_and_sav
             after.is_some() && after != before,
             "its checkpoints wait for another disk"
         );
-        assert!(!waits.is_finished());
+        let answer = waits.await.unwrap();
+        let told = outcome(&answer.responses[0].partition_responses[0]);
+        assert_eq!(told, Err(ErrorCode::RequestTimedOut));
         disk.set_hanging(Path::new("/b"), false);
         cluster.pass_ms(3_000).await;
         assert!(hanging.now().is_empty());
-        let answer = waits.await.unwrap();
-        let told = outcome(&answer.responses[0].partition_responses[0]);
-        assert_eq!(told, Ok(1));
+        assert_eq!(cluster.produce("t", in_b[0], &["c"]).await, 2);
+        assert_eq!(cluster.values("t", in_b[0]).await, ["a", "b", "c"]);
     });
 }
 

@@ -1095,7 +1095,7 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
         assert!(listed.eq(names));
         // What is not asked for takes no room: an answer that is too large has a way around it.
         let listed = async |request: ListGroupsRequest| {
-            let answers = crate::answers::Answers::new(64 << 10);
+            let answers = crate::answers::Answers::new(256 << 10);
             let room = Room::of_list(&answers, std::net::Ipv4Addr::LOCALHOST.into());
             let list = handler::list_groups::handle(&coordinator, &request, &room).await;
             (list.error_code, list.groups.len())

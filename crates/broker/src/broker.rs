@@ -113,6 +113,7 @@ pub struct Broker<P: Platform> {
     /// Held by requests about very many things.
     pub(crate) many: Semaphore,
     /// Held while the checkpoint files of a log directory are written.
+    // Unbounded: the log directories of the settings.
     pub(crate) checkpoint_turns: BTreeMap<PathBuf, Semaphore>,
     /// Checkpoint files that could not be written, and when that was said.
     // Unbounded: the checkpoint files there are, a few for each log directory of the settings.

@@ -5,6 +5,11 @@
 //! operations; [`Hanging`] is for all of them, so that each beginning and each end is said once.
 //! It does not: give up an operation, which the disk may still carry out. A stop gives up waiting for one ([`Broker::unless_hung`]).
 
+#![allow(
+    clippy::disallowed_types,
+    reason = "what hangs is said once for all shards; the lock is held for a look, once a second"
+)]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -28,6 +33,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The directories that hang, for all shards; clones share it.
 #[derive(Clone, Default, Debug)]
+// Unbounded: the log directories and tier paths of the settings.
 pub struct Hanging(Arc<Mutex<BTreeMap<PathBuf, Seen>>>);
 
 /// What is known of one directory.

@@ -135,7 +135,9 @@ impl Dirs {
         };
         let said = error.to_string();
         let names = |place: &str| said.contains(place);
-        if !names(absence.dir) && !(absence.how == How::Misspelt && names(NOWHERE)) {
+        let names_the_place =
+            names(absence.dir) || (absence.how == How::Misspelt && names(NOWHERE));
+        if !names_the_place {
             return Err(format!("{absence:?} is refused without its name: {said}"));
         }
         if files(disk).await.map_err(failed)? != before {

@@ -198,7 +198,7 @@ impl Groups {
 }
 
 /// Topics that are gone: the ids that they had, by name.
-// Bounded: lives while their offsets are looked for; those of one change of the metadata, `RECORDS_PER_REQUEST_MAX`.
+// Bounded: lives while their offsets are looked for; those of one change of the metadata, `controller::RECORDS_PER_REQUEST_MAX`.
 pub struct GoneTopics(BTreeMap<StrBytes, Vec<Uuid>>);
 
 impl GoneTopics {

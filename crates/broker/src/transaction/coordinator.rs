@@ -522,28 +522,20 @@ impl<P: Platform> TransactionCoordinator<P> {
             }
             rests.item().await;
         }
-        let mut slots = self.slots.borrow_mut();
-        let slot = slots.get_mut(&index);
-        let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
-            discard(by_id);
-            return;
-        };
         match loaded {
             Ok(count) => {
                 tracing::debug!(partition = %partition.name, records = count, "transactional ids loaded");
-                slot.phase = Phase::Active;
-                slot.failures = 0;
-                slot.by_id = by_id;
+                if !self.serve(index, incarnation, by_id) {
+                    return;
+                }
             }
             Err(error) => {
                 tracing::error!(partition = %partition.name, %error, "transactional ids cannot be loaded");
-                drop(slots);
                 discard(by_id);
                 self.fail(index, incarnation);
                 return;
             }
         }
-        drop(slots);
         for some in prepared.chunks(AT_ONCE) {
             for id in some {
                 let carried_out =
@@ -552,6 +544,20 @@ impl<P: Platform> TransactionCoordinator<P> {
             }
             yield_now().await;
         }
+    }
+
+    /// Serves the ids of a partition from now on. False if they are those of an earlier leadership.
+    fn serve(&self, index: i32, incarnation: u64, by_id: Ids) -> bool {
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.get_mut(&index);
+        let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
+            discard(by_id);
+            return false;
+        };
+        slot.phase = Phase::Active;
+        slot.failures = 0;
+        slot.by_id = by_id;
+        true
     }
 
     /// Forgets a partition that this shard no longer leads.

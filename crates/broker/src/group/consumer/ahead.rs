@@ -40,7 +40,7 @@ pub(super) struct Made {
     // Bounded: as the targets that it is to become, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     targets: BTreeMap<StrBytes, Partitions>,
     /// Member id by instance id, then.
-    // Bounded: as the targets.
+    // Bounded: as the targets, `groups::weight::GROUP_BYTES_MAX`.
     statics: BTreeMap<StrBytes, StrBytes>,
 }
 

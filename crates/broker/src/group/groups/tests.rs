@@ -856,7 +856,9 @@ fn offsets_of_a_deleted_topic_are_found_in_some_groups_at_a_time() {
     loop {
         let (lost, last) = bench.groups.topics_deleted(&gone, after.as_ref(), 2);
         turns.push(lost.len());
-        lost.into_iter().for_each(|records| bench.records(records));
+        for records in lost {
+            bench.records(records);
+        }
         after = last;
         if after.is_none() {
             break;

@@ -56,13 +56,11 @@ impl<P: Platform> TransactionCoordinator<P> {
     ) -> Vec<(Change, R)> {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(&partition);
-        match slot.filter(|slot| slot.phase == Phase::Active) {
-            Some(slot) => slot.sweep_some(partition, after, see),
-            None => {
-                *after = None;
-                Vec::new()
-            }
-        }
+        let Some(slot) = slot.filter(|slot| slot.phase == Phase::Active) else {
+            *after = None;
+            return Vec::new();
+        };
+        slot.sweep_some(partition, after, see)
     }
 }
 

@@ -9,6 +9,8 @@ mod world;
 mod absent;
 #[path = "tiers/ages.rs"]
 mod ages;
+#[path = "tiers/asides.rs"]
+mod asides;
 #[path = "tiers/crash.rs"]
 mod crash;
 #[path = "tiers/drain.rs"]
@@ -31,3 +33,5 @@ mod scene;
 mod stale;
 #[path = "tiers/twin.rs"]
 mod twin;
+#[path = "tiers/unreadable.rs"]
+mod unreadable;

@@ -173,6 +173,9 @@ impl<P: Platform> Log<P> {
             Role::Log,
         ];
         let removed = async {
+            if !self.is_home(&segment.folder) {
+                self.pass_over_asides(segment.base, &segment.folder).await?;
+            }
             for role in roles {
                 remove(self.store.disk(), &segment.path(role)).await?;
             }

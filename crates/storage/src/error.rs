@@ -183,6 +183,18 @@ impl Error {
         }
     }
 
+    /// What it is about, where that is a file or a folder.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Io { path, .. }
+            | Self::Full { path }
+            | Self::Exhausted { path, .. }
+            | Self::Corrupt { path, .. }
+            | Self::Offline { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
     /// True when only the machine is short of something for the time being.
     pub fn is_exhausted(&self) -> bool {
         matches!(self, Self::Exhausted { .. })

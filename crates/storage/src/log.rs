@@ -25,6 +25,7 @@ use crate::store::{DirHealth, LogPoints, Store};
 
 mod aborted;
 pub mod append;
+mod asides;
 mod close;
 mod compact;
 pub mod epoch_cache;

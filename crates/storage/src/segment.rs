@@ -34,10 +34,12 @@ pub mod naming;
 pub(crate) mod scan;
 pub(crate) mod stamps;
 pub(crate) mod tail;
+mod tried;
 
 use naming::{Role, file_path};
 use stamps::FileEnd;
 use tail::Tail;
+pub(crate) use tried::{Attempt, Tried};
 
 /// The files of platform `P`.
 pub(crate) type File<P> = <<P as Platform>::Disk as Disk>::File;
@@ -107,10 +109,10 @@ pub(crate) struct Segment<P: Platform> {
     pub(crate) first_aborted: Cell<Option<Offset>>,
     /// There is an index of its aborted transactions: one that is missing or empty was lost.
     pub(crate) notes_aborted: Cell<bool>,
-    /// Its indexes were built anew from the batches because a position in them was wrong.
-    pub(crate) reindexed: Cell<bool>,
-    /// Its batches were asked for their leader epochs, because one of them contradicts what is known.
-    pub(crate) epochs_asked: Cell<bool>,
+    /// Building its indexes anew from the batches because a position in them was wrong.
+    pub(crate) reindexed: Attempt,
+    /// Asking its batches for their leader epochs, because one of them contradicts what is known.
+    pub(crate) epochs_asked: Attempt,
     /// It was said that records are missing after it.
     pub(crate) holes_named: Cell<bool>,
     /// Compaction is putting another in its place: its names are not its own any more, so file and indexes stay with
@@ -174,8 +176,8 @@ impl<P: Platform> Segment<P> {
             loaded: RefCell::new(loaded),
             first_aborted: Cell::new(None),
             notes_aborted: Cell::new(false),
-            reindexed: Cell::new(false),
-            epochs_asked: Cell::new(false),
+            reindexed: Attempt::default(),
+            epochs_asked: Attempt::default(),
             holes_named: Cell::new(false),
             replaced: Cell::new(false),
             cuts: Cell::new(0),
@@ -294,6 +296,8 @@ impl<P: Platform> Segment<P> {
         if self.sealed.get() && !self.replaced.get() {
             *self.file.borrow_mut() = None;
             *self.loaded.borrow_mut() = None;
+            // What is read again is what was wrong, where the new one could not be saved.
+            self.reindexed.forget_what_is_for_now();
         }
     }
 

@@ -363,7 +363,7 @@ impl<P: Platform> Store<P> {
     }
 
     /// Removes the folders of topics that were deleted before the last stop: some before it returns, which makes room for a
-    /// start on a full disk, the rest by and by.
+    /// start on a full disk, the rest by and by. What cannot be removed stays.
     pub async fn remove_leftovers(&self, dir: &Path) -> Result<()> {
         let listed = self.disk().list(dir).await;
         let entries = listed.map_err(Error::io("list", dir))?;
@@ -371,8 +371,7 @@ impl<P: Platform> Store<P> {
         let leftovers = entries.into_iter().filter(is_leftover);
         let mut leftovers = leftovers.map(|entry| dir.join(entry.name));
         for path in leftovers.by_ref().take(LEFTOVERS_AWAITED) {
-            let removed = self.disk().remove_dir(&path).await;
-            removed.map_err(Error::io("remove", &path))?;
+            self.remove_leftover(&path).await;
         }
         let later: Vec<_> = leftovers.collect();
         if later.is_empty() {
@@ -382,14 +381,18 @@ impl<P: Platform> Store<P> {
         let store = self.clone();
         task::spawn(async move {
             for path in later {
-                if let Err(error) = store.disk().remove_dir(&path).await {
-                    // The next start removes it.
-                    tracing::warn!(folder = %path.display(), %error, "a deleted log's folder stays");
-                }
+                store.remove_leftover(&path).await;
             }
             store.shared.room_made.notify_waiters();
         });
         Ok(())
+    }
+
+    async fn remove_leftover(&self, path: &Path) {
+        if let Err(error) = self.disk().remove_dir(path).await {
+            // The next start tries it again. Nobody needs it, so it keeps nobody from starting.
+            tracing::warn!(folder = %path.display(), %error, "a deleted log's folder stays");
+        }
     }
 
     /// The tiers, if there are any.

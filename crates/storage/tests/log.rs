@@ -16,6 +16,8 @@ mod cache;
 mod cut_off;
 #[path = "log/hints.rs"]
 mod hints;
+#[path = "log/misled.rs"]
+mod misled;
 #[path = "log/names.rs"]
 mod names;
 #[path = "log/producers.rs"]

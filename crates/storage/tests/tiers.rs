@@ -11,6 +11,8 @@ mod absent;
 mod ages;
 #[path = "tiers/clocks.rs"]
 mod clocks;
+#[path = "tiers/asides.rs"]
+mod asides;
 #[path = "tiers/crash.rs"]
 mod crash;
 #[path = "tiers/drain.rs"]
@@ -33,3 +35,5 @@ mod scene;
 mod stale;
 #[path = "tiers/twin.rs"]
 mod twin;
+#[path = "tiers/unreadable.rs"]
+mod unreadable;

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use platform::Platform;
@@ -267,4 +268,18 @@ pub(crate) async fn assert_holds(log: &SimLog, from: i64, below: i64) {
 
 pub(crate) fn simulate<F: Future>(future: F) -> F::Output {
     platform::runtime::run_simulated(future).unwrap()
+}
+
+/// Polls a future so often, as the disk goes on; true when it is done before it is dropped.
+pub(crate) async fn polled<F: Future>(future: F, polls: usize) -> bool {
+    let mut future = std::pin::pin!(future);
+    for _ in 0..polls {
+        let done =
+            std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await;
+        if done {
+            return true;
+        }
+        platform::task::yield_now().await;
+    }
+    false
 }

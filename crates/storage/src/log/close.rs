@@ -182,6 +182,7 @@ impl<P: Platform> Log<P> {
             .dec_by(i64::try_from(self.segment_count()).unwrap_or(0));
         // Their memory goes as soon as the last reader lets go.
         self.forget_readers();
+        self.readers.closed.notify_waiters();
         self.tell();
     }
 }

@@ -48,7 +48,7 @@ impl<P: Platform> Log<P> {
             if largest.0 < timestamp {
                 continue;
             }
-            if let Some(found) = self.first_not_older(&segment, timestamp, below).await? {
+            if let Some(found) = self.first_in(&segment, timestamp, below).await? {
                 return Ok(Some(found));
             }
         }
@@ -69,7 +69,7 @@ impl<P: Platform> Log<P> {
             }
         }
         match best {
-            Some((timestamp, segment)) => self.first_not_older(&segment, timestamp, below).await,
+            Some((timestamp, segment)) => self.first_in(&segment, timestamp, below).await,
             None => Ok(None),
         }
     }
@@ -126,6 +126,23 @@ impl<P: Platform> Log<P> {
             Largest::At(entry) => Some((entry.timestamp, entry.offset)),
             Largest::None | Largest::Unknown => None,
         })
+    }
+
+    /// The first record of a segment that is not older. Where it is the index that is wrong it is corrected first.
+    async fn first_in(
+        &self,
+        segment: &Rc<Segment<P>>,
+        timestamp: TimestampMs,
+        below: Offset,
+    ) -> Result<Option<Found>> {
+        loop {
+            let corrections = self.readers.corrections.get();
+            let found = self.first_not_older(segment, timestamp, below).await;
+            let error = found.as_ref().err();
+            if !self.was_misled(segment, error, true, corrections).await? {
+                return found;
+            }
+        }
     }
 
     async fn first_not_older(

@@ -3,11 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use platform::Platform;
-use platform::disk::{Disk, is_unreadable};
+use platform::disk::{Disk, Open, is_unreadable};
 use platform::sync::{Notify, Semaphore};
 use wire::types::{Offset, TopicId, TopicPartition};
 
@@ -61,7 +61,7 @@ pub(crate) async fn open<P: Platform>(
     let metrics = &store.shared.metrics;
     let segments = i64::try_from(bases.len()).unwrap_or(i64::MAX);
     metrics.segments.inc_by(segments);
-    let aside_bytes = count_asides(store, &folder, asides_before).await;
+    let aside_bytes = count_asides(store, &mut folder, asides_before).await;
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -101,12 +101,12 @@ pub(crate) async fn open<P: Platform>(
 }
 
 /// Counts what was set aside beside the log, now or before; how many bytes it takes.
-async fn count_asides<P: Platform>(store: &Store<P>, folder: &Folder, before: u64) -> i64 {
+async fn count_asides<P: Platform>(store: &Store<P>, folder: &mut Folder, before: u64) -> i64 {
     let metrics = &store.shared.metrics;
     if !folder.has_asides && metrics.set_aside.get() == before {
         return 0;
     }
-    let bytes = folder.aside_bytes(store.disk()).await;
+    let bytes = folder.count_asides(store.disk()).await;
     metrics.set_aside_bytes.inc_by(bytes);
     bytes
 }
@@ -191,8 +191,7 @@ async fn read_epochs<P: Platform>(store: &Store<P>, folder: &Path) -> Result<Epo
 
 /// Gives a damaged file another name, under which nobody uses or removes it.
 pub(super) async fn set_aside<P: Platform>(store: &Store<P>, path: &Path) -> Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let aside = path.with_file_name(naming::set_aside_name(&name, store.clock().wall_ms()));
+    let aside = free_aside(store.disk(), path, store.clock().wall_ms()).await?;
     match store.disk().rename(path, &aside).await {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         renamed => renamed.map_err(Error::io("set aside", path))?,
@@ -200,6 +199,20 @@ pub(super) async fn set_aside<P: Platform>(store: &Store<P>, path: &Path) -> Res
     store.shared.metrics.set_aside.inc();
     tracing::warn!(file = %path.display(), aside = %aside.display(), "a damaged file was set aside");
     Ok(())
+}
+
+/// The path under which a file is set aside: one that nothing has. A wall clock may show the same time again.
+pub(super) async fn free_aside<D: Disk>(disk: &D, path: &Path, now_ms: i64) -> Result<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut at_ms = now_ms;
+    loop {
+        let aside = path.with_file_name(naming::set_aside_name(&name, at_ms));
+        match disk.open(&aside, Open::Read).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(aside),
+            Err(error) => return Err(Error::io("open", &aside)(error)),
+            Ok(_) => at_ms = at_ms.saturating_add(1),
+        }
+    }
 }
 
 fn malformed(error: Malformed) -> Error {

@@ -10,12 +10,12 @@ use std::rc::Rc;
 use bytes::Bytes;
 use platform::Platform;
 use platform::disk::{BLOCK_BYTES, DiskFile};
-use platform::sync::SemaphorePermit;
 use platform::task::yield_now;
 use wire::types::Offset;
 
 mod ahead;
 mod checked;
+mod corrections;
 mod cursor;
 mod epochs;
 mod resident;
@@ -32,8 +32,7 @@ use super::Log;
 use crate::error::{Error, Result};
 use crate::segment::load;
 use crate::segment::naming::Role;
-use crate::segment::scan::NO_BATCH;
-use crate::segment::stamps::{Epochs, FileEnd, WRONG_EPOCH};
+use crate::segment::stamps::{Epochs, FileEnd};
 use crate::segment::{File, Segment};
 
 /// Bytes that are judged at a time: about a millisecond when the memory is cold.
@@ -114,10 +113,10 @@ impl<P: Platform> Log<P> {
                     }
                     let corrections = self.readers.corrections.get();
                     let read = self.read_file(wanted, &segment, floor, cursor).await;
-                    if self
+                    let misled = self
                         .was_misled(&segment, read.as_ref().err(), cursor.is_none(), corrections)
-                        .await
-                    {
+                        .await;
+                    if misled.map_err(|error| self.unless_gone(from, error))? {
                         continue;
                     }
                     match read.map_err(|error| self.unless_gone(from, error))? {
@@ -141,39 +140,6 @@ impl<P: Platform> Log<P> {
                 }
             }
         }
-    }
-
-    /// True when what looks like damage may be an index or the leader epochs, which have been corrected, if not for this
-    /// reader then for another since there were so many `corrections`.
-    async fn was_misled(
-        &self,
-        segment: &Rc<Segment<P>>,
-        error: Option<&Error>,
-        looked_up: bool,
-        corrections: u64,
-    ) -> bool {
-        let Some(Error::Corrupt { reason, .. }) = error else {
-            return false;
-        };
-        self.store.shared.metrics.corruptions.inc();
-        let index = looked_up && *reason == NO_BATCH;
-        if !index && *reason != WRONG_EPOCH {
-            return false;
-        }
-        // Who comes while somebody else looks waits for what is found.
-        let Ok(turn) = self.correcting.acquire().await else {
-            return false;
-        };
-        let corrected = if index {
-            self.reindex(segment, turn).await
-        } else {
-            self.relearn_epochs(segment).await
-        };
-        if corrected {
-            let so_far = self.readers.corrections.get();
-            self.readers.corrections.set(so_far.wrapping_add(1));
-        }
-        self.readers.corrections.get() != corrections
     }
 
     /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never
@@ -315,35 +281,6 @@ impl<P: Platform> Log<P> {
         *segment.loaded.borrow_mut() = Some(loaded);
         self.store.note_loaded(segment);
         Ok(())
-    }
-
-    /// Builds the indexes of a sealed segment anew, once, because they may be what is wrong; says whether it has tried. Where
-    /// it is the batches that are wrong, a walk over them may still find the one that is wanted.
-    async fn reindex(&self, segment: &Rc<Segment<P>>, turn: SemaphorePermit<'_>) -> bool {
-        if !segment.sealed.get() || segment.replaced.get() || segment.reindexed.replace(true) {
-            return false;
-        }
-        let disk = self.store.disk();
-        let rebuilt = self.rebuilt(segment).await;
-        let path = segment.path(Role::OffsetIndex);
-        match rebuilt {
-            Ok(loaded) => {
-                tracing::warn!(file = %path.display(), "an index pointed between batches and was built anew");
-                *segment.loaded.borrow_mut() = Some(loaded);
-                // Whoever holds the gate may be a reader, too.
-                drop(turn);
-                // Not while the names are given to another segment, or after that.
-                let _gate = self.upkeep.gate.acquire().await.ok();
-                let saved = load::Saved::of(segment).filter(|_| !segment.replaced.get());
-                if let Some(saved) = saved
-                    && let Err(error) = load::save(disk, segment, &saved).await
-                {
-                    tracing::warn!(file = %path.display(), %error, "the new index is kept in memory only");
-                }
-                true
-            }
-            Err(_) => true,
-        }
     }
 
     async fn read_file(

@@ -167,7 +167,7 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    fn place_of(&self, segment: &Rc<Segment<P>>) -> Option<usize> {
+    pub(super) fn place_of(&self, segment: &Rc<Segment<P>>) -> Option<usize> {
         let segments = self.segments.borrow();
         segments.iter().position(|other| Rc::ptr_eq(other, segment))
     }

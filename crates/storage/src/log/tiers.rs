@@ -45,6 +45,9 @@ pub(super) struct State {
     /// Where the segments are that are absent, and the folders with copies of them that do not count.
     absent: BTreeMap<Offset, Place>,
     shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
+    /// What was set aside elsewhere, by the base offset of its segment.
+    // Bounded: by the files that a start found or made.
+    pub(super) asides: RefCell<Vec<(Offset, PathBuf)>>,
 }
 
 impl State {
@@ -58,6 +61,7 @@ impl State {
             owed: RefCell::new(folder.owed.clone()),
             absent: folder.absent.clone(),
             shadows: folder.shadows.clone(),
+            asides: RefCell::new(folder.asides.clone()),
         }
     }
 }
@@ -230,6 +234,9 @@ impl<P: Platform> Log<P> {
         }
         let at_home = self.is_home(&segment.folder);
         let result = async {
+            if !at_home {
+                self.pass_over_asides(segment.base, &segment.folder).await?;
+            }
             unnamed.extend(self.rename_deleted(segment, Role::Log).await?);
             if at_home {
                 // Its owner syncs the names.
@@ -355,10 +362,13 @@ impl<P: Platform> Log<P> {
     /// After a note was refused, which may be there all the same: the segment at `base` is in `folder`, as before.
     pub(super) async fn note_as_before(&self, base: Offset, folder: &Rc<Path>) -> Result<()> {
         let owed = self.tiers.owed.borrow().get(&base).cloned();
+        let mut owed = owed.unwrap_or_default();
+        let place = self.place_of_folder(base, folder);
+        // It may have been said by now that this one does not count.
+        owed.retain(|(_, other)| *other != place);
+        self.set_owed(base, owed).await?;
         let disk = self.store.disk();
-        write_owed(disk, &self.folder, base, &owed.unwrap_or_default()).await?;
         if !self.is_home(folder) {
-            let place = self.place_of_folder(base, folder);
             return write_away(disk, &self.folder, base, &place, &self.path_ids()).await;
         }
         remove_names(disk, &self.folder, base, &self.path_ids(), None).await?;
@@ -371,6 +381,7 @@ impl<P: Platform> Log<P> {
     /// give offsets away that have records.
     pub(crate) async fn prepare_folder(&self, folder: &Rc<Path>, base: Offset) -> Result<()> {
         self.make_folder(folder).await?;
+        self.pass_over_asides(base, folder).await?;
         self.note_away(base, folder).await
     }
 
@@ -460,12 +471,12 @@ impl<P: Platform> Log<P> {
     /// durably, and home says so before that. Without room, too.
     pub(super) async fn stay_in(&self, old: &Segment<P>, new: &Segment<P>) {
         new.close_file();
-        let noted = self.patiently(async || self.note_as_before(old.base, &old.folder).await);
-        let gone = match noted.await {
-            Ok(()) => self.patiently(async || self.remove_empty(new).await).await,
-            error => error,
+        let undo = async || {
+            let noted = async || self.note_as_before(old.base, &old.folder).await;
+            self.insist(noted).await?;
+            self.insist(async || self.remove_empty(new).await).await
         };
-        if let Err(error) = gone {
+        if let Err(error) = self.patiently(undo).await {
             // A start could go on where nothing is.
             self.fail(&error);
         }

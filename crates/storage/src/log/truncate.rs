@@ -21,7 +21,7 @@ use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
 use crate::segment::load::{self, Saved};
 use crate::segment::naming::{self, Name, Role, file_path};
-use crate::segment::scan::Scan;
+use crate::segment::scan::{NO_BATCH, Scan};
 use crate::segment::tail::Tail;
 use crate::segment::{Loaded, Segment};
 
@@ -173,6 +173,9 @@ impl<P: Platform> Log<P> {
             Role::Log,
         ];
         let removed = async {
+            if !self.is_home(&segment.folder) {
+                self.pass_over_asides(segment.base, &segment.folder).await?;
+            }
             for role in roles {
                 remove(self.store.disk(), &segment.path(role)).await?;
             }
@@ -217,7 +220,7 @@ impl<P: Platform> Log<P> {
         segment.rolled.set(false);
         segment.close_file();
         let file = self.patiently(async || segment.file(disk).await).await?;
-        let end = self.end_before(segment, position, offset).await?;
+        let (end, is_misled) = self.end_before(segment, position, offset).await?;
         file.set_len(position)
             .await
             .map_err(Error::io("cut", &path))?;
@@ -244,17 +247,37 @@ impl<P: Platform> Log<P> {
         if position == 0 {
             segment.first_timestamp.set(None);
         }
-        self.cut_indexes(segment, position, end).await
+        self.cut_indexes(segment, position, end, is_misled).await
     }
 
-    /// The offset after the last batch that ends at `position`.
+    /// The offset after the last batch that ends at `position`, and whether the index is wrong.
     async fn end_before(
         &self,
         segment: &Segment<P>,
         position: u64,
         offset: Offset,
-    ) -> Result<Offset> {
+    ) -> Result<(Offset, bool)> {
         let floor = segment.floor(offset.plus(-1)).unwrap_or(0).min(position);
+        if let Some(end) = self.end_from(segment, floor, position).await? {
+            return Ok((end, false));
+        }
+        match self.end_from(segment, 0, position).await? {
+            Some(end) => Ok((end, true)),
+            None => Err(Error::Corrupt {
+                path: segment.path(Role::Log),
+                position: floor,
+                reason: NO_BATCH,
+            }),
+        }
+    }
+
+    /// The same by the batches from `floor` on; `None` where they do not lead there.
+    async fn end_from(
+        &self,
+        segment: &Segment<P>,
+        floor: u64,
+        position: u64,
+    ) -> Result<Option<Offset>> {
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
         let mut scan = Scan::new(&file, floor, position, WALK_BYTES);
@@ -263,7 +286,8 @@ impl<P: Platform> Log<P> {
             end = header.next_offset();
             scan.skip(&header);
         }
-        Ok(end)
+        let led_there = scan.position() == position && (floor < position || position == 0);
+        Ok(led_there.then_some(end))
     }
 
     async fn cut_indexes(
@@ -271,6 +295,7 @@ impl<P: Platform> Log<P> {
         segment: &Rc<Segment<P>>,
         position: u64,
         end: Offset,
+        is_misled: bool,
     ) -> Result<Offset> {
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
@@ -280,12 +305,21 @@ impl<P: Platform> Log<P> {
             indexes: Indexes::new(segment.base, self.index_options()),
             aborted: TxnIndex::new(),
         });
+        if is_misled {
+            tracing::warn!(file = %path.display(), "an index pointed between batches and is built anew");
+            loaded.indexes = Indexes::new(segment.base, self.index_options());
+        }
         loaded.indexes.truncate_to(end);
         loaded.aborted.truncate_to(end);
         let from = u64::from(loaded.indexes.observe_from());
         let mut scan = Scan::new(&file, from, position, WALK_BYTES);
         while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
-            loaded.indexes.observe(&header);
+            if is_misled {
+                let at = u32::try_from(scan.position()).unwrap_or(u32::MAX);
+                loaded.indexes.append(&header, at);
+            } else {
+                loaded.indexes.observe(&header);
+            }
             scan.skip(&header);
         }
         segment

@@ -101,6 +101,12 @@ pub(crate) fn set_aside_name(name: &str, now_ms: i64) -> String {
     format!("{name}.{now_ms}{ASIDE}")
 }
 
+/// The name of what was set aside of a segment, once the log has gone on without it: no start takes that back.
+pub(crate) fn passed_over_name(aside: &str, now_ms: i64) -> String {
+    let stem = aside.strip_suffix(ASIDE).unwrap_or(aside);
+    set_aside_name(&format!("{stem}.past"), now_ms)
+}
+
 /// Says what `name` is in a partition's folder.
 pub(crate) fn classify(name: &str) -> Name {
     let checkpoints = [

@@ -229,3 +229,26 @@ fn an_epoch_that_has_just_begun_stays_when_others_are_asked_of_the_batches() {
         assert_eq!(log.epoch_at(Offset(RECORDS)), Some(LeaderEpoch(1001)));
     });
 }
+
+#[test]
+fn a_reader_who_goes_while_the_batches_are_asked_for_their_epochs_leaves_it_to_the_next() {
+    simulate(async {
+        let (world, batches) = left().await;
+        let mut went = 0;
+        for polls in 1.. {
+            let disk = world.disk().crash(1);
+            let file = Path::new(FOLDER).join("leader-epoch-checkpoint");
+            disk.put(&file, b"0\n2\n7 0\n1000 16\n").unwrap();
+            let next = world.successor(disk);
+            let log = next.try_open(small(), true, RECORDS, 0).await.unwrap();
+            if polled(log.read(Offset(0), Offset(8), 1, true), polls).await {
+                break;
+            }
+            went += 1;
+            let read = log.read(Offset(0), Offset(8), 1, true).await;
+            let read = read.unwrap_or_else(|error| panic!("gone after {polls} polls: {error}"));
+            assert_eq!(read.concat(), batches[0]);
+        }
+        assert!(went > 5, "it has not waited for anything");
+    });
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::world::*;
 use platform::disk::Disk;
+use platform::sim::{Effect, Fault, OpKind};
 use platform::task::spawn;
 use storage::log::Kept;
 use storage::{Kind, LogOptions, OpenAs};
@@ -351,6 +352,28 @@ fn a_start_does_not_wait_for_the_folders_of_thousands_of_deleted_logs() {
         pass(1).await;
         let left = world.disk().list(Path::new(DIR)).await.unwrap();
         assert!(left.is_empty(), "{}", left.len());
+    });
+}
+
+#[test]
+fn the_folder_of_a_deleted_log_that_cannot_be_removed_keeps_no_start_from_going_on() {
+    simulate(async {
+        let world = World::new();
+        let folder = |at: i32| Path::new(DIR).join(format!("gone-{at}.{at:032x}-delete"));
+        for at in 0..3 {
+            let file = folder(at).join("00000000000000000000.log");
+            world.disk().put(&file, b"x").unwrap();
+        }
+        let denied = Effect::Fail(std::io::ErrorKind::PermissionDenied);
+        let mut fault = Fault::at_kind(0, OpKind::RemoveDir, denied);
+        fault.path_contains = Some("gone-1.".to_owned());
+        world.disk().inject(fault);
+        world.store.remove_leftovers(Path::new(DIR)).await.unwrap();
+        let left = world.disk().list(Path::new(DIR)).await.unwrap();
+        assert!(left.iter().all(|entry| entry.name.starts_with("gone-1.")));
+        world.store.remove_leftovers(Path::new(DIR)).await.unwrap();
+        let left = world.disk().list(Path::new(DIR)).await.unwrap();
+        assert!(left.is_empty(), "the next start has removed it");
     });
 }
 

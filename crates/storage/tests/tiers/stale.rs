@@ -212,3 +212,60 @@ fn without_room_to_note_that_the_log_comes_home_its_records_are_there_after_a_lo
         });
     }
 }
+
+/// A log that goes on on the second tier although it need not, and is on its way home from there.
+async fn coming_home(delay_us: u64, is_full: bool) -> (Scene, SimLog) {
+    let scene = Scene::new(GB, GB);
+    let log = scene.open(options()).await;
+    scene.path(0).set_draining(true);
+    fill(&log, 2).await;
+    log.roll().await.unwrap();
+    log.save().await.unwrap();
+    scene.settle(still()).await;
+    scene.clock().sleep(Duration::from_secs(1)).await;
+    let active = *scene.bases_on(BULK_FOLDER).last().unwrap();
+    assert_eq!(active, log.log_end_offset().0, "the log goes on there");
+    scene.path(0).set_draining(false);
+    scene.path(1).set_draining(true);
+    let step = Duration::from_millis(1);
+    scene.disk().set_latency(step, step);
+    let mut mover = Mover::new(&scene.world.store, still()).unwrap();
+    drop(mover.turn(&scene.world.store).await);
+    scene.clock().sleep(Duration::from_micros(delay_us)).await;
+    append(&log, 2, 500);
+    if is_full {
+        scene.disk().set_capacity_of(Path::new(DIR), Some(1));
+    }
+    (scene, log)
+}
+
+#[test]
+fn records_that_arrive_while_the_log_comes_home_are_there_after_a_loss_of_power() {
+    for is_full in [false, true] {
+        let (mut home, mut stayed) = (0, 0);
+        for delay_us in (0..24_000).step_by(500) {
+            simulate(async {
+                let (scene, log) = coming_home(delay_us, is_full).await;
+                scene.clock().sleep(Duration::from_secs(20)).await;
+                scene.disk().set_capacity_of(Path::new(DIR), None);
+                scene.path(1).set_draining(false);
+                scene.clock().sleep(Duration::from_secs(5)).await;
+                log.flush().await.unwrap();
+                produce(&log, 2, 500).await;
+                let end = log.log_end_offset().0;
+                let last = scene.bases_on(BULK_FOLDER).last().copied();
+                let is_home = scene.bases_on(FOLDER).last().copied() > last;
+                *(if is_home { &mut home } else { &mut stayed }) += 1;
+                let next = scene.successor(scene.disk().crash(delay_us), store_options());
+                let log = next.try_open(options(), false, 0, 0).await.unwrap();
+                assert_eq!(
+                    log.log_end_offset().0,
+                    end,
+                    "{is_full}: after {delay_us} us"
+                );
+                assert_holds(&log, 0, end).await;
+            });
+        }
+        assert!(home > 0 && stayed > 0, "{is_full}: {home} {stayed}");
+    }
+}

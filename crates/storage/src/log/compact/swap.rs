@@ -238,7 +238,10 @@ impl<P: Platform> Log<P> {
     }
 
     /// Does what cannot stay undone here: names change although there is no room for it just now, as soon as there is some.
-    async fn insist<T>(&self, mut attempt: impl AsyncFnMut() -> Result<T>) -> Result<T> {
+    pub(in crate::log) async fn insist<T>(
+        &self,
+        mut attempt: impl AsyncFnMut() -> Result<T>,
+    ) -> Result<T> {
         for _ in 1..TRIES_WITHOUT_ROOM {
             match attempt().await {
                 Err(error) if error.kind() == Kind::Full && !self.is_beyond_repair() => {

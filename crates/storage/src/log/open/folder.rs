@@ -45,6 +45,8 @@ pub(in crate::log) struct Folder {
     pub(in crate::log) read: Vec<Rc<Path>>,
     /// Something was set aside in one of them, before this start.
     pub(in crate::log) has_asides: bool,
+    /// What was set aside of segments elsewhere, by their base offsets.
+    pub(in crate::log) asides: Vec<(Offset, PathBuf)>,
 }
 
 impl Folder {
@@ -71,16 +73,23 @@ impl Folder {
         folders
     }
 
-    /// Bytes of what was set aside in the folders. What cannot be listed now counts for nothing.
-    pub(in crate::log) async fn aside_bytes<D: Disk>(&self, disk: &D) -> i64 {
+    /// Bytes of what was set aside in the folders, of which those elsewhere are noted. What cannot be listed now counts for
+    /// nothing.
+    pub(in crate::log) async fn count_asides<D: Disk>(&mut self, disk: &D) -> i64 {
         let mut bytes = 0_u64;
         for folder in &self.read {
             let entries = disk.list(folder).await.unwrap_or_default();
             let is_aside = |entry: &&Entry| {
                 !entry.is_dir && matches!(naming::classify(&entry.name), Name::Aside)
             };
-            let asides = entries.iter().filter(is_aside).map(|entry| entry.len);
-            bytes = bytes.saturating_add(asides.fold(0, u64::saturating_add));
+            for aside in entries.iter().filter(is_aside) {
+                bytes = bytes.saturating_add(aside.len);
+                if let Some(base) = naming::aside_base(&aside.name)
+                    && *folder != self.path
+                {
+                    self.asides.push((base, folder.join(&aside.name)));
+                }
+            }
         }
         i64::try_from(bytes).unwrap_or(i64::MAX)
     }

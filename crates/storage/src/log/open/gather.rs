@@ -246,25 +246,48 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// Removes a copy that does not count; sets it aside where the one that does is damaged.
+    /// Removes a copy that does not count; sets it aside where the one that does is damaged, or cannot be read.
     async fn remove_stale(&mut self, at: usize, base: Offset) -> Result<()> {
         let disk = self.store.disk();
-        let live = (0..self.parts.len())
-            .find(|other| *other != at && self.parts[*other].logs.contains_key(&base));
         let is_there = self.parts[at].logs.contains_key(&base);
-        if is_there
-            && let Some(live) = live
-            && sound_end(disk, &self.parts[live], base).await?.is_none()
-        {
-            tracing::error!(base = base.0, folder = %self.parts[at].folder().display(),
-                "an older copy of a segment that is damaged is set aside");
-            return self.set_aside(at, base).await;
+        if is_there && let Some(live) = self.counting_beside(at, base) {
+            let is_sound = match sound_end(disk, &self.parts[live], base).await {
+                Ok(end) => end.is_some(),
+                Err(error) => {
+                    self.lose(live, &error)?;
+                    false
+                }
+            };
+            if !is_sound {
+                tracing::error!(base = base.0, folder = %self.parts[at].folder().display(),
+                    "an older copy of a segment that is damaged is set aside");
+                return self.set_aside(at, base).await;
+            }
         }
         if is_there {
             tracing::warn!(base = base.0, removed = %self.parts[at].folder().display(),
                 "a copy of a segment that does not count any more is removed");
         }
         self.parts[at].remove_segment(disk, base).await
+    }
+
+    /// The copy of a segment that counts, beside the one in `at`, as far as that is known yet.
+    fn counting_beside(&self, at: usize, base: Offset) -> Option<usize> {
+        let mut others = self.holders(base);
+        others.retain(|other| *other != at);
+        match self.notes.away.get(&base).map(|place| self.noted(place)) {
+            Some(Noted::In(noted)) if others.contains(&noted) => Some(noted),
+            _ => others.first().copied(),
+        }
+    }
+
+    /// The folder that a failure is about, or else that in which something was tried, is not used; home must be.
+    fn lose_failed(&mut self, tried: usize, error: &Error) -> Result<()> {
+        let path = error.path();
+        let is_in = |part: &Part| path.is_some_and(|path| path.starts_with(part.folder()));
+        let is_about = |part: &Part| !part.is_lost && is_in(part);
+        let at = self.parts.iter().position(is_about);
+        self.lose(at.unwrap_or(tried), error)
     }
 
     /// A folder that could not be brought in order is not used, nor is its path; home must be.
@@ -329,25 +352,37 @@ impl<P: Platform> Gathering<'_, P> {
         bases.sort_unstable();
         bases.dedup();
         for base in bases {
+            self.keep_one_of(base).await?;
+        }
+        Ok(())
+    }
+
+    async fn keep_one_of(&mut self, base: Offset) -> Result<()> {
+        loop {
             let holders = self.holders(base);
             let noted = self.notes.away.get(&base).map(|place| self.noted(place));
             let (kept, is_sure) = match noted {
                 Some(Noted::In(at)) if holders.contains(&at) => (at, true),
                 Some(Noted::Unread) => {
                     self.shadow(base, &holders);
-                    continue;
+                    return Ok(());
                 }
-                _ if holders.len() > 1 => match self.best(base, &holders).await? {
-                    Some(at) => (at, false),
-                    None => continue,
+                _ if holders.len() > 1 => match self.best(base, &holders).await {
+                    Ok(Some(at)) => (at, false),
+                    Ok(None) => return Ok(()),
+                    Err(error) => {
+                        // What lies on a path that fails is absent, and the rest of the log is served.
+                        self.lose_failed(0, &error)?;
+                        continue;
+                    }
                 },
-                _ => continue,
+                _ => return Ok(()),
             };
             for at in holders.into_iter().filter(|at| *at != kept) {
                 self.drop_copy(base, kept, at, is_sure).await?;
             }
+            return Ok(());
         }
-        Ok(())
     }
 
     /// Takes a copy out of the log: one that a note rules out goes, any other is set aside.
@@ -426,6 +461,10 @@ impl<P: Platform> Gathering<'_, P> {
             // A path by another name may be the one that an old note means.
             let is_sure = place.id(self.tiers()).is_some() || is_complete();
             let lacks = matches!(noted, Noted::In(_) | Noted::Nowhere) && is_sure;
+            if holder.is_none() && lacks {
+                tracing::warn!(base = base.0, %place,
+                    "the note of a segment is removed: the directory that it names was read, and has no such segment");
+            }
             if holder.is_some() || lacks || noted == Noted::Unsure && is_complete() {
                 self.remove_note(base).await?;
             } else {
@@ -488,6 +527,7 @@ impl<P: Platform> Gathering<'_, P> {
             aborted: BTreeSet::new(),
             read: Vec::new(),
             has_asides: self.parts.iter().any(|part| part.has_asides),
+            asides: Vec::new(),
         };
         for part in self.parts {
             let Some(folder) = part.folder.filter(|_| !part.is_lost) else {
@@ -503,6 +543,12 @@ impl<P: Platform> Gathering<'_, P> {
                 };
                 // The faster tier comes first and stays.
                 whole.logs.entry(base).or_insert(file);
+            }
+            if part.path.is_some() {
+                for (base, asides) in part.asides {
+                    let files = asides.iter().map(|aside| (base, folder.join(&aside.name)));
+                    whole.asides.extend(files);
+                }
             }
             whole.read.push(folder);
             whole.snapshots.extend(part.snapshots);

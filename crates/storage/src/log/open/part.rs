@@ -11,7 +11,7 @@ use std::sync::Arc;
 use platform::disk::{Disk, Entry};
 use wire::types::{Offset, Uuid};
 
-use super::remove;
+use super::{free_aside, remove};
 use crate::checkpoint::aborted_segments;
 use crate::error::{Error, Result};
 use crate::segment::naming::{self, Name, Role, aside_path, file_path};
@@ -190,8 +190,7 @@ impl Part {
         let from = file_path(self.folder(), base, Role::Log);
         if self.logs.contains_key(&base) {
             let to = if self.asides.contains_key(&base) {
-                let name = naming::file_name(base, Role::Log);
-                self.folder().join(naming::set_aside_name(&name, now_ms))
+                free_aside(disk, &from, now_ms).await?
             } else {
                 aside_path(&from)
             };

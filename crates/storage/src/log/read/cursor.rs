@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
+use platform::sync::Notify;
 use wire::types::Offset;
 
 /// Readers whose position is remembered, for each log.
@@ -17,7 +18,9 @@ pub(in crate::log) struct Readers {
     /// Grows when positions lose their meaning.
     pub(super) generation: Cell<u64>,
     /// Grows when what readers go by (indexes, leader epochs) was corrected.
-    pub(super) corrections: Cell<u64>,
+    pub(in crate::log) corrections: Cell<u64>,
+    /// Ends what is being found out for them.
+    pub(in crate::log) closed: Notify,
 }
 
 /// A reader, at the moment after it has read something.

@@ -15,9 +15,9 @@ use super::walk::walk_to;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::epoch_cache::EpochStart;
-use crate::segment::Segment;
 use crate::segment::naming::Role;
 use crate::segment::scan::{Expected, Scan};
+use crate::segment::{Segment, Tried};
 
 /// No sound segment has so many epochs.
 const RUNS_MAX: usize = 1 << 16;
@@ -35,31 +35,29 @@ struct Run {
 impl<P: Platform> Log<P> {
     /// Asks the batches of a segment for their epochs, once; says whether what was known of them was wrong, and is not any
     /// more.
-    pub(super) async fn relearn_epochs(&self, segment: &Rc<Segment<P>>) -> bool {
-        if segment.replaced.get() || segment.epochs_asked.replace(true) {
-            return false;
+    pub(super) async fn relearn_epochs(&self, segment: &Rc<Segment<P>>) -> Result<bool> {
+        let now = self.store.clock().now();
+        if segment.replaced.get() || !segment.epochs_asked.may_try(now)? {
+            return Ok(false);
         }
         let generation = self.readers.generation.get();
         let path = segment.path(Role::Log);
-        let (runs, walked) = match self.runs_of(segment).await {
-            Ok(Some(found)) => found,
-            Ok(None) => return false,
+        let agreed = match self.agreed_runs(segment).await {
+            Ok(agreed) => agreed,
             Err(error) => {
                 tracing::warn!(file = %path.display(), %error, "the leader epochs of the batches cannot be read");
-                segment.epochs_asked.set(false);
-                return false;
+                segment.epochs_asked.set(self.refused(&error));
+                return Err(error);
             }
         };
-        let before = self.epoch_of(segment.base.0.checked_sub(1)).await;
-        let after = self.epoch_of(Some(segment.next.get().0)).await;
-        if !agree(&runs, before, after) {
-            return false;
-        }
         if generation != self.readers.generation.get() {
             // The log was cut meanwhile.
-            segment.epochs_asked.set(false);
-            return false;
+            return Ok(true);
         }
+        segment.epochs_asked.set(Tried::ForGood);
+        let Some((runs, walked)) = agreed else {
+            return Ok(false);
+        };
         tracing::warn!(file = %path.display(), "the batches know other leader epochs than the file, which are used");
         let found: Vec<_> = runs.iter().map(|run| run.start).collect();
         let mut epochs = self.epochs.borrow_mut();
@@ -70,7 +68,23 @@ impl<P: Platform> Log<P> {
         drop(epochs);
         self.epochs_dirty.set(true);
         self.request_flush();
-        true
+        Ok(true)
+    }
+
+    /// The epochs of a segment's batches, and the offset after them, where they agree among themselves or with the batches
+    /// around, which are asked where it takes them.
+    async fn agreed_runs(&self, segment: &Rc<Segment<P>>) -> Result<Option<(Vec<Run>, Offset)>> {
+        let Some((runs, walked)) = self.runs_of(segment).await? else {
+            return Ok(None);
+        };
+        if !agree(&runs, None, None) {
+            let before = self.epoch_of(segment.base.0.checked_sub(1)).await?;
+            let after = self.epoch_of(Some(segment.next.get().0)).await?;
+            if !agree(&runs, before, after) {
+                return Ok(None);
+            }
+        }
+        Ok(Some((runs, walked)))
     }
 
     /// The epochs of a segment's batches as far as they are in its file, and the offset after them; `None` when one is
@@ -120,20 +134,41 @@ impl<P: Platform> Log<P> {
         Ok(Some((runs, expected.offset)))
     }
 
-    /// The epoch of the batch that holds an offset, as it says itself.
-    async fn epoch_of(&self, offset: Option<i64>) -> Option<LeaderEpoch> {
-        let offset = Offset(offset?);
-        let segment = self.segment_with(offset)?;
-        self.load(&segment).await.ok()?;
-        let floor = segment.floor_entry(offset)?;
-        if floor.position >= segment.tail.borrow().resident_from() {
-            return self.epochs.borrow().epoch_at(offset);
+    /// The epoch of the batch that holds an offset, as it says itself; `None` where there is none, or a damaged one.
+    async fn epoch_of(&self, offset: Option<i64>) -> Result<Option<LeaderEpoch>> {
+        let Some(offset) = offset.map(Offset) else {
+            return Ok(None);
+        };
+        let Some(segment) = self.segment_with(offset) else {
+            return Ok(None);
+        };
+        match self.epoch_in(&segment, offset).await {
+            Err(Error::Corrupt { .. }) => Ok(None),
+            found => found,
         }
-        let file = segment.file(self.store.disk()).await.ok()?;
+    }
+
+    async fn epoch_in(
+        &self,
+        segment: &Rc<Segment<P>>,
+        offset: Offset,
+    ) -> Result<Option<LeaderEpoch>> {
+        self.load(segment).await?;
+        let Some(floor) = segment.floor_entry(offset) else {
+            return Ok(None);
+        };
+        if floor.position >= segment.tail.borrow().resident_from() {
+            return Ok(self.epochs.borrow().epoch_at(offset));
+        }
+        let file = segment.file(self.store.disk()).await?;
         let end = segment.file_end(segment.written.get());
-        let found = walk_to(&segment, &file, floor, end, offset).await.ok()??;
+        let Some(found) = walk_to(segment, &file, floor, end, offset).await? else {
+            return Ok(None);
+        };
+        let path = segment.path(Role::Log);
         let mut scan = Scan::new(&file, found.position, end.position, WALK_BYTES);
-        Some(scan.header().await.ok()??.leader_epoch)
+        let header = scan.header().await.map_err(Error::io("read", &path))?;
+        Ok(header.map(|header| header.leader_epoch))
     }
 }
 

@@ -49,7 +49,8 @@ pub(in crate::log) async fn walk_to<P: Platform>(
         position,
         reason,
     };
-    let may_reindex = segment.sealed.get() && !segment.replaced.get() && !segment.reindexed.get();
+    let may_reindex =
+        segment.sealed.get() && !segment.replaced.get() && segment.reindexed.is_open();
     let mut lowest = segment.base;
     let mut damaged = None;
     let mut is_first = from.position > 0;

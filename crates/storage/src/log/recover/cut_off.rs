@@ -17,10 +17,10 @@ use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
 use wire::batch::HEADER_BYTES;
 use wire::types::Offset;
 
-use super::super::open::remove;
+use super::super::open::{free_aside, remove};
 use super::{Recovery, VERIFY_BYTES};
 use crate::error::{Error, Result};
-use crate::segment::naming::{self, Role};
+use crate::segment::naming::Role;
 use crate::segment::scan::{Scan, may_be_batch};
 use crate::segment::{File, Segment};
 
@@ -49,8 +49,8 @@ impl<P: Platform> Recovery<'_, P> {
             });
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = format!("{name}.from-{}", rest.start);
-        let aside = path.with_file_name(naming::set_aside_name(&name, self.now_ms));
+        let part = path.with_file_name(format!("{name}.from-{}", rest.start));
+        let aside = free_aside(self.store.disk(), &part, self.now_ms).await?;
         match self.copy(file, rest, &aside).await {
             // One batch that nobody can read is not worth a start.
             Err(error @ Error::Full { .. }) if self.is_metadata() => {

@@ -21,6 +21,10 @@ impl<P: Platform> Gathering<'_, P> {
                 if is_noted || self.parts[at].is_lost || !self.is_within_another(base).await? {
                     continue;
                 }
+                // Its own path may have failed just now.
+                if self.parts[at].is_lost {
+                    break;
+                }
                 tracing::error!(base = base.0, folder = %self.parts[at].folder().display(),
                     "a segment that was not noted begins within another one: it is set aside");
                 if let Err(error) = self.set_aside(at, base).await {
@@ -31,8 +35,9 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// True when the segment before `base`, if it is there, has records from there on.
-    pub(super) async fn is_within_another(&self, base: Offset) -> Result<bool> {
+    /// True when the segment before `base`, if it is there, has records from there on; also when that cannot be read: its path
+    /// is not used then.
+    pub(super) async fn is_within_another(&mut self, base: Offset) -> Result<bool> {
         let before = |part: &Part| {
             let last = part.logs.range(..base).next_back();
             last.map(|(at, len)| (*at, *len))
@@ -42,6 +47,12 @@ impl<P: Platform> Gathering<'_, P> {
         let Some(((at, len), part)) = found.max_by_key(|((at, _), _)| *at) else {
             return Ok(false);
         };
-        Ok(swaps::end_of(self.store.disk(), part, at, len).await? > base)
+        match swaps::end_of(self.store.disk(), part, at, len).await {
+            Ok(end) => Ok(end > base),
+            Err(error) => {
+                self.lose_failed(0, &error)?;
+                Ok(true)
+            }
+        }
     }
 }

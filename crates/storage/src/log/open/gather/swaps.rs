@@ -35,15 +35,16 @@ struct Swap {
 impl<P: Platform> Gathering<'_, P> {
     pub(super) async fn finish_compaction(&mut self) -> Result<()> {
         for at in 0..self.parts.len() {
-            if self.parts[at].is_lost {
-                continue;
-            }
-            let finished = match self.drop_overtaken_swaps(at).await {
-                Ok(()) => self.complete_swaps(at).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = finished {
-                self.lose(at, &error)?;
+            while !self.parts[at].is_lost {
+                let finished = match self.drop_overtaken_swaps(at).await {
+                    Ok(()) => self.complete_swaps(at).await,
+                    Err(error) => Err(error),
+                };
+                match finished {
+                    Ok(()) => break,
+                    // Where it is the path of what it is to replace, it goes on without that.
+                    Err(error) => self.lose_failed(at, &error)?,
+                }
             }
         }
         Ok(())
@@ -75,7 +76,7 @@ impl<P: Platform> Gathering<'_, P> {
 
     /// Puts compacted segments in the place of those they were made of, wherever these are.
     async fn complete_swaps(&mut self, at: usize) -> Result<()> {
-        let swaps = std::mem::take(&mut self.parts[at].swaps);
+        let swaps = self.parts[at].swaps.clone();
         if swaps.is_empty() {
             return Ok(());
         }
@@ -114,6 +115,7 @@ impl<P: Platform> Gathering<'_, P> {
                 part.aborted.push(base);
             }
         }
+        part.swaps.clear();
         part.sync(disk).await
     }
 
@@ -218,13 +220,17 @@ impl<P: Platform> Gathering<'_, P> {
             .filter(|(at, _)| **at != base)
             .map(|(at, place)| (*at, place.clone()))
             .collect();
+        if noted.is_empty() {
+            return Ok(());
+        }
         for (old, place) in noted {
             if !matches!(self.noted(&place), Noted::In(_) | Noted::Nowhere) {
                 self.note_owed(old, place).await?;
             }
             self.remove_note(old).await?;
         }
-        Ok(())
+        // Before what stands for them counts: a note alone would have what was set aside of them taken for them.
+        self.parts[0].sync(disk).await
     }
 }
 

@@ -1,0 +1,152 @@
+//! A start meets what it cannot read, or more than one of a thing, on a tier's path: the rest of the log is served, and nothing
+//! is lost.
+
+use std::path::{Path, PathBuf};
+
+use platform::disk::Disk;
+use platform::sim::{Effect, Fault, OpKind, SimPlatform};
+use storage::LogOptions;
+
+use super::scene::*;
+use crate::world::*;
+
+const GB: u64 = 1 << 30;
+const EIO: i32 = 5;
+const SECOND: &str = "/second";
+const SECOND_FOLDER: &str = "/second/orders-0";
+
+fn small() -> LogOptions {
+    LogOptions {
+        segment_bytes: 8 << 10,
+        ..options()
+    }
+}
+
+fn data(folder: &str, base: i64) -> PathBuf {
+    Path::new(folder).join(format!("{base:020}.log"))
+}
+
+/// A log of four sealed segments, closed; where they begin, and where it ends.
+async fn left(scene: &Scene, moved: bool) -> (Vec<i64>, i64) {
+    for dir in [BULK, SECOND] {
+        let identity = Path::new(dir).join("meta.properties");
+        scene.disk().put(&identity, b"version=1\n").unwrap();
+    }
+    let log = scene.open(small()).await;
+    fill(&log, 4).await;
+    if moved {
+        scene.settle(eager()).await;
+    }
+    let bases = log.sealed_segments();
+    let end = log.log_end_offset().0;
+    log.close().await.unwrap();
+    (bases.into_iter().map(|base| base.0).collect(), end)
+}
+
+fn cannot_read(scene: &Scene, file: &Path) {
+    let fault = Fault {
+        path_contains: Some(file.to_string_lossy().into_owned()),
+        ..Fault::at_kind(0, OpKind::Read, Effect::Errno(EIO))
+    };
+    scene.disk().inject(fault);
+}
+
+#[test]
+fn a_copy_that_nobody_noted_and_that_cannot_be_read_costs_only_its_path() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let (bases, end) = left(&scene, false).await;
+        let base = bases[0];
+        let bytes = scene.disk().contents(&data(FOLDER, base)).unwrap();
+        let copy = data(BULK_FOLDER, base);
+        scene.disk().put(&copy, &bytes).unwrap();
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        cannot_read(&next, &copy);
+        let log = next.try_open(small(), true, end, 0).await.unwrap();
+        assert_eq!(next.disk().faults_left(), 0, "it was read");
+        assert!(next.path(1).failed().is_some() && next.path(0).failed().is_none());
+        assert_eq!(log.log_end_offset().0, end);
+        assert_holds(&log, bases[1], end).await;
+    });
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_when_another_may_begin_within_it_costs_only_its_path() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let (bases, end) = left(&scene, true).await;
+        let last = *scene.bases_on(BULK_FOLDER).last().unwrap();
+        let other = data(BULK_FOLDER, last + 1);
+        scene.disk().put(&other, &batch(last + 1, 2, 500)).unwrap();
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        cannot_read(&next, &data(BULK_FOLDER, last));
+        let log = next.try_open(small(), true, end, 0).await.unwrap();
+        assert_eq!(next.disk().faults_left(), 0, "it was read");
+        assert!(next.path(1).failed().is_some() && next.path(0).failed().is_none());
+        assert_eq!(log.log_end_offset().0, end);
+        assert_eq!(log.log_start_offset().0, bases[0], "they are known of");
+    });
+}
+
+#[test]
+fn of_three_copies_those_that_a_note_rules_out_go_when_the_one_that_counts_is_sound() {
+    simulate(async {
+        let tiers = vec![
+            tier("fast", &[(DIR, GB)]),
+            tier("bulk", &[(BULK, GB), (SECOND, GB)]),
+        ];
+        let scene = Scene::of(SimPlatform::new(11), store_options(), tiers);
+        let (_, end) = left(&scene, true).await;
+        let (folder, other) = if scene.bases_on(BULK_FOLDER).is_empty() {
+            (SECOND_FOLDER, BULK_FOLDER)
+        } else {
+            (BULK_FOLDER, SECOND_FOLDER)
+        };
+        let base = scene.bases_on(folder)[0];
+        let bytes = scene.disk().contents(&data(folder, base)).unwrap();
+        scene.disk().put(&data(other, base), &bytes).unwrap();
+        let mut damaged = bytes;
+        damaged[200] ^= 1;
+        scene.disk().put(&data(FOLDER, base), &damaged).unwrap();
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        let log = next.try_open(small(), true, end, 0).await.unwrap();
+        assert_holds(&log, 0, end).await;
+        assert_eq!(next.metrics.set_aside.get(), 0);
+        assert!(!next.bases_on(other).contains(&base));
+        assert!(!next.bases_on(FOLDER).contains(&base));
+    });
+}
+
+#[test]
+fn what_is_set_aside_takes_the_name_of_nothing_that_was_set_aside_before() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let (bases, end) = left(&scene, false).await;
+        let base = bases[1] + 1;
+        let file = data(BULK_FOLDER, base);
+        let bytes = batch(base, 2, 500).to_vec();
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        next.disk().put(&file, &bytes).unwrap();
+        let now_ms = next.clock().wall_ms();
+        let times = (now_ms..now_ms + 20).map(|ms| format!(".{ms}"));
+        let names = times.chain([String::new()]);
+        let asides: Vec<_> = names
+            .map(|time| PathBuf::from(format!("{}{time}.aside", file.display())))
+            .collect();
+        for (at, aside) in asides.iter().enumerate() {
+            next.disk().put(aside, at.to_string().as_bytes()).unwrap();
+        }
+        let log = next.try_open(small(), true, end, 0).await.unwrap();
+        assert_holds(&log, 0, end).await;
+        assert!(!next.bases_on(BULK_FOLDER).contains(&base));
+        for (at, aside) in asides.iter().enumerate() {
+            let found = next.disk().contents(aside).unwrap();
+            assert_eq!(found, at.to_string().as_bytes(), "{}", aside.display());
+        }
+        let entries = next.disk().list(Path::new(BULK_FOLDER)).await.unwrap();
+        let there = entries
+            .iter()
+            .filter(|entry| entry.name.ends_with(".aside"));
+        assert_eq!(there.count(), asides.len() + 1);
+    });
+}

@@ -7,6 +7,7 @@
 //! are removed when the last reader has let go.
 //! A segment in which damage is found is taken offline: neither copied nor removed, and its reads are refused.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -48,6 +49,8 @@ struct Carried<P: Platform> {
     to: Arc<TierPath>,
     folder: Rc<Path>,
     class: IoClass,
+    /// Home has a note of the copy, which counts when it is owed no more.
+    is_noted: Cell<bool>,
 }
 
 impl<P: Platform> Log<P> {
@@ -72,6 +75,7 @@ impl<P: Platform> Log<P> {
             to: Arc::clone(to),
             folder,
             class,
+            is_noted: Cell::new(false),
         };
         let size = segment.size.get();
         let from = segment.charge.as_ref().map(Charge::path);
@@ -183,6 +187,12 @@ impl<P: Platform> Log<P> {
         self.load(segment).await.map_err(Trouble::Source)?;
         let held = segment.file(disk).await;
         held.map_err(Trouble::Source)?;
+        // What is moved makes room: without any it goes on.
+        let is_owed = !self.is_home(folder)
+            && self
+                .owe_copy(segment.base, folder)
+                .await
+                .map_err(Trouble::Home)?;
         for role in ROLES {
             let to = file_path(folder, segment.base, role);
             let from = moving_path(folder, segment.base, role);
@@ -203,6 +213,14 @@ impl<P: Platform> Log<P> {
         // From here on the copy is the segment, whatever becomes of the other.
         let noted = if self.is_home(folder) {
             self.note_home(segment.base, &segment.folder).await
+        } else if is_owed {
+            let noted = self.write_note(segment.base, folder).await;
+            carried.is_noted.set(noted.is_ok());
+            // What is owed wins over the note until it is owed no more: there is no moment with neither.
+            match noted {
+                Ok(()) => self.owe_no_more(segment.base, folder).await,
+                refused => refused,
+            }
         } else {
             self.note_away(segment.base, folder).await
         };
@@ -219,8 +237,14 @@ impl<P: Platform> Log<P> {
         let noted = async || self.note_as_before(segment.base, &segment.folder).await;
         match self.patiently(noted).await {
             Ok(()) => true,
-            // Nothing was written.
-            Err(again) if again.kind() == Kind::Full && error.kind() == Kind::Full => true,
+            // Nothing was written, or what is owed is noted still.
+            Err(again) if again.kind() == Kind::Full && error.kind() == Kind::Full => {
+                let is_certain = !carried.is_noted.get();
+                if !is_certain {
+                    self.fail(error);
+                }
+                is_certain
+            }
             Err(_) => {
                 self.fail(error);
                 false
@@ -345,7 +369,12 @@ impl<P: Platform> Log<P> {
             }
             self.sync_folder(folder).await
         });
-        let Err(error) = gone.await else { return };
+        let Err(error) = gone.await else {
+            if let Err(error) = self.owe_no_more(base, folder).await {
+                tracing::debug!(partition = %self.partition, %error, "what a path has paid stays noted");
+            }
+            return;
+        };
         tracing::error!(partition = %self.partition, %error, "the copy of a segment that has not moved stays");
         self.fail_dir(&error);
         if !self.is_home(folder)

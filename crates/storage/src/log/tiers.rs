@@ -338,9 +338,30 @@ impl<P: Platform> Log<P> {
     /// Notes at home that the segment at `base` is in `folder`, whatever that owed of it; durable when it returns.
     pub(super) async fn note_away(&self, base: Offset, folder: &Path) -> Result<()> {
         self.owe_no_more(base, folder).await?;
+        self.write_note(base, folder).await
+    }
+
+    /// The same, whatever is owed of it: that wins over the note.
+    pub(super) async fn write_note(&self, base: Offset, folder: &Path) -> Result<()> {
         let place = self.place_of_folder(base, folder);
         let disk = self.store.disk();
         write_away(disk, &self.folder, base, &place, &self.path_ids()).await
+    }
+
+    /// Notes that a copy does not count, before it has its names. After a loss of power it may have them and no note: a start
+    /// without its path would know nothing of it, and when retention has deleted the segment by the time the path is back,
+    /// the copy would bring a part of the log to life again. False: there is no room for that, and home is as it was.
+    pub(super) async fn owe_copy(&self, base: Offset, folder: &Path) -> Result<bool> {
+        let Err(error) = self.owe(Owing::Copy, base, folder).await else {
+            return Ok(true);
+        };
+        if error.kind() != Kind::Full {
+            return Err(error);
+        }
+        // It may be there all the same, and would count more than the note that is to come.
+        let owed = self.tiers.owed.borrow().get(&base).cloned();
+        self.set_owed(base, owed.unwrap_or_default()).await?;
+        Ok(false)
     }
 
     /// The directories that a note may name.
@@ -361,9 +382,9 @@ impl<P: Platform> Log<P> {
 
     /// After a note was refused, which may be there all the same: the segment at `base` is in `folder`, as before.
     pub(super) async fn note_as_before(&self, base: Offset, folder: &Rc<Path>) -> Result<()> {
+        let place = self.place_of_folder(base, folder);
         let owed = self.tiers.owed.borrow().get(&base).cloned();
         let mut owed = owed.unwrap_or_default();
-        let place = self.place_of_folder(base, folder);
         // It may have been said by now that this one does not count.
         owed.retain(|(_, other)| *other != place);
         self.set_owed(base, owed).await?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use platform::sim::{Effect, Fault, OpKind};
+use storage::LogOptions;
 use storage::tier::Mover;
 use wire::types::{Offset, Uuid};
 
@@ -267,5 +268,38 @@ fn records_that_arrive_while_the_log_comes_home_are_there_after_a_loss_of_power(
             });
         }
         assert!(home > 0 && stayed > 0, "{is_full}: {home} {stayed}");
+    }
+}
+
+#[test]
+fn a_copy_without_a_note_does_not_outlive_its_segment_on_a_path_that_was_away() {
+    for delay_us in (0..60_000).step_by(1000) {
+        simulate(async {
+            let scene = Scene::new(GB, GB);
+            let log = scene.open(options()).await;
+            fill(&log, 3).await;
+            let end = log.log_end_offset().0;
+            let step = Duration::from_millis(1);
+            scene.disk().set_latency(step, step);
+            let mut mover = Mover::new(&scene.world.store, eager()).unwrap();
+            drop(mover.turn(&scene.world.store).await);
+            scene.clock().sleep(Duration::from_micros(delay_us)).await;
+            let away = scene.successor(scene.disk().crash(delay_us), store_options());
+            away.disk().set_latency(Duration::ZERO, Duration::ZERO);
+            away.path(1).fail("it is not mounted");
+            let log = away.try_open(options(), false, end, 0).await.unwrap();
+            log.set_high_watermark(log.log_end_offset());
+            log.set_options(LogOptions {
+                retention_bytes: Some(1),
+                ..options()
+            });
+            while log.retain(NOW_MS).await.unwrap() > 0 {}
+            away.clock().sleep(Duration::from_secs(1)).await;
+            let next = away.successor(away.disk().kill(1), store_options());
+            let log = next.try_open(options(), false, end, 0).await.unwrap();
+            let start = log.log_start_offset().0;
+            assert_eq!(log.log_end_offset().0, end);
+            assert_holds(&log, start, end).await;
+        });
     }
 }

@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::protocol::StrBytes;
 
@@ -20,8 +21,6 @@ use super::pattern::Pattern;
 use crate::group::assignor::{Assignor, Partitions, Question};
 use crate::group::cluster::Cluster;
 
-/// What is answered at once: some milliseconds' worth, by [`Question::weight`].
-pub(super) const LITTLE_WEIGHT: usize = 20_000;
 /// Expressions that are looked up at once: bytes of their text, of what is compiled, and of that for each name it is
 /// compared with, which takes a tenth of a second at worst.
 const TEXT_BYTES: usize = 4 << 10;
@@ -79,13 +78,19 @@ pub struct Done {
 /// What a group has of it.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// Jobs of before the last change of this number are forgotten.
-    ticket: u64,
+    /// Number of the job that was begun last: what comes of others is not used.
+    ticket: Option<u64>,
     is_busy: bool,
     // Bounded: as the targets that it is to become, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     assigned: Option<(i32, Assignment)>,
     // Bounded: `groups::consumers::PATTERNS_MAX` expressions.
     found: BTreeMap<StrBytes, Found>,
+}
+
+/// A number that no job of any group has had: a group that is gone may have had the name of another.
+fn new_ticket() -> u64 {
+    static TICKETS: AtomicU64 = AtomicU64::new(0);
+    TICKETS.fetch_add(1, Ordering::Relaxed)
 }
 
 impl fmt::Debug for Job {
@@ -187,7 +192,7 @@ impl ConsumerGroup {
 
     /// True while it waits for what the job finds out.
     pub fn awaits(&self, job: &Job) -> bool {
-        self.ahead.is_busy && self.ahead.ticket == job.ticket
+        self.ahead.is_busy && self.ahead.ticket == Some(job.ticket)
     }
 }
 
@@ -196,18 +201,19 @@ impl Ahead {
         self.is_busy
     }
 
-    pub(super) fn job(&self, what: What) -> Job {
-        let ticket = self.ticket;
+    pub(super) fn job(what: What) -> Job {
+        let ticket = new_ticket();
         Job { ticket, what }
     }
 
     /// A job has begun.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, job: &Job) {
+        self.ticket = Some(job.ticket);
         self.is_busy = true;
     }
 
     pub(super) fn take_in(&mut self, done: Done) {
-        if done.ticket != self.ticket {
+        if Some(done.ticket) != self.ticket {
             return;
         }
         self.is_busy = false;
@@ -240,10 +246,7 @@ impl Ahead {
 
     /// Nothing that was or is being found out is of use.
     pub(super) fn forget(&mut self) {
-        *self = Self {
-            ticket: self.ticket.wrapping_add(1),
-            ..Self::default()
-        };
+        *self = Self::default();
     }
 }
 

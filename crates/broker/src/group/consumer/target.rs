@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::protocol::StrBytes;
 use wire::types::Uuid;
 
-use super::ahead::{LITTLE_WEIGHT, What};
+use super::ahead::{Ahead, What};
 use super::draft::Draft;
 use super::member::Member;
 use super::record::{ConsumerRecord, TargetEpoch};
@@ -60,11 +60,11 @@ impl Draft<'_> {
         }
         let question = self.question();
         let assignor = self.preferred();
-        if question.weight() <= LITTLE_WEIGHT {
-            return Some(assignor.assign(&question));
+        if let Some(answer) = assignor.assign_at_once(&question) {
+            return Some(answer);
         }
         let what = What::Assign(self.epoch, assignor, question);
-        self.decision.job = Some(ahead.job(what));
+        self.decision.job = Some(Ahead::job(what));
         None
     }
 

@@ -291,6 +291,17 @@ async fn change<P: Platform>(
             })
             .await
         }
+        _ => change_clients_or_settings(b, c, request).await,
+    }
+}
+
+/// The same about clients and settings.
+async fn change_clients_or_settings<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    match request.header.api {
         Api::AlterUserScramCredentials => {
             controlled(b, c, request, async |c, r| {
                 c.alter_user_scram_credentials(&r).await

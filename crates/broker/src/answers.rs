@@ -16,9 +16,11 @@
 )]
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::network::network;
 
 /// Answers up to this size are not counted: a connection has one at a time. Nor are waiting fetches refused that take as much.
 pub const FLOOR_BYTES: usize = 64 << 10;
@@ -66,6 +68,8 @@ pub struct Account {
 #[derive(Debug)]
 pub(crate) struct Aside<'a> {
     answers: &'a Answers,
+    /// Of one that counts for its address, too.
+    account: Option<Account>,
     bytes: usize,
 }
 
@@ -114,7 +118,7 @@ impl Answers {
 
     /// The account of a connection from `ip`.
     pub fn account(&self, ip: IpAddr) -> Account {
-        let ip = whose(ip);
+        let ip = network(ip);
         let address = {
             let mut addresses = self.shared.addresses();
             let weighed = addresses.entry(ip).or_insert_with(|| Weighed {
@@ -173,17 +177,36 @@ impl Answers {
         if wanted <= FLOOR_BYTES {
             return (wanted, None);
         }
-        // The address holds no more than all do: while that is little, nobody needs to look.
-        let sure = self.shared.share().saturating_sub(self.used_bytes());
-        let granted = if wanted <= sure / 8 {
-            wanted
-        } else {
-            wanted.min((self.free_bytes(ip) / 8).max(FLOOR_BYTES))
-        };
-        let bytes = granted.saturating_sub(FLOOR_BYTES);
-        self.hold(bytes);
+        // The address holds no more than all do: while that is little, nobody needs to look. From half of its share on, it is
+        // looked at whose each is.
+        let sure = (self.shared.share() / 2).saturating_sub(self.used_bytes());
         let answers = self;
-        (granted, Some(Aside { answers, bytes }))
+        if wanted <= sure / 8 {
+            let bytes = wanted.saturating_sub(FLOOR_BYTES);
+            self.hold(bytes);
+            let account = None;
+            return (
+                wanted,
+                Some(Aside {
+                    answers,
+                    account,
+                    bytes,
+                }),
+            );
+        }
+        let granted = wanted.min((self.free_bytes(ip) / 8).max(FLOOR_BYTES));
+        let bytes = granted.saturating_sub(FLOOR_BYTES);
+        let account = self.account(ip);
+        account.hold(bytes);
+        let account = Some(account);
+        (
+            granted,
+            Some(Aside {
+                answers,
+                account,
+                bytes,
+            }),
+        )
     }
 
     /// Counts a fetch that waits and takes so many bytes by that; `None` when it may not wait.
@@ -233,7 +256,7 @@ impl Shared {
 
     fn used_by(&self, ip: IpAddr) -> usize {
         let addresses = self.addresses();
-        let weighed = addresses.get(&whose(ip));
+        let weighed = addresses.get(&network(ip));
         weighed.map_or(0, |weighed| weighed.address.used.load(Ordering::Relaxed))
     }
 }
@@ -259,14 +282,6 @@ impl Account {
     }
 }
 
-/// Who pays for an address: in version 6 everybody has a network of them.
-fn whose(ip: IpAddr) -> IpAddr {
-    match ip.to_canonical() {
-        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
-        ip @ IpAddr::V4(_) => ip,
-    }
-}
-
 impl Drop for Account {
     fn drop(&mut self) {
         let mut addresses = self.shared.addresses();
@@ -282,7 +297,10 @@ impl Drop for Account {
 
 impl Drop for Aside<'_> {
     fn drop(&mut self) {
-        self.answers.release(self.bytes);
+        match &self.account {
+            Some(account) => account.release(self.bytes),
+            None => self.answers.release(self.bytes),
+        }
     }
 }
 
@@ -299,6 +317,8 @@ impl Drop for Waiting {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     const MIB: usize = 1 << 20;
@@ -324,6 +344,24 @@ mod tests {
         assert_eq!(last, [FLOOR_BYTES; 2]);
         assert!(answers.used_bytes() <= answers.bytes_max());
         assert_eq!(answers.set_aside(FLOOR_BYTES, ip(3)).0, FLOOR_BYTES);
+    }
+
+    #[test]
+    fn what_is_set_aside_counts_for_its_address() {
+        let answers = Answers::new(64 * MIB);
+        let all: Vec<_> = (0..1000)
+            .map(|_| answers.set_aside(55 * MIB, ip(1)).1)
+            .collect();
+        assert!(
+            answers.used_bytes() <= 32 * MIB + MIB,
+            "{}",
+            answers.used_bytes()
+        );
+        let (granted, aside) = answers.set_aside(MIB, ip(2));
+        assert_eq!(granted, MIB);
+        drop((all, aside));
+        assert_eq!(answers.used_bytes(), 0);
+        assert_eq!(answers.shared.used_by(ip(1)), 0);
     }
 
     #[test]

@@ -107,11 +107,11 @@ pub struct Broker<P: Platform> {
     /// Appends of connections that begin in pieces.
     pub(crate) lines: Lines,
     /// Held by the one piece of work that this shard has done elsewhere: more would take the processors from everybody.
-    pub(crate) elsewhere: Arc<Semaphore>,
+    pub(crate) elsewhere: Queues<IpAddr>,
     /// Who waits for a batch to be judged elsewhere: that may take a second.
     pub(crate) judging: Queues<IpAddr>,
     /// Held by requests about very many things.
-    pub(crate) many: Semaphore,
+    pub(crate) many: Queues<IpAddr>,
     /// Held while the checkpoint files of a log directory are written.
     // Unbounded: the log directories of the settings.
     pub(crate) checkpoint_turns: BTreeMap<PathBuf, Semaphore>,
@@ -170,9 +170,9 @@ impl<P: Platform> Broker<P> {
             quotas: Quotas::new(),
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             lines: Lines::default(),
-            elsewhere: Arc::new(Semaphore::new(1)),
-            judging: Queues::default(),
-            many: Semaphore::new(many::AT_ONCE),
+            elsewhere: Queues::new(1),
+            judging: Queues::new(1),
+            many: Queues::new(many::AT_ONCE),
             checkpoint_turns,
             unwritten: RefCell::default(),
             wall_clock: WallClock::default(),

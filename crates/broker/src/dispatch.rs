@@ -229,7 +229,7 @@ async fn answer<P: Platform>(
         | Api::GetTelemetrySubscriptions
         | Api::PushTelemetry
         | Api::ListConfigResources => Box::pin(administration::answer(b, c, request)).await,
-        api if security::is_about(api) => Box::pin(security::answer(b, request)).await,
+        api if security::is_about(api) => Box::pin(security::answer(b, c, request)).await,
         _ => Box::pin(groups::answer(b, c, request)).await,
     }
 }
@@ -253,50 +253,66 @@ async fn change<P: Platform>(
     };
     match request.header.api {
         Api::CreateTopics => {
-            gated(b, request, async move |c, r| {
+            gated(b, c, request, async move |c, r| {
                 c.create_topics(&r, &caller).await
             })
             .await
         }
         Api::DeleteTopics => {
-            gated(b, request, async move |c, r| {
+            gated(b, c, request, async move |c, r| {
                 c.delete_topics(&r, v, &caller).await
             })
             .await
         }
         Api::CreatePartitions => {
-            gated(b, request, async move |c, r| {
+            gated(b, c, request, async move |c, r| {
                 c.create_partitions(&r, &caller).await
             })
             .await
         }
-        Api::AlterConfigs => controlled(b, request, async |c, r| c.alter_configs(&r).await).await,
+        Api::AlterConfigs => {
+            controlled(b, c, request, async |c, r| c.alter_configs(&r).await).await
+        }
         Api::AlterPartitionReassignments => {
-            controlled(b, request, async |c, r| {
+            controlled(b, c, request, async |c, r| {
                 c.alter_partition_reassignments(&r).await
             })
             .await
         }
         Api::UpdateFeatures => {
-            controlled(b, request, async move |c, r| c.update_features(&r, v).await).await
+            controlled(b, c, request, async move |c, r| {
+                c.update_features(&r, v).await
+            })
+            .await
         }
         Api::DescribeQuorum => {
-            controlled(b, request, async move |c, r| {
+            controlled(b, c, request, async move |c, r| {
                 handler::describe_quorum::handle(c.quorum(), &r, v)
             })
             .await
         }
+        _ => change_clients_or_settings(b, c, request).await,
+    }
+}
+
+/// The same about clients and settings.
+async fn change_clients_or_settings<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    request: Request,
+) -> Result<Reply, CloseReason> {
+    match request.header.api {
         Api::AlterUserScramCredentials => {
-            controlled(b, request, async |c, r| {
+            controlled(b, c, request, async |c, r| {
                 c.alter_user_scram_credentials(&r).await
             })
             .await
         }
         Api::AlterClientQuotas => {
-            controlled(b, request, async |c, r| c.alter_client_quotas(&r).await).await
+            controlled(b, c, request, async |c, r| c.alter_client_quotas(&r).await).await
         }
         _ => {
-            controlled(b, request, async |c, r| {
+            controlled(b, c, request, async |c, r| {
                 c.incremental_alter_configs(&r).await
             })
             .await
@@ -307,6 +323,7 @@ async fn change<P: Platform>(
 /// As [`controlled`], for what a quota of changes holds back.
 async fn gated<P, T, R, F>(
     broker: &Rc<Broker<P>>,
+    context: &Context,
     request: Request,
     work: F,
 ) -> Result<Reply, CloseReason>
@@ -317,13 +334,13 @@ where
     F: AsyncFnOnce(Rc<Controller<P>>, T) -> (R, Duration) + Send + 'static,
 {
     let is_large = request.body.len() > LARGE_BYTES;
-    let (header, asked) = decoded_beside(broker, request).await?;
+    let (header, asked) = decoded_beside(broker, context, request).await?;
     let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
         Some(work(broker.controller().ok()?, asked).await)
     });
     let (response, pause) = decided.await.flatten().ok_or(CloseReason::Stopping)?;
     broker.metrics.quotas.throttled(Kind::Mutation, pause);
-    match encoded_beside(broker, is_large, header, response).await? {
+    match encoded_beside(broker, is_large.then_some(context), header, response).await? {
         Reply::Send(response) if !pause.is_zero() => Ok(Reply::Pause(Some(response), pause)),
         reply => Ok(reply),
     }
@@ -332,6 +349,7 @@ where
 /// As [`run`], on the shard of the controller.
 async fn controlled<P, T, R, F>(
     broker: &Rc<Broker<P>>,
+    context: &Context,
     request: Request,
     work: F,
 ) -> Result<Reply, CloseReason>
@@ -342,12 +360,12 @@ where
     F: AsyncFnOnce(Rc<Controller<P>>, T) -> R + Send + 'static,
 {
     let is_large = request.body.len() > LARGE_BYTES;
-    let (header, asked) = decoded_beside(broker, request).await?;
+    let (header, asked) = decoded_beside(broker, context, request).await?;
     let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
         Some(work(broker.controller().ok()?, asked).await)
     });
     let response = decided.await.flatten().ok_or(CloseReason::Stopping)?;
-    encoded_beside(broker, is_large, header, response).await
+    encoded_beside(broker, is_large.then_some(context), header, response).await
 }
 
 /// Requests that are answered from the image.
@@ -421,6 +439,7 @@ async fn run<T: wire::protocol::Request, R: Encodable>(
 /// As [`run`], for a request that may name very many things and is answered without waiting for clients.
 async fn run_many<P, T, R>(
     broker: &Rc<Broker<P>>,
+    context: &Context,
     request: Request,
     handle: impl AsyncFnOnce(T) -> R,
 ) -> Result<Reply, CloseReason>
@@ -430,15 +449,18 @@ where
     R: Encodable + Send + 'static,
 {
     let is_large = request.body.len() > LARGE_BYTES;
-    let _place = broker.place_for_bytes(request.body.len()).await;
-    let (header, asked) = decoded_beside(broker, request).await?;
+    let _place = broker
+        .place_for_bytes(request.body.len(), context.peer.ip())
+        .await;
+    let (header, asked) = decoded_beside(broker, context, request).await?;
     let response = handle(asked).await;
-    encoded_beside(broker, is_large, header, response).await
+    encoded_beside(broker, is_large.then_some(context), header, response).await
 }
 
 /// Decodes a large request where it holds up nobody.
 async fn decoded_beside<P, T>(
     broker: &Rc<Broker<P>>,
+    context: &Context,
     request: Request,
 ) -> Result<(RequestHeader, T), CloseReason>
 where
@@ -448,14 +470,15 @@ where
     if request.body.len() <= LARGE_BYTES {
         return decoded(request);
     }
-    let done = Box::pin(broker.beside(move || decoded(request))).await;
+    let decode = move || decoded(request);
+    let done = Box::pin(broker.beside(context.peer.ip(), decode)).await;
     done.unwrap_or(Err(CloseReason::Stopping))
 }
 
 /// Encodes the answer to a large request in the same way.
 async fn encoded_beside<P, R>(
     broker: &Rc<Broker<P>>,
-    is_large: bool,
+    large: Option<&Context>,
     header: RequestHeader,
     response: R,
 ) -> Result<Reply, CloseReason>
@@ -463,10 +486,11 @@ where
     P: Platform,
     R: Encodable + Send + 'static,
 {
-    if !is_large {
+    let Some(context) = large else {
         return encoded(&header, &response);
-    }
-    let done = Box::pin(broker.beside(move || encoded(&header, &response))).await;
+    };
+    let encode = move || encoded(&header, &response);
+    let done = Box::pin(broker.beside(context.peer.ip(), encode)).await;
     done.unwrap_or(Err(CloseReason::Stopping))
 }
 

@@ -24,6 +24,8 @@ use std::time::Duration;
 use platform::clock::Instant;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
 
+use crate::many::MANY;
+
 mod turns;
 
 pub(crate) use turns::{Asked, answer, resolve};
@@ -172,6 +174,16 @@ impl FetchSessions {
     /// Memory that they take.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Partitions that a session remembers, at most; looked for only if all together are very many.
+    pub fn partitions(&self, id: i32) -> usize {
+        let all = self.bytes / PARTITION_BYTES;
+        if all <= MANY {
+            return all;
+        }
+        let session = self.sessions.get(&id);
+        session.map_or(0, |session| session.bytes / PARTITION_BYTES)
     }
 
     /// Sessions evicted so far.

@@ -19,7 +19,9 @@
 mod waiting;
 
 use std::net::IpAddr;
+use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
@@ -42,6 +44,9 @@ use waiting::{Seen, sleep_until_more};
 /// What each partition of a waiting fetch takes, about: what is wanted of it and was seen there, on both shards, its place
 /// among the waiters and its name.
 const WAITING_BYTES: usize = 768;
+
+/// How long a place among those that are about many things is kept while disks are slow to answer.
+const PLACE_HELD_MAX: Duration = Duration::from_millis(100);
 
 /// Limits of one fetch.
 #[derive(Clone, Copy, Debug)]
@@ -80,12 +85,12 @@ struct Estimate {
 }
 
 /// Fetches `items` in order, where they live: on the one shard that owns them all, or from here. A place among those that are
-/// about many things is given up for as long as the fetch waits.
-pub(crate) async fn fetch_all<'a, P: Platform>(
-    broker: &'a Rc<Broker<P>>,
+/// about many things is given up for as long as the fetch waits, for data or for disks, if what it takes meanwhile may be taken.
+pub(crate) async fn fetch_all<P: Platform>(
+    broker: &Rc<Broker<P>>,
     items: Vec<Item>,
     limits: FetchLimits,
-    place: &mut Option<Place<'a>>,
+    place: &mut Option<Place>,
 ) -> Vec<Result<Fetched, ErrorCode>> {
     let count = items.len();
     // One that takes a place goes on from here: it gives up the place while it waits.
@@ -110,14 +115,18 @@ pub(crate) async fn fetch_all<'a, P: Platform>(
     }
 }
 
-async fn wait_and_read<'a, P: Platform>(
-    broker: &'a Rc<Broker<P>>,
+async fn wait_and_read<P: Platform>(
+    broker: &Rc<Broker<P>>,
     items: Vec<Item>,
     limits: FetchLimits,
-    place: &mut Option<Place<'a>>,
+    place: &mut Option<Place>,
 ) -> Vec<Result<Fetched, ErrorCode>> {
+    let may_wait = || {
+        let waits = items.len().saturating_mul(WAITING_BYTES);
+        broker.answers.wait(waits, limits.peer)
+    };
     let mut waiting = None;
-    loop {
+    let estimates = loop {
         let estimates = estimate(broker, &items, limits.isolation).await;
         let bytes = estimates.iter().flatten().map(|estimate| estimate.bytes);
         let bytes = bytes.fold(0, usize::saturating_add);
@@ -127,20 +136,35 @@ async fn wait_and_read<'a, P: Platform>(
         let enough = bytes >= limits.bytes_min || items.is_empty();
         let due = enough || estimates.iter().any(urgent);
         if due || broker.platform.clock().now() >= limits.deadline {
-            return read(broker, &items, &estimates, limits).await;
+            break estimates;
         }
-        let waits = items.len().saturating_mul(WAITING_BYTES);
-        waiting = waiting.or_else(|| broker.answers.wait(waits, limits.peer));
+        waiting = waiting.or_else(may_wait);
         if waiting.is_none() {
-            return read(broker, &items, &estimates, limits).await;
+            break estimates;
         }
         let missing = limits.bytes_min.saturating_sub(bytes);
         let had_place = place.take().is_some();
         wait(broker, &items, &estimates, missing, limits).await;
         if had_place {
-            *place = broker.place().await;
+            *place = broker.place(limits.peer).await;
         }
+    };
+    let mut read = pin!(read(broker, &items, &estimates, limits));
+    if place.is_none() {
+        return read.await;
     }
+    let soon = broker.platform.clock().after(PLACE_HELD_MAX);
+    if let Ok(fetched) = timeout_at(soon, &mut read).await {
+        return fetched;
+    }
+    // A disk may never answer.
+    waiting = waiting.or_else(may_wait);
+    let had_place = waiting.is_some() && place.take().is_some();
+    let fetched = read.await;
+    if had_place {
+        *place = broker.place(limits.peer).await;
+    }
+    fetched
 }
 
 async fn estimate<P: Platform>(

@@ -28,6 +28,7 @@ mod lines;
 pub mod log_dirs;
 mod many;
 pub mod metrics;
+pub mod network;
 pub mod node_config;
 pub mod offsets_log;
 pub mod options;

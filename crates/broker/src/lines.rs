@@ -3,40 +3,54 @@
 //! Requests of one connection overlap, and what each begins in its first poll keeps their order. One with so much to begin
 //! that others of the shard must have their turn in between takes a place in its connection's line; requests behind it
 //! begin when it has begun everything. A connection without such a request has no line, and costs one comparison.
-//! Invariant: who has a place waits for nobody but those before it, and gives it up when it is dropped.
+//! Invariant: who has a place waits for all those before it and for nobody else, and gives it up when it is dropped: also before
+//! its turn, when those behind it wait for those before it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use platform::sync::oneshot;
+use platform::sync::oneshot::{self, error::TryRecvError};
 
-/// The lines of a shard: of connections, by the address of the other end; or of groups, by their ids.
+/// The lines of a shard: of connections, by the address of the other end; or of groups, by their ids and who commits.
 pub(crate) struct Lines<K = SocketAddr>(Rc<RefCell<All<K>>>);
 
 struct All<K> {
     // Bounded: connections that are let in, `max.connections`; or requests in flight, `queued.max.request.bytes`.
-    by_key: BTreeMap<K, Last>,
+    by_key: BTreeMap<K, Ahead>,
     /// Places that there have been.
     places: u64,
 }
 
-/// The end of a line.
-struct Last {
+/// Who is before somebody: at first the end of a line.
+struct Ahead {
     place: u64,
-    /// Ends when that place is given up.
-    gone: oneshot::Receiver<()>,
+    /// Ends when that place is given up; says who is before then, if it never had its turn.
+    gone: oneshot::Receiver<Self>,
+}
+
+impl Ahead {
+    /// Whoever is really there: those who went may have had others before them.
+    fn present(mut self) -> Option<Self> {
+        loop {
+            match self.gone.try_recv() {
+                Ok(before) => self = before,
+                Err(TryRecvError::Closed) => return None,
+                Err(TryRecvError::Empty) => return Some(self),
+            }
+        }
+    }
 }
 
 /// A place in a line.
-pub(crate) struct Place<K: Ord = SocketAddr> {
+pub(crate) struct Place<K: Ord + Clone = SocketAddr> {
     lines: Rc<RefCell<All<K>>>,
     line: K,
     number: u64,
-    before: Option<oneshot::Receiver<()>>,
-    /// Told to the one behind by being dropped.
-    _gone: oneshot::Sender<()>,
+    before: Option<Ahead>,
+    /// Told to the one behind by being dropped, or by who is before.
+    gone: Option<oneshot::Sender<Ahead>>,
 }
 
 impl<K> Default for Lines<K> {
@@ -50,11 +64,12 @@ impl<K> Default for Lines<K> {
 
 impl<K: Ord + Clone> Lines<K> {
     /// A place behind those who are in the line; none if nobody is.
-    pub(crate) fn behind(&self, line: K) -> Option<Box<Place<K>>> {
-        let is_there = {
-            let lines = &self.0.borrow().by_key;
-            !lines.is_empty() && lines.contains_key(&line)
-        };
+    pub(crate) fn behind(&self, line: impl FnOnce() -> K) -> Option<Box<Place<K>>> {
+        if self.0.borrow().by_key.is_empty() {
+            return None;
+        }
+        let line = line();
+        let is_there = self.0.borrow().by_key.contains_key(&line);
         is_there.then(|| Box::new(self.enter(line)))
     }
 
@@ -64,7 +79,7 @@ impl<K: Ord + Clone> Lines<K> {
         lines.places = lines.places.wrapping_add(1);
         let number = lines.places;
         let (sender, gone) = oneshot::channel();
-        let last = Last {
+        let last = Ahead {
             place: number,
             gone,
         };
@@ -73,30 +88,36 @@ impl<K: Ord + Clone> Lines<K> {
             lines: Rc::clone(&self.0),
             line,
             number,
-            before: before.map(|last| last.gone),
-            _gone: sender,
+            before,
+            gone: Some(sender),
         }
     }
 }
 
-impl<K: Ord> Place<K> {
+impl<K: Ord + Clone> Place<K> {
     /// Waits for those before.
     pub(crate) async fn turn(&mut self) {
-        if let Some(before) = self.before.take() {
-            // It never sends: it goes.
-            let _ = before.await;
+        // Kept until it is over: whoever gives up meanwhile says who is before.
+        while let Some(before) = &mut self.before {
+            self.before = (&mut before.gone).await.ok();
         }
     }
 }
 
-impl<K: Ord> Drop for Place<K> {
+impl<K: Ord + Clone> Drop for Place<K> {
     fn drop(&mut self) {
         let lines = &mut self.lines.borrow_mut().by_key;
-        if lines
-            .get(&self.line)
-            .is_some_and(|last| last.place == self.number)
-        {
-            lines.remove(&self.line);
+        let before = self.before.take().and_then(Ahead::present);
+        let last = lines.get_mut(&self.line);
+        let is_last = last.is_some_and(|last| last.place == self.number);
+        match before {
+            Some(before) if is_last => drop(lines.insert(self.line.clone(), before)),
+            Some(before) => {
+                // Nobody is behind if nobody listens.
+                let _ = self.gone.take().map(|gone| gone.send(before));
+            }
+            None if is_last => drop(lines.remove(&self.line)),
+            None => {}
         }
     }
 }
@@ -117,11 +138,11 @@ mod tests {
     fn who_is_behind_waits_for_those_before_and_nobody_else_does() {
         let lines = Lines::default();
         let [a, b] = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-        assert!(lines.behind(a).is_none());
+        assert!(lines.behind(|| a).is_none());
         let first = lines.enter(a);
-        assert!(lines.behind(b).is_none());
-        let mut second = lines.behind(a).unwrap();
-        let mut third = lines.behind(a).unwrap();
+        assert!(lines.behind(|| b).is_none());
+        let mut second = lines.behind(|| a).unwrap();
+        let mut third = lines.behind(|| a).unwrap();
         {
             let mut turns = (Box::pin(second.turn()), Box::pin(third.turn()));
             assert!(!is_ready(turns.0.as_mut()));
@@ -131,7 +152,60 @@ mod tests {
             assert!(!is_ready(turns.1.as_mut()));
         }
         drop((second, third));
-        assert!(lines.behind(a).is_none());
+        assert!(lines.behind(|| a).is_none());
         assert!(lines.0.borrow().by_key.is_empty());
+    }
+
+    #[test]
+    fn who_is_behind_one_that_gives_up_before_its_turn_waits_for_those_before_it() {
+        let lines = Lines::default();
+        let a = SocketAddr::from(([127, 0, 0, 1], 1));
+        let first = lines.enter(a);
+        let mut second = lines.enter(a);
+        let mut third = lines.enter(a);
+        let mut turn = Box::pin(third.turn());
+        assert!(!is_ready(turn.as_mut()));
+        // Also one that has waited in vain.
+        assert!(!is_ready(std::pin::pin!(second.turn())));
+        drop(second);
+        assert!(!is_ready(turn.as_mut()), "it overtakes the first");
+        drop(turn);
+        drop(third);
+        let mut fourth = lines.behind(|| a).unwrap();
+        let mut turn = Box::pin(fourth.turn());
+        assert!(!is_ready(turn.as_mut()), "the first is still there");
+        drop(first);
+        assert!(is_ready(turn.as_mut()));
+        drop(turn);
+        drop(fourth);
+        assert!(lines.0.borrow().by_key.is_empty());
+    }
+
+    #[test]
+    fn whatever_the_order_in_which_places_go_each_waits_for_those_before_it_and_no_line_is_left() {
+        let a = SocketAddr::from(([127, 0, 0, 1], 1));
+        for order in 0..24_usize {
+            let lines = Lines::default();
+            let mut places: Vec<_> = (0..4).map(|_| Some(lines.enter(a))).collect();
+            let (mut order, mut left) = (order, vec![0_usize, 1, 2, 3]);
+            while !left.is_empty() {
+                let at = order % left.len();
+                order /= left.len();
+                let gone = left.remove(at);
+                places[gone] = None;
+                for (place, number) in left.iter().enumerate() {
+                    let has_turn = {
+                        let waits = places[*number].as_mut().unwrap();
+                        is_ready(std::pin::pin!(waits.turn()))
+                    };
+                    assert_eq!(has_turn, place == 0, "{number} of {left:?}");
+                }
+                let behind = lines
+                    .behind(|| a)
+                    .map(|mut behind| is_ready(std::pin::pin!(behind.turn())));
+                assert_eq!(behind, (!left.is_empty()).then_some(false));
+            }
+            assert!(lines.0.borrow().by_key.is_empty());
+        }
     }
 }

@@ -1,7 +1,7 @@
-//! Who is in line for the work that a shard has done on another thread.
+//! Who is in line for work that only a few may have at a time: what a shard has done on another thread, above all.
 //!
-//! Invariants: one piece of a kind is done at a time; of each key (an address) one is in line for that, the others wait behind
-//! it, so that nobody's many or long ones keep another's from their turn.
+//! Invariants: so many pieces of a kind are done at a time as there are turns; of each key (whose it is: a network) one has a turn or is
+//! in line for that, the others wait behind it, so that nobody's many or long ones keep another's from their turn.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,24 +12,29 @@ use platform::sync::{OwnedSemaphorePermit, Semaphore};
 /// Who is in line.
 pub(crate) struct Queues<K> {
     shard: Arc<Semaphore>,
-    // Bounded: addresses with a connection that waits, `max.connections`, or with a group, `groups::GROUPS_MAX`.
+    // Bounded: networks with a connection that waits, `max.connections`, or with a group, `groups::GROUPS_MAX`.
     by_key: RefCell<BTreeMap<K, Weak<Semaphore>>>,
 }
 
 /// A turn; ends when it is dropped.
 pub(crate) type Turn = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
-impl<K> Default for Queues<K> {
-    fn default() -> Self {
+impl<K: Ord + Clone> Queues<K> {
+    /// Nobody in line for so many turns.
+    pub(crate) fn new(turns: usize) -> Self {
         Self {
-            shard: Arc::new(Semaphore::new(1)),
+            shard: Arc::new(Semaphore::new(turns)),
             by_key: RefCell::default(),
         }
     }
-}
 
-impl<K: Ord + Clone> Queues<K> {
-    /// The line of an address.
+    /// Waits for a turn of a key.
+    pub(crate) async fn turn_of(&self, key: &K) -> Option<Turn> {
+        let line = self.of(key);
+        self.turn(&line).await
+    }
+
+    /// The line of a key.
     pub(crate) fn of(&self, key: &K) -> Arc<Semaphore> {
         let mut by_key = self.by_key.borrow_mut();
         if let Some(line) = by_key.get(key).and_then(Weak::upgrade) {
@@ -57,7 +62,7 @@ mod tests {
 
     #[test]
     fn many_jobs_of_one_address_keep_another_only_from_every_second_turn() {
-        let lines = Queues::<&str>::default();
+        let lines = Queues::<&str>::new(1);
         let (mine, theirs) = ("a", "b");
         let mut cx = Context::from_waker(Waker::noop());
         let (mine, theirs) = (lines.of(&mine), lines.of(&theirs));
@@ -76,5 +81,23 @@ mod tests {
         drop((mine, theirs));
         lines.of(&"c");
         assert_eq!(lines.by_key.borrow().len(), 1, "only who has a job");
+    }
+
+    #[test]
+    fn one_has_no_second_turn_while_another_might_want_it() {
+        let lines = Queues::<&str>::new(2);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut turn = |key| {
+            let mut turn = Box::pin(lines.turn_of(key));
+            let ready = turn.as_mut().poll(&mut cx);
+            (turn, ready)
+        };
+        let (_first, has) = turn(&"a");
+        assert!(has.is_ready());
+        let (_second, waits) = turn(&"a");
+        assert!(waits.is_pending());
+        let (_other, has_too) = turn(&"b");
+        assert!(has_too.is_ready(), "the second is for others");
+        assert!(turn(&"c").1.is_pending(), "there are two");
     }
 }

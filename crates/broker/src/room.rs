@@ -20,6 +20,8 @@ use crate::answers::{Account, Answers, FLOOR_BYTES};
 const BYTES_MAX: usize = 32 << 20;
 /// Bytes of an answer about all there is.
 const LIST_BYTES_MAX: usize = 128 << 20;
+/// More than anything has that is told: nobody counts it, nor knows how large it is.
+const COUNTED_BYTES_MAX: usize = 1 << 40;
 /// Bytes that are counted at a time.
 const STEP_BYTES: usize = FLOOR_BYTES;
 
@@ -33,6 +35,8 @@ pub(crate) struct Room {
 struct Inner {
     account: Account,
     used: AtomicUsize,
+    /// Something is told of piece by piece.
+    begun: AtomicBool,
     /// What is counted of it.
     aside: AtomicUsize,
     bytes_max: usize,
@@ -71,6 +75,7 @@ impl Room {
         let inner = Inner {
             account,
             used: AtomicUsize::new(0),
+            begun: AtomicBool::new(false),
             aside: AtomicUsize::new(0),
             bytes_max: bytes_now,
             is_over: AtomicBool::new(is_over),
@@ -104,6 +109,15 @@ impl Room {
         self.inner.add(bytes).saturating_add(bytes) <= self.inner.bytes_now()
     }
 
+    /// For one thing that is told of piece by piece.
+    pub(crate) fn pieces(&self) -> Pieces<'_> {
+        let begun = self.inner.begun.swap(true, Ordering::Relaxed);
+        Pieces {
+            inner: &self.inner,
+            is_first: !begun && self.inner.used.load(Ordering::Relaxed) == 0,
+        }
+    }
+
     /// True when nothing more need be looked for.
     pub(crate) fn is_full(&self) -> bool {
         self.inner.used.load(Ordering::Relaxed) >= self.inner.bytes_now()
@@ -116,6 +130,23 @@ impl Room {
         } else {
             ErrorCode::PolicyViolation
         }
+    }
+}
+
+/// One thing that is told of piece by piece.
+pub(crate) struct Pieces<'a> {
+    inner: &'a Inner,
+    is_first: bool,
+}
+
+impl Pieces<'_> {
+    /// Whether there is room for a piece of so many bytes. For all of the first thing there is, unless its address holds too much
+    /// by now.
+    pub(crate) fn has(&self, bytes: usize) -> bool {
+        let inner = self.inner;
+        let before = inner.add(bytes);
+        let fits = before.saturating_add(bytes) <= inner.bytes_now();
+        fits || (self.is_first && !inner.is_over())
     }
 }
 
@@ -133,8 +164,11 @@ impl Inner {
         }
     }
 
-    /// Takes bytes; says how many were taken before.
+    /// Takes bytes; says how many were taken before. More than memory can hold are none that were taken.
     fn add(&self, bytes: usize) -> usize {
+        if bytes > COUNTED_BYTES_MAX {
+            return usize::MAX;
+        }
         let before = self.used.fetch_add(bytes, Ordering::Relaxed);
         let now = before.saturating_add(bytes);
         let counted = self.aside.load(Ordering::Relaxed);
@@ -183,6 +217,36 @@ mod tests {
         assert_eq!(told.count(), 9);
         assert!(room.is_full());
         assert_eq!(room.refusal(), ErrorCode::PolicyViolation);
+    }
+
+    #[test]
+    fn what_has_no_size_is_refused_and_not_counted() {
+        let answers = Answers::new(1 << 30);
+        let room = Room::of_list(&answers, ME);
+        assert!(!room.has(usize::MAX) && !room.has(usize::MAX - 1));
+        assert_eq!(answers.used_bytes(), 0);
+        assert!(!room.is_full() && room.has(1000));
+    }
+
+    #[test]
+    fn what_is_told_in_pieces_is_counted_as_it_is_found() {
+        let answers = Answers::new(64 << 20);
+        let slow = answers.account(ME);
+        let room = Room::of(&answers, ME);
+        let first = room.pieces();
+        assert!(
+            (0..17).all(|_| first.has(1 << 20)),
+            "the first is told whole"
+        );
+        assert!(answers.used_bytes() >= 16 << 20);
+        assert!(!room.pieces().has(1));
+        // Until its address holds more than it may.
+        slow.hold(20 << 20);
+        assert!(!first.has(1 << 20));
+        assert_eq!(room.refusal(), ErrorCode::CoordinatorLoadInProgress);
+        drop(room);
+        slow.release(20 << 20);
+        assert_eq!(answers.used_bytes(), 0);
     }
 
     #[test]

@@ -265,7 +265,7 @@ where
     F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Begun<Fut>,
     Fut: Future<Output = Result<R, ErrorCode>>,
 {
-    let mut place = line.and_then(|line| broker.lines.behind(line));
+    let mut place = line.and_then(|line| broker.lines.behind(|| line));
     if let Some(place) = &mut place {
         place.turn().await;
     }
@@ -293,7 +293,7 @@ where
     F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Begun<Fut>,
     Fut: Future<Output = Result<R, ErrorCode>>,
 {
-    let mut place = line.and_then(|line| broker.lines.behind(line));
+    let mut place = line.and_then(|line| broker.lines.behind(|| line));
     if let Some(place) = &mut place {
         place.turn().await;
     }

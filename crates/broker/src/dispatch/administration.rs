@@ -23,7 +23,7 @@ pub(super) async fn answer<P: Platform>(
     let image = b.image();
     match request.header.api {
         Api::AlterReplicaLogDirs => {
-            run_many(b, request, async |r| {
+            run_many(b, c, request, async |r| {
                 handler::alter_replica_log_dirs::handle(b, r).await
             })
             .await

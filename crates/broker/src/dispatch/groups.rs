@@ -67,6 +67,12 @@ pub(super) async fn answer<P: Platform>(
     request: Request,
 ) -> Result<Reply, CloseReason> {
     let v = request.header.version;
+    // Each thing named takes many times in memory of what it takes in the request, until it is answered.
+    let _place = if waits_for_no_client(request.header.api) {
+        b.place_for_bytes(request.body.len(), c.peer.ip()).await
+    } else {
+        None
+    };
     match request.header.api {
         Api::FindCoordinator => run(request, async |r| find_coordinator(b, c, &r, v).await).await,
         Api::OffsetFetch => run(request, async |r| offset_fetch(b, c, r, v).await).await,
@@ -122,6 +128,20 @@ pub(super) async fn answer<P: Platform>(
     }
 }
 
+/// Requests about many groups or positions; what they wait for is the log, and for that only as long as clients do.
+const fn waits_for_no_client(api: Api) -> bool {
+    matches!(
+        api,
+        Api::OffsetCommit
+            | Api::TxnOffsetCommit
+            | Api::OffsetFetch
+            | Api::OffsetDelete
+            | Api::DescribeGroups
+            | Api::ConsumerGroupDescribe
+            | Api::DeleteGroups
+    )
+}
+
 /// Positions, of a transaction or not; whoever sends them pays for a group that they make.
 async fn commit<P: Platform>(
     b: &Rc<Broker<P>>,
@@ -144,7 +164,7 @@ async fn commit<P: Platform>(
             let topics = r.topics.iter();
             let notes =
                 topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
-            let place = groups.in_line(&r.group_id, is_long(notes));
+            let place = groups.in_line(&r.group_id, &host, is_long(notes));
             let image = broker.image();
             handler::offset_commit::name(&mut r, v, &image).await;
             let topics = (image, || broker.image());
@@ -308,12 +328,7 @@ async fn offset_fetch<P: Platform>(
             if room.is_full() {
                 return handler::offset_fetch::refused(&group, room.refusal()).await;
             }
-            let told = handler::offset_fetch::handle_group(&broker.groups, &group, stable).await;
-            // Of before the newest version: it counts for the size, which ids change little.
-            match room.take(version.clamp(8, 9), told) {
-                Some(told) => told,
-                None => handler::offset_fetch::refused(&group, room.refusal()).await,
-            }
+            handler::offset_fetch::handle_group(&broker.groups, &group, stable, &room).await
         }
     });
     let mut told = Vec::with_capacity(groups.len());

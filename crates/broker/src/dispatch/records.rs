@@ -61,19 +61,20 @@ pub(super) async fn fetch<P: Platform>(
     request: Request,
 ) -> Result<Reply, CloseReason> {
     let (v, id) = (request.header.version, request.header.correlation_id);
-    let mut place = b.place_for_bytes(request.body.len()).await;
+    let peer = c.peer.ip();
+    let mut place = b.place_for_bytes(request.body.len(), peer).await;
     let asked = if place.is_none() {
         kafka::fetch::FetchRequest::decode(&request.body, v)
     } else {
         let body = request.body.clone();
         let decode = move || kafka::fetch::FetchRequest::decode(&body, v);
-        b.beside(decode).await.ok_or(CloseReason::Stopping)?
+        b.beside(peer, decode).await.ok_or(CloseReason::Stopping)?
     };
     let asked = asked.map_err(|source| malformed(&request.header, source))?;
     let client = c.client_id.as_str();
     let mut time = Duration::ZERO;
     let mut bytes_pause = Duration::ZERO;
-    let limits = (c.peer.ip(), b.fetch_bytes_max(client));
+    let limits = (peer, b.fetch_bytes_max(client));
     let response = handler::fetch::handle(b, asked, v, limits, &mut place, async |size| {
         time = b
             .charge(Kind::Request, client, busy.percent(), Charge::Used)

@@ -11,6 +11,7 @@ use wire::messages::{
 
 use super::{CloseReason, Reply, controlled, run};
 use crate::Broker;
+use crate::handler::Context;
 use crate::handler::{acls, delegation_tokens, raft_voters, sasl};
 
 /// True for the requests that are answered here.
@@ -34,6 +35,7 @@ pub(super) const fn is_about(api: Api) -> bool {
 
 pub(super) async fn answer<P: Platform>(
     b: &Rc<Broker<P>>,
+    c: &Context,
     request: Request,
 ) -> Result<Reply, CloseReason> {
     let v = request.header.version;
@@ -77,6 +79,6 @@ pub(super) async fn answer<P: Platform>(
             .await
         }
         Api::RemoveRaftVoter => run(request, async |r| raft_voters::remove(&r, cluster_id)).await,
-        _ => controlled(b, request, async |c, r| c.unregister_broker(&r).await).await,
+        _ => controlled(b, c, request, async |c, r| c.unregister_broker(&r).await).await,
     }
 }

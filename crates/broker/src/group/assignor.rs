@@ -19,6 +19,9 @@ use wire::types::Uuid;
 /// Partitions by topic.
 pub type Partitions = BTreeMap<Uuid, BTreeSet<i32>>;
 
+/// What is answered at once: some milliseconds' worth, by [`Question::weight`].
+const LITTLE_WEIGHT: usize = 20_000;
+
 /// Place of a list in [`Question::lists`].
 pub type ListIndex = usize;
 
@@ -103,6 +106,17 @@ impl Assignor {
     /// The assignor of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
+    }
+
+    /// As [`Self::assign`], if that takes some milliseconds at most: a shard waits for it.
+    pub fn assign_at_once(self, question: &Question) -> Option<BTreeMap<StrBytes, Partitions>> {
+        if question.weight() > LITTLE_WEIGHT {
+            return None;
+        }
+        match self {
+            Self::Uniform => uniform::assign_at_once(question),
+            Self::Range => Some(range::assign(question)),
+        }
     }
 
     /// Assigns. Every member is in the answer, if only with nothing.

@@ -44,6 +44,7 @@ use crate::lines::Lines;
 use crate::options::GroupOptions;
 use crate::queues::Queues;
 use append::{Done, Queue};
+use positions::Committer;
 pub(crate) use positions::InLine;
 
 /// Groups that are looked at before others have their turn.
@@ -108,8 +109,8 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     failures: RefCell<BTreeMap<i32, u32>>,
     /// Who waits for a job to be done elsewhere.
     elsewhere: Queues<StrBytes>,
-    /// Commits that rest while they are looked through, and those behind them.
-    lines: Lines<StrBytes>,
+    /// Commits that rest while they are looked through, and those behind them, by group and by whose they are.
+    lines: Lines<Committer>,
 }
 
 struct Slot {
@@ -155,7 +156,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             counted_bytes: Cell::new(0),
             shares: Rc::default(),
             failures: RefCell::default(),
-            elsewhere: Queues::default(),
+            elsewhere: Queues::new(1),
             lines: Lines::default(),
         })
     }

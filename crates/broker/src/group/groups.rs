@@ -140,6 +140,8 @@ pub(super) struct Group {
     counted: usize,
     /// Who pays for it.
     paid: Option<weight::Paid>,
+    /// When positions of it that were on their way were refused last, in [`Groups::refusals`].
+    refused_at: u64,
 }
 
 impl Group {
@@ -153,6 +155,7 @@ impl Group {
             offsets_bytes: 0,
             counted: 0,
             paid: None,
+            refused_at: 0,
         }
     }
 
@@ -225,6 +228,8 @@ pub struct Groups {
     /// What the last decisions left to be found out elsewhere.
     // Bounded: the coordinator takes it after each decision.
     pub(super) jobs: Vec<Work>,
+    /// Appends that were refused so far.
+    refusals: u64,
 }
 
 impl Groups {
@@ -241,7 +246,19 @@ impl Groups {
             shares: Rc::default(),
             asker: None,
             jobs: Vec::new(),
+            refusals: 0,
         }
+    }
+
+    /// Appends that were refused so far.
+    pub(super) fn refusals(&self) -> u64 {
+        self.refusals
+    }
+
+    /// Whether positions of a group that were on their way may have been refused since there had been so many refusals.
+    pub(super) fn was_refused_since(&self, id: &StrBytes, refusals: u64) -> bool {
+        let group = self.by_id.get(id);
+        group.is_none_or(|group| group.refused_at > refusals)
     }
 
     /// A group.
@@ -489,6 +506,9 @@ impl Groups {
         outcome: Result<(), ErrorCode>,
         now: Now,
     ) -> Outcome {
+        if !appended {
+            self.refusals = self.refusals.saturating_add(1);
+        }
         for record in &append.records {
             self.settle_record(sequence, record, appended, now);
         }
@@ -540,6 +560,7 @@ impl Groups {
         now: Now,
     ) {
         let limits = self.options.classic;
+        let refusals = self.refusals;
         let Some(group) = self.by_id.get_mut(record.group()) else {
             return;
         };
@@ -547,6 +568,9 @@ impl Groups {
             GroupRecord::Offset {
                 topic, partition, ..
             } => {
+                if !appended {
+                    group.refused_at = refusals;
+                }
                 let Some(offsets) = group.offsets.get_mut(topic) else {
                     return;
                 };

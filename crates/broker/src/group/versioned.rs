@@ -40,6 +40,11 @@ impl<T> Versioned<T> {
         }
     }
 
+    /// True when the latest version is on its way.
+    pub(super) fn is_staged(&self) -> bool {
+        !self.staged.is_empty()
+    }
+
     pub(super) fn stage(&mut self, sequence: Sequence, value: Option<T>) {
         debug_assert!(self.staged.back().is_none_or(|(last, _)| *last <= sequence));
         self.staged.push_back((sequence, value));

@@ -35,16 +35,19 @@ const FEW: usize = 16;
 /// `peer` pays for the memory; `bytes_max` is what the client's quota leaves at most; one about very many partitions takes a
 /// `place`; `may_send` is asked once the size of the
 /// answer is known.
-pub(crate) async fn handle<'a, P: Platform>(
-    broker: &'a Rc<Broker<P>>,
+pub(crate) async fn handle<P: Platform>(
+    broker: &Rc<Broker<P>>,
     request: FetchRequest,
     version: i16,
     (peer, bytes_max): (IpAddr, usize),
-    place: &mut Option<Place<'a>>,
+    place: &mut Option<Place>,
     may_send: impl AsyncFnOnce(usize) -> bool,
 ) -> FetchResponse {
     let limits = limits(broker, &request, bytes_max, peer);
     let from_follower = request.replica_id >= NodeId(0);
+    // A small request may continue a large session, each of whose partitions is listed.
+    let remembered = broker.sessions.borrow().partitions(request.session_id);
+    broker.place_for(remembered, peer, place).await;
     let resolved = match resolve(broker, request, version).await {
         Ok(resolved) => resolved,
         Err(code) => {
@@ -54,8 +57,9 @@ pub(crate) async fn handle<'a, P: Platform>(
             };
         }
     };
-    // A small request may continue a large session.
-    broker.place_for(resolved.partitions.len(), place).await;
+    // What a session has gained since.
+    let count = resolved.partitions.len();
+    broker.place_for(count, peer, place).await;
     let target = |((topic, partition), wanted): &(Key, Wanted)| {
         let target = if from_follower {
             Err(ErrorCode::NotLeaderOrFollower)

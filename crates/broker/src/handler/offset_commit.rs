@@ -40,12 +40,19 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
     let how = Commit::plain(version);
     let mut readied = Readied::of(request, how, &*seen, coordinator.commit_rules()).await;
     let place = in_turn(place).await;
-    let now = topics();
-    if !Arc::ptr_eq(&seen, &now) {
-        readied.check_again(request, &*now);
-    }
-    let verdict = decide(coordinator, request, &mut readied, host, place);
-    let verdict = verdict.await.unwrap_or_else(Verdict::Refused);
+    let verdict = match coordinator.fits_log(&request.group_id, readied.log_bytes()) {
+        Err(error) => Verdict::Refused(error),
+        Ok(false) => Verdict::NoRoom(ErrorCode::UnknownServerError),
+        Ok(true) => {
+            // Only of what fits, which is little: it is done in one piece with the decision.
+            let now = topics();
+            if !Arc::ptr_eq(&seen, &now) {
+                readied.check_again(request, &*now);
+            }
+            let verdict = decide(coordinator, request, &mut readied, host, place);
+            verdict.await.unwrap_or_else(Verdict::Refused)
+        }
+    };
     readied.told(request, verdict).await
 }
 
@@ -65,9 +72,6 @@ async fn decide<P: Platform, L: OffsetsLog>(
     place: InLine,
 ) -> Result<Verdict, ErrorCode> {
     let group = request.group_id.as_str();
-    if !coordinator.fits_log(group, readied.log_bytes())? {
-        return Ok(Verdict::NoRoom(ErrorCode::UnknownServerError));
-    }
     let commit = coordinator.write_in_line(group, place, |groups, now| {
         groups.asked_by(host);
         let verdict = groups.commit(request, readied, now);

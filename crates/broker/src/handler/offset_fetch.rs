@@ -21,6 +21,7 @@ use wire::types::{ErrorCode, TopicId, Uuid};
 use crate::group::{GroupCoordinator, OffsetsLog};
 use crate::image::Image;
 use crate::rests::Rests;
+use crate::room::Room;
 
 /// The groups that a request asks for.
 pub(crate) fn split(request: OffsetFetchRequest, version: i16) -> Vec<OffsetFetchRequestGroup> {
@@ -88,13 +89,14 @@ pub(crate) async fn identify(group: &mut OffsetFetchResponseGroup, image: &Image
     group.topics = known;
 }
 
-/// One group's positions.
+/// One group's positions, as far as there is room for them.
 pub(crate) async fn handle_group<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetFetchRequestGroup,
     require_stable: bool,
+    room: &Room,
 ) -> OffsetFetchResponseGroup {
-    match coordinator.fetch(request, require_stable).await {
+    match coordinator.fetch(request, require_stable, room).await {
         Ok(fetched) => fetched,
         Err(error) => refused(request, error).await,
     }

@@ -26,6 +26,7 @@ use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
 use crate::Broker;
 use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
+use crate::network::network;
 use crate::partition::{Accepted, Acks, Partition, Unjudged, Verified};
 use crate::route::{Begun, at_partitions_in_line};
 use crate::transaction::admit;
@@ -237,8 +238,7 @@ async fn begin_heavy<P: Platform>(
 ) -> Result<Accepted, AppendError> {
     let clock = broker.platform.clock();
     let begun = async {
-        let line = broker.judging.of(&terms.peer);
-        let turn = broker.judging.turn(&line).await;
+        let turn = broker.judging.turn_of(&network(terms.peer)).await;
         if clock.now() > terms.judged_until {
             return Err(ErrorCode::RequestTimedOut.into());
         }

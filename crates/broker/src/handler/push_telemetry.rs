@@ -3,6 +3,7 @@
 //! Judged before it is decompressed, which is done beside the shard; what is in it and was asked for becomes metrics of this broker. Bytes that are no
 //! metrics, or come to more than a push may, are `INVALID_RECORD`, as when Kafka's receiver fails.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -36,6 +37,7 @@ pub(crate) async fn handle<P: Platform>(
         return answer(ErrorCode::InvalidRequest);
     }
     let client = context.telemetry_client(id);
+    let peer = context.peer.ip();
     let pushed = broker.at_telemetry(id, move |broker| async move {
         let codec = Compression::from_code(request.compression_type.into());
         let telemetry = &broker.telemetry;
@@ -50,7 +52,8 @@ pub(crate) async fn handle<P: Platform>(
         let bytes_max = broker.options.telemetry_bytes_max;
         telemetry.push(&client, &asked, push, bytes_max, now)?;
         let codec = codec.map_err(|_| ErrorCode::UnsupportedCompressionType)?;
-        take(&broker, &client, &asked, codec, request.metrics).await
+        let pushed = (codec, request.metrics);
+        take(&broker, (&client, peer), &asked, pushed).await
     });
     match pushed.await {
         Ok(()) => PushTelemetryResponse::default(),
@@ -61,10 +64,9 @@ pub(crate) async fn handle<P: Platform>(
 /// Takes what was pushed: read beside the shard if that may take long, and kept in pieces.
 async fn take<P: Platform>(
     broker: &Rc<Broker<P>>,
-    client: &Client,
+    (client, peer): (&Client, IpAddr),
     asked: &Subscription,
-    codec: Compression,
-    pushed: Bytes,
+    (codec, pushed): (Compression, Bytes),
 ) -> Result<(), ErrorCode> {
     let received = broker.telemetry.received();
     if !received.wants(asked, pushed.len()) {
@@ -76,7 +78,7 @@ async fn take<P: Platform>(
         Received::read(codec, &pushed, plain_max)
     } else {
         let read = move || Received::read(codec, &pushed, plain_max);
-        let read = broker.beside(read).await;
+        let read = broker.beside(peer, read).await;
         read.ok_or(ErrorCode::UnknownServerError)?
     };
     let mut rests = Rests::new();

@@ -58,7 +58,9 @@ pub(crate) async fn handle<P: Platform>(
     // Before the first rest: commits to a group are decided in the order in which they came.
     let topics = request.topics.iter();
     let notes = topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
-    let place = broker.groups.in_line(&request.group_id, is_long(notes));
+    let place = broker
+        .groups
+        .in_line(&request.group_id, &host, is_long(notes));
     // The same rules as for a plain commit, and the same records. What rests comes first: a producer is admitted for the
     // moment.
     let plain = as_plain(&request).await;
@@ -97,12 +99,13 @@ async fn commit<P: Platform>(
     if groups.partition_of(group) != Ok(partition) {
         return Err(ErrorCode::NotCoordinator);
     }
+    // First: all of it is looked at again in one piece.
+    if !groups.fits_log(group, asked.readied.log_bytes())? {
+        return Ok(Verdict::NoRoom(told_of_append(ErrorCode::MessageTooLarge)));
+    }
     let image = broker.image();
     if !Arc::ptr_eq(&asked.seen, &image) {
         asked.readied.check_again(&asked.plain, &*image);
-    }
-    if !groups.fits_log(group, asked.readied.log_bytes())? {
-        return Ok(Verdict::NoRoom(told_of_append(ErrorCode::MessageTooLarge)));
     }
     let verdict = groups.decide(group, |groups, now| {
         groups.asked_by(host);

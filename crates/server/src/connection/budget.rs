@@ -1,7 +1,7 @@
 //! Memory of requests, counted before it is taken.
 //!
 //! A large frame takes it in pieces, as its bytes arrive, so that an announced length costs nobody anything. Small frames have
-//! a reserve of their own, which large ones cannot use up, and no address holds more than half of
+//! a reserve of their own, which large ones cannot use up, and no address (of version 6: no network) holds more than half of
 //! either. Of all
 //! large frames that have begun and find no more memory, one at a time is read to its end beyond the bound (as with Kafka's
 //! `queued.max.request.bytes`): else frames that are read in part could wait for each other for ever.
@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use broker::network::network;
 use tokio::sync::Semaphore;
 
 /// Longest frame that goes by the reserve for small ones.
@@ -151,7 +152,7 @@ impl Budget {
 
     /// The account of a connection from `ip`.
     pub(super) fn account(&self, ip: IpAddr) -> Rc<Account> {
-        let ip = ip.to_canonical();
+        let ip = network(ip);
         let shared = Arc::clone(&self.shared);
         let address = {
             let mut addresses = shared.addresses();

@@ -290,15 +290,20 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
     /// Ends the connection when it is idle or stalled for too long.
     fn poll_watch(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<End> {
         let (reader, written_bytes) = (&self.reader, self.writer.written_bytes);
-        let completed = self.frames * PROGRESS_BYTES_MIN;
-        let size = self.reader.frame_bytes().max(self.writer.peak_bytes());
+        let completed = self.frames.saturating_mul(PROGRESS_BYTES_MIN);
+        let reading = self.held.is_none() && self.pause.is_none() && self.reader.is_within_frame();
+        // The peer can do nothing for a frame that waits for memory.
+        let frame_bytes = if reading { reader.frame_bytes() } else { 0 };
+        let size = frame_bytes.max(self.writer.peak_bytes());
         let pressed = self.writer.is_pressed();
         let progress = || Progress {
-            moved: reader.come_bytes(socket) + written_bytes + completed,
+            moved: reader
+                .come_bytes(socket)
+                .saturating_add(written_bytes)
+                .saturating_add(completed),
             size: size as u64,
             pressed,
         };
-        let reading = self.held.is_none() && self.pause.is_none() && self.reader.is_within_frame();
         let state = if reading || self.writer.pending_bytes() > 0 {
             Doing::Transfer
         } else if self.inflight.is_reading() {

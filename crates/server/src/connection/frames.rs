@@ -135,14 +135,24 @@ impl FrameReader {
         }
     }
 
-    /// Bytes read from the socket, ever, and those of the present frame that it has collected.
+    /// Bytes read from the socket, ever, and those of the present frame that it has collected. They never become fewer, also
+    /// not when the frame begins to wait for memory.
     pub(super) fn come_bytes(&self, socket: &TcpStream) -> u64 {
         let missing = match &self.state {
-            State::Coming { len } => len.saturating_sub(self.ahead.len()),
-            State::Large { len, body, .. } => len - body.bytes.len(),
-            _ => return self.read_bytes,
+            State::Coming { len }
+            | State::Granting {
+                len, body: None, ..
+            } => len.saturating_sub(self.ahead.len()),
+            State::Large { len, body, .. }
+            | State::Granting {
+                len,
+                body: Some(body),
+                ..
+            } => len.saturating_sub(body.bytes.len()),
+            State::Length | State::Small { .. } | State::Whole { .. } => return self.read_bytes,
         };
-        self.read_bytes + unread_bytes(socket).min(missing) as u64
+        let unread = unread_bytes(socket).min(missing) as u64;
+        self.read_bytes.saturating_add(unread)
     }
 
     /// The next frame; `None` when the peer has ended the connection between two frames.

@@ -28,7 +28,7 @@ const STEPS: u32 = 10;
 pub(super) struct Progress {
     /// All that has moved so far.
     pub(super) moved: u64,
-    /// Size of what is being transferred.
+    /// Size of what is being transferred, and whose next step is the peer's.
     pub(super) size: u64,
     /// What is held for it is wanted back.
     pub(super) pressed: bool,
@@ -101,7 +101,9 @@ impl Watch {
                     if self.steps < STEPS && !progress.pressed {
                         continue;
                     }
-                    if progress.moved - self.moved_at_since < self.due {
+                    // What has come and was not read is what the system says, which the peer may have a hand in.
+                    let moved = progress.moved.saturating_sub(self.moved_at_since);
+                    if moved < self.due.min(due(progress.size)) {
                         return Poll::Ready(End::Stalled);
                     }
                     self.restart(doing, progress);
@@ -116,7 +118,7 @@ impl Watch {
         self.since = Instant::now();
         self.steps = 0;
         self.moved_at_since = progress.moved;
-        self.due = (progress.size / WINDOWS_MAX).max(PROGRESS_BYTES_MIN);
+        self.due = due(progress.size);
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -143,6 +145,11 @@ impl Watch {
         }
         false
     }
+}
+
+/// Bytes that must move in a window, of so many to transfer.
+fn due(size: u64) -> u64 {
+    (size / WINDOWS_MAX).max(PROGRESS_BYTES_MIN)
 }
 
 #[cfg(test)]
@@ -230,6 +237,38 @@ mod tests {
         assert_eq!(pressed(large / 100, 0).await, ("stalled", 3));
         assert_eq!(pressed(0, 11).await, ("stalled", 12));
         assert_eq!(pressed(large / 20, 0).await, ("closed", 0));
+    }
+
+    /// How a transfer ends of which this much has moved, of so much, at the beginning and after half of a window.
+    async fn ends(before: (u64, u64), after: (u64, u64)) -> (&'static str, u64) {
+        let mut watch = Watch::new(&limits());
+        let begin = Instant::now();
+        loop {
+            let is_late = begin.elapsed() >= Duration::from_secs(15);
+            let (moved, size) = if is_late { after } else { before };
+            let progress = || Progress {
+                moved,
+                size,
+                pressed: false,
+            };
+            let poll = poll_fn(|cx| watch.poll(cx, Doing::Transfer, progress));
+            if let Ok(end) = tokio::time::timeout(Duration::from_secs(1), poll).await {
+                return (end.label(), begin.elapsed().as_secs());
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_seems_to_have_gone_back_has_not_moved() {
+        assert_eq!(ends((10_000, 0), (5000, 0)).await, ("stalled", 30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_no_more_to_be_transferred_is_not_waited_for() {
+        let large = 100 << 20;
+        // Enough in the first window for what is left of it, and nothing in the second.
+        assert_eq!(ends((0, large), (5000, 0)).await, ("stalled", 60));
+        assert_eq!(ends((0, large), (5000, large)).await, ("stalled", 30));
     }
 
     #[tokio::test(start_paused = true)]

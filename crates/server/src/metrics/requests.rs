@@ -114,8 +114,12 @@ impl RequestMeter {
     /// Adds what was read and written since `counted`.
     pub(crate) fn moved(&self, counted: &mut (u64, u64), now: (u64, u64)) {
         if *counted != now {
-            self.connections.incoming_bytes.inc_by(now.0 - counted.0);
-            self.connections.outgoing_bytes.inc_by(now.1 - counted.1);
+            self.connections
+                .incoming_bytes
+                .inc_by(now.0.saturating_sub(counted.0));
+            self.connections
+                .outgoing_bytes
+                .inc_by(now.1.saturating_sub(counted.1));
             *counted = now;
         }
     }

@@ -147,7 +147,7 @@ impl Watch {
                 .paths_of(tier)
                 .map(|path| path.pooled_bytes())
                 .fold(0, u64::saturating_add),
-            reserve_bytes: levels.capacity_bytes - levels.hard_bytes,
+            reserve_bytes: levels.capacity_bytes.saturating_sub(levels.hard_bytes),
             backlog_bytes,
             segments: self
                 .tiers

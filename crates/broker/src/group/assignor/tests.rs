@@ -295,3 +295,44 @@ proptest! {
         prop_assert!(loads.iter().max().unwrap_or(&0) - loads.iter().min().unwrap_or(&0) <= 1);
     }
 }
+
+/// One member had everything that a hundred others read in ways of their own: whom to give each partition to is looked for
+/// in thousands of lists, though the group is small.
+fn tangled() -> Question {
+    let mut asked = Question {
+        topics: (0..500).map(|number| (topic(number), 8)).collect(),
+        ..Question::default()
+    };
+    let every = asked.topics.keys().copied().collect();
+    join(&mut asked, "a", every);
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        u128::from(state >> 33)
+    };
+    for number in 0..100 {
+        let read = (0..100).map(|_| topic(random() % 500)).collect();
+        join(&mut asked, &format!("b{number:03}"), read);
+    }
+    let all = asked.topics.keys().map(|topic| (*topic, (0..8).collect()));
+    asked.members.get_mut(&text("a")).unwrap().previous = all.collect();
+    asked
+}
+
+#[test]
+fn what_would_take_long_to_level_is_not_answered_at_once() {
+    let asked = tangled();
+    assert!(asked.weight() <= 20_000, "{}", asked.weight());
+    assert!(Assignor::Uniform.assign_at_once(&asked).is_none());
+    // What others ask is answered, and alike.
+    assert!(Assignor::Range.assign_at_once(&asked).is_some());
+    let mut usual = question(&[20; 100], &[]);
+    let read: BTreeSet<Uuid> = usual.topics.keys().copied().collect();
+    for number in 0..50 {
+        join(&mut usual, &format!("m{number}"), read.clone());
+    }
+    let at_once = Assignor::Uniform.assign_at_once(&usual);
+    assert_eq!(at_once, Some(Assignor::Uniform.assign(&usual)));
+}

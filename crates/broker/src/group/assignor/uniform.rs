@@ -19,12 +19,25 @@ use super::{ListIndex, Partitions, Question};
 /// Looks for somebody to give to, in all: seconds' worth.
 const LOOKS_MAX: usize = 20_000_000;
 
+/// The same that a shard waits for: some milliseconds' worth.
+const LOOKS_AT_ONCE: usize = 200_000;
+
 pub(super) fn assign(question: &Question) -> BTreeMap<StrBytes, Partitions> {
-    let mut plan = Plan::new(question);
+    made(question, LOOKS_MAX).answer(question)
+}
+
+/// The same answer; `None` if that needs more looks than a shard can wait for.
+pub(super) fn assign_at_once(question: &Question) -> Option<BTreeMap<StrBytes, Partitions>> {
+    let plan = made(question, LOOKS_AT_ONCE);
+    (plan.looks.get() > 0).then(|| plan.answer(question))
+}
+
+fn made(question: &Question, looks: usize) -> Plan {
+    let mut plan = Plan::new(question, looks);
     plan.keep(question);
     plan.fill(question);
     plan.level();
-    plan.answer(question)
+    plan
 }
 
 /// A member, by its place in the order of ids.
@@ -66,7 +79,7 @@ struct Holder {
 }
 
 impl Plan {
-    fn new(question: &Question) -> Self {
+    fn new(question: &Question, looks: usize) -> Self {
         let mut lists = vec![Loads::new(); question.lists.len()];
         let mut members = Vec::with_capacity(question.members.len());
         for (index, member) in question.members.values().enumerate() {
@@ -99,7 +112,7 @@ impl Plan {
             members,
             lists,
             taken: BTreeSet::new(),
-            looks: Cell::new(LOOKS_MAX),
+            looks: Cell::new(looks),
         }
     }
 

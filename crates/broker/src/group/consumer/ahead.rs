@@ -16,6 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::protocol::StrBytes;
 
@@ -25,8 +26,6 @@ use super::pattern::Pattern;
 use crate::group::assignor::{Assignor, Partitions, Question, Subscriber};
 use crate::group::cluster::Cluster;
 
-/// What is answered at once: some milliseconds' worth, by [`Question::weight`].
-pub(super) const LITTLE_WEIGHT: usize = 20_000;
 /// Expressions that are looked up at once: bytes of their text, of what is compiled, and of that for each name it is
 /// compared with, which takes a tenth of a second at worst.
 const TEXT_BYTES: usize = 4 << 10;
@@ -93,13 +92,19 @@ pub struct Done {
 /// What a group has of it.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// Jobs of before the last change of this number are forgotten.
-    ticket: u64,
+    /// Number of the job that was begun last: what comes of others is not used.
+    ticket: Option<u64>,
     is_busy: bool,
     // Bounded: as the targets that it is to become, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     assigned: Option<Made>,
     // Bounded: `groups::consumers::PATTERNS_MAX` expressions.
     found: BTreeMap<StrBytes, Found>,
+}
+
+/// A number that no job of any group has had: a group that is gone may have had the name of another.
+fn new_ticket() -> u64 {
+    static TICKETS: AtomicU64 = AtomicU64::new(0);
+    TICKETS.fetch_add(1, Ordering::Relaxed)
 }
 
 impl fmt::Debug for Job {
@@ -128,11 +133,21 @@ impl Job {
 
 impl Made {
     pub(super) fn of(epoch: i32, assignor: Assignor, question: &Question) -> Self {
+        Self::from(epoch, assignor.assign(question), question)
+    }
+
+    /// The same, if it does not take long.
+    pub(super) fn at_once(epoch: i32, assignor: Assignor, question: &Question) -> Option<Self> {
+        let targets = assignor.assign_at_once(question)?;
+        Some(Self::from(epoch, targets, question))
+    }
+
+    fn from(epoch: i32, targets: BTreeMap<StrBytes, Partitions>, question: &Question) -> Self {
         let named =
             |(id, one): (&StrBytes, &Subscriber)| Some((one.instance_id.clone()?, id.clone()));
         Self {
             epoch,
-            targets: assignor.assign(question),
+            targets,
             statics: question.members.iter().filter_map(named).collect(),
         }
     }
@@ -222,7 +237,7 @@ impl ConsumerGroup {
 
     /// True while it waits for what the job finds out.
     pub fn awaits(&self, job: &Job) -> bool {
-        self.ahead.is_busy && self.ahead.ticket == job.ticket
+        self.ahead.is_busy && self.ahead.ticket == Some(job.ticket)
     }
 }
 
@@ -231,18 +246,19 @@ impl Ahead {
         self.is_busy
     }
 
-    pub(super) fn job(&self, what: What) -> Job {
-        let ticket = self.ticket;
+    pub(super) fn job(what: What) -> Job {
+        let ticket = new_ticket();
         Job { ticket, what }
     }
 
     /// A job has begun.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, job: &Job) {
+        self.ticket = Some(job.ticket);
         self.is_busy = true;
     }
 
     pub(super) fn take_in(&mut self, done: Done) {
-        if done.ticket != self.ticket {
+        if Some(done.ticket) != self.ticket {
             return;
         }
         self.is_busy = false;
@@ -275,10 +291,7 @@ impl Ahead {
 
     /// Nothing that was or is being found out is of use.
     pub(super) fn forget(&mut self) {
-        *self = Self {
-            ticket: self.ticket.wrapping_add(1),
-            ..Self::default()
-        };
+        *self = Self::default();
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::ahead::{Matching, What, are_little};
+use super::ahead::{Ahead, Matching, What, are_little};
 use super::draft::Draft;
 use super::pattern::Pattern;
 use super::record::{ConsumerRecord, Epoch, Matched};
@@ -118,7 +118,7 @@ impl Draft<'_> {
         if !ahead.is_busy() && self.decision.job.is_none() {
             let patterns = unknown.into_iter().collect();
             let what = What::Match(Matching::of(patterns, self.ask.cluster.snapshot()));
-            self.decision.job = Some(ahead.job(what));
+            self.decision.job = Some(Ahead::job(what));
         }
         false
     }

@@ -8,7 +8,7 @@ use wire::protocol::StrBytes;
 use wire::types::Uuid;
 
 use super::NOTHING;
-use super::ahead::{LITTLE_WEIGHT, Made, What};
+use super::ahead::{Ahead, Made, What};
 use super::draft::Draft;
 use super::member::Member;
 use super::record::{ConsumerRecord, TargetEpoch};
@@ -63,11 +63,11 @@ impl<'a> Draft<'a> {
         }
         let question = self.question();
         let assignor = self.preferred();
-        if question.weight() <= LITTLE_WEIGHT {
-            return Some(Cow::Owned(Made::of(self.epoch, assignor, &question)));
+        if let Some(made) = Made::at_once(self.epoch, assignor, &question) {
+            return Some(Cow::Owned(made));
         }
         let what = What::Assign(self.epoch, assignor, question);
-        self.decision.job = Some(ahead.job(what));
+        self.decision.job = Some(Ahead::job(what));
         None
     }
 

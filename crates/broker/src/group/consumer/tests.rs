@@ -580,6 +580,16 @@ fn a_target_of_an_epoch_that_was_never_written_is_not_used() {
 }
 
 #[test]
+fn what_was_begun_for_a_group_that_is_gone_is_not_taken_for_one_of_the_same_name() {
+    let mut bench = Bench::new(&[("much", 30_000)]);
+    let (_, of_old) = decide(&mut bench, &joining("a", &["much"]));
+    let mut bench = Bench::new(&[("much", 30_000)]);
+    let (_, of_new) = decide(&mut bench, &joining("a", &["much"]));
+    assert!(!bench.group.awaits(&of_old.unwrap()));
+    assert!(bench.group.awaits(&of_new.unwrap()));
+}
+
+#[test]
 fn expressions_that_take_long_are_looked_up_ahead() {
     let mut bench = Bench::new(&[("topic-1", 1), ("other", 1)]);
     let large = "\\pL{20}|topic-1";

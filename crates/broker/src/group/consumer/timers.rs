@@ -98,8 +98,8 @@ impl ConsumerGroup {
         if decision.retargeted {
             self.ahead.drop_assigned();
         }
-        if decision.job.is_some() {
-            self.ahead.begin();
+        if let Some(job) = &decision.job {
+            self.ahead.begin(job);
         }
         self.set_timers(&decision.timers)
     }

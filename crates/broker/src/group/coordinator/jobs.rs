@@ -13,6 +13,7 @@ use platform::task::{self, Span, elsewhere};
 
 use super::{GroupCoordinator, OffsetsLog};
 use crate::group::groups::Work;
+use crate::network::network_of_host;
 
 /// How long one job goes on before another has its turn.
 const TURN: Duration = Duration::from_millis(50);
@@ -43,7 +44,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             host,
             mut job,
         } = work;
-        let line = self.elsewhere.of(&host);
+        let line = self.elsewhere.of(&network_of_host(&host));
         loop {
             let Some(turn) = self.elsewhere.turn(&line).await else {
                 return;

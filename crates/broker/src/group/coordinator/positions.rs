@@ -12,18 +12,24 @@ use crate::group::groups::Groups;
 use crate::group::records::GroupRecord;
 use crate::group::{Fetched, Now};
 use crate::lines::Place;
+use crate::network::network_of_host;
+use crate::room::Room;
+
+/// Who commits: to which group, and from which network. What others commit to a group has no order with it.
+pub(super) type Committer = (StrBytes, StrBytes);
 
 /// A place in the line of those who commit to a group.
-pub(crate) type InLine = Option<Box<Place<StrBytes>>>;
+pub(crate) type InLine = Option<Box<Place<Committer>>>;
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     /// A place behind the commits to the group that rest while they are looked through; one that `rests` itself has others
     /// behind it. None for all others, which is nearly always.
-    pub(crate) fn in_line(&self, group: &StrBytes, rests: bool) -> InLine {
+    pub(crate) fn in_line(&self, group: &StrBytes, host: &StrBytes, rests: bool) -> InLine {
+        let committer = || (group.clone(), network_of_host(host));
         if rests {
-            return Some(Box::new(self.lines.enter(group.clone())));
+            return Some(Box::new(self.lines.enter(committer())));
         }
-        self.lines.behind(group.clone())
+        self.lines.behind(committer)
     }
 
     /// The time for what is committed, and how long a note may be.
@@ -36,11 +42,13 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     pub(crate) fn fits_log(&self, group: &str, bytes: usize) -> Result<bool, ErrorCode> {
         /// Less is decided first, and refused by the log.
         const SMALL: usize = 256 << 10;
+        /// A decision is made in one piece: tens of milliseconds for so much, however large batches may be.
+        const DECIDED_BYTES_MAX: usize = 4 << 20;
         if bytes <= SMALL {
             return Ok(true);
         }
         let (partition, ()) = self.moving(group, |_, _| ())?;
-        Ok(bytes <= self.log.batch_bytes_max(partition))
+        Ok(bytes <= self.log.batch_bytes_max(partition).min(DECIDED_BYTES_MAX))
     }
 
     /// As [`Self::write`]; whoever is behind in the line goes on when what was decided has its place in the log's queue.
@@ -59,21 +67,29 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(answer)
     }
 
-    /// The positions that a group is asked for. Who wants stable ones is shown the latest, when they are in the log.
+    /// The positions that a group is asked for, as far as there is room for them. Who wants stable ones is shown the latest, when
+    /// they are in the log.
     pub(crate) async fn fetch(
         &self,
         request: &OffsetFetchRequestGroup,
         stable: bool,
+        room: &Room,
     ) -> Result<OffsetFetchResponseGroup, ErrorCode> {
         let group = request.group_id.as_str();
-        let (partition, allowed) = self.active(group, |groups, _| groups.check_fetch(request))?;
+        let begin = |groups: &mut Groups, _| (groups.refusals(), groups.check_fetch(request));
+        let (partition, (refusals, allowed)) = self.active(group, begin)?;
         allowed?;
-        let mut found = Fetched::default();
+        let incarnation = self.incarnation(partition);
+        let (mut found, pieces) = (Fetched::default(), room.pieces());
         loop {
             let some = self.active_in(partition, |groups, _| {
                 groups.fetch_some(request, stable, VISITED_AT_ONCE, &mut found)
             })?;
-            if !some.ok_or(ErrorCode::PolicyViolation)? {
+            let more = some.ok_or(ErrorCode::PolicyViolation)?;
+            if !pieces.has(found.take_bytes()) {
+                return Err(room.refusal());
+            }
+            if !more {
                 break;
             }
             yield_now().await;
@@ -86,8 +102,23 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 other => other,
             })?;
         }
+        if found.tells_staged() {
+            // What was told of may not have arrived, while others had their turn or while it was waited for.
+            let is_lost =
+                |groups: &mut Groups, _| groups.was_refused_since(&request.group_id, refusals);
+            let is_lost = self.active_in(partition, is_lost)?;
+            if is_lost || self.incarnation(partition) != incarnation {
+                return Err(ErrorCode::CoordinatorLoadInProgress);
+            }
+        }
         let answer = OffsetFetchResponseGroup::default().with_group_id(request.group_id.clone());
         Ok(answer.with_topics(found.into_topics()))
+    }
+
+    /// Tells the groups of a partition apart that were loaded anew.
+    fn incarnation(&self, partition: i32) -> Option<u64> {
+        let slots = self.slots.borrow();
+        slots.get(&partition).map(|slot| slot.incarnation)
     }
 
     /// Looks at the groups of the partition that holds `group`, again and again: `look` is called for each of `items`, with rests.

@@ -33,6 +33,7 @@ use wire::types::{ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, Topic
 use super::{
     GoneTopics, GroupCoordinator, OffsetsLog, OpenTransactions, Unwritten, VISITED_AT_ONCE, Written,
 };
+use crate::answers::Answers;
 use crate::group::cluster::fake::FakeCluster;
 use crate::group::groups::Groups;
 use crate::group::metrics::Metrics;
@@ -53,6 +54,8 @@ struct Ledger {
     gone: std::cell::Cell<bool>,
     /// What is to be loaded again, and the attempt.
     again: RefCell<Vec<(i32, u32)>>,
+    /// Bytes of a batch beyond a mebibyte.
+    more_bytes: std::cell::Cell<usize>,
     cluster: RefCell<FakeCluster>,
 }
 
@@ -71,7 +74,7 @@ impl OffsetsLog for TestLog {
     }
 
     fn batch_bytes_max(&self, _: i32) -> usize {
-        1 << 20
+        (1 << 20) + self.0.more_bytes.get()
     }
 
     fn owns(&self, _: i32) -> bool {
@@ -223,11 +226,20 @@ async fn commit_all(
     coordinator: &Coordinator,
     request: &OffsetCommitRequest,
 ) -> OffsetCommitResponse {
+    commit_from(coordinator, "/h", request).await
+}
+
+async fn commit_from(
+    coordinator: &Coordinator,
+    host: &str,
+    request: &OffsetCommitRequest,
+) -> OffsetCommitResponse {
     let topics = request.topics.iter();
     let notes = topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
-    let place = coordinator.in_line(&request.group_id, is_long(notes));
+    let host = text(host);
+    let place = coordinator.in_line(&request.group_id, &host, is_long(notes));
     let topics = (Arc::new(AnyTopic), || Arc::new(AnyTopic));
-    handler::offset_commit::handle(coordinator, request, 8, (&text("/h"), place), topics).await
+    handler::offset_commit::handle(coordinator, request, 8, (&host, place), topics).await
 }
 
 async fn commit(coordinator: &Coordinator, name: &str, offset: i64) -> i16 {
@@ -247,7 +259,8 @@ async fn fetched(coordinator: &Coordinator, name: &str, stable: bool) -> Option<
     let request = OffsetFetchRequestGroup::default()
         .with_group_id(group(name))
         .with_topics(None);
-    let answer = handler::offset_fetch::handle_group(coordinator, &request, stable).await;
+    let answer =
+        handler::offset_fetch::handle_group(coordinator, &request, stable, &Room::some()).await;
     assert_eq!(answer.error_code, 0);
     let topic = answer.topics.first()?;
     Some(topic.partitions[0].committed_offset)
@@ -261,7 +274,8 @@ async fn stable(coordinator: &Coordinator, name: &str) -> (i64, i16) {
     let request = OffsetFetchRequestGroup::default()
         .with_group_id(group(name))
         .with_topics(Some(vec![topic]));
-    let answer = handler::offset_fetch::handle_group(coordinator, &request, true).await;
+    let answer =
+        handler::offset_fetch::handle_group(coordinator, &request, true, &Room::some()).await;
     assert_eq!(answer.error_code, 0);
     let told = &answer.topics[0].partitions[0];
     (told.committed_offset, told.error_code)
@@ -401,6 +415,85 @@ fn commits_are_answered_when_they_are_in_the_log_and_gathered_meanwhile() {
     });
 }
 
+#[test]
+fn a_position_that_the_log_refuses_is_not_told_as_stable() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        commit(&coordinator, "g", 1).await;
+        log.0.held.set(true);
+        let (count, visited) = (5, i32::try_from(VISITED_AT_ONCE).unwrap());
+        for (partitions, rests) in [(1, 0), (count * visited, 2)] {
+            let committing = {
+                let coordinator = Rc::clone(&coordinator);
+                let request = many("g", partitions, 9);
+                task::spawn(async move { commit_all(&coordinator, &request).await })
+            };
+            while log.0.pending.borrow().is_empty() {
+                settle().await;
+            }
+            let asked = {
+                let coordinator = Rc::clone(&coordinator);
+                task::spawn(async move {
+                    let request = OffsetFetchRequestGroup::default()
+                        .with_group_id(group("g"))
+                        .with_topics(None);
+                    let room = Room::some();
+                    handler::offset_fetch::handle_group(&coordinator, &request, true, &room).await
+                })
+            };
+            // Some of it is told, if it rests; else it waits behind what is on its way.
+            for _ in 0..=rests {
+                task::yield_now().await;
+            }
+            let refused = Err(Unwritten::Refused(ErrorCode::NotEnoughReplicas));
+            log.end(refused).await;
+            let answer = asked.await.unwrap();
+            let told = answer.topics.iter().flat_map(|topic| &topic.partitions);
+            let told: Vec<i64> = told.map(|one| one.committed_offset).collect();
+            let comes_again = answer.error_code == code(ErrorCode::CoordinatorLoadInProgress);
+            assert!(comes_again || told == [1], "{} {told:?}", answer.error_code);
+            committing.await.unwrap();
+        }
+        log.0.held.set(false);
+        assert_eq!(fetched(&coordinator, "g", true).await, Some(1));
+    });
+}
+
+#[test]
+fn of_an_address_that_holds_too_much_positions_are_not_told_to_their_end() {
+    simulate(async {
+        let coordinator = coordinator(&TestLog::default());
+        let mut request = many("g", 2000, 1);
+        for partition in &mut request.topics[0].partitions {
+            partition.committed_metadata = Some(StrBytes::from_string("n".repeat(200)));
+        }
+        commit_all(&coordinator, &request).await;
+        let asked = OffsetFetchRequestGroup::default()
+            .with_group_id(group("g"))
+            .with_topics(None);
+        let answers = Answers::new(32 << 20);
+        let ip = std::net::IpAddr::from([10, 0, 0, 1]);
+        let slow = answers.account(ip);
+        let room = Room::of(&answers, ip);
+        let fetch = handler::offset_fetch::handle_group(&coordinator, &asked, false, &room);
+        let (_, told) = turns_beside(fetch).await;
+        assert_eq!(
+            (told.error_code, told.topics[0].partitions.len()),
+            (0, 2000)
+        );
+        assert!(answers.used_bytes() > 400_000, "{}", answers.used_bytes());
+        drop(room);
+        // What is taken while it is put together counts.
+        let room = Room::of(&answers, ip);
+        slow.hold(20 << 20);
+        let told = handler::offset_fetch::handle_group(&coordinator, &asked, false, &room).await;
+        assert_eq!(told.error_code, code(ErrorCode::CoordinatorLoadInProgress));
+        assert!(answers.used_bytes() < (20 << 20) + 300_000);
+        slow.release(20 << 20);
+    });
+}
+
 /// Every record carries the group's id: a request of half a megabyte would be three gigabytes of records.
 #[test]
 fn a_commit_of_more_than_a_batch_can_hold_is_refused_before_it_is_made() {
@@ -494,7 +587,61 @@ fn a_commit_does_not_overtake_a_large_one_that_came_before_it() {
             })
             .collect::<Vec<_>>();
         assert_eq!(of_first, [1, 2, 3, 4]);
-        assert!(coordinator.in_line(&text("g"), false).is_none());
+        assert!(
+            coordinator
+                .in_line(&text("g"), &text("/h"), false)
+                .is_none()
+        );
+    });
+}
+
+#[test]
+fn a_strangers_long_commit_to_a_group_does_not_hold_up_those_of_its_members() {
+    simulate(async {
+        let coordinator = coordinator(&TestLog::default());
+        let spawn = |host: &'static str, count, offset| {
+            let coordinator = Rc::clone(&coordinator);
+            let request = many("g", count, offset);
+            task::spawn(async move { commit_from(&coordinator, host, &request).await })
+        };
+        let strangers = spawn("/2001:db8::1", 20_000, 1);
+        let of_its_network = spawn("/2001:db8::2", 1, 2);
+        let members = spawn("/10.0.0.1", 1, 3);
+        let answer = members.await.unwrap();
+        assert_eq!(answer.topics[0].partitions[0].error_code, 0);
+        assert!(!strangers.is_finished() && !of_its_network.is_finished());
+        strangers.await.unwrap();
+        of_its_network.await.unwrap();
+        assert_eq!(fetched(&coordinator, "g", false).await, Some(2));
+    });
+}
+
+/// A decision is made in one piece, and all of a commit is looked at again in it when topics have come or gone.
+#[test]
+fn a_commit_that_no_batch_holds_is_not_looked_at_again_and_however_large_batches_are_there_is_a_bound()
+ {
+    simulate(async {
+        let log = TestLog::default();
+        log.0.more_bytes.set(64 << 20);
+        let coordinator = coordinator(&log);
+        let host = text("/h");
+        let commit = async |count| {
+            let request = many("g", count, 1);
+            let asked = std::cell::Cell::new(false);
+            let now = || {
+                asked.set(true);
+                Arc::new(AnyTopic)
+            };
+            let place = coordinator.in_line(&request.group_id, &host, true);
+            let topics = (Arc::new(AnyTopic), now);
+            let done =
+                handler::offset_commit::handle(&coordinator, &request, 8, (&host, place), topics);
+            let answer = done.await;
+            (answer.topics[0].partitions[0].error_code, asked.get())
+        };
+        let refused = code(ErrorCode::UnknownServerError);
+        assert_eq!(commit(150_000).await, (refused, false));
+        assert_eq!(commit(20_000).await, (0, true));
     });
 }
 
@@ -528,9 +675,10 @@ fn others_have_their_turn_while_many_positions_are_committed_read_and_deleted() 
         let topic = OffsetFetchRequestTopics::default()
             .with_name(TopicName(text("t")))
             .with_partition_indexes((0..10_240).collect());
+        let room = Room::some();
         for topics in [None, Some(vec![topic])] {
             let asked = asked(topics);
-            let fetch = handler::offset_fetch::handle_group(&coordinator, &asked, true);
+            let fetch = handler::offset_fetch::handle_group(&coordinator, &asked, true, &room);
             let (turns, answer) = turns_beside(fetch).await;
             let indexes = answer.topics[0]
                 .partitions
@@ -571,7 +719,7 @@ fn an_answer_does_not_grow_by_naming_a_partition_again_and_again() {
             let request = OffsetFetchRequestGroup::default()
                 .with_group_id(group("g"))
                 .with_topics(Some(vec![topic]));
-            handler::offset_fetch::handle_group(&coordinator, &request, false)
+            handler::offset_fetch::handle_group(&coordinator, &request, false, &Room::some())
                 .await
                 .error_code
         };
@@ -1095,7 +1243,7 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
         assert!(listed.eq(names));
         // What is not asked for takes no room: an answer that is too large has a way around it.
         let listed = async |request: ListGroupsRequest| {
-            let answers = crate::answers::Answers::new(256 << 10);
+            let answers = Answers::new(256 << 10);
             let room = Room::of_list(&answers, std::net::Ipv4Addr::LOCALHOST.into());
             let list = handler::list_groups::handle(&coordinator, &request, &room).await;
             (list.error_code, list.groups.len())

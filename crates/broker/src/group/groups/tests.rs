@@ -1078,6 +1078,36 @@ fn the_groups_that_an_address_makes_take_half_of_what_all_may() {
     );
 }
 
+#[test]
+fn two_addresses_that_take_all_that_groups_may_leave_a_third_a_fair_share() {
+    let mut bench = Bench::new();
+    bench.groups.options.state_bytes_max = 200_000;
+    let mut made = |host: &str, group: &str| {
+        bench.groups.asker = None;
+        bench.groups.asked_by(&text(host));
+        let code = bench.commit(&commit(group, &[("t", 0, 1)]), 8)[0];
+        bench.settle_all();
+        code == 0
+    };
+    let mut all = |host: &str| {
+        let names = (0..200).map(|n| format!("{host}-{n:0>1000}"));
+        names.filter(|name| made(host, name)).count()
+    };
+    let (first, second) = (all("/10.0.0.1"), all("/10.0.0.2"));
+    assert!(
+        first.abs_diff(second) <= 1 && first >= 30,
+        "{first} {second}"
+    );
+    assert_eq!(all("/10.0.0.1"), first, "what it has it keeps, and no more");
+    let third = all("/10.0.0.3");
+    // A third of a quarter, beside what was left.
+    assert!((5..=first / 3).contains(&third), "{third}");
+    // A network of version 6 is one address.
+    let fourth: usize = (0..20).map(|n| all(&format!("/2001:db8::{n}"))).sum();
+    assert!((3..=third).contains(&fourth), "{fourth}");
+    assert!(bench.groups.bytes() <= 250_000);
+}
+
 /// Somebody may have made the group that others come to use, to keep them from it.
 #[test]
 fn an_address_that_has_used_up_its_share_keeps_nobody_from_a_group_that_it_made() {

@@ -2,8 +2,9 @@
 //! clients said. ADR 0021 has the bounds.
 //!
 //! A group is paid for by the address that made it, as far as that is known: a start forgets. An address may pay for half of what
-//! groups may take. One that has used that up does not keep others from a group that it made: who makes it grow pays for it
-//! then.
+//! groups may take, and has a fair share of a quarter more of it whatever the others take: a few must not keep anybody else from a
+//! group. One that has used its half up does not keep others from a group that it made: who makes it grow pays for it
+//! then. An address of version 6 is the network that it is in.
 //!
 //! Invariant: the sum of all groups is what the groups say one by one ([`Groups::weigh`] follows every change).
 
@@ -16,6 +17,7 @@ use wire::types::ErrorCode;
 
 use super::{Group, Groups, Position};
 use crate::group::versioned::Versioned;
+use crate::network::network_of_host;
 
 /// What the members of a group may take, with all that they say of themselves.
 const GROUP_BYTES_MAX: usize = 32 << 20;
@@ -42,6 +44,13 @@ pub(super) struct Paid {
 impl Shares {
     pub(super) fn of(&self, host: &StrBytes) -> usize {
         self.by_host.borrow().get(host).copied().unwrap_or(0)
+    }
+
+    /// Addresses that pay for something, and this one.
+    fn count_with(&self, host: &StrBytes) -> usize {
+        let by_host = self.by_host.borrow();
+        let new = usize::from(!by_host.contains_key(host));
+        by_host.len().saturating_add(new)
     }
 
     /// True when so much more is beyond an address's share.
@@ -100,12 +109,19 @@ impl Groups {
 
     /// Says who asks for what comes next: groups that it makes are paid for by this address.
     pub(crate) fn asked_by(&mut self, host: &StrBytes) {
-        self.asker = Some(host.clone());
+        self.asker = Some(network_of_host(host));
     }
 
     /// What the groups of one address may take.
     fn share(&self) -> usize {
         self.options.state_bytes_max / 2
+    }
+
+    /// Whether an address has no more than a fair share of what is kept for who comes when all is taken.
+    fn is_fair(&self, host: &StrBytes, growth: usize) -> bool {
+        let fair = self.options.state_bytes_max / 4;
+        let fair = fair.checked_div(self.shares.count_with(host));
+        fair.is_some_and(|fair| !self.shares.is_over(host, growth, fair))
     }
 
     /// Whether the groups, and those of the address that pays for this one, may take so much more.
@@ -131,7 +147,9 @@ impl Groups {
             return Err(ErrorCode::CoordinatorLoadInProgress);
         }
         let all = self.bytes().saturating_add(self.bytes_elsewhere);
-        if all.saturating_add(growth) > self.options.state_bytes_max {
+        if all.saturating_add(growth) > self.options.state_bytes_max
+            && !payer.is_some_and(|payer| self.is_fair(payer, growth))
+        {
             // For clients to try again: others go, offsets expire.
             return Err(ErrorCode::CoordinatorLoadInProgress);
         }

@@ -34,12 +34,44 @@ pub(crate) struct Fetched {
     last: Option<(StrBytes, i32)>,
     /// Bytes of the notes.
     note_bytes: usize,
+    /// About how many bytes of an answer the last piece has.
+    piece_bytes: usize,
+    /// Some of it was on its way to the log, and may not arrive.
+    tells_staged: bool,
 }
+
+/// Bytes of an answer for a position beside its note, and for a topic beside its name.
+const FIELDS_BYTES: usize = 32;
 
 impl Fetched {
     /// What was found.
     pub(crate) fn into_topics(self) -> Vec<OffsetFetchResponseTopics> {
         self.topics
+    }
+
+    /// About how many bytes of an answer were found since this was asked last.
+    pub(crate) fn take_bytes(&mut self) -> usize {
+        std::mem::take(&mut self.piece_bytes)
+    }
+
+    /// True when some of it was on its way to the log.
+    pub(crate) fn tells_staged(&self) -> bool {
+        self.tells_staged
+    }
+
+    /// Counts what is told of one partition.
+    fn note(&mut self, finding: Finding<'_>, offset: Option<&Versioned<Position>>, told: usize) {
+        self.tells_staged |= finding.latest && offset.is_some_and(Versioned::is_staged);
+        self.note_bytes = self.note_bytes.saturating_add(told);
+        let bytes = told.saturating_add(FIELDS_BYTES);
+        self.piece_bytes = self.piece_bytes.saturating_add(bytes);
+    }
+
+    /// Begins to tell of a topic.
+    fn begin_topic(&mut self, answer: OffsetFetchResponseTopics) {
+        let bytes = answer.name.len().saturating_add(FIELDS_BYTES);
+        self.piece_bytes = self.piece_bytes.saturating_add(bytes);
+        self.topics.push(answer);
     }
 }
 
@@ -130,16 +162,18 @@ fn asked_for(
             let offset = offsets.and_then(|offsets| offsets.get(index));
             let value = offset.and_then(|offset| finding.position(offset));
             let value = value.filter(|value| same_topic(value, topic.topic_id));
-            told.note_bytes = told
-                .note_bytes
-                .saturating_add(value.map_or(0, |value| value.metadata.len()));
+            told.note(
+                finding,
+                offset,
+                value.map_or(0, |value| value.metadata.len()),
+            );
             finding.told(name, *index, value)
         });
         let answers: Vec<_> = answers.collect();
         left = left.saturating_sub(answers.len().max(1));
         if told.at.1 == 0 {
             let answer = topic_answer(name.clone(), Vec::with_capacity(indexes.len()));
-            told.topics.push(answer.with_topic_id(topic.topic_id));
+            told.begin_topic(answer.with_topic_id(topic.topic_id));
         }
         told.at.1 = told.at.1.saturating_add(answers.len());
         if let Some(last) = told.topics.last_mut() {
@@ -174,7 +208,13 @@ fn all_there_are(finding: Finding<'_>, count: usize, told: &mut Fetched) -> bool
     for (topic, index, offset) in all.take(count) {
         seen += 1;
         told.last = Some((topic.clone(), index));
-        let Some(value) = finding.position(offset) else {
+        let value = finding.position(offset);
+        told.note(
+            finding,
+            Some(offset),
+            value.map_or(0, |value| value.metadata.len()),
+        );
+        let Some(value) = value else {
             continue;
         };
         let answer = finding.told(topic, index, Some(value));
@@ -182,7 +222,7 @@ fn all_there_are(finding: Finding<'_>, count: usize, told: &mut Fetched) -> bool
             Some(last) if last.name.0 == *topic => last.partitions.push(answer),
             _ => {
                 let name = TopicName(topic.clone());
-                told.topics.push(topic_answer(name, vec![answer]));
+                told.begin_topic(topic_answer(name, vec![answer]));
             }
         }
     }

@@ -63,6 +63,22 @@ fn one_address_leaves_half_to_the_others() {
 }
 
 #[test]
+fn all_addresses_of_a_network_have_one_half_of_it_together() {
+    let budget = Budget::new(64 * MIB, MIB);
+    let held: Vec<Taken> = (0..10)
+        .flat_map(|last| {
+            let ip = [0x2001, 0xdb8, 0, 1, 0, 0, 0, last];
+            let account = budget.account(ip.into());
+            std::iter::from_fn(move || account.try_take(MIB))
+        })
+        .collect();
+    assert!(budget.used_bytes() <= 32 * MIB, "{}", budget.used_bytes());
+    let neighbour = budget.account([0x2001, 0xdb8, 0, 2, 0, 0, 0, 0].into());
+    assert!(neighbour.try_take(MIB).is_some());
+    drop(held);
+}
+
+#[test]
 fn frames_that_are_read_in_part_do_not_wait_for_each_other_for_ever() {
     let budget = Budget::new(8 * MIB, 100 * MIB);
     let accounts = [account(&budget, 1), account(&budget, 2)];

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, TcpListener};
+use std::time::Duration;
 
 use super::super::budget::Budget;
 use super::*;
@@ -64,6 +65,43 @@ fn bytes_that_wait_in_the_socket_count_as_progress_and_take_no_buffer() {
             reader.come_bytes(&socket),
             (FRAME_BYTES + PREFIX_BYTES) as u64
         );
+    });
+}
+
+#[test]
+fn what_has_come_does_not_become_less_when_a_frame_waits_for_memory() {
+    run(async |_, socket, mut client| {
+        let budget = Budget::new(1 << 20, 1 << 20);
+        let other = budget.account(Ipv4Addr::new(10, 0, 0, 1).into());
+        let mut held = Vec::new();
+        while let Some(taken) = other.try_take(100_000) {
+            held.push(taken);
+        }
+        let account = budget.account(Ipv4Addr::LOCALHOST.into());
+        let mut reader = FrameReader::new(account, Buffers::new(1 << 20), 1 << 20);
+        // As much as the socket holds of one that is not read.
+        let len = 100_000_i32;
+        let all = PREFIX_BYTES + usize::try_from(len).unwrap();
+        client.write_all(&i32::to_be_bytes(len)).unwrap();
+        client.write_all(&beginning(all)[PREFIX_BYTES..]).unwrap();
+        let mut before = 0;
+        let waits = poll_fn(|cx| {
+            assert!(reader.poll_frame(cx, &socket).is_pending());
+            let come = reader.come_bytes(&socket);
+            assert!(come >= before, "{come} after {before}");
+            before = come;
+            if !matches!(reader.state, State::Granting { .. }) || come < all as u64 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(come)
+        });
+        let waits = tokio::time::timeout(Duration::from_mins(1), waits);
+        assert_eq!(waits.await, Ok(all as u64), "of {all}");
+        assert!(!reader.is_within_frame());
+        drop(held);
+        assert!(frame(&mut reader, &socket).await.unwrap().is_some());
+        assert_eq!(reader.come_bytes(&socket), all as u64);
     });
 }
 

@@ -5,6 +5,7 @@
 
 use super::{Catalogue, Device, Module, Nic, ObjectStore, Price, Server};
 use crate::load::check_name;
+use crate::software::Software;
 
 /// A key, and what is wrong there.
 type Wrong = (String, String);
@@ -28,7 +29,7 @@ pub(super) fn check(all: &Catalogue) -> Result<(), Wrong> {
         "software",
         &all.software,
         |entry| &entry.id,
-        |entry| entry.check(),
+        Software::check,
     )
 }
 

@@ -76,14 +76,13 @@ impl<'w, 'a> Walk<'w, 'a> {
             if !self.may_beat(&group, &known()) {
                 continue;
             }
-            match group.halves() {
-                Some((low, high)) => self.open.extend([high, low]),
-                None => {
-                    let found = self.problem.found(&group.least());
-                    if let Some(priced) = found.and_then(|found| self.problem.price(&found)) {
-                        return Ok(Some(priced));
-                    }
-                }
+            if let Some((low, high)) = group.halves() {
+                self.open.extend([high, low]);
+                continue;
+            }
+            let found = self.problem.found(&group.least());
+            if let Some(priced) = found.and_then(|found| self.problem.price(&found)) {
+                return Ok(Some(priced));
             }
         }
         Ok(None)
@@ -135,7 +134,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         let left = best.cost.0 * (1.0 + ROUNDING) - shared.0 * (1.0 - ROUNDING);
         let each = terms.of_unit(&unit, cheap, module).0 * sites;
         let count = left / each * (1.0 + ROUNDING);
-        if !(count < f64::from(u32::MAX)) {
+        if count.is_nan() || count >= f64::from(u32::MAX) {
             // So many that they are not counted, or they cost nothing.
             return u32::MAX;
         }

@@ -29,7 +29,7 @@ def test_topics_of_a_plan_are_made_as_planned(broker, scenario, tmp_path):
     for topic in planned:
         def described(topic=topic):
             shown = run([forebay_binary(), "topic", "describe", topic["name"], "-b", broker.address, "--format", "json"], XDG_CONFIG_HOME=str(tmp_path))
-            return json.loads(shown.splitlines()[0])
+            return json.loads(shown)[0]
 
         wait_until(lambda: len(described()["partitions"]) == topic["partitions"], f"the partitions of {topic['name']}")
         run([forebay_binary(), "topic", "delete", topic["name"], "-b", broker.address], XDG_CONFIG_HOME=str(tmp_path))

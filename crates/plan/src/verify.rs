@@ -207,26 +207,7 @@ fn rows(
             true,
         )),
     }
-    // What was not measured is not proven.
-    let mut missing = |what: &str| {
-        rows.push(Compared {
-            what: what.to_owned(),
-            planned: "a measurement".to_owned(),
-            measured: "none".to_owned(),
-            ratio: None,
-            fits: false,
-        });
-    };
-    if measured.consume.is_none() {
-        missing("rate given out");
-    }
-    if scaled.burst.is_some() && measured.bursts.is_empty() {
-        missing("bursts");
-    }
-    let sides = [&measured.produce, &measured.consume];
-    if sides.into_iter().flatten().any(|side| side.cpu.is_none()) {
-        missing("measurement of processor time");
-    }
+    rows.extend(missing(measured, &scaled));
     if let Some(side) = &measured.consume {
         let given = chosen.broker.given * scale;
         rows.push(compared(
@@ -247,6 +228,28 @@ fn rows(
     }
     rows.extend(burst_rows(chosen, measured, &scaled));
     rows
+}
+
+/// What was not measured is not proven.
+fn missing(measured: &Measured, scaled: &Scaled) -> Vec<Compared> {
+    let sides = [&measured.produce, &measured.consume];
+    let no_cpu = sides.into_iter().flatten().any(|side| side.cpu.is_none());
+    let no_bursts = scaled.burst.is_some() && measured.bursts.is_empty();
+    let all = [
+        ("rate given out", measured.consume.is_none()),
+        ("bursts", no_bursts),
+        ("measurement of processor time", no_cpu),
+    ];
+    all.into_iter()
+        .filter(|(_, is_missing)| *is_missing)
+        .map(|(what, _)| Compared {
+            what: what.to_owned(),
+            planned: "a measurement".to_owned(),
+            measured: "none".to_owned(),
+            ratio: None,
+            fits: false,
+        })
+        .collect()
 }
 
 /// Seconds of a core for 10^9 bytes that the plan counts with.

@@ -80,8 +80,8 @@ fn check_variants(scenario: &Scenario) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn check_load(load: &Load, scenario: &Scenario) -> Result<(), Wrong> {
-    check_name("name", &load.name)?;
+/// Each figure alone.
+fn check_figures(load: &Load) -> Result<(), Wrong> {
     match (load.peak, load.messages) {
         (None, None) => return wrong("peak", "write peak, or messages and size"),
         (Some(_), Some(_)) => return wrong("messages", "write peak or messages, not both"),
@@ -105,6 +105,12 @@ fn check_load(load: &Load, scenario: &Scenario) -> Result<(), Wrong> {
     ] {
         within(key, value, low, high)?;
     }
+    Ok(())
+}
+
+fn check_load(load: &Load, scenario: &Scenario) -> Result<(), Wrong> {
+    check_name("name", &load.name)?;
+    check_figures(load)?;
     if load.peak().0 <= 0.0 {
         return wrong("peak", "allowed: more than nothing");
     }

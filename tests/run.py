@@ -4,7 +4,7 @@
     ./test check           cargo fmt, clippy with warnings denied, xtask tidy
     ./test guard           instructions of the hot paths, compared with docs/benchmarks/instructions.csv (valgrind)
     ./test rust            unit, property, crash-point and simulation tests (cargo test)
-    ./test report          reports of forebay bench in a headless browser: layout, colours, names, no scripts needed
+    ./test report          reports of forebay bench and forebay plan in a headless browser: layout, colours, names, no scripts needed
     ./test clients         real clients and Kafka's tools against the release binary, the oracle, the same questions to Kafka
     ./test short           of other people's suites that of Kafka's own tools
     ./test kill9           50 rounds of kill -9 under load, and 8 while segments move between tiers
@@ -317,6 +317,11 @@ def sweep(run):
 def report(run):
     chromium(run)
     run.step("report", [python(run), "-m", "pytest", "-q", "bench/test_report.py"], count=pytest_counts, cwd=TESTS)
+    kind = "release" if run.built else "debug"
+    if not run.built:
+        run.step("build plan", ["cargo", "build", "-q", "--locked", "-p", "forebay-server"], count=nothing)
+    binary = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / kind / "forebay"
+    run.step("plan", [python(run), "-m", "pytest", "-q", "bench/test_plan.py"], count=pytest_counts, cwd=TESTS, env={"TEST_BROKER": str(binary)})
 
 
 def tune(run):

@@ -17,7 +17,7 @@ fuzz_target!(|text: &str| {
     };
     let catalogue = Catalogue::shipped().expect("what is shipped reads");
     let today = Month::new(2026, 11).expect("a month");
-    match solve(&scenario, None, &catalogue, today, Depth::Answer) {
+    match solve(&scenario, None, &catalogue, today, Depth::Whole) {
         Ok(plan) => {
             drop(emit::text::plan(&plan, true));
             drop(emit::files(&plan));

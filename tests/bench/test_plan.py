@@ -1,11 +1,16 @@
 """The planner's report and its page as a reader has them: on a phone and on a desk, light and dark, by keyboard, without scripts."""
 
+import json
 import os
 import re
 import subprocess
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
+
+from peers.process import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 WINDOWS = {"phone": (390, 844), "tablet": (820, 1100), "desktop": (1280, 900)}
@@ -163,5 +168,40 @@ def test_emitted_settings_are_sound(plans, tmp_path):
         assert checked.returncode == 0, f"{name}: {checked.stderr}"
         dry = [binary(), "bench", "run", directory / "verify.toml", "--dry-run", "--out", tmp_path / name, "--dir", tmp_path]
         ran = subprocess.run(dry, capture_output=True, text=True)
-        assert ran.returncode == 0 or "needs" in ran.stderr or "free" in ran.stderr, f"{name}: {ran.stderr}"
-        assert subprocess.run(["sh", "-n", directory / "topics.sh"]).returncode == 0, name
+        # A machine with less disk than was planned refuses for that reason alone.
+        is_small = all("are needed, " in line for line in ran.stderr.splitlines() if line.startswith("  "))
+        assert ran.returncode == 0 or "does not fit this machine" in ran.stderr and is_small, f"{name}: {ran.stderr}"
+
+
+def test_hostile_requests_leave_the_page_alive(served):
+    """Each of these ended the process, or took all memory, before what is asked for was bounded."""
+    plain = 'name = "x"\n[[load]]\nname = "l"\npeak = "1 GB/s"\nretention = "1 d"\n'
+    wide = plain + "".join(
+        f'[[catalogue.device]]\nid = "{kind}{at}"\nclass = "{kind}"\nslot = "{kind}"\ncapacity = "1 TB"\nread = "1 GB/s"\nwrite = "1 GB/s"\n'
+        for at in range(40) for kind in ("flash", "disk"))
+    server = '[[catalogue.server]]\nid = "s"\ncores = 1\nslots = {{ flash = {0}, disk = {0} }}\nmemory = ["1 GB"]\nnetwork = "1 Gb/s"\n'
+    for body in (
+        {"toml": plain, "set": ["a." * 200_000 + "a=1"]},
+        {"toml": plain + server.format(60_000)},
+        {"toml": plain + "x = [" + "{}," * 100_000 + "]\n", "set": ["load.x." + "y" * 1000 + "=" + "1" * 100_000]},
+        {"toml": plain, "set": ["load.partitions=4000000000"]},
+        {"toml": "a." * 200_000 + "a = 1\n" + plain},
+        {"toml": plain, "set": ["goals.fill=0.5"] * 100_000},
+        {"toml": wide + server.format(1000)},
+    ):
+        request = urllib.request.Request(served + "/solve", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=60)
+        assert refused.value.code in (400, 503), str(body)[:100]
+        assert len(refused.value.read()) < 10_000
+    request = urllib.request.Request(served + "/solve", b'{"scenario":"burst"}', {"Content-Type": "application/json"})
+
+    def is_answered():
+        # The turn of who asked before may not be over.
+        try:
+            return urllib.request.urlopen(request, timeout=60).status == 200
+        except urllib.error.HTTPError as error:
+            assert error.code == 503
+            return False
+
+    wait_until(is_answered, "an answer")

@@ -328,10 +328,9 @@ pub fn solve_until(
         .ok_or_else(|| Refused::NoSoftware("forebay".to_owned()))?;
     let mut problem = Problem::new(scenario, &catalogue, software, today);
     problem.stop = stop;
-    let problem = problem;
-    let found = problem.all()?;
-    let kinds = problem.kinds(&found);
+    let kinds = problem.kinds(ALTERNATIVES + 1)?;
     let best = kinds.first().copied();
+    let problem = best.map_or_else(|| problem.clone(), |best| problem.near(&best.found));
     let mut plan = Plan {
         version: 1,
         name: scenario.name.clone(),
@@ -362,7 +361,7 @@ pub fn solve_until(
         plan.reverse = crate::reverse::of(&problem);
     }
     if let (Some(best), Depth::Whole | Depth::Report) = (best, depth) {
-        let mut sensitivity = crate::sensitivity::of(&problem, &found, &best)?;
+        let mut sensitivity = crate::sensitivity::of(&problem, &best)?;
         if depth == Depth::Report {
             sensitivity.grid = crate::sensitivity::grid(&problem, &best, GRID.0, GRID.1)?;
         }
@@ -455,6 +454,7 @@ fn beside(
     }
     let other = problem.on(software);
     let best = other.best()?;
+    let other = best.map_or_else(|| other.clone(), |best| other.near(&best.found));
     let ratio = |ours: &Priced, theirs: &Priced| {
         let counts = ours.is_priced && theirs.is_priced && ours.cost > Dollars::ZERO;
         counts.then(|| theirs.cost / ours.cost)

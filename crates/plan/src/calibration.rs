@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{Catalogue, Month};
 use crate::document::{Document, Problem};
+use crate::load::check_name;
 use crate::quantity::Bytes;
-use crate::software::{Calibration as End, Cell, Direction};
+use crate::software::{CELLS_MAX, Calibration as End, Cell, Direction};
 
 /// Measurements of one machine (`calibration.toml`).
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
@@ -48,6 +49,10 @@ impl Measurements {
     pub fn read(origin: &str, text: &str) -> Result<Self, Problem> {
         let document = Document::parse(origin, text)?;
         let read: Self = document.read()?;
+        check_name("machine", &read.machine).map_err(|(key, text)| document.problem(&key, text))?;
+        if read.cell.len() > CELLS_MAX {
+            return Err(document.problem("cell", format!("allowed: at most {CELLS_MAX}")));
+        }
         for (at, cell) in read.cell.iter().enumerate() {
             for (key, value) in [
                 ("record_bytes", cell.record_bytes),

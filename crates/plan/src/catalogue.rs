@@ -3,6 +3,7 @@
 //! Invariant: a figure without a source is an assumption, and every answer that rests on it says so. Entries are known by
 //! their id; a later file wins over an earlier one.
 
+mod check;
 mod price;
 
 use std::collections::BTreeMap;
@@ -251,46 +252,9 @@ impl Catalogue {
         put(&mut self.software, other.software, |entry| &entry.id);
     }
 
-    fn check(&self) -> Result<(), (String, String)> {
-        for (at, device) in self.device.iter().enumerate() {
-            for (key, value) in [
-                ("capacity", device.capacity.0),
-                ("read", device.read.0),
-                ("write", device.write.0),
-                ("amplification", device.amplification),
-                ("dwpd_years", device.dwpd_years),
-                ("iops", device.iops.unwrap_or(1.0)),
-                ("dwpd", device.dwpd.unwrap_or(1.0)),
-            ] {
-                positive(&format!("device[{at}].{key}"), value)?;
-            }
-        }
-        for (at, server) in self.server.iter().enumerate() {
-            positive(&format!("server[{at}].cores"), server.cores)?;
-            positive(&format!("server[{at}].speed"), server.speed)?;
-            if server.memory.is_empty() {
-                let key = format!("server[{at}].memory");
-                return Err((key, "at least one amount is needed".to_owned()));
-            }
-        }
-        for (at, module) in self.memory.iter().enumerate() {
-            positive(&format!("memory[{at}].capacity"), module.capacity.0)?;
-        }
-        for (at, nic) in self.nic.iter().enumerate() {
-            positive(&format!("nic[{at}].rate"), nic.rate.0)?;
-        }
-        for (at, software) in self.software.iter().enumerate() {
-            software
-                .check()
-                .map_err(|(key, text)| (format!("software[{at}].{key}"), text))?;
-        }
-        for (id, price) in self.prices() {
-            if !(0.0..=1e9).contains(&price.usd) {
-                let text = format!("{id}: {} is no price; allowed: 0 to 10^9", price.usd);
-                return Err(("price".to_owned(), text));
-            }
-        }
-        Ok(())
+    /// Whether every figure is one.
+    pub(crate) fn check(&self) -> Result<(), (String, String)> {
+        check::check(self)
     }
 
     /// All prices, by id.
@@ -373,14 +337,6 @@ impl Catalogue {
     pub fn software(&self, id: &str) -> Option<&Software> {
         self.software.iter().find(|entry| entry.id == id)
     }
-}
-
-fn positive(key: &str, value: f64) -> Result<(), (String, String)> {
-    if value.is_finite() && value > 0.0 {
-        return Ok(());
-    }
-    let text = format!("{value} is not allowed; allowed: more than nothing");
-    Err((key.to_owned(), text))
 }
 
 fn put<T>(entries: &mut Vec<T>, others: Vec<T>, id: impl Fn(&T) -> &String) {

@@ -11,6 +11,15 @@ use toml::{Table, Value};
 /// More than any catalogue: what is longer is another kind of file.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
+/// Steps of a key that is set: each is a call inside the one before. No plan goes deeper than six.
+const STEPS_MAX: usize = 16;
+
+/// What changes may add, all together: one that is meant for every element of a list adds to each.
+const SET_BYTES_MAX: usize = 4 << 20;
+
+/// A complaint repeats no more of a change than this.
+const SHOWN_MAX: usize = 100;
+
 /// What is wrong, and where.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct Problem {
@@ -43,6 +52,8 @@ pub struct Document {
     origin: String,
     text: String,
     table: Table,
+    /// Bytes that changes have added.
+    added: usize,
 }
 
 impl Document {
@@ -68,13 +79,14 @@ impl Document {
             origin: origin.to_owned(),
             text: text.to_owned(),
             table,
+            added: 0,
         })
     }
 
     /// Changes what a key says: `goals.fill=0.6`, `load.cars.peak=2 GB/s` (by name), `load.peak=2 GB/s` (of all).
     pub fn set(&mut self, pair: &str) -> Result<(), Problem> {
         let said = |text: &str| Problem {
-            origin: format!("--set {pair}"),
+            origin: format!("--set {}", shortened(pair)),
             line: None,
             key: String::new(),
             text: text.to_owned(),
@@ -82,12 +94,23 @@ impl Document {
         let (key, text) = pair
             .split_once('=')
             .ok_or_else(|| said("write KEY=VALUE"))?;
+        if key.split('.').take(STEPS_MAX + 1).count() > STEPS_MAX {
+            return Err(said(&format!(
+                "the key goes too deep: at most {STEPS_MAX} steps"
+            )));
+        }
         let parsed: Result<Table, _> = format!("value = {text}").parse();
         let value = parsed.ok().and_then(|mut table| table.remove("value"));
         let value = value.unwrap_or_else(|| Value::String(text.trim().to_owned()));
         let steps: Vec<&str> = key.trim().split('.').collect();
         let mut root = Value::Table(std::mem::take(&mut self.table));
-        let done = put(&mut root, &steps, &value);
+        let bytes = pair.len().saturating_add(STEPS_MAX * size_of::<Value>());
+        let mut put_in = Put {
+            value: &value,
+            bytes,
+            added: &mut self.added,
+        };
+        let done = put_in.at(&mut root, &steps);
         if let Value::Table(table) = root {
             self.table = table;
         }
@@ -149,53 +172,93 @@ impl Document {
     }
 }
 
-/// Puts a value where the steps lead.
-fn put(place: &mut Value, steps: &[&str], value: &Value) -> Result<(), String> {
-    let Some((step, rest)) = steps.split_first() else {
-        *place = value.clone();
-        return Ok(());
-    };
-    match place {
-        Value::Table(table) => {
-            if rest.is_empty() {
-                for rival in rivals(step) {
-                    table.remove(*rival);
-                }
-                table.insert((*step).to_owned(), value.clone());
-                return Ok(());
-            }
-            let inside = table
-                .entry((*step).to_owned())
-                .or_insert_with(|| Value::Table(Table::new()));
-            put(inside, rest, value)
+/// The longest beginning that is shown.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((at, _)) => format!("{}..", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// A value on its way to where the steps lead.
+struct Put<'a> {
+    value: &'a Value,
+    /// What it adds wherever it is put.
+    bytes: usize,
+    added: &'a mut usize,
+}
+
+impl Put<'_> {
+    /// The value, once more.
+    fn copy(&mut self) -> Result<Value, String> {
+        *self.added = self.added.saturating_add(self.bytes);
+        if *self.added > SET_BYTES_MAX {
+            return Err(format!(
+                "allowed: at most {SET_BYTES_MAX} bytes in all places that are set"
+            ));
         }
-        Value::Array(elements) => {
-            let named: Vec<usize> = (0..elements.len())
-                .filter(|at| {
-                    elements
-                        .get(*at)
-                        .is_some_and(|element| is_called(element, step))
-                })
-                .collect();
-            let (chosen, rest) = match step.parse::<usize>() {
-                Ok(at) if at < elements.len() => (vec![at], rest),
-                _ if !named.is_empty() => (named, rest),
-                _ if elements.iter().all(Value::is_table) && rest.is_empty() => {
-                    ((0..elements.len()).collect(), steps)
+        Ok(self.value.clone())
+    }
+
+    fn at(&mut self, place: &mut Value, steps: &[&str]) -> Result<(), String> {
+        let Some((step, rest)) = steps.split_first() else {
+            *place = self.copy()?;
+            return Ok(());
+        };
+        match place {
+            Value::Table(table) => {
+                if rest.is_empty() {
+                    for rival in rivals(step) {
+                        table.remove(*rival);
+                    }
+                    table.insert((*step).to_owned(), self.copy()?);
+                    return Ok(());
                 }
-                _ if elements.iter().any(|element| element.get(step).is_some()) => {
-                    ((0..elements.len()).collect(), steps)
-                }
-                _ => return Err(format!("there is no {step} there")),
-            };
-            for at in chosen {
-                if let Some(element) = elements.get_mut(at) {
-                    put(element, rest, value)?;
-                }
+                let inside = table
+                    .entry((*step).to_owned())
+                    .or_insert_with(|| Value::Table(Table::new()));
+                self.at(inside, rest)
             }
-            Ok(())
+            Value::Array(elements) => self.within(elements, step, steps, rest),
+            _ => Err(format!(
+                "{}: there is a plain value before it",
+                shortened(step)
+            )),
         }
-        _ => Err(format!("{step}: there is a plain value before it")),
+    }
+
+    /// In the element of this number or name, or in all.
+    fn within(
+        &mut self,
+        elements: &mut [Value],
+        step: &str,
+        steps: &[&str],
+        rest: &[&str],
+    ) -> Result<(), String> {
+        let named: Vec<usize> = (0..elements.len())
+            .filter(|at| {
+                elements
+                    .get(*at)
+                    .is_some_and(|element| is_called(element, step))
+            })
+            .collect();
+        let (chosen, rest) = match step.parse::<usize>() {
+            Ok(at) if at < elements.len() => (vec![at], rest),
+            _ if !named.is_empty() => (named, rest),
+            _ if elements.iter().all(Value::is_table) && rest.is_empty() => {
+                ((0..elements.len()).collect(), steps)
+            }
+            _ if elements.iter().any(|element| element.get(step).is_some()) => {
+                ((0..elements.len()).collect(), steps)
+            }
+            _ => return Err(format!("there is no {} there", shortened(step))),
+        };
+        for at in chosen {
+            if let Some(element) = elements.get_mut(at) {
+                self.at(element, rest)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -52,9 +52,26 @@ pub(crate) fn topic_name(name: &str) -> String {
         .map(|letter| if is_allowed(letter) { letter } else { '-' })
         .take(200)
         .collect();
-    match named.as_str() {
+    // What begins with a hyphen is an option to whoever reads a command line.
+    match named.trim_start_matches('-') {
         "" | "." | ".." => "load".to_owned(),
-        _ => named,
+        named => named.to_owned(),
+    }
+}
+
+/// A name that is one for a directory: small letters, digits and `-`.
+pub fn directory_name(name: &str) -> String {
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() {
+            letter.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    let named: String = name.chars().map(plain).take(100).collect();
+    match named.trim_start_matches('-') {
+        "" => "variant".to_owned(),
+        named => named.to_owned(),
     }
 }
 

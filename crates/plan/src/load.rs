@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::Catalogue;
 use crate::document::{Document, Problem};
 
+pub(crate) use check::check_name;
 pub use fleet::{CostTerms, Fleet, Given, GivenTier, Goals, Hardware, Survive};
 pub use traffic::{Acks, Burst, CatchUp, IndexIn, Keyed, Load, Retention, Tier};
 
@@ -62,6 +63,9 @@ pub struct Variant {
     pub set: Vec<String>,
 }
 
+/// Changes of one plan: more than it has keys.
+const SET_MAX: usize = 200;
+
 /// The scenarios in this binary: (name, file).
 pub const SHIPPED: &[(&str, &str)] = &[
     ("car-ingest", include_str!("../scenarios/car-ingest.toml")),
@@ -81,6 +85,9 @@ impl Scenario {
     /// Reads a scenario, with changes.
     pub fn read(origin: &str, text: &str, set: &[String]) -> Result<Self, Problem> {
         let mut document = Document::parse(origin, text)?;
+        if set.len() > SET_MAX {
+            return Err(document.problem("", format!("allowed: at most {SET_MAX} changes")));
+        }
         for pair in set {
             document.set(pair)?;
         }

@@ -2,20 +2,23 @@
 //!
 //! The rounding of devices, the spare broker and the burst make the problem not linear, so mixes are enumerated and the
 //! number of brokers is found by bisection: it is exact, the same on every run, and each answer can be explained.
-//! Invariant: equal costs are decided by fewer brokers, then by the order of the catalogue.
+//! Invariant: equal costs are decided by fewer brokers, then by the order of the catalogue. What is not looked at closely
+//! (`bound`) is dearer than the answer, or carries nothing.
 
+mod bound;
 mod enumerate;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use crate::catalogue::{Catalogue, Module, Month};
 use crate::constraint::{Constraint, Fit};
 use crate::cost::{FleetSize, Terms, Unit};
 use crate::demand::Flows;
-use crate::load::{Goals, Scenario, Survive};
+use crate::load::Scenario;
 use crate::mix::{Devices, Mix};
 use crate::quantity::Dollars;
 use crate::software::{Calibration, Software};
@@ -24,9 +27,6 @@ pub use enumerate::Choice;
 
 /// More mixes than this are refused: the catalogue has to be narrowed.
 pub const MIXES_MAX: usize = 4_000_000;
-
-/// After so many mixes it is asked whether anybody still waits.
-const STOP_EVERY: usize = 256;
 
 /// Clusters of a site at most.
 const CLUSTERS_MAX: u32 = 100_000;
@@ -48,6 +48,8 @@ pub struct Problem<'a> {
     pub relaxed: Option<(Constraint, f64)>,
     /// Set by whoever does not wait any more.
     pub stop: Option<&'a AtomicBool>,
+    /// A mix that was the answer of a problem like this one: what is dearer is not looked at.
+    seed: Option<Choice>,
     flows: Rc<RefCell<BTreeMap<u32, Rc<Flows>>>>,
 }
 
@@ -89,6 +91,7 @@ impl<'a> Problem<'a> {
             calibration: Calibration::Median,
             relaxed: None,
             stop: None,
+            seed: None,
             flows: Rc::default(),
         }
     }
@@ -108,13 +111,19 @@ impl<'a> Problem<'a> {
     pub fn on<'b>(&'b self, software: &'b Software) -> Problem<'b> {
         Problem {
             software,
+            seed: None,
             flows: Rc::default(),
             ..self.clone()
         }
     }
 
-    fn is_stopped(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    /// The same, and those that are made of it, where this mix is likely to be near the answer.
+    #[must_use]
+    pub fn near(&self, seed: &Found) -> Self {
+        Self {
+            seed: Some(seed.choice),
+            ..self.clone()
+        }
     }
 
     /// The same with another end of the measurements.
@@ -208,17 +217,23 @@ impl<'a> Problem<'a> {
         if let Some(given) = self.scenario.given.brokers {
             return self.as_given(mix, given);
         }
+        let (clusters, brokers) = self.least_of_any(mix)?;
+        let all = u64::from(clusters) * u64::from(brokers) * u64::from(fleet.sites);
+        let allowed = u64::from(fleet.brokers_max.unwrap_or(u32::MAX));
+        (all <= allowed).then_some((clusters, brokers))
+    }
+
+    /// The same, whatever the number of all brokers may be.
+    fn least_of_any(&self, mix: &Mix<'_>) -> Option<(u32, u32)> {
         let holds = |clusters: u32, brokers: u32| {
             let flows = self.flows(clusters);
             self.fit(&flows, mix, brokers).holds()
         };
-        let most = fleet.cluster_brokers_max;
+        let most = self.scenario.fleet.cluster_brokers_max;
         let clusters = least_of(CLUSTERS_MAX, |clusters| holds(clusters, most))?;
         let flows = self.flows(clusters);
         let brokers = least_of(most, |brokers| self.fit(&flows, mix, brokers).holds())?;
-        let all = u64::from(clusters) * u64::from(brokers) * u64::from(fleet.sites);
-        let allowed = u64::from(fleet.brokers_max.unwrap_or(u32::MAX));
-        (all <= allowed).then_some((clusters, brokers))
+        Some((clusters, brokers))
     }
 
     /// The brokers that there are, in as few clusters as may be.
@@ -232,106 +247,39 @@ impl<'a> Problem<'a> {
         holds.then_some((clusters, brokers))
     }
 
-    /// Whether the mix of this number may be looked at.
-    fn may_go_on(&self, count: usize) -> Result<(), Unfinished> {
-        if count > MIXES_MAX {
-            return Err(Unfinished::TooMany);
-        }
-        if count.is_multiple_of(STOP_EVERY) && self.is_stopped() {
-            return Err(Unfinished::Stopped);
-        }
-        Ok(())
-    }
-
-    /// Every mix that carries the load.
+    /// Every mix that carries the load, one after the other: what the search is compared with.
     pub fn all(&self) -> Result<Vec<Found>, Unfinished> {
         let mut found = Vec::new();
-        let mut count = 0_usize;
-        for choice in enumerate::choices(self) {
-            count += 1;
-            self.may_go_on(count)?;
-            let Some(mix) = self.mix(&choice) else {
-                continue;
-            };
-            if let Some((clusters, brokers)) = self.least(&mix) {
-                found.push(Found {
-                    choice,
-                    clusters,
-                    brokers,
-                });
+        for (count, choice) in enumerate::choices(self).enumerate() {
+            if count >= MIXES_MAX {
+                return Err(Unfinished::TooMany);
             }
+            found.extend(self.found(&choice));
         }
         Ok(found)
     }
 
-    /// The cheapest fleet, without looking closer at what cannot be it.
-    pub fn best(&self) -> Result<Option<Priced>, Unfinished> {
-        let mut best: Option<Priced> = None;
-        for (count, choice) in enumerate::choices(self).enumerate() {
-            self.may_go_on(count)?;
-            let Some(mix) = self.mix(&choice) else {
-                continue;
-            };
-            if best.is_some_and(|best| self.is_dearer(&mix, &best)) {
-                continue;
-            }
-            let Some((clusters, brokers)) = self.least(&mix) else {
-                continue;
-            };
-            let found = Found {
-                choice,
-                clusters,
-                brokers,
-            };
-            if let Some(priced) = self.price(&found)
-                && best.is_none_or(|best| priced.precedes(&best))
-            {
-                best = Some(priced);
-            }
-        }
-        Ok(best)
+    /// As few brokers of a mix as carry the load.
+    fn found(&self, choice: &Choice) -> Option<Found> {
+        let mix = self.mix(choice)?;
+        let (clusters, brokers) = self.least(&mix)?;
+        Some(Found {
+            choice: *choice,
+            clusters,
+            brokers,
+        })
     }
 
-    /// Whether as many of these as cost no more than the best so far do not carry the load, by one look.
-    fn is_dearer(&self, mix: &Mix<'_>, best: &Priced) -> bool {
-        let module = self.module(mix);
-        let terms = self.terms();
-        let unit = Unit::of(mix, module);
-        if !best.is_priced || !unit.is_priced {
-            return best.is_priced;
-        }
-        let each = terms.of_unit(&unit, mix, module);
-        let fleet = &self.scenario.fleet;
-        let most = best.cost / each * (1.0 + 1e-9) / f64::from(fleet.sites);
-        if !most.is_finite() || most >= 1e9 || self.scenario.given.brokers.is_some() {
-            return false;
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "between nothing and a thousand millions"
-        )]
-        let most = most as u32;
-        let flows = self.flows(1);
-        if flows.spread_max.is_finite() {
-            // Fixed partitions are rounded in each cluster.
-            return false;
-        }
-        // One cluster in which nothing fails does what any division of these brokers into clusters does.
-        let goals = Goals {
-            survive: Survive::Brokers(0),
-            ..self.scenario.goals.clone()
-        };
-        let fit = Fit {
-            goals: &goals,
-            ..self.fit(&flows, mix, most)
-        };
-        most == 0 || !fit.holds()
-    }
-
-    /// How many mixes there are.
+    /// How many mixes there are; what is more than [`MIXES_MAX`] is not counted to its end.
     pub fn mixes(&self) -> usize {
-        enumerate::choices(self).take(MIXES_MAX + 1).count()
+        let mut count = 0_usize;
+        for group in enumerate::groups(self) {
+            count = count.saturating_add(group.count());
+            if count > MIXES_MAX {
+                break;
+            }
+        }
+        count
     }
 
     /// The first mix there is.
@@ -339,13 +287,38 @@ impl<'a> Problem<'a> {
         enumerate::choices(self).next()
     }
 
-    /// Whether any mix carries the load.
-    pub fn is_feasible(&self) -> bool {
-        enumerate::choices(self)
-            .take(MIXES_MAX)
-            .take_while(|_| !self.is_stopped())
-            .filter_map(|choice| self.mix(&choice))
-            .any(|mix| self.least(&mix).is_some())
+    /// The parts of all mixes by id, each once: those of this one first.
+    pub fn parts(&self, choice: &Choice) -> Vec<&'a str> {
+        let mut places: [BTreeSet<u16>; 4] = Default::default();
+        let groups = enumerate::groups(self).map(|group| group.least());
+        let mut all: Vec<&'a str> = Vec::new();
+        for choice in [*choice].into_iter().chain(groups) {
+            let [servers, nics, fast, bulk] = &mut places;
+            let is_new = servers.insert(choice.server)
+                | choice.nic.is_some_and(|at| nics.insert(at))
+                | choice.fast.is_some_and(|(at, _)| fast.insert(at))
+                | bulk.insert(choice.bulk.0);
+            if !is_new {
+                continue;
+            }
+            let Some(mix) = self.mix(&choice) else {
+                continue;
+            };
+            let parts = [
+                Some(mix.server.id.as_str()),
+                self.module(&mix).map(|module| module.id.as_str()),
+                mix.nic.map(|nic| nic.id.as_str()),
+                mix.fast.map(|fast| fast.device.id.as_str()),
+                Some(mix.bulk.device.id.as_str()),
+                mix.object.map(|object| object.id.as_str()),
+            ];
+            for id in parts.into_iter().flatten() {
+                if !all.contains(&id) {
+                    all.push(id);
+                }
+            }
+        }
+        all
     }
 
     /// What a fleet costs.
@@ -397,26 +370,6 @@ impl<'a> Problem<'a> {
         let all = found.iter().filter_map(|found| self.price(found));
         all.reduce(|best, other| if other.precedes(&best) { other } else { best })
     }
-
-    /// The cheapest of each kind, the cheapest kind first.
-    pub fn kinds(&self, found: &[Found]) -> Vec<Priced> {
-        let mut kinds: BTreeMap<(u16, Option<u16>, u16), Priced> = BTreeMap::new();
-        for priced in found.iter().filter_map(|found| self.price(found)) {
-            let choice = &priced.found.choice;
-            let kind = (choice.server, choice.fast.map(|(at, _)| at), choice.bulk.0);
-            let best = kinds.entry(kind).or_insert(priced);
-            if priced.precedes(best) {
-                *best = priced;
-            }
-        }
-        let mut all: Vec<Priced> = kinds.into_values().collect();
-        all.sort_by(|one, other| {
-            let by_cost =
-                (!one.is_priced, one.cost.0).partial_cmp(&(!other.is_priced, other.cost.0));
-            by_cost.unwrap_or(std::cmp::Ordering::Equal)
-        });
-        all
-    }
 }
 
 impl Found {
@@ -427,16 +380,19 @@ impl Found {
 }
 
 impl Priced {
-    /// Whether it is the better one. What has no price is compared by brokers.
+    /// The better one first. What has no price comes last, and is compared by brokers.
+    fn order(&self, other: &Self) -> Ordering {
+        let costs = |priced: &Self| if priced.is_priced { priced.cost.0 } else { 0.0 };
+        (!self.is_priced)
+            .cmp(&!other.is_priced)
+            .then_with(|| costs(self).total_cmp(&costs(other)))
+            .then_with(|| self.found.of_site().cmp(&other.found.of_site()))
+            .then_with(|| self.found.choice.rank().cmp(&other.found.choice.rank()))
+    }
+
+    /// Whether it is the better one.
     fn precedes(&self, other: &Self) -> bool {
-        if self.is_priced != other.is_priced {
-            return self.is_priced;
-        }
-        let brokers = (self.found.of_site(), other.found.of_site());
-        if !self.is_priced {
-            return brokers.0 < brokers.1;
-        }
-        self.cost < other.cost || (self.cost == other.cost && brokers.0 < brokers.1)
+        self.order(other).is_lt()
     }
 }
 

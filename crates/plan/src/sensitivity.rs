@@ -3,8 +3,6 @@
 //! What a mix costs is linear in a price and its number of brokers does not depend on it. So the cheapest mix over a price
 //! is the lower envelope of lines, found by solving where two lines meet until nothing is below.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
 use crate::catalogue::{Catalogue, Per};
@@ -105,14 +103,10 @@ pub struct CalibrationAnswer {
 }
 
 /// All of it.
-pub fn of(
-    problem: &Problem<'_>,
-    found: &[Found],
-    best: &Priced,
-) -> Result<Sensitivity, Unfinished> {
+pub fn of(problem: &Problem<'_>, best: &Priced) -> Result<Sensitivity, Unfinished> {
     Ok(Sensitivity {
         loads: loads(problem, best)?,
-        prices: prices(problem, found, best),
+        prices: prices(problem, best)?,
         calibrations: calibrations(problem, best)?,
         grid: Vec::new(),
     })
@@ -241,72 +235,20 @@ fn calibrations(
     Ok(all)
 }
 
-/// Of fleets that differ in how many there are of what only, those that are not more of everything.
-pub(crate) fn frontier(found: &[Found]) -> Vec<Found> {
-    type Group = (u16, Option<u16>, u16, Option<u16>, u16, u32);
-    let mut groups: BTreeMap<Group, Vec<(u64, u64, u64, Found)>> = BTreeMap::new();
-    for one in found {
-        let choice = &one.choice;
-        let brokers = one.of_site();
-        let of = |count: u16| brokers * u64::from(count);
-        let fast = choice.fast.map_or(0, |(_, count)| of(count));
-        let bulk = of(choice.bulk.1);
-        let key = (
-            choice.server,
-            choice.nic,
-            choice.memory,
-            choice.fast.map(|(at, _)| at),
-            choice.bulk.0,
-            one.clusters,
-        );
-        let group = groups.entry(key).or_default();
-        let covers = |a: &(u64, u64, u64, Found)| a.0 <= brokers && a.1 <= fast && a.2 <= bulk;
-        if group.iter().any(covers) {
-            continue;
-        }
-        group.retain(|a| !(brokers <= a.0 && fast <= a.1 && bulk <= a.2));
-        group.push((brokers, fast, bulk, *one));
-    }
-    groups
-        .into_values()
-        .flatten()
-        .map(|(.., found)| found)
-        .collect()
-}
-
-fn prices(problem: &Problem<'_>, found: &[Found], best: &Priced) -> Vec<PriceSweep> {
-    let frontier = frontier(found);
-    let mut used: Vec<String> = Vec::new();
-    for one in &frontier {
-        let Some(mix) = problem.mix(&one.choice) else {
-            continue;
-        };
-        let module = problem.module(&mix).map(|module| module.id.as_str());
-        let fast = mix.fast.map(|fast| fast.device.id.as_str());
-        let nic = mix.nic.map(|nic| nic.id.as_str());
-        let object = mix.object.map(|object| object.id.as_str());
-        let all = [
-            Some(mix.server.id.as_str()),
-            Some(mix.bulk.device.id.as_str()),
-            module,
-            fast,
-            nic,
-            object,
-        ];
-        for id in all.into_iter().flatten() {
-            if !used.iter().any(|known| known == id) {
-                used.push(id.to_owned());
-            }
+/// Over each price that a mix may have: those of the answer first.
+fn prices(problem: &Problem<'_>, best: &Priced) -> Result<Vec<PriceSweep>, Unfinished> {
+    let mut all = Vec::new();
+    for id in problem.parts(&best.found.choice) {
+        if let Some(envelope) = Envelope::new(problem, id) {
+            all.extend(envelope.sweep(best)?);
         }
     }
-    let sweep = |id: &String| Envelope::new(problem, &frontier, id)?.sweep(best);
-    used.iter().filter_map(sweep).collect()
+    Ok(all)
 }
 
 /// The cheapest over one price.
 struct Envelope<'a> {
     problem: &'a Problem<'a>,
-    frontier: &'a [Found],
     id: &'a str,
     usd: f64,
     per: Per,
@@ -327,7 +269,7 @@ impl CostLine {
 }
 
 impl<'a> Envelope<'a> {
-    fn new(problem: &'a Problem<'a>, frontier: &'a [Found], id: &'a str) -> Option<Self> {
+    fn new(problem: &'a Problem<'a>, id: &'a str) -> Option<Self> {
         let price = problem
             .catalogue
             .prices()
@@ -335,7 +277,6 @@ impl<'a> Envelope<'a> {
             .1;
         (price.usd > 0.0).then_some(Self {
             problem,
-            frontier,
             id,
             usd: price.usd,
             per: price.per,
@@ -346,26 +287,36 @@ impl<'a> Envelope<'a> {
         self.problem.catalogue.with_price_times(self.id, times)
     }
 
-    fn cheapest(&self, times: f64) -> Option<CostLine> {
+    fn cheapest(&self, times: f64) -> Result<Option<CostLine>, Unfinished> {
         let catalogue = self.catalogue(times);
-        let found = self
-            .problem
-            .priced_by(&catalogue)
-            .cheapest(self.frontier)?
-            .found;
-        let (none, once) = (self.catalogue(0.0), self.catalogue(1.0));
-        let at_nothing = self.problem.priced_by(&none).price(&found)?.cost.0;
-        let at_once = self.problem.priced_by(&once).price(&found)?.cost.0;
-        Some(CostLine {
+        let Some(best) = self.problem.priced_by(&catalogue).best()? else {
+            return Ok(None);
+        };
+        let found = best.found;
+        let at = |times: f64| {
+            let catalogue = self.catalogue(times);
+            let priced = self.problem.priced_by(&catalogue).price(&found);
+            priced.map(|priced| priced.cost.0)
+        };
+        Ok(at(0.0).zip(at(1.0)).map(|(none, once)| CostLine {
             found,
-            at_nothing,
-            slope: at_once - at_nothing,
-        })
+            at_nothing: none,
+            slope: once - none,
+        }))
     }
 
     /// The lines of the envelope, each with where it begins.
-    fn lines(&self) -> Option<Vec<(f64, CostLine)>> {
-        let (low, high) = (self.cheapest(PRICE_LOW)?, self.cheapest(PRICE_HIGH)?);
+    fn lines(&self) -> Result<Vec<(f64, CostLine)>, Unfinished> {
+        let Some(low) = self.cheapest(PRICE_LOW)? else {
+            return Ok(Vec::new());
+        };
+        if low.slope <= 0.0 {
+            // Without it even where it is cheapest: where it is dearer all the more.
+            return Ok(vec![(PRICE_LOW, low)]);
+        }
+        let Some(high) = self.cheapest(PRICE_HIGH)? else {
+            return Ok(Vec::new());
+        };
         let mut open = vec![(low, high)];
         let mut lines = vec![(PRICE_LOW, low)];
         let mut solves = 0;
@@ -377,7 +328,9 @@ impl<'a> Envelope<'a> {
             if !(PRICE_LOW..=PRICE_HIGH).contains(&meet) {
                 continue;
             }
-            let below = self.cheapest(meet)?;
+            let Some(below) = self.cheapest(meet)? else {
+                continue;
+            };
             solves += 1;
             let is_below = below.at(meet) < left.at(meet) * (1.0 - 1e-9);
             if is_below && solves < SOLVES_MAX {
@@ -388,30 +341,31 @@ impl<'a> Envelope<'a> {
             }
         }
         lines.sort_by(|one, other| one.0.total_cmp(&other.0));
-        Some(lines)
+        Ok(lines)
     }
 
-    fn sweep(&self, best: &Priced) -> Option<PriceSweep> {
+    fn sweep(&self, best: &Priced) -> Result<Option<PriceSweep>, Unfinished> {
         let lines = self.lines()?;
         let sites = u64::from(self.problem.scenario.fleet.sites);
         let mut pieces = Vec::new();
         for (at, (from, line)) in lines.iter().enumerate() {
             let to = lines.get(at + 1).map_or(PRICE_HIGH, |(next, _)| *next);
+            let mix = self.problem.mix(&line.found.choice);
             pieces.push(Piece {
                 from: *from,
                 to,
-                mix: self.problem.mix(&line.found.choice)?.describe(),
+                mix: mix.map_or_else(String::new, |mix| mix.describe()),
                 brokers: line.found.of_site() * sites,
                 cost: (Dollars(line.at(*from)), Dollars(line.at(to))),
                 chosen: line.found == best.found,
             });
         }
-        Some(PriceSweep {
+        Ok((!pieces.is_empty()).then(|| PriceSweep {
             id: self.id.to_owned(),
             now: self.show(1.0),
             says: self.says(&pieces),
             pieces,
-        })
+        }))
     }
 
     fn show(&self, times: f64) -> String {

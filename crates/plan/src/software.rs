@@ -11,6 +11,9 @@ use crate::quantity::{Bytes, Rate, Seconds};
 /// A figure that far outside of what was measured is extrapolated.
 const OUTSIDE_MAX: f64 = 4.0;
 
+/// Measurements of one broker.
+pub(crate) const CELLS_MAX: usize = 1000;
+
 /// A broker.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -190,16 +193,29 @@ impl Software {
         }
     }
 
-    /// The 99th percentile that was measured near this load, on a machine no busier.
-    pub fn latency(&self, record: Bytes, rate_of_a_core: Rate) -> Option<&LatencyCell> {
+    /// The 99th percentile of such records: the least that was measured on a machine as busy or busier. Where none was, that
+    /// of the busiest and false: more load makes it no better.
+    pub fn latency(&self, record: Bytes, rate_of_a_core: Rate) -> Option<(Seconds, bool)> {
         let near = |cell: &&LatencyCell| {
             let ratio = cell.record / record;
-            let fits = (1.0 / OUTSIDE_MAX..=OUTSIDE_MAX).contains(&ratio);
-            fits && rate_of_a_core <= cell.rate / cell.cores * 1.1
+            (1.0 / OUTSIDE_MAX..=OUTSIDE_MAX).contains(&ratio)
         };
-        let away = |cell: &LatencyCell| (cell.record / record).ln().abs();
-        let found = self.latency.iter().filter(near);
-        found.min_by(|one, other| away(one).total_cmp(&away(other)))
+        let of_a_core = |cell: &LatencyCell| cell.rate / cell.cores * 1.1;
+        let measured = self
+            .latency
+            .iter()
+            .filter(near)
+            .filter(|cell| rate_of_a_core <= of_a_core(cell))
+            .map(|cell| cell.p99)
+            .reduce(Seconds::min);
+        let busiest = || {
+            let near = self.latency.iter().filter(near);
+            near.max_by(|one, other| of_a_core(one).0.total_cmp(&of_a_core(other).0))
+        };
+        match measured {
+            Some(p99) => Some((p99, true)),
+            None => busiest().map(|cell| (cell.p99, false)),
+        }
     }
 
     /// The oldest and the newest measurement, and on which machines.
@@ -221,14 +237,27 @@ impl Software {
         };
         let plain = [
             ("dirty_ratio", self.dirty_ratio, 0.0, 1.0),
+            ("memory", self.memory.0, 0.0, 1e15),
+            ("partition_memory", self.partition_memory.0, 0.0, 1e15),
             ("partitions_max", self.partitions_max, 1.0, 1e9),
             ("partition_rate", self.partition_rate.0, 1.0, 1e15),
             ("segment", self.segment.0, 1.0, 1e15),
+            ("index", self.index.unwrap_or_default().0, 0.0, 1e9),
+            (
+                "lookup_seconds",
+                self.lookup_seconds.unwrap_or_default(),
+                0.0,
+                1e6,
+            ),
             ("lookup_reads", self.lookup_reads, 0.0, 1000.0),
         ];
         let mut found = plain
             .iter()
             .find_map(|(key, value, low, high)| wrong((*key).to_owned(), *value, *low, *high));
+        if self.cpu.len() > CELLS_MAX || self.latency.len() > CELLS_MAX {
+            found =
+                found.or_else(|| Some(("cpu".to_owned(), format!("allowed: at most {CELLS_MAX}"))));
+        }
         for (at, cell) in self.cpu.iter().enumerate() {
             for (key, value) in [
                 ("seconds", cell.seconds),
@@ -239,6 +268,16 @@ impl Software {
             }
             for (key, bytes) in [("record", cell.record), ("batch", cell.batch)] {
                 found = found.or_else(|| wrong(format!("cpu[{at}].{key}"), bytes.0, 1.0, 1e12));
+            }
+        }
+        for (at, cell) in self.latency.iter().enumerate() {
+            for (key, value, low) in [
+                ("record", cell.record.0, 1.0),
+                ("rate", cell.rate.0, 0.0),
+                ("cores", cell.cores, 0.001),
+                ("p99", cell.p99.0, 0.0),
+            ] {
+                found = found.or_else(|| wrong(format!("latency[{at}].{key}"), value, low, 1e15));
             }
         }
         for needed in [Direction::Produce, Direction::Consume] {

@@ -207,6 +207,7 @@ fn rows(
             true,
         )),
     }
+    rows.extend(missing(measured, &scaled));
     if let Some(side) = &measured.consume {
         let given = chosen.broker.given * scale;
         rows.push(compared(
@@ -227,6 +228,28 @@ fn rows(
     }
     rows.extend(burst_rows(chosen, measured, &scaled));
     rows
+}
+
+/// What was not measured is not proven.
+fn missing(measured: &Measured, scaled: &Scaled) -> Vec<Compared> {
+    let sides = [&measured.produce, &measured.consume];
+    let no_cpu = sides.into_iter().flatten().any(|side| side.cpu.is_none());
+    let no_bursts = scaled.burst.is_some() && measured.bursts.is_empty();
+    let all = [
+        ("rate given out", measured.consume.is_none()),
+        ("bursts", no_bursts),
+        ("measurement of processor time", no_cpu),
+    ];
+    all.into_iter()
+        .filter(|(_, is_missing)| *is_missing)
+        .map(|(what, _)| Compared {
+            what: what.to_owned(),
+            planned: "a measurement".to_owned(),
+            measured: "none".to_owned(),
+            ratio: None,
+            fits: false,
+        })
+        .collect()
 }
 
 /// Seconds of a core for 10^9 bytes that the plan counts with.
@@ -312,8 +335,11 @@ fn calibration(chosen: &Chosen, measured: &Measured, today: Month) -> Measuremen
             high: cpu,
         });
     }
+    // In one line that is not too long, so that it can be read again.
+    let machine = crate::emit::comment(&measured.machine);
+    let machine: String = machine.trim().chars().take(200).collect();
     Measurements {
-        machine: measured.machine.clone(),
+        machine,
         date: today,
         cell: cells,
     }
@@ -375,7 +401,11 @@ mod tests {
                 cpu: Some(2.9 * dearer),
                 batch: Bytes(163_840.0),
             }),
-            consume: None,
+            consume: Some(Side {
+                rate: Rate(1e12),
+                cpu: Some(0.01),
+                batch: Bytes(7e6),
+            }),
             bursts: vec![
                 (None, Some(Seconds(50.0))),
                 (Some(Seconds(3.0 * times)), None),
@@ -409,6 +439,42 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_measured_is_not_proven() {
+        type Leave = fn(&mut Measured);
+        let (scenario, catalogue, plan) = planned(&[]);
+        let chosen = plan.chosen.as_ref().unwrap();
+        let leave: [(&str, Leave); 4] = [
+            ("rate taken in", |measured| measured.produce = None),
+            ("rate given out", |measured| measured.consume = None),
+            ("bursts", |measured| measured.bursts.clear()),
+            ("measurement of processor time", |measured| {
+                measured.produce = measured.produce.map(|side| Side { cpu: None, ..side });
+            }),
+        ];
+        for (what, leave) in leave {
+            let mut measured = as_planned(&plan, 1.0, 1.0);
+            leave(&mut measured);
+            let proof = compare(&plan, chosen, &scenario, &catalogue, &measured, 0.1).unwrap();
+            let said = proof.verdict.to_string();
+            assert!(said.starts_with(&format!("does not: {what}")), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_calibration_that_was_written_is_read_again() {
+        let (scenario, catalogue, plan) = planned(&[]);
+        let chosen = plan.chosen.as_ref().unwrap();
+        let mut measured = as_planned(&plan, 1.0, 1.0);
+        measured.machine = format!("one\nof {}", "long ".repeat(100));
+        let proof = compare(&plan, chosen, &scenario, &catalogue, &measured, 0.1).unwrap();
+        let text = proof.calibration.write();
+        assert_eq!(
+            Measurements::read("c.toml", &text).unwrap(),
+            proof.calibration
+        );
+    }
+
+    #[test]
     fn dearer_processors_take_more_brokers() {
         let proof = proof(1.0, 3.0);
         assert!(
@@ -416,7 +482,7 @@ mod tests {
             "{:?}",
             proof.verdict
         );
-        assert_eq!(proof.calibration.cell.len(), 1);
+        assert_eq!(proof.calibration.cell.len(), 2);
         assert!(text(&proof, 1).contains("holds with"));
     }
 }

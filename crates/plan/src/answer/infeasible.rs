@@ -193,7 +193,11 @@ fn says(
 
 fn several(problem: &Problem<'_>) -> String {
     if problem.scenario.fleet.brokers_max.is_some() {
-        return "more brokers are needed than fleet.brokers_max allows".to_owned();
+        let mut without = problem.scenario.clone();
+        without.fleet.brokers_max = None;
+        if problem.of(&without).is_feasible() {
+            return "more brokers are needed than fleet.brokers_max allows".to_owned();
+        }
     }
     let first = problem.first_mix();
     let brokers = problem

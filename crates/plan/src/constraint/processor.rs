@@ -39,10 +39,11 @@ pub(super) fn latency(fit: &Fit<'_>) -> Use {
         return Use::nothing(Unit::Seconds);
     };
     let of_a_core: Rate = fit.each(fit.flows.peak) / fit.mix.cores();
-    let found = fit.mix.software.latency(record, of_a_core);
-    match found {
-        Some(cell) => Use::new(cell.p99.0, asked.0, Unit::Seconds),
+    match fit.mix.software.latency(record, of_a_core) {
+        Some((p99, is_measured)) if is_measured || p99 > asked => {
+            Use::new(p99.0, asked.0, Unit::Seconds)
+        }
         // Not measured near this load: not checked, and the answer says so.
-        None => Use::new(0.0, asked.0, Unit::Seconds),
+        _ => Use::new(0.0, asked.0, Unit::Seconds),
     }
 }

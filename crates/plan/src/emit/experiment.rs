@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use super::{comment, whole};
 use crate::answer::{Chosen, Plan, TopicAnswer};
-use crate::quantity::{Rate, Seconds};
+use crate::quantity::{Bytes, Rate, Seconds};
 
 /// A burst and its gap are made to take no longer.
 const ROUND_MAX: Seconds = Seconds(60.0);
@@ -110,10 +110,12 @@ fn devices(text: &mut String, chosen: &Chosen, scaled: &Scaled) {
         let _ = writeln!(text, "kind = \"disk\"");
         return;
     }
-    let seconds = scaled
-        .burst
-        .map_or(SECONDS * 4.0, |(_, interval)| interval.0 * 3.0);
-    let size = (scaled.peak.0 * seconds).max(1e9) + 2e9;
+    // The rounds of bursts that are measured, and what is written before them.
+    let rounds = scaled.burst.map_or(Bytes::ZERO, |(length, interval)| {
+        (scaled.peak * length + scaled.base * (interval - length)) * 3.0
+    });
+    let steady = scaled.peak * Seconds(SECONDS * 2.0);
+    let size = (rounds + steady).0.max(1e9) * 1.1 + 2e9;
     let _ = writeln!(
         text,
         "kind = \"limited\"\nsize = {}\nrate = {}",

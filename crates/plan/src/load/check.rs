@@ -1,7 +1,14 @@
 //! What makes a scenario wrong, though each of its values is one.
 
 use super::{Keyed, Load, Retention, Scenario, Tier};
+use crate::emit::{directory_name, topic_name};
 use crate::quantity::Seconds;
+
+/// Each is solved and written.
+const VARIANTS_MAX: usize = 100;
+
+/// Letters of a name.
+const NAME_MAX: usize = 200;
 
 /// A key, and what is wrong there.
 type Wrong = (String, String);
@@ -11,6 +18,7 @@ fn wrong<T>(key: impl Into<String>, text: impl Into<String>) -> Result<T, Wrong>
 }
 
 pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
+    check_name("name", &scenario.name)?;
     if scenario.load.is_empty() {
         return wrong("load", "at least one [[load]] is needed");
     }
@@ -19,20 +27,61 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
     }
     for (at, load) in scenario.load.iter().enumerate() {
         check_load(load, scenario).map_err(|(key, text)| (format!("load[{at}].{key}"), text))?;
-        let before = scenario.load.iter().take(at);
-        if before.into_iter().any(|other| other.name == load.name) {
+        let topic = topic_name(&load.name);
+        let mut before = scenario.load.iter().take(at);
+        if before.any(|other| topic_name(&other.name) == topic) {
             return wrong(
                 format!("load[{at}].name"),
-                format!("{:?} is there twice", load.name),
+                format!("{:?} is there twice, as the topic {topic}", load.name),
             );
         }
     }
+    check_variants(scenario)?;
+    scenario
+        .catalogue
+        .check()
+        .map_err(|(key, text)| (format!("catalogue.{key}"), text))?;
     check_goals(scenario)?;
     check_fleet(scenario)?;
     check_cost(scenario)
 }
 
-fn check_load(load: &Load, scenario: &Scenario) -> Result<(), Wrong> {
+/// What is shown to people, and becomes a file or a topic.
+pub(crate) fn check_name(key: &str, name: &str) -> Result<(), Wrong> {
+    let is_short = name.chars().count() <= NAME_MAX;
+    if is_short && !name.trim().is_empty() && !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    wrong(
+        key,
+        format!("allowed: 1 to {NAME_MAX} letters that can be seen"),
+    )
+}
+
+fn check_variants(scenario: &Scenario) -> Result<(), Wrong> {
+    if scenario.variant.len() > VARIANTS_MAX {
+        return wrong("variant", format!("allowed: at most {VARIANTS_MAX}"));
+    }
+    for (at, variant) in scenario.variant.iter().enumerate() {
+        let key = format!("variant[{at}].name");
+        check_name(&key, &variant.name)?;
+        let directory = directory_name(&variant.name);
+        let mut before = scenario.variant.iter().take(at);
+        if before.any(|other| directory_name(&other.name) == directory) {
+            return wrong(
+                key,
+                format!(
+                    "{:?} is there twice, as the directory {directory}",
+                    variant.name
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Each figure alone.
+fn check_figures(load: &Load) -> Result<(), Wrong> {
     match (load.peak, load.messages) {
         (None, None) => return wrong("peak", "write peak, or messages and size"),
         (Some(_), Some(_)) => return wrong("messages", "write peak or messages, not both"),
@@ -46,9 +95,22 @@ fn check_load(load: &Load, scenario: &Scenario) -> Result<(), Wrong> {
         ("lag", load.lag.0, 0.0, 86_400.0),
         ("size", load.size.0, 1.0, 1e9),
         ("batch", load.batch().0, 1.0, 1e9),
+        (
+            "partitions",
+            f64::from(load.partitions.unwrap_or(1)),
+            1.0,
+            1e7,
+        ),
+        ("consumers", f64::from(load.consumers), 0.0, 1e6),
     ] {
         within(key, value, low, high)?;
     }
+    Ok(())
+}
+
+fn check_load(load: &Load, scenario: &Scenario) -> Result<(), Wrong> {
+    check_name("name", &load.name)?;
+    check_figures(load)?;
     if load.peak().0 <= 0.0 {
         return wrong("peak", "allowed: more than nothing");
     }

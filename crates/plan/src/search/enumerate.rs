@@ -1,9 +1,12 @@
-//! The mixes of a catalogue, one after the other, in its order.
+//! The mixes of a catalogue, in groups of those that differ only in how many devices they have.
+//!
+//! Invariant: nothing is kept of what was enumerated but the groups of one server: a catalogue of any size takes little
+//! memory, and what does not fit into a server is never looked at twice.
 
 use std::collections::BTreeMap;
 
 use super::Problem;
-use crate::catalogue::{Device, Server};
+use crate::catalogue::{Class, Device, Server};
 use crate::cost::is_stale;
 use crate::load::GivenTier;
 
@@ -22,43 +25,196 @@ pub struct Choice {
     pub bulk: (u16, u16),
 }
 
-/// Tiers: device and count, of the first and the second.
-type Tiers = (Option<(u16, u16)>, (u16, u16));
+impl Choice {
+    /// Their order: that of the catalogue, one tier before two, smaller counts first. It decides among equals.
+    pub(super) fn rank(&self) -> impl Ord + use<> {
+        (
+            (self.server, self.nic, self.memory),
+            (self.bulk.0, self.fast, self.bulk.1),
+        )
+    }
+}
 
-/// All choices. Those of equal cost are decided by their order, which is that of the catalogue, smaller counts first.
-pub(super) fn choices(problem: &Problem<'_>) -> impl Iterator<Item = Choice> {
-    let servers = indexed(&problem.catalogue.server)
-        .filter(|(_, server)| is_wanted_server(problem, server))
-        .collect::<Vec<_>>();
-    let mut parts = Vec::new();
-    for (at, server) in servers {
-        let nics = nics(problem, server);
-        let tiers = std::rc::Rc::new(tiers(problem, server));
-        let memory: Vec<u16> = indexed(&server.memory)
-            .filter(|(_, bytes)| {
-                problem
-                    .scenario
-                    .given
-                    .memory
-                    .is_none_or(|given| given == **bytes)
-            })
-            .map(|(at, _)| at)
-            .collect();
-        for nic in nics {
-            for memory in &memory {
-                parts.push((at, nic, *memory, std::rc::Rc::clone(&tiers)));
-            }
+/// From how many to how many devices, both included.
+type Counts = (u16, u16);
+
+/// Devices of one tier: which, and how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Range {
+    device: u16,
+    counts: Counts,
+}
+
+impl Range {
+    fn wide(self) -> u16 {
+        self.counts.1.saturating_sub(self.counts.0)
+    }
+
+    /// Both halves of it; none: there is one count.
+    fn halves(self) -> Option<(Self, Self)> {
+        let (low, high) = self.counts;
+        (low < high).then(|| {
+            let middle = low + (high - low) / 2;
+            let of = |counts| Self { counts, ..self };
+            (of((low, middle)), of((middle + 1, high)))
+        })
+    }
+}
+
+/// The devices of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Tiers {
+    fast: Option<Range>,
+    bulk: Range,
+    /// Places that both tiers share.
+    shared: Option<u16>,
+}
+
+/// Mixes of one server, one interface, one amount of memory and the same devices, by how many there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Group {
+    server: u16,
+    nic: Option<u16>,
+    memory: u16,
+    tiers: Tiers,
+}
+
+impl Group {
+    /// The one with the fewest devices.
+    pub(super) fn least(&self) -> Choice {
+        self.choice(|range| range.counts.0)
+    }
+
+    /// The one with the most; there may not be a place for all of them.
+    pub(super) fn most(&self) -> Choice {
+        self.choice(|range| range.counts.1)
+    }
+
+    fn choice(&self, count: impl Fn(&Range) -> u16) -> Choice {
+        let of = |range: &Range| (range.device, count(range));
+        Choice {
+            server: self.server,
+            nic: self.nic,
+            memory: self.memory,
+            fast: self.tiers.fast.as_ref().map(of),
+            bulk: of(&self.tiers.bulk),
         }
     }
-    parts.into_iter().flat_map(|(server, nic, memory, tiers)| {
-        (0..tiers.len()).filter_map(move |at| {
-            let (fast, bulk) = *tiers.get(at)?;
-            Some(Choice {
-                server,
+
+    /// What is alike whatever the network, the memory and the counts.
+    pub(super) fn kind(&self) -> Kind {
+        let fast = self.tiers.fast.map(|range| range.device);
+        (self.server, fast, self.tiers.bulk.device)
+    }
+
+    /// Without counts for which there is no place; none: nothing is left.
+    pub(super) fn fitted(mut self) -> Option<Self> {
+        if let (Some(shared), Some(fast)) = (self.tiers.shared, &mut self.tiers.fast) {
+            let bulk = &mut self.tiers.bulk;
+            fast.counts.1 = fast.counts.1.min(shared.saturating_sub(bulk.counts.0));
+            bulk.counts.1 = bulk.counts.1.min(shared.saturating_sub(fast.counts.0));
+        }
+        let is_there = |range: &Range| range.counts.0 <= range.counts.1;
+        let all = is_there(&self.tiers.bulk) && self.tiers.fast.as_ref().is_none_or(is_there);
+        all.then_some(self)
+    }
+
+    /// Both halves, of the tier with more counts; none: there is one mix.
+    pub(super) fn halves(&self) -> Option<(Self, Self)> {
+        let fast = self
+            .tiers
+            .fast
+            .filter(|fast| fast.wide() > self.tiers.bulk.wide());
+        let with = |tiers: Tiers| Self { tiers, ..*self };
+        match fast {
+            Some(fast) => fast.halves().map(|(low, high)| {
+                let of = |fast| {
+                    with(Tiers {
+                        fast: Some(fast),
+                        ..self.tiers
+                    })
+                };
+                (of(low), of(high))
+            }),
+            None => self.tiers.bulk.halves().map(|(low, high)| {
+                let of = |bulk| with(Tiers { bulk, ..self.tiers });
+                (of(low), of(high))
+            }),
+        }
+    }
+
+    /// How many mixes there are.
+    pub(super) fn count(&self) -> usize {
+        let Some(fast) = self.tiers.fast else {
+            return usize::from(self.tiers.bulk.wide()) + 1;
+        };
+        let (low, high) = self.tiers.bulk.counts;
+        (fast.counts.0..=fast.counts.1)
+            .map(|count| {
+                let left = self
+                    .tiers
+                    .shared
+                    .map_or(high, |shared| high.min(shared.saturating_sub(count)));
+                (usize::from(left) + 1).saturating_sub(usize::from(low))
+            })
+            .sum()
+    }
+
+    /// Each of them, fewer devices first.
+    fn mixes(self) -> impl Iterator<Item = Choice> {
+        let fast = self.tiers.fast;
+        let counts = fast.map_or((0, 0), |fast| fast.counts);
+        let shared = self.tiers.shared.unwrap_or(u16::MAX);
+        (counts.0..=counts.1).flat_map(move |first| {
+            let (low, high) = self.tiers.bulk.counts;
+            (low..=high.min(shared.saturating_sub(first))).map(move |count| Choice {
+                fast: fast.map(|fast| (fast.device, first)),
+                bulk: (self.tiers.bulk.device, count),
+                ..self.least()
+            })
+        })
+    }
+}
+
+/// Server, first tier's device, only or second tier's device.
+pub(super) type Kind = (u16, Option<u16>, u16);
+
+/// All choices.
+pub(super) fn choices<'p>(problem: &'p Problem<'_>) -> impl Iterator<Item = Choice> + use<'p> {
+    groups(problem).flat_map(Group::mixes)
+}
+
+/// All groups that are not empty.
+pub(super) fn groups<'p>(problem: &'p Problem<'_>) -> impl Iterator<Item = Group> + use<'p> {
+    indexed(&problem.catalogue.server)
+        .filter(|(_, server)| is_wanted_server(problem, server))
+        .flat_map(move |(at, server)| of_server(problem, at, server))
+}
+
+fn of_server<'p>(
+    problem: &'p Problem<'_>,
+    at: u16,
+    server: &'p Server,
+) -> impl Iterator<Item = Group> + use<'p> {
+    let nics = nics(problem, server);
+    let tiers = std::rc::Rc::new(tiers(problem, server));
+    let given = problem.scenario.given.memory;
+    let memory: Vec<u16> = indexed(&server.memory)
+        .filter(|(_, bytes)| given.is_none_or(|given| given == **bytes))
+        .map(|(at, _)| at)
+        .collect();
+    let parts: Vec<(Option<u16>, u16)> = nics
+        .iter()
+        .flat_map(|nic| memory.iter().map(|memory| (*nic, *memory)))
+        .collect();
+    parts.into_iter().flat_map(move |(nic, memory)| {
+        let tiers = std::rc::Rc::clone(&tiers);
+        (0..tiers.len()).filter_map(move |number| {
+            Some(Group {
+                server: at,
                 nic,
                 memory,
-                fast,
-                bulk,
+                tiers: *tiers.get(number)?,
             })
         })
     })
@@ -110,40 +266,62 @@ fn is_wanted_device(problem: &Problem<'_>, device: &Device, given: Option<&Given
     is_wanted && !is_too_old(problem, device.price.as_ref())
 }
 
-/// The tiers that fit into a server, fewer devices first.
+/// Devices that fit into a server, with how many of them.
+fn fitting(
+    problem: &Problem<'_>,
+    server: &Server,
+    given: Option<&GivenTier>,
+) -> Vec<(Class, Range)> {
+    let most = problem.scenario.hardware.devices_max.unwrap_or(u32::MAX);
+    indexed(&problem.catalogue.device)
+        .filter(|(_, device)| is_wanted_device(problem, device, given))
+        .filter_map(|(at, device)| {
+            let counts = counts(&server.slots, &device.slot, most, given)?;
+            let range = Range { device: at, counts };
+            Some((device.class, range))
+        })
+        .collect()
+}
+
+/// The tiers that fit into a server.
 fn tiers(problem: &Problem<'_>, server: &Server) -> Vec<Tiers> {
     let given = &problem.scenario.given;
-    let most = problem.scenario.hardware.devices_max.unwrap_or(u32::MAX);
-    let wanted_tiers = problem.scenario.hardware.tiers;
-    let slots = &server.slots;
+    let wanted = problem.scenario.hardware.tiers;
+    let has_tiers = problem.software.tiers;
+    let is_single = (wanted != Some(2) && given.fast.is_none()) || !has_tiers;
+    let is_double = wanted != Some(1) && has_tiers;
+    let mut fast: BTreeMap<Class, Vec<Range>> = BTreeMap::new();
+    for (class, range) in fitting(problem, server, given.fast.as_ref()) {
+        fast.entry(class).or_default().push(range);
+    }
+    let slot = |range: &Range| {
+        let device = problem.catalogue.device.get(usize::from(range.device));
+        device.map(|device| device.slot.as_str())
+    };
     let mut all = Vec::new();
-    for (bulk_at, bulk) in indexed(&problem.catalogue.device) {
-        if !is_wanted_device(problem, bulk, given.bulk.as_ref()) {
-            continue;
+    for (class, bulk) in fitting(problem, server, given.bulk.as_ref()) {
+        if is_single {
+            all.push(Tiers {
+                fast: None,
+                bulk,
+                shared: None,
+            });
         }
-        let single = wanted_tiers != Some(2) && given.fast.is_none();
-        for count in counts(slots, &bulk.slot, most, given.bulk.as_ref()) {
-            if single || !problem.software.tiers {
-                all.push((None, (bulk_at, count)));
-            }
-        }
-        if wanted_tiers == Some(1) || !problem.software.tiers {
-            continue;
-        }
-        for (fast_at, fast) in indexed(&problem.catalogue.device) {
-            let is_faster = fast.class < bulk.class;
-            if !is_faster || !is_wanted_device(problem, fast, given.fast.as_ref()) {
+        // Only what is faster goes in front.
+        let before = fast.range(..class).filter(|_| is_double);
+        for fast in before.flat_map(|(_, ranges)| ranges) {
+            let shares = slot(fast) == slot(&bulk);
+            let here = slot(&bulk).map_or(0, |slot| places(&server.slots, slot));
+            let shared = shares.then(|| u16::try_from(here).unwrap_or(u16::MAX));
+            let least = u32::from(fast.counts.0) + u32::from(bulk.counts.0);
+            if shares && least > here {
                 continue;
             }
-            for fast_count in counts(slots, &fast.slot, most, given.fast.as_ref()) {
-                for count in counts(slots, &bulk.slot, most, given.bulk.as_ref()) {
-                    let both = u32::from(fast_count) + u32::from(count);
-                    if fast.slot == bulk.slot && both > places(slots, &bulk.slot) {
-                        break;
-                    }
-                    all.push((Some((fast_at, fast_count)), (bulk_at, count)));
-                }
-            }
+            all.push(Tiers {
+                fast: Some(*fast),
+                bulk,
+                shared,
+            });
         }
     }
     all
@@ -153,23 +331,22 @@ fn places(slots: &BTreeMap<String, u32>, kind: &str) -> u32 {
     slots.get(kind).copied().unwrap_or(0)
 }
 
-/// How many devices of a kind may be there.
+/// How many devices of a kind may be there; none: it does not fit.
 fn counts(
     slots: &BTreeMap<String, u32>,
     kind: &str,
     most: u32,
     given: Option<&GivenTier>,
-) -> std::ops::RangeInclusive<u16> {
+) -> Option<Counts> {
     let places = places(slots, kind).min(most);
-    let places = u16::try_from(places).unwrap_or(u16::MAX);
-    match given {
+    // The last number is kept for what has no end.
+    let places = u16::try_from(places).unwrap_or(u16::MAX - 1);
+    let counts = match given {
         Some(given) => {
             let count = u16::try_from(given.count).unwrap_or(u16::MAX);
-            let fits = (1..=places).contains(&count);
-            let last = if fits { count } else { 0 };
-            // What does not fit is an empty range.
-            count.max(1)..=last
+            (count.max(1), if count <= places { count } else { 0 })
         }
-        None => 1..=places,
-    }
+        None => (1, places),
+    };
+    (counts.0 <= counts.1).then_some(counts)
 }

@@ -37,6 +37,43 @@ fn looking_closer_only_where_it_pays_finds_the_same() {
                 "{name} on {}",
                 software.id
             );
+            let mut kinds: Vec<Priced> = Vec::new();
+            for priced in all.iter().filter_map(|found| problem.price(found)) {
+                let kind = |priced: &Priced| {
+                    let choice = priced.found.choice;
+                    (choice.server, choice.fast.map(|fast| fast.0), choice.bulk.0)
+                };
+                match kinds.iter_mut().find(|known| kind(known) == kind(&priced)) {
+                    Some(known) if priced.precedes(known) => *known = priced,
+                    Some(_) => {}
+                    None => kinds.push(priced),
+                }
+            }
+            kinds.sort_by(Priced::order);
+            kinds.truncate(5);
+            assert_eq!(
+                problem.kinds(5).unwrap(),
+                kinds,
+                "{name} on {}",
+                software.id
+            );
+            // A mix that was the answer of another problem changes nothing.
+            for found in all.iter().take(20) {
+                assert_eq!(problem.near(found).best().unwrap(), kinds.first().copied());
+            }
+        }
+    }
+}
+
+#[test]
+fn mixes_are_counted_as_they_are_enumerated() {
+    for set in [&[][..], &["hardware.tiers=2"], &["hardware.devices_max=3"]] {
+        let (scenario, catalogue) = at("car-ingest", set);
+        for software in &catalogue.software {
+            let problem = Problem::new(&scenario, &catalogue, software, today());
+            let all = all_choices(&problem);
+            assert_eq!(problem.mixes(), all.len());
+            assert!(all.iter().all(|choice| problem.mix(choice).is_some()));
         }
     }
 }

@@ -17,7 +17,7 @@ fn break_evens_are_exact() {
     let problem = Problem::new(&scenario, &catalogue, software, today);
     let found = problem.all().unwrap();
     let best = problem.cheapest(&found).unwrap();
-    let sweeps = prices(&problem, &found, &best);
+    let sweeps = prices(&problem, &best).unwrap();
     assert!(
         sweeps.iter().any(|sweep| sweep.pieces.len() > 1),
         "nothing breaks even"

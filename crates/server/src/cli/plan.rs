@@ -36,6 +36,9 @@ pub(super) struct PlanArgs {
     /// Writes plan.json, report.html, server.properties, topics.sh, verify.toml and tune.toml into this directory.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Writes over files of these names that are there already and say something else.
+    #[arg(long, requires = "out")]
+    overwrite: bool,
     /// How to show the answer.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -55,7 +58,7 @@ pub(super) struct PlanArgs {
     #[arg(long)]
     explain: bool,
     /// The load as it has grown after so many years.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20))]
     year: u32,
     /// The month that the age of prices is counted to; by default this one.
     #[arg(long, value_name = "YYYY-MM")]
@@ -67,19 +70,19 @@ pub(super) struct PlanArgs {
     #[arg(long)]
     verify: bool,
     /// The part of the rates and capacities that --verify asks for; less than 1 emulates the second tier's devices.
-    #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
-    scale: f64,
+    #[arg(long, value_name = "SHARE", requires = "verify")]
+    scale: Option<f64>,
     /// Where --verify puts its data.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "verify")]
     dir: Option<PathBuf>,
     /// The broker that --verify measures; by default this binary.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", requires = "verify")]
     binary: Option<PathBuf>,
     /// Serves the form and its answers over HTTP.
-    #[arg(long, value_name = "HOST:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:9645")]
+    #[arg(long, value_name = "HOST:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:9645", conflicts_with_all = ["plan", "out", "set", "year", "verify", "simulate", "published"])]
     page: Option<String>,
     /// Prints published figures with what they give when they are computed again.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["plan", "out", "set", "year", "verify", "simulate"])]
     published: bool,
 }
 
@@ -118,6 +121,13 @@ impl PlanArgs {
             planner::serve(address, catalogue, today)?;
             return Ok(ExitCode::SUCCESS);
         }
+        if self.format == Format::Json && (self.simulate || self.verify) {
+            anyhow::bail!("--format json shows the plan alone: --simulate and --verify are text");
+        }
+        if let Some(dir) = &self.out {
+            // What cannot be written is not worth computing.
+            fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+        }
         let name = self.plan.as_deref().unwrap_or_default();
         let depth = if self.out.is_some() {
             Depth::Report
@@ -131,7 +141,7 @@ impl PlanArgs {
         }
         self.show(&all)?;
         if let Some(dir) = &self.out {
-            write_all(dir, &all)?;
+            write_all(dir, &all, self.overwrite)?;
         }
         if all.iter().any(|answered| answered.plan.chosen.is_none()) {
             return Ok(ExitCode::from(1));
@@ -144,7 +154,7 @@ impl PlanArgs {
         match all.first() {
             Some(first) if self.verify => {
                 let wanted = verify::Wanted {
-                    scale: self.scale,
+                    scale: self.scale.unwrap_or(1.0),
                     dir: self.dir.as_deref(),
                     out: self.out.as_deref(),
                     binary: self.binary.as_deref(),
@@ -204,7 +214,8 @@ impl PlanArgs {
             }
             Format::Json => {
                 let plans: Vec<&Plan> = all.iter().map(|answered| &answered.plan).collect();
-                serde_json::to_string_pretty(&plans)? + "\n"
+                let json = serde_json::to_string_pretty(&plans)? + "\n";
+                wire::text::escaped_json(&json).into_owned()
             }
         };
         super::print(&shown)
@@ -218,37 +229,57 @@ fn text(file: &Path) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("reading {}", file.display()))
 }
 
-/// The files of a plan; those of its variants in directories of their names.
-fn write_all(dir: &Path, all: &[Answered]) -> anyhow::Result<()> {
+/// The files of a plan; those of its variants in directories of their names. Nothing is written where one of them would
+/// take the place of another file: it may be the settings of a broker.
+fn write_all(dir: &Path, all: &[Answered], overwrite: bool) -> anyhow::Result<()> {
+    let mut files = Vec::new();
     for answered in all {
         let dir = match &answered.plan.variant {
-            Some(name) => dir.join(directory(name)),
+            Some(name) => dir.join(emit::directory_name(name)),
             None => dir.to_owned(),
         };
-        fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
-        for (name, text) in emit::files(&answered.plan) {
-            let file = dir.join(name);
-            fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
-        }
+        let written = emit::files(&answered.plan).into_iter();
+        files.extend(written.map(|(name, text)| (dir.join(name), text)));
+    }
+    let others = files.iter().filter(|(file, text)| is_another(file, text));
+    let others: Vec<_> = others.map(|(file, _)| file.display().to_string()).collect();
+    if !overwrite && !others.is_empty() {
+        anyhow::bail!(
+            "there already, with something else in them: {}; name another directory, or add --overwrite",
+            others.join(", ")
+        );
+    }
+    for (file, text) in &files {
+        write(file, text)?;
     }
     Ok(())
 }
 
-/// A name that is one for a directory.
-fn directory(name: &str) -> String {
-    let plain = |letter: char| {
-        if letter.is_ascii_alphanumeric() {
-            letter.to_ascii_lowercase()
-        } else {
-            '-'
+/// Whether there is something of this name, and not this text.
+fn is_another(file: &Path, text: &str) -> bool {
+    let most = u64::try_from(text.len()).unwrap_or(u64::MAX);
+    let is_same = |file| bounded::file(file, most).is_ok_and(|there| there == text.as_bytes());
+    fs::symlink_metadata(file).is_ok() && !is_same(file)
+}
+
+/// A file is there whole, or as it was.
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    let written = || {
+        let dir = file.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(dir)?;
+        let name = file.file_name().unwrap_or_default();
+        let mut beside = std::ffi::OsString::from(".");
+        beside.push(name);
+        beside.push(format!(".{}.new", std::process::id()));
+        let beside = dir.join(beside);
+        let done = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
+        if done.is_err() {
+            // What is left of it helps nobody.
+            let _ = fs::remove_file(&beside);
         }
+        done
     };
-    let named: String = name.chars().map(plain).take(100).collect();
-    if named.is_empty() {
-        "variant".to_owned()
-    } else {
-        named
-    }
+    written().with_context(|| format!("writing {}", file.display()))
 }
 
 #[cfg(test)]
@@ -300,6 +331,42 @@ mod tests {
         for (name, _) in SHIPPED {
             check(&planned(name, &[]));
         }
+    }
+
+    #[test]
+    fn a_file_of_somebody_else_is_not_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let scenario = || Scenario::read("steady", shipped("steady").unwrap(), &[]).unwrap();
+        let all = [Answered {
+            scenario: scenario(),
+            plan: planned("steady", &[]),
+        }];
+        let settings = dir.path().join("server.properties");
+        fs::write(&settings, "node.id=7\n").unwrap();
+        let said = write_all(dir.path(), &all, false).unwrap_err().to_string();
+        assert!(
+            said.contains("server.properties") && said.contains("--overwrite"),
+            "{said}"
+        );
+        assert_eq!(fs::read_to_string(&settings).unwrap(), "node.id=7\n");
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "nothing else is written"
+        );
+        write_all(dir.path(), &all, true).unwrap();
+        assert!(
+            fs::read_to_string(&settings)
+                .unwrap()
+                .contains("storage.tiers")
+        );
+        // The same once more takes nobody's place.
+        write_all(dir.path(), &all, false).unwrap();
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            6,
+            "nothing is left beside"
+        );
     }
 
     #[test]

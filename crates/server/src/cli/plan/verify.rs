@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use ::plan::answer::{Chosen, Plan};
 use ::plan::catalogue::Catalogue;
-use ::plan::emit::experiment;
+use ::plan::emit::{directory_name, experiment};
 use ::plan::load::Scenario;
 use ::plan::quantity::{Bytes, Rate, Seconds};
 use ::plan::verify::{Measured, Side, Verdict, compare, text};
@@ -38,14 +38,14 @@ pub(super) fn run(
     }
     let chosen = plan.chosen.as_ref().context("there is nothing to prove")?;
     let out = wanted.out.map_or_else(
-        || PathBuf::from(format!("plan-{}", directory(plan))),
+        || PathBuf::from(format!("plan-{}", directory_name(&plan.name))),
         Path::to_owned,
     );
     fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
-    let file = out.join("verify.toml");
-    fs::write(&file, experiment::file(plan, chosen, wanted.scale))
-        .with_context(|| format!("writing {}", file.display()))?;
     let results = fresh(&out)?;
+    // Beside the results: what is in them is the bench's.
+    let file = results.with_extension("toml");
+    super::write(&file, &experiment::file(plan, chosen, wanted.scale))?;
     let ended = runner::run(&arguments(wanted, &file, &results)?)?;
     if ended != ExitCode::SUCCESS {
         return Ok(ended);
@@ -54,28 +54,22 @@ pub(super) fn run(
     let measured = measured(&run, chosen);
     let proof = compare(plan, chosen, scenario, catalogue, &measured, wanted.scale)?;
     super::super::print(&text(&proof, chosen.brokers))?;
-    let calibration = out.join("calibration.toml");
-    fs::write(&calibration, proof.calibration.write())
-        .with_context(|| format!("writing {}", calibration.display()))?;
-    fs::write(
-        out.join("proof.json"),
-        serde_json::to_string_pretty(&proof)? + "\n",
-    )?;
+    let calibration = results.join("calibration.toml");
+    super::write(&calibration, &proof.calibration.write())?;
+    let json = serde_json::to_string_pretty(&proof)? + "\n";
+    super::write(&results.join("proof.json"), &json)?;
+    super::super::print(&format!("calibration: {}\n", calibration.display()))?;
     Ok(match proof.verdict {
         Verdict::Holds => ExitCode::SUCCESS,
         Verdict::HoldsWith(_) | Verdict::DoesNot(_) => ExitCode::from(1),
     })
 }
 
-fn directory(plan: &Plan) -> String {
-    super::directory(&plan.name)
-}
-
 /// A directory for results: they are never written over.
 fn fresh(out: &Path) -> anyhow::Result<PathBuf> {
     (1..1000)
         .map(|number| out.join(format!("measured-{number}")))
-        .find(|dir| !dir.exists())
+        .find(|dir| !dir.exists() && !dir.with_extension("toml").exists())
         .context("there are a thousand results already")
 }
 

@@ -145,6 +145,18 @@ def test_the_watchdog_does_not_need_who_started_it(host):
     assert host.files() == before
 
 
+@pytest.mark.skipif(subprocess.run(["which", "strace"], capture_output=True).returncode != 0, reason="strace is not installed")
+def test_an_apply_that_is_stopped_in_the_middle_keeps_nothing_from_being_taken_back(host):
+    before = host.files()
+    inject = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=write", "-e", "inject=write:signal=SIGSTOP:when=6"]
+    command = [FOREBAY, "tune", "--sysroot", host.dir, "--state", host.state, "apply", host.plan, "--confirm-within", "1s"]
+    stopped = subprocess.Popen([*inject, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: (host.state / ".lock").exists())
+    wait_until(lambda: host.json("status") and host.json("status")[-1]["standing"] == "closed")
+    assert host.files() == before
+    assert stopped.wait(PATIENCE) != 0, "it was never stopped"
+
+
 def in_namespace(script):
     """Runs a script in namespaces of its own for networks and mounts."""
     command = ["unshare", "--net", "--mount", "bash", "-euc", script]

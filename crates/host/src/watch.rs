@@ -233,7 +233,7 @@ impl Watch {
         Err(format!("{want} was written, and it is {got}"))
     }
 
-    /// How long is waited after a look that took so long.
+    /// How long is waited after a look that took so much of a CPU.
     pub fn wait_ms(took_us: u64) -> u64 {
         LOOK_MS.max(took_us.saturating_mul(SHARE) / 1_000)
     }

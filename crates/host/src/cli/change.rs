@@ -1,7 +1,7 @@
 //! `apply`, `confirm`, `verify`, `undo`, `status`.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -250,7 +250,7 @@ pub(super) fn watch(place: &Place) -> anyhow::Result<Exit> {
     // What cannot be read is told once, and looked at again.
     let mut failed = None;
     loop {
-        let begin = Instant::now();
+        let begin = boot::worked_us();
         match watch.look(&place.root, &place.state, boot::now_ms()) {
             Ok(told) => {
                 failed = None;
@@ -272,7 +272,7 @@ pub(super) fn watch(place: &Place) -> anyhow::Result<Exit> {
                 failed = Some(why);
             }
         }
-        let took = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let took = boot::worked_us().saturating_sub(begin);
         boot::wait_ms(Watch::wait_ms(took));
     }
 }

@@ -154,8 +154,8 @@ fn of_fleet(name: &str, says: &str, fleet: &Fleet) -> String {
         significant(compared.p),
     ]];
     let effect = [
-        "fewer a server and day, of what there would have been",
-        "drops",
+        "fewer drops a server and day",
+        "of what there would have been",
         "interval (95 %)",
         "p",
     ];

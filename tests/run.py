@@ -14,7 +14,8 @@
     ./test hostile         an honest load with a ledger beside clients that mean harm: --minutes 10 --rate 50MB
     ./test suites          other people's suites against the release binary, in full: about 20 minutes
     ./test kgo             one of them: kgo, kgo-chaos, rdkafka, kafka-python, java-tools, streams, connect, mirror
-    ./test tune            forebay tune as a process: killed at every write, watchdog, experiments in namespaces (root)
+    ./test tune            forebay tune as a process: killed at every write, watchdog, experiments and
+                           twelve hosts in namespaces (root), reports in a headless browser
     ./test dax             mapped files on persistent memory, in a machine in software that is killed: about 20 minutes
 
     --rounds N, --seed N   for kill9, powercut and dax
@@ -327,7 +328,9 @@ def report(run):
 def tune(run):
     run.step("build tune", ["cargo", "build", "-q", "--locked", "-p", "forebay-server"], count=nothing)
     binary = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug" / "forebay"
-    run.step("tune", [python(run), "-m", "pytest", "-q", "tune"], count=pytest_counts, cwd=TESTS, env={"FOREBAY": str(binary)})
+    chromium(run)
+    env = {"FOREBAY": str(binary), "TEST_BROKER": str(binary)}
+    run.step("tune", [python(run), "-m", "pytest", "-q", "tune", "bench/test_tune.py"], count=pytest_counts, cwd=TESTS, env=env)
 
 
 def main():

@@ -87,7 +87,7 @@ def test_what_is_confirmed_stays_and_undo_takes_it_back(host):
     before = host.files()
     transaction = host.json("apply", host.plan)["transaction"]
     host.tune("confirm", transaction, check=0)
-    assert all(one["same"] for one in host.json("verify"))
+    assert all(one["verdict"] == "same" for one in host.json("verify"))
     host.tune("undo", check=0)
     assert host.files() == before
 
@@ -110,8 +110,8 @@ def test_a_boot_ends_what_was_not_confirmed_and_nothing_is_written(host):
 
 
 def strace(host, at):
-    """Applies, and is killed at the write call of this number."""
-    inject = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=write", "-e", f"inject=write:signal=SIGKILL:when={at}"]
+    """Applies, and is killed at the write call of this number. Its watchdog lives on, and has time."""
+    inject = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=write", "-e", f"inject=write:signal=SIGKILL:when={at}"]
     return host.tune("apply", host.plan, "--until-reboot", prefix=inject)
 
 
@@ -145,10 +145,72 @@ def test_the_watchdog_does_not_need_who_started_it(host):
     assert host.files() == before
 
 
+@pytest.mark.skipif(subprocess.run(["which", "strace"], capture_output=True).returncode != 0, reason="strace is not installed")
+def test_an_apply_that_is_stopped_in_the_middle_keeps_nothing_from_being_taken_back(host):
+    before = host.files()
+    inject = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=write", "-e", "inject=write:signal=SIGSTOP:when=6"]
+    command = [FOREBAY, "tune", "--sysroot", host.dir, "--state", host.state, "apply", host.plan, "--confirm-within", "1s"]
+    stopped = subprocess.Popen([*inject, *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: (host.state / ".lock").exists())
+    wait_until(lambda: host.json("status") and host.json("status")[-1]["standing"] == "closed")
+    assert host.files() == before
+    assert stopped.wait(PATIENCE) != 0, "it was never stopped"
+
+
 def in_namespace(script):
     """Runs a script in namespaces of its own for networks and mounts."""
     command = ["unshare", "--net", "--mount", "bash", "-euc", script]
     return subprocess.run(command, capture_output=True, text=True, timeout=280)
+
+
+def write_plan(path, items):
+    """The shell's lines that write a plan for the host that it finds."""
+    lines = "".join(
+        f"""
+[[item]]
+id = "{id}"
+want = {json.dumps(want)}
+class = "O"
+why = "a test"
+confidence = "high"
+"""
+        for id, want in items)
+    return f"""
+        host=$({FOREBAY} tune inspect --format json | {sys.executable} -c 'import json,sys; print(json.load(sys.stdin)["fingerprint"])')
+        cat > {path} <<END
+version = 1
+host = "$host"
+{lines}
+END
+        """
+
+
+# Two cards that are each other's wire, one of them in a namespace of its own; their ring holds 256 packets and is there only
+# where received packets are put together.
+CARDS = f"""
+        mount -t sysfs none /sys
+        mount -t tmpfs none /run
+        mkdir -p /run/netns
+        ip netns add sender
+        ip link add va type veth peer name vb
+        ip link set va netns sender
+        ip link set lo up
+        ip addr add 10.215.0.2/24 dev vb
+        ip netns exec sender ip addr add 10.215.0.1/24 dev va
+        {sys.executable} {HERE / "features.py"} vb gro on
+        ip netns exec sender {sys.executable} {HERE / "features.py"} va tso off
+        ip link set vb up
+        ip netns exec sender ip link set va up
+        ip neigh replace 10.215.0.1 lladdr $(ip netns exec sender cat /sys/class/net/va/address) dev vb
+        ip netns exec sender ip neigh replace 10.215.0.2 lladdr $(cat /sys/class/net/vb/address) dev va
+        """
+
+
+def design(path, load, more="", pairs=8, same=6, block=200, primary="lost"):
+    load = ", ".join(f'"{part}"' for part in [sys.executable, *load])
+    path.write_text(
+        f"version = 1\nplan = \"plan.toml\"\nseed = 7\npairs = {pairs}\npairs_of_same = {same}\nblock_ms = {block}\n"
+        f'load = [{load}]\n{more}\n[[primary]]\nname = "{primary}"\n')
 
 
 @rooted
@@ -163,32 +225,175 @@ def test_a_smaller_queue_of_a_listener_is_harmful_and_taken_back(tmp_path):
 
 
 def experiment_on_the_queue(tmp_path, want, verdict, code, begin=16):
-    result = tmp_path / "result.json"
-    (tmp_path / "design.toml").write_text(
-        f'version = 1\nplan = "plan.toml"\nseed = 7\npairs = 8\npairs_of_same = 6\nblock_ms = 200\n'
-        f'load = ["{sys.executable}", "{HERE / "listen_load.py"}"]\n[[primary]]\nname = "turned_away"\n')
-    done = in_namespace(
-        f"""
+    design(tmp_path / "design.toml", [HERE / "listen_load.py"], primary="turned_away")
+    kept = experiment(
+        tmp_path, code,
+        before=f"""
         mount -t sysfs none /sys
         ip link set lo up
         echo {begin} > /proc/sys/net/core/somaxconn
-        host=$({FOREBAY} tune inspect --format json | {sys.executable} -c 'import json,sys; print(json.load(sys.stdin)["fingerprint"])')
-        cat > {tmp_path}/plan.toml <<END
-version = 1
-host = "$host"
-[[item]]
-id = "sysctl.net.core.somaxconn"
-want = {want}
-class = "O"
-why = "a test"
-confidence = "high"
-END
+        """,
+        items=[("sysctl.net.core.somaxconn", want)],
+        after=f"""test "$(cat /proc/sys/net/core/somaxconn)" = {begin}""")
+    assert kept["verdict"] == verdict, kept["why"]
+    assert kept["effects"][0]["p"] < 0.05
+
+
+def experiment(tmp_path, code, before, items, after="true"):
+    """Carries `design.toml` out in a namespace; what was kept of it."""
+    result = tmp_path / "result.json"
+    done = in_namespace(
+        f"""
+        {before}
+        {write_plan(tmp_path / "plan.toml", items)}
         code=0
         {FOREBAY} tune --state {tmp_path}/state experiment {tmp_path}/design.toml -o {result} || code=$?
-        test "$(cat /proc/sys/net/core/somaxconn)" = {begin}
+        {after}
         exit $code
         """)
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    kept = json.loads(result.read_text())
-    assert kept["verdict"] == verdict, kept["why"]
+    [kept] = json.loads(result.read_text())
+    return kept
+
+
+def broker():
+    """The whole binary: FOREBAY may be `tune` alone."""
+    return Path(os.environ.get("FOREBAY_BROKER", FOREBAY))
+
+
+@rooted
+def test_a_larger_queue_of_a_broker_is_adopted_while_records_are_produced_and_fetched(tmp_path):
+    """E4 with `forebay serve`: clients of another network connect at once, records go in and come back."""
+    design(
+        tmp_path / "design.toml", [HERE / "broker_load.py", broker(), tmp_path / "broker"], pairs=6, same=2, block=1000,
+        primary="turned_away")
+    kept = experiment(
+        tmp_path, 0,
+        before=CARDS + """
+        echo 16 > /proc/sys/net/core/somaxconn
+        """,
+        items=[("sysctl.net.core.somaxconn", 4096)],
+        after='test "$(cat /proc/sys/net/core/somaxconn)" = 16')
+    assert kept["verdict"] == "adopt", kept["why"]
+    with_change = [sample["figures"] for sample in kept["samples"] if sample["arm"] == "test" and not sample["same"]]
+    assert all(figures["turned_away"] == 0 and figures["lost"] == 0 for figures in with_change)
+
+
+def thread_cpus(expect):
+    """That the thread that polls the card may run where it might before."""
+    return f"""
+        for thread in /proc/[0-9]*; do
+            case "$(cat $thread/comm 2>/dev/null)" in napi/vb-*)
+                test "$(grep Cpus_allowed_list $thread/status | cut -f2)" = {expect};;
+            esac
+        done
+        """
+
+
+@rooted
+def test_polling_a_card_beside_the_server_is_adopted(tmp_path):
+    """E1: the thread that polls the card on the server's CPU, against another."""
+    design(tmp_path / "design.toml", [HERE / "napi_load.py", "3"], block=800, same=4)
+    kept = experiment(
+        tmp_path, 0,
+        before=CARDS + f"""
+        echo 1 > /sys/class/net/vb/threaded
+        for thread in /proc/[0-9]*; do
+            case "$(cat $thread/comm 2>/dev/null)" in napi/vb-*) taskset -pc 0 ${{thread#/proc/}} >/dev/null;; esac
+        done
+        """,
+        items=[("net.vb.napi-0.cpus", "1")],
+        after=thread_cpus(0))
+    assert kept["verdict"] == "adopt", kept["why"]
     assert kept["effects"][0]["p"] < 0.05
+    assert kept["effects"][0]["benefit"]["estimate"] >= 0.90, kept["why"]
+
+
+@rooted
+def test_polling_a_card_on_a_busy_server_is_harmful_and_taken_back_within_ten_seconds(tmp_path):
+    """E5: threads that poll, on the CPU of a server that is busy."""
+    design(tmp_path / "design.toml", [HERE / "napi_load.py", "4"], block=400, pairs=10, same=3)
+    kept = experiment(
+        tmp_path, 5,
+        before=CARDS,
+        items=[("net.vb.threaded", 1), ("net.vb.napi-0.cpus", "0")],
+        after='test "$(cat /sys/class/net/vb/threaded)" = 0')
+    assert kept["verdict"] == "harmful", kept["why"]
+    last = max(sample["figures"]["ended"] for sample in kept["samples"])
+    undone = newest_end(tmp_path / "state")
+    assert undone - last < 10, undone - last
+
+
+def newest_end(state):
+    """When the newest transaction was closed."""
+    newest = max(state.glob("*.jsonl"), key=lambda path: [int(part) for part in path.stem.split("-")])
+    closed = [json.loads(line) for line in newest.read_text().splitlines()][-1]
+    assert closed["kind"] == "closed", closed
+    return closed["at_ms"] / 1000
+
+
+@rooted
+def test_what_changes_nothing_is_not_adopted(tmp_path):
+    """The null case: a setting that nothing uses, twenty times."""
+    adopted = 0
+    for seed in range(20):
+        dir = tmp_path / str(seed)
+        dir.mkdir()
+        design(dir / "design.toml", [HERE / "quiet_load.py"], block=20, pairs=6, same=2, primary="median_us")
+        text = (dir / "design.toml").read_text().replace("seed = 7", f"seed = {seed}")
+        (dir / "design.toml").write_text(text)
+        done = in_namespace(
+            f"""
+            mount -t sysfs none /sys
+            {write_plan(dir / "plan.toml", [("sysctl.net.ipv4.tcp_mtu_probing", 1)])}
+            {FOREBAY} tune --state {dir}/state experiment {dir}/design.toml -o {dir}/result.json
+            """)
+        assert done.returncode in (0, 4, 5), (done.stdout, done.stderr)
+        adopted += done.returncode != 4
+    assert adopted <= 1, adopted
+
+
+@rooted
+def test_what_a_reset_of_a_link_takes_away_is_written_anew(tmp_path):
+    """The link goes down and up: the threads that poll the card are new, and on all CPUs."""
+    done = in_namespace(
+        CARDS + f"""
+        echo 1 > /sys/class/net/vb/threaded
+        {write_plan(tmp_path / "plan.toml", [("net.vb.napi-0.cpus", "1")])}
+        tune="{FOREBAY} tune --state {tmp_path}/state"
+        $tune apply {tmp_path}/plan.toml --until-reboot
+        cpus() {{
+            for thread in /proc/[0-9]*; do
+                case "$(cat $thread/comm 2>/dev/null)" in napi/vb-*)
+                    grep Cpus_allowed_list $thread/status | cut -f2; return;;
+                esac
+            done
+        }}
+        is_back() {{
+            for try in $(seq 200); do
+                test "$(cpus)" = 1 && return 0
+                sleep 0.1
+            done
+            echo "it is $(cpus)" >&2
+            return 1
+        }}
+        test "$(cpus)" = 1
+        $tune verify --watch > {tmp_path}/said &
+        watch=$!
+        trap "kill $watch" EXIT
+        sleep 1
+        for round in 1 2; do
+            ip link set vb down
+            ip link set vb up
+            is_back
+        done
+        kill $watch
+        wait $watch || true
+        trap - EXIT
+        grep -q restored {tmp_path}/said
+        # A watch that ends changes nothing; undo does.
+        test "$(cpus)" = 1
+        $tune undo
+        test "$(cpus)" != 1
+        """)
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)

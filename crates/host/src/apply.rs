@@ -139,7 +139,8 @@ fn write(tree: &dyn Tree, log: &mut dyn Log, change: &Change) -> std::io::Result
         },
         Outcome::Same | Outcome::Already => Event::Done {
             item,
-            got: knob.read(tree)?,
+            // Of fields, all of them as they are now.
+            got: knob.read(tree).unwrap_or_else(|_| want.clone()),
         },
     })?;
     Ok(told(&old, outcome))

@@ -19,6 +19,14 @@ pub fn now_ms() -> u64 {
     seconds.saturating_mul(1_000).saturating_add(rest)
 }
 
+/// Microseconds that this thread has had of a CPU: on a busy machine less than goes by.
+pub fn worked_us() -> u64 {
+    let worked = clock_gettime(ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(worked.tv_sec).unwrap_or(0);
+    let rest = u64::try_from(worked.tv_nsec).unwrap_or(0) / 1_000;
+    seconds.saturating_mul(1_000_000).saturating_add(rest)
+}
+
 /// Waits, also over a sleep of the host. A signal ends it early.
 pub fn wait_ms(ms: u64) {
     let time = Timespec {

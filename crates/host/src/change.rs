@@ -1,7 +1,7 @@
 //! The story of a change: refused or begun, watched, written, and then kept or taken back.
 //!
 //! Invariants: one transaction is open at a time; nothing is written before the watchdog runs; what did not work whole is
-//! taken back whole; nothing but `confirm` keeps anything; an open transaction of another boot is closed without a write.
+//! taken back whole, also where the journal takes no more, and cannot be confirmed; nothing but `confirm` keeps anything; an open transaction of another boot is closed without a write.
 
 use std::path::Path;
 
@@ -41,6 +41,8 @@ pub struct Order<'a> {
     pub changes: &'a [Change],
     /// Taken back after so long; none: it is for this boot, without a watchdog.
     pub confirm_within_ms: Option<u64>,
+    /// Items that are taken over from who else sets them.
+    pub taken: Vec<String>,
 }
 
 /// Applies, or says why not. `watch` starts the watchdog of a transaction and returns when it runs.
@@ -52,19 +54,10 @@ pub fn begin(
 ) -> anyhow::Result<Result<Report, Refusal>> {
     let boot = boot::id(tree);
     let store = Store::lock(state, &boot)?;
-    for transaction in store.transactions()? {
-        match transaction.standing(&boot) {
-            Standing::Open => {
-                let why = format!(
-                    "transaction {} is open: confirm it or undo it first",
-                    transaction.id
-                );
-                return Ok(Err(Refusal::whole(why)));
-            }
-            Standing::Expired => close(&store, &transaction, "expired")?,
-            Standing::Confirmed | Standing::Closed => {}
-        }
+    if let Some(why) = in_the_way(&store, &boot)? {
+        return Ok(Err(Refusal::whole(why)));
     }
+    store.forget()?;
     let mut log = store.begin()?;
     let id = log.id.clone();
     let deadline = order
@@ -74,6 +67,8 @@ pub fn begin(
         plan: order.plan,
         host: order.host,
         deadline_ms: deadline,
+        network: undo::network::name(tree),
+        taken: order.taken,
     })?;
     if deadline.is_some()
         && let Err(error) = watch(&id)
@@ -82,28 +77,74 @@ pub fn begin(
         log.append(Event::Closed { why })?;
         return Err(error);
     }
-    let applied = apply(tree, &mut log, order.changes)?;
-    let whole = applied.iter().all(|one| one.outcome.is_well());
+    let applied = apply(tree, &mut log, order.changes);
+    let whole = applied
+        .as_ref()
+        .is_ok_and(|applied| applied.iter().all(|one| one.outcome.is_well()));
+    let kept = if whole {
+        log.append(Event::Applied)
+    } else {
+        Ok(())
+    };
     let mut undone = Vec::new();
-    if !whole {
+    if !whole || kept.is_err() {
         let transaction = of(&store, &id)?;
-        undone = undo::undo(tree, &mut log, &transaction, None)?;
+        undone = undo::undo(tree, &mut log, &transaction, None)
+            .with_context(|| format!("taking {id} back, which could not be applied whole"))?;
     }
+    // Where the journal took no more, everything was taken back before that is told.
+    kept.with_context(|| format!("the journal of {id}, which is taken back"))?;
     Ok(Ok(Report {
-        transaction: id,
-        applied,
+        transaction: id.clone(),
+        applied: applied.with_context(|| format!("the journal of {id}, which is taken back"))?,
         undone,
         whole,
     }))
 }
 
-/// Keeps an open transaction.
-pub fn confirm(tree: &dyn Tree, state: &Path, id: &str) -> anyhow::Result<Result<(), Refusal>> {
+/// Why nothing can be begun; what an earlier boot left open is closed on the way.
+fn in_the_way(store: &Store, boot: &str) -> anyhow::Result<Option<String>> {
+    for transaction in store.transactions()? {
+        match transaction.standing(boot) {
+            Standing::Damaged => {
+                let why = format!(
+                    "{}; what of it is in effect is not known: look at it, and move it away",
+                    transaction.damaged.unwrap_or_default()
+                );
+                return Ok(Some(why));
+            }
+            Standing::Open => {
+                let why = format!(
+                    "transaction {} is open: confirm it or undo it first",
+                    transaction.id
+                );
+                return Ok(Some(why));
+            }
+            Standing::Expired => close(store, &transaction, "expired")?,
+            Standing::Confirmed | Standing::Closed => {}
+        }
+    }
+    Ok(None)
+}
+
+/// Keeps an open transaction: from now on, or until the host starts anew.
+pub fn confirm(
+    tree: &dyn Tree,
+    state: &Path,
+    id: &str,
+    until_reboot: bool,
+) -> anyhow::Result<Result<(), Refusal>> {
     let boot = boot::id(tree);
     let store = Store::lock(state, &boot)?;
     let transaction = of(&store, id)?;
     let refused = |why: String| Ok(Err(Refusal::whole(why)));
     match transaction.standing(&boot) {
+        Standing::Damaged => return refused(transaction.damaged.unwrap_or_default()),
+        Standing::Open if !transaction.whole => {
+            return refused(format!(
+                "{id} was not applied whole, and is to be taken back: forebay tune undo"
+            ));
+        }
         Standing::Open => {}
         Standing::Confirmed => return Ok(Ok(())),
         Standing::Expired => {
@@ -124,91 +165,81 @@ pub fn confirm(tree: &dyn Tree, state: &Path, id: &str) -> anyhow::Result<Result
     {
         return refused(format!("{id} is past its deadline, and is taken back"));
     }
-    store.append_to(id)?.append(Event::Confirmed)?;
+    store
+        .append_to(id)?
+        .append(Event::Confirmed { until_reboot })?;
     Ok(Ok(()))
 }
 
-/// Takes back the newest transaction, or all down to one, or one item of the newest. What was begun in another boot and
+/// What is taken back.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Which<'a> {
+    /// All down to this one.
+    pub to: Option<&'a str>,
+    /// This one alone.
+    pub only: Option<&'a str>,
+    /// One item, of the newest that has it.
+    pub item: Option<&'a str>,
+}
+
+/// Takes back the newest transaction, or those that are named. What was begun in another boot and
 /// never kept is closed without a write.
 pub fn undo(
     tree: &dyn Tree,
     state: &Path,
-    to: Option<&str>,
-    item: Option<&str>,
+    which: Which,
 ) -> anyhow::Result<Vec<(String, Vec<Undone>)>> {
+    let Which { to, only, item } = which;
     let boot = boot::id(tree);
     let store = Store::lock(state, &boot)?;
     let transactions = store.transactions()?;
-    if let Some(to) = to {
+    for named in [to, only].into_iter().flatten() {
         anyhow::ensure!(
-            transactions.iter().any(|one| one.id == to),
-            "there is no transaction {to}"
+            transactions.iter().any(|one| one.id == named),
+            "there is no transaction {named}"
+        );
+    }
+    let has = |one: &Transaction, item: &str| {
+        let live = matches!(one.standing(&boot), Standing::Open | Standing::Confirmed);
+        let mut entries = one.entries.iter();
+        live && entries.any(|entry| entry.item == item && entry.state != State::Undone)
+    };
+    if let Some(item) = item {
+        anyhow::ensure!(
+            transactions.iter().any(|one| has(one, item)),
+            "no transaction that is in effect has {item}"
         );
     }
     let mut done = Vec::new();
     for transaction in transactions.iter().rev() {
+        if only.is_some_and(|only| only != transaction.id) {
+            continue;
+        }
         match transaction.standing(&boot) {
             Standing::Closed => {}
             Standing::Expired => close(&store, transaction, "expired")?,
+            // What can be taken back is; that there is more is not kept silent.
+            Standing::Damaged => {
+                done.push((transaction.id.clone(), vec![Undone::damaged(transaction)]));
+            }
             Standing::Open | Standing::Confirmed => {
+                // One item: of the newest that has it.
+                if item.is_some_and(|item| !has(transaction, item)) {
+                    continue;
+                }
                 let mut log = store.append_to(&transaction.id)?;
                 let undone = undo::undo(tree, &mut log, transaction, item)?;
                 done.push((transaction.id.clone(), undone));
+                if to.is_none() {
+                    break;
+                }
             }
         }
-        let reached = to.map_or(!done.is_empty(), |to| to == transaction.id);
-        if reached {
+        if to.is_some_and(|to| to == transaction.id) {
             break;
         }
     }
     Ok(done)
-}
-
-/// What an item of a transaction has now, beside what it was left with.
-#[derive(Debug, Serialize)]
-pub struct Verified {
-    /// The transaction.
-    pub transaction: String,
-    /// The knob.
-    pub item: String,
-    /// What it was left with.
-    pub left: String,
-    /// What it has; nothing where it cannot be read.
-    pub found: Option<String>,
-    /// Whether that is the same.
-    pub same: bool,
-}
-
-/// Compares what is in effect, by the journals, with the host.
-pub fn verify(tree: &dyn Tree, transactions: &[Transaction]) -> Vec<Verified> {
-    let boot = boot::id(tree);
-    let mut verified: Vec<Verified> = Vec::new();
-    for transaction in transactions.iter().rev() {
-        let standing = transaction.standing(&boot);
-        if !matches!(standing, Standing::Open | Standing::Confirmed) {
-            continue;
-        }
-        for entry in &transaction.entries {
-            let State::Done(left) = &entry.state else {
-                continue;
-            };
-            // A later transaction's word counts.
-            if verified.iter().any(|one| one.item == entry.item) {
-                continue;
-            }
-            let knob = crate::knob::find(tree, &entry.item);
-            let found = knob.as_ref().and_then(|knob| knob.read(tree).ok());
-            let is = |found: &String| knob.as_ref().is_some_and(|knob| knob.form.is(found, left));
-            verified.push(Verified {
-                transaction: transaction.id.clone(),
-                item: entry.item.clone(),
-                left: left.clone(),
-                same: found.as_ref().is_some_and(is),
-                found,
-            });
-        }
-    }
-    verified
 }
 
 fn close(store: &Store, transaction: &Transaction, why: &str) -> anyhow::Result<()> {

@@ -6,6 +6,7 @@ mod change;
 mod experiment;
 mod inspect;
 mod plan;
+mod rollout;
 mod show;
 
 use std::path::PathBuf;
@@ -73,23 +74,54 @@ enum Command {
     /// Draws what was kept of an experiment as a page.
     Report {
         /// What `experiment -o` wrote.
-        #[arg(value_name = "RESULT.json")]
-        result: PathBuf,
+        #[arg(value_name = "RESULT.json", required_unless_present = "samples")]
+        result: Option<PathBuf>,
+        /// Instead of a result, made-up samples of a fleet: what its report shows.
+        #[arg(long, conflicts_with = "result")]
+        samples: bool,
         /// The page.
         #[arg(short, long, value_name = "FILE.html")]
         output: PathBuf,
     },
     /// Compares what was applied with what the host has.
-    Verify,
+    Verify {
+        /// Goes on until it is ended, and writes anew what a reset of a link or of its queues takes away.
+        #[arg(long)]
+        watch: bool,
+    },
     /// Takes back the newest transaction, item by item, except what somebody else has changed since.
     Undo {
         /// All transactions down to this one.
         #[arg(long, value_name = "TX")]
         to: Option<String>,
-        /// This item only.
-        #[arg(long, value_name = "ID", conflicts_with = "to")]
+        /// This transaction alone.
+        #[arg(long, value_name = "TX", conflicts_with = "to")]
+        only: Option<String>,
+        /// This item only, of the newest transaction that has it.
+        #[arg(long, value_name = "ID", conflicts_with_all = ["to", "only"])]
         item: Option<String>,
     },
+    /// Applies anew what is kept, when the host starts (a service does this).
+    Boot {
+        /// Notes that the host has lived for five minutes with it.
+        #[arg(long, conflicts_with = "again")]
+        lived: bool,
+        /// Also after two starts with it that did not live.
+        #[arg(long)]
+        again: bool,
+    },
+    /// Writes what is kept, or a plan, in the form of another program, to standard output.
+    Export {
+        /// The form.
+        #[arg(value_enum, value_name = "FORM")]
+        form: crate::export::As,
+        /// A plan; without it, what is kept on this host.
+        #[arg(value_name = "PLAN.toml")]
+        plan: Option<PathBuf>,
+    },
+    /// A plan on many hosts, in stages; what fails on one is taken back on all.
+    #[command(subcommand)]
+    Rollout(rollout::RolloutCommand),
     /// Lists the transactions of this host.
     Status,
     /// Copies what the other commands read of this host into a tar, without serial numbers, addresses and names.
@@ -124,10 +156,19 @@ impl TuneArgs {
             Command::Record { file } => plan::record(&place, &file)?,
             Command::Apply(apply) => apply.run(&place)?,
             Command::Experiment(experiment) => experiment.run(&place)?,
-            Command::Report { result, output } => experiment::report(&result, &output)?,
+            Command::Report { result, output, .. } => {
+                experiment::report(result.as_deref(), &output)?
+            }
             Command::Confirm { transaction } => change::confirm(&place, &transaction)?,
-            Command::Verify => change::verify(&place)?,
-            Command::Undo { to, item } => change::undo(&place, to.as_deref(), item.as_deref())?,
+            Command::Verify { watch: false } => change::verify(&place)?,
+            Command::Verify { watch: true } => change::watch(&place)?,
+            Command::Undo { to, only, item } => {
+                let (to, only, item) = (to.as_deref(), only.as_deref(), item.as_deref());
+                change::undo(&place, crate::change::Which { to, only, item })?
+            }
+            Command::Rollout(rollout) => rollout.run(&place)?,
+            Command::Export { form, plan } => plan::export(&place, form, plan.as_deref())?,
+            Command::Boot { lived, again } => change::boot(&place, lived, again)?,
             Command::Status => change::status(&place)?,
             Command::Watchdog { transaction } => {
                 crate::watchdog::be(&place.sysroot, &place.state, &transaction)?;

@@ -78,7 +78,10 @@ impl Form {
             Form::Choice(words) if !words.contains(&canonical.as_str()) => {
                 return Err(format!("{canonical:?} is none of {}", words.join(", ")));
             }
-            Form::Word if canonical.is_empty() || canonical.contains(' ') => {
+            Form::Word
+                if canonical.is_empty()
+                    || !canonical.bytes().all(|byte| byte.is_ascii_graphic()) =>
+            {
                 return Err(format!("{canonical:?} is no word"));
             }
             Form::List if canonical.is_empty() => return Err("no CPU is left".to_owned()),
@@ -140,6 +143,16 @@ impl Form {
         let is_wanted = |field: &&(String, i64)| wanted.iter().any(|(name, _)| *name == field.0);
         let kept: Vec<_> = old.iter().filter(is_wanted).cloned().collect();
         of_fields(&kept)
+    }
+
+    /// Of a value as it was read, what can be written: of fields, those that may be set.
+    pub fn writable(&self, canonical: &str) -> String {
+        let Form::Fields(names, _) = self else {
+            return canonical.to_owned();
+        };
+        let fields = fields(canonical).unwrap_or_default();
+        let may = |field: &(String, i64)| names.contains(&field.0.as_str());
+        of_fields(&fields.into_iter().filter(may).collect::<Vec<_>>())
     }
 
     fn name(&self) -> &'static str {
@@ -231,6 +244,7 @@ mod tests {
             (Form::PowerOfTwo(1024), "2048"),
             (Form::Choice(&["a", "b"]), "c"),
             (Form::Word, "two words"),
+            (Form::Word, "two\nlines"),
             (Form::List, ""),
             (Form::List, "7-1"),
             (Form::Fields(&["rx"], 8192), "rx=9999"),

@@ -9,6 +9,7 @@ pub mod store;
 
 use std::fmt::Write as _;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// What happened.
@@ -23,6 +24,12 @@ pub enum Event {
         host: String,
         /// Taken back at this moment of the boot's clock, in milliseconds, unless it is confirmed.
         deadline_ms: Option<u64>,
+        /// The network namespace whose cards and sysctls are written; none where the kernel names none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        network: Option<String>,
+        /// Items that were taken over from who else sets them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        taken: Vec<String>,
     },
     /// Something is about to be written. On disk before the write.
     Intent {
@@ -50,8 +57,23 @@ pub enum Event {
         /// Why.
         error: String,
     },
+    /// All of the plan is in effect.
+    Applied,
     /// The operator keeps it.
-    Confirmed,
+    Confirmed {
+        /// For this boot only: no later one does it again.
+        #[serde(default)]
+        until_reboot: bool,
+    },
+    /// What a reset had taken away was written anew.
+    Again {
+        /// The knob.
+        item: String,
+        /// What it had.
+        found: Option<String>,
+        /// What it has now.
+        got: String,
+    },
     /// An item is settled.
     Undone {
         /// The knob.
@@ -70,7 +92,7 @@ pub enum Event {
 
 /// One line.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Record {
+pub struct Record<E = Event> {
     /// Its place in the file, from 0.
     pub number: u64,
     /// Milliseconds since 1970, for people: nothing is decided by it.
@@ -79,19 +101,20 @@ pub struct Record {
     pub boot: String,
     /// What happened.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: E,
 }
 
 /// What takes records: a file, or a test's.
-pub trait Log {
-    /// Writes a record behind the others. When it returns, the record is on disk.
-    fn append(&mut self, event: Event) -> std::io::Result<()>;
+pub trait Log<E = Event> {
+    /// Writes a record behind the others. When it returns, the record is on disk; when it fails, it is as if it had not been
+    /// tried.
+    fn append(&mut self, event: E) -> std::io::Result<()>;
 }
 
 /// Between the record and its sum.
 const SUM: &str = ",\"crc\":\"";
 
-impl Record {
+impl<E: Serialize + DeserializeOwned> Record<E> {
     /// The line, with its end.
     pub fn line(&self) -> serde_json::Result<String> {
         let mut line = serde_json::to_string(self)?;
@@ -101,7 +124,7 @@ impl Record {
         Ok(line)
     }
 
-    fn parse(line: &str) -> Option<Record> {
+    fn parse(line: &str) -> Option<Record<E>> {
         let (record, sum) = line.rsplit_once(SUM)?;
         let sum = u32::from_str_radix(sum.strip_suffix("\"}")?, 16).ok()?;
         if crc32c::crc32c(record.as_bytes()) != sum {
@@ -112,8 +135,10 @@ impl Record {
 }
 
 /// The records of a journal, and how many of its bytes they are: what is behind that was torn.
-pub fn records(text: &[u8]) -> Result<(Vec<Record>, usize), String> {
-    let mut records = Vec::new();
+pub fn records<E: Serialize + DeserializeOwned>(
+    text: &[u8],
+) -> Result<(Vec<Record<E>>, usize), String> {
+    let mut records: Vec<Record<E>> = Vec::new();
     let mut whole = 0;
     let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
     for (at, line) in lines.iter().enumerate() {
@@ -145,6 +170,8 @@ mod tests {
                 plan: "p".to_owned(),
                 host: "h".to_owned(),
                 deadline_ms: Some(7),
+                network: None,
+                taken: Vec::new(),
             },
             Event::Intent {
                 item: "sysctl.vm.swappiness".to_owned(),
@@ -191,7 +218,7 @@ mod tests {
         for at in 0..first {
             let mut bytes = text.clone().into_bytes();
             bytes[at] ^= 1;
-            assert!(records(&bytes).is_err(), "{at}");
+            assert!(records::<Event>(&bytes).is_err(), "{at}");
         }
     }
 
@@ -199,13 +226,13 @@ mod tests {
     fn a_line_that_is_missing_refuses_the_file() {
         let lines: Vec<String> = text().split_inclusive('\n').map(str::to_owned).collect();
         let without = format!("{}{}{}", lines[0], lines[2], lines[2]);
-        assert!(records(without.as_bytes()).is_err());
+        assert!(records::<Event>(without.as_bytes()).is_err());
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_records_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = records(&bytes);
+            let _ = records::<Event>(&bytes);
         }
     }
 }

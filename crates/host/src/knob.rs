@@ -132,7 +132,7 @@ pub fn turn(id: &str) -> u8 {
         ("net", "channels") => 0,
         ("net", "rings") => 1,
         ("net", "coalescing") => 2,
-        ("net", "irq") => 4,
+        ("net", "irq" | "cpus") => 4,
         ("net", "rps_cpus" | "rps_flow_cnt" | "xps_cpus") => 5,
         ("net", _) => 3,
         ("sysctl", _) => 6,

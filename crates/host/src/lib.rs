@@ -19,15 +19,18 @@ pub mod counter;
 pub mod cpus;
 pub mod evidence;
 pub mod experiment;
+pub mod export;
 pub mod facts;
 #[cfg(test)]
 mod fake;
 #[cfg(test)]
 mod fixtures;
+pub mod fleet;
 pub mod form;
 mod hex;
 pub mod journal;
 pub mod knob;
+pub mod persist;
 pub mod plan;
 pub mod record;
 pub mod render;
@@ -37,4 +40,5 @@ pub mod split;
 pub mod statistics;
 pub mod transaction;
 pub mod undo;
+pub mod watch;
 pub mod watchdog;

@@ -154,7 +154,7 @@ impl Plan {
             if !allowed.only.is_empty() && !allowed.only.contains(&item.id) {
                 continue;
             }
-            match item.change(tree, facts, evidence, allowed) {
+            match item.change(tree, facts, evidence, allowed, self.makes(item)) {
                 Ok(change) if changes.iter().any(|other| other.item == change.item) => {
                     refusals.push(Refusal::of(&item.id, "the plan has it twice"));
                 }
@@ -170,6 +170,21 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Whether another item makes what this one sets: the threads of a card that is not polled by any yet.
+    fn makes(&self, item: &Item) -> bool {
+        let card = item
+            .id
+            .strip_prefix("net.")
+            .and_then(|rest| rest.rsplit_once(".napi-"))
+            .map(|(card, _)| format!("net.{card}.threaded"));
+        let mut others = self.items.iter();
+        card.is_some_and(|id| {
+            others.any(|other| other.id == id && other.wanted() == Ok("1".to_owned()))
+        })
+    }
+}
+
 impl Item {
     fn change(
         &self,
@@ -177,9 +192,12 @@ impl Item {
         facts: &Facts,
         evidence: &BTreeMap<String, f64>,
         allowed: &Allowed,
+        is_made: bool,
     ) -> Result<Change, String> {
         let knob = knob::find(tree, &self.id).ok_or("there is no such knob on this host")?;
         knob.read(tree)
+            .map(drop)
+            .or_else(|error| if is_made { Ok(()) } else { Err(error) })
             .map_err(|error| format!("it cannot be read: {error}"))?;
         let want = knob.form.wanted(&self.wanted()?)?;
         // What a change costs is ours to say; a file that says less is wrong.

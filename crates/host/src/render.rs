@@ -4,6 +4,8 @@
 //! Pure. Invariant: where the verdict is not adopt it is said as loudly; the smallest effect that could be seen stands beside
 //! each effect.
 
+pub mod sample;
+
 use std::fmt::Write as _;
 
 use page::chart::{Chart, Line, Point, XAxis, YAxis};
@@ -14,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::assign::Arm;
 use crate::experiment::decide::{Effect, Verdict};
-use crate::experiment::design::Design;
+use crate::experiment::design::{Design, Mode};
 use crate::experiment::run::{Result, Sample};
 
 /// What is kept of an experiment, as far as it is drawn.
@@ -42,35 +44,57 @@ pub struct Changed {
     pub want: String,
 }
 
-/// The whole file.
-pub fn page(kept: &Kept) -> String {
-    let result = &kept.result;
-    let pairs = kept.design.pairs;
+/// The whole file, of one comparison or of several with the same design.
+pub fn page(kept: &[Kept]) -> String {
+    let Some(first) = kept.first() else {
+        return String::new();
+    };
+    let design = &first.design;
     let note = format!(
-        "{pairs} pairs of blocks of {}, after {} pairs without a change; seed {}",
-        Quantity::Latency.show(kept.design.block_ms as f64 * 1e3),
-        kept.design.pairs_of_same(),
-        kept.design.seed
+        "{} pairs of blocks of {}, after {} pairs without a change; seed {}",
+        design.pairs,
+        Quantity::Latency.show(design.block_ms as f64 * 1e3),
+        design.pairs_of_same(),
+        design.seed
     );
-    let mut markup = frame::header(
-        "forebay tune experiment",
-        verdict(result.verdict),
-        &result.why,
-        &note,
-    );
+    let head = headline(kept);
+    let why = if kept.len() == 1 {
+        first.result.why.as_str()
+    } else {
+        asked(design.mode)
+    };
+    let mut markup = frame::header("forebay tune experiment", &head, why, &note);
     let chips = [("control", "as it was"), ("test", "with the change")];
     markup.push_str(&frame::chips(
         "Arms",
         &chips.map(|(name, says)| Chip { name, says }),
     ));
-    markup.push_str(&effects(result));
-    markup.push_str(&panels(kept));
+    if kept.len() > 1 {
+        let row = |kept: &Kept| {
+            vec![
+                items(kept),
+                verdict(kept.result.verdict).to_owned(),
+                kept.result.why.clone(),
+            ]
+        };
+        let rows = kept.iter().map(row).collect();
+        markup.push_str(&table("Item by item", &["item", "verdict", "why"], rows));
+    }
+    for one in kept {
+        let of = if kept.len() > 1 {
+            format!(": {}", items(one))
+        } else {
+            String::new()
+        };
+        markup.push_str(&effects(&one.result, &of));
+        markup.push_str(&panels(one, &of));
+    }
     markup.push_str(&table(
         "What was changed",
         &["knob", "before", "in the test arm"],
-        changes(kept),
+        kept.iter().flat_map(changes).collect(),
     ));
-    let host = kept
+    let host = first
         .host
         .iter()
         .map(|(name, value)| vec![name.clone(), value.clone()]);
@@ -78,11 +102,44 @@ pub fn page(kept: &Kept) -> String {
     markup.push_str("<p class=\"note\">The change was taken back after the last block. It is applied with forebay tune apply, and \
                      taken back with forebay tune undo.</p>\n");
     Page {
-        title: &format!("{} - forebay tune", verdict(result.verdict)),
+        title: &format!("{head} - forebay tune"),
         markup: &markup,
         footer: &format!("Drawn by forebay tune {}.", env!("CARGO_PKG_VERSION")),
     }
     .draw()
+}
+
+fn items(kept: &Kept) -> String {
+    let items: Vec<&str> = kept
+        .changes
+        .iter()
+        .map(|change| change.item.as_str())
+        .collect();
+    items.join(", ")
+}
+
+fn asked(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Bundle => "All items together.",
+        Mode::Each => "Each item beside those that were adopted before it.",
+        Mode::Ablate => "All items against all but one: adopted is what is needed.",
+    }
+}
+
+/// The verdict; of several, how many are worth it.
+fn headline(kept: &[Kept]) -> String {
+    match kept {
+        [one] => verdict(one.result.verdict).to_owned(),
+        more => {
+            let of = |wanted: Verdict| {
+                more.iter()
+                    .filter(|one| one.result.verdict == wanted)
+                    .count()
+            };
+            let (adopted, harmful) = (of(Verdict::Adopt), of(Verdict::Harmful));
+            format!("{adopted} of {} adopted, {harmful} harmful", more.len())
+        }
+    }
 }
 
 fn verdict(verdict: Verdict) -> &'static str {
@@ -102,7 +159,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-fn effects(result: &Result) -> String {
+fn effects(result: &Result, of: &str) -> String {
     let row = |kind: &str, effect: &Effect| {
         let benefit = &effect.benefit;
         vec![
@@ -133,13 +190,13 @@ fn effects(result: &Result) -> String {
         "what matters",
         "least that is seen",
     ];
-    table("Effects", &heads, rows)
+    table(&format!("Effects{of}"), &heads, rows)
 }
 
 /// A panel for each figure: both arms, pair by pair, before and with the change.
-fn panels(kept: &Kept) -> String {
+fn panels(kept: &Kept, of: &str) -> String {
     let questions = kept.design.primary.iter().chain(&kept.design.guard);
-    let mut text = String::from("<section><h2>Pair by pair</h2>\n");
+    let mut text = format!("<section><h2>Pair by pair{}</h2>\n", html(of));
     text.push_str(&frame::panels(2));
     for question in questions {
         for same in [true, false] {
@@ -280,13 +337,14 @@ mod tests {
                 samples: (0..6)
                     .flat_map(|pair| [sample(pair, Arm::Control), sample(pair, Arm::Test)])
                     .collect(),
+                failed: None,
             },
         }
     }
 
     #[test]
     fn a_report_is_whole_and_prints_nothing_that_is_no_number() {
-        let page = page(&kept("drops"));
+        let page = page(&[kept("drops")]);
         assert!(page.contains("<h1>Inconclusive</h1>"), "{page}");
         for word in ["NaN", ">inf", "-inf", "http://", "https://", "src=\""] {
             assert!(!page.contains(word), "{word}");
@@ -302,8 +360,23 @@ mod tests {
     }
 
     #[test]
+    fn several_comparisons_are_one_page_that_says_how_many_are_worth_it() {
+        let mut other = kept("b");
+        other.result.verdict = Verdict::Adopt;
+        let page = page(&[kept("a"), other]);
+        assert!(
+            page.contains("<h1>1 of 2 adopted, 0 harmful</h1>"),
+            "{page}"
+        );
+        assert!(
+            page.contains("Effects: a") && page.contains("Effects: b"),
+            "{page}"
+        );
+    }
+
+    #[test]
     fn what_it_is_told_is_no_markup() {
-        let page = page(&kept("</table><script>x</script>"));
+        let page = page(&[kept("</table><script>x</script>")]);
         assert_eq!(page.matches("<script>").count(), 1, "ours only");
         assert_eq!(page.matches("</table>").count(), 3);
     }

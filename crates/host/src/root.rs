@@ -2,16 +2,18 @@
 //! one, or a made-up one of the tests.
 //!
 //! Names are relative (`proc/sys/vm/swappiness`). What has no file (rings and channels of a network card) has a name
-//! below `ethtool/` all the same, so that a recorded tree holds everything. Invariants: no name leads out of the root;
-//! nothing is read without a bound; a write is one call, to a file that was there.
+//! below `ethtool/` (and the CPUs of a card's threads below `napi/`) all the same, so that a recorded tree holds everything. Invariants: no name leads out of the root, nor
+//! does a link inside of it: a recorded tree is what a stranger sent; nothing is read without a bound; a write is one call, to a file that was there.
 
 mod nic;
+mod threads;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use platform::bounded;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 /// More than any file of the kernel that is read here.
 const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -71,28 +73,56 @@ impl Root {
         }
         Ok(self.dir.join(relative))
     }
+
+    /// Opens a name; in a copy, links lead to places of the copy.
+    fn open(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let path = self.path(name)?;
+        let flags = flags | OFlags::CLOEXEC;
+        let file = if self.is_this_machine() {
+            rustix::fs::open(path, flags, Mode::empty())?
+        } else {
+            let dir = File::open(&self.dir)?;
+            let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+            // A pipe in the place of a file is not waited for.
+            let flags = if flags.contains(OFlags::PATH) {
+                flags
+            } else {
+                flags | OFlags::NONBLOCK | OFlags::NOCTTY
+            };
+            rustix::fs::openat2(dir, name, flags, Mode::empty(), inside)?
+        };
+        Ok(file.into())
+    }
 }
 
 impl Tree for Root {
     fn read(&self, name: &str) -> io::Result<String> {
-        let path = self.path(name)?;
         if self.is_this_machine()
             && let Some(of_nic) = name.strip_prefix(nic::PREFIX)
         {
             return nic::read(of_nic);
         }
-        let bytes = bounded::stream(File::open(path)?, FILE_BYTES_MAX)?;
+        if self.is_this_machine()
+            && let Some(thread) = name.strip_prefix(threads::PREFIX)
+        {
+            return threads::read(thread);
+        }
+        let bytes = bounded::stream(self.open(name, OFlags::RDONLY)?, FILE_BYTES_MAX)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn write(&self, name: &str, text: &str) -> io::Result<()> {
-        let path = self.path(name)?;
         if self.is_this_machine()
             && let Some(of_nic) = name.strip_prefix(nic::PREFIX)
         {
             return nic::write(of_nic, text);
         }
-        let mut file = OpenOptions::new().write(true).open(path)?;
+        if self.is_this_machine()
+            && let Some(thread) = name.strip_prefix(threads::PREFIX)
+        {
+            return threads::write(thread, text);
+        }
+        let mut file = self.open(name, OFlags::WRONLY)?;
         // The kernel takes a value whole: one call, as `echo` does it.
         let line = format!("{text}\n");
         let written = file.write(line.as_bytes())?;
@@ -108,17 +138,26 @@ impl Tree for Root {
     }
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
-        let path = self.path(dir)?;
+        if self.is_this_machine()
+            && let Some(device) = dir.strip_prefix(threads::PREFIX)
+        {
+            return threads::list(device);
+        }
+        let open = self.open(dir, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(path)? {
+        for entry in rustix::fs::Dir::new(open)? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
+        names.retain(|name| name != "." && name != "..");
         names.sort_by_key(|name| natural(name));
         Ok(names)
     }
 
     fn link(&self, name: &str) -> io::Result<String> {
-        let target = std::fs::read_link(self.path(name)?)?;
+        let (dir, last) = name.rsplit_once('/').ok_or(io::ErrorKind::InvalidInput)?;
+        self.path(name)?;
+        let dir = self.open(dir, OFlags::PATH | OFlags::DIRECTORY)?;
+        let target = rustix::fs::readlinkat(dir, last, Vec::new())?;
         Ok(target.to_string_lossy().into_owned())
     }
 }
@@ -156,6 +195,34 @@ mod tests {
         }
         let kept = std::fs::read_to_string(dir.path().join("secret")).unwrap();
         assert_eq!(kept, "1\n");
+    }
+
+    #[test]
+    fn a_link_in_a_recorded_tree_does_not_lead_out_of_it() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let (secret, inside) = (dir.path().join("secret"), dir.path().join("inside"));
+        std::fs::create_dir_all(inside.join("sys/real")).unwrap();
+        std::fs::write(&secret, "1\n").unwrap();
+        std::fs::write(inside.join("sys/real/value"), "7\n").unwrap();
+        symlink(&secret, inside.join("absolute")).unwrap();
+        symlink("../secret", inside.join("relative")).unwrap();
+        symlink(dir.path(), inside.join("up")).unwrap();
+        symlink("/sys/real", inside.join("sys/own")).unwrap();
+        let root = Root::new(&inside);
+        for name in ["absolute", "relative", "up/secret"] {
+            assert!(root.read(name).is_err(), "{name}");
+            assert!(root.write(name, "2").is_err(), "{name}");
+        }
+        assert!(
+            root.list("up")
+                .is_ok_and(|names| names == ["absolute", "relative", "sys", "up"])
+                || root.list("up").is_err()
+        );
+        assert_eq!(std::fs::read_to_string(&secret).unwrap(), "1\n");
+        // One that stays inside is followed, as on the host.
+        assert_eq!(root.number("sys/own/value"), Some(7));
+        assert_eq!(root.link("sys/own").unwrap(), "/sys/real");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What the records of a journal come to: which items were written, what they had, and where the whole stands.
 //!
 //! Pure. States: open (applied, neither kept nor taken back), confirmed, closed; an open one of another boot is expired:
-//! the boot took back what was never persisted.
+//! the boot took back what was never persisted. A journal that cannot be read is damaged: nobody knows where it stands.
 
 use serde::Serialize;
 
@@ -22,12 +22,22 @@ pub struct Transaction {
     pub at_ms: i64,
     /// Taken back at this moment of the boot's clock.
     pub deadline_ms: Option<u64>,
+    /// The network namespace it was applied in.
+    pub network: Option<String>,
+    /// Items that were taken over from who else sets them.
+    pub taken: Vec<String>,
     /// What was about to be written, in order.
     pub entries: Vec<Entry>,
+    /// All of it was in effect.
+    pub whole: bool,
     /// Kept by the operator.
     pub confirmed: bool,
+    /// Kept, but for its boot only.
+    pub until_reboot: bool,
     /// How it ended.
     pub closed: Option<String>,
+    /// Why its journal cannot be read: what of it is in effect is not known.
+    pub damaged: Option<String>,
 }
 
 /// One item.
@@ -68,8 +78,10 @@ pub enum Standing {
     Confirmed,
     /// Of another boot, never kept.
     Expired,
-    /// Ended.
+    /// Ended, or never begun.
     Closed,
+    /// Its journal cannot be read.
+    Damaged,
 }
 
 impl Transaction {
@@ -91,7 +103,11 @@ impl Transaction {
                 plan,
                 host,
                 deadline_ms,
+                network,
+                taken,
             } => {
+                self.taken.clone_from(taken);
+                self.network.clone_from(network);
                 self.plan.clone_from(plan);
                 self.host.clone_from(host);
                 self.deadline_ms = *deadline_ms;
@@ -111,8 +127,14 @@ impl Transaction {
                 state: State::Intended,
             }),
             Event::Done { item, got } => self.set(item, State::Done(got.clone())),
+            // What it is left with is what it was left with: a value that came out otherwise is drift.
+            Event::Again { .. } => {}
             Event::Failed { item, error } => self.set(item, State::Failed(error.clone())),
-            Event::Confirmed => self.confirmed = true,
+            Event::Applied => self.whole = true,
+            Event::Confirmed { until_reboot } => {
+                self.confirmed = true;
+                self.until_reboot = *until_reboot;
+            }
             Event::Undone { item, .. } => self.set(item, State::Undone),
             Event::Closed { why } => self.closed = Some(why.clone()),
         }
@@ -133,9 +155,12 @@ impl Transaction {
     /// Where it stands in this boot.
     pub fn standing(&self, boot: &str) -> Standing {
         match () {
+            () if self.damaged.is_some() => Standing::Damaged,
             () if self.closed.is_some() => Standing::Closed,
+            // Killed before its first record, which is before the first write.
+            () if self.boot.is_empty() => Standing::Closed,
             () if self.confirmed => Standing::Confirmed,
-            () if self.boot != boot && !self.boot.is_empty() => Standing::Expired,
+            () if self.boot != boot => Standing::Expired,
             () => Standing::Open,
         }
     }

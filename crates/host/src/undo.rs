@@ -3,7 +3,10 @@
 //! Three-way: what is as we left it gets its old value; what has its old value is left; what somebody else changed
 //! meanwhile is left and named. Where a process died between a write and its record, the kernel is asked what it makes of
 //! our value: if that is what is there now, it is ours. Invariants: nobody else's value is replaced; each item is settled
-//! by a record, so that undoing can itself be killed anywhere and begun again.
+//! by a record, so that undoing can itself be killed anywhere and begun again; a journal that takes no more records (a full
+//! disk) keeps nothing from being taken back; what belongs to a network namespace is not looked for in another.
+
+pub(crate) mod network;
 
 use serde::Serialize;
 
@@ -49,6 +52,19 @@ pub struct Undone {
     pub outcome: Outcome,
 }
 
+impl Undone {
+    /// Nothing could be taken back, since nobody knows what there is.
+    pub(crate) fn damaged(transaction: &Transaction) -> Undone {
+        Undone {
+            item: transaction.id.clone(),
+            old: String::new(),
+            outcome: Outcome::Refused {
+                error: transaction.damaged.clone().unwrap_or_default(),
+            },
+        }
+    }
+}
+
 /// Takes back the items of a transaction that are not settled, or one of them. The whole is closed when nothing is left
 /// that was refused.
 pub fn undo(
@@ -59,6 +75,8 @@ pub fn undo(
 ) -> std::io::Result<Vec<Undone>> {
     let mut undone = Vec::new();
     let mut left = 0_usize;
+    let mut unwritten = None;
+    let elsewhere = network::elsewhere(tree, transaction);
     for entry in transaction.entries.iter().rev() {
         if entry.state == State::Undone {
             continue;
@@ -67,15 +85,16 @@ pub fn undo(
             left += 1;
             continue;
         }
-        let (found, wrote, outcome) = settle(tree, entry);
+        let (found, wrote, outcome) = match &elsewhere {
+            Some(there) if network::has(&entry.item) => (None, None, there.outcome()),
+            _ => settle(tree, entry),
+        };
         if matches!(outcome, Outcome::Refused { .. }) {
             left += 1;
-        } else {
-            log.append(Event::Undone {
-                item: entry.item.clone(),
-                found,
-                wrote,
-            })?;
+        } else if unwritten.is_none() {
+            // Without its record it is found with its old value by the next undo.
+            let item = entry.item.clone();
+            unwritten = log.append(Event::Undone { item, found, wrote }).err();
         }
         undone.push(Undone {
             item: entry.item.clone(),
@@ -83,11 +102,17 @@ pub fn undo(
             outcome,
         });
     }
-    if left == 0 {
+    if left == 0 && unwritten.is_none() {
         let why = "undone".to_owned();
-        log.append(Event::Closed { why })?;
+        unwritten = log.append(Event::Closed { why }).err();
     }
-    Ok(undone)
+    match unwritten {
+        None => Ok(undone),
+        Some(error) => {
+            let why = format!("what was taken back could not be written to the journal: {error}");
+            Err(std::io::Error::new(error.kind(), why))
+        }
+    }
 }
 
 type Settled = (Option<String>, Option<String>, Outcome);
@@ -117,11 +142,15 @@ fn settle(tree: &dyn Tree, entry: &Entry) -> Settled {
         return (Some(found), None, Outcome::Untouched);
     }
     let is_ours = match &entry.state {
-        State::Done(got) => knob.form.is(&found, got) || found == *got,
-        State::Intended | State::Failed(_) => {
-            knob.form.is(&found, &entry.want) || becomes(tree, &knob, &found, &entry.want)
-        }
-        State::Undone => false,
+        State::Done(got) => Ok(knob.form.is(&found, got) || found == *got),
+        State::Intended | State::Failed(_) if knob.form.is(&found, &entry.want) => Ok(true),
+        State::Intended | State::Failed(_) => becomes(tree, &knob, &found, &entry.want),
+        State::Undone => Ok(false),
+    };
+    let is_ours = match is_ours {
+        Ok(is_ours) => is_ours,
+        // Whose it is is not known as long as nothing can be written: the next undo may find out.
+        Err(error) => return (Some(found), None, Outcome::Refused { error }),
     };
     if !is_ours {
         let outcome = Outcome::Drifted {
@@ -142,9 +171,16 @@ fn is_old(knob: &Knob, found: &str, entry: &Entry) -> bool {
 }
 
 /// Whether the kernel makes of our value what is there: then it was us. If not, what was there is put back.
-fn becomes(tree: &dyn Tree, knob: &Knob, found: &str, want: &str) -> bool {
-    if knob.write(tree, want).is_err() {
-        return false;
+fn becomes(tree: &dyn Tree, knob: &Knob, found: &str, want: &str) -> Result<bool, String> {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+    match knob.write(tree, want) {
+        Ok(()) => {}
+        Err(error)
+            if [PermissionDenied, ReadOnlyFilesystem, ResourceBusy].contains(&error.kind()) =>
+        {
+            return Err(error.to_string());
+        }
+        Err(_) => return Ok(false),
     }
     let is = knob.read(tree).is_ok_and(|now| now == found);
     if !is {
@@ -152,7 +188,7 @@ fn becomes(tree: &dyn Tree, knob: &Knob, found: &str, want: &str) -> bool {
         let put_back = knob.write(tree, found);
         drop(put_back);
     }
-    is
+    Ok(is)
 }
 
 fn restore(tree: &dyn Tree, knob: &Knob, entry: &Entry) -> Result<(), String> {

@@ -4,6 +4,7 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::fake::{Fake, Habit};
+use crate::watch::Verdict;
 
 const SWAPPINESS: &str = "proc/sys/vm/swappiness";
 
@@ -13,6 +14,20 @@ fn host() -> Fake {
         (SWAPPINESS, "60"),
         ("proc/sys/vm/max_map_count", "65530"),
     ])
+}
+
+fn down_to(id: &str) -> Which<'_> {
+    Which {
+        to: Some(id),
+        ..Which::default()
+    }
+}
+
+fn item_of(id: &str) -> Which<'_> {
+    Which {
+        item: Some(id),
+        ..Which::default()
+    }
 }
 
 fn changes() -> Vec<Change> {
@@ -33,6 +48,7 @@ fn start(fake: &Fake, state: &Path, within: Option<u64>) -> Result<Report, Refus
         host: "h".to_owned(),
         changes: &changes,
         confirm_within_ms: within,
+        taken: Vec::new(),
     };
     begin(fake, state, order, |_| Ok(())).unwrap()
 }
@@ -45,19 +61,18 @@ fn nothing_but_confirm_keeps_a_change() {
     assert!(report.whole);
     let refused = start(&fake, state.path(), Some(60_000)).unwrap_err();
     assert!(refused.why.contains("is open"), "{refused:?}");
-    confirm(&fake, state.path(), &report.transaction)
+    confirm(&fake, state.path(), &report.transaction, false)
         .unwrap()
         .unwrap();
-    confirm(&fake, state.path(), &report.transaction)
+    confirm(&fake, state.path(), &report.transaction, false)
         .unwrap()
         .unwrap();
     let kept = crate::journal::store::transactions(state.path()).unwrap();
-    assert!(verify(&fake, &kept).iter().all(|one| one.same));
+    let look = || crate::watch::look(&fake, "boot-1", &kept);
+    assert!(look().iter().all(|one| one.verdict == Verdict::Same));
     fake.set(SWAPPINESS, "30");
-    let drifted: Vec<_> = verify(&fake, &kept)
-        .into_iter()
-        .filter(|one| !one.same)
-        .collect();
+    let mut drifted = look();
+    drifted.retain(|one| one.verdict == Verdict::Drifted);
     assert_eq!(drifted.len(), 1);
     assert_eq!(drifted[0].found.as_deref(), Some("30"));
 }
@@ -67,7 +82,7 @@ fn past_its_deadline_nothing_is_confirmed() {
     let state = tempfile::tempdir().unwrap();
     let fake = host();
     let report = start(&fake, state.path(), Some(0)).unwrap();
-    let refused = confirm(&fake, state.path(), &report.transaction)
+    let refused = confirm(&fake, state.path(), &report.transaction, false)
         .unwrap()
         .unwrap_err();
     assert!(refused.why.contains("past its deadline"), "{refused:?}");
@@ -82,11 +97,15 @@ fn in_another_boot_what_was_not_kept_is_over_and_nothing_is_written() {
     fake.set("proc/sys/kernel/random/boot_id", "boot-2");
     fake.set(SWAPPINESS, "1");
     let before = (fake.files(), fake.writes.get());
-    let refused = confirm(&fake, state.path(), &report.transaction)
+    let refused = confirm(&fake, state.path(), &report.transaction, false)
         .unwrap()
         .unwrap_err();
     assert!(refused.why.contains("another boot"), "{refused:?}");
-    assert!(undo(&fake, state.path(), None, None).unwrap().is_empty());
+    assert!(
+        undo(&fake, state.path(), Which::default())
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!((fake.files(), fake.writes.get()), before);
     let closed = crate::journal::store::transactions(state.path()).unwrap();
     assert_eq!(closed[0].closed.as_deref(), Some("expired"));
@@ -103,7 +122,9 @@ fn what_does_not_work_whole_is_taken_back_whole() {
     assert_eq!(fake.files(), before);
     fake.set(SWAPPINESS, "60");
     assert!(
-        undo(&fake, state.path(), None, None).unwrap().is_empty(),
+        undo(&fake, state.path(), Which::default())
+            .unwrap()
+            .is_empty(),
         "it is closed"
     );
 }
@@ -118,6 +139,7 @@ fn without_a_watchdog_nothing_is_written() {
         host: "h".to_owned(),
         changes: &changes,
         confirm_within_ms: Some(60_000),
+        taken: Vec::new(),
     };
     let failed = begin(&fake, state.path(), order, |_| anyhow::bail!("no watchdog"));
     assert!(failed.is_err());
@@ -131,7 +153,9 @@ fn transactions_are_taken_back_the_newest_first() {
     let fake = host();
     let before = fake.files();
     let first = start(&fake, state.path(), None).unwrap().transaction;
-    confirm(&fake, state.path(), &first).unwrap().unwrap();
+    confirm(&fake, state.path(), &first, false)
+        .unwrap()
+        .unwrap();
     let changes = [Change {
         item: "sysctl.vm.swappiness".to_owned(),
         want: "5".to_owned(),
@@ -141,12 +165,91 @@ fn transactions_are_taken_back_the_newest_first() {
         host: "h".to_owned(),
         changes: &changes,
         confirm_within_ms: None,
+        taken: Vec::new(),
     };
     begin(&fake, state.path(), order, |_| Ok(()))
         .unwrap()
         .unwrap();
-    assert!(undo(&fake, state.path(), Some("1-1"), None).is_err());
-    let done = undo(&fake, state.path(), Some(&first), None).unwrap();
+    assert!(undo(&fake, state.path(), down_to("1-1")).is_err());
+    let done = undo(&fake, state.path(), down_to(&first)).unwrap();
     assert_eq!(done.len(), 2);
     assert_eq!(fake.files(), before);
+}
+
+#[test]
+fn half_a_plan_cannot_be_confirmed() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    let id = start(&fake, state.path(), Some(60_000))
+        .unwrap()
+        .transaction;
+    // Killed behind its last write: all records but the last.
+    let path = state.path().join(format!("{id}.jsonl"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    std::fs::write(&path, lines[..lines.len() - 1].concat()).unwrap();
+    let refused = confirm(&fake, state.path(), &id, false)
+        .unwrap()
+        .unwrap_err();
+    assert!(refused.why.contains("not applied whole"), "{refused:?}");
+    undo(&fake, state.path(), Which::default()).unwrap();
+    assert_eq!(fake.read(SWAPPINESS).unwrap(), "60\n");
+}
+
+#[test]
+fn one_damaged_journal_keeps_nothing_from_being_taken_back_and_nothing_is_applied_beside_it() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    let before = fake.files();
+    start(&fake, state.path(), Some(60_000)).unwrap();
+    for id in ["1-1", "99999999999-1"] {
+        std::fs::write(state.path().join(format!("{id}.jsonl")), "x\ny\n").unwrap();
+    }
+    let refused = start(&fake, state.path(), Some(60_000)).unwrap_err();
+    assert!(refused.why.contains("damaged"), "{refused:?}");
+    let done = undo(&fake, state.path(), Which::default()).unwrap();
+    assert_eq!(fake.files(), before);
+    let refused = undo::Outcome::Refused {
+        error: format!(
+            "{}: line 1 is damaged, and is not the last",
+            state.path().join("99999999999-1.jsonl").display()
+        ),
+    };
+    assert_eq!(done[0].1[0].outcome, refused, "it is not silent");
+}
+
+#[test]
+fn an_item_is_taken_back_of_the_newest_change_that_has_it() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    let before = fake.files();
+    let first = start(&fake, state.path(), None).unwrap().transaction;
+    confirm(&fake, state.path(), &first, false)
+        .unwrap()
+        .unwrap();
+    fake.set("proc/sys/net/core/somaxconn", "128");
+    let changes = [Change {
+        item: "sysctl.net.core.somaxconn".to_owned(),
+        want: "4096".to_owned(),
+    }];
+    let order = Order {
+        plan: "q".to_owned(),
+        host: "h".to_owned(),
+        changes: &changes,
+        confirm_within_ms: None,
+        taken: Vec::new(),
+    };
+    begin(&fake, state.path(), order, |_| Ok(()))
+        .unwrap()
+        .unwrap();
+    let done = undo(&fake, state.path(), item_of("sysctl.vm.swappiness")).unwrap();
+    assert_eq!(done.len(), 1);
+    assert_eq!(fake.read(SWAPPINESS).unwrap(), before[SWAPPINESS]);
+    assert_eq!(fake.read("proc/sys/net/core/somaxconn").unwrap(), "4096\n");
+    for absent in ["sysctl.vm.swappiness", "sysctl.vm.dirty_ratio"] {
+        let told = undo(&fake, state.path(), item_of(absent))
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains("no transaction that is in effect"), "{told}");
+    }
 }

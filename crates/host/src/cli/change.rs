@@ -15,11 +15,13 @@ use crate::counter::Counters;
 use crate::facts::Facts;
 use crate::journal::store::transactions;
 use crate::knob::Class;
+use crate::persist;
 use crate::plan::{Allowed, Plan, Refusal};
 use crate::root::Tree as _;
 use crate::transaction::Standing;
 use crate::undo::{self, Undone};
-use crate::{boot, evidence, watchdog};
+use crate::watch::{Seen, Verdict, Watch};
+use crate::{boot, evidence, watch, watchdog};
 
 /// Longer than any plan.
 const PLAN_BYTES_MAX: u64 = 8 << 20;
@@ -29,9 +31,9 @@ pub(super) struct ApplyArgs {
     /// The plan.
     plan: PathBuf,
     /// Taken back after so long unless it is confirmed.
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time, conflicts_with = "until_reboot")]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
     confirm_within: Duration,
-    /// Kept without being confirmed, until the host starts anew or `undo`.
+    /// Confirmed at once where all of it works, and only until the host starts anew.
     #[arg(long)]
     until_reboot: bool,
     /// This item only; may be given more than once.
@@ -84,7 +86,9 @@ impl ApplyArgs {
             plan: crate::hex::sha256(&text),
             host: plan.host,
             changes: &changes,
-            confirm_within_ms: (!self.until_reboot).then_some(within),
+            // Also of what is kept at once: a kill in the middle leaves half of it.
+            confirm_within_ms: Some(within),
+            taken: allowed.take_over,
         };
         let watch = |id: &str| watchdog::start(&place.sysroot, &place.state, id);
         let report = match change::begin(&place.root, &place.state, order, watch)? {
@@ -92,8 +96,8 @@ impl ApplyArgs {
             Err(refusal) => return refused(place, &[refusal]),
         };
         if self.until_reboot && report.whole {
-            // Kept for this boot: nothing is persisted anywhere, so the next one begins without it.
-            confirmed(place, &report.transaction)?;
+            let kept = change::confirm(&place.root, &place.state, &report.transaction, true)?;
+            kept.map_err(|refusal| anyhow::anyhow!(refusal.why))?;
         }
         place.format.show(&report, || {
             let mut text = table(&report.applied.iter().map(row_of_applied).collect::<Vec<_>>());
@@ -115,6 +119,44 @@ impl ApplyArgs {
             Exit::Failed
         })
     }
+}
+
+/// Applies anew what is kept, when the host starts.
+pub(super) fn boot(place: &Place, lived: bool, again: bool) -> anyhow::Result<Exit> {
+    let facts = Facts::read(&place.root);
+    if let Some(refusal) = not_here(place, &facts) {
+        return refused(place, &[refusal]);
+    }
+    if lived {
+        persist::lived(&place.root, &place.state)?;
+        return Ok(Exit::Done);
+    }
+    if again {
+        persist::again(&place.state)?;
+    }
+    let watch = |id: &str| watchdog::start(&place.sysroot, &place.state, id);
+    let outcome = persist::at_start(&place.root, &place.state, &facts, watch)?;
+    if let persist::Outcome::Refused { refused: refusals } = &outcome {
+        return refused(place, refusals);
+    }
+    place.format.show(&outcome, || match &outcome {
+        persist::Outcome::Applied { report } => {
+            let mut text = table(
+                &report
+                    .applied
+                    .iter()
+                    .map(row_of_applied)
+                    .collect::<Vec<_>>(),
+            );
+            text.push_str(&table(
+                &report.undone.iter().map(row_of_undone).collect::<Vec<_>>(),
+            ));
+            text
+        }
+        _ => "nothing is to be applied\n".to_owned(),
+    })?;
+    let failed = matches!(&outcome, persist::Outcome::Applied { report } if !report.whole);
+    Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
 /// The text of a file, and the plan that it is.
@@ -168,42 +210,75 @@ pub(super) fn refused(place: &Place, refusals: &[Refusal]) -> anyhow::Result<Exi
     Ok(Exit::Refused)
 }
 
-fn confirmed(place: &Place, id: &str) -> anyhow::Result<()> {
-    change::confirm(&place.root, &place.state, id)?.map_err(|refusal| anyhow::anyhow!(refusal.why))
-}
-
 pub(super) fn confirm(place: &Place, id: &str) -> anyhow::Result<Exit> {
-    match change::confirm(&place.root, &place.state, id)? {
+    match change::confirm(&place.root, &place.state, id, false)? {
         Ok(()) => Ok(Exit::Done),
         Err(refusal) => refused(place, &[refusal]),
     }
 }
 
 pub(super) fn verify(place: &Place) -> anyhow::Result<Exit> {
-    let verified = change::verify(&place.root, &transactions(&place.state)?);
-    place.format.show(&verified, || {
-        let row = |one: &change::Verified| {
-            let found = one.found.clone().unwrap_or_else(|| "gone".to_owned());
-            let said = if one.same {
-                "same".to_owned()
-            } else {
-                format!("drifted: {found}")
+    let seen = watch::look(
+        &place.root,
+        &boot::id(&place.root),
+        &transactions(&place.state)?,
+    );
+    place.format.show(&seen, || {
+        let row = |one: &Seen| {
+            let found = one.found.clone().unwrap_or_default();
+            let said = match one.verdict {
+                Verdict::Same => "same".to_owned(),
+                Verdict::Lost => format!("lost to a reset of the link: {found}"),
+                Verdict::Drifted => format!("drifted: {found}"),
+                Verdict::Gone => "gone".to_owned(),
             };
-            vec![
-                one.item.clone(),
-                one.left.clone(),
-                said,
-                one.transaction.clone(),
-            ]
+            let Seen { item, left, .. } = one.clone();
+            vec![item, left, said, one.transaction.clone()]
         };
-        table(&verified.iter().map(row).collect::<Vec<_>>())
+        table(&seen.iter().map(row).collect::<Vec<_>>())
     })?;
-    let drifted = verified.iter().any(|one| !one.same);
+    let drifted = seen.iter().any(|one| one.verdict != Verdict::Same);
     Ok(if drifted { Exit::Drift } else { Exit::Done })
 }
 
-pub(super) fn undo(place: &Place, to: Option<&str>, item: Option<&str>) -> anyhow::Result<Exit> {
-    let done = change::undo(&place.root, &place.state, to, item)?;
+/// Watches until it is ended, which changes nothing.
+pub(super) fn watch(place: &Place) -> anyhow::Result<Exit> {
+    if let Some(refusal) = not_here(place, &Facts::read(&place.root)) {
+        return refused(place, &[refusal]);
+    }
+    let mut watch = Watch::default();
+    // What cannot be read is told once, and looked at again.
+    let mut failed = None;
+    loop {
+        let begin = boot::worked_us();
+        match watch.look(&place.root, &place.state, boot::now_ms()) {
+            Ok(told) => {
+                failed = None;
+                for one in &told {
+                    place.format.line(one, || {
+                        let found = one.seen.found.clone().unwrap_or_default();
+                        format!(
+                            "{}: {found}, not {}: {}",
+                            one.seen.item, one.seen.left, one.done
+                        )
+                    })?;
+                }
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                if failed.as_ref() != Some(&why) {
+                    say(&why);
+                }
+                failed = Some(why);
+            }
+        }
+        let took = boot::worked_us().saturating_sub(begin);
+        boot::wait_ms(Watch::wait_ms(took));
+    }
+}
+
+pub(super) fn undo(place: &Place, which: change::Which) -> anyhow::Result<Exit> {
+    let done = change::undo(&place.root, &place.state, which)?;
     let undone: Vec<&Undone> = done.iter().flat_map(|(_, undone)| undone).collect();
     place.format.show(&undone, || {
         let rows: Vec<_> = undone.iter().map(|one| row_of_undone(one)).collect();
@@ -233,8 +308,10 @@ pub(super) fn status(place: &Place) -> anyhow::Result<Exit> {
     #[derive(Serialize)]
     struct Line {
         transaction: String,
+        plan: String,
         at_ms: i64,
         standing: Standing,
+        whole: bool,
         items: usize,
         #[serde(skip_serializing_if = "Option::is_none")]
         seconds_left: Option<u64>,
@@ -250,10 +327,12 @@ pub(super) fn status(place: &Place) -> anyhow::Result<Exit> {
             .map(|deadline| deadline.saturating_sub(boot::now_ms()) / 1_000);
         Line {
             standing,
+            whole: one.whole,
             at_ms: one.at_ms,
             items: one.entries.len(),
             seconds_left: left.filter(|_| open),
-            ended: one.closed.clone(),
+            ended: one.damaged.clone().or_else(|| one.closed.clone()),
+            plan: one.plan,
             transaction: one.id,
         }
     };

@@ -11,8 +11,9 @@ use crate::apply::Change;
 use crate::counter::Counters;
 use crate::evidence;
 use crate::experiment::decide::{Effect, Verdict};
-use crate::experiment::design::Design;
+use crate::experiment::design::{Design, Mode};
 use crate::experiment::host::Host;
+use crate::experiment::modes::{self, Part};
 use crate::experiment::run::{self, Result};
 use crate::facts::Facts;
 use crate::knob;
@@ -62,41 +63,125 @@ impl ExperimentArgs {
             Ok(changes) => changes,
             Err(refusals) => return change::refused(place, &refusals),
         };
+        let parts = modes::parts(design.mode, &changes);
         say(&format!(
             "{} pairs after {} without a change, {} s",
             design.pairs,
             design.pairs_of_same(),
-            design.ms() / 1_000
+            design.ms().saturating_mul(parts.len() as u64) / 1_000
         ));
-        let changed: Vec<Changed> = changes.iter().map(|change| before(place, change)).collect();
-        let mut host = Host {
-            tree: &place.root,
-            root: &place.sysroot,
-            state: &place.state,
+        // Before hours go by: whether it can be written at all.
+        let output = self.output.as_ref().map(|file| {
+            let made = std::fs::File::create(file);
+            made.with_context(|| format!("writing {}", file.display()))
+        });
+        let mut output = output.transpose()?;
+        let asked = Asked {
+            place,
             design: &design,
             plan: crate::hex::sha256(&text),
-            fingerprint: plan.host.clone(),
+            fingerprint: &plan.host,
+            about: about(&facts),
             changes: &changes,
+        };
+        let mut kept: Vec<Kept> = Vec::new();
+        for part in parts {
+            let one = asked.compare(part, &kept);
+            // A host that is not as it was, or a load that fails, fails the next one, too.
+            let failed = one.result.failed.is_some();
+            kept.push(one);
+            if let Some(file) = &mut output {
+                write(file, &kept)?;
+            }
+            if failed {
+                break;
+            }
+        }
+        let results: Vec<&Result> = kept.iter().map(|kept| &kept.result).collect();
+        place.format.show(&results, || {
+            kept.iter().map(|one| said(design.mode, one)).collect()
+        })?;
+        Ok(exit(&results))
+    }
+}
+
+/// What is compared, on which host.
+struct Asked<'a> {
+    place: &'a Place,
+    design: &'a Design,
+    plan: String,
+    fingerprint: &'a str,
+    about: Vec<(String, String)>,
+    changes: &'a [Change],
+}
+
+impl Asked<'_> {
+    /// Carries one comparison out, beside what those before it adopted.
+    fn compare(&self, part: Part, before_it: &[Kept]) -> Kept {
+        let is_adopted = |change: &&Change| {
+            let mut adopted = before_it
+                .iter()
+                .filter(|kept| kept.result.verdict == Verdict::Adopt);
+            adopted.any(|kept| kept.changes.iter().any(|one| one.item == change.item))
+        };
+        let adopted: Vec<Change> = self.changes.iter().filter(is_adopted).cloned().collect();
+        let (control, test) = part.arms(self.changes, &adopted);
+        let changed = part.changed(self.changes);
+        let changes = changed
+            .iter()
+            .map(|change| before(self.place, change))
+            .collect();
+        let mut host = Host {
+            tree: &self.place.root,
+            root: &self.place.sysroot,
+            state: &self.place.state,
+            design: self.design,
+            plan: self.plan.clone(),
+            fingerprint: self.fingerprint.to_owned(),
+            control: &control,
+            test: &test,
             open: None,
         };
-        let result = run::run(&design, &mut host)?;
-        if let Some(file) = self.output {
-            let kept = Kept {
-                host: about(&facts),
-                changes: changed,
-                result: result.clone(),
-                design,
-            };
-            let text = serde_json::to_string_pretty(&kept)? + "\n";
-            std::fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+        Kept {
+            host: self.about.clone(),
+            changes,
+            result: run::run(self.design, &mut host),
+            design: self.design.clone(),
         }
-        place.format.show(&result, || shown(&result))?;
-        Ok(match result.verdict {
-            Verdict::Adopt => Exit::Done,
-            Verdict::Harmful => Exit::Harmful,
-            Verdict::NoBenefit | Verdict::Inconclusive => Exit::Inconclusive,
-        })
     }
+}
+
+/// A comparison in words, with its item where there are several.
+fn said(mode: Mode, kept: &Kept) -> String {
+    let items: Vec<&str> = kept
+        .changes
+        .iter()
+        .map(|change| change.item.as_str())
+        .collect();
+    match mode {
+        Mode::Bundle => shown(&kept.result),
+        Mode::Each | Mode::Ablate => format!("{}: {}", items.join(", "), shown(&kept.result)),
+    }
+}
+
+/// Whether anything is worth it; what failed or harmed is said first.
+fn exit(results: &[&Result]) -> Exit {
+    let any = |verdict: Verdict| results.iter().any(|result| result.verdict == verdict);
+    match () {
+        () if results.iter().any(|result| result.failed.is_some()) => Exit::Failed,
+        () if any(Verdict::Harmful) => Exit::Harmful,
+        () if any(Verdict::Adopt) => Exit::Done,
+        () => Exit::Inconclusive,
+    }
+}
+
+/// Everything until now, in the place of what was there.
+fn write(file: &mut std::fs::File, kept: &[Kept]) -> anyhow::Result<()> {
+    use std::io::{Seek as _, Write as _};
+    let text = serde_json::to_string_pretty(kept)? + "\n";
+    file.rewind()?;
+    file.write_all(text.as_bytes())?;
+    Ok(file.set_len(text.len() as u64)?)
 }
 
 /// What a knob has now.
@@ -128,13 +213,20 @@ fn about(facts: &Facts) -> Vec<(String, String)> {
     ]
 }
 
-/// Draws the report of what was kept.
-pub(super) fn report(file: &Path, output: &Path) -> anyhow::Result<Exit> {
-    let text = platform::bounded::file(file, RESULT_BYTES_MAX)
-        .with_context(|| format!("reading {}", file.display()))?;
-    let kept: Kept = serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
-    std::fs::write(output, render::page(&kept))
-        .with_context(|| format!("writing {}", output.display()))?;
+/// Draws the report of what was kept; without it, of the samples.
+pub(super) fn report(file: Option<&Path>, output: &Path) -> anyhow::Result<Exit> {
+    let page = match file {
+        None => render::sample::page(),
+        Some(file) => {
+            let text = platform::bounded::file(file, RESULT_BYTES_MAX)
+                .with_context(|| format!("reading {}", file.display()))?;
+            let kept: Vec<Kept> =
+                serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
+            anyhow::ensure!(!kept.is_empty(), "{}: nothing was kept", file.display());
+            render::page(&kept)
+        }
+    };
+    std::fs::write(output, page).with_context(|| format!("writing {}", output.display()))?;
     Ok(Exit::Done)
 }
 

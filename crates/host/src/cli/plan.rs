@@ -9,10 +9,14 @@ use serde::Serialize;
 
 use super::show::{say, table};
 use super::{Exit, Place, change};
-use crate::knob::Class;
+use crate::apply::Change;
+use crate::export::{self, As};
+use crate::journal::store::transactions;
+use crate::knob::{self, Class};
 use crate::plan::{Allowed, Confidence, Item, Plan};
 use crate::record;
 use crate::rule::{self, Advice, Found, Profile, Seen};
+use crate::{boot, persist};
 
 /// What is found.
 #[derive(Serialize)]
@@ -106,8 +110,7 @@ fn check(place: &Place, seen: &Seen, file: &Path) -> anyhow::Result<Exit> {
     };
     match plan.changes(&place.root, &seen.facts, &seen.evidence, &allowed) {
         Ok(changes) => {
-            let row =
-                |change: &crate::apply::Change| vec![change.item.clone(), change.want.clone()];
+            let row = |change: &Change| vec![change.item.clone(), change.want.clone()];
             place.format.show(&plan, || {
                 table(&changes.iter().map(row).collect::<Vec<_>>())
             })?;
@@ -130,5 +133,33 @@ pub(super) fn record(place: &Place, file: &Path) -> anyhow::Result<Exit> {
     place
         .format
         .show(&Recorded { files }, || format!("{files} files\n"))?;
+    Ok(Exit::Done)
+}
+
+/// Writes what is kept, or a plan, in the form of another program.
+pub(super) fn export(place: &Place, form: As, plan: Option<&Path>) -> anyhow::Result<Exit> {
+    let mut changes = match plan {
+        None => persist::kept(&boot::id(&place.root), &transactions(&place.state)?),
+        Some(file) => {
+            let mut changes = Vec::new();
+            for item in change::read(file)?.1.items {
+                let knob = knob::find(&place.root, &item.id);
+                let knob = knob.with_context(|| format!("{}: there is no such knob", item.id))?;
+                let want = item.wanted().and_then(|want| knob.form.wanted(&want));
+                let want = want.map_err(|why| anyhow::anyhow!("{}: {why}", item.id))?;
+                changes.push(Change {
+                    item: item.id,
+                    want,
+                });
+            }
+            changes
+        }
+    };
+    crate::apply::order(&mut changes);
+    let exported = export::export(&place.root, &changes, form);
+    for item in &exported.left_out {
+        say(&format!("left out, since this form cannot say it: {item}"));
+    }
+    place.format.show(&exported, || exported.text.clone())?;
     Ok(Exit::Done)
 }

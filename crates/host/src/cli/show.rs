@@ -31,6 +31,18 @@ impl Format {
             Format::Json => print(&(serde_json::to_string_pretty(answer)? + "\n")),
         }
     }
+
+    /// Shows one of many answers: a line.
+    pub(super) fn line<T: Serialize>(
+        self,
+        answer: &T,
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        match self {
+            Format::Text => print(&(escaped(&text()) + "\n")),
+            Format::Json => print(&(serde_json::to_string(answer)? + "\n")),
+        }
+    }
 }
 
 /// Writes text to standard output.

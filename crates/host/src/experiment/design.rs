@@ -20,8 +20,11 @@ const PAIRS_MAX: usize = 10_000;
 pub struct Design {
     /// Its form.
     pub version: u32,
-    /// The plan, beside this file; all of its items are one change.
+    /// The plan, beside this file.
     pub plan: PathBuf,
+    /// What of the plan is the change.
+    #[serde(default)]
+    pub mode: Mode,
     /// Says the order of the arms.
     pub seed: u64,
     /// Pairs of blocks, each with and without the change.
@@ -43,6 +46,19 @@ pub struct Design {
     /// What must not become worse.
     #[serde(default)]
     pub guard: Vec<Question>,
+}
+
+/// What of a plan is the change.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// All of its items together.
+    #[default]
+    Bundle,
+    /// One item after the other, beside those that were adopted before.
+    Each,
+    /// One item after the other, beside all the others: what of a bundle is needed.
+    Ablate,
 }
 
 /// A figure that is looked at.
@@ -155,6 +171,7 @@ mod tests {
                 "twice",
             ),
             ("seed = 1", "sed = 1", "unknown field"),
+            ("seed = 1", "seed = 1\nmode = \"all\"", "unknown variant"),
         ] {
             let error = format!("{:#}", Design::parse(&GOOD.replace(from, to)).unwrap_err());
             assert!(error.contains(why), "{error}");

@@ -1,11 +1,13 @@
-//! This host as the world of an experiment: the change is a transaction with a watchdog, a block is a load or the host's own
+//! This host as the world of an experiment: what an arm has is a transaction with a watchdog, a block is a load or the host's own
 //! traffic, its figures are counters per second and what the load prints.
 //!
-//! Invariant: whoever is killed, the change is taken back: each block of the test arm has a watchdog of its own, whose time
-//! is that of the block and as much again.
+//! Invariant: whoever is killed, the change is taken back: each time something is applied it has a watchdog of its own, whose
+//! time is that of the blocks of a phase and as much again.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Context as _;
 
@@ -28,6 +30,8 @@ const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 const LOOK_MS: u64 = 20;
 /// What a load may take longer than its block.
 const LOAD_MORE_MS: u64 = 60_000;
+/// How long what a load printed may take to arrive after it ended.
+const OUTPUT_TIME: Duration = Duration::from_secs(10);
 
 /// The host.
 #[derive(Debug)]
@@ -44,24 +48,36 @@ pub struct Host<'a> {
     pub plan: String,
     /// For which hosts the plan is.
     pub fingerprint: String,
-    /// The change.
-    pub changes: &'a [Change],
-    /// The transaction that is in effect.
-    pub open: Option<String>,
+    /// What is in effect in the control arm.
+    pub control: &'a [Change],
+    /// What is in effect in the test arm.
+    pub test: &'a [Change],
+    /// The arm that is in effect, and its transaction: none where there is nothing to be set.
+    pub open: Option<(Arm, String)>,
 }
 
 impl Host<'_> {
-    fn apply(&mut self) -> anyhow::Result<()> {
+    fn apply(&mut self, arm: Arm) -> anyhow::Result<()> {
+        let changes = match arm {
+            Arm::Control => self.control,
+            Arm::Test => self.test,
+        };
+        if changes.is_empty() {
+            return Ok(());
+        }
         let (block, washout) = (self.design.block_ms, self.design.washout_ms);
+        // Blocks of the same arm that follow each other have one transaction: at most all before the first pair.
+        let blocks = 2 * self.design.pairs_of_same() as u64 + 4;
         let within = block
             .saturating_add(washout)
-            .saturating_mul(2)
+            .saturating_mul(if self.control.is_empty() { 4 } else { blocks })
             .saturating_add(LOAD_MORE_MS);
         let order = Order {
             plan: self.plan.clone(),
             host: self.fingerprint.clone(),
-            changes: self.changes,
+            changes,
             confirm_within_ms: Some(within),
+            taken: Vec::new(),
         };
         let watch = |id: &str| watchdog::start(self.root, self.state, id);
         let report = change::begin(self.tree, self.state, order, watch)?;
@@ -71,13 +87,13 @@ impl Host<'_> {
             "the plan cannot be applied whole: {:?}",
             report.applied
         );
-        self.open = Some(report.transaction);
+        self.open = Some((arm, report.transaction));
         Ok(())
     }
 
     /// Whether the change was in effect until now: a load that takes much longer than its block outlives the watchdog.
     fn is_in_effect(&self) -> anyhow::Result<()> {
-        let Some(open) = &self.open else {
+        let Some((_, open)) = &self.open else {
             return Ok(());
         };
         let boot = boot::id(self.tree);
@@ -91,10 +107,14 @@ impl Host<'_> {
     }
 
     fn undo(&mut self) -> anyhow::Result<()> {
-        let Some(open) = self.open.take() else {
+        let Some((_, open)) = self.open.take() else {
             return Ok(());
         };
-        let done = change::undo(self.tree, self.state, Some(&open), None)?;
+        let which = change::Which {
+            only: Some(&open),
+            ..change::Which::default()
+        };
+        let done = change::undo(self.tree, self.state, which)?;
         for undone in done.iter().flat_map(|(_, undone)| undone) {
             let is_back = matches!(undone.outcome, Outcome::Restored | Outcome::Untouched);
             anyhow::ensure!(
@@ -110,14 +130,17 @@ impl Host<'_> {
 
 impl World for Host<'_> {
     fn enter(&mut self, arm: Arm) -> anyhow::Result<()> {
-        match (arm, &self.open) {
-            (Arm::Test, None) => self.apply()?,
-            (Arm::Control, Some(_)) => self.undo()?,
-            // It is in that arm; both arms wait as long.
-            _ => {}
+        // Both arms wait as long, whether something is done or not.
+        if self.open.as_ref().is_none_or(|(open, _)| *open != arm) {
+            self.undo()?;
+            self.apply(arm)?;
         }
         boot::wait_ms(self.design.washout_ms);
         Ok(())
+    }
+
+    fn leave(&mut self) -> anyhow::Result<()> {
+        self.undo()
     }
 
     fn block(&mut self) -> anyhow::Result<Block> {
@@ -155,19 +178,27 @@ fn load(program: &str, arguments: &[String], block_ms: u64) -> anyhow::Result<Bl
         .args(arguments)
         .env("FOREBAY_BLOCK_MS", block_ms.to_string());
     command.stdin(Stdio::null()).stdout(Stdio::piped());
+    // A group of its own: what it started ends with it.
     let mut child = command
+        .process_group(0)
         .spawn()
         .with_context(|| format!("starting {program}"))?;
     let out = child.stdout.take().context("it has an output")?;
-    // Beside, so that a load that prints much does not wait for who waits for it.
-    let reading = std::thread::spawn(move || platform::bounded::stream(out, OUTPUT_BYTES_MAX));
+    // Beside, so that a load that prints much does not wait for who waits for it; and so that what it left behind with its
+    // output open is not waited for either.
+    let (sender, printed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(platform::bounded::stream(out, OUTPUT_BYTES_MAX)));
     let until = boot::now_ms()
         .saturating_add(block_ms)
         .saturating_add(LOAD_MORE_MS);
     let ended = wait(&mut child, until)?;
-    let text = reading
-        .join()
-        .map_err(|_| anyhow::anyhow!("reading what {program} prints"))??;
+    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        // Nobody is left in it when all went well.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let text = printed
+        .recv_timeout(OUTPUT_TIME)
+        .with_context(|| format!("{program} left something running that has its output"))??;
     match ended {
         None => Ok(Block::Alarm(format!("{program} did not end"))),
         Some(status) if !status.success() => {

@@ -36,6 +36,8 @@ pub enum Block {
 pub trait World {
     /// Brings the host into an arm.
     fn enter(&mut self, arm: Arm) -> anyhow::Result<()>;
+    /// Takes back whatever is in effect.
+    fn leave(&mut self) -> anyhow::Result<()>;
     /// Waits for a block and measures it.
     fn block(&mut self) -> anyhow::Result<Block>;
 }
@@ -66,28 +68,51 @@ pub struct Result {
     pub same: Vec<Effect>,
     /// What was measured.
     pub samples: Vec<Sample>,
+    /// Why it came to no end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
-/// Carries it out.
-pub fn run(design: &Design, world: &mut dyn World) -> anyhow::Result<Result> {
+/// Carries it out. Not an error is what it failed by: what was measured until then is kept.
+pub fn run(design: &Design, world: &mut dyn World) -> Result {
     let mut samples = Vec::new();
     let ended = phases(design, world, &mut samples);
     // Whatever happened: as it was.
-    let left = world.enter(Arm::Control);
-    let (verdict, why, effects) = ended?;
-    left?;
+    let left = world.leave();
+    let (failed, (verdict, why, effects)) = match (ended, left) {
+        (Ok(ended), Ok(())) => (None, ended),
+        (Ok((.., effects)), Err(error)) => {
+            (Some(error), (Verdict::Inconclusive, String::new(), effects))
+        }
+        (Err(error), Ok(())) => (
+            Some(error),
+            (Verdict::Inconclusive, String::new(), Vec::new()),
+        ),
+        (Err(error), Err(left)) => {
+            let both = anyhow::anyhow!("{error:#}; and then {left:#}");
+            (
+                Some(both),
+                (Verdict::Inconclusive, String::new(), Vec::new()),
+            )
+        }
+    };
+    let failed = failed.map(|error| format!("{error:#}"));
     let same = figures(&design.primary, &samples, true);
     let same = same
         .iter()
+        .filter(|figure| !figure.pairs.is_empty())
         .map(|figure| effect(figure, design.seed))
         .collect();
-    Ok(Result {
+    Result {
         verdict,
-        why,
+        why: failed
+            .as_ref()
+            .map_or(why, |failed| format!("it came to no end: {failed}")),
         effects,
         same,
         samples,
-    })
+        failed,
+    }
 }
 
 type Ended = (Verdict, String, Vec<Effect>);

@@ -123,6 +123,9 @@ pub fn queue_of(name: &str) -> Option<Queue> {
     let number = number.parse().ok()?;
     let has = |words: &[&str]| words.iter().any(|word| before.contains(word));
     let (receives, sends) = match () {
+        // Of the filters of flows, which have no queue.
+        () if has(&["fdir"]) => return None,
+        () if has(&["-fp-"]) || before == "mlx4-" => (true, true),
         () if has(&["txrx", "tx-rx", "rxtx", "comp"]) => (true, true),
         () if has(&["input", "-rx-", "rx-", "_rx"]) => (true, false),
         () if has(&["output", "-tx-", "tx-", "_tx"]) => (false, true),
@@ -176,6 +179,10 @@ mod tests {
             ("virtio3-output.1", Some((false, true, 1))),
             ("eth0-rx-2", Some((true, false, 2))),
             ("eth0-tx-2", Some((false, true, 2))),
+            ("eth0-fp-3", both(3)),
+            ("mlx4-6@0000:03:00.0", both(6)),
+            ("eth0:fdir-TxRx-3", None),
+            ("i40e-0000:5e:00.0:fdir-TxRx-0", None),
             ("virtio3-config", None),
             ("mlx5_async0@pci:0000:5e:00.0", None),
             ("ena-mgmnt@pci:0000:00:05.0", None),

@@ -56,7 +56,7 @@ impl Topology {
             });
             found.next()
         };
-        let online = cpus(tree, &format!("{CPU}/online")).unwrap_or_default();
+        let online = online(tree).unwrap_or_default();
         let of = |cpu: usize, name: &str| tree.text(&format!("{CPU}/cpu{cpu}/topology/{name}"));
         let mut packages: Vec<String> = online
             .iter()
@@ -94,6 +94,11 @@ impl Topology {
         let node = self.nodes.iter().find(|node| node.cpus.contains(cpu))?;
         Some(node.number)
     }
+}
+
+/// CPUs that are in use.
+pub(crate) fn online(tree: &dyn Tree) -> Option<Cpus> {
+    cpus(tree, &format!("{CPU}/online"))
 }
 
 fn cpus(tree: &dyn Tree, name: &str) -> Option<Cpus> {

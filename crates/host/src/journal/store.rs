@@ -1,22 +1,36 @@
 //! The directory of journals, `/var/lib/forebay/tune`: one writer at a time, every record synced.
 //!
 //! Invariants: the directory is synced when a file was made in it; what was torn is cut off before something is written
-//! behind it; a journal that was ended is never written again.
+//! behind it, also what a full disk tore; a later transaction has a later name, whatever the clock says; nobody else can
+//! write in the directory, since who can have the superuser write values; of ended ones only the newest are kept.
+
+mod owned;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use platform::bounded;
 use platform::lock::DirLock;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::{Event, Log, Record, records};
-use crate::transaction::Transaction;
+use super::{Log, Record, records};
+use crate::transaction::{Standing, Transaction};
 
 /// Longer than a journal of all knobs of the largest host.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
+
+/// How long a lock is waited for that somebody holds.
+const PATIENCE_MS: u64 = 500;
+const RETRY_MS: u64 = 20;
+/// Names of one second that are tried.
+const TRIES: u64 = 1 << 16;
+/// So many transactions that have ended are kept.
+const ENDED_MAX: usize = 200;
 
 /// The directory, locked.
 #[derive(Debug)]
@@ -29,11 +43,21 @@ pub struct Store {
 impl Store {
     /// Locks the directory, which is made if it is not there. Another one that writes is an error.
     pub fn lock(dir: &Path, boot: &str) -> anyhow::Result<Store> {
-        std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        owned::dir(dir)?;
+        let until = crate::boot::now_ms().saturating_add(PATIENCE_MS);
+        let lock = loop {
+            match DirLock::acquire(dir) {
+                // The watch has it for moments.
+                Err(platform::error::Error::DirHeld { .. }) if crate::boot::now_ms() < until => {
+                    crate::boot::wait_ms(RETRY_MS);
+                }
+                lock => break lock?,
+            }
+        };
         Ok(Store {
             dir: dir.to_owned(),
             boot: boot.to_owned(),
-            _lock: DirLock::acquire(dir)?,
+            _lock: lock,
         })
     }
 
@@ -42,10 +66,16 @@ impl Store {
         transactions(&self.dir)
     }
 
-    /// Begins a journal. Its name is its time and a number.
+    /// Begins a journal. Its name is its time and a number, and is behind all others also where the clock was set back.
     pub fn begin(&self) -> anyhow::Result<JournalFile> {
-        let seconds = now_ms() / 1_000;
-        for number in 1..=u16::MAX {
+        let now = u64::try_from(now_ms() / 1_000).unwrap_or(0);
+        let last = ids(&self.dir)?.last().map_or((0, 0), |id| order(id));
+        let (seconds, first) = if last.0 < now {
+            (now, 1)
+        } else {
+            (last.0, last.1.saturating_add(1))
+        };
+        for number in first..=first.saturating_add(TRIES) {
             let id = format!("{seconds}-{number}");
             let path = self.dir.join(format!("{id}.jsonl"));
             match OpenOptions::new().append(true).create_new(true).open(&path) {
@@ -55,6 +85,8 @@ impl Store {
                         id,
                         file,
                         next: 0,
+                        len: 0,
+                        broken: false,
                         boot: self.boot.clone(),
                     });
                 }
@@ -65,26 +97,88 @@ impl Store {
         anyhow::bail!("{} is full of journals of this second", self.dir.display())
     }
 
+    /// Removes the oldest of those that have ended, but for so many.
+    pub fn forget(&self) -> anyhow::Result<()> {
+        let ended = self.transactions()?;
+        let is_over = |one: &&Transaction| one.standing(&self.boot) == Standing::Closed;
+        let ended = ended.iter().filter(is_over);
+        let ended: Vec<&str> = ended.map(|one| one.id.as_str()).collect();
+        for id in &ended[..ended.len().saturating_sub(ENDED_MAX)] {
+            std::fs::remove_file(self.dir.join(format!("{id}.jsonl")))?;
+        }
+        Ok(())
+    }
+
     /// Goes on with a journal.
     pub fn append_to(&self, id: &str) -> anyhow::Result<JournalFile> {
+        let (records, whole) = read(&self.dir, id)?;
         let path = self.dir.join(format!("{id}.jsonl"));
-        let bytes = bounded::file(&path, JOURNAL_BYTES_MAX)
-            .with_context(|| format!("reading {}", path.display()))?;
-        let (records, whole) =
-            records(&bytes).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))?;
         let file = OpenOptions::new().append(true).open(&path)?;
         file.set_len(whole as u64)?;
         Ok(JournalFile {
             id: id.to_owned(),
             file,
             next: records.len() as u64,
+            len: whole as u64,
+            broken: false,
             boot: self.boot.clone(),
         })
     }
 }
 
-/// All transactions of a directory, the oldest first; none where there is no directory. Takes no lock.
+/// All transactions of a directory, the oldest first; none where there is no directory. Takes no lock. One whose journal
+/// cannot be read is among them, as damaged: it must not hide the others.
 pub fn transactions(dir: &Path) -> anyhow::Result<Vec<Transaction>> {
+    let mut transactions = Vec::new();
+    for id in ids(dir)? {
+        transactions.extend(transaction(dir, &id)?);
+    }
+    Ok(transactions)
+}
+
+/// What shows whether a journal has changed: names, lengths and times of change.
+pub fn marks(dir: &Path) -> anyhow::Result<Vec<(String, u64, i64)>> {
+    let mut marks = Vec::new();
+    for id in ids(dir)? {
+        let facts = match std::fs::metadata(dir.join(format!("{id}.jsonl"))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            facts => facts?,
+        };
+        marks.push((id, facts.len(), facts.mtime_nsec()));
+    }
+    Ok(marks)
+}
+
+/// One transaction; none where there is no such journal.
+pub fn transaction(dir: &Path, id: &str) -> anyhow::Result<Option<Transaction>> {
+    anyhow::ensure!(is_id(id), "{id:?} is no transaction");
+    let path = dir.join(format!("{id}.jsonl"));
+    let bytes = match bounded::file(&path, JOURNAL_BYTES_MAX) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if platform::disk::is_unreadable(&error) => Err(error.to_string()),
+        bytes => Ok(bytes.with_context(|| format!("reading {}", path.display()))?),
+    };
+    let id = id.to_owned();
+    Ok(Some(match bytes.and_then(|bytes| records(&bytes)) {
+        Ok((records, _)) => Transaction::of(id, &records),
+        Err(why) => Transaction {
+            id,
+            damaged: Some(format!("{}: {why}", path.display())),
+            ..Transaction::default()
+        },
+    }))
+}
+
+fn read(dir: &Path, id: &str) -> anyhow::Result<(Vec<Record>, usize)> {
+    anyhow::ensure!(is_id(id), "{id:?} is no transaction");
+    let path = dir.join(format!("{id}.jsonl"));
+    let bytes = bounded::file(&path, JOURNAL_BYTES_MAX)
+        .with_context(|| format!("reading {}", path.display()))?;
+    records(&bytes).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
+}
+
+/// The names of the journals, the oldest first.
+fn ids(dir: &Path) -> anyhow::Result<Vec<String>> {
     let entries = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.with_context(|| format!("reading {}", dir.display()))?,
@@ -94,18 +188,19 @@ pub fn transactions(dir: &Path) -> anyhow::Result<Vec<Transaction>> {
         let name = entry?.file_name().to_string_lossy().into_owned();
         ids.extend(name.strip_suffix(".jsonl").map(str::to_owned));
     }
+    ids.retain(|id| is_id(id));
     ids.sort_by_key(|id| order(id));
-    let mut transactions = Vec::new();
-    for id in ids {
-        let path = dir.join(format!("{id}.jsonl"));
-        let read = || -> anyhow::Result<Vec<Record>> {
-            let bytes = bounded::file(&path, JOURNAL_BYTES_MAX)?;
-            Ok(records(&bytes).map_err(anyhow::Error::msg)?.0)
-        };
-        let records = read().with_context(|| path.display().to_string())?;
-        transactions.push(Transaction::of(id, &records));
-    }
-    Ok(transactions)
+    Ok(ids)
+}
+
+/// `SECONDS-NUMBER`: what names no other file.
+fn is_id(id: &str) -> bool {
+    let is_number = |text: &str| {
+        text.parse::<u64>()
+            .is_ok_and(|number| number.to_string() == text)
+    };
+    id.split_once('-')
+        .is_some_and(|(seconds, number)| is_number(seconds) && is_number(number))
 }
 
 /// By time, then number.
@@ -126,19 +221,65 @@ pub struct JournalFile {
     pub id: String,
     file: File,
     next: u64,
+    /// Bytes of whole records.
+    len: u64,
+    /// A sync failed: what is on disk is not known, and nothing more is written.
+    broken: bool,
     boot: String,
 }
 
-impl Log for JournalFile {
-    fn append(&mut self, event: Event) -> io::Result<()> {
+/// Opens a journal of another kind, which is made where it is not there: its records, with their times, and the file to go on with.
+/// Who does this has the lock of its directory.
+pub fn open<E: Serialize + DeserializeOwned>(
+    path: &Path,
+) -> anyhow::Result<(Vec<Record<E>>, JournalFile)> {
+    let shown = || path.display().to_string();
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .with_context(shown)?;
+    let bytes = bounded::file(path, JOURNAL_BYTES_MAX).with_context(shown)?;
+    let (records, whole) = records(&bytes)
+        .map_err(anyhow::Error::msg)
+        .with_context(shown)?;
+    file.set_len(whole as u64)?;
+    if let Some(dir) = path.parent() {
+        File::open(dir)?.sync_all()?;
+    }
+    let file = JournalFile {
+        id: String::new(),
+        file,
+        next: records.len() as u64,
+        len: whole as u64,
+        broken: false,
+        boot: String::new(),
+    };
+    Ok((records, file))
+}
+
+impl<E: Serialize + DeserializeOwned> Log<E> for JournalFile {
+    fn append(&mut self, event: E) -> io::Result<()> {
         let record = Record {
             number: self.next,
             at_ms: now_ms(),
             boot: self.boot.clone(),
             event,
         };
-        self.file.write_all(record.line()?.as_bytes())?;
-        self.file.sync_data()?;
+        let line = record.line()?;
+        if self.broken {
+            return Err(io::Error::other("the journal could not be synced before"));
+        }
+        if let Err(error) = self.file.write_all(line.as_bytes()) {
+            // What the full disk took of it would damage the next record.
+            self.broken = self.file.set_len(self.len).is_err();
+            return Err(error);
+        }
+        if let Err(error) = self.file.sync_data() {
+            self.broken = true;
+            return Err(error);
+        }
+        self.len = self.len.saturating_add(line.len() as u64);
         self.next += 1;
         Ok(())
     }
@@ -147,21 +288,115 @@ impl Log for JournalFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::Event;
 
     #[test]
     fn a_torn_record_is_cut_off_before_the_next() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::lock(dir.path(), "boot").unwrap();
         let mut journal = store.begin().unwrap();
-        journal.append(Event::Confirmed).unwrap();
+        journal.append(Event::Applied).unwrap();
         let path = dir.path().join(format!("{}.jsonl", journal.id));
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, [&whole[..], b"{\"number\":1,\"at"].concat()).unwrap();
         let mut journal = store.append_to(&journal.id).unwrap();
         let why = "x".to_owned();
         journal.append(Event::Closed { why }).unwrap();
-        let (records, _) = records(&std::fs::read(&path).unwrap()).unwrap();
+        let (records, _) = records::<Event>(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!(records.len(), 2);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_make_a_later_transaction_an_earlier_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::lock(dir.path(), "boot").unwrap();
+        std::fs::write(dir.path().join("99999999999-7.jsonl"), "").unwrap();
+        let id = store.begin().unwrap().id;
+        assert_eq!(id, "99999999999-8");
+        assert_eq!(store.transactions().unwrap()[1].id, id);
+    }
+
+    #[test]
+    fn a_damaged_journal_does_not_hide_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::lock(dir.path(), "boot").unwrap();
+        std::fs::write(dir.path().join("1-1.jsonl"), "x\ny\n").unwrap();
+        std::fs::create_dir(dir.path().join("1-2.jsonl")).unwrap();
+        let mut journal = store.begin().unwrap();
+        journal.append(Event::Applied).unwrap();
+        let found = store.transactions().unwrap();
+        let damaged: Vec<bool> = found.iter().map(|one| one.damaged.is_some()).collect();
+        assert_eq!(damaged, [true, true, false]);
+    }
+
+    #[test]
+    fn what_a_full_disk_took_of_a_record_does_not_damage_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::lock(dir.path(), "boot").unwrap();
+        let mut journal = store.begin().unwrap();
+        journal.append(Event::Applied).unwrap();
+        // A device that takes nothing: the write fails, and the file behind is not to be cut.
+        let path = dir.path().join(format!("{}.jsonl", journal.id));
+        let file = std::mem::replace(
+            &mut journal.file,
+            File::options().append(true).open("/dev/full").unwrap(),
+        );
+        assert!(journal.append(Event::Applied).is_err());
+        assert!(journal.broken, "a device cannot be cut");
+        journal.file = file;
+        assert!(
+            journal.append(Event::Applied).is_err(),
+            "nothing is written behind what is not known"
+        );
+        let mut journal = store.append_to(&journal.id).unwrap();
+        journal.append(Event::Applied).unwrap();
+        assert_eq!(
+            records::<Event>(&std::fs::read(path).unwrap())
+                .unwrap()
+                .0
+                .len(),
+            2
+        );
+    }
+
+    #[test]
+    fn of_what_has_ended_only_the_newest_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::lock(dir.path(), "boot").unwrap();
+        let begin = |seconds: usize, ends: bool| {
+            let path = dir.path().join(format!("{seconds}-1.jsonl"));
+            let mut journal = JournalFile {
+                id: String::new(),
+                file: File::create(path).unwrap(),
+                next: 0,
+                len: 0,
+                broken: false,
+                boot: "boot".to_owned(),
+            };
+            let why = "x".to_owned();
+            let begin = Event::Begin {
+                plan: String::new(),
+                host: String::new(),
+                deadline_ms: None,
+                network: None,
+                taken: Vec::new(),
+            };
+            journal.append(begin).unwrap();
+            if ends {
+                journal.append(Event::Closed { why }).unwrap();
+            }
+        };
+        begin(1, false);
+        (2..ENDED_MAX + 5).for_each(|seconds| begin(seconds, true));
+        store.forget().unwrap();
+        let left: Vec<String> = store
+            .transactions()
+            .unwrap()
+            .into_iter()
+            .map(|one| one.id)
+            .collect();
+        assert_eq!(left.len(), ENDED_MAX + 1);
+        assert_eq!(left[..2], ["1-1", "5-1"]);
     }
 
     #[test]

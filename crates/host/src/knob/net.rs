@@ -1,4 +1,4 @@
-//! Network cards: channels, rings, coalescing, interrupts, steering of packets.
+//! Network cards: channels, rings, coalescing, interrupts, threads that poll, steering of packets.
 
 use super::{Class, Form, Knob, is_plain};
 use crate::facts::interrupts;
@@ -42,6 +42,11 @@ pub(super) fn find(tree: &dyn Tree, rest: &str) -> Option<Knob> {
     let in_queue = format!("sys/class/net/{device}/queues/{queue}/{name}");
     let (file, form) = match name {
         "rps_cpus" | "xps_cpus" => (in_queue, Form::Mask),
+        "cpus" => {
+            let thread = queue.strip_prefix("napi-")?;
+            let _: usize = thread.parse().ok()?;
+            (format!("napi/{device}/{thread}"), Form::List)
+        }
         "rps_flow_cnt" => (in_queue, Form::PowerOfTwo(1 << 20)),
         "irq" => {
             let number = interrupts::of_queue(tree, device, queue)?;
@@ -75,6 +80,11 @@ pub(super) fn all(tree: &dyn Tree) -> Vec<Knob> {
             continue;
         }
         ids.extend(OF_DEVICE.iter().map(|name| format!("{device}.{name}")));
+        // There are threads only where the card is polled by them.
+        if tree.number(&format!("sys/class/net/{device}/threaded")) == Some(1) {
+            let threads = tree.names(&format!("napi/{device}"));
+            ids.extend(threads.iter().map(|at| format!("{device}.napi-{at}.cpus")));
+        }
         for queue in tree.names(&format!("sys/class/net/{device}/queues")) {
             let names = if queue.starts_with("rx-") {
                 OF_RECEIVE

@@ -253,6 +253,8 @@ fn begin(store: &Store) -> JournalFile {
         plan,
         host,
         deadline_ms,
+        network: None,
+        taken: Vec::new(),
     })
     .unwrap();
     file
@@ -501,4 +503,127 @@ fn one_item_is_taken_back_alone_and_the_rest_later() {
     drop((store, log));
     undo_to_the_end(&fake, dir.path());
     assert!(differences(&before, &fake.files()).is_empty());
+}
+
+/// A journal on a disk that is full from some record on.
+struct Full {
+    file: JournalFile,
+    takes: usize,
+}
+
+impl Log for Full {
+    fn append(&mut self, event: Event) -> io::Result<()> {
+        if self.takes == 0 {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.takes -= 1;
+        self.file.append(event)
+    }
+}
+
+#[test]
+fn a_full_disk_keeps_nothing_from_being_taken_back() {
+    for takes in [0, 1, 5] {
+        let dir = scratch();
+        let fake = host();
+        let before = fake.files();
+        apply_killed(&fake, dir.path(), 1_000, Torn::Nothing);
+        let store = Store::lock(dir.path(), "boot").unwrap();
+        let transaction = store.transactions().unwrap().remove(0);
+        let file = store.append_to(&transaction.id).unwrap();
+        let told = undo(&fake, &mut Full { file, takes }, &transaction, None).unwrap_err();
+        assert!(told.to_string().contains("journal"), "{told}");
+        let left = differences(&before, &fake.files());
+        assert!(left.is_empty(), "{takes}: {left:?}");
+        drop(store);
+        // With room again it is settled, and nothing is written to the host.
+        let writes = fake.writes.get();
+        undo_to_the_end(&fake, dir.path());
+        assert_eq!(fake.writes.get(), writes);
+        assert!(transactions(dir.path()).unwrap()[0].closed.is_some());
+    }
+}
+
+#[test]
+fn what_cannot_be_written_at_the_moment_is_not_taken_for_somebody_elses() {
+    let dir = scratch();
+    let fake = host();
+    let store = Store::lock(dir.path(), "boot").unwrap();
+    let life = Life::of(2);
+    let mut log = Dying {
+        file: begin(&store),
+        dir: dir.path().to_owned(),
+        life: Rc::clone(&life),
+        torn: Torn::Nothing,
+    };
+    let change = Change {
+        item: "block.vda.nr_requests".to_owned(),
+        want: "4".to_owned(),
+    };
+    assert!(!lives(&fake, &life, || {
+        apply(&fake, &mut log, &[change]).unwrap();
+    }));
+    drop((store, log));
+    let fake = fake.habit(
+        "sys/block/vda/queue/nr_requests",
+        Habit::Refuses(Errno::ROFS),
+    );
+    let undone = undo_to_the_end(&fake, dir.path());
+    assert!(
+        matches!(undone[0].outcome, Outcome::Refused { .. }),
+        "{undone:?}"
+    );
+    let fake = fake.habit("sys/block/vda/queue/nr_requests", Habit::AtLeast(5));
+    assert_eq!(
+        undo_to_the_end(&fake, dir.path())[0].outcome,
+        Outcome::Restored
+    );
+}
+
+#[test]
+fn a_card_of_another_network_namespace_is_not_written() {
+    const NET: &str = "proc/self/ns/net";
+    let dir = scratch();
+    let fake = host();
+    let store = Store::lock(dir.path(), "boot").unwrap();
+    let mut log = store.begin().unwrap();
+    log.append(Event::Begin {
+        plan: String::new(),
+        host: String::new(),
+        deadline_ms: None,
+        network: Some("net:[1]".to_owned()),
+        taken: Vec::new(),
+    })
+    .unwrap();
+    let change = |item: &str, want: &str| Change {
+        item: item.to_owned(),
+        want: want.to_owned(),
+    };
+    let changes = [
+        change("sysctl.net.core.somaxconn", "4096"),
+        change("sysctl.vm.swappiness", "1"),
+    ];
+    apply(&fake, &mut log, &changes).unwrap();
+    drop((store, log));
+    fake.set_link(NET, "net:[2]");
+    fake.set(
+        "proc/self/mountinfo",
+        "1 1 0:4 net:[1] /run/netns/blue rw - nsfs nsfs rw",
+    );
+    let undone = undo_to_the_end(&fake, dir.path());
+    assert_eq!(undone[0].outcome, Outcome::Restored, "memory is the host's");
+    assert!(
+        matches!(undone[1].outcome, Outcome::Refused { .. }),
+        "{undone:?}"
+    );
+    assert_eq!(fake.read("proc/sys/net/core/somaxconn").unwrap(), "4096\n");
+    // Where it is gone, so is what was set in it.
+    fake.set("proc/self/mountinfo", "1 1 0:4 / / rw - ext4 /dev/vda rw");
+    let undone = undo_to_the_end(&fake, dir.path());
+    assert!(
+        matches!(undone[0].outcome, Outcome::Gone { .. }),
+        "{undone:?}"
+    );
+    assert_eq!(fake.read("proc/sys/net/core/somaxconn").unwrap(), "4096\n");
+    assert!(transactions(dir.path()).unwrap()[0].closed.is_some());
 }

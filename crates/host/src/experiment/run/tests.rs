@@ -13,6 +13,8 @@ struct Made {
     changes: usize,
     blocks: usize,
     alarm_in_test: bool,
+    /// The number of a block, from 1.
+    fails_in: usize,
 }
 
 fn made(control: f64, test: f64) -> Made {
@@ -25,6 +27,7 @@ fn made(control: f64, test: f64) -> Made {
         changes: 0,
         blocks: 0,
         alarm_in_test: false,
+        fails_in: 0,
     }
 }
 
@@ -35,8 +38,13 @@ impl World for Made {
         Ok(())
     }
 
+    fn leave(&mut self) -> anyhow::Result<()> {
+        self.enter(Arm::Control)
+    }
+
     fn block(&mut self) -> anyhow::Result<Block> {
         self.blocks += 1;
+        anyhow::ensure!(self.blocks != self.fails_in, "the load failed");
         if self.alarm_in_test && self.arm == Arm::Test {
             return Ok(Block::Alarm("7 acknowledged records are lost".to_owned()));
         }
@@ -63,7 +71,7 @@ fn design(more: &str) -> Design {
 #[test]
 fn what_helps_is_adopted_and_the_host_is_as_before() {
     let mut host = made(3_500.0, 0.0);
-    let result = run(&design(""), &mut host).unwrap();
+    let result = run(&design(""), &mut host);
     assert_eq!(result.verdict, Verdict::Adopt, "{}", result.why);
     assert_eq!(host.arm, Arm::Control);
     assert_eq!(result.samples.len(), 32);
@@ -77,7 +85,7 @@ fn what_helps_is_adopted_and_the_host_is_as_before() {
 
 #[test]
 fn what_does_nothing_is_not_adopted() {
-    let result = run(&design(""), &mut made(3_500.0, 3_500.0)).unwrap();
+    let result = run(&design(""), &mut made(3_500.0, 3_500.0));
     assert!(
         matches!(result.verdict, Verdict::NoBenefit | Verdict::Inconclusive),
         "{}",
@@ -91,7 +99,7 @@ fn harm_ends_it_and_is_taken_back() {
     let mut design = design("");
     design.pairs = 40;
     design.pairs_of_same = Some(4);
-    let result = run(&design, &mut host).unwrap();
+    let result = run(&design, &mut host);
     assert_eq!(result.verdict, Verdict::Harmful);
     assert_eq!(host.arm, Arm::Control);
     assert!(host.blocks < 8 + 2 * 12, "{} blocks", host.blocks);
@@ -101,7 +109,7 @@ fn harm_ends_it_and_is_taken_back() {
 fn an_alarm_ends_it_at_once() {
     let mut host = made(10.0, 10.0);
     host.alarm_in_test = true;
-    let result = run(&design(""), &mut host).unwrap();
+    let result = run(&design(""), &mut host);
     assert_eq!(result.verdict, Verdict::Harmful);
     assert!(result.why.contains("acknowledged records"));
     assert_eq!(host.arm, Arm::Control);
@@ -112,7 +120,7 @@ fn an_alarm_ends_it_at_once() {
 fn what_it_could_not_see_is_not_begun() {
     let mut host = made(3_500.0, 0.0);
     host.noise = 1.0;
-    let result = run(&design("goal = 0.2"), &mut host).unwrap();
+    let result = run(&design("goal = 0.2"), &mut host);
     assert_eq!(result.verdict, Verdict::Inconclusive);
     assert!(
         result.why.contains("takes") && result.why.contains("pairs"),
@@ -127,10 +135,18 @@ fn what_is_not_measured_is_an_error_and_nothing_is_left_changed() {
     let mut other = design("");
     other.guard[0].name = "nothing".to_owned();
     let mut host = made(10.0, 10.0);
-    let error = run(&other, &mut host).unwrap_err();
-    assert!(
-        error.to_string().contains("nothing was not measured"),
-        "{error}"
-    );
+    let error = run(&other, &mut host).failed.unwrap();
+    assert!(error.contains("nothing was not measured"), "{error}");
+    assert_eq!(host.arm, Arm::Control);
+}
+
+#[test]
+fn what_was_measured_before_an_error_is_kept() {
+    let mut host = made(10.0, 10.0);
+    host.fails_in = 20;
+    let result = run(&design(""), &mut host);
+    assert_eq!(result.failed.as_deref(), Some("the load failed"));
+    assert_eq!(result.verdict, Verdict::Inconclusive);
+    assert_eq!(result.samples.len(), 19);
     assert_eq!(host.arm, Arm::Control);
 }

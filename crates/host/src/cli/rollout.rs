@@ -1,0 +1,253 @@
+//! `rollout`: a plan on many hosts. Runs on a controller, whose own settings it does not touch.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Subcommand;
+use platform::lock::DirLock;
+use serde::Serialize;
+
+use super::show::{say, table};
+use super::{Exit, Place};
+use crate::boot;
+use crate::fleet::carry::Program;
+use crate::fleet::design::{Rollout, hosts};
+use crate::fleet::run::{Desk, run};
+use crate::fleet::state::{Event, Of, Stands, State};
+use crate::journal::store::{self, JournalFile};
+use crate::journal::{Log as _, Record};
+use crate::plan::Plan;
+
+/// Longer than a design, a plan, or the names of all hosts.
+const BYTES_MAX: u64 = 256 << 20;
+/// How often it is looked whether an operator wants a pause.
+const LOOK_MS: u64 = 500;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum RolloutCommand {
+    /// Says which host has its turn when, and writes it into a new directory. Nothing is done on any host.
+    Init {
+        /// Which hosts, in which stages, how many at once.
+        #[arg(value_name = "ROLLOUT.toml")]
+        design: PathBuf,
+        /// The directory, which everything about this rollout is kept in.
+        #[arg(short, long, value_name = "DIR")]
+        output: PathBuf,
+    },
+    /// Goes on until all is done, all was taken back, or an operator has to look. May be killed and started again.
+    Run(Dir),
+    /// Shows where each host stands.
+    Status(Dir),
+    /// Has `run` begin nothing more.
+    Pause(Dir),
+    /// Takes the pause away. `run` goes on.
+    Resume(Dir),
+    /// Has everything taken back by the next `run`.
+    Abort(Dir),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Dir {
+    /// What `init` made.
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+impl RolloutCommand {
+    pub(super) fn run(self, place: &Place) -> anyhow::Result<Exit> {
+        match self {
+            RolloutCommand::Init { design, output } => init(place, &design, &output),
+            RolloutCommand::Run(Dir { dir }) => go(place, &dir),
+            RolloutCommand::Status(Dir { dir }) => {
+                let (_, state) = read(&dir)?;
+                show(place, &state)?;
+                Ok(Exit::Done)
+            }
+            RolloutCommand::Pause(Dir { dir }) => {
+                read(&dir)?;
+                std::fs::write(wish(&dir), "")?;
+                Ok(Exit::Done)
+            }
+            RolloutCommand::Resume(Dir { dir }) => tell(&dir, Event::Resume),
+            RolloutCommand::Abort(Dir { dir }) => {
+                let why = "an operator aborted it".to_owned();
+                tell(&dir, Event::Fail { why })
+            }
+        }
+    }
+}
+
+fn bytes(file: &Path) -> anyhow::Result<Vec<u8>> {
+    platform::bounded::file(file, BYTES_MAX).with_context(|| format!("reading {}", file.display()))
+}
+
+fn init(place: &Place, file: &Path, output: &Path) -> anyhow::Result<Exit> {
+    let text = String::from_utf8(bytes(file)?)?;
+    let design = Rollout::parse(&text).with_context(|| file.display().to_string())?;
+    let beside = file.parent().unwrap_or(file);
+    let plan = String::from_utf8(bytes(&beside.join(&design.plan))?)?;
+    Plan::parse(&plan).with_context(|| design.plan.display().to_string())?;
+    let inventory = beside.join(&design.inventory);
+    let hosts = hosts(&bytes(&inventory)?).with_context(|| inventory.display().to_string())?;
+    let turns = design.turns(hosts)?;
+    std::fs::create_dir(output).with_context(|| format!("making {}", output.display()))?;
+    // Copies, so that what is edited meanwhile is another rollout.
+    std::fs::write(output.join("rollout.toml"), &text)?;
+    std::fs::write(output.join("plan.toml"), &plan)?;
+    let (_, mut journal) = store::open::<Event>(&path(output))?;
+    let plan = crate::hex::sha256(&plan);
+    journal.append(Event::Init { plan, turns })?;
+    let (_, state) = read(output)?;
+    show(place, &state)?;
+    Ok(Exit::Done)
+}
+
+fn path(dir: &Path) -> PathBuf {
+    dir.join("rollout.jsonl")
+}
+
+/// A file that says that an operator wants a pause.
+fn wish(dir: &Path) -> PathBuf {
+    dir.join("pause")
+}
+
+fn design(dir: &Path) -> anyhow::Result<Rollout> {
+    Rollout::parse(&String::from_utf8(bytes(&dir.join("rollout.toml"))?)?)
+}
+
+fn state(records: &[Record<Event>]) -> State {
+    State::of(records.iter().map(|record| (record.at_ms, &record.event)))
+}
+
+fn read(dir: &Path) -> anyhow::Result<(Rollout, State)> {
+    let text = bytes(&path(dir))?;
+    let (records, _) = crate::journal::records::<Event>(&text).map_err(anyhow::Error::msg)?;
+    Ok((design(dir)?, state(&records)))
+}
+
+fn open(dir: &Path) -> anyhow::Result<(DirLock, State, JournalFile)> {
+    let lock = DirLock::acquire(dir)?;
+    let (records, journal) = store::open::<Event>(&path(dir))?;
+    Ok((lock, state(&records), journal))
+}
+
+/// Writes what an operator wants; not while `run` does something.
+fn tell(dir: &Path, event: Event) -> anyhow::Result<Exit> {
+    let (lock, _, mut journal) = open(dir)?;
+    match std::fs::remove_file(wish(dir)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    journal.append(event)?;
+    drop(lock);
+    Ok(Exit::Done)
+}
+
+fn go(place: &Place, dir: &Path) -> anyhow::Result<Exit> {
+    let dir = std::path::absolute(dir)?;
+    let design = design(&dir)?;
+    let (lock, mut state, mut journal) = open(&dir)?;
+    let plan = dir.join("plan.toml");
+    let digest = crate::hex::sha256(&String::from_utf8(bytes(&plan)?)?);
+    anyhow::ensure!(
+        digest == state.plan,
+        "{} is not the plan that it was begun with",
+        plan.display()
+    );
+    let mut carrier = Program {
+        command: &design.carrier,
+        plan: &plan,
+        dir: &dir,
+    };
+    let mut desk = Operator { dir: &dir };
+    let stopped = run(&design, &mut state, &mut journal, &mut carrier, &mut desk)?;
+    drop(lock);
+    show(place, &state)?;
+    let lost = state
+        .hosts
+        .values()
+        .filter(|of| of.stands == Stands::Quarantined)
+        .count();
+    if let Some(why) = stopped {
+        say(&format!("paused: {why}"));
+        return Ok(Exit::Inconclusive);
+    }
+    if let Some(why) = &state.failed {
+        say(&format!("taken back: {why}"));
+    }
+    if lost > 0 {
+        say(&format!(
+            "{lost} hosts are out of reach, or could not be taken back"
+        ));
+    }
+    Ok(if state.failed.is_some() {
+        Exit::Failed
+    } else {
+        Exit::Done
+    })
+}
+
+struct Operator<'a> {
+    dir: &'a Path,
+}
+
+impl Desk for Operator<'_> {
+    fn now_ms(&mut self) -> i64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn wait(&mut self, until_ms: i64) {
+        loop {
+            let left = u64::try_from(until_ms.saturating_sub(self.now_ms())).unwrap_or(0);
+            if left == 0 || self.is_stopped() {
+                return;
+            }
+            boot::wait_ms(left.min(LOOK_MS));
+        }
+    }
+
+    fn is_stopped(&mut self) -> bool {
+        wish(self.dir).exists()
+    }
+
+    fn tell(&mut self, what: &str) {
+        say(what);
+    }
+}
+
+fn show(place: &Place, state: &State) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    struct Answer<'a> {
+        hosts: Vec<&'a Of>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        failed: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        paused: Option<&'a str>,
+    }
+    let mut hosts: Vec<&Of> = state.hosts.values().collect();
+    hosts.sort_by_key(|of| of.turn.stage.unwrap_or(usize::MAX));
+    let answer = Answer {
+        hosts,
+        failed: state.failed.as_deref(),
+        paused: state.paused.as_deref(),
+    };
+    place.format.show(&answer, || {
+        let row = |of: &&Of| {
+            let stage = of.turn.stage.map_or_else(
+                || "held out".to_owned(),
+                |stage| format!("stage {}", stage + 1),
+            );
+            let host = &of.turn.host;
+            let stands = format!("{:?}", of.stands).to_lowercase();
+            vec![
+                stage,
+                host.name.clone(),
+                host.site.clone(),
+                host.group.clone(),
+                stands,
+            ]
+        };
+        table(&answer.hosts.iter().map(row).collect::<Vec<_>>())
+    })
+}

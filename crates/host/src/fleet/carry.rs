@@ -1,0 +1,170 @@
+//! Who carries a step to hosts: a program that is given the arguments of `forebay tune` for each host, and tells how each ended.
+//!
+//! It reads `{"plan": FILE, "hosts": {NAME: [ARGUMENTS]}}` and prints `{NAME: {"code": N, "out": TEXT}}`; a host that is not in the
+//! answer was not reached. `{plan}` among the arguments stands for the place of the plan on that host. Invariant: what an answer
+//! means is decided here, by exit code and JSON, not by who carried it.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use super::state::{Came, Step};
+
+/// More than all hosts say.
+const OUTPUT_BYTES_MAX: u64 = 256 << 20;
+/// Of what a host said, so much is kept.
+const WHY_LETTERS_MAX: usize = 400;
+
+/// How a command ended on a host.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Ended {
+    /// Its exit code.
+    pub code: i32,
+    /// What it printed.
+    #[serde(default)]
+    pub out: String,
+}
+
+/// Carries arguments to hosts.
+pub trait Carrier {
+    /// How the command ended on each host that was reached.
+    fn carry(
+        &mut self,
+        hosts: &BTreeMap<String, Vec<String>>,
+    ) -> anyhow::Result<BTreeMap<String, Ended>>;
+}
+
+/// A program.
+#[derive(Debug)]
+pub struct Program<'a> {
+    /// It, with its own arguments.
+    pub command: &'a [String],
+    /// The plan on this machine.
+    pub plan: &'a Path,
+    /// Where it is run.
+    pub dir: &'a Path,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    plan: &'a Path,
+    hosts: &'a BTreeMap<String, Vec<String>>,
+}
+
+impl Carrier for Program<'_> {
+    fn carry(
+        &mut self,
+        hosts: &BTreeMap<String, Vec<String>>,
+    ) -> anyhow::Result<BTreeMap<String, Ended>> {
+        let (program, arguments) = self.command.split_first().context("no carrier")?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .current_dir(self.dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {program}"))?;
+        let request = serde_json::to_vec(&Request {
+            plan: self.plan,
+            hosts,
+        })?;
+        let mut to = child.stdin.take().context("it has an input")?;
+        // It may print before it has read all.
+        let writing = std::thread::spawn(move || to.write_all(&request));
+        let out = child.stdout.take().context("it has an output")?;
+        let text = platform::bounded::stream(out, OUTPUT_BYTES_MAX)?;
+        let status = child.wait()?;
+        // Who ends without reading has said why by its exit code.
+        drop(writing.join());
+        anyhow::ensure!(status.success(), "{program} failed: {status}");
+        serde_json::from_slice(&text).with_context(|| format!("what {program} prints"))
+    }
+}
+
+/// The arguments of a step on a host.
+pub fn arguments(
+    step: Step,
+    transaction: Option<&str>,
+    within_ms: u64,
+    class_max: &str,
+) -> Vec<String> {
+    let id = transaction.unwrap_or_default();
+    let within = format!("{within_ms}ms");
+    let words: Vec<&str> = match step {
+        Step::Apply => vec![
+            "apply",
+            "{plan}",
+            "--confirm-within",
+            &within,
+            "--class-max",
+            class_max,
+        ],
+        Step::Settle => vec!["status"],
+        Step::Verify => vec!["verify"],
+        Step::Confirm => vec!["confirm", id],
+        Step::Undo => vec!["undo", "--only", id],
+    };
+    ["--format", "json"]
+        .iter()
+        .chain(&words)
+        .map(|word| (*word).to_owned())
+        .collect()
+}
+
+#[derive(Deserialize)]
+struct Applied {
+    transaction: String,
+    whole: bool,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    transaction: String,
+    standing: String,
+    plan: String,
+    #[serde(default)]
+    whole: bool,
+    #[serde(default)]
+    seconds_left: u64,
+}
+
+/// An `apply` that is not done after so long was killed.
+const APPLYING_S: u64 = 60;
+
+/// What an answer means; `within_ms` is what a host is given to be confirmed.
+pub fn came(step: Step, ended: Option<&Ended>, plan: &str, within_ms: u64) -> Came {
+    let Some(ended) = ended else {
+        return Came::Unreachable;
+    };
+    let failed = |why: &str| {
+        let said: String = ended.out.chars().take(WHY_LETTERS_MAX).collect();
+        let why = format!("{why} (exit code {}): {}", ended.code, said.trim());
+        Came::Failed { why }
+    };
+    let transaction = match step {
+        Step::Apply if ended.code == 0 => match serde_json::from_str::<Applied>(&ended.out) {
+            Ok(applied) if applied.whole => Some(applied.transaction),
+            _ => return failed("it was not applied"),
+        },
+        Step::Settle if ended.code == 0 => match serde_json::from_str::<Vec<Listed>>(&ended.out) {
+            Ok(listed) => {
+                let is_ours = |one: &&Listed| one.standing == "open" && one.plan == plan;
+                let found = listed.iter().rev().find(is_ours);
+                let is_new =
+                    |one: &Listed| one.seconds_left.saturating_add(APPLYING_S) >= within_ms / 1_000;
+                if found.is_some_and(|one| !one.whole && is_new(one)) {
+                    return Came::Later;
+                }
+                found.map(|one| one.transaction.clone())
+            }
+            Err(_) => return failed("it does not say what is applied"),
+        },
+        _ if ended.code == 0 => None,
+        _ => return failed("it failed"),
+    };
+    Came::Done { transaction }
+}

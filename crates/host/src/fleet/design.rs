@@ -1,0 +1,263 @@
+//! The file that says which hosts get a plan, in which stages, and how many at once: `rollout.toml`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::statistics::random::Random;
+
+/// The form of the file that this version reads.
+const VERSION: u32 = 1;
+
+/// The file.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Rollout {
+    /// Its form.
+    pub version: u32,
+    /// The plan, beside this file.
+    pub plan: PathBuf,
+    /// The hosts, beside this file, as JSON: what `ansible-inventory --list` prints.
+    pub inventory: PathBuf,
+    /// How many hosts have it at the end of each stage: `1 host`, `1 per site`, `5%`.
+    pub stages: Vec<String>,
+    /// How long the hosts of a stage are watched before they are confirmed and the next begins.
+    pub soak_ms: u64,
+    /// How many are changed at the same time.
+    pub at_once: AtOnce,
+    /// A share of the hosts that stays as it is, to be compared with.
+    #[serde(default)]
+    pub holdout: f64,
+    /// So many hosts of a stage may be out of reach; one more, and an operator has to look.
+    #[serde(default = "two")]
+    pub unreachable_max: usize,
+    /// Nothing is begun in these times, in UTC: `Fri 12:00..Mon 06:00`.
+    #[serde(default)]
+    pub freeze: Vec<String>,
+    /// Says the order of the hosts, and which are held out.
+    #[serde(default)]
+    pub seed: u64,
+    /// Nothing that costs more is written.
+    #[serde(default = "flows")]
+    pub class_max: String,
+    /// The program that carries a step to hosts; see `docs/tune-rollout.md`.
+    pub carrier: Vec<String>,
+}
+
+fn two() -> usize {
+    2
+}
+
+fn flows() -> String {
+    "F".to_owned()
+}
+
+/// How many hosts may be changed at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct AtOnce {
+    /// Of all.
+    pub total: usize,
+    /// Of a site.
+    #[serde(default = "one")]
+    pub site: usize,
+    /// Of a rack.
+    #[serde(default = "one")]
+    pub rack: usize,
+    /// Of a group that stands in for each other.
+    #[serde(default = "one")]
+    pub group: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// A host.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub site: String,
+    /// Its rack.
+    pub rack: String,
+    /// Those that stand in for each other.
+    pub group: String,
+}
+
+/// A host and the stage in which it has its turn; none where it is held out.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Turn {
+    /// The host.
+    pub host: Host,
+    /// Its stage, from 0.
+    pub stage: Option<usize>,
+}
+
+impl Rollout {
+    /// Reads the text of a file.
+    pub fn parse(text: &str) -> anyhow::Result<Rollout> {
+        let design: Rollout = toml::from_str(text)?;
+        anyhow::ensure!(
+            design.version == VERSION,
+            "version {} is unknown to this forebay",
+            design.version
+        );
+        anyhow::ensure!(!design.stages.is_empty(), "stages: there is none");
+        anyhow::ensure!(!design.carrier.is_empty(), "carrier: nobody carries it");
+        let AtOnce {
+            total,
+            site,
+            rack,
+            group,
+        } = design.at_once;
+        anyhow::ensure!(
+            [total, site, rack, group].iter().all(|most| *most > 0),
+            "at_once: with none at once it never ends"
+        );
+        anyhow::ensure!(
+            (0.0..1.0).contains(&design.holdout),
+            "holdout: {} is no share",
+            design.holdout
+        );
+        for stage in &design.stages {
+            goal(stage, 1, 1)?;
+        }
+        for span in &design.freeze {
+            frozen(span, 0)?;
+        }
+        Ok(design)
+    }
+
+    /// Which host has its turn when: by chance, and the first of each site before the second of any.
+    pub fn turns(&self, hosts: Vec<Host>) -> anyhow::Result<Vec<Turn>> {
+        anyhow::ensure!(!hosts.is_empty(), "inventory: there is no host");
+        let mut random = Random::new(self.seed);
+        let mut hosts = hosts;
+        hosts.sort_by(|one, other| one.name.cmp(&other.name));
+        hosts.dedup_by(|one, other| one.name == other.name);
+        random.shuffle(&mut hosts);
+        let mut of_site: BTreeMap<String, usize> = BTreeMap::new();
+        let mut ranked: Vec<(usize, Host)> = Vec::new();
+        for host in hosts {
+            let rank = of_site.entry(host.site.clone()).or_default();
+            ranked.push((*rank, host));
+            *rank += 1;
+        }
+        let sites = of_site.len();
+        ranked.sort_by_key(|(rank, _)| *rank);
+        // Who is held out comes last: of each site as many as there are.
+        let held = share(self.holdout, ranked.len()).min(ranked.len() - 1);
+        let taking = ranked.len() - held;
+        let goals: Vec<usize> = self
+            .stages
+            .iter()
+            .map(|stage| goal(stage, taking, sites))
+            .collect::<anyhow::Result<_>>()?;
+        let turn = |(at, (_, host)): (usize, (usize, Host))| Turn {
+            stage: goals.iter().position(|goal| at < *goal),
+            host,
+        };
+        Ok(ranked.into_iter().enumerate().map(turn).collect())
+    }
+
+    /// Whether nothing is to be begun at this time.
+    pub fn is_frozen(&self, unix_seconds: i64) -> bool {
+        self.freeze
+            .iter()
+            .any(|span| frozen(span, unix_seconds).unwrap_or(true))
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a count, rounded up, is a count"
+)]
+fn share(share: f64, of: usize) -> usize {
+    (share * of as f64).ceil() as usize
+}
+
+/// How many hosts have it at the end of a stage.
+fn goal(stage: &str, hosts: usize, sites: usize) -> anyhow::Result<usize> {
+    let wrong = || anyhow::anyhow!("stages: {stage:?} is none of `1 host`, `1 per site`, `5%`");
+    let words: Vec<&str> = stage.split_ascii_whitespace().collect();
+    let count = match words.as_slice() {
+        [number, "host" | "hosts"] => number.parse().map_err(|_| wrong())?,
+        [number, "per", "site"] => number
+            .parse::<usize>()
+            .map_err(|_| wrong())?
+            .saturating_mul(sites),
+        [percent] => {
+            let percent: f64 = percent
+                .strip_suffix('%')
+                .and_then(|number| number.parse().ok())
+                .ok_or_else(wrong)?;
+            anyhow::ensure!(percent > 0.0 && percent <= 100.0, wrong());
+            share(percent / 100.0, hosts)
+        }
+        _ => return Err(wrong()),
+    };
+    anyhow::ensure!(count > 0, wrong());
+    Ok(count.min(hosts))
+}
+
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+const WEEK: i64 = 7 * 1_440;
+
+/// Whether a time is within a span of the week.
+fn frozen(span: &str, unix_seconds: i64) -> anyhow::Result<bool> {
+    let minute = |text: &str| {
+        let (day, time) = text.trim().split_once(' ')?;
+        let (hour, minute) = time.split_once(':')?;
+        let (hour, minute): (i64, i64) = (hour.parse().ok()?, minute.parse().ok()?);
+        let day = i64::try_from(DAYS.iter().position(|name| *name == day)?).ok()?;
+        ((0..24).contains(&hour) && (0..60).contains(&minute))
+            .then_some((day * 24 + hour) * 60 + minute)
+    };
+    let ends = span
+        .split_once("..")
+        .and_then(|(from, to)| Some((minute(from)?, minute(to)?)));
+    let (from, to) =
+        ends.ok_or_else(|| anyhow::anyhow!("freeze: {span:?} is not like `Fri 12:00..Mon 06:00`"))?;
+    // 1970 began on a Thursday.
+    let now = (unix_seconds.div_euclid(60) + 3 * 1_440).rem_euclid(WEEK);
+    Ok(if from <= to {
+        (from..to).contains(&now)
+    } else {
+        now >= from || now < to
+    })
+}
+
+/// The hosts of what `ansible-inventory --list` prints; those without a site, a rack or a group are alone in theirs.
+pub fn hosts(json: &[u8]) -> anyhow::Result<Vec<Host>> {
+    let inventory: serde_json::Value = serde_json::from_slice(json)?;
+    let vars = inventory
+        .pointer("/_meta/hostvars")
+        .and_then(|vars| vars.as_object());
+    let vars = vars.ok_or_else(|| {
+        anyhow::anyhow!("_meta.hostvars is missing: ansible-inventory --list --export")
+    })?;
+    let host = |(name, vars): (&String, &serde_json::Value)| {
+        anyhow::ensure!(
+            !name.is_empty()
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte)),
+            "{name:?} is no name of a host"
+        );
+        let of = |what: &str| {
+            let said = vars.get(what).and_then(|value| value.as_str());
+            said.map_or_else(|| format!("{what} of {name}"), str::to_owned)
+        };
+        Ok(Host {
+            name: name.clone(),
+            site: of("site"),
+            rack: of("rack"),
+            group: of("group"),
+        })
+    };
+    vars.iter().map(host).collect()
+}

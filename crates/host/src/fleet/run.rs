@@ -1,0 +1,160 @@
+//! Carries a rollout out: looks what is next, writes that it is begun, has it carried, writes what came of it, and looks again.
+
+use std::collections::BTreeMap;
+
+use super::carry::{Carrier, arguments, came};
+use super::design::Rollout;
+use super::next::{Next, next};
+use super::state::{Came, Event, State, Step};
+use crate::journal::Log;
+
+/// What an unconfirmed host is given beyond the soak of its stage, for the others of it: its watchdog is the last resort.
+const MORE_MS: u64 = 6 * 3_600_000;
+
+/// The controller's clock, and whether an operator wants it to stop.
+pub trait Desk {
+    /// Milliseconds since 1970.
+    fn now_ms(&mut self) -> i64;
+    /// Waits until then, or until something changes.
+    fn wait(&mut self, until_ms: i64);
+    /// Whether nothing more is to be begun.
+    fn is_stopped(&mut self) -> bool;
+    /// Tells an operator.
+    fn tell(&mut self, what: &str);
+}
+
+/// Goes on until all is done, all was taken back, or an operator has to look: then why.
+pub fn run(
+    design: &Rollout,
+    state: &mut State,
+    log: &mut dyn Log<Event>,
+    carrier: &mut dyn Carrier,
+    desk: &mut dyn Desk,
+) -> anyhow::Result<Option<String>> {
+    loop {
+        // What fails is taken back also where an operator wants a pause.
+        if desk.is_stopped() && state.failed.is_none() && state.paused.is_none() {
+            let why = "an operator paused it".to_owned();
+            note(state, log, desk, &Event::Pause { why })?;
+        }
+        match next(design, state, desk.now_ms()) {
+            Next::End => return Ok(None),
+            Next::Pause(why) => {
+                if state.paused.is_none() {
+                    let why = why.clone();
+                    note(state, log, desk, &Event::Pause { why })?;
+                }
+                return Ok(Some(why));
+            }
+            Next::Wait(until) => desk.wait(until),
+            Next::Do(step, hosts) => {
+                desk.tell(&format!("{step:?}: {}", hosts.join(", ")).to_lowercase());
+                one(design, state, log, carrier, desk, step, hosts)?;
+            }
+        }
+    }
+}
+
+fn one(
+    design: &Rollout,
+    state: &mut State,
+    log: &mut dyn Log<Event>,
+    carrier: &mut dyn Carrier,
+    desk: &mut dyn Desk,
+    step: Step,
+    hosts: Vec<String>,
+) -> anyhow::Result<()> {
+    if step == Step::Settle {
+        // What a controller that was killed had begun may be on its way still.
+        let until = desk.now_ms().saturating_add(SETTLE_MS);
+        desk.wait(until);
+    }
+    let begin = Event::Begin {
+        step,
+        hosts: hosts.clone(),
+    };
+    note(state, log, desk, &begin)?;
+    let mut answers = ask(design, state, carrier, step, &hosts)?;
+    // Refused may be who was told twice: by a controller that was killed, and by this one.
+    let refused = |came: &Came| step == Step::Apply && matches!(came, Came::Failed { .. });
+    let again: Vec<String> = hosts
+        .iter()
+        .filter(|host| answers.get(*host).is_some_and(refused))
+        .cloned()
+        .collect();
+    if !again.is_empty() {
+        for (host, came) in ask(design, state, carrier, Step::Settle, &again)? {
+            if matches!(
+                came,
+                Came::Done {
+                    transaction: Some(_)
+                }
+            ) {
+                answers.insert(host, came);
+            }
+        }
+    }
+    let (mut failed, mut later) = (Vec::new(), false);
+    for host in hosts {
+        let came = answers.remove(&host).unwrap_or(Came::Unreachable);
+        if let Came::Failed { why } = &came {
+            failed.push(format!("{host}: {step:?}: {why}"));
+        }
+        later |=
+            came == Came::Later || (step == Step::Settle && matches!(came, Came::Failed { .. }));
+        note(state, log, desk, &Event::Answer { host, step, came })?;
+    }
+    // What cannot be taken back, or asked, is named and left: the rest goes on.
+    if let Some(first) = failed.first() {
+        desk.tell(first);
+    }
+    if later {
+        let until = desk.now_ms().saturating_add(AGAIN_MS);
+        desk.wait(until);
+    }
+    Ok(())
+}
+
+fn ask(
+    design: &Rollout,
+    state: &State,
+    carrier: &mut dyn Carrier,
+    step: Step,
+    hosts: &[String],
+) -> anyhow::Result<BTreeMap<String, Came>> {
+    let within = design.soak_ms.saturating_add(MORE_MS);
+    let arguments = |name: &String| {
+        let transaction = state
+            .hosts
+            .get(name)
+            .and_then(|of| of.transaction.as_deref());
+        (
+            name.clone(),
+            arguments(step, transaction, within, &design.class_max),
+        )
+    };
+    let answers = carrier.carry(&hosts.iter().map(arguments).collect())?;
+    let came = |name: &String| {
+        (
+            name.clone(),
+            came(step, answers.get(name), &state.plan, within),
+        )
+    };
+    Ok(hosts.iter().map(came).collect())
+}
+
+/// Before hosts are asked what a controller that was killed had done to them.
+const SETTLE_MS: i64 = 500;
+/// Before a host is asked again.
+const AGAIN_MS: i64 = 5_000;
+
+fn note(
+    state: &mut State,
+    log: &mut dyn Log<Event>,
+    desk: &mut dyn Desk,
+    event: &Event,
+) -> anyhow::Result<()> {
+    log.append(event.clone())?;
+    state.replay(desk.now_ms(), event);
+    Ok(())
+}

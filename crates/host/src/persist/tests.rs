@@ -1,0 +1,156 @@
+//! Starts of a host that keeps something.
+
+use super::*;
+use crate::fake::Fake;
+
+const SWAPPINESS: &str = "proc/sys/vm/swappiness";
+const QUEUE: &str = "proc/sys/net/core/somaxconn";
+
+fn host() -> Fake {
+    Fake::new(&[
+        ("proc/sys/kernel/random/boot_id", "boot-1"),
+        (SWAPPINESS, "60"),
+        (QUEUE, "128"),
+    ])
+}
+
+/// A new start: values are the kernel's own again.
+fn start(fake: &Fake, boot: &str) {
+    fake.set("proc/sys/kernel/random/boot_id", boot);
+    fake.set(SWAPPINESS, "60");
+    fake.set(QUEUE, "128");
+}
+
+fn keep(fake: &Fake, state: &Path, item: &str, want: &str, until_reboot: bool) -> String {
+    let changes = [Change {
+        item: item.to_owned(),
+        want: want.to_owned(),
+    }];
+    let order = Order {
+        plan: String::new(),
+        host: Facts::read(fake).fingerprint(),
+        changes: &changes,
+        confirm_within_ms: None,
+        taken: Vec::new(),
+    };
+    let id = change::begin(fake, state, order, |_| Ok(()))
+        .unwrap()
+        .unwrap()
+        .transaction;
+    change::confirm(fake, state, &id, until_reboot)
+        .unwrap()
+        .unwrap();
+    id
+}
+
+fn go(fake: &Fake, state: &Path) -> Outcome {
+    at_start(fake, state, &Facts::read(fake), |_| Ok(())).unwrap()
+}
+
+#[track_caller]
+fn refused(outcome: Outcome, says: &str) {
+    let Outcome::Refused { refused } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(
+        refused.iter().any(|one| one.why.contains(says)),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn what_is_kept_is_applied_anew_at_each_start_and_can_be_taken_back() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    keep(&fake, state.path(), "sysctl.vm.swappiness", "1", false);
+    keep(&fake, state.path(), "sysctl.vm.swappiness", "5", false);
+    keep(
+        &fake,
+        state.path(),
+        "sysctl.net.core.somaxconn",
+        "4096",
+        true,
+    );
+    assert!(
+        matches!(go(&fake, state.path()), Outcome::Nothing),
+        "it is in effect"
+    );
+    for boot in ["boot-2", "boot-3", "boot-4", "boot-5"] {
+        start(&fake, boot);
+        assert!(matches!(go(&fake, state.path()), Outcome::Applied { report } if report.whole));
+        assert_eq!(fake.read(SWAPPINESS).unwrap(), "5\n", "the newest word");
+        assert_eq!(fake.read(QUEUE).unwrap(), "128\n", "for its boot only");
+        assert!(
+            matches!(go(&fake, state.path()), Outcome::Nothing),
+            "once is enough"
+        );
+        lived(&fake, state.path()).unwrap();
+    }
+    change::undo(&fake, state.path(), change::Which::default()).unwrap();
+    assert_eq!(fake.read(SWAPPINESS).unwrap(), "60\n");
+    start(&fake, "boot-6");
+    assert!(matches!(go(&fake, state.path()), Outcome::Nothing));
+}
+
+#[test]
+fn after_two_starts_that_did_not_live_nothing_is_applied_until_somebody_says_so() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    keep(&fake, state.path(), "sysctl.vm.swappiness", "1", false);
+    for boot in ["boot-2", "boot-3"] {
+        start(&fake, boot);
+        assert!(matches!(go(&fake, state.path()), Outcome::Applied { .. }));
+    }
+    for boot in ["boot-4", "boot-5"] {
+        start(&fake, boot);
+        refused(go(&fake, state.path()), "did not live");
+        assert_eq!(fake.read(SWAPPINESS).unwrap(), "60\n");
+        // This start lives, without the change: it says nothing about it.
+        lived(&fake, state.path()).unwrap();
+    }
+    again(state.path()).unwrap();
+    assert!(matches!(go(&fake, state.path()), Outcome::Applied { .. }));
+    assert_eq!(fake.read(SWAPPINESS).unwrap(), "1\n");
+}
+
+#[test]
+fn a_start_that_is_killed_while_it_applies_is_tried_again_by_the_next() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    keep(&fake, state.path(), "sysctl.vm.swappiness", "1", false);
+    start(&fake, "boot-2");
+    // The watchdog does not start: nothing is written, and it counts as a start.
+    assert!(
+        at_start(&fake, state.path(), &Facts::read(&fake), |_| anyhow::bail!(
+            "none"
+        ))
+        .is_err()
+    );
+    assert_eq!(fake.read(SWAPPINESS).unwrap(), "60\n");
+    start(&fake, "boot-3");
+    assert!(matches!(go(&fake, state.path()), Outcome::Applied { .. }));
+}
+
+#[test]
+fn another_kernel_or_another_owner_is_another_host() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    keep(&fake, state.path(), "sysctl.vm.swappiness", "1", false);
+    start(&fake, "boot-2");
+    fake.set("proc/sys/kernel/osrelease", "7.0");
+    refused(go(&fake, state.path()), "this host is");
+    fake.remove("proc/sys/kernel/osrelease");
+    fake.set("etc/sysctl.d/90-mine.conf", "vm.swappiness = 10");
+    refused(go(&fake, state.path()), "sets it by now");
+    assert_eq!(fake.read(SWAPPINESS).unwrap(), "60\n");
+}
+
+#[test]
+fn a_damaged_memory_of_starts_is_no_good_news() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    keep(&fake, state.path(), "sysctl.vm.swappiness", "1", false);
+    std::fs::write(state.path().join("starts.json"), "[{\"boot").unwrap();
+    start(&fake, "boot-2");
+    refused(go(&fake, state.path()), "did not live");
+}

@@ -1,0 +1,243 @@
+//! `verify --watch`: looks again and again whether what is kept is still in effect, and writes anew what a reset of a link or of a
+//! card's queues took away.
+//!
+//! Invariants: only knobs that such a reset takes away are written, and only over the value that a reset leaves: what somebody
+//! else has set is named and left; what is taken away again and again is left after so many times, since somebody does it; each
+//! write is in the journal; looking costs at most a thousandth of a CPU.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::boot;
+use crate::facts::topology;
+use crate::journal::store::{Store, marks, transactions};
+use crate::journal::{Event, Log as _};
+use crate::knob::{self, Knob};
+use crate::root::Tree;
+use crate::transaction::{Entry, Standing, State, Transaction};
+use crate::undo::network;
+
+/// At least between two looks.
+const LOOK_MS: u64 = 1_000;
+/// So many times what a look takes is waited after it.
+const SHARE: u64 = 1_000;
+/// An item is written anew at most so often an hour.
+const AGAIN_MAX: usize = 12;
+const HOUR_MS: u64 = 3_600_000;
+
+/// What an item has, beside what it was left with.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// What it was left with.
+    Same,
+    /// A reset took it away.
+    Lost,
+    /// Somebody else set it.
+    Drifted,
+    /// There is no such knob now.
+    Gone,
+}
+
+/// What has become of an item.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+pub struct Seen {
+    /// The transaction.
+    pub transaction: String,
+    /// The knob.
+    pub item: String,
+    /// What it was left with.
+    pub left: String,
+    /// What it has; nothing where it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// Compares what is in effect, by the journals, with the host. A later transaction's word counts; what is of another network
+/// namespace is not looked for.
+pub fn look(tree: &dyn Tree, boot: &str, transactions: &[Transaction]) -> Vec<Seen> {
+    let mut seen: Vec<Seen> = Vec::new();
+    for transaction in transactions.iter().rev() {
+        let standing = transaction.standing(boot);
+        if !matches!(standing, Standing::Open | Standing::Confirmed) {
+            continue;
+        }
+        let elsewhere = network::elsewhere(tree, transaction).is_some();
+        for entry in &transaction.entries {
+            let State::Done(left) = &entry.state else {
+                continue;
+            };
+            let is_known = seen.iter().any(|one| one.item == entry.item);
+            if is_known || (elsewhere && network::has(&entry.item)) {
+                continue;
+            }
+            let knob = knob::find(tree, &entry.item);
+            let found = knob.as_ref().and_then(|knob| knob.read(tree).ok());
+            seen.push(Seen {
+                transaction: transaction.id.clone(),
+                item: entry.item.clone(),
+                left: left.clone(),
+                verdict: verdict(tree, knob.as_ref(), entry, left, found.as_deref()),
+                found,
+            });
+        }
+    }
+    seen
+}
+
+fn verdict(
+    tree: &dyn Tree,
+    knob: Option<&Knob>,
+    entry: &Entry,
+    left: &str,
+    found: Option<&str>,
+) -> Verdict {
+    let (Some(knob), Some(found)) = (knob, found) else {
+        return Verdict::Gone;
+    };
+    if knob.form.is(found, left) || found == left {
+        return Verdict::Same;
+    }
+    let is_old = knob
+        .form
+        .is(found, &knob.form.back(&entry.old, &entry.want));
+    if is_of_link(&entry.item) && (is_old || is_fresh(tree, &entry.item, found)) {
+        return Verdict::Lost;
+    }
+    Verdict::Drifted
+}
+
+/// Whether a reset of the link or its queues takes it away.
+fn is_of_link(item: &str) -> bool {
+    item.starts_with("net.")
+}
+
+/// Whether it is what queues and threads have that were made a moment ago.
+fn is_fresh(tree: &dyn Tree, item: &str, found: &str) -> bool {
+    match item.rsplit('.').next() {
+        Some("rps_cpus" | "xps_cpus") => found.is_empty(),
+        Some("rps_flow_cnt") => found == "0",
+        Some("irq" | "cpus") => topology::online(tree).is_some_and(|all| all.to_string() == found),
+        _ => false,
+    }
+}
+
+/// Something that is to be told.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+pub struct Told {
+    /// The knob.
+    #[serde(flatten)]
+    pub seen: Seen,
+    /// What was done: `restored`, or why not.
+    pub done: String,
+}
+
+/// The watch: what it saw last, and what it wrote when.
+#[derive(Default, Debug)]
+pub struct Watch {
+    marks: Option<Vec<(String, u64, i64)>>,
+    transactions: Vec<Transaction>,
+    last: BTreeMap<String, Verdict>,
+    written: BTreeMap<String, Vec<u64>>,
+}
+
+impl Watch {
+    /// Looks once, and writes anew what was lost. What is told is what changed since the last look.
+    pub fn look(
+        &mut self,
+        tree: &dyn Tree,
+        state: &Path,
+        now_ms: u64,
+    ) -> anyhow::Result<Vec<Told>> {
+        let now = marks(state)?;
+        if self.marks.as_ref() != Some(&now) {
+            self.transactions = transactions(state)?;
+            self.marks = Some(now);
+        }
+        let boot = boot::id(tree);
+        let mut told = Vec::new();
+        let mut last = BTreeMap::new();
+        for seen in look(tree, &boot, &self.transactions) {
+            let before = self.last.get(&seen.item).copied();
+            last.insert(seen.item.clone(), seen.verdict);
+            if seen.verdict == Verdict::Lost {
+                let done = self.again(tree, state, &boot, &seen, now_ms);
+                let is_done = done.is_ok();
+                let done = done.map_or_else(|error| error, |()| "restored".to_owned());
+                if is_done {
+                    last.insert(seen.item.clone(), Verdict::Same);
+                }
+                if is_done || before != Some(Verdict::Lost) {
+                    told.push(Told { seen, done });
+                }
+            } else if before.unwrap_or(Verdict::Same) != seen.verdict {
+                let done = match seen.verdict {
+                    Verdict::Same => "is back",
+                    Verdict::Gone => "there is no such knob now",
+                    Verdict::Lost | Verdict::Drifted => "left: somebody else set it",
+                };
+                let done = done.to_owned();
+                told.push(Told { seen, done });
+            }
+        }
+        self.last = last;
+        Ok(told)
+    }
+
+    /// Writes an item anew, under the lock, if it is still in effect.
+    fn again(
+        &mut self,
+        tree: &dyn Tree,
+        state: &Path,
+        boot: &str,
+        seen: &Seen,
+        now_ms: u64,
+    ) -> Result<(), String> {
+        let written = self.written.entry(seen.item.clone()).or_default();
+        written.retain(|at| now_ms.saturating_sub(*at) < HOUR_MS);
+        if written.len() >= AGAIN_MAX {
+            return Err(format!(
+                "left: it was taken away {AGAIN_MAX} times within an hour"
+            ));
+        }
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let store = Store::lock(state, boot).map_err(|error| text(&error))?;
+        let now = store.transactions().map_err(|error| text(&error))?;
+        // What was undone a moment ago is not written anew.
+        let still = look(tree, boot, &now);
+        if !still.iter().any(|one| one == seen) {
+            return Err("left: it has changed meanwhile".to_owned());
+        }
+        let knob = knob::find(tree, &seen.item).ok_or("there is no such knob now")?;
+        let mut log = store
+            .append_to(&seen.transaction)
+            .map_err(|error| text(&error))?;
+        written.push(now_ms);
+        let want = knob.form.writable(&seen.left);
+        knob.write(tree, &want).map_err(|error| text(&error))?;
+        let got = knob.read(tree).map_err(|error| text(&error))?;
+        let (item, found) = (seen.item.clone(), seen.found.clone());
+        log.append(Event::Again {
+            item,
+            found,
+            got: got.clone(),
+        })
+        .map_err(|error| text(&error))?;
+        if knob.form.is(&got, &want) || got == seen.left {
+            return Ok(());
+        }
+        Err(format!("{want} was written, and it is {got}"))
+    }
+
+    /// How long is waited after a look that took so much of a CPU.
+    pub fn wait_ms(took_us: u64) -> u64 {
+        LOOK_MS.max(took_us.saturating_mul(SHARE) / 1_000)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! What a reset takes away comes back; what somebody sets does not.
+
+use super::*;
+use crate::apply::Change;
+use crate::change::{self, Order};
+use crate::fake::Fake;
+
+const RPS: &str = "sys/class/net/eth0/queues/rx-0/rps_cpus";
+const THREAD: &str = "napi/eth0/0";
+
+fn host() -> Fake {
+    Fake::new(&[
+        ("proc/sys/kernel/random/boot_id", "boot-1"),
+        ("sys/devices/system/cpu/online", "0-3"),
+        ("proc/sys/vm/swappiness", "60"),
+        ("sys/class/net/eth0/threaded", "1"),
+        (RPS, "0"),
+        (THREAD, "0-1"),
+    ])
+    .habit(RPS, crate::fake::Habit::Mask)
+}
+
+fn kept(fake: &Fake, state: &Path) {
+    let changes = [
+        ("net.eth0.napi-0.cpus", "2"),
+        ("net.eth0.rx-0.rps_cpus", "1-3"),
+        ("sysctl.vm.swappiness", "1"),
+    ];
+    let changes = changes.map(|(item, want)| Change {
+        item: item.to_owned(),
+        want: want.to_owned(),
+    });
+    let order = Order {
+        plan: String::new(),
+        host: String::new(),
+        changes: &changes,
+        confirm_within_ms: None,
+        taken: Vec::new(),
+    };
+    let report = change::begin(fake, state, order, |_| Ok(()))
+        .unwrap()
+        .unwrap();
+    assert!(report.whole, "{report:?}");
+    change::confirm(fake, state, &report.transaction, false)
+        .unwrap()
+        .unwrap();
+}
+
+fn told(watch: &mut Watch, fake: &Fake, state: &Path, now: u64) -> Vec<String> {
+    let told = watch.look(fake, state, now).unwrap();
+    told.into_iter()
+        .map(|one| format!("{}: {}", one.seen.item, one.done))
+        .collect()
+}
+
+#[test]
+fn what_a_reset_took_away_is_written_anew_and_journalled() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    kept(&fake, state.path());
+    let mut watch = Watch::default();
+    assert!(told(&mut watch, &fake, state.path(), 0).is_empty());
+    // The queue and its thread are new: no steering, all CPUs.
+    fake.set(RPS, "0");
+    fake.set(THREAD, "0-3");
+    assert_eq!(told(&mut watch, &fake, state.path(), 1_000).len(), 2);
+    assert_eq!(fake.read(RPS).unwrap(), "00000000,0000000e\n");
+    assert_eq!(fake.read(THREAD).unwrap(), "2\n");
+    assert!(told(&mut watch, &fake, state.path(), 2_000).is_empty());
+    // And it can still be taken back.
+    change::undo(&fake, state.path(), change::Which::default()).unwrap();
+    assert_eq!(fake.read(THREAD).unwrap(), "0-1\n");
+    assert!(
+        told(&mut watch, &fake, state.path(), 3_000).is_empty(),
+        "what was undone stays so"
+    );
+}
+
+#[test]
+fn what_somebody_else_set_is_named_once_and_left() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    kept(&fake, state.path());
+    let mut watch = Watch::default();
+    fake.set(THREAD, "3");
+    // No reset of a link does this: somebody set it back.
+    fake.set("proc/sys/vm/swappiness", "60");
+    let first = told(&mut watch, &fake, state.path(), 0);
+    assert_eq!(
+        first,
+        [
+            "net.eth0.napi-0.cpus: left: somebody else set it",
+            "sysctl.vm.swappiness: left: somebody else set it",
+        ]
+    );
+    assert!(told(&mut watch, &fake, state.path(), 1_000).is_empty());
+    assert_eq!(fake.read(THREAD).unwrap(), "3\n");
+    fake.remove(THREAD);
+    assert_eq!(
+        told(&mut watch, &fake, state.path(), 2_000).len(),
+        1,
+        "it is gone"
+    );
+    fake.set(THREAD, "0-3");
+    assert_eq!(
+        told(&mut watch, &fake, state.path(), 3_000),
+        ["net.eth0.napi-0.cpus: restored"]
+    );
+}
+
+#[test]
+fn who_takes_it_away_again_and_again_is_not_fought() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    kept(&fake, state.path());
+    let mut watch = Watch::default();
+    for at in 0..u64::try_from(AGAIN_MAX).unwrap() {
+        fake.set(RPS, "0");
+        assert_eq!(
+            told(&mut watch, &fake, state.path(), at * 1_000),
+            ["net.eth0.rx-0.rps_cpus: restored"]
+        );
+    }
+    fake.set(RPS, "0");
+    let said = told(&mut watch, &fake, state.path(), 60_000);
+    assert!(said[0].contains("within an hour"), "{said:?}");
+    assert!(
+        told(&mut watch, &fake, state.path(), 61_000).is_empty(),
+        "it is said once"
+    );
+    assert_eq!(told(&mut watch, &fake, state.path(), 2 * HOUR_MS).len(), 1);
+}
+
+#[test]
+fn looking_takes_no_more_than_a_thousandth_of_a_cpu() {
+    assert_eq!(Watch::wait_ms(100), LOOK_MS);
+    assert_eq!(Watch::wait_ms(5_000), 5_000);
+    assert!(Watch::wait_ms(u64::MAX) > 1 << 40);
+}

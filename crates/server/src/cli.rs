@@ -20,7 +20,7 @@ use crate::machine::Machine;
 
 /// A broker that Kafka clients produce to and consume from, on Kafka's own on-disk format.
 #[derive(Debug, Parser)]
-#[command(name = "forebay", version, arg_required_else_help = true)]
+#[command(name = "forebay", version = crate::version::LONG, arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -18,6 +18,8 @@ fn main() -> ExitCode {
 fn serve(settings: Settings, warnings: Vec<Warning>) -> anyhow::Result<()> {
     logging::begin(&settings)?;
     logging::abort_on_panic();
+    let (version, commit) = (server::version::VERSION, server::version::COMMIT);
+    tracing::info!(version, commit, pid = std::process::id(), "forebay");
     for Warning { key, why, origin } in warnings {
         tracing::warn!(%key, %origin, "{why}");
     }

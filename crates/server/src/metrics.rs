@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use crate::version;
+
 pub use connections::{ConnectionMetrics, ListenerMetrics, OpenCount};
 pub use dirs::{DirMetrics, DirRow};
 pub use logs::{LogMetrics, LogRow};
@@ -30,7 +32,7 @@ impl Metrics {
     pub fn new() -> Self {
         let metrics = Self::default();
         metrics.register(|registry| {
-            let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+            let build = Info::new([("version", version::VERSION), ("commit", version::COMMIT)]);
             registry.register("forebay_build", "What runs; the value is always 1", build);
             registry.register_collector(Box::new(process::Process::new()));
         });

@@ -22,6 +22,7 @@ use crate::admin::{self, Names, Shown};
 use crate::config::Settings;
 use crate::listener::Bound;
 use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
+use crate::notify::Supervisor;
 use crate::shards::{Assembly, ShardOptions, Shards};
 
 /// How long requests that were begun may take when the server stops.
@@ -133,7 +134,8 @@ async fn control<A: Assembly>(
             return Ok(());
         }
     }
-    shards.serve()?;
+    let supervisor = Arc::new(Supervisor::of_environment());
+    shards.serve(Arc::clone(&supervisor))?;
     for (listener, port) in settings.advertised.iter().zip(&ports) {
         let (name, host) = (&listener.listener, &listener.host);
         tracing::info!(listener = %name, %host, port, "listening");
@@ -142,10 +144,12 @@ async fn control<A: Assembly>(
     let (shards_count, ready_ms) = (settings.shards, begin.elapsed().as_millis());
     let admin_at = admin_at.map(|address| address.to_string());
     tracing::info!(shards = shards_count, admin = admin_at, ready_ms, "ready");
+    supervisor.ready();
     tokio::select! {
         name = signals.next() => tracing::info!(signal = name, "stopping"),
         error = shards.failed() => return Err(error),
     }
+    supervisor.stopping();
     tokio::select! {
         stopped = shards.stop() => stopped?,
         name = signals.urgent() => {

@@ -28,6 +28,7 @@ use crate::connection::{Budget, Limits, Service};
 use crate::health::{self, Reason};
 use crate::listener::{Bound, Listening};
 use crate::metrics::{ConnectionMetrics, RequestMetrics};
+use crate::notify::Supervisor;
 use crate::tiers::ask::{Answer, Ask};
 use crate::tiers::watch::Watch;
 use crate::watchdog::{self, Pulse};
@@ -267,11 +268,9 @@ impl Shards {
         self.all_report().await
     }
 
-    /// Lets clients in, and watches the shards from now on.
-    pub fn serve(&self) -> anyhow::Result<()> {
-        if let Some(stuck_after) = self.stuck_after {
-            watchdog::start(self.pulses.clone(), stuck_after)?;
-        }
+    /// Lets clients in, watches the shards from now on, and feeds the service manager.
+    pub(crate) fn serve(&self, supervisor: Arc<Supervisor>) -> anyhow::Result<()> {
+        watchdog::start(self.pulses.clone(), self.stuck_after, supervisor)?;
         self.phase.send_replace(Phase::Serving);
         Ok(())
     }

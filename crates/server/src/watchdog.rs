@@ -5,6 +5,8 @@
 //! [`TICKS`] ticks in a row has seen its count move. Ticks, not time: a process that was stopped and goes on, or a machine that
 //! was paused, has missed ticks as well. Invariant: once a shard is stuck the process ends, also when nothing can be logged.
 //! It does not look before clients are let in: recovery may take long.
+//!
+//! The same thread feeds the watchdog of a service manager: that one ends a process in which not even this thread runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -12,6 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use platform::stack::{self, ThreadId};
+
+use crate::notify::Supervisor;
 
 /// Ticks within which a shard must beat.
 const TICKS: u32 = 10;
@@ -83,14 +87,29 @@ impl Watched {
     }
 }
 
-/// Watches from now on, in a thread of its own.
-pub(crate) fn start(pulses: Vec<Arc<Pulse>>, stuck_after: Duration) -> anyhow::Result<()> {
+/// Watches from now on, in a thread of its own, and feeds the service manager; without `stuck_after` only the latter.
+pub(crate) fn start(
+    pulses: Vec<Arc<Pulse>>,
+    stuck_after: Option<Duration>,
+    supervisor: Arc<Supervisor>,
+) -> anyhow::Result<()> {
+    let tick = stuck_after.map(|stuck_after| stuck_after / TICKS);
+    let Some((nap, naps)) = naps(tick, supervisor.feed_every()) else {
+        return Ok(());
+    };
     let seen = vec![(0, 0); pulses.len()];
     let mut watched = Watched { pulses, seen };
     let watch = move || {
         loop {
-            thread::sleep(stuck_after / TICKS);
-            if let Some((shard, stuck)) = watched.tick() {
+            for _ in 0..naps {
+                if supervisor.feed_every().is_some() {
+                    supervisor.feed();
+                }
+                thread::sleep(nap);
+            }
+            if let Some(stuck_after) = stuck_after
+                && let Some((shard, stuck)) = watched.tick()
+            {
                 end(shard, stuck, stuck_after);
             }
         }
@@ -99,6 +118,17 @@ pub(crate) fn start(pulses: Vec<Arc<Pulse>>, stuck_after: Duration) -> anyhow::R
         .name("watchdog".into())
         .spawn(watch)?;
     Ok(())
+}
+
+/// How long to sleep between two meals, and how many of these sleeps make a tick; `None` where there is nothing to do.
+fn naps(tick: Option<Duration>, feed_every: Option<Duration>) -> Option<(Duration, u32)> {
+    let Some(tick) = tick else {
+        return Some((feed_every?, 1));
+    };
+    let feed_every = feed_every.unwrap_or(tick).min(tick);
+    let naps = tick.as_nanos().div_ceil(feed_every.as_nanos().max(1));
+    let naps = u32::try_from(naps).unwrap_or(u32::MAX).max(1);
+    Some((tick / naps, naps))
 }
 
 /// Says where the shard is, and ends the process.
@@ -150,6 +180,20 @@ mod tests {
     }
 
     #[test]
+    fn a_service_manager_is_fed_in_time_and_ticks_stay_as_long_as_they_were() {
+        let seconds = |seconds: u64| Some(Duration::from_secs(seconds));
+        let of =
+            |tick, feed_every| naps(tick, feed_every).map(|(nap, naps)| (nap.as_millis(), naps));
+        assert_eq!(of(seconds(3), None), Some((3000, 1)));
+        assert_eq!(of(seconds(3), seconds(10)), Some((3000, 1)));
+        assert_eq!(of(seconds(3), seconds(1)), Some((1000, 3)));
+        assert_eq!(of(seconds(3), seconds(2)), Some((1500, 2)));
+        assert_eq!(of(None, seconds(10)), Some((10_000, 1)));
+        assert_eq!(of(None, None), None);
+        assert_eq!(of(Some(Duration::ZERO), seconds(1)), Some((0, 1)));
+    }
+
+    #[test]
     fn a_shard_that_has_ended_is_not_stuck() {
         let mut watched = watched();
         watched.pulses[0].thread.store(0, Ordering::Relaxed);
@@ -165,7 +209,8 @@ mod tests {
                 .with_writer(std::io::stderr)
                 .init();
             let pulse = Arc::new(Pulse::default());
-            start(vec![Arc::clone(&pulse)], Duration::from_millis(200)).unwrap();
+            let stuck_after = Some(Duration::from_millis(200));
+            start(vec![Arc::clone(&pulse)], stuck_after, Arc::default()).unwrap();
             let hanging = async {
                 tokio::task::spawn_local(pulse.beat(Duration::from_millis(10)));
                 tokio::task::yield_now().await;

@@ -38,11 +38,17 @@ fn check(content: &str) -> (bool, String) {
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_told_with_the_commit() {
     let output = forebay(&["--version"]);
     assert_eq!(
         text(&output.stdout),
-        concat!("forebay ", env!("CARGO_PKG_VERSION"), "\n")
+        concat!(
+            "forebay ",
+            env!("CARGO_PKG_VERSION"),
+            " (",
+            env!("FOREBAY_COMMIT"),
+            ")\n"
+        )
     );
     assert!(output.status.success());
 }

@@ -4,6 +4,7 @@
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -115,6 +116,55 @@ fn a_hangup_stops_the_server_cleanly_unless_it_was_told_to_ignore_it() {
 }
 
 #[test]
+fn the_first_line_of_the_log_says_which_program_it_is() {
+    // Ends at once: there can be no directory in a device.
+    let output = command(Path::new("/dev/null/data"), &[]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let first: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    assert_eq!(first["message"], "forebay", "{said}");
+    assert_eq!(first["version"], env!("CARGO_PKG_VERSION"), "{said}");
+    assert_eq!(first["commit"], env!("FOREBAY_COMMIT"), "{said}");
+}
+
+/// What systemd hears of a service of `Type=notify` with `WatchdogSec=`.
+#[test]
+fn a_service_manager_hears_that_the_server_is_ready_alive_and_stopping() {
+    for watchdog in ["shard.watchdog.ms=30000", "shard.watchdog.ms=0"] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let manager = UnixDatagram::bind(&path).unwrap();
+        manager.set_read_timeout(Some(PATIENCE)).unwrap();
+        let heard = || {
+            let mut bytes = [0; 256];
+            let len = manager.recv(&mut bytes).unwrap();
+            String::from_utf8(bytes[..len].to_vec()).unwrap()
+        };
+        let mut broker = Broker::start_with(|| {
+            let mut command = command(&dir.path().join("data"), &[watchdog]);
+            command
+                .env("NOTIFY_SOCKET", &path)
+                .env("WATCHDOG_USEC", "300000");
+            command
+        });
+        let mut fed = 0;
+        let mut ready = false;
+        while fed < 3 || !ready {
+            match heard().as_str() {
+                "WATCHDOG=1" => fed += 1,
+                said => {
+                    assert_eq!(said, "READY=1\nSTATUS=serving");
+                    assert!(!ready, "once");
+                    ready = true;
+                }
+            }
+        }
+        assert!(broker.stop(Signal::TERM).success());
+        let stopping = std::iter::repeat_with(heard).find(|said| said != "WATCHDOG=1");
+        assert!(stopping.unwrap().starts_with("STOPPING=1\n"));
+    }
+}
+
+#[test]
 fn a_start_right_after_a_kill_waits_for_the_directory() {
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..3 {
@@ -142,7 +192,13 @@ fn health_and_metrics_are_answered_on_the_admin_port() {
     for line in [
         "kafka_server_socketservermetrics_connection_count{listener=\"PLAINTEXT\"} 1\n",
         "kafka_network_requestmetrics_requests_total{request=\"ApiVersions\",version=\"0\"} 1\n",
-        "forebay_build_info{version=",
+        concat!(
+            "forebay_build_info{version=\"",
+            env!("CARGO_PKG_VERSION"),
+            "\",commit=\"",
+            env!("FOREBAY_COMMIT"),
+            "\"} 1\n"
+        ),
         "process_resident_memory_bytes ",
         "forebay_request_memory_bytes 0\n",
         "# EOF\n",

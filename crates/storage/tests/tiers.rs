@@ -9,10 +9,10 @@ mod world;
 mod absent;
 #[path = "tiers/ages.rs"]
 mod ages;
-#[path = "tiers/clocks.rs"]
-mod clocks;
 #[path = "tiers/asides.rs"]
 mod asides;
+#[path = "tiers/clocks.rs"]
+mod clocks;
 #[path = "tiers/crash.rs"]
 mod crash;
 #[path = "tiers/drain.rs"]

@@ -161,7 +161,7 @@ fn outlives(setup: &Setup, at: usize, effect: Effect) -> bool {
         }
         cluster.pass_ms(5000).await;
         let answer = cluster.try_produce("t", PARTITION, batch(&["alive"])).await;
-        if passes && !is_unsynced(cluster) {
+        if passes && !is_unsynced(cluster) && !is_without_a_path(cluster) {
             assert_eq!(answer, Ok(7), "{what}: it passes");
             assert_eq!(cluster.values("t", PARTITION).await.len(), 8, "{what}");
         }
@@ -180,6 +180,12 @@ fn outlives(setup: &Setup, at: usize, effect: Effect) -> bool {
     });
     again.unwrap_or_else(|error| panic!("{what}: {error}"));
     true
+}
+
+/// A path that could not be listed when the log was opened in its new home is out of use until the next start.
+fn is_without_a_path(cluster: &Cluster) -> bool {
+    let tiers = cluster.brokers[0].store.tiers();
+    tiers.is_some_and(|tiers| tiers.paths().iter().any(|path| path.failed().is_some()))
 }
 
 /// A failed sync is final, whatever the reason: nobody knows what of it is on the disk.

@@ -187,8 +187,10 @@ impl<P: Platform> Log<P> {
         self.load(segment).await.map_err(Trouble::Source)?;
         let held = segment.file(disk).await;
         held.map_err(Trouble::Source)?;
-        // What is moved makes room: without any it goes on.
+        // What is moved makes room: without any it goes on. One that comes from a third path has a note of that, which stays the
+        // only one until the next counts.
         let is_owed = !self.is_home(folder)
+            && self.is_home(&segment.folder)
             && self
                 .owe_copy(segment.base, folder)
                 .await

@@ -315,6 +315,10 @@ impl<P: Platform> Log<P> {
     /// Cuts a rolled segment to its length, syncs it and saves its indexes and the producers at its end.
     pub(super) async fn seal(&self, segment: &Rc<Segment<P>>) -> Result<()> {
         self.flush_upto(segment.next.get()).await?;
+        if self.place_of(segment).is_none() {
+            // It had no room where it was to be, and another is in its place: a note of this one would win over that.
+            return Ok(());
+        }
         self.cut_to_length(segment).await?;
         let Some(saved) = Saved::of(segment) else {
             return Err(Error::Closed);

@@ -202,7 +202,10 @@ impl<P: Platform> Log<P> {
         if self.is_home(&segment.folder) {
             return Ok(());
         }
-        self.remove_note(segment.base, &segment.folder).await
+        self.remove_note(segment.base, &segment.folder).await?;
+        // One that came back would count.
+        self.flush.names.note(None);
+        Ok(())
     }
 
     async fn remove_note(&self, base: Offset, folder: &Rc<Path>) -> Result<()> {
@@ -331,7 +334,7 @@ impl<P: Platform> Log<P> {
         let Some(mut owed) = self.tiers.owed.borrow().get(&base).cloned() else {
             return Ok(());
         };
-        owed.retain(|(_, other)| *other != place);
+        owed.retain(|(owing, other)| *owing != Owing::Copy || *other != place);
         self.set_owed(base, owed).await
     }
 
@@ -386,7 +389,7 @@ impl<P: Platform> Log<P> {
         let owed = self.tiers.owed.borrow().get(&base).cloned();
         let mut owed = owed.unwrap_or_default();
         // It may have been said by now that this one does not count.
-        owed.retain(|(_, other)| *other != place);
+        owed.retain(|(owing, other)| *owing != Owing::Copy || *other != place);
         self.set_owed(base, owed).await?;
         let disk = self.store.disk();
         if !self.is_home(folder) {

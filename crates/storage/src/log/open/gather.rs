@@ -222,6 +222,11 @@ impl<P: Platform> Gathering<'_, P> {
                     }
                     continue;
                 };
+                if *owing == Owing::Copy && self.is_away_unread(base) {
+                    // Until the one that counts can be read it may be all that is left.
+                    left.push((*owing, place.clone()));
+                    continue;
+                }
                 let paid = match owing {
                     Owing::Copy => match self.remove_stale(at, base).await {
                         Ok(()) => self.parts[at].remove_unmade(disk, base).await,
@@ -244,6 +249,12 @@ impl<P: Platform> Gathering<'_, P> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a segment is on a path that is not there, as far as is noted.
+    fn is_away_unread(&self, base: Offset) -> bool {
+        let noted = self.notes.away.get(&base);
+        noted.is_some_and(|place| matches!(self.noted(place), Noted::Unread | Noted::Unsure))
     }
 
     /// Removes a copy that does not count; sets it aside where the one that does is damaged, or cannot be read.
@@ -300,7 +311,14 @@ impl<P: Platform> Gathering<'_, P> {
         part.is_lost = true;
         let place = Place::of(path);
         let lost = std::mem::take(&mut part.logs);
-        for base in lost.into_keys() {
+        let copy = (Owing::Copy, place.clone());
+        let is_owed = |base: &Offset| {
+            let owed = self.notes.owed.get(base);
+            owed.is_some_and(|owed| owed.contains(&copy))
+        };
+        // What it owes did not count before, either.
+        let counted: Vec<_> = lost.into_keys().filter(|base| !is_owed(base)).collect();
+        for base in counted {
             self.notes.away.entry(base).or_insert_with(|| place.clone());
         }
         Ok(())

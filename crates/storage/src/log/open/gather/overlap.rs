@@ -18,12 +18,17 @@ impl<P: Platform> Gathering<'_, P> {
             let bases: Vec<_> = self.parts[at].logs.keys().copied().collect();
             for base in bases {
                 let is_noted = self.notes.away.contains_key(&base);
-                if is_noted || self.parts[at].is_lost || !self.is_within_another(base).await? {
+                if is_noted || self.parts[at].is_lost {
                     continue;
                 }
+                let is_within = self.is_within_another(base).await;
                 // Its own path may have failed just now.
                 if self.parts[at].is_lost {
                     break;
+                }
+                // Of one beside what cannot be read nothing is known: it is neither served nor set aside.
+                if !is_within? {
+                    continue;
                 }
                 tracing::error!(base = base.0, folder = %self.parts[at].folder().display(),
                     "a segment that was not noted begins within another one: it is set aside");
@@ -35,8 +40,8 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// True when the segment before `base`, if it is there, has records from there on; also when that cannot be read: its path
-    /// is not used then.
+    /// True when the segment before `base`, if it is there, has records from there on. When that cannot be read its path is not
+    /// used, and the error is the answer.
     pub(super) async fn is_within_another(&mut self, base: Offset) -> Result<bool> {
         let before = |part: &Part| {
             let last = part.logs.range(..base).next_back();
@@ -51,7 +56,7 @@ impl<P: Platform> Gathering<'_, P> {
             Ok(end) => Ok(end > base),
             Err(error) => {
                 self.lose_failed(0, &error)?;
-                Ok(true)
+                Err(error)
             }
         }
     }

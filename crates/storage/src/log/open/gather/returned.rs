@@ -51,10 +51,15 @@ impl<P: Platform> Gathering<'_, P> {
                 best = Some((end, aside));
             }
         }
-        if best.is_none() || self.is_within_another(base).await? {
+        if best.is_none() {
             return Ok(None);
         }
-        Ok(best.map(|(_, aside)| aside))
+        match self.is_within_another(base).await {
+            Err(error) if error.is_exhausted() => Err(error),
+            // Another start may know more.
+            Err(_) | Ok(true) => Ok(None),
+            Ok(false) => Ok(best.map(|(_, aside)| aside)),
+        }
     }
 
     /// Where the next segment that is known begins.

@@ -28,9 +28,10 @@ impl<P: Platform> Log<P> {
         let gate = gate.map_err(|_| Error::Closed)?;
         if self.active().size.get() > 0 && !self.is_closed() {
             let now_ms = self.store.clock().wall_ms();
-            let active = self.roll_now(now_ms);
+            self.roll_now(now_ms);
             let _permit = self.may_write().await?;
-            self.name_segment(&active).await?;
+            // Without room it may go on elsewhere by now.
+            self.name_segment(&self.active()).await?;
         }
         drop(gate);
         self.flush().await

@@ -42,6 +42,10 @@ impl<P: Platform> Log<P> {
             .acquire()
             .await
             .map_err(|_| Error::Closed)?;
+        // It may have been closed meanwhile, and its folder be another's.
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
         let options = self.options();
         let count = self.deletable(&options, now).await?;
         if count == 0 {
@@ -49,9 +53,10 @@ impl<P: Platform> Log<P> {
         }
         if count == self.segment_count() {
             // The name of an empty segment says where the log goes on.
-            let active = self.roll_now(now.wall_ms);
+            self.roll_now(now.wall_ms);
             let _permit = self.may_write().await?;
-            self.name_segment(&active).await?;
+            // Without room it may go on elsewhere by now.
+            self.name_segment(&self.active()).await?;
             // Before another name goes.
             self.sync_names().await?;
         }
@@ -139,6 +144,9 @@ impl<P: Platform> Log<P> {
     /// power goes, those that are left follow one another; and what cannot be deleted stays in the log.
     async fn delete_first(&self, count: usize) -> Result<()> {
         for _ in 0..count {
+            if self.is_closed() {
+                return Err(Error::Closed);
+            }
             let (oldest, next) = {
                 let segments = self.segments.borrow();
                 let (Some(oldest), Some(next)) = (segments.front(), segments.get(1)) else {

@@ -2,7 +2,7 @@
 //!
 //! Appending is memory only and never waits; a flush starts by itself, one at a time for each log, and what is appended
 //! meanwhile goes with the next one. Offsets, in order:
-//! `log start <= recovery point`, `durable <= written <= log end`; the high watermark is the owner's and never above the end.
+//! `recovery point <= durable <= written <= log end`; `log start <= high watermark <= log end`, of which the high watermark is the owner's.
 //! States: *open* -> *full* (no room; back to open when there is) -> *failed* (a write or sync failed, for good) -> *closed*.
 //! It does not: validate records (the caller has), replicate, know who waits, or decide what is acknowledged.
 

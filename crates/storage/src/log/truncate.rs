@@ -315,7 +315,11 @@ impl<P: Platform> Log<P> {
         let mut scan = Scan::new(&file, from, position, WALK_BYTES);
         while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
             if is_misled {
-                let at = u32::try_from(scan.position()).unwrap_or(u32::MAX);
+                let at = u32::try_from(scan.position()).map_err(|_| Error::Corrupt {
+                    path: path.clone(),
+                    position: scan.position(),
+                    reason: NO_BATCH,
+                })?;
                 loaded.indexes.append(&header, at);
             } else {
                 loaded.indexes.observe(&header);

@@ -32,6 +32,7 @@ use wire::batch::{BatchHeader, HEADER_BYTES};
 use wire::types::{ErrorCode, LeaderEpoch, Offset};
 
 use crate::Broker;
+use crate::answers::Aside;
 use crate::fetch_session::Wanted;
 use crate::join::first;
 use crate::many::Place;
@@ -151,16 +152,17 @@ async fn wait_and_read<P: Platform>(
     };
     let mut read = pin!(read(broker, &items, &estimates, limits));
     if place.is_none() {
-        return read.await;
+        return read.await.0;
     }
     let soon = broker.platform.clock().after(PLACE_HELD_MAX);
-    if let Ok(fetched) = timeout_at(soon, &mut read).await {
+    if let Ok((fetched, _)) = timeout_at(soon, &mut read).await {
         return fetched;
     }
     // A disk may never answer.
     waiting = waiting.or_else(may_wait);
     let had_place = waiting.is_some() && place.take().is_some();
-    let fetched = read.await;
+    // What was read counts until the place is there again: others that have read are in line, too.
+    let (fetched, _aside) = read.await;
     if had_place {
         *place = broker.place(limits.peer).await;
     }
@@ -253,18 +255,18 @@ async fn wait<P: Platform>(
 }
 
 /// Reads what the estimates promise, within the request's limit.
-async fn read<P: Platform>(
-    broker: &Rc<Broker<P>>,
+async fn read<'a, P: Platform>(
+    broker: &'a Rc<Broker<P>>,
     items: &[Item],
     estimates: &[Result<Estimate, ErrorCode>],
     limits: FetchLimits,
-) -> Vec<Result<Fetched, ErrorCode>> {
+) -> (Vec<Result<Fetched, ErrorCode>>, Option<Aside<'a>>) {
     let due = items.iter().zip(estimates).map(|((_, wanted), estimate)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
         due.min(usize::try_from(wanted.max_bytes).unwrap_or(0))
     });
     let due = due.fold(0, usize::saturating_add).min(limits.bytes_max);
-    let (mut left, _aside) = broker.answers.set_aside(due, limits.peer);
+    let (mut left, aside) = broker.answers.set_aside(due, limits.peer);
     let mut first_due = true;
     let share = |((target, wanted), estimate): (&Item, &Result<Estimate, ErrorCode>)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
@@ -277,14 +279,14 @@ async fn read<P: Platform>(
     };
     let shares = each(items.iter().zip(estimates), share).await;
     let isolation = limits.isolation;
-    at_partitions_abandoned(
+    let fetched = at_partitions_abandoned(
         broker,
         shares,
         move |_, partition, (wanted, bytes, whole)| async move {
             read_at(&partition, wanted, isolation, bytes, whole).await
         },
-    )
-    .await
+    );
+    (fetched.await, aside)
 }
 
 /// Bytes of slices.

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
+use platform::clock::Instant;
 use platform::sync::Semaphore;
 use storage::store::Store;
 use wire::types::{ErrorCode, TopicId};
@@ -119,6 +120,8 @@ pub struct Broker<P: Platform> {
     // Unbounded: the checkpoint files there are, a few for each log directory of the settings.
     pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
     pub(crate) wall_clock: WallClock,
+    /// When a stop began to wait for disks.
+    pub(crate) stopping_since: Cell<Option<Instant>>,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
     /// What this shard last added to the gauge of late transactions.
@@ -176,6 +179,7 @@ impl<P: Platform> Broker<P> {
             checkpoint_turns,
             unwritten: RefCell::default(),
             wall_clock: WallClock::default(),
+            stopping_since: Cell::default(),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
             counted_late: Cell::default(),

@@ -145,14 +145,19 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Waits for `work` of a stop, unless a disk hangs for too long; `None`: what is left of it is given up.
+    /// Waits for `work` of a stop, unless a disk hangs and the stop has waited for too long; `None`: what is left of it is given
+    /// up. However long the disk has hung before, what is on others has its time.
     pub(crate) async fn unless_hung<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
+        let now = self.platform.clock().now();
+        let began = self.stopping_since.get().unwrap_or(now);
+        self.stopping_since.set(Some(began));
         loop {
             if let Ok(done) = task::timeout(LOOK_INTERVAL, work.as_mut()).await {
                 return Some(done);
             }
-            if let Some((dir, waited)) = self.given_up() {
+            let may_wait = began.elapsed() < GIVEN_UP_AFTER;
+            if let Some((dir, waited)) = self.given_up().filter(|_| !may_wait) {
                 tracing::error!(dir = %dir.display(), waited_s = waited.as_secs(),
                     "the stop waits no longer for a disk that does not answer: what it would have written there is left to the recovery of the next start");
                 return None;

@@ -278,16 +278,15 @@ impl LogDirs {
             return dir;
         }
         let mut roomy: Vec<(u64, &LogDir)> = Vec::with_capacity(self.dirs.len());
-        for dir in &self.dirs {
+        let is_any_open = !self.dirs.iter().all(|dir| is_closed(&dir.path));
+        let open = |dir: &&LogDir| !is_any_open || !is_closed(&dir.path);
+        for dir in self.dirs.iter().filter(open) {
             let free = platform
                 .disk()
                 .space(&dir.path)
                 .await
                 .map_or(0, |space| space.free);
             roomy.push((free, dir));
-        }
-        if !self.dirs.iter().all(|dir| is_closed(&dir.path)) {
-            roomy.retain(|(_, dir)| !is_closed(&dir.path));
         }
         let most = roomy.iter().map(|(free, _)| *free).max().unwrap_or(0);
         roomy.retain(|(free, _)| *free >= most - most / 8);

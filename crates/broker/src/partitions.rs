@@ -337,7 +337,7 @@ impl<P: Platform> Broker<P> {
     /// Where the log of a partition is, or is to be, and what the checkpoints say of it.
     async fn place_of_log(&self, missing: &Missing) -> Unopened {
         let (id, name) = (missing.topic_id, &missing.name);
-        let is_closed = |dir: &Path| self.is_closed_to_new(dir);
+        let is_closed = |dir: &Path| self.is_closed_to_new(dir) || self.hangs(dir);
         let dirs = &self.log_dirs;
         let dir = dirs.place(&self.platform, id, name, is_closed).await;
         Unopened {

@@ -449,7 +449,18 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
+    /// Whether the ids of a partition are served, in the same leadership as before.
+    fn is_served(&self, partition: i32, incarnation: u64) -> bool {
+        let slots = self.slots.borrow();
+        let slot = slots.get(&partition);
+        slot.is_some_and(|slot| slot.incarnation == incarnation && slot.phase == Phase::Active)
+    }
+
     async fn forget(self: &Rc<Self>, change: Change) {
+        // Others may have been forgotten first, and that took its time.
+        if !self.is_served(change.partition, change.incarnation) {
+            return;
+        }
         let written = match (self.broker(), self.led(change.partition)) {
             (Ok(broker), Ok(partition)) => {
                 let record = (super::state::key(&change.id), None);

@@ -147,8 +147,13 @@ impl Groups {
             return Err(ErrorCode::CoordinatorLoadInProgress);
         }
         let all = self.bytes().saturating_add(self.bytes_elsewhere);
-        if all.saturating_add(growth) > self.options.state_bytes_max
-            && !payer.is_some_and(|payer| self.is_fair(payer, growth))
+        let all = all.saturating_add(growth);
+        // However many have a fair share: together they have no more than a quarter.
+        let end = self.options.state_bytes_max;
+        let end = end.saturating_add(end / 4);
+        if all > end
+            || all > self.options.state_bytes_max
+                && !payer.is_some_and(|payer| self.is_fair(payer, growth))
         {
             // For clients to try again: others go, offsets expire.
             return Err(ErrorCode::CoordinatorLoadInProgress);

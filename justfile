@@ -37,7 +37,7 @@ sim-many seeds="10000":
     FOREBAY_SIM_SEEDS={{seeds}} cargo test -p forebay-sim --test seeds -- --nocapture
     FOREBAY_SIM_SEEDS={{seeds}} cargo test -p forebay-broker --test seeds keep_their_promises -- --nocapture
 
-# Every fuzz target for some seconds each (fuzz/README.md).
+# Every fuzz target for some seconds each; needs nightly and cargo-fuzz (fuzz/README.md).
 fuzz seconds="60" *targets:
     fuzz/run {{seconds}} {{targets}}
 
@@ -45,6 +45,6 @@ fuzz seconds="60" *targets:
 deny:
     cargo deny check
 
-# Every fuzz target for some seconds; needs nightly and cargo-fuzz.
-fuzz seconds="60":
-    fuzz/run {{seconds}}
+# Asserts, methods of types, circles of files.
+structure:
+    cargo xtask structure

@@ -3,16 +3,18 @@
 //! - `tidy`: what the compiler and clippy cannot see: crate edges, licences, sizes, names, dead files, text rules.
 //! - `tidy --shrink`: lowers the entries of `ratchet.txt` to what was measured, and drops those that are no longer
 //!   needed. It never adds one: an exception is written by hand, with its reason.
+//! - `structure`: figures of how the code hangs together: asserts, methods of types, circles of files.
 //! - `guard`: counts the instructions of the hot paths and compares with what was recorded; `guard --record` records.
 
 mod guard;
 mod metadata;
 mod source;
+mod structure;
 mod tidy;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy [--shrink] | guard [--record]";
+const USAGE: &str = "usage: cargo xtask tidy [--shrink] | structure | guard [--record]";
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -20,6 +22,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match arguments.as_slice() {
         ["tidy"] => tidy::run(false),
         ["tidy", "--shrink"] => tidy::run(true),
+        ["structure"] => structure::run(),
         ["guard"] => guard::run(false),
         ["guard", "--record"] => guard::run(true),
         _ => {

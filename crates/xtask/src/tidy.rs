@@ -11,6 +11,7 @@ mod lints;
 mod paths;
 mod ratchet;
 mod sizes;
+mod structure;
 mod sums;
 mod words;
 
@@ -41,6 +42,7 @@ impl Finding {
 }
 
 const RATCHET: &str = "crates/xtask/ratchet.txt";
+const STRUCTURE: &str = "crates/xtask/structure.txt";
 
 /// Runs every check on the workspace this binary was built from.
 pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
@@ -54,7 +56,12 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
         eprintln!("tidy: warning: {}: {}", warning.place, warning.text);
     }
     let ratchet = Ratchet::parse(&ratchet_text)?;
+    let structure_text = std::fs::read_to_string(root.join(STRUCTURE)).context(STRUCTURE)?;
+    let structure = structure::parse(&structure_text).context(STRUCTURE)?;
+    let measured = structure::measure(&sources);
     if shrink {
+        let text = structure::shrunk(&structure_text, &structure, &measured);
+        std::fs::write(root.join(STRUCTURE), text)?;
         std::fs::write(
             root.join(RATCHET),
             ratchet.shrunk(&ratchet_text, &oversized),
@@ -62,6 +69,7 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut findings = ratchet.compare(&oversized);
+    findings.extend(structure::compare(&structure, &measured));
     findings.extend(edges::check(&metadata));
     findings.extend(licences::check(&metadata));
     findings.extend(dead::check(&sources));
@@ -93,7 +101,8 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn workspace() -> anyhow::Result<PathBuf> {
+/// The root of the workspace this binary was built from.
+pub(crate) fn workspace() -> anyhow::Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     Ok(here
         .ancestors()

@@ -1,0 +1,68 @@
+//! How the code hangs together, in figures: asserts per thousand lines, methods of the largest types, circles of files.
+//!
+//! `cargo xtask structure` prints them. Counted is production code: no tests, no comments, no blank lines.
+//! It does not: judge. What may only get better is held by the ratchets of `tidy`.
+
+pub(crate) mod asserts;
+mod circles;
+mod graph;
+mod methods;
+mod uses;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use crate::source::{self, Source};
+pub(crate) use circles::circles;
+
+/// Types with fewer methods than this are not printed.
+const METHODS_PRINTED_MIN: usize = 40;
+const CIRCLES_PRINTED_MAX: usize = 4;
+
+/// Prints the figures of every crate.
+pub(crate) fn run() -> anyhow::Result<ExitCode> {
+    let sources = source::read_all(&crate::tidy::workspace()?)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "crate        lines  asserts  per 1,000  circles of files"
+    )?;
+    for (name, sources) in by_crate(&sources) {
+        let lines: usize = sources.iter().map(|source| asserts::lines(source)).sum();
+        let count: usize = sources.iter().map(|source| asserts::count(source)).sum();
+        let sizes = circles(&sources);
+        let sizes = sizes.iter().take(CIRCLES_PRINTED_MAX);
+        let sizes: Vec<String> = sizes.map(|files| files.len().to_string()).collect();
+        writeln!(
+            out,
+            "{name:<11}{lines:>7}{count:>9}{:>11}  {}",
+            asserts::per_thousand(count, lines),
+            sizes.join(" ")
+        )?;
+    }
+    writeln!(out, "\nmethods  files  type")?;
+    for (kind, found) in methods::of_types(&sources) {
+        if found.methods >= METHODS_PRINTED_MIN {
+            writeln!(out, "{:>7}{:>7}  {kind}", found.methods, found.files.len())?;
+        }
+    }
+    writeln!(out, "\nlargest circles")?;
+    for (name, sources) in by_crate(&sources) {
+        for files in circles(&sources).into_iter().take(1) {
+            writeln!(out, "{name}: {}", files.join(" "))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Production sources by the crate that they are in.
+pub(crate) fn by_crate(sources: &[Source]) -> BTreeMap<&str, Vec<&Source>> {
+    let mut crates: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
+    for source in sources.iter().filter(|source| !source.is_test()) {
+        if let Some(name) = source.path.split('/').nth(1) {
+            crates.entry(name).or_default().push(source);
+        }
+    }
+    crates
+}

@@ -1,0 +1,120 @@
+//! Circles of files: each uses each other, over others if not at once. What is in one cannot be understood, moved or tested
+//! alone.
+
+use std::collections::BTreeMap;
+
+use super::graph::{self, Graph};
+use crate::source::Source;
+
+type At = Vec<String>;
+
+/// The circles of a crate's files, the largest first, each with the names of its files.
+pub(crate) fn circles(sources: &[&Source]) -> Vec<Vec<String>> {
+    let graph = graph::of(sources);
+    let mut found = components(&graph);
+    found.retain(|files| files.len() > 1);
+    found.sort_by_key(|files| std::cmp::Reverse(files.len()));
+    let name = |at: &At| match at.as_slice() {
+        [] => "lib".to_owned(),
+        parts => parts.join("/"),
+    };
+    let named = |files: Vec<At>| files.iter().map(name).collect();
+    found.into_iter().map(named).collect()
+}
+
+/// Tarjan's strongly connected components.
+fn components(graph: &Graph) -> Vec<Vec<At>> {
+    let mut search = Search {
+        graph,
+        index: BTreeMap::new(),
+        low: BTreeMap::new(),
+        stack: Vec::new(),
+        found: Vec::new(),
+    };
+    for at in graph.keys() {
+        if !search.index.contains_key(at) {
+            search.visit(at);
+        }
+    }
+    search.found
+}
+
+struct Search<'a> {
+    graph: &'a Graph,
+    index: BTreeMap<&'a At, usize>,
+    low: BTreeMap<&'a At, usize>,
+    stack: Vec<&'a At>,
+    found: Vec<Vec<At>>,
+}
+
+impl<'a> Search<'a> {
+    fn visit(&mut self, at: &'a At) {
+        let number = self.index.len();
+        self.index.insert(at, number);
+        self.low.insert(at, number);
+        self.stack.push(at);
+        for next in self.graph.get(at).into_iter().flatten() {
+            if !self.index.contains_key(next) {
+                self.visit(next);
+                self.low.insert(at, self.low[at].min(self.low[next]));
+            } else if self.stack.contains(&next) {
+                self.low.insert(at, self.low[at].min(self.index[next]));
+            }
+        }
+        if self.low[at] == number {
+            let from = self.stack.iter().position(|other| *other == at);
+            let files = self.stack.split_off(from.unwrap_or(0));
+            let mut files: Vec<At> = files.into_iter().cloned().collect();
+            files.sort();
+            self.found.push(files);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::circles;
+    use crate::source::Source;
+
+    fn of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+        let sources = files
+            .iter()
+            .map(|(name, text)| Source::new(&format!("crates/x/src/{name}.rs"), text));
+        let sources: Vec<_> = sources.collect();
+        circles(&sources.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn files_that_use_each_other_are_found_over_reexports_and_names_of_modules() {
+        let found = of(&[
+            ("lib", "mod a; mod b; mod c; pub use c::C;"),
+            ("a", "use crate::b::B;\npub struct A;"),
+            ("b", "use crate::C;\npub struct B;"),
+            ("c", "use crate::a;\npub struct C(a::A);"),
+        ]);
+        assert_eq!(found, [["a", "b", "c"]]);
+    }
+
+    #[test]
+    fn a_front_page_and_its_mechanisms_are_one_room() {
+        let found = of(&[
+            ("lib", "mod a;"),
+            ("a", "mod b;\nuse b::B;\npub struct A;"),
+            ("a/b", "use super::A;\npub struct B;"),
+        ]);
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn tests_make_no_circle() {
+        let found = of(&[
+            ("lib", "mod a; mod b;"),
+            ("a", "use crate::b::B;\npub struct A;"),
+            (
+                "b",
+                "pub struct B;\n#[cfg(test)]\nmod tests {\n use crate::a::A;\n}\n",
+            ),
+        ]);
+        assert!(found.is_empty(), "{found:?}");
+    }
+}

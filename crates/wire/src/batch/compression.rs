@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use crate::error::BatchError;
+use crate::error::{BatchError, ZSTD_CODE};
 
 /// How the records of a batch are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +125,15 @@ impl Compression {
         }))
     }
 }
+
+const _: () = assert!(
+    Compression::None.code() == 0
+        && Compression::Gzip.code() == 1
+        && Compression::Snappy.code() == 2
+        && Compression::Lz4.code() == 3
+        && Compression::Zstd.code() == ZSTD_CODE,
+    "the codes are those of Kafka"
+);
 
 pub(super) fn failed(error: &io::Error) -> BatchError {
     BatchError::Decompress {

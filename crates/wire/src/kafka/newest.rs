@@ -9,7 +9,6 @@
 use bytes::BytesMut;
 use kafka_protocol::protocol::buf::{ByteBuf, ByteBufMut};
 
-use super::Api;
 use super::shape::{Shape, newer, older};
 use crate::protocol::{Decodable, Encodable, HeaderVersion, Message, Request, VersionRange};
 
@@ -43,19 +42,6 @@ pub trait Beyond: Message {
 pub trait Asks: Request + Beyond {
     /// Its answer: as generated where that has the newest version.
     type Answer: Message + Encodable + Decodable + HeaderVersion;
-}
-
-/// True for an API whose newest version is beyond the generated codecs.
-pub const fn beyond(api: Api) -> bool {
-    matches!(
-        api,
-        Api::ListOffsets
-            | Api::OffsetCommit
-            | Api::OffsetFetch
-            | Api::WriteTxnMarkers
-            | Api::DescribeLogDirs
-            | Api::AddRaftVoter
-    )
 }
 
 impl<T: Beyond> From<T> for Newest<T> {

@@ -8,8 +8,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::api::Api;
-use super::frame::{Request, Response};
+use super::frame::Request;
 use super::reader::Reader;
+use super::response::Response;
 use super::writer::{Writer, put_compact_string, put_uvarint};
 use crate::error::{DecodeError, EncodeError, RecordError};
 use crate::protocol::StrBytes;

@@ -10,8 +10,7 @@
 
 use bytes::Bytes;
 
-use super::api::Api;
-use super::newest::beyond;
+use super::api::{Api, beyond};
 use super::reader::Reader;
 use crate::error::DecodeError;
 use crate::protocol;

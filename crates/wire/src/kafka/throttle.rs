@@ -73,8 +73,9 @@ mod tests {
     use kafka_protocol::messages;
 
     use super::*;
+    use crate::kafka::api::beyond;
     use crate::kafka::encode_response;
-    use crate::kafka::newest::{Newest, beyond};
+    use crate::kafka::newest::Newest;
 
     /// The patched bytes are those of the same response with the field set.
     macro_rules! check {

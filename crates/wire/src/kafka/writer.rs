@@ -7,7 +7,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::api::Api;
-use super::frame::Response;
+use super::response::{PREFIX_BYTES, Response};
 use crate::error::EncodeError;
 use crate::types::Uuid;
 
@@ -128,7 +128,7 @@ impl Writer {
 
     /// Cuts the buffer at the splices and fills in the length prefix.
     pub(super) fn finish(mut self) -> Result<Response, EncodeError> {
-        let frame_bytes = self.fields.len() - super::frame::PREFIX_BYTES + self.spliced_bytes;
+        let frame_bytes = self.fields.len() - PREFIX_BYTES + self.spliced_bytes;
         let bytes = self.too_long.unwrap_or(frame_bytes);
         let too_long = EncodeError::TooLong {
             api: self.api.name(),

@@ -5,7 +5,7 @@
 //! `AddRaftVoter` 1: whether the answer waits for the change.
 
 use super::{Asks, Beyond, Newest};
-use crate::kafka::Api;
+use crate::kafka::api::Api;
 use crate::kafka::shape::Shape;
 use crate::messages::{
     AddRaftVoterRequest, AddRaftVoterResponse, DescribeLogDirsRequest, DescribeLogDirsResponse,

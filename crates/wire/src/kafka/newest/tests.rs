@@ -15,6 +15,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::kafka::api::{Api, beyond};
 use crate::kafka::shape::{decode_request, decoded_bytes};
 use crate::protocol::StrBytes;
 use crate::types::Uuid;

@@ -90,6 +90,7 @@ impl Compression {
                 encoder.finish().map_err(io::Error::other)
             }
             Self::Zstd => {
+                // 0 is the default level.
                 let mut encoder = zstd::Encoder::new(Vec::new(), level.unwrap_or(0))?;
                 // Else the highest levels prepare half a gigabyte of tables for whatever may come.
                 encoder.set_pledged_src_size(Some(bytes.len() as u64))?;
@@ -166,6 +167,11 @@ const XERIAL_HEADER: [u8; 16] = [
 const XERIAL_MAGIC_BYTES: usize = 8;
 const XERIAL_BLOCK_BYTES: usize = 32 * 1024;
 
+const _: () = assert!(
+    XERIAL_MAGIC_BYTES <= XERIAL_HEADER.len(),
+    "the header begins with the magic"
+);
+
 fn xerial_compress(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = XERIAL_HEADER.to_vec();
     let mut encoder = snap::raw::Encoder::new();
@@ -187,7 +193,6 @@ struct SnappyReader<'a> {
 
 impl<'a> SnappyReader<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        // Bounded: both are constants.
         let magic = XERIAL_HEADER.split_at(XERIAL_MAGIC_BYTES).0;
         let blocks = bytes
             .split_at_checked(XERIAL_HEADER.len())

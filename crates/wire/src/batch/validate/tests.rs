@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::batch::{BatchBuilder, builder::HeaderRef, put, records};
+use crate::batch::{BatchBuilder, builder::HeaderRef, records};
 use crate::types::{ErrorCode, LeaderEpoch, Offset, ProducerId};
 
 const NOW: i64 = 1_700_000_000_000;
@@ -36,7 +36,7 @@ fn filled(mut builder: BatchBuilder) -> Bytes {
 /// Changes bytes of the header and sums anew.
 fn with_header<const N: usize>(batch: &Bytes, at: usize, value: [u8; N]) -> Bytes {
     let mut bytes = batch.to_vec();
-    put(bytes.first_chunk_mut().unwrap(), at, value);
+    bytes[at..at + N].copy_from_slice(&value);
     resummed(bytes)
 }
 

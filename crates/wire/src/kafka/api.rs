@@ -245,6 +245,29 @@ pub const fn beyond(api: Api) -> bool {
     )
 }
 
+const _: () = {
+    let mut rest = Api::ALL;
+    let mut key_before = -1;
+    while let [api, others @ ..] = rest {
+        let row = api.row();
+        assert!(
+            key_before < row.key,
+            "the table is in the order of the keys"
+        );
+        assert!(
+            Api::from_key(row.key).is_some(),
+            "an API is found by its key"
+        );
+        assert!(
+            0 <= row.advertised_min && row.advertised_min <= row.min && row.min <= row.max,
+            "what is served is advertised"
+        );
+        assert!(row.flexible_from >= 0, "a version is not negative");
+        key_before = row.key;
+        rest = others;
+    }
+};
+
 #[cfg(test)]
 mod tests {
     use kafka_protocol::messages::ApiKey;

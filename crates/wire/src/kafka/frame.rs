@@ -45,7 +45,9 @@ pub fn next_frame(read: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>
     // Bounded: compared above.
     let mut frame = read.split_to(PREFIX_BYTES + length);
     // Bounded: the prefix was read.
-    Ok(Some(frame.split_off(PREFIX_BYTES).freeze()))
+    let frame = frame.split_off(PREFIX_BYTES).freeze();
+    assert_eq!(frame.len(), length, "a frame is as long as its prefix says");
+    Ok(Some(frame))
 }
 
 /// Who asks what, in which version.

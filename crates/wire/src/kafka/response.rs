@@ -18,6 +18,11 @@ pub struct Response {
 impl Response {
     /// `segments` begin with the length prefix.
     pub(super) fn new(segments: Vec<Bytes>) -> Self {
+        let head = segments.first();
+        assert!(
+            head.is_some_and(|head| head.len() >= PREFIX_BYTES),
+            "a response begins with its length"
+        );
         Self { segments }
     }
 

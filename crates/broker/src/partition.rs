@@ -288,8 +288,8 @@ impl<P: Platform> Partition<P> {
             base_offset,
             last_offset,
             ..
-        } = self.log.append(&produced.batch, stamp, now_ms)?;
-        self.note_opened(&produced.header);
+        } = self.log.append(produced.batch.bytes(), stamp, now_ms)?;
+        self.note_opened(produced.batch.header());
         let log_append_time = log_append_time.unwrap_or(TimestampMs::NONE);
         Ok(Accepted {
             base_offset,

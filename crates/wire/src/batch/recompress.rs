@@ -18,12 +18,12 @@ pub fn recompress(
     level: Option<i32>,
     decompressed_bytes_max: usize,
 ) -> Result<Produced, BatchError> {
-    let header = produced.header;
+    let header = *produced.batch.header();
     let had = Compression::from_code(header.compression_code())?;
     if had == codec {
         return Ok(produced);
     }
-    let (_, records) = produced.batch.split_at(HEADER_BYTES);
+    let (_, records) = produced.batch.bytes().split_at(HEADER_BYTES);
     let records = had.decompress(records, decompressed_bytes_max)?;
     let records = codec
         .compress_at(level, &records)
@@ -33,7 +33,10 @@ pub fn recompress(
         ..header
     };
     let batch = WholeBatch::of_records(header, &records)?;
-    Ok(Produced::new(batch, produced.walked_bytes))
+    Ok(Produced {
+        batch,
+        walked_bytes: produced.walked_bytes,
+    })
 }
 
 #[cfg(test)]
@@ -58,12 +61,10 @@ mod tests {
                 batch.add(TimestampMs(5), Some(b"k"), Some(&[1; 500]), &[]);
                 batch.add(TimestampMs(6), None, None, &[]);
                 let batch = batch.finish().unwrap();
-                let header = BatchHeader::parse(&batch).unwrap();
                 let before = records(&batch).unwrap().map(Result::unwrap);
                 let now = recompress(
                     Produced {
-                        header,
-                        batch: batch.clone(),
+                        batch: WholeBatch::first_of(&batch).unwrap(),
                         walked_bytes: 0,
                     },
                     to,
@@ -71,11 +72,12 @@ mod tests {
                     1 << 20,
                 )
                 .unwrap();
-                validate_stored(&now.header, &now.batch).unwrap();
-                assert_eq!(now.header.compression_code(), to.code());
-                assert_eq!(now.header.base_sequence, 9);
-                assert!(before.eq(records(&now.batch).unwrap().map(Result::unwrap)));
-                assert_eq!(from == to, now.batch == batch);
+                let (header, bytes) = (now.batch.header(), now.batch.bytes());
+                validate_stored(header, bytes).unwrap();
+                assert_eq!(header.compression_code(), to.code());
+                assert_eq!(header.base_sequence, 9);
+                assert!(before.eq(records(bytes).unwrap().map(Result::unwrap)));
+                assert_eq!(from == to, *bytes == batch);
             }
         }
     }

@@ -45,22 +45,10 @@ pub struct ValidateLimits {
 /// A batch that may be appended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Produced {
-    /// Its fixed part.
-    pub header: BatchHeader,
-    /// The batch, nothing else: a slice of what was given, save where the header had to be mended.
-    pub batch: Bytes,
+    /// The batch: a slice of what was given, save where the header had to be mended.
+    pub batch: WholeBatch,
     /// Bytes of its records, decompressed: what judging it took.
     pub walked_bytes: usize,
-}
-
-impl Produced {
-    pub(super) fn new(batch: WholeBatch, walked_bytes: usize) -> Self {
-        Self {
-            header: *batch.header(),
-            batch: batch.into_bytes(),
-            walked_bytes,
-        }
-    }
 }
 
 /// Validates the record set that a client produced to one partition.
@@ -94,7 +82,10 @@ pub fn validate_produced(records: &Bytes, limits: &ValidateLimits) -> Result<Pro
     } else {
         mend_time(header, records_bytes, max_timestamp)?
     };
-    Ok(Produced::new(batch, walked_bytes))
+    Ok(Produced {
+        batch,
+        walked_bytes,
+    })
 }
 
 /// The one batch of a record set. Like Kafka, ignores a partial batch behind it.

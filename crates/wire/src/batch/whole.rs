@@ -62,6 +62,11 @@ impl WholeBatch {
         &self.header
     }
 
+    /// Length of its bytes.
+    pub const fn size_bytes(&self) -> usize {
+        self.header.size_bytes
+    }
+
     /// Its bytes.
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes

@@ -112,9 +112,10 @@ fn produce(bytes: &Bytes, limits: &ValidateLimits) -> Result<(), TestCaseError> 
             return Ok(());
         }
     };
-    let is_sound = |produced: &Produced| validate_stored(&produced.header, &produced.batch);
+    let is_sound =
+        |produced: &Produced| validate_stored(produced.batch.header(), produced.batch.bytes());
     prop_assert_eq!(is_sound(&produced), Ok(()));
-    let mut stamped = produced.batch.to_vec();
+    let mut stamped = produced.batch.bytes().to_vec();
     let fixed = stamped.first_chunk_mut().unwrap();
     stamp_append_time(fixed, TimestampMs(9));
     stamp(fixed, Offset(i64::MAX), LeaderEpoch(i32::MIN));

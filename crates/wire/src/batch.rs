@@ -220,7 +220,7 @@ pub fn sequence_plus(sequence: i32, by: i32) -> i32 {
 /// When there are fewer than [`HEADER_BYTES`] bytes: that is no batch.
 pub fn crc_of(batch: &[u8]) -> u32 {
     assert!(batch.len() >= HEADER_BYTES, "a batch has its fixed part");
-    crc::crc32c(batch.split_at(CRC_START).1)
+    crc::crc32c(batch.split_at(CRC_START).1) // Bounded: before the end of the header.
 }
 
 /// Makes every record of a batch carry the broker's time: sets timestamp type and max timestamp in

@@ -77,6 +77,7 @@ pub fn escaped_json(json: &str) -> Cow<'_, str> {
 
 /// The longest beginning of a text that has at most so many bytes.
 pub fn cut(text: &str, bytes_max: usize) -> &str {
+    // Bounded: no more than there is.
     let (cut, _) = text.split_at(text.floor_char_boundary(bytes_max));
     assert!(cut.len() <= bytes_max, "what is cut is within its bound");
     cut

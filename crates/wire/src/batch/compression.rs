@@ -193,6 +193,7 @@ struct SnappyReader<'a> {
 
 impl<'a> SnappyReader<'a> {
     fn new(bytes: &'a [u8]) -> Self {
+        // Bounded: both are constants, compared above.
         let magic = XERIAL_HEADER.split_at(XERIAL_MAGIC_BYTES).0;
         let blocks = bytes
             .split_at_checked(XERIAL_HEADER.len())

@@ -44,7 +44,7 @@ impl<'a> Iterator for Batches<'a> {
         }
         let first = first_batch(self.rest);
         self.rest = match &first {
-            Ok((_, batch)) => self.rest.split_at(batch.len()).1,
+            Ok((_, batch)) => self.rest.split_at(batch.len()).1, // Bounded: it was there.
             Err(_) => &[],
         };
         Some(first)

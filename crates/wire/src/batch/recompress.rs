@@ -23,6 +23,7 @@ pub fn recompress(
     if had == codec {
         return Ok(produced);
     }
+    // Bounded: a whole batch has its header.
     let (_, records) = produced.batch.bytes().split_at(HEADER_BYTES);
     let records = had.decompress(records, decompressed_bytes_max)?;
     let records = codec

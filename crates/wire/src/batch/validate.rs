@@ -63,6 +63,7 @@ pub fn validate_produced(records: &Bytes, limits: &ValidateLimits) -> Result<Pro
     }
     iter::check_crc(&header, batch)?;
     check_header(&header)?;
+    // Bounded: a whole batch has its header.
     let (_, records_bytes) = batch.split_at(HEADER_BYTES);
     let (max_timestamp, walked_bytes) = match Compression::from_code(header.compression_code())? {
         Compression::None => check_records(Slice::new(records_bytes), &header, limits),
@@ -103,6 +104,7 @@ fn single_batch<'a>(
     if code == Compression::Zstd.code() && !limits.zstd {
         return Err(BatchError::Compression { code });
     }
+    // Bounded: the batch is a part of the records.
     match iter::first_batch(records.split_at(batch.len()).1) {
         Ok(_) => Err(rule("batches in one partition of a produce request", 2, 1)),
         Err(BatchError::Incomplete { .. }) => Ok((header, batch)),

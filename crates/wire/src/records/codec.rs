@@ -271,6 +271,7 @@ impl Field for String {
 /// always agree.
 fn cut_to_field(text: &str) -> &str {
     const STRING_BYTES_MAX: usize = i16::MAX as usize;
+    // Bounded: no more than there is.
     text.split_at(text.floor_char_boundary(STRING_BYTES_MAX)).0
 }
 

@@ -10,15 +10,21 @@
     reason = "what hangs is said once for all shards; the lock is held for a look, once a second"
 )]
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use platform::task::JoinHandle;
 use platform::{Disk, Platform, task};
+use storage::Log;
+use wire::types::TopicId;
 
 use crate::Broker;
+use crate::partition::Partition;
 
 /// An operation that takes longer hangs: many times what a device takes that is overloaded (a second), and less than the
 /// 30 s after which clients give up their requests, so that the operator knows first.
@@ -44,6 +50,37 @@ struct Seen {
     of_shards: BTreeMap<usize, Duration>,
     /// It hangs, and has done so for this long at most.
     hangs: Option<Duration>,
+}
+
+/// What has become of work that was begun in a directory.
+pub(crate) enum Begun<T> {
+    /// It is done.
+    Done(T),
+    /// It goes on by itself: the directory hangs.
+    Hangs(JoinHandle<T>),
+    /// Nothing will: the shard ends.
+    Stopping,
+}
+
+/// Logs with a round of upkeep that was left to itself; clones share it.
+#[derive(Clone, Default)]
+// Unbounded: some of the partitions of a shard.
+pub(crate) struct Left(Rc<RefCell<BTreeSet<(TopicId, i32)>>>);
+
+impl Left {
+    fn has(&self, key: (TopicId, i32)) -> bool {
+        self.0.borrow().contains(&key)
+    }
+
+    /// Until it is through.
+    fn note<T: 'static>(&self, key: (TopicId, i32), work: JoinHandle<T>) {
+        self.0.borrow_mut().insert(key);
+        let left = self.clone();
+        task::spawn(async move {
+            drop(work.await);
+            left.0.borrow_mut().remove(&key);
+        });
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,6 +180,62 @@ impl<P: Platform> Broker<P> {
                 Err(_) => {}
             }
         }
+    }
+
+    /// Has `work` done in a directory, by a task of its own, and waits for it, but not while the directory hangs, or a path that
+    /// may have parts of what is in it: then it goes on by itself.
+    pub(crate) async fn begin_in<T: 'static>(
+        &self,
+        dir: &Path,
+        work: impl Future<Output = T> + 'static,
+    ) -> Begun<T> {
+        let mut work = task::spawn(work);
+        while !self.hangs(dir) {
+            match task::timeout(LOOK_INTERVAL, &mut work).await {
+                Ok(Ok(done)) => return Begun::Done(done),
+                Ok(Err(_)) => return Begun::Stopping,
+                Err(_) if self.lower_hangs() => break,
+                Err(_) => {}
+            }
+        }
+        Begun::Hangs(work)
+    }
+
+    /// The same for a round of upkeep of a log, which there is another time for: not while anything hangs that the log lies in, nor
+    /// before a round that was left to itself is through. `None`: not now.
+    pub(crate) async fn keep_up<T: 'static>(
+        &self,
+        partition: &Partition<P>,
+        left: &Left,
+        work: impl Future<Output = T> + 'static,
+    ) -> Option<T> {
+        let key = (partition.topic_id, partition.name.partition);
+        if left.has(key) || self.log_hangs(&partition.log) {
+            return None;
+        }
+        match self.begin_in(partition.log.dir(), work).await {
+            Begun::Done(done) => Some(done),
+            Begun::Hangs(work) => {
+                left.note(key, work);
+                None
+            }
+            Begun::Stopping => None,
+        }
+    }
+
+    /// Whether a log lies in a directory that hangs, or has segments on a path that does.
+    pub(crate) fn log_hangs(&self, log: &Log<P>) -> bool {
+        let on_path_that_hangs = || {
+            let on = log.bytes_by_path().into_iter();
+            let tiers = self.store.tiers();
+            let mut paths = on.filter_map(|(id, _)| tiers?.path(id));
+            paths.any(|path| self.hangs(path.dir()))
+        };
+        self.hangs(log.dir()) || (self.lower_hangs() && on_path_that_hangs())
+    }
+
+    fn lower_hangs(&self) -> bool {
+        self.options.lower_dirs.iter().any(|dir| self.hangs(dir))
     }
 
     /// Waits for `work` of a stop, unless a disk hangs and the stop has waited for too long; `None`: what is left of it is given

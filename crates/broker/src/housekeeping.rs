@@ -108,6 +108,6 @@ async fn forget_idle_ids<P: Platform>(broker: Rc<Broker<P>>) {
         clock
             .sleep(broker.options.transaction.expiration_check)
             .await;
-        broker.transactions.forget_idle().await;
+        broker.transactions.forget_idle();
     }
 }

@@ -225,22 +225,39 @@ impl<P: Platform> Broker<P> {
 
     /// Whether a log lies in a directory that hangs, or has segments on a path that does.
     pub(crate) fn log_hangs(&self, log: &Log<P>) -> bool {
-        let on_path_that_hangs = || {
-            let on = log.bytes_by_path().into_iter();
-            let tiers = self.store.tiers();
-            let mut paths = on.filter_map(|(id, _)| tiers?.path(id));
-            paths.any(|path| self.hangs(path.dir()))
-        };
-        self.hangs(log.dir()) || (self.lower_hangs() && on_path_that_hangs())
+        let any_of_its = || self.dirs_of(log).iter().any(|dir| self.hangs(dir));
+        self.hangs(log.dir()) || (self.lower_hangs() && any_of_its())
+    }
+
+    /// The directory that a log lies in, and the paths of tiers that it has segments on, in order.
+    pub(crate) fn dirs_of(&self, log: &Log<P>) -> BTreeSet<PathBuf> {
+        let tiers = self.store.tiers();
+        let on = log.bytes_by_path().into_iter();
+        let paths = on.filter_map(|(id, _)| tiers?.path(id));
+        let paths = paths.map(|path| path.dir().to_owned());
+        paths.chain([log.dir().to_owned()]).collect()
     }
 
     fn lower_hangs(&self) -> bool {
         self.options.lower_dirs.iter().any(|dir| self.hangs(dir))
     }
 
-    /// Waits for `work` of a stop, unless a disk hangs and the stop has waited for too long; `None`: what is left of it is given
-    /// up. However long the disk has hung before, what is on others has its time.
+    /// As [`Self::unless_hung_in`], for work in any directory.
     pub(crate) async fn unless_hung<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let home = self.log_dirs.dirs.iter().map(|dir| dir.path.clone());
+        let all: Vec<_> = home
+            .chain(self.options.lower_dirs.iter().cloned())
+            .collect();
+        self.unless_hung_in(&all, work).await
+    }
+
+    /// Waits for `work` of a stop in some directories, unless one of them hangs and the stop has waited for too long; `None`: what is
+    /// left of it is given up. However long another disk has hung, what is not on it is waited for to its end.
+    pub(crate) async fn unless_hung_in<T>(
+        &self,
+        dirs: &[PathBuf],
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
         let mut work = pin!(work);
         let now = self.platform.clock().now();
         let began = self.stopping_since.get().unwrap_or(now);
@@ -250,7 +267,7 @@ impl<P: Platform> Broker<P> {
                 return Some(done);
             }
             let may_wait = began.elapsed() < GIVEN_UP_AFTER;
-            if let Some((dir, waited)) = self.given_up().filter(|_| !may_wait) {
+            if let Some((dir, waited)) = self.given_up(dirs).filter(|_| !may_wait) {
                 tracing::error!(dir = %dir.display(), waited_s = waited.as_secs(),
                     "the stop waits no longer for a disk that does not answer: what it would have written there is left to the recovery of the next start");
                 return None;
@@ -258,16 +275,12 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// The directory that this shard has waited for longest, if that is too long for a stop.
-    fn given_up(&self) -> Option<(PathBuf, Duration)> {
-        let home = self.log_dirs.dirs.iter().map(|dir| dir.path.clone());
-        let all = home.chain(self.options.lower_dirs.iter().cloned());
-        all.map(|dir| {
-            let waited = self.platform.disk().under_way_for(&dir);
-            (dir, waited)
-        })
-        .filter(|(_, waited)| *waited >= GIVEN_UP_AFTER)
-        .max_by_key(|(_, waited)| *waited)
+    /// The one of these directories that this shard has waited for longest, if that is too long for a stop.
+    fn given_up<'a>(&self, dirs: &'a [PathBuf]) -> Option<(&'a PathBuf, Duration)> {
+        dirs.iter()
+            .map(|dir| (dir, self.platform.disk().under_way_for(dir)))
+            .filter(|(_, waited)| *waited >= GIVEN_UP_AFTER)
+            .max_by_key(|(_, waited)| *waited)
     }
 }
 

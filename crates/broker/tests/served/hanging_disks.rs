@@ -285,3 +285,53 @@ fn compaction_goes_on_beside_a_lower_tier_that_hangs() {
         assert!(cluster.all("t", 0).await.len() < 7);
     });
 }
+
+#[test]
+fn a_stop_beside_a_disk_that_has_hung_for_long_waits_for_the_slow_ones_to_be_in_order() {
+    let (disk, setup) = (SimDisk::new(1), two_directories());
+    life(&disk, &setup, async |cluster| {
+        let (in_b, _) = spread(cluster, &disk).await;
+        disk.set_hanging(Path::new("/b"), true);
+        spawn(cluster.asking(0, 9, &produce("t", -1, &[(in_b[0], batch(&["b"]))])));
+        cluster.pass_ms(60_000).await;
+        // Each log has more than one thing to do before it is closed: more than a stop waits for a disk that hangs.
+        let slow = Duration::from_secs(8);
+        disk.set_latency(slow, slow);
+        let stopped = timeout(Duration::from_mins(30), cluster.stop());
+        assert!(stopped.await.is_ok(), "it waits for ever");
+    });
+    let marked = |dir: &str| disk.contents(&Path::new(dir).join(".kafka_cleanshutdown"));
+    assert!(marked("/a").is_ok());
+    assert!(marked("/b").is_err());
+}
+
+#[test]
+fn a_log_is_not_moved_to_a_disk_that_hangs_and_others_move_elsewhere() {
+    let mut setup = two_directories();
+    setup.options.log_dirs.push("/d".into());
+    let disk = SimDisk::new(1);
+    life(&disk, &setup, async |cluster| {
+        let mut topic = String::new();
+        for number in 0..20 {
+            topic = format!("t{number}");
+            cluster.create(&topic, 1).await;
+            cluster.produce(&topic, 0, &["a"]).await;
+            if !folders(cluster, "/a", &topic).await.is_empty() {
+                break;
+            }
+        }
+        disk.set_hanging(Path::new("/b"), true);
+        for _ in 0..2 {
+            let refused = soon("a move", alter(cluster, &topic, "/b")).await;
+            assert_eq!(refused, Some(ErrorCode::KafkaStorageError));
+        }
+        assert_eq!(soon("a move", alter(cluster, &topic, "/d")).await, None);
+        cluster.pass_ms(60_000).await;
+        assert_eq!(folders(cluster, "/d", &topic).await.len(), 1);
+        assert_eq!(cluster.produce(&topic, 0, &["b"]).await, 1);
+        disk.set_hanging(Path::new("/b"), false);
+        cluster.pass_ms(60_000).await;
+        assert!(folders(cluster, "/b", &topic).await.is_empty());
+        assert_eq!(cluster.values(&topic, 0).await, ["a", "b"]);
+    });
+}

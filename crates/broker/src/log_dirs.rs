@@ -7,20 +7,24 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use platform::disk::is_unreadable;
+use platform::task::timeout;
 use platform::{Disk, Platform};
 use storage::OpenAs;
 use storage::checkpoint::meta_properties::MetaProperties;
 use storage::checkpoint::{clean_shutdown, meta_properties, offsets, partition_metadata};
 use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64};
 
+mod claims;
 mod error;
 mod lower;
 mod moved;
 mod places;
 mod roster;
 
+pub(crate) use claims::{Claim, Claims};
 pub use error::LogDirsError;
 pub(crate) use moved::Unfinished;
 use moved::{Arrived, read_note};
@@ -38,6 +42,8 @@ const REPAIRED: &str = "__cluster_metadata-0.new";
 const KNOWN_ENDS: [&str; 3] = [STRAY, ".aside", "lost+found"];
 /// The longest name that file systems take.
 const NAME_BYTES_MAX: usize = 255;
+/// A directory that does not say for so long how much room it has is taken for one that has none.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Ids below stand for something else than a directory, as in Kafka: unassigned, lost, migrating.
 const RESERVED_IDS: u128 = 100;
 
@@ -89,6 +95,8 @@ pub struct LogDirs {
     /// Position of a directory with the new metadata log of a repair that was cut short.
     repaired_in: Option<usize>,
     told: Told,
+    /// Names of logs that are opened or deleted just now.
+    pub(crate) claims: Claims,
 }
 
 impl LogDir {
@@ -148,6 +156,7 @@ impl LogDirs {
             parts_in: None,
             repaired_in: None,
             told,
+            claims: Claims::default(),
         };
         for (path, identity) in paths.iter().zip(&identities) {
             dirs.check_owner(path, identity.as_ref())?;
@@ -281,11 +290,9 @@ impl LogDirs {
         let is_any_open = !self.dirs.iter().all(|dir| is_closed(&dir.path));
         let open = |dir: &&LogDir| !is_any_open || !is_closed(&dir.path);
         for dir in self.dirs.iter().filter(open) {
-            let free = platform
-                .disk()
-                .space(&dir.path)
-                .await
-                .map_or(0, |space| space.free);
+            let look = timeout(LOOK_MAX, platform.disk().space(&dir.path)).await;
+            let free = look.ok().and_then(Result::ok);
+            let free = free.map_or(0, |space| space.free);
             roomy.push((free, dir));
         }
         let most = roomy.iter().map(|(free, _)| *free).max().unwrap_or(0);

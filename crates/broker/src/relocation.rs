@@ -20,6 +20,8 @@ use storage::{OpenAs, Relocation};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::Broker;
+use crate::broker::CONTROLLER_SHARD;
+use crate::hanging::Begun;
 use crate::partition::Partition;
 use crate::unopened::Unopened;
 
@@ -31,6 +33,9 @@ const SWITCH_BYTES_MAX: u64 = 64 << 20;
 /// How often, and how long one after the other, the old folder's removal is tried where there is no room for it.
 const RETIRE_TRIES: usize = 60;
 const RETIRE_AGAIN: Duration = Duration::from_secs(5);
+
+/// How often is looked whether a directory answers again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 type ByPartition<P> = BTreeMap<(TopicId, i32), Rc<Relocation<P>>>;
 
@@ -70,11 +75,23 @@ impl<P: Platform> Moves<P> {
 }
 
 impl<P: Platform> Broker<P> {
-    /// Sees to it that the log of a partition of this shard gets to a directory; a move to another one ends.
+    /// Writes the checkpoints before logs begin to move; false where that fails in a directory, but for those that hang.
+    pub(crate) async fn may_move_logs(&self) -> bool {
+        let write = |broker: Rc<Self>| async move {
+            let unwritten = Rc::clone(&broker).write_checkpoints().await;
+            unwritten.iter().all(|dir| broker.hangs(dir))
+        };
+        let written = self.shards.call(CONTROLLER_SHARD, write).await;
+        written.unwrap_or(false)
+    }
+
+    /// Sees to it that the log of a partition of this shard gets to a directory; a move to another one ends. Begins none
+    /// unless it `may`.
     pub(crate) async fn move_log(
         self: &Rc<Self>,
         partition: &Rc<Partition<P>>,
         dir: &Path,
+        may: bool,
     ) -> Result<(), ErrorCode> {
         let Ok(_turn) = self.moves.beginning.acquire().await else {
             return Err(ErrorCode::KafkaStorageError);
@@ -91,13 +108,13 @@ impl<P: Platform> Broker<P> {
         let failed = |dir: &PathBuf| self.store.dir_failed(dir);
         let dirs = &self.log_dirs.dirs;
         // With a directory missing it could be that another copy of the log is in it.
-        if dirs.iter().any(|dir| failed(&dir.path)) || !self.checkpoint().await {
+        if !may || dirs.iter().any(|dir| failed(&dir.path)) || self.hangs(dir) {
             return Err(ErrorCode::KafkaStorageError);
         }
         if partition.is_closed() {
             return Err(ErrorCode::ReplicaNotAvailable);
         }
-        let begun = Relocation::begin(&partition.log, dir, Arc::clone(&self.node.moves)).await;
+        let begun = self.begin_move(partition, dir).await?;
         let relocation = Rc::new(begun.map_err(|error| {
             tracing::warn!(partition = %partition.name, to = %dir.display(), %error, "the log is not moved");
             ErrorCode::KafkaStorageError
@@ -110,6 +127,29 @@ impl<P: Platform> Broker<P> {
         Ok(())
     }
 
+    /// Begins a copy, unless its directory hangs meanwhile: then nothing stays of it.
+    async fn begin_move(
+        &self,
+        partition: &Partition<P>,
+        dir: &Path,
+    ) -> Result<storage::Result<Relocation<P>>, ErrorCode> {
+        let (log, to) = (Rc::clone(&partition.log), dir.to_owned());
+        let rate = Arc::clone(&self.node.moves);
+        let begin = async move { Relocation::begin(&log, &to, rate).await };
+        match self.begin_in(dir, begin).await {
+            Begun::Done(begun) => Ok(begun),
+            Begun::Stopping => Err(ErrorCode::KafkaStorageError),
+            Begun::Hangs(late) => {
+                task::spawn(async move {
+                    if let Ok(Ok(relocation)) = late.await {
+                        relocation.abandon().await;
+                    }
+                });
+                Err(ErrorCode::KafkaStorageError)
+            }
+        }
+    }
+
     /// Asks for a log's sealed segments to be moved to the tier of a path.
     pub(crate) fn ask_for_tier(partition: &Partition<P>, path: &TierPath) {
         for base in partition.log.sealed_bases() {
@@ -119,7 +159,9 @@ impl<P: Platform> Broker<P> {
 
     /// Begins again what the last stop interrupted.
     pub(crate) async fn resume_moves(self: &Rc<Self>) {
-        for unfinished in self.log_dirs.unfinished().to_vec() {
+        let all = self.log_dirs.unfinished().to_vec();
+        let may_move = !all.is_empty() && self.may_move_logs().await;
+        for unfinished in all {
             if let Err(error) = self.platform.disk().remove_dir(&unfinished.folder).await {
                 tracing::warn!(folder = %unfinished.folder.display(), %error, "an unfinished copy stays");
                 continue;
@@ -133,7 +175,7 @@ impl<P: Platform> Broker<P> {
             let owner = self.shards.owner(key.0, key.1);
             let resumed = self.shards.call(owner, move |broker| async move {
                 let partition = broker.led(key)?;
-                broker.move_log(&partition, &dir).await
+                broker.move_log(&partition, &dir, may_move).await
             });
             if let Some(Err(code)) = resumed.await {
                 tracing::warn!(partition = %unfinished.name, ?code, "a move between directories does not go on");
@@ -206,6 +248,13 @@ impl<P: Platform> Broker<P> {
         partition: &Rc<Partition<P>>,
         relocation: &Relocation<P>,
     ) -> storage::Result<()> {
+        // Images wait for a switch: it does not begin with a directory that hangs.
+        while self.log_hangs(&partition.log) || self.hangs(relocation.dir()) {
+            if relocation.is_cancelled() || partition.is_closed() {
+                return Err(storage::Error::Closed);
+            }
+            self.platform.clock().sleep(LOOK_AGAIN).await;
+        }
         // Partitions neither come nor go meanwhile.
         let turn = self.image_turn.acquire().await;
         let _turn = turn.map_err(|_| storage::Error::Closed)?;

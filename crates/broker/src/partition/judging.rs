@@ -108,10 +108,6 @@ impl Judged {
         &self.produced.header
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.produced.batch.len()
-    }
-
     /// Bytes of records that it took to judge it.
     pub(super) fn walked_bytes(&self) -> usize {
         if self.recoded.is_some() {

@@ -1108,6 +1108,36 @@ fn two_addresses_that_take_all_that_groups_may_leave_a_third_a_fair_share() {
     assert!(bench.groups.bytes() <= 250_000);
 }
 
+#[test]
+fn however_many_networks_come_for_their_fair_share_groups_stay_near_their_bound() {
+    let bound = 400_000;
+    let mut bench = Bench::new();
+    bench.groups.options.state_bytes_max = bound;
+    // Each takes what it gets.
+    let come = |bench: &mut Bench, networks: std::ops::Range<usize>| {
+        for network in networks {
+            let host = text(&format!("/2001:db8:0:{network:x}::1"));
+            for group in 0..1000 {
+                bench.groups.asker = None;
+                bench.groups.asked_by(&host);
+                let name = format!("{network}-{group}");
+                let code = bench.commit(&commit(&name, &[("t", 0, 1)]), 8)[0];
+                bench.settle_all();
+                if code != 0 {
+                    break;
+                }
+            }
+        }
+        bench.groups.bytes()
+    };
+    let bytes = come(&mut bench, 0..500);
+    assert!(bytes > bound && bytes <= bound + bound * 3 / 10, "{bytes}");
+    // Nobody pays for what a start has found.
+    bench.groups.shares = Rc::default();
+    let bytes = come(&mut bench, 500..1000);
+    assert!(bytes <= bound + bound * 3 / 10, "{bytes}");
+}
+
 /// Somebody may have made the group that others come to use, to keep them from it.
 #[test]
 fn an_address_that_has_used_up_its_share_keeps_nobody_from_a_group_that_it_made() {

@@ -61,6 +61,14 @@ pub(super) async fn sound_end<D: Disk>(
     sound_end_of(disk, &path, base, len).await
 }
 
+/// True when a segment begins with no good batch.
+pub(super) async fn is_empty<D: Disk>(disk: &D, part: &Part, base: Offset) -> Result<bool> {
+    let path = file_path(part.folder(), base, Role::Log);
+    let len = part.logs.get(&base).copied().unwrap_or(0);
+    let (end, _) = good_end_of(disk, &path, base, len).await?;
+    Ok(end == base)
+}
+
 /// The same of any file with the batches of a segment.
 pub(super) async fn sound_end_of<D: Disk>(
     disk: &D,

@@ -87,7 +87,8 @@ impl<P: Platform> Gathering<'_, P> {
             return Ok(!self.notes.away.contains_key(&base));
         };
         let disk = self.store.disk();
-        let error = match sound_end(disk, &self.parts[live], base).await {
+        let bounds = (base, self.sure_next(base, None));
+        let error = match sound_end(disk, &self.parts[live], bounds).await {
             Ok(Some(end)) if end > base => return Ok(true),
             Ok(Some(_)) => return is_empty(disk, &self.parts[at], base).await,
             Ok(None) => return Ok(false),

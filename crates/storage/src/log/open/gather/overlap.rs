@@ -70,7 +70,8 @@ impl<P: Platform> Gathering<'_, P> {
         let Some(((at, len), part)) = found.max_by_key(|((at, _), _)| *at) else {
             return Ok(false);
         };
-        match swaps::end_of(self.store.disk(), part, at, len).await {
+        let bounds = (at, self.sure_next(at, Some(base)));
+        match swaps::end_of(self.store.disk(), part, bounds, len).await {
             Ok(end) => Ok(end > base),
             Err(error) => {
                 self.lose_failed(0, &error)?;

@@ -317,4 +317,32 @@ mod tests {
             assert_eq!(Place::parse(nonsense).id, None, "{nonsense}");
         }
     }
+    #[test]
+    fn of_a_move_only_the_end_owes_its_copy_that_no_note_names() {
+        let place = |id: u128, dir: &str| Place {
+            id: Some(Uuid::from_u128(id)),
+            dir: dir.into(),
+        };
+        let (from, to) = (place(1, "/a"), place(2, "/b"));
+        let moving = vec![
+            (Owing::Moving, from.clone()),
+            (Owing::Unmade, from.clone()),
+            (Owing::Moving, to.clone()),
+            (Owing::Copy, to.clone()),
+        ];
+        let copy = |place: &Place| (Owing::Copy, place.clone());
+        let unmade = (Owing::Unmade, from.clone());
+        let owed = |noted: Option<&Place>| owed_beside(noted, moving.clone());
+        assert_eq!(owed(None), [copy(&from), unmade.clone(), copy(&to)]);
+        assert_eq!(owed(Some(&from)), [unmade.clone(), copy(&to)]);
+        // What was owed for certain stays so. The directory has moved, or the note has no room for where it was.
+        for dir in ["/c", ""] {
+            let noted = place(2, dir);
+            assert_eq!(owed(Some(&noted)), [copy(&from), unmade.clone(), copy(&to)]);
+            assert!(owes_copy(&owed(Some(&noted)), &noted));
+        }
+        let moving = vec![(Owing::Moving, from), (Owing::Moving, to)];
+        let noted = place(2, "");
+        assert_eq!(owed_beside(Some(&noted), moving), [copy(&place(1, "/a"))]);
+    }
 }

@@ -327,7 +327,12 @@ fn a_full_disk_is_relieved_although_another_path_owes_a_copy_of_the_segment() {
         let next = scene.successor(disk, store_options());
         let log = next.try_open(options(), true, end, 0).await.unwrap();
         next.disk().set_capacity_of(Path::new(DIR), Some(1));
-        next.settle(eager()).await;
+        let mut mover = Mover::new(&next.world.store, eager()).unwrap();
+        for _ in 0..6 {
+            for moved in mover.turn(&next.world.store).await {
+                moved.await.unwrap();
+            }
+        }
         assert_eq!(next.bases_on(BULK_FOLDER).len(), 3);
         assert!(log.failed().is_none(), "a full disk latches nothing");
         let again = next.successor(next.disk().crash(1), store_options());

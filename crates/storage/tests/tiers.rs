@@ -33,6 +33,8 @@ mod rot;
 mod scene;
 #[path = "tiers/stale.rs"]
 mod stale;
+#[path = "tiers/third_path.rs"]
+mod third_path;
 #[path = "tiers/twin.rs"]
 mod twin;
 #[path = "tiers/unreadable.rs"]

@@ -45,6 +45,10 @@ impl<P: Platform> Log<P> {
             .acquire()
             .await
             .map_err(|_| Error::Closed)?;
+        // It may have been closed meanwhile, and its folder be another's.
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
         while let Some(rolled) = self.oldest_rolled() {
             self.seal(&rolled).await?;
         }

@@ -242,6 +242,57 @@ fn a_read_only_path_latches_no_log_that_writes_elsewhere() {
 }
 
 #[test]
+fn a_path_that_is_still_read_only_takes_nothing_at_home_out_of_sight() {
+    for (clean, upto) in [(true, true), (false, true), (false, false)] {
+        simulate(async {
+            let scene = Scene::new(GB, GB);
+            let log = scene.open(options()).await;
+            fill(&log, 4).await;
+            scene.settle(eager()).await;
+            let end = log.log_end_offset().0;
+            scene.disk().set_read_only_below(Path::new(BULK), true);
+            let last = *scene.bases_on(BULK_FOLDER).last().unwrap();
+            log.ask_for_tier(Offset(last), 0);
+            scene.settle(still()).await;
+            assert!(scene.bases_on(FOLDER).contains(&last), "it came home");
+            assert!(scene.bases_on(BULK_FOLDER).contains(&last), "and stays");
+            let disk = scene.disk().kill(1);
+            let next = scene.successor(disk, store_options());
+            let point = if upto { end } else { last + 3 };
+            let log = next.try_open(options(), clean, point, 0).await.unwrap();
+            assert_eq!((log.log_start_offset().0, log.log_end_offset().0), (0, end));
+            assert_holds(&log, last, end).await;
+        });
+    }
+}
+
+#[test]
+fn what_was_deleted_stays_so_while_its_path_is_still_read_only() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(options()).await;
+        fill(&log, 4).await;
+        scene.settle(eager()).await;
+        scene.disk().set_read_only_below(Path::new(BULK), true);
+        log.set_high_watermark(log.log_end_offset());
+        log.set_options(LogOptions {
+            retention_bytes: Some(0),
+            ..options()
+        });
+        assert!(log.retain(NOW_MS).await.unwrap() > 0);
+        let (start, end) = (log.log_start_offset().0, log.log_end_offset().0);
+        assert!(start > 0 && scene.bases_on(BULK_FOLDER).len() == 4);
+        // No checkpoint has the start of the log.
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        let log = next.try_open(options(), false, end, 0).await.unwrap();
+        assert_eq!(
+            (log.log_start_offset().0, log.log_end_offset().0),
+            (start, end)
+        );
+    });
+}
+
+#[test]
 fn retention_goes_on_while_a_path_is_away_and_what_it_deleted_stays_so() {
     for by_time in [false, true] {
         simulate(async {

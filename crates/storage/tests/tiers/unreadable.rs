@@ -66,7 +66,111 @@ fn a_copy_that_nobody_noted_and_that_cannot_be_read_costs_only_its_path() {
         assert_eq!(next.disk().faults_left(), 0, "it was read");
         assert!(next.path(1).failed().is_some() && next.path(0).failed().is_none());
         assert_eq!(log.log_end_offset().0, end);
-        assert_holds(&log, bases[1], end).await;
+        // Nobody said that the other copy counts.
+        assert_holds(&log, 0, end).await;
+    });
+}
+
+#[test]
+fn what_lies_beside_a_segment_that_cannot_be_read_is_not_set_aside() {
+    simulate(async {
+        let tiers = vec![
+            tier("fast", &[(DIR, GB)]),
+            tier("bulk", &[(BULK, GB), (SECOND, GB)]),
+        ];
+        let scene = Scene::of(SimPlatform::new(11), store_options(), tiers);
+        scene.tiers.paths()[2].set_draining(true);
+        let (bases, end) = left(&scene, true).await;
+        // The last one is on the other path, and home has lost its note.
+        let disk = scene.disk().kill(1);
+        let last = bases[3];
+        let bytes = disk.contents(&data(BULK_FOLDER, last)).unwrap();
+        disk.put(&data(SECOND_FOLDER, last), &bytes).unwrap();
+        disk.remove_file(&data(BULK_FOLDER, last)).await.unwrap();
+        let note = Path::new(FOLDER).join(format!("{last:020}.away"));
+        disk.remove_file(&note).await.unwrap();
+        let next = scene.successor(disk, store_options());
+        cannot_read(&next, &data(BULK_FOLDER, bases[2]));
+        let log = next.try_open(small(), true, end, 0).await.unwrap();
+        assert_eq!(next.disk().faults_left(), 0, "it was read");
+        assert_eq!(next.metrics.set_aside.get(), 0);
+        assert_eq!((log.log_start_offset().0, log.log_end_offset().0), (0, end));
+        drop(log);
+        let again = next.successor(next.disk().kill(2), store_options());
+        let log = again.try_open(small(), true, end, 0).await.unwrap();
+        assert_holds(&log, 0, end).await;
+    });
+}
+
+#[test]
+fn a_copy_without_batches_is_no_reason_to_remove_one_that_has_some() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let (bases, end) = left(&scene, true).await;
+        let base = bases[3];
+        let disk = scene.disk().kill(1);
+        let file = data(BULK_FOLDER, base);
+        let bytes = disk.contents(&file).unwrap();
+        // What the note names is empty, and the records are at home.
+        disk.put(&file, b"").unwrap();
+        disk.put(&data(FOLDER, base), &bytes).unwrap();
+        let next = scene.successor(disk, store_options());
+        drop(next.try_open(small(), true, end, 0).await);
+        let aside = PathBuf::from(format!("{}.aside", data(FOLDER, base).display()));
+        assert_eq!(next.disk().contents(&aside).unwrap(), bytes);
+    });
+}
+
+#[test]
+fn a_base_offset_that_has_rotted_upwards_does_not_rank_a_copy_higher() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let (bases, end) = left(&scene, false).await;
+        let disk = scene.disk().kill(1);
+        let bytes = disk.contents(&data(FOLDER, bases[1])).unwrap();
+        let mut rotten = bytes.clone();
+        let last = last_batch(&rotten);
+        // No CRC is over it.
+        rotten[last + 4] |= 0x40;
+        disk.put(&data(FOLDER, bases[1]), &rotten).unwrap();
+        disk.put(&data(BULK_FOLDER, bases[1]), &bytes).unwrap();
+        let next = scene.successor(disk, store_options());
+        let log = next.try_open(small(), true, end, 0).await.unwrap();
+        assert_holds(&log, 0, end).await;
+    });
+}
+
+/// Where the last batch of a segment begins.
+fn last_batch(bytes: &[u8]) -> usize {
+    let (mut at, mut last) = (0, 0);
+    while let Some(header) = wire::batch::BatchHeader::parse(&bytes[at..]) {
+        last = at;
+        at += header.size_bytes;
+    }
+    last
+}
+
+#[test]
+fn a_start_without_room_does_not_fail_over_a_debt_of_which_a_part_is_paid() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let (bases, end) = left(&scene, true).await;
+        let disk = scene.disk().kill(1);
+        let base = bases[3] + 1;
+        let path = scene.path(1);
+        let id = wire::types::uuid_to_base64(path.identity().unwrap());
+        let unknown = wire::types::uuid_to_base64(wire::types::Uuid::from_u128(77));
+        let debts = format!("version: 1\ncopy {id} {BULK}\ncopy {unknown} /elsewhere\n");
+        let note = Path::new(FOLDER).join(format!("{base:020}.owed"));
+        disk.put(&note, debts.as_bytes()).unwrap();
+        disk.put(&data(BULK_FOLDER, base), &batch(base, 1, 500))
+            .unwrap();
+        disk.set_capacity_of(Path::new(DIR), Some(1));
+        let next = scene.successor(disk, store_options());
+        let log = next.try_open(small(), true, end, 0).await.unwrap();
+        assert_holds(&log, 0, end).await;
+        assert!(!next.bases_on(BULK_FOLDER).contains(&base), "it was paid");
+        assert_eq!(next.disk().contents(&note).unwrap(), debts.as_bytes());
     });
 }
 

@@ -28,11 +28,12 @@ use crate::store::Store;
 use crate::tier::{TierPath, TierTable};
 
 mod copies;
+mod debts;
 mod overlap;
 mod returned;
 mod swaps;
 
-use copies::{after_base, sound_end, sound_end_of};
+use copies::{after_base, sound_end_of};
 
 /// What is known so far.
 struct Gathering<'a, P: Platform> {
@@ -126,10 +127,10 @@ impl<P: Platform> Gathering<'_, P> {
         }
         for base in owed {
             let owed = notes::read_owed(disk, &self.home, base).await?;
-            // A note that was to go with it.
             let away = self.notes.away.get(&base);
-            let copy = |place: &Place| (Owing::Copy, place.clone());
-            if away.is_some_and(|place| owed.contains(&copy(place))) {
+            let owed = notes::owed_beside(away, owed);
+            // A note that was to go with it.
+            if away.is_some_and(|place| notes::owes_copy(&owed, place)) {
                 self.remove_note(base).await?;
             }
             self.notes.owed.insert(base, owed);
@@ -210,88 +211,6 @@ impl<P: Platform> Gathering<'_, P> {
         self.store.paths_away_from(&self.home)
     }
 
-    /// Removes from each directory that was read what it owes. One that cannot pay is not used.
-    async fn pay(&mut self) -> Result<()> {
-        let disk = self.store.disk();
-        for (base, owed) in self.notes.owed.clone() {
-            let mut left = Vec::new();
-            for (owing, place) in &owed {
-                let Noted::In(at) = self.noted(place) else {
-                    if self.noted(place) != Noted::Nowhere {
-                        left.push((*owing, place.clone()));
-                    }
-                    continue;
-                };
-                if *owing == Owing::Copy && self.is_away_unread(base) {
-                    // Until the one that counts can be read it may be all that is left.
-                    left.push((*owing, place.clone()));
-                    continue;
-                }
-                let paid = match owing {
-                    Owing::Copy => match self.remove_stale(at, base).await {
-                        Ok(()) => self.parts[at].remove_unmade(disk, base).await,
-                        error => error,
-                    },
-                    Owing::Unmade => self.parts[at].remove_unmade(disk, base).await,
-                };
-                if let Err(error) = paid {
-                    self.lose(at, &error)?;
-                    left.push((*owing, place.clone()));
-                }
-            }
-            if left != owed {
-                notes::write_owed(disk, &self.home, base, &left).await?;
-            }
-            if left.is_empty() {
-                self.notes.owed.remove(&base);
-            } else {
-                self.notes.owed.insert(base, left);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a segment is on a path that is not there, as far as is noted.
-    fn is_away_unread(&self, base: Offset) -> bool {
-        let noted = self.notes.away.get(&base);
-        noted.is_some_and(|place| matches!(self.noted(place), Noted::Unread | Noted::Unsure))
-    }
-
-    /// Removes a copy that does not count; sets it aside where the one that does is damaged, or cannot be read.
-    async fn remove_stale(&mut self, at: usize, base: Offset) -> Result<()> {
-        let disk = self.store.disk();
-        let is_there = self.parts[at].logs.contains_key(&base);
-        if is_there && let Some(live) = self.counting_beside(at, base) {
-            let is_sound = match sound_end(disk, &self.parts[live], base).await {
-                Ok(end) => end.is_some(),
-                Err(error) => {
-                    self.lose(live, &error)?;
-                    false
-                }
-            };
-            if !is_sound {
-                tracing::error!(base = base.0, folder = %self.parts[at].folder().display(),
-                    "an older copy of a segment that is damaged is set aside");
-                return self.set_aside(at, base).await;
-            }
-        }
-        if is_there {
-            tracing::warn!(base = base.0, removed = %self.parts[at].folder().display(),
-                "a copy of a segment that does not count any more is removed");
-        }
-        self.parts[at].remove_segment(disk, base).await
-    }
-
-    /// The copy of a segment that counts, beside the one in `at`, as far as that is known yet.
-    fn counting_beside(&self, at: usize, base: Offset) -> Option<usize> {
-        let mut others = self.holders(base);
-        others.retain(|other| *other != at);
-        match self.notes.away.get(&base).map(|place| self.noted(place)) {
-            Some(Noted::In(noted)) if others.contains(&noted) => Some(noted),
-            _ => others.first().copied(),
-        }
-    }
-
     /// The folder that a failure is about, or else that in which something was tried, is not used; home must be.
     fn lose_failed(&mut self, tried: usize, error: &Error) -> Result<()> {
         let path = error.path();
@@ -311,10 +230,9 @@ impl<P: Platform> Gathering<'_, P> {
         part.is_lost = true;
         let place = Place::of(path);
         let lost = std::mem::take(&mut part.logs);
-        let copy = (Owing::Copy, place.clone());
         let is_owed = |base: &Offset| {
             let owed = self.notes.owed.get(base);
-            owed.is_some_and(|owed| owed.contains(&copy))
+            owed.is_some_and(|owed| notes::owes_copy(owed, &place))
         };
         // What it owes did not count before, either.
         let counted: Vec<_> = lost.into_keys().filter(|base| !is_owed(base)).collect();
@@ -390,7 +308,14 @@ impl<P: Platform> Gathering<'_, P> {
                     Ok(None) => return Ok(()),
                     Err(error) => {
                         // What lies on a path that fails is absent, and the rest of the log is served.
+                        let before = self.notes.away.clone();
                         self.lose_failed(0, &error)?;
+                        // Nobody said of a copy that it counts because it is there.
+                        let parts = &self.parts;
+                        self.notes.away.retain(|at, _| {
+                            before.contains_key(at)
+                                || !parts.iter().any(|part| part.logs.contains_key(at))
+                        });
                         continue;
                     }
                 },

@@ -42,6 +42,8 @@ pub(crate) struct Actor<W: World> {
     pub(crate) trouble: Trouble,
     /// A path of a tier is missing in this life: what is there is refused, as not there now.
     pub(crate) missing: bool,
+    /// A path of a tier takes no writes at some time of this life: a log that is written to there takes no more.
+    pub(crate) read_only: bool,
     pub(crate) planted: Option<Planted>,
     /// Epoch that appends are stamped with.
     pub(crate) epoch: Rc<Cell<i32>>,
@@ -59,6 +61,7 @@ impl<W: World> Clone for Actor<W> {
             plan: Rc::clone(&self.plan),
             trouble: self.trouble,
             missing: self.missing,
+            read_only: self.read_only,
             planted: self.planted,
             epoch: Rc::clone(&self.epoch),
             progress: Rc::clone(&self.progress),
@@ -110,6 +113,7 @@ impl<W: World> Actor<W> {
             Kind::Corrupt => rotten,
             Kind::Closed => self.is_stopping(),
             Kind::Retry if self.missing => true,
+            Kind::Retry | Kind::Failed if self.read_only => true,
             Kind::Retry | Kind::Full | Kind::Failed => rotten || self.trouble.fails_operations(),
             Kind::Invalid => false,
         };

@@ -113,6 +113,7 @@ impl Run {
                 number,
                 dirs: dirs.map_or_else(|| vec![DIR.into()], |dirs| dirs.paths(number)),
                 missing: tiers.is_some_and(|tiers| tiers.is_missing(number)),
+                read_only: tiers.is_some_and(|tiers| tiers.is_read_only(number)),
                 store: Store::with_tiers(
                     world.clone(),
                     self.plan.store.clone(),
@@ -158,21 +159,35 @@ struct Life<'a, W: World> {
     number: usize,
     /// The log directories.
     dirs: Vec<PathBuf>,
-    /// A path of a tier is not there.
+    /// A path of a tier is not there, or is read-only, from the start on.
     missing: bool,
+    /// A path of a tier takes no writes at some time.
+    read_only: bool,
     disk: &'a SimDisk,
     world: W,
     store: Store<W>,
 }
 
 impl<W: World> Life<'_, W> {
+    fn tiers(&self) -> Option<&tiers::Tiers> {
+        self.run.plan.tiers.as_ref()
+    }
+
     async fn live(&self, rng: &mut Rng) -> SimDisk {
         let (min, max) = self.plan.latency;
         let told = self.start_without().await;
         let first = &self.run.logs[0].partition;
+        let missing = match self.tiers() {
+            Some(tiers) => {
+                tiers.begin(self.number, self.disk);
+                tiers.missing_dirs(self.number)
+            }
+            None => Vec::new(),
+        };
         self.run
             .plants
-            .begin(self.run.plan.planted, self.disk, first);
+            .begin(self.run.plan.planted, self.disk, first, &missing)
+            .await;
         if let Trouble::Rot { bits } = self.plan.trouble {
             self.rot(bits, rng).await;
         }
@@ -193,7 +208,8 @@ impl<W: World> Life<'_, W> {
             self.make_trouble(rng).await;
         }
         let flusher = self.store.spawn_flusher();
-        let mover = self.store.spawn_mover(tiers::eager());
+        let policy = self.tiers().map(|tiers| tiers.policy(self.number));
+        let mover = policy.and_then(|policy| self.store.spawn_mover(policy));
         let mut tasks = self.spawn(&actors, rng);
         let turns = self.plan.trouble.turns();
         for turn in 0..turns {
@@ -203,7 +219,8 @@ impl<W: World> Life<'_, W> {
             self.world.clock().sleep(self.plan.duration / turns).await;
         }
         for actor in &actors {
-            let over = actor.is_over() && self.plan.trouble.passes();
+            // A file system that has gone read-only does not pass.
+            let over = actor.is_over() && self.plan.trouble.passes() && !self.read_only;
             actor.check(!over, || {
                 let (trouble, failed) = (self.plan.trouble, actor.log.failed());
                 format!("does not get over what has passed: {trouble:?}, {failed:?}")
@@ -320,6 +337,7 @@ impl<W: World> Life<'_, W> {
             plan: Rc::clone(&kept.plan),
             trouble: self.plan.trouble,
             missing: self.missing,
+            read_only: self.read_only,
             planted: self.run.plan.planted,
             epoch: Rc::new(Cell::new(number * EPOCHS_OF_A_LIFE)),
             progress,
@@ -387,6 +405,9 @@ impl<W: World> Life<'_, W> {
         }
         if self.plan.trouble == Trouble::ReadOnly {
             self.disk.set_read_only(true);
+        }
+        if let (Some(tiers), Some(table), 1) = (self.tiers(), self.store.tiers(), turn) {
+            tiers.turn(self.number, self.disk, table);
         }
         let there = if turn.is_multiple_of(2) { -1 } else { 1 };
         self.world.clock().jump_ms(there * self.plan.clock_jump_ms);

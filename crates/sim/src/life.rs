@@ -16,6 +16,7 @@ use wire::types::{LeaderEpoch, TopicPartition};
 
 use crate::actor::{Actor, Progress};
 use crate::checker::lookups;
+use crate::checker::places::Places;
 use crate::checker::recovered::{self, Before};
 use crate::directory::{self, DIR, Found, TOPIC};
 use crate::ledger::LogLedger;
@@ -54,6 +55,8 @@ struct Kept {
     ledger: Rc<RefCell<LogLedger>>,
     producers: Vec<Rc<RefCell<Identity>>>,
     before: Cell<Before>,
+    /// Where there are two slow paths: what was where before it was opened.
+    places: RefCell<Option<Rc<Places>>>,
 }
 
 impl Run {
@@ -79,6 +82,7 @@ impl Run {
                     .map(|_| Rc::new(RefCell::new(Identity::fresh(&ids, &mut rng))))
                     .collect(),
                 before: Cell::new(Before::Nothing),
+                places: RefCell::default(),
             }
         };
         Self {
@@ -191,6 +195,7 @@ impl<W: World> Life<'_, W> {
         if let Trouble::Rot { bits } = self.plan.trouble {
             self.rot(bits, rng).await;
         }
+        self.look_for_places().await;
         self.disk.set_latency(min, max);
         if self.plan.trouble_at_open {
             self.make_trouble(rng).await;
@@ -235,11 +240,31 @@ impl<W: World> Life<'_, W> {
         } else {
             self.end_abruptly(&actors, rng)
         };
+        self.count_moves();
         flusher.abort();
         if let Some(mover) = mover {
             mover.abort();
         }
         next
+    }
+
+    /// Where there are two slow paths: takes down where everything is.
+    async fn look_for_places(&self) {
+        let paths = self.tiers().map(|tiers| tiers.slow_paths(self.number));
+        let paths = paths.unwrap_or_default();
+        for kept in self.run.logs.iter().filter(|_| !paths.is_empty()) {
+            let home = kept.home.join(folder_name(&kept.partition));
+            let found = Places::look(self.disk, &home, &paths).await;
+            kept.places.replace(Some(Rc::new(found)));
+        }
+    }
+
+    fn count_moves(&self) {
+        let tables = self.store.tiers().filter(|table| table.paths().len() > 2);
+        for path in tables.iter().flat_map(|table| table.paths()).skip(1) {
+            let moved = path.came_down().0 + path.came_up().0;
+            self.run.journal.count(|counts| counts.moved += moved);
+        }
     }
 
     /// Tries a start without one of the log directories. What the one that follows is told of them.
@@ -317,7 +342,9 @@ impl<W: World> Life<'_, W> {
                 let excused = self.plan.trouble_at_open && self.plan.trouble.fails_operations();
                 let name = &ledger.name;
                 let journal = &self.run.journal;
-                let missing = self.missing && error.kind() == Kind::Retry;
+                let places = kept.places.borrow();
+                let away = places.as_ref().is_none_or(|places| places.may_be_offline());
+                let missing = self.missing && away && error.kind() == Kind::Retry;
                 journal.check(excused || rot || missing, || {
                     format!("{name} does not open: {error}")
                 });
@@ -337,13 +364,15 @@ impl<W: World> Life<'_, W> {
             plan: Rc::clone(&kept.plan),
             trouble: self.plan.trouble,
             missing: self.missing,
+            places: kept.places.borrow().clone(),
             read_only: self.read_only,
             planted: self.run.plan.planted,
             epoch: Rc::new(Cell::new(number * EPOCHS_OF_A_LIFE)),
             progress,
             stopping: Rc::default(),
         };
-        recovered::check(&actor, kept.before.get()).await;
+        let healthy = !self.plan.trouble_at_open;
+        recovered::check(&actor, kept.before.get(), healthy).await;
         lookups::check(&actor, rng).await;
         actor.log.start_epoch(LeaderEpoch(actor.epoch.get()));
         Some(actor)

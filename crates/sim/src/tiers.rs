@@ -19,6 +19,10 @@ use crate::plan::one_of;
 
 const BULK: &str = "/bulk";
 const COLD: &str = "/cold";
+/// Directories are known by numbers, in this order, from 1 on.
+const DIRS: [&str; 3] = [DIR, BULK, COLD];
+const BULK_NOTE: &str = "00000000000000000000000000000002.away";
+const COLD_NOTE: &str = "00000000000000000000000000000003.away";
 /// Room that nobody fills.
 const SPACE_BYTES: u64 = 1 << 40;
 /// Sets the draw apart from that of the plan.
@@ -40,6 +44,23 @@ struct TiersLife {
     order: Order,
     /// Nothing moves but what is drained.
     still: bool,
+}
+
+/// In which way a path is away from the start of a life on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Away {
+    No,
+    Missing,
+    ReadOnly,
+}
+
+/// A slow path, as its notes and a life know it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlowPath {
+    pub(crate) dir: &'static str,
+    /// How a note ends that names it without a text.
+    pub(crate) note: &'static str,
+    pub(crate) away: Away,
 }
 
 /// A slow path in one life.
@@ -165,6 +186,20 @@ impl Tiers {
         missing.map(|(dir, _)| Path::new(dir)).collect()
     }
 
+    /// The slow paths, where there are two.
+    pub(crate) fn slow_paths(&self, life: usize) -> Vec<SlowPath> {
+        let path = |(dir, slow): (&'static str, Slow)| SlowPath {
+            dir,
+            note: if dir == BULK { BULK_NOTE } else { COLD_NOTE },
+            away: match slow.state {
+                State::Well | State::TurnsReadOnly => Away::No,
+                State::Missing => Away::Missing,
+                State::ReadOnly => Away::ReadOnly,
+            },
+        };
+        self.of_two(life).map(path).collect()
+    }
+
     /// The paths as a life finds them.
     pub(crate) fn table(&self, life: usize) -> Arc<TierTable> {
         let life = self.life(life);
@@ -183,9 +218,10 @@ impl Tiers {
         for path in table.paths() {
             path.note_space(SPACE_BYTES, SPACE_BYTES);
             // Each start finds the same directories, and knows which is missing.
-            let known = [DIR, BULK, COLD];
-            let at = known.iter().position(|dir| path.dir() == Path::new(dir));
-            path.set_identity(Uuid::from_u128(1 + at.map_or(9, |at| at as u128)));
+            let known = (1..).zip(DIRS);
+            for (id, _) in known.filter(|(_, dir)| path.dir() == Path::new(dir)) {
+                path.set_identity(Uuid::from_u128(id));
+            }
         }
         for (dir, slow) in life.into_iter().flat_map(TiersLife::paths) {
             let Some(path) = table.holding(Path::new(dir)) else {

@@ -18,6 +18,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use platform::clock::Instant;
 use platform::task::JoinHandle;
 use platform::{Disk, Platform, task};
 use storage::Log;
@@ -242,34 +243,59 @@ impl<P: Platform> Broker<P> {
         self.options.lower_dirs.iter().any(|dir| self.hangs(dir))
     }
 
-    /// As [`Self::unless_hung_in`], for work in any directory.
-    pub(crate) async fn unless_hung<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let home = self.log_dirs.dirs.iter().map(|dir| dir.path.clone());
-        let all: Vec<_> = home
-            .chain(self.options.lower_dirs.iter().cloned())
-            .collect();
-        self.unless_hung_in(&all, work).await
+    /// Waits for `work` of a stop, unless the path of a lower tier hangs and it takes too long; `None`: what is left of it is given
+    /// up. It has its time whatever was waited for before.
+    pub(crate) async fn unless_lower_hung<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let end = self.platform.clock().after(GIVEN_UP_AFTER);
+        let dirs = &self.options.lower_dirs;
+        let done = self.unless_hung_by(end, dirs, work).await;
+        self.tell_given_up(dirs, done)
     }
 
-    /// Waits for `work` of a stop in some directories, unless one of them hangs and the stop has waited for too long; `None`: what is
-    /// left of it is given up. However long another disk has hung, what is not on it is waited for to its end.
+    /// The same in some directories, for as long as all that a stop does there takes together. However long another disk has
+    /// hung, what is not on it is waited for to its end.
     pub(crate) async fn unless_hung_in<T>(
         &self,
         dirs: &[PathBuf],
         work: impl Future<Output = T>,
     ) -> Option<T> {
-        let mut work = pin!(work);
-        let now = self.platform.clock().now();
-        let began = self.stopping_since.get().unwrap_or(now);
+        let end = self.stop_begins() + GIVEN_UP_AFTER;
+        let done = self.unless_hung_by(end, dirs, work).await;
+        self.tell_given_up(dirs, done)
+    }
+
+    /// Says so, if what was waited for is not done.
+    fn tell_given_up<T>(&self, dirs: &[PathBuf], done: Option<T>) -> Option<T> {
+        if done.is_none()
+            && let Some((dir, waited)) = self.given_up(dirs)
+        {
+            tracing::error!(dir = %dir.display(), waited_s = waited.as_secs(),
+                "the stop waits no longer for a disk that does not answer: what it would have written there is left to the recovery of the next start");
+        }
+        done
+    }
+
+    /// When the stop began, which is now if it had not.
+    pub(crate) fn stop_begins(&self) -> Instant {
+        let began = self.stopping_since.get();
+        let began = began.unwrap_or_else(|| self.platform.clock().now());
         self.stopping_since.set(Some(began));
+        began
+    }
+
+    async fn unless_hung_by<T>(
+        &self,
+        end: Instant,
+        dirs: &[PathBuf],
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut work = pin!(work);
         loop {
             if let Ok(done) = task::timeout(LOOK_INTERVAL, work.as_mut()).await {
                 return Some(done);
             }
-            let may_wait = began.elapsed() < GIVEN_UP_AFTER;
-            if let Some((dir, waited)) = self.given_up(dirs).filter(|_| !may_wait) {
-                tracing::error!(dir = %dir.display(), waited_s = waited.as_secs(),
-                    "the stop waits no longer for a disk that does not answer: what it would have written there is left to the recovery of the next start");
+            let is_over = self.platform.clock().now() >= end;
+            if is_over && self.given_up(dirs).is_some() {
                 return None;
             }
         }

@@ -27,7 +27,7 @@ use crate::partition::Partition;
 const RESERVE_SHARE: u64 = 32;
 
 /// By how much a start raises the next producer id at most: no cluster gives out so many between two backups.
-const PRODUCER_IDS_RAISED_MAX: i64 = 1 << 40;
+pub(crate) const PRODUCER_IDS_RAISED_MAX: i64 = 1 << 40;
 
 /// Why a broker cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +118,8 @@ impl<P: Platform> Broker<P> {
     /// being left in order; the metadata log's failure is returned at the end.
     pub async fn stop(self: &Rc<Self>) -> Result<(), MetadataLogError> {
         self.recovery.set_ready(false);
-        self.unless_hung(self.note_clock()).await;
+        let home = [self.metadata_home().dir];
+        self.unless_hung_in(&home, self.note_clock()).await;
         let closed = self
             .shards
             .call_all(|broker| async move { broker.close_partitions().await });
@@ -144,8 +145,7 @@ impl<P: Platform> Broker<P> {
             }
         }
         // Those of a directory that hangs wait for nothing.
-        let writing = self.checkpoint_all();
-        let checkpoints = self.unless_hung_in(&self.options.lower_dirs, writing).await;
+        let checkpoints = self.unless_lower_hung(self.checkpoint_all()).await;
         match checkpoints {
             Some(unwritten) => unclean.extend(unwritten),
             None => unclean.extend(self.log_dirs.dirs.iter().map(|dir| dir.path.clone())),
@@ -283,6 +283,7 @@ impl<P: Platform> Broker<P> {
 
     /// Closes this shard's logs; gives the directories of those that did not close well, or that wait for a disk that hangs.
     async fn close_partitions(self: Rc<Self>) -> Vec<PathBuf> {
+        self.stop_begins();
         let partitions = self.led_partitions();
         let each: Vec<_> = partitions
             .iter()

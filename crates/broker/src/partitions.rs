@@ -26,7 +26,10 @@ use crate::topic_config::{TopicConfig, TopicConfigs};
 use crate::transaction::TRANSACTIONS_TOPIC;
 use crate::unopened::Unopened;
 
+mod behind;
 mod opening;
+
+pub(crate) use opening::Turns;
 
 /// Logs opened at the same time by one shard.
 const OPENING_MAX: usize = 16;

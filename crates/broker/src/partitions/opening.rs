@@ -4,16 +4,17 @@
 //! (`KAFKA_STORAGE_ERROR`). Invariants: what comes late is looked at anew, for the image may be another one by then: a log whose
 //! partition is no more is deleted; while the log of one topic is on its way, none of the same name is opened.
 
+use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use platform::Platform;
-use platform::task;
+use platform::sync::Semaphore;
+use platform::{Platform, task};
 use storage::Log;
 use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
 
-use super::{Gone, Missing};
+use super::{DELETING_MAX, Gone, Missing, OPENING_MAX};
 use crate::Broker;
 use crate::broker::Slot;
 use crate::hanging::Begun;
@@ -45,17 +46,42 @@ async fn open_later<P: Platform>(broker: Weak<Broker<P>>, topic_id: TopicId, nam
     }
 }
 
+/// How many logs of a directory are opened, and deleted, at once: many may have waited for it when a disk answers again.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    opening: Semaphore,
+    deleting: Semaphore,
+}
+
+impl Turns {
+    fn new() -> Self {
+        Self {
+            opening: Semaphore::new(OPENING_MAX),
+            deleting: Semaphore::new(DELETING_MAX),
+        }
+    }
+}
+
 impl<P: Platform> Broker<P> {
+    fn turns_in(&self, dir: &Path) -> Rc<Turns> {
+        let mut all = self.log_turns.borrow_mut();
+        let turns = all.entry(dir.to_owned());
+        Rc::clone(turns.or_insert_with(|| Rc::new(Turns::new())))
+    }
+
     pub(super) async fn delete_partition(&self, (key, partition): &Gone<P>) {
         let Some(partition) = partition else { return };
         self.resign(partition, key.1);
         let claim = self.log_dirs.claims.claim(&partition.name);
-        let (metrics, deleted) = (self.metrics.clone(), Rc::clone(partition));
+        // At once: when it is through, a new topic may have the name.
+        self.metrics.forget(&partition.name.topic);
+        let turns = self.turns_in(partition.log.dir());
+        let deleted = Rc::clone(partition);
         let deletion = async move {
+            let _turn = turns.deleting.acquire().await;
             if let Err(error) = deleted.log.delete().await {
                 tracing::error!(partition = %deleted.name, %error, "cannot delete the log");
             }
-            metrics.forget(&deleted.name.topic);
             drop(claim);
         };
         if let Begun::Hangs(_) = self.begin_in(partition.log.dir(), deletion).await {
@@ -135,6 +161,8 @@ impl<P: Platform> Broker<P> {
     }
 
     async fn open_as(self: Rc<Self>, missing: Missing, at: Unopened, claim: Claim) -> Opened<P> {
+        let turns = self.turns_in(&at.dir);
+        let _turn = turns.opening.acquire().await;
         let opened = self.open_log(missing.topic_id, &at, &missing.config).await;
         opened.map(|log| (log, claim))
     }
@@ -155,7 +183,7 @@ impl<P: Platform> Broker<P> {
     async fn open_again(self: &Rc<Self>, topic_id: TopicId, name: &TopicPartition) -> bool {
         let key = (topic_id, name.partition);
         let at = self.unopened.borrow().get(&key).cloned();
-        let (Some(missing), Some(at)) = (self.still_missing(key, name), at) else {
+        let (Some(missing), Some(at)) = (self.missing_now(key, name).await, at) else {
             return true;
         };
         let Some(claim) = self.log_dirs.claims.claim(name) else {
@@ -180,6 +208,16 @@ impl<P: Platform> Broker<P> {
         })
     }
 
+    /// The same once no image is being applied: before, the one that has the partition may not be there yet.
+    pub(super) async fn missing_now(
+        &self,
+        key: (TopicId, i32),
+        name: &TopicPartition,
+    ) -> Option<Missing> {
+        let _turn = self.image_turn.acquire().await;
+        self.still_missing(key, name)
+    }
+
     /// Leads a partition whose log has come late, as the image has it by now; deletes the log of one that is gone. True when
     /// there is nothing left to try.
     async fn lead_late(self: &Rc<Self>, missing: &Missing, opened: Opened<P>) -> bool {
@@ -193,6 +231,11 @@ impl<P: Platform> Broker<P> {
         };
         let name = &missing.name;
         let key = (missing.topic_id, name.partition);
+        self.raise_behind(key, name, &log).await;
+        if self.stopping_since.get().is_some() {
+            // Its directory is left unclean: the next start looks at the log.
+            return true;
+        }
         // No image is applied meanwhile: the partition stays what it is.
         let turn = self.image_turn.acquire().await;
         if let Some(now) = self.still_missing(key, name) {

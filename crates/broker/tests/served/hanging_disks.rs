@@ -1,11 +1,12 @@
 //! A disk that does not answer: it is named, what is on other disks is served, saved and kept, and a stop does not wait for
 //! it for ever.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
 use broker::hanging::{Hanging, watch};
-use platform::sim::SimDisk;
+use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use platform::task::{spawn, timeout};
 use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use wire::messages::{IncrementalAlterConfigsRequest, InitProducerIdRequest};
@@ -216,6 +217,24 @@ fn a_topic_that_is_deleted_before_its_disk_has_made_it_leaves_nothing_there() {
         };
         made_while_it_begins(cluster, &disk, delete).await;
         assert!(folders(cluster, "/b", "t").await.is_empty());
+    });
+}
+
+#[test]
+fn a_partition_there_was_no_room_for_is_tried_again_after_an_image_that_takes_its_time() {
+    let disk = SimDisk::new(1);
+    life(&disk, &Setup::shards(1), async |cluster| {
+        let slow = Duration::from_millis(200);
+        disk.set_latency(slow, slow);
+        let full = Effect::Fail(ErrorKind::StorageFull);
+        disk.inject(Fault::at_kind(0, OpKind::CreateDir, full));
+        cluster.create("t", 60).await;
+        assert_eq!(disk.faults_left(), 0);
+        disk.set_latency(Duration::ZERO, Duration::ZERO);
+        cluster.pass_ms(2 * 60_000).await;
+        for partition in 0..60 {
+            assert_eq!(cluster.produce("t", partition, &["a"]).await, 0);
+        }
     });
 }
 

@@ -249,14 +249,18 @@ impl<P: Platform> Broker<P> {
         relocation: &Relocation<P>,
     ) -> storage::Result<()> {
         // Images wait for a switch: it does not begin with a directory that hangs.
-        while self.log_hangs(&partition.log) || self.hangs(relocation.dir()) {
+        let turn = loop {
+            // Partitions neither come nor go meanwhile.
+            let turn = self.image_turn.acquire().await;
+            if !self.log_hangs(&partition.log) && !self.hangs(relocation.dir()) {
+                break turn;
+            }
+            drop(turn);
             if relocation.is_cancelled() || partition.is_closed() {
                 return Err(storage::Error::Closed);
             }
             self.platform.clock().sleep(LOOK_AGAIN).await;
-        }
-        // Partitions neither come nor go meanwhile.
-        let turn = self.image_turn.acquire().await;
+        };
         let _turn = turn.map_err(|_| storage::Error::Closed)?;
         let key = (partition.topic_id, partition.name.partition);
         if !self.led(key).is_ok_and(|led| Rc::ptr_eq(&led, partition)) || relocation.is_cancelled()

@@ -362,7 +362,7 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// What cannot be set aside now does not take part; the next start meets it again. At home it must be possible.
+    /// What cannot be removed or set aside now does not take part; the next start meets it again. At home it must be possible.
     fn leave_out(&mut self, at: usize, base: Offset, error: &Error) -> Result<()> {
         let part = &mut self.parts[at];
         let Some(path) = part.path.as_ref().filter(|_| !error.is_exhausted()) else {

@@ -12,7 +12,7 @@ use super::{Gathering, Noted};
 use crate::error::{Error, Result};
 
 impl<P: Platform> Gathering<'_, P> {
-    /// Removes from each directory that was read what it owes. One that cannot pay is not used.
+    /// Removes from each directory that was read what it owes. What one cannot pay with is not used.
     pub(super) async fn pay(&mut self) -> Result<()> {
         let disk = self.store.disk();
         for (base, owed) in self.notes.owed.clone() {
@@ -37,7 +37,9 @@ impl<P: Platform> Gathering<'_, P> {
                     Owing::Unmade => self.parts[at].remove_unmade(disk, base).await,
                 };
                 if let Err(error) = paid {
-                    self.lose(at, &error)?;
+                    // What it could read stays in use.
+                    self.leave_out(at, base, &error)?;
+                    self.parts[at].swaps.retain(|swap| swap.0 != base);
                     left.push((*owing, place.clone()));
                 }
             }

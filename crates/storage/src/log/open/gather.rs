@@ -230,16 +230,26 @@ impl<P: Platform> Gathering<'_, P> {
         part.is_lost = true;
         let place = Place::of(path);
         let lost = std::mem::take(&mut part.logs);
-        let is_owed = |base: &Offset| {
-            let owed = self.notes.owed.get(base);
-            owed.is_some_and(|owed| notes::owes_copy(owed, &place))
-        };
-        // What it owes did not count before, either.
-        let counted: Vec<_> = lost.into_keys().filter(|base| !is_owed(base)).collect();
-        for base in counted {
-            self.notes.away.entry(base).or_insert_with(|| place.clone());
+        for base in lost.into_keys() {
+            // What it owes did not count before, either; and nobody said of a copy that it counts because it is there.
+            let counts_elsewhere = || self.parts.iter().any(|part| self.may_count(part, base));
+            if !self.is_owed(base, &place) && !counts_elsewhere() {
+                self.notes.away.entry(base).or_insert(place.clone());
+            }
         }
         Ok(())
+    }
+
+    /// True when the copy of a segment in a place is owed.
+    fn is_owed(&self, base: Offset, place: &Place) -> bool {
+        let owed = self.notes.owed.get(&base);
+        owed.is_some_and(|owed| notes::owes_copy(owed, place))
+    }
+
+    /// True when a part has a copy of a segment that it does not owe.
+    fn may_count(&self, part: &Part, base: Offset) -> bool {
+        let place = part.path.as_deref().map(Place::of);
+        part.logs.contains_key(&base) && !place.is_some_and(|place| self.is_owed(base, &place))
     }
 
     /// A segment of a folder does not count any more and could not be removed from it.
@@ -308,14 +318,7 @@ impl<P: Platform> Gathering<'_, P> {
                     Ok(None) => return Ok(()),
                     Err(error) => {
                         // What lies on a path that fails is absent, and the rest of the log is served.
-                        let before = self.notes.away.clone();
                         self.lose_failed(0, &error)?;
-                        // Nobody said of a copy that it counts because it is there.
-                        let parts = &self.parts;
-                        self.notes.away.retain(|at, _| {
-                            before.contains_key(at)
-                                || !parts.iter().any(|part| part.logs.contains_key(at))
-                        });
                         continue;
                     }
                 },

@@ -99,7 +99,8 @@ impl<P: Platform> Gathering<'_, P> {
         let was_noted = self.notes.away.contains_key(&base);
         let place = self.parts[live].path.as_deref().map(Place::of);
         self.lose(live, &error)?;
-        if let Some(place) = place.filter(|_| !was_noted) {
+        let is_noted = self.notes.away.contains_key(&base);
+        if let Some(place) = place.filter(|_| !was_noted && is_noted) {
             // A start without that path would know nothing of it, once this one is set aside.
             self.write_note(base, &place).await?;
         }

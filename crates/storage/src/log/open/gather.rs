@@ -304,6 +304,7 @@ impl<P: Platform> Gathering<'_, P> {
     }
 
     async fn keep_one_of(&mut self, base: Offset) -> Result<()> {
+        self.shadow_owed(base);
         loop {
             let holders = self.holders(base);
             let noted = self.notes.away.get(&base).map(|place| self.noted(place));
@@ -329,6 +330,15 @@ impl<P: Platform> Gathering<'_, P> {
             }
             return Ok(());
         }
+    }
+
+    /// What is owed and could not be paid does not count, though nobody knows where the right one is.
+    fn shadow_owed(&mut self, base: Offset) {
+        let holders = self.holders(base).into_iter();
+        let owing: Vec<_> = holders
+            .filter(|at| !self.may_count(&self.parts[*at], base))
+            .collect();
+        self.shadow(base, &owing);
     }
 
     /// Takes a copy out of the log: one that a note rules out goes, any other is set aside.
@@ -411,7 +421,10 @@ impl<P: Platform> Gathering<'_, P> {
                 tracing::warn!(base = base.0, %place,
                     "the note of a segment is removed: the directory that it names was read, and has no such segment");
             }
-            if holder.is_some() || lacks || noted == Noted::Unsure && is_complete() {
+            // Without it, what is owed would be taken for all that is left of a segment that was deleted.
+            let is_nowhere =
+                noted == Noted::Unsure && is_complete() && !self.shadows.contains_key(&base);
+            if holder.is_some() || lacks || is_nowhere {
                 self.remove_note(base).await?;
             } else {
                 self.absent.insert(base, place);

@@ -197,3 +197,44 @@ fn a_source_that_keeps_its_files_on_a_full_disk_does_not_bring_back_what_was_del
         assert_eq!(log.log_end_offset().0, end);
     });
 }
+
+#[test]
+fn a_start_on_a_full_home_disk_goes_on_beside_a_source_that_cannot_let_go_of_its_files() {
+    simulate(async {
+        let (scene, log, [from, _]) = on_a_slow_path().await;
+        let end = log.log_end_offset().0;
+        scene.tiers.paths()[from].set_draining(true);
+        scene.disk().set_capacity_of(Path::new(DIR), Some(1));
+        let source = Path::new([DIR, BULK, SECOND][from]);
+        let moved = scene.bases_on(folder(from));
+        scene.disk().set_read_only_below(source, true);
+        scene.settle(still()).await;
+        assert_eq!(scene.bases_on(folder(from)), moved, "they stay");
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        let log = next.try_open(small(), false, end, 0).await.unwrap();
+        assert_eq!((log.log_start_offset().0, log.log_end_offset().0), (0, end));
+        assert_holds(&log, 0, end).await;
+        // Room comes, what was deleted is deleted, and nothing of it comes back.
+        next.disk().set_capacity_of(Path::new(DIR), None);
+        log.set_high_watermark(log.log_end_offset());
+        log.set_options(LogOptions {
+            retention_bytes: Some(0),
+            ..small()
+        });
+        for turn in 0.. {
+            if log.retain(NOW_MS).await.unwrap() == 0 {
+                break;
+            }
+            assert!(turn < 100, "it never ends");
+        }
+        assert_eq!(log.log_start_offset().0, end);
+        let disk = next.disk().crash(2);
+        disk.set_read_only_below(source, false);
+        let again = next.successor(next.disk().crash(2), store_options());
+        let log = again.try_open(small(), false, end, 0).await.unwrap();
+        assert_eq!(
+            (log.log_start_offset().0, log.log_end_offset().0),
+            (end, end)
+        );
+    });
+}

@@ -49,6 +49,8 @@ struct Gathering<'a, P: Platform> {
     absent: BTreeMap<Offset, Place>,
     /// Folders with copies that do not count, of segments that are absent.
     shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
+    /// What is owed of these could not be written.
+    unwritten: BTreeSet<Offset>,
 }
 
 /// Where a noted segment should be.
@@ -83,6 +85,7 @@ pub(super) async fn gather<P: Platform>(
         named: Vec::new(),
         absent: BTreeMap::new(),
         shadows: BTreeMap::new(),
+        unwritten: BTreeSet::new(),
     };
     gathering.read_notes().await?;
     for path in store.paths_away_from(&Rc::clone(&gathering.home)) {
@@ -260,7 +263,14 @@ impl<P: Platform> Gathering<'_, P> {
         };
         fail(&path, &error.to_string());
         part.forget(base);
-        self.note_owed(base, Place::of(&path)).await
+        match self.note_owed(base, Place::of(&path)).await {
+            // The note that rules it out is there. It is written before that goes, and a start needs no room.
+            Err(Error::Full { .. }) if self.notes.away.contains_key(&base) => {
+                self.unwritten.insert(base);
+                Ok(())
+            }
+            noted => noted,
+        }
     }
 
     async fn note_owed(&mut self, base: Offset, place: Place) -> Result<()> {
@@ -481,6 +491,7 @@ impl<P: Platform> Gathering<'_, P> {
             absent: self.absent,
             shadows: self.shadows,
             owed: self.notes.owed,
+            unwritten: self.unwritten,
             is_noted: self.parts.first().is_some_and(|home| home.notes_aborted),
             noted: BTreeSet::new(),
             aborted: BTreeSet::new(),

@@ -423,17 +423,23 @@ impl<P: Platform> Gathering<'_, P> {
                 }
                 continue;
             }
-            let is_complete = || self.tiers().is_some_and(TierTable::is_complete);
+            let is_complete = self.tiers().is_some_and(TierTable::is_complete);
             // A path by another name may be the one that an old note means.
-            let is_sure = place.id(self.tiers()).is_some() || is_complete();
+            let is_sure = place.id(self.tiers()).is_some() || is_complete;
             let lacks = matches!(noted, Noted::In(_) | Noted::Nowhere) && is_sure;
+            if lacks && let Some(other) = self.other_end(base) {
+                // Of a move that was not ended: there it is, if anywhere.
+                self.write_note(base, &other).await?;
+                self.absent.insert(base, other);
+                continue;
+            }
             if holder.is_none() && lacks {
                 tracing::warn!(base = base.0, %place,
                     "the note of a segment is removed: the directory that it names was read, and has no such segment");
             }
             // Without it, what is owed would be taken for all that is left of a segment that was deleted.
             let is_nowhere =
-                noted == Noted::Unsure && is_complete() && !self.shadows.contains_key(&base);
+                noted == Noted::Unsure && is_complete && !self.shadows.contains_key(&base);
             if holder.is_some() || lacks || is_nowhere {
                 self.remove_note(base).await?;
             } else {
@@ -452,6 +458,13 @@ impl<P: Platform> Gathering<'_, P> {
             self.write_note(base, &place).await?;
         }
         Ok(())
+    }
+
+    /// The end of a move that could not be read, and which the note does not name.
+    fn other_end(&mut self, base: Offset) -> Option<Place> {
+        let owed = self.notes.owed.get_mut(&base)?;
+        let at = owed.iter().position(|(owing, _)| *owing == Owing::Moving)?;
+        Some(owed.remove(at).1)
     }
 
     async fn write_note(&self, base: Offset, place: &Place) -> Result<()> {

@@ -60,7 +60,7 @@ impl State {
             unbounded: Cell::new(false),
             refusing: Cell::new(false),
             owed: RefCell::new(folder.owed.clone()),
-            unwritten: RefCell::default(),
+            unwritten: RefCell::new(folder.unwritten.clone()),
             absent: folder.absent.clone(),
             shadows: folder.shadows.clone(),
             asides: RefCell::new(folder.asides.clone()),

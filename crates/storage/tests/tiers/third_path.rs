@@ -197,3 +197,95 @@ fn a_source_that_keeps_its_files_on_a_full_disk_does_not_bring_back_what_was_del
         assert_eq!(log.log_end_offset().0, end);
     });
 }
+
+#[test]
+fn a_copy_at_the_other_end_of_a_move_counts_when_the_one_that_the_note_names_has_gone() {
+    simulate(async {
+        let mut both = 0;
+        for k in 1..400 {
+            let (scene, log, ends) = on_a_slow_path().await;
+            let end = log.log_end_offset().0;
+            scene.tiers.paths()[ends[0]].set_draining(true);
+            let is_done = move_until(&scene, k).await;
+            let disk = scene.disk().kill(k);
+            let [from, to] = ends.map(|at| scene.bases_on(folder(at)));
+            let twins: Vec<_> = from.into_iter().filter(|base| to.contains(base)).collect();
+            for base in &twins {
+                let note = Path::new(FOLDER).join(format!("{base:020}.away"));
+                let text = String::from_utf8(disk.contents(&note).unwrap()).unwrap();
+                let noted = if text.contains(SECOND) {
+                    SECOND_FOLDER
+                } else {
+                    BULK_FOLDER
+                };
+                // Its disk had said that it was durable.
+                let gone = Path::new(noted).join(format!("{base:020}.log"));
+                platform::Disk::remove_file(&disk, &gone).await.unwrap();
+                both += 1;
+            }
+            if !twins.is_empty() {
+                // Once without the path that has it.
+                for missing in [None, Some(ends[0]), Some(ends[1])] {
+                    let told = format!("after {k} operations, without {missing:?}");
+                    let next = scene.successor(disk.kill(k), store_options());
+                    if let Some(missing) = missing {
+                        next.tiers.paths()[missing].fail("it is not mounted");
+                    }
+                    let log = next.try_open(small(), false, end, 0).await.unwrap();
+                    let found = (log.log_start_offset().0, log.log_end_offset().0);
+                    assert_eq!(found, (0, end), "{told}");
+                    drop(log);
+                    let again = next.successor(next.disk().kill(k), store_options());
+                    let log = again.try_open(small(), false, end, 0).await.unwrap();
+                    assert_holds(&log, 0, end).await;
+                    assert_eq!(again.metrics.set_aside.get(), 0, "{told}");
+                }
+            }
+            if is_done {
+                break;
+            }
+        }
+        assert!(both > 2, "{both}");
+    });
+}
+
+#[test]
+fn a_start_on_a_full_home_disk_goes_on_beside_a_source_that_cannot_let_go_of_its_files() {
+    simulate(async {
+        let (scene, log, [from, _]) = on_a_slow_path().await;
+        let end = log.log_end_offset().0;
+        scene.tiers.paths()[from].set_draining(true);
+        scene.disk().set_capacity_of(Path::new(DIR), Some(1));
+        let source = Path::new([DIR, BULK, SECOND][from]);
+        let moved = scene.bases_on(folder(from));
+        scene.disk().set_read_only_below(source, true);
+        scene.settle(still()).await;
+        assert_eq!(scene.bases_on(folder(from)), moved, "they stay");
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        let log = next.try_open(small(), false, end, 0).await.unwrap();
+        assert_eq!((log.log_start_offset().0, log.log_end_offset().0), (0, end));
+        assert_holds(&log, 0, end).await;
+        // Room comes, what was deleted is deleted, and nothing of it comes back.
+        next.disk().set_capacity_of(Path::new(DIR), None);
+        log.set_high_watermark(log.log_end_offset());
+        log.set_options(LogOptions {
+            retention_bytes: Some(0),
+            ..small()
+        });
+        for turn in 0.. {
+            if log.retain(NOW_MS).await.unwrap() == 0 {
+                break;
+            }
+            assert!(turn < 100, "it never ends");
+        }
+        assert_eq!(log.log_start_offset().0, end);
+        let disk = next.disk().crash(2);
+        disk.set_read_only_below(source, false);
+        let again = next.successor(next.disk().crash(2), store_options());
+        let log = again.try_open(small(), false, end, 0).await.unwrap();
+        assert_eq!(
+            (log.log_start_offset().0, log.log_end_offset().0),
+            (end, end)
+        );
+    });
+}

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use platform::disk::Disk;
 use platform::sim::{Effect, Fault, OpKind, SimPlatform};
 use storage::LogOptions;
+use wire::types::Offset;
 
 use super::scene::*;
 use crate::world::*;
@@ -252,5 +253,63 @@ fn what_is_set_aside_takes_the_name_of_nothing_that_was_set_aside_before() {
             .iter()
             .filter(|entry| entry.name.ends_with(".aside"));
         assert_eq!(there.count(), asides.len() + 1);
+    });
+}
+
+#[test]
+fn a_copy_that_is_owed_does_not_count_because_nobody_knows_where_the_right_one_is() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let (bases, end) = left(&scene, true).await;
+        let disk = scene.disk().kill(1);
+        let base = bases[1];
+        let id = wire::types::uuid_to_base64(scene.path(1).identity().unwrap());
+        let name = |what: &str| Path::new(FOLDER).join(format!("{base:020}.{what}"));
+        disk.put(&name("away"), b"garbage").unwrap();
+        let debt = format!("version: 1\ncopy {id} {BULK}\n");
+        disk.put(&name("owed"), debt.as_bytes()).unwrap();
+        let mut scene = scene.successor(disk, store_options());
+        for life in 0..3 {
+            let log = scene.try_open(small(), true, end, 0).await.unwrap();
+            assert!(
+                scene.bases_on(BULK_FOLDER).contains(&base),
+                "life {life}: it may be all that is left"
+            );
+            assert_eq!((log.log_start_offset().0, log.log_end_offset().0), (0, end));
+            let read = log.read(Offset(base), Offset(end), 1000, true).await;
+            assert!(
+                matches!(read, Err(storage::Error::Offline { .. })),
+                "life {life}: {:?}",
+                read.map(drop)
+            );
+            drop(log);
+            scene = scene.successor(scene.disk().kill(life), store_options());
+        }
+    });
+}
+
+#[test]
+fn a_copy_that_nobody_noted_is_served_while_its_twin_is_on_a_path_with_something_unreadable() {
+    simulate(async {
+        let tiers = vec![
+            tier("fast", &[(DIR, GB)]),
+            tier("bulk", &[(BULK, GB), (SECOND, GB)]),
+        ];
+        let scene = Scene::of(SimPlatform::new(11), store_options(), tiers);
+        let (bases, end) = left(&scene, false).await;
+        let disk = scene.disk().kill(1);
+        // On the slow path: the copy of one segment, of which home has another, and an unfinished compaction's file.
+        for base in [bases[3], bases[2]] {
+            let bytes = disk.contents(&data(FOLDER, base)).unwrap();
+            disk.put(&data(BULK_FOLDER, base), &bytes).unwrap();
+        }
+        let bytes = disk.contents(&data(FOLDER, bases[0])).unwrap();
+        let swap = Path::new(BULK_FOLDER).join(format!("{:020}.log.swap", bases[0]));
+        disk.put(&swap, &bytes).unwrap();
+        let next = scene.successor(disk, store_options());
+        cannot_read(&next, &swap);
+        let log = next.try_open(small(), true, end, 0).await.unwrap();
+        assert_eq!(next.disk().faults_left(), 0, "it was read");
+        assert_holds(&log, 0, end).await;
     });
 }

@@ -49,6 +49,8 @@ struct Gathering<'a, P: Platform> {
     absent: BTreeMap<Offset, Place>,
     /// Folders with copies that do not count, of segments that are absent.
     shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
+    /// What is owed of these could not be written.
+    unwritten: BTreeSet<Offset>,
 }
 
 /// Where a noted segment should be.
@@ -83,6 +85,7 @@ pub(super) async fn gather<P: Platform>(
         named: Vec::new(),
         absent: BTreeMap::new(),
         shadows: BTreeMap::new(),
+        unwritten: BTreeSet::new(),
     };
     gathering.read_notes().await?;
     for path in store.paths_away_from(&Rc::clone(&gathering.home)) {
@@ -230,16 +233,26 @@ impl<P: Platform> Gathering<'_, P> {
         part.is_lost = true;
         let place = Place::of(path);
         let lost = std::mem::take(&mut part.logs);
-        let is_owed = |base: &Offset| {
-            let owed = self.notes.owed.get(base);
-            owed.is_some_and(|owed| notes::owes_copy(owed, &place))
-        };
-        // What it owes did not count before, either.
-        let counted: Vec<_> = lost.into_keys().filter(|base| !is_owed(base)).collect();
-        for base in counted {
-            self.notes.away.entry(base).or_insert_with(|| place.clone());
+        for base in lost.into_keys() {
+            // What it owes did not count before, either; and nobody said of a copy that it counts because it is there.
+            let counts_elsewhere = || self.parts.iter().any(|part| self.may_count(part, base));
+            if !self.is_owed(base, &place) && !counts_elsewhere() {
+                self.notes.away.entry(base).or_insert(place.clone());
+            }
         }
         Ok(())
+    }
+
+    /// True when the copy of a segment in a place is owed.
+    fn is_owed(&self, base: Offset, place: &Place) -> bool {
+        let owed = self.notes.owed.get(&base);
+        owed.is_some_and(|owed| notes::owes_copy(owed, place))
+    }
+
+    /// True when a part has a copy of a segment that it does not owe.
+    fn may_count(&self, part: &Part, base: Offset) -> bool {
+        let place = part.path.as_deref().map(Place::of);
+        part.logs.contains_key(&base) && !place.is_some_and(|place| self.is_owed(base, &place))
     }
 
     /// A segment of a folder does not count any more and could not be removed from it.
@@ -250,7 +263,14 @@ impl<P: Platform> Gathering<'_, P> {
         };
         fail(&path, &error.to_string());
         part.forget(base);
-        self.note_owed(base, Place::of(&path)).await
+        match self.note_owed(base, Place::of(&path)).await {
+            // The note that rules it out is there. It is written before that goes, and a start needs no room.
+            Err(Error::Full { .. }) if self.notes.away.contains_key(&base) => {
+                self.unwritten.insert(base);
+                Ok(())
+            }
+            noted => noted,
+        }
     }
 
     async fn note_owed(&mut self, base: Offset, place: Place) -> Result<()> {
@@ -294,6 +314,7 @@ impl<P: Platform> Gathering<'_, P> {
     }
 
     async fn keep_one_of(&mut self, base: Offset) -> Result<()> {
+        self.shadow_owed(base);
         loop {
             let holders = self.holders(base);
             let noted = self.notes.away.get(&base).map(|place| self.noted(place));
@@ -308,14 +329,7 @@ impl<P: Platform> Gathering<'_, P> {
                     Ok(None) => return Ok(()),
                     Err(error) => {
                         // What lies on a path that fails is absent, and the rest of the log is served.
-                        let before = self.notes.away.clone();
                         self.lose_failed(0, &error)?;
-                        // Nobody said of a copy that it counts because it is there.
-                        let parts = &self.parts;
-                        self.notes.away.retain(|at, _| {
-                            before.contains_key(at)
-                                || !parts.iter().any(|part| part.logs.contains_key(at))
-                        });
                         continue;
                     }
                 },
@@ -326,6 +340,15 @@ impl<P: Platform> Gathering<'_, P> {
             }
             return Ok(());
         }
+    }
+
+    /// What is owed and could not be paid does not count, though nobody knows where the right one is.
+    fn shadow_owed(&mut self, base: Offset) {
+        let holders = self.holders(base).into_iter();
+        let owing: Vec<_> = holders
+            .filter(|at| !self.may_count(&self.parts[*at], base))
+            .collect();
+        self.shadow(base, &owing);
     }
 
     /// Takes a copy out of the log: one that a note rules out goes, any other is set aside.
@@ -362,7 +385,7 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// What cannot be set aside now does not take part; the next start meets it again. At home it must be possible.
+    /// What cannot be removed or set aside now does not take part; the next start meets it again. At home it must be possible.
     fn leave_out(&mut self, at: usize, base: Offset, error: &Error) -> Result<()> {
         let part = &mut self.parts[at];
         let Some(path) = part.path.as_ref().filter(|_| !error.is_exhausted()) else {
@@ -400,15 +423,24 @@ impl<P: Platform> Gathering<'_, P> {
                 }
                 continue;
             }
-            let is_complete = || self.tiers().is_some_and(TierTable::is_complete);
+            let is_complete = self.tiers().is_some_and(TierTable::is_complete);
             // A path by another name may be the one that an old note means.
-            let is_sure = place.id(self.tiers()).is_some() || is_complete();
+            let is_sure = place.id(self.tiers()).is_some() || is_complete;
             let lacks = matches!(noted, Noted::In(_) | Noted::Nowhere) && is_sure;
+            if lacks && let Some(other) = self.other_end(base) {
+                // Of a move that was not ended: there it is, if anywhere.
+                self.write_note(base, &other).await?;
+                self.absent.insert(base, other);
+                continue;
+            }
             if holder.is_none() && lacks {
                 tracing::warn!(base = base.0, %place,
                     "the note of a segment is removed: the directory that it names was read, and has no such segment");
             }
-            if holder.is_some() || lacks || noted == Noted::Unsure && is_complete() {
+            // Without it, what is owed would be taken for all that is left of a segment that was deleted.
+            let is_nowhere =
+                noted == Noted::Unsure && is_complete && !self.shadows.contains_key(&base);
+            if holder.is_some() || lacks || is_nowhere {
                 self.remove_note(base).await?;
             } else {
                 self.absent.insert(base, place);
@@ -426,6 +458,13 @@ impl<P: Platform> Gathering<'_, P> {
             self.write_note(base, &place).await?;
         }
         Ok(())
+    }
+
+    /// The end of a move that could not be read, and which the note does not name.
+    fn other_end(&mut self, base: Offset) -> Option<Place> {
+        let owed = self.notes.owed.get_mut(&base)?;
+        let at = owed.iter().position(|(owing, _)| *owing == Owing::Moving)?;
+        Some(owed.remove(at).1)
     }
 
     async fn write_note(&self, base: Offset, place: &Place) -> Result<()> {
@@ -465,6 +504,7 @@ impl<P: Platform> Gathering<'_, P> {
             absent: self.absent,
             shadows: self.shadows,
             owed: self.notes.owed,
+            unwritten: self.unwritten,
             is_noted: self.parts.first().is_some_and(|home| home.notes_aborted),
             noted: BTreeSet::new(),
             aborted: BTreeSet::new(),

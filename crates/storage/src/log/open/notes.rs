@@ -172,7 +172,8 @@ pub(super) fn owed_beside(noted: Option<&Place>, read: Owed) -> Owed {
         let is_noted = noted.is_some_and(|noted| noted.is_same(&place));
         let owing = match owing {
             Owing::Moving if is_noted => continue,
-            Owing::Moving => Owing::Copy,
+            // Nothing says which end counts: the segment was deleted.
+            Owing::Moving if noted.is_none() => Owing::Copy,
             owing => owing,
         };
         if !owed.contains(&(owing, place.clone())) {
@@ -184,7 +185,7 @@ pub(super) fn owed_beside(noted: Option<&Place>, read: Owed) -> Owed {
 
 /// True when the copy in a place is owed.
 pub(super) fn owes_copy(owed: &Owed, place: &Place) -> bool {
-    let is_copy = |(owing, other): &(Owing, Place)| *owing == Owing::Copy && place.is_same(other);
+    let is_copy = |(owing, other): &(Owing, Place)| *owing != Owing::Unmade && place.is_same(other);
     owed.iter().any(is_copy)
 }
 
@@ -331,18 +332,19 @@ mod tests {
             (Owing::Copy, to.clone()),
         ];
         let copy = |place: &Place| (Owing::Copy, place.clone());
+        let end = |place: &Place| (Owing::Moving, place.clone());
         let unmade = (Owing::Unmade, from.clone());
         let owed = |noted: Option<&Place>| owed_beside(noted, moving.clone());
         assert_eq!(owed(None), [copy(&from), unmade.clone(), copy(&to)]);
-        assert_eq!(owed(Some(&from)), [unmade.clone(), copy(&to)]);
+        assert_eq!(owed(Some(&from)), [unmade.clone(), end(&to), copy(&to)]);
         // What was owed for certain stays so. The directory has moved, or the note has no room for where it was.
         for dir in ["/c", ""] {
             let noted = place(2, dir);
-            assert_eq!(owed(Some(&noted)), [copy(&from), unmade.clone(), copy(&to)]);
+            assert_eq!(owed(Some(&noted)), [end(&from), unmade.clone(), copy(&to)]);
             assert!(owes_copy(&owed(Some(&noted)), &noted));
         }
         let moving = vec![(Owing::Moving, from), (Owing::Moving, to)];
         let noted = place(2, "");
-        assert_eq!(owed_beside(Some(&noted), moving), [copy(&place(1, "/a"))]);
+        assert_eq!(owed_beside(Some(&noted), moving), [end(&place(1, "/a"))]);
     }
 }

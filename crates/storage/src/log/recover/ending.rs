@@ -44,6 +44,11 @@ async fn last_of_records<F: DiskFile>(file: &F, from: u64, len: u64) -> Result<O
     Ok(last)
 }
 
+/// True for the refusal of a file system that takes no changes.
+fn is_read_only(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::ReadOnlyFilesystem)
+}
+
 impl<P: Platform> Recovery<'_, P> {
     /// Gives a checked segment its state, and its file the length of its batches, durably.
     pub(super) async fn settle(
@@ -173,7 +178,13 @@ impl<P: Platform> Recovery<'_, P> {
         if !self.clean {
             for folder in self.folder.folders() {
                 let synced = disk.sync_dir(&folder).await;
-                synced.map_err(Error::dir_sync(&folder))?;
+                match synced.map_err(Error::dir_sync(&folder)) {
+                    // The names there cannot change any more.
+                    Err(error) if is_read_only(&error) && folder != self.folder.path => {
+                        tracing::warn!(folder = %folder.display(), %error, "segments are on a path that takes no changes");
+                    }
+                    result => result?,
+                }
             }
         }
         let Some(active) = segments.back() else {

@@ -12,7 +12,7 @@ use super::{Gathering, Noted};
 use crate::error::{Error, Result};
 
 impl<P: Platform> Gathering<'_, P> {
-    /// Removes from each directory that was read what it owes. One that cannot pay is not used.
+    /// Removes from each directory that was read what it owes. What one cannot pay with is not used.
     pub(super) async fn pay(&mut self) -> Result<()> {
         let disk = self.store.disk();
         for (base, owed) in self.notes.owed.clone() {
@@ -20,13 +20,18 @@ impl<P: Platform> Gathering<'_, P> {
             for (owing, place) in &owed {
                 let Noted::In(at) = self.noted(place) else {
                     if self.noted(place) != Noted::Nowhere {
-                        left.push((*owing, place.clone()));
+                        left.push((self.owing_for_long(*owing, base), place.clone()));
                     }
                     continue;
                 };
                 if *owing != Owing::Unmade && self.is_away_unread(base) {
                     // Until the one that counts can be read it may be all that is left.
                     left.push((*owing, place.clone()));
+                    continue;
+                }
+                if *owing == Owing::Moving && self.is_last_twin(at, base) {
+                    tracing::warn!(base = base.0, folder = %self.parts[at].folder().display(),
+                        "a segment is not where a move had left it: the copy at the other end counts");
                     continue;
                 }
                 let paid = match owing {
@@ -37,7 +42,9 @@ impl<P: Platform> Gathering<'_, P> {
                     Owing::Unmade => self.parts[at].remove_unmade(disk, base).await,
                 };
                 if let Err(error) = paid {
-                    self.lose(at, &error)?;
+                    // What it could read stays in use.
+                    self.leave_out(at, base, &error)?;
+                    self.parts[at].swaps.retain(|swap| swap.0 != base);
                     left.push((*owing, place.clone()));
                 }
             }
@@ -56,6 +63,26 @@ impl<P: Platform> Gathering<'_, P> {
             }
         }
         Ok(())
+    }
+
+    /// An end of a move that is not there may come back after the other one was changed: then it is no twin of that.
+    fn owing_for_long(&self, owing: Owing, base: Offset) -> Owing {
+        let noted = self.notes.away.get(&base).map(|place| self.noted(place));
+        match (owing, noted) {
+            (Owing::Moving, Some(Noted::In(at))) if self.parts[at].logs.contains_key(&base) => {
+                Owing::Copy
+            }
+            _ => owing,
+        }
+    }
+
+    /// True when of a segment that was being moved only the copy in `at` is left. The one that the note names is the same, and
+    /// its directory was read and has it not.
+    fn is_last_twin(&self, at: usize, base: Offset) -> bool {
+        let mut parts = self.parts.iter().enumerate();
+        self.parts[at].logs.contains_key(&base)
+            && self.notes.away.contains_key(&base)
+            && !parts.any(|(other, part)| other != at && self.may_count(part, base))
     }
 
     /// Whether a segment is on a path that is not there, as far as is noted.
@@ -97,7 +124,8 @@ impl<P: Platform> Gathering<'_, P> {
         let was_noted = self.notes.away.contains_key(&base);
         let place = self.parts[live].path.as_deref().map(Place::of);
         self.lose(live, &error)?;
-        if let Some(place) = place.filter(|_| !was_noted) {
+        let is_noted = self.notes.away.contains_key(&base);
+        if let Some(place) = place.filter(|_| !was_noted && is_noted) {
             // A start without that path would know nothing of it, once this one is set aside.
             self.write_note(base, &place).await?;
         }

@@ -229,6 +229,11 @@ impl<P: Platform> Gathering<'_, P> {
             if !matches!(self.noted(&place), Noted::In(_) | Noted::Nowhere) {
                 self.note_owed(old, place).await?;
             }
+            if self.unwritten.contains(&old) {
+                // The note is all that says of it that it does not count.
+                let path = self.home.to_path_buf();
+                return Err(Error::Full { path });
+            }
             self.remove_note(old).await?;
         }
         // Before what stands for them counts: a note alone would have what was set aside of them taken for them.

@@ -25,6 +25,8 @@ mod moves;
 mod refused;
 #[path = "tiers/restart_states.rs"]
 mod restart_states;
+#[path = "tiers/rewinds.rs"]
+mod rewinds;
 #[path = "tiers/room.rs"]
 mod room;
 #[path = "tiers/rot.rs"]

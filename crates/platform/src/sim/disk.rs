@@ -459,11 +459,12 @@ impl Disk for SimDisk {
         let whole = |state: &mut State| {
             let node = match how {
                 Open::Create => state.create(path, Content::default())?,
-                Open::Write if state.read_only => {
-                    return Err(io::ErrorKind::ReadOnlyFilesystem.into());
-                }
                 Open::Write | Open::Read => state.tree.file(path)?,
             };
+            let mount = state.mounts.holding(path);
+            if how == Open::Write && (state.read_only || mount.is_some_and(|at| at.read_only)) {
+                return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+            }
             let mapped = state.is_mapped(path);
             state.tree.content_mut(node).set_mapped(mapped);
             Ok(node)

@@ -174,9 +174,17 @@ impl<P: Platform> Recovery<'_, P> {
         };
         // Strictly below: the segment that ends at the recovery point may have been saved while it was active, and not
         // sealed since.
-        let opened = bases
+        let mut opened = bases
             .partition_point(|base| *base < trusted)
             .saturating_sub(1);
+        // One that is not there cannot be sealed now; it was durable up to the next.
+        let is_absent = |at: usize| {
+            let base = bases.get(at);
+            base.is_some_and(|base| self.folder.absent.contains_key(base))
+        };
+        if is_absent(opened) && bases.get(opened + 1).is_some_and(|next| *next <= trusted) {
+            opened += 1;
+        }
         self.refuse_absent(bases.get(opened..).unwrap_or_default())?;
         let mut segments = self.sealed(&bases, opened);
         let (last, indexes, start) = self.starting_point(&bases, opened, trusted).await?;
@@ -198,16 +206,16 @@ impl<P: Platform> Recovery<'_, P> {
             if self.clean && !checked.whole {
                 return Ok(None);
             }
+            let follows = self.follows(&checked, next, how.log_start);
+            if !checked.whole || !follows {
+                self.open_to_write(&segment).await?;
+            }
             expected = checked.expected;
             self.settle(&segment, loaded, &checked).await?;
             segments.push_back(Rc::clone(&segment));
             at += 1;
             let Some(&base) = bases.get(at) else { break };
-            // With a gap before it, a segment follows only what is known to be all of the one before.
-            let gap = self.gaps && checked.whole && base > expected.offset;
-            // What lies before the log start was deleted. One of it may have stayed, with a hole behind it that says nothing.
-            let gap = gap || (base > expected.offset && base <= how.log_start);
-            if base != expected.offset && !gap {
+            if !follows {
                 self.discard(bases.get(at..).unwrap_or_default()).await?;
                 break;
             }
@@ -236,6 +244,17 @@ impl<P: Platform> Recovery<'_, P> {
         let known = if self.clean { end } else { how.recovery_point };
         let recovery_point = known.min(end);
         Ok(Some(self.finish(segments, log_start, end, recovery_point)))
+    }
+
+    /// True when the segment at `next` belongs behind what was found of the one before.
+    fn follows(&self, checked: &Checked, next: Option<Offset>, log_start: Offset) -> bool {
+        let end = checked.expected.offset;
+        next.is_some_and(|base| {
+            // With a gap before it, a segment follows only what is known to be all of the one before.
+            let gap = self.gaps && checked.whole && base > end;
+            // What lies before the log start was deleted. One of it may have stayed, with a hole behind it that says nothing.
+            base == end || gap || (base > end && base <= log_start)
+        })
     }
 
     /// Where the log starts, by what is known and what was found.
@@ -377,7 +396,7 @@ impl<P: Platform> Recovery<'_, P> {
         {
             let entry = loaded.indexes.offsets.lookup(trusted);
             let position = u64::from(entry.position);
-            let file = segment.file(disk).await?;
+            let file = self.file_of(&segment).await?;
             let path = segment.path(Role::Log);
             let mut scan = Scan::new(&file, position, segment.size.get(), WALK_BYTES);
             let header = scan.header().await.map_err(Error::io("read", &path))?;
@@ -441,7 +460,7 @@ impl<P: Platform> Recovery<'_, P> {
         mut expected: Expected,
         next: Option<Offset>,
     ) -> Result<Checked> {
-        let file = segment.file(self.store.disk()).await?;
+        let file = self.file_of(segment).await?;
         let path = segment.path(Role::Log);
         let io = |error| Error::io("read", &path)(error);
         let len = segment.size.get();

@@ -22,7 +22,7 @@ fn is_known(log: &SimLog, batch: &bytes::Bytes) -> bool {
 
 #[test]
 fn a_log_without_producers_opens_while_the_path_of_what_retention_left_is_away() {
-    for (clean, missing) in [(false, true), (true, true)] {
+    for (clean, missing) in [(false, false), (false, true), (true, true)] {
         simulate(async {
             let scene = Scene::new(GB, GB);
             let log = scene.open(options()).await;
@@ -132,5 +132,65 @@ fn a_transaction_that_began_on_a_path_that_is_not_there_stays_open() {
         log.set_high_watermark(log.log_end_offset());
         assert_eq!(log.stable_offset(), Offset(0));
         assert!(is_known(&log, &within(4, 4)));
+    });
+}
+
+#[test]
+fn a_log_whose_last_but_one_is_on_a_path_that_is_read_only_or_away_opens_and_takes_appends() {
+    // How much of the last segment there is knowledge of, and what became of the path.
+    for (back, missing) in [(0, false), (0, true), (5, false)] {
+        simulate(async {
+            let scene = Scene::new(GB, GB);
+            let log = scene.open(options()).await;
+            fill(&log, 3).await;
+            log.roll().await.unwrap();
+            log.save().await.unwrap();
+            scene.settle(eager()).await;
+            let end = log.log_end_offset().0;
+            assert_eq!(scene.bases_on(FOLDER), [end], "an empty one");
+            let next = scene.successor(scene.disk().kill(1), store_options());
+            if missing {
+                next.path(1).fail("it is not mounted");
+            } else {
+                next.disk().set_read_only_below(Path::new(BULK), true);
+            }
+            let opened = next.try_open(options(), false, end - back, 0).await;
+            let log = opened.unwrap();
+            assert_eq!(log.log_end_offset(), Offset(end));
+            produce(&log, 3, 3000).await;
+            log.roll().await.unwrap();
+            produce(&log, 3, 3000).await;
+            log.save().await.unwrap();
+            let from = if missing { end } else { 0 };
+            assert_holds(&log, from, end + 6).await;
+            log.close().await.unwrap();
+            // With the path as it was.
+            let again = next.successor(next.disk().kill(2), store_options());
+            again.disk().set_read_only_below(Path::new(BULK), false);
+            let log = again.try_open(options(), true, end + 6, 0).await.unwrap();
+            assert_holds(&log, 0, end + 6).await;
+        });
+    }
+}
+
+#[test]
+fn a_damaged_segment_on_a_read_only_path_is_not_cut_and_nothing_behind_it_goes() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(options()).await;
+        fill(&log, 3).await;
+        log.roll().await.unwrap();
+        log.save().await.unwrap();
+        scene.settle(eager()).await;
+        let end = log.log_end_offset().0;
+        let bases = scene.bases_on(BULK_FOLDER);
+        let disk = scene.disk().kill(1);
+        let damaged = Path::new(BULK_FOLDER).join(format!("{:020}.log", bases[1]));
+        disk.flip(&damaged, 5000, 1).unwrap();
+        let next = scene.successor(disk, store_options());
+        next.disk().set_read_only_below(Path::new(BULK), true);
+        assert!(next.try_open(options(), false, 0, 0).await.is_err());
+        assert_eq!(next.bases_on(BULK_FOLDER), bases);
+        assert_eq!(next.bases_on(FOLDER), [end]);
     });
 }

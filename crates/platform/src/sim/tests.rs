@@ -196,6 +196,23 @@ fn a_read_only_path_opens_for_reading_only() {
 }
 
 #[test]
+fn after_the_rename_of_a_replacement_no_shortage_says_that_nothing_has_happened() {
+    // ENOSPC, EDQUOT, EMFILE.
+    for number in [28, 122, 24] {
+        simulate(async {
+            let disk = SimDisk::new(1);
+            let path = Path::new("/log/a");
+            disk.put(path, b"old").unwrap();
+            disk.inject(Fault::at_kind(0, OpKind::SyncDir, Effect::Errno(number)));
+            let error = disk.replace_file(path, b"new").await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Other, "{error}");
+            assert!(!crate::disk::is_not_now(&error));
+            assert_eq!(disk.contents(path).unwrap(), b"new");
+        });
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_trace_and_another_one_another() {
     let run = |seed| {
         simulate(async {

@@ -11,6 +11,8 @@ mod absent;
 mod ages;
 #[path = "tiers/asides.rs"]
 mod asides;
+#[path = "tiers/by_name.rs"]
+mod by_name;
 #[path = "tiers/clocks.rs"]
 mod clocks;
 #[path = "tiers/crash.rs"]

@@ -19,7 +19,7 @@ use super::mounts::Mounts;
 use super::rng::Rng;
 use super::tree::{NodeId, Tree, components};
 use crate::Clock;
-use crate::disk::{Disk, Entry, Medium, Open, Space, is_not_now, too_long};
+use crate::disk::{Disk, Entry, Medium, Open, Space, too_long};
 
 /// A disk in memory; clones share it.
 #[derive(Clone)]
@@ -562,10 +562,9 @@ impl Disk for SimDisk {
         file.sync_now().await?;
         self.rename(&draft, path).await?;
         let synced = self.sync_dir(path.parent().unwrap_or(Path::new("/")));
-        // As on the real disk: after the rename neither "no room" nor "not now" says that nothing has happened.
+        // As on the real disk: after the rename "no room" does not say that nothing has happened.
         synced.await.map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => io::Error::other(error),
-            _ if is_not_now(&error) => io::Error::other(error),
             _ => error,
         })
     }

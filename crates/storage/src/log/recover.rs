@@ -172,19 +172,7 @@ impl<P: Platform> Recovery<'_, P> {
         let Some(&first) = bases.first() else {
             return Ok(Some(self.empty(how.log_start)));
         };
-        // Strictly below: the segment that ends at the recovery point may have been saved while it was active, and not
-        // sealed since.
-        let mut opened = bases
-            .partition_point(|base| *base < trusted)
-            .saturating_sub(1);
-        // One that is not there cannot be sealed now; it was durable up to the next.
-        let is_absent = |at: usize| {
-            let base = bases.get(at);
-            base.is_some_and(|base| self.folder.absent.contains_key(base))
-        };
-        if is_absent(opened) && bases.get(opened + 1).is_some_and(|next| *next <= trusted) {
-            opened += 1;
-        }
+        let opened = self.first_opened(&bases, trusted);
         self.refuse_absent(bases.get(opened..).unwrap_or_default())?;
         let mut segments = self.sealed(&bases, opened);
         let (last, indexes, start) = self.starting_point(&bases, opened, trusted).await?;
@@ -244,6 +232,21 @@ impl<P: Platform> Recovery<'_, P> {
         let known = if self.clean { end } else { how.recovery_point };
         let recovery_point = known.min(end);
         Ok(Some(self.finish(segments, log_start, end, recovery_point)))
+    }
+
+    /// The first segment that is looked at; those before it are trusted.
+    fn first_opened(&self, bases: &[Offset], trusted: Offset) -> usize {
+        // Strictly below: the segment that ends at the recovery point may have been saved while it was active, and not
+        // sealed since.
+        let below = bases.partition_point(|base| *base < trusted);
+        let opened = below.saturating_sub(1);
+        let base = bases.get(opened);
+        let is_absent = base.is_some_and(|base| self.folder.absent.contains_key(base));
+        // One that is not there cannot be sealed now; it was durable up to the next.
+        if is_absent && bases.get(below).is_some_and(|next| *next <= trusted) {
+            return below;
+        }
+        opened
     }
 
     /// True when the segment at `next` belongs behind what was found of the one before.

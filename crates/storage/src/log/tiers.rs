@@ -222,7 +222,8 @@ impl<P: Platform> Log<P> {
         let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
         let absent = self.tiers.absent.get(&base);
         match (path, absent) {
-            (_, Some(place)) if folder.starts_with(&place.dir) => place.clone(),
+            // Where a note by name says nothing of the directory, its folder is without one.
+            (_, Some(place)) if folder.parent() == Some(&place.dir) => place.clone(),
             (Some(path), _) => Place::of(path),
             (None, _) => Place {
                 id: None,
@@ -343,15 +344,16 @@ impl<P: Platform> Log<P> {
         let place = self.place_of_folder(base, folder);
         let mut owed = self.owed_of(base);
         // It may have been said by now that this one does not count.
-        owed.retain(|(owing, other)| *owing == Owing::Unmade || *other != place);
+        owed.retain(|(owing, other)| *owing != Owing::Copy || *other != place);
         self.set_owed(base, owed).await?;
         let disk = self.store.disk();
         if !self.is_home(folder) {
             return write_away(disk, &self.folder, base, &place, &self.path_ids()).await;
         }
-        remove_names(disk, &self.folder, base, &self.path_ids(), None).await?;
+        // One by name counts: a text beside it is of an earlier place, and goes first.
         remove(disk, &away_path(&self.folder, base)).await?;
-        self.sync_folder(&self.folder).await
+        self.sync_folder(&self.folder).await?;
+        remove_names(disk, &self.folder, base, &self.path_ids(), None).await
     }
 
     /// Sees to it that a folder on another path is there and that home has a note of the segment at `base` in it. Without

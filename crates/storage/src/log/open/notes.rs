@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use platform::disk::Disk;
+use platform::disk::{Disk, Open};
 use wire::types::{Offset, Uuid, uuid_from_base64, uuid_to_base64};
 
 use super::remove;
@@ -247,7 +247,7 @@ pub(in crate::log) async fn remove_names<D: Disk>(
 async fn write_name<D: Disk>(disk: &D, home: &Path, base: Offset, id: Uuid) -> Result<()> {
     // A name alone needs no room, or less.
     let note = away_to_path(home, base, id);
-    let made = disk.open(&note, platform::disk::Open::Create).await;
+    let made = disk.open(&note, Open::Create).await;
     match made {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             return Err(Error::io("create", &note)(error));
@@ -257,17 +257,28 @@ async fn write_name<D: Disk>(disk: &D, home: &Path, base: Offset, id: Uuid) -> R
     sync(disk, home).await
 }
 
-/// Removes the notes that the segment at `base` is away, also one with `id` in its name.
+/// Removes the notes that the segment at `base` is away, also one with `id` in its name. That goes last, and counts until
+/// then: a text beside it is of an earlier place.
 pub(in crate::log) async fn remove_away<D: Disk>(
     disk: &D,
     home: &Path,
     base: Offset,
     id: Option<Uuid>,
 ) -> Result<()> {
-    if let Some(id) = id {
-        remove(disk, &away_to_path(home, base, id)).await?;
+    let named = match id.map(|id| away_to_path(home, base, id)) {
+        Some(name) => match disk.open(&name, Open::Read).await {
+            Ok(_) => Some(name),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io("open", &name)(error)),
+        },
+        None => None,
+    };
+    remove(disk, &away_path(home, base)).await?;
+    if let Some(name) = named {
+        sync(disk, home).await?;
+        remove(disk, &name).await?;
     }
-    remove(disk, &away_path(home, base)).await
+    Ok(())
 }
 
 /// Writes what is owed of a base offset; nothing more: the file goes. Durable when it returns.

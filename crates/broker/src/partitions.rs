@@ -26,6 +26,7 @@ use crate::topic_config::{TopicConfig, TopicConfigs};
 use crate::transaction::TRANSACTIONS_TOPIC;
 use crate::unopened::Unopened;
 
+mod deleting;
 mod opening;
 
 /// Logs opened at the same time by one shard.
@@ -87,8 +88,9 @@ impl<P: Platform> Broker<P> {
             return;
         }
         let mut empty = missing.iter().filter(|missing| {
-            let (name, directories) = (&missing.name, &missing.directories);
-            !self.log_dirs.has(name) && !self.log_dirs.is_elsewhere(name, directories)
+            let (id, name) = (missing.topic_id, &missing.name);
+            let dirs = &self.log_dirs;
+            !dirs.has(id, name) && !dirs.is_elsewhere(id, name, &missing.directories)
         });
         if let Some(one) = empty.next() {
             let partitions = empty.count().saturating_add(1);

@@ -13,6 +13,7 @@ use platform::task;
 use storage::Log;
 use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
 
+use super::deleting::delete_for_good;
 use super::{Gone, Missing};
 use crate::Broker;
 use crate::broker::Slot;
@@ -49,14 +50,12 @@ impl<P: Platform> Broker<P> {
     pub(super) async fn delete_partition(&self, (key, partition): &Gone<P>) {
         let Some(partition) = partition else { return };
         self.resign(partition, key.1);
-        let claim = self.log_dirs.claims.claim(&partition.name);
+        let claim = self.log_dirs.claims.hold(&partition.name);
         let (metrics, deleted) = (self.metrics.clone(), Rc::clone(partition));
+        let (platform, store) = (self.platform.clone(), self.store.clone());
         let deletion = async move {
-            if let Err(error) = deleted.log.delete().await {
-                tracing::error!(partition = %deleted.name, %error, "cannot delete the log");
-            }
+            delete_for_good(platform, store, Rc::clone(&deleted.log), claim).await;
             metrics.forget(&deleted.name.topic);
-            drop(claim);
         };
         if let Begun::Hangs(_) = self.begin_in(partition.log.dir(), deletion).await {
             tracing::warn!(partition = %partition.name, dir = %partition.log.dir().display(),
@@ -68,7 +67,7 @@ impl<P: Platform> Broker<P> {
         let name = &missing.name;
         let key = (missing.topic_id, name.partition);
         let directories = &missing.directories;
-        if self.log_dirs.is_elsewhere(name, directories) {
+        if self.log_dirs.is_elsewhere(key.0, name, directories) {
             tracing::error!(partition = %name, ?directories,
                 "the log is in a directory that is not among log.dirs; the partition is offline");
             self.install(key.0, key.1, Err(ErrorCode::KafkaStorageError));
@@ -204,10 +203,7 @@ impl<P: Platform> Broker<P> {
             return true;
         }
         drop(turn);
-        if let Err(error) = log.delete().await {
-            tracing::error!(partition = %name, %error, "cannot delete the log");
-        }
-        drop(claim);
+        delete_for_good(self.platform.clone(), self.store.clone(), log, claim).await;
         true
     }
 }

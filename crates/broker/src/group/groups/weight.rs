@@ -59,9 +59,10 @@ impl Shares {
         let by_host = self.by_host.borrow();
         late.retain(|host, _| by_host.contains_key(host));
         let taken: BTreeSet<usize> = late.values().copied().collect();
-        (1..)
+        let next = taken.len().saturating_add(1);
+        (1..=next)
             .find(|place| !taken.contains(place))
-            .unwrap_or(usize::MAX)
+            .unwrap_or(next)
     }
 
     fn take_place(&self, host: &StrBytes, place: usize) {

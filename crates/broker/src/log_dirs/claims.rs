@@ -52,12 +52,6 @@ impl Claims {
     }
 }
 
-impl Claim {
-    pub(crate) fn name(&self) -> &TopicPartition {
-        &self.name
-    }
-}
-
 impl Drop for Claim {
     fn drop(&mut self) {
         let mut names = self.of.names();

@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use platform::{Platform, task};
 use storage::{Error, Log, Store};
-
-use crate::log_dirs::Claim;
+use wire::types::TopicPartition;
 
 /// How long after it failed a deletion is tried again, and how long at most between two tries.
 const DELETE_AGAIN: Duration = Duration::from_secs(5);
 const DELETE_AGAIN_MAX: Duration = Duration::from_mins(1);
 
-/// Deletes a log; where that fails, more tries are made by a task of their own.
+/// Deletes a log, with the claim to its name in hand; where that fails, more tries are made by a task of their own.
 pub(super) async fn delete_for_good<P: Platform>(
     platform: P,
     store: Store<P>,
     log: Rc<Log<P>>,
-    claim: Claim,
+    name: TopicPartition,
+    claim: impl Sized + 'static,
 ) {
-    if is_settled(&store, &log, &claim).await {
+    if is_settled(&store, &log, &name).await {
         return;
     }
     task::spawn(async move {
@@ -31,15 +31,16 @@ pub(super) async fn delete_for_good<P: Platform>(
         loop {
             platform.clock().sleep(pause).await;
             pause = (pause * 2).min(DELETE_AGAIN_MAX);
-            if is_settled(&store, &log, &claim).await {
+            if is_settled(&store, &log, &name).await {
                 break;
             }
         }
+        drop(claim);
     });
 }
 
 /// Tries once; true when there is nothing left to try.
-async fn is_settled<P: Platform>(store: &Store<P>, log: &Log<P>, claim: &Claim) -> bool {
+async fn is_settled<P: Platform>(store: &Store<P>, log: &Log<P>, name: &TopicPartition) -> bool {
     let Err(error) = log.delete().await else {
         return true;
     };
@@ -48,6 +49,6 @@ async fn is_settled<P: Platform>(store: &Store<P>, log: &Log<P>, claim: &Claim) 
         return true;
     }
     let again = error.is_passing() && !store.dir_failed(log.dir());
-    tracing::error!(partition = %claim.name(), dir = %log.dir().display(), %error, again, "cannot delete the log");
+    tracing::error!(partition = %name, dir = %log.dir().display(), %error, again, "cannot delete the log");
     !again
 }

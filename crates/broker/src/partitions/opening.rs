@@ -54,7 +54,14 @@ impl<P: Platform> Broker<P> {
         let (metrics, deleted) = (self.metrics.clone(), Rc::clone(partition));
         let (platform, store) = (self.platform.clone(), self.store.clone());
         let deletion = async move {
-            delete_for_good(platform, store, Rc::clone(&deleted.log), claim).await;
+            delete_for_good(
+                platform,
+                store,
+                Rc::clone(&deleted.log),
+                deleted.name.clone(),
+                claim,
+            )
+            .await;
             metrics.forget(&deleted.name.topic);
         };
         if let Begun::Hangs(_) = self.begin_in(partition.log.dir(), deletion).await {
@@ -203,7 +210,14 @@ impl<P: Platform> Broker<P> {
             return true;
         }
         drop(turn);
-        delete_for_good(self.platform.clone(), self.store.clone(), log, claim).await;
+        delete_for_good(
+            self.platform.clone(),
+            self.store.clone(),
+            log,
+            name.clone(),
+            claim,
+        )
+        .await;
         true
     }
 }

@@ -33,7 +33,7 @@ pub(in crate::group) struct Shares {
     // Bounded: addresses that pay for a group, of which there are as many as `check_growth` lets in.
     by_host: RefCell<BTreeMap<StrBytes, usize>>,
     /// The places of those that came when all was taken, from 1.
-    // Bounded: addresses that pay for a group, as above.
+    // Bounded: addresses that pay for a group, of which there are as many as `check_growth` lets in.
     late: RefCell<BTreeMap<StrBytes, usize>>,
 }
 

@@ -27,6 +27,7 @@ use crate::transaction::TRANSACTIONS_TOPIC;
 use crate::unopened::Unopened;
 
 mod behind;
+mod deleting;
 mod opening;
 
 pub(crate) use opening::Turns;
@@ -90,8 +91,9 @@ impl<P: Platform> Broker<P> {
             return;
         }
         let mut empty = missing.iter().filter(|missing| {
-            let (name, directories) = (&missing.name, &missing.directories);
-            !self.log_dirs.has(name) && !self.log_dirs.is_elsewhere(name, directories)
+            let (id, name) = (missing.topic_id, &missing.name);
+            let dirs = &self.log_dirs;
+            !dirs.has(id, name) && !dirs.is_elsewhere(id, name, &missing.directories)
         });
         if let Some(one) = empty.next() {
             let partitions = empty.count().saturating_add(1);

@@ -22,6 +22,7 @@ use wire::types::{ErrorCode, TopicId, Uuid};
 use crate::Broker;
 use crate::broker::CONTROLLER_SHARD;
 use crate::hanging::Begun;
+use crate::log_dirs;
 use crate::partition::Partition;
 use crate::unopened::Unopened;
 
@@ -218,7 +219,7 @@ impl<P: Platform> Broker<P> {
         }
         self.switch(partition, relocation).await?;
         // From here on the log has moved, whatever happens; what is left the next start does.
-        let retired = self.retire(relocation).await;
+        let retired = self.retire(partition, relocation).await;
         let settled = match retired {
             Ok(()) if self.checkpoint().await => relocation.settle().await,
             other => other,
@@ -230,16 +231,37 @@ impl<P: Platform> Broker<P> {
     }
 
     /// Takes the old folder out of the way, as soon as there is room for that and whatever else it takes.
-    async fn retire(&self, relocation: &Relocation<P>) -> storage::Result<()> {
+    async fn retire(
+        &self,
+        partition: &Partition<P>,
+        relocation: &Relocation<P>,
+    ) -> storage::Result<()> {
         for _ in 1..RETIRE_TRIES {
-            match relocation.retire().await {
-                Err(error) if error.kind() == storage::Kind::Full => {
-                    self.platform.clock().sleep(RETIRE_AGAIN).await;
-                }
-                result => return result,
+            match self.try_to_retire(partition, relocation).await {
+                Some(Err(error)) if error.kind() == storage::Kind::Full => {}
+                Some(result) => return result,
+                None => {}
             }
+            self.platform.clock().sleep(RETIRE_AGAIN).await;
         }
-        relocation.retire().await
+        let last = self.try_to_retire(partition, relocation).await;
+        last.unwrap_or(Err(storage::Error::Busy))
+    }
+
+    /// `None`: not now, while a log of the name is opened or deleted, or nobody can tell whose the folder is. The topic may be deleted by now, and the folder be that of another of
+    /// its name.
+    async fn try_to_retire(
+        &self,
+        partition: &Partition<P>,
+        relocation: &Relocation<P>,
+    ) -> Option<storage::Result<()>> {
+        let _claim = self.log_dirs.claims.claim(&partition.name)?;
+        let folder = partition.log.dir().join(partition.name.to_string());
+        let owner = log_dirs::topic_of(&self.platform, &folder).await.ok()?;
+        if owner.is_some_and(|id| id != partition.topic_id) {
+            return Some(Ok(()));
+        }
+        Some(relocation.retire().await)
     }
 
     /// Closes the log, completes its copy, and leads it from where it is then.

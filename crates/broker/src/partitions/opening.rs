@@ -14,6 +14,7 @@ use platform::{Platform, task};
 use storage::Log;
 use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
 
+use super::deleting::delete_for_good;
 use super::{DELETING_MAX, Gone, Missing, OPENING_MAX};
 use crate::Broker;
 use crate::broker::Slot;
@@ -72,17 +73,15 @@ impl<P: Platform> Broker<P> {
     pub(super) async fn delete_partition(&self, (key, partition): &Gone<P>) {
         let Some(partition) = partition else { return };
         self.resign(partition, key.1);
-        let claim = self.log_dirs.claims.claim(&partition.name);
+        let claim = self.log_dirs.claims.hold(&partition.name);
         // At once: when it is through, a new topic may have the name.
         self.metrics.forget(&partition.name.topic);
         let turns = self.turns_in(partition.log.dir());
-        let deleted = Rc::clone(partition);
+        let (platform, store) = (self.platform.clone(), self.store.clone());
+        let (log, name) = (Rc::clone(&partition.log), partition.name.clone());
         let deletion = async move {
             let _turn = turns.deleting.acquire().await;
-            if let Err(error) = deleted.log.delete().await {
-                tracing::error!(partition = %deleted.name, %error, "cannot delete the log");
-            }
-            drop(claim);
+            delete_for_good(platform, store, log, name, claim).await;
         };
         if let Begun::Hangs(_) = self.begin_in(partition.log.dir(), deletion).await {
             tracing::warn!(partition = %partition.name, dir = %partition.log.dir().display(),
@@ -94,7 +93,7 @@ impl<P: Platform> Broker<P> {
         let name = &missing.name;
         let key = (missing.topic_id, name.partition);
         let directories = &missing.directories;
-        if self.log_dirs.is_elsewhere(name, directories) {
+        if self.log_dirs.is_elsewhere(key.0, name, directories) {
             tracing::error!(partition = %name, ?directories,
                 "the log is in a directory that is not among log.dirs; the partition is offline");
             self.install(key.0, key.1, Err(ErrorCode::KafkaStorageError));
@@ -247,10 +246,14 @@ impl<P: Platform> Broker<P> {
             return true;
         }
         drop(turn);
-        if let Err(error) = log.delete().await {
-            tracing::error!(partition = %name, %error, "cannot delete the log");
-        }
-        drop(claim);
+        delete_for_good(
+            self.platform.clone(),
+            self.store.clone(),
+            log,
+            name.clone(),
+            claim,
+        )
+        .await;
         true
     }
 }

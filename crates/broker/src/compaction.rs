@@ -70,6 +70,7 @@ async fn step<P: Platform>(
     let go_on = broker.keep_up(&partition, left, round).await;
     // Others have it although this one waits for a disk that hangs.
     drop(turn);
+    // One that was left to itself says nothing: the next step waits as after one that found nothing.
     go_on.unwrap_or(false)
 }
 

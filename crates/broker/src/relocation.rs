@@ -83,6 +83,7 @@ impl<P: Platform> Broker<P> {
             unwritten.iter().all(|dir| broker.hangs(dir))
         };
         let written = self.shards.call(CONTROLLER_SHARD, write).await;
+        // The shard ends.
         written.unwrap_or(false)
     }
 
@@ -245,6 +246,7 @@ impl<P: Platform> Broker<P> {
             self.platform.clock().sleep(RETIRE_AGAIN).await;
         }
         let last = self.try_to_retire(partition, relocation).await;
+        // It could not be tried: the next start retires the folder.
         last.unwrap_or(Err(storage::Error::Busy))
     }
 

@@ -1,7 +1,8 @@
 //! Names of logs that a disk has something to do with just now: a log is opened or deleted under it.
 //!
-//! Invariant: a log is opened under a name that nobody else uses, on whichever shard. A disk that hangs may have a deletion go on long after the metadata have
-//! forgotten the topic; a log of the same name must not begin, in whichever directory, while that one's folders still have to be renamed.
+//! Invariant: a log is opened under a name that nobody else uses, on whichever shard. A disk that hangs may have a deletion go
+//! on long after the metadata have forgotten the topic; a log of the same name must not begin, in whichever directory, while
+//! that one's folders still have to be renamed.
 
 #![allow(
     clippy::disallowed_types,
@@ -48,6 +49,7 @@ impl Claims {
     }
 
     fn names(&self) -> MutexGuard<'_, BTreeMap<TopicPartition, usize>> {
+        // A panic elsewhere leaves the counts whole: each is changed in one piece.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -56,6 +56,7 @@ impl<P: Platform> Broker<P> {
             Ok(controller.image().next_producer_id())
         };
         let next = self.shards.call(CONTROLLER_SHARD, next).await;
+        // The controller's shard ends: it is tried again, unless this one does, too.
         let next: i64 = next.unwrap_or(Err(ErrorCode::NotController))?;
         let limit = ProducerId(next.saturating_add(PRODUCER_IDS_RAISED_MAX));
         let known = log.largest_producer_below(limit);

@@ -4,8 +4,8 @@
 //! A group is paid for by the address that made it, as far as that is known: a start forgets. An address may pay for half of what
 //! groups may take, and has a share of a quarter more of it whatever the others take: a few must not keep anybody else from a
 //! group. Of that quarter the first that comes may have a half, the second a sixth, the one in place n the part 1 / n(n + 1): the
-//! sum of them all is the quarter, so there is something left for the next. One that has used its half up does not keep others from a group that it made: who makes it grow pays for it
-//! then. An address of version 6 is the network that it is in.
+//! sum of them all is the quarter, so there is something left for the next. One that has used its half up does not keep others
+//! from a group that it made: who makes it grow pays for it then. An address of version 6 is the network that it is in.
 //!
 //! Invariant: the sum of all groups is what the groups say one by one ([`Groups::weigh`] follows every change).
 
@@ -59,6 +59,7 @@ impl Shares {
         let by_host = self.by_host.borrow();
         late.retain(|host, _| by_host.contains_key(host));
         let taken: BTreeSet<usize> = late.values().copied().collect();
+        // Of so many places one is free.
         let next = taken.len().saturating_add(1);
         (1..=next)
             .find(|place| !taken.contains(place))

@@ -26,6 +26,7 @@ impl<P: Platform> Gathering<'_, P> {
         for &at in holders {
             let part = &self.parts[at];
             let path = file_path(part.folder(), base, Role::Log);
+            // Holders have it; of one that has not, nothing is read.
             let len = part.logs.get(&base).copied().unwrap_or(0);
             // What is still written to has room behind its batches, and perhaps half of one.
             let bounds = (base, self.sure_next(base, None));
@@ -62,6 +63,7 @@ impl<P: Platform> Gathering<'_, P> {
             .take(2)
             .chain(home.take(2))
             .filter(|at| Some(*at) != but);
+        // None is known: nothing bounds it.
         next.min().unwrap_or(Offset(i64::MAX))
     }
 }

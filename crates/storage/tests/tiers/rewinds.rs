@@ -135,19 +135,25 @@ fn a_transaction_that_began_on_a_path_that_is_not_there_stays_open() {
     });
 }
 
+/// A log of which an empty segment is at home and all else on another path; and its end.
+async fn all_that_is_written_is_on_bulk() -> (Scene, i64) {
+    let scene = Scene::new(GB, GB);
+    let log = scene.open(options()).await;
+    fill(&log, 3).await;
+    log.roll().await.unwrap();
+    log.save().await.unwrap();
+    scene.settle(eager()).await;
+    let end = log.log_end_offset().0;
+    assert_eq!(scene.bases_on(FOLDER), [end], "an empty one");
+    (scene, end)
+}
+
 #[test]
 fn a_log_whose_last_but_one_is_on_a_path_that_is_read_only_or_away_opens_and_takes_appends() {
     // How much of the last segment there is knowledge of, and what became of the path.
     for (back, missing) in [(0, false), (0, true), (5, false)] {
         simulate(async {
-            let scene = Scene::new(GB, GB);
-            let log = scene.open(options()).await;
-            fill(&log, 3).await;
-            log.roll().await.unwrap();
-            log.save().await.unwrap();
-            scene.settle(eager()).await;
-            let end = log.log_end_offset().0;
-            assert_eq!(scene.bases_on(FOLDER), [end], "an empty one");
+            let (scene, end) = all_that_is_written_is_on_bulk().await;
             let next = scene.successor(scene.disk().kill(1), store_options());
             if missing {
                 next.path(1).fail("it is not mounted");
@@ -176,13 +182,7 @@ fn a_log_whose_last_but_one_is_on_a_path_that_is_read_only_or_away_opens_and_tak
 #[test]
 fn a_damaged_segment_on_a_read_only_path_is_not_cut_and_nothing_behind_it_goes() {
     simulate(async {
-        let scene = Scene::new(GB, GB);
-        let log = scene.open(options()).await;
-        fill(&log, 3).await;
-        log.roll().await.unwrap();
-        log.save().await.unwrap();
-        scene.settle(eager()).await;
-        let end = log.log_end_offset().0;
+        let (scene, end) = all_that_is_written_is_on_bulk().await;
         let bases = scene.bases_on(BULK_FOLDER);
         let disk = scene.disk().kill(1);
         let damaged = Path::new(BULK_FOLDER).join(format!("{:020}.log", bases[1]));

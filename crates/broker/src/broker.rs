@@ -30,6 +30,7 @@ use crate::node_config::NodeConfigs;
 use crate::offsets_log::PartitionOffsetsLog;
 use crate::options::BrokerOptions;
 use crate::partition::Partition;
+use crate::partitions::Turns;
 use crate::producer_ids::ProducerIds;
 use crate::queues::Queues;
 use crate::quota::Quotas;
@@ -120,6 +121,9 @@ pub struct Broker<P: Platform> {
     // Unbounded: the checkpoint files there are, a few for each log directory of the settings.
     pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
     pub(crate) wall_clock: WallClock,
+    /// Turns at opening and deleting logs, of each log directory.
+    // Unbounded: the log directories of the settings.
+    pub(crate) log_turns: RefCell<BTreeMap<PathBuf, Rc<Turns>>>,
     /// When a stop began to wait for disks.
     pub(crate) stopping_since: Cell<Option<Instant>>,
     /// Held while an image is applied.
@@ -179,6 +183,7 @@ impl<P: Platform> Broker<P> {
             checkpoint_turns,
             unwritten: RefCell::default(),
             wall_clock: WallClock::default(),
+            log_turns: RefCell::default(),
             stopping_since: Cell::default(),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),

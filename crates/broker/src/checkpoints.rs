@@ -111,7 +111,7 @@ impl<P: Platform> Broker<P> {
     }
 
     /// One that hangs keeps no other directory from being written.
-    async fn write_checkpoints(self: Rc<Self>) -> Vec<PathBuf> {
+    pub(crate) async fn write_checkpoints(self: Rc<Self>) -> Vec<PathBuf> {
         let mut unwritten = Vec::new();
         for dir in &self.log_dirs.dirs {
             let write = Rc::clone(&self).write_checkpoints_of(dir.path.clone());

@@ -17,6 +17,7 @@ use platform::task;
 use storage::{CompactPolicy, Compacted, Dirt, Kind};
 
 use crate::Broker;
+use crate::hanging::Left;
 use crate::partition::Partition;
 use metrics::Found;
 pub use metrics::Metrics;
@@ -37,10 +38,11 @@ struct Due<P: Platform> {
 
 /// Compacts the logs of a shard as long as it lives.
 pub(crate) async fn run<P: Platform>(broker: Rc<Broker<P>>) {
-    let mut found = Found::default();
+    let (mut found, left) = (Found::default(), Left::default());
     loop {
         let settings = Settings::of(&broker);
-        let has_compacted = settings.is_enabled && step(&broker, &settings, &mut found).await;
+        let has_compacted =
+            settings.is_enabled && step(&broker, &settings, &mut found, &left).await;
         if !has_compacted {
             broker.platform.clock().sleep(settings.backoff).await;
         }
@@ -48,8 +50,13 @@ pub(crate) async fn run<P: Platform>(broker: Rc<Broker<P>>) {
 }
 
 /// Compacts the log that needs it most; false when there is nothing to do for a while.
-async fn step<P: Platform>(broker: &Rc<Broker<P>>, settings: &Settings, found: &mut Found) -> bool {
-    let Some(due) = dirtiest(broker, found).await else {
+async fn step<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    settings: &Settings,
+    found: &mut Found,
+    left: &Left,
+) -> bool {
+    let Some(due) = dirtiest(broker, found, left).await else {
         return false;
     };
     let turn = loop {
@@ -58,13 +65,21 @@ async fn step<P: Platform>(broker: &Rc<Broker<P>>, settings: &Settings, found: &
             None => broker.platform.clock().sleep(TURN_INTERVAL).await,
         }
     };
-    let go_on = compact_one(broker, settings, &due).await;
+    let partition = Rc::clone(&due.partition);
+    let round = compact_one(Rc::clone(broker), *settings, due);
+    let go_on = broker.keep_up(&partition, left, round).await;
+    // Others have it although this one waits for a disk that hangs.
     drop(turn);
-    go_on
+    // One that was left to itself says nothing: the next step waits as after one that found nothing.
+    go_on.unwrap_or(false)
 }
 
 /// The dirtiest log of this shard among those that are due.
-async fn dirtiest<P: Platform>(broker: &Rc<Broker<P>>, found: &mut Found) -> Option<Due<P>> {
+async fn dirtiest<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    found: &mut Found,
+    left: &Left,
+) -> Option<Due<P>> {
     let reading = broker.platform.clock().reading();
     let mut dirtiest: Option<Due<P>> = None;
     let mut now = Found::default();
@@ -74,16 +89,19 @@ async fn dirtiest<P: Platform>(broker: &Rc<Broker<P>>, found: &mut Found) -> Opt
         }
         let config = partition.config();
         let log = &partition.log;
-        if !config.compacted || log.failed().is_some() || broker.hangs(log.dir()) {
+        if !config.compacted || log.failed().is_some() {
             continue;
         }
         if log.is_uncleanable() {
             now.note_uncleanable(log.dir(), log.size_bytes());
             continue;
         }
-        let dirt = match log.dirt(&config.compaction, reading).await {
-            Ok(dirt) => dirt,
-            Err(error) => {
+        let (policy, looked_at) = (config.compaction, Rc::clone(&partition));
+        let look = async move { looked_at.log.dirt(&policy, reading).await };
+        let dirt = match broker.keep_up(&partition, left, look).await {
+            None => continue,
+            Some(Ok(dirt)) => dirt,
+            Some(Err(error)) => {
                 if error.kind() != Kind::Closed {
                     tracing::warn!(partition = %partition.name, %error, "cannot see how dirty a log is");
                 }
@@ -93,7 +111,6 @@ async fn dirtiest<P: Platform>(broker: &Rc<Broker<P>>, found: &mut Found) -> Opt
         now.note_dirt(&dirt);
         let is_dirtier = |other: &Due<P>| dirt.ratio() > other.dirt.ratio();
         if dirt.is_due(&config.compaction) && dirtiest.as_ref().is_none_or(is_dirtier) {
-            let policy = config.compaction;
             dirtiest = Some(Due {
                 partition: Rc::clone(&partition),
                 policy,
@@ -111,11 +128,7 @@ async fn dirtiest<P: Platform>(broker: &Rc<Broker<P>>, found: &mut Found) -> Opt
 }
 
 /// One round of one log; false when the next should wait a while.
-async fn compact_one<P: Platform>(
-    broker: &Rc<Broker<P>>,
-    settings: &Settings,
-    due: &Due<P>,
-) -> bool {
+async fn compact_one<P: Platform>(broker: Rc<Broker<P>>, settings: Settings, due: Due<P>) -> bool {
     let log = &due.partition.log;
     let is_first = log.begin_compacting();
     if is_first && !broker.save_compacted(log.dir().to_owned()).await {

@@ -37,7 +37,7 @@ use crate::answers::FLOOR_BYTES;
 use crate::broker::CONTROLLER_SHARD;
 use crate::controller::{Caller, Controller, Rules};
 use crate::handler::{self, Context};
-use crate::many::LARGE_BYTES;
+use crate::many::{LARGE_BYTES, Place};
 use crate::quota::{Busy, Kind, timed};
 use crate::room::Room;
 
@@ -436,12 +436,12 @@ async fn run<T: wire::protocol::Request, R: Encodable>(
     encoded(&header, &response)
 }
 
-/// As [`run`], for a request that may name very many things and is answered without waiting for clients.
+/// As [`run`], for a request that may name very many things. Whoever handles it gives its place up before it waits for disks.
 async fn run_many<P, T, R>(
     broker: &Rc<Broker<P>>,
     context: &Context,
     request: Request,
-    handle: impl AsyncFnOnce(T) -> R,
+    handle: impl AsyncFnOnce(T, Option<Place>) -> R,
 ) -> Result<Reply, CloseReason>
 where
     P: Platform,
@@ -449,11 +449,11 @@ where
     R: Encodable + Send + 'static,
 {
     let is_large = request.body.len() > LARGE_BYTES;
-    let _place = broker
+    let place = broker
         .place_for_bytes(request.body.len(), context.peer.ip())
         .await;
     let (header, asked) = decoded_beside(broker, context, request).await?;
-    let response = handle(asked).await;
+    let response = handle(asked, place).await;
     encoded_beside(broker, is_large.then_some(context), header, response).await
 }
 

@@ -10,15 +10,22 @@
     reason = "what hangs is said once for all shards; the lock is held for a look, once a second"
 )]
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use platform::clock::Instant;
+use platform::task::JoinHandle;
 use platform::{Disk, Platform, task};
+use storage::Log;
+use wire::types::TopicId;
 
 use crate::Broker;
+use crate::partition::Partition;
 
 /// An operation that takes longer hangs: many times what a device takes that is overloaded (a second), and less than the
 /// 30 s after which clients give up their requests, so that the operator knows first.
@@ -44,6 +51,37 @@ struct Seen {
     of_shards: BTreeMap<usize, Duration>,
     /// It hangs, and has done so for this long at most.
     hangs: Option<Duration>,
+}
+
+/// What has become of work that was begun in a directory.
+pub(crate) enum Begun<T> {
+    /// It is done.
+    Done(T),
+    /// It goes on by itself: the directory hangs.
+    Hangs(JoinHandle<T>),
+    /// Nothing will: the shard ends.
+    Stopping,
+}
+
+/// Logs with a round of upkeep that was left to itself; clones share it.
+#[derive(Clone, Default)]
+// Unbounded: some of the partitions of a shard.
+pub(crate) struct Left(Rc<RefCell<BTreeSet<(TopicId, i32)>>>);
+
+impl Left {
+    fn has(&self, key: (TopicId, i32)) -> bool {
+        self.0.borrow().contains(&key)
+    }
+
+    /// Until it is through.
+    fn note<T: 'static>(&self, key: (TopicId, i32), work: JoinHandle<T>) {
+        self.0.borrow_mut().insert(key);
+        let left = self.clone();
+        task::spawn(async move {
+            drop(work.await);
+            left.0.borrow_mut().remove(&key);
+        });
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,36 +183,130 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Waits for `work` of a stop, unless a disk hangs and the stop has waited for too long; `None`: what is left of it is given
-    /// up. However long the disk has hung before, what is on others has its time.
-    pub(crate) async fn unless_hung<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let mut work = pin!(work);
-        let now = self.platform.clock().now();
-        let began = self.stopping_since.get().unwrap_or(now);
+    /// Has `work` done in a directory, by a task of its own, and waits for it, but not while the directory hangs, or a path that
+    /// may have parts of what is in it: then it goes on by itself.
+    pub(crate) async fn begin_in<T: 'static>(
+        &self,
+        dir: &Path,
+        work: impl Future<Output = T> + 'static,
+    ) -> Begun<T> {
+        let mut work = task::spawn(work);
+        while !self.hangs(dir) {
+            match task::timeout(LOOK_INTERVAL, &mut work).await {
+                Ok(Ok(done)) => return Begun::Done(done),
+                Ok(Err(_)) => return Begun::Stopping,
+                Err(_) if self.lower_hangs() => break,
+                Err(_) => {}
+            }
+        }
+        Begun::Hangs(work)
+    }
+
+    /// The same for a round of upkeep of a log, which there is another time for: not while anything hangs that the log lies in, nor
+    /// before a round that was left to itself is through. `None`: not now.
+    pub(crate) async fn keep_up<T: 'static>(
+        &self,
+        partition: &Partition<P>,
+        left: &Left,
+        work: impl Future<Output = T> + 'static,
+    ) -> Option<T> {
+        let key = (partition.topic_id, partition.name.partition);
+        if left.has(key) || self.log_hangs(&partition.log) {
+            return None;
+        }
+        match self.begin_in(partition.log.dir(), work).await {
+            Begun::Done(done) => Some(done),
+            Begun::Hangs(work) => {
+                left.note(key, work);
+                None
+            }
+            Begun::Stopping => None,
+        }
+    }
+
+    /// Whether a log lies in a directory that hangs, or has segments on a path that does.
+    pub(crate) fn log_hangs(&self, log: &Log<P>) -> bool {
+        let any_of_its = || self.dirs_of(log).iter().any(|dir| self.hangs(dir));
+        self.hangs(log.dir()) || (self.lower_hangs() && any_of_its())
+    }
+
+    /// The directory that a log lies in, and the paths of tiers that it has segments on, in order.
+    pub(crate) fn dirs_of(&self, log: &Log<P>) -> BTreeSet<PathBuf> {
+        let tiers = self.store.tiers();
+        let on = log.bytes_by_path().into_iter();
+        let paths = on.filter_map(|(id, _)| tiers?.path(id));
+        let paths = paths.map(|path| path.dir().to_owned());
+        paths.chain([log.dir().to_owned()]).collect()
+    }
+
+    fn lower_hangs(&self) -> bool {
+        self.options.lower_dirs.iter().any(|dir| self.hangs(dir))
+    }
+
+    /// Waits for `work` of a stop, unless the path of a lower tier hangs and it takes too long; `None`: what is left of it is given
+    /// up. It has its time whatever was waited for before.
+    pub(crate) async fn unless_lower_hung<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let end = self.platform.clock().after(GIVEN_UP_AFTER);
+        let dirs = &self.options.lower_dirs;
+        let done = self.unless_hung_by(end, dirs, work).await;
+        self.tell_given_up(dirs, done)
+    }
+
+    /// The same in some directories, for as long as all that a stop does there takes together. However long another disk has
+    /// hung, what is not on it is waited for to its end.
+    pub(crate) async fn unless_hung_in<T>(
+        &self,
+        dirs: &[PathBuf],
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let end = self.stop_begins() + GIVEN_UP_AFTER;
+        let done = self.unless_hung_by(end, dirs, work).await;
+        self.tell_given_up(dirs, done)
+    }
+
+    /// Says so, if what was waited for is not done.
+    fn tell_given_up<T>(&self, dirs: &[PathBuf], done: Option<T>) -> Option<T> {
+        if done.is_none()
+            && let Some((dir, waited)) = self.given_up(dirs)
+        {
+            tracing::error!(dir = %dir.display(), waited_s = waited.as_secs(),
+                "the stop waits no longer for a disk that does not answer: what it would have written there is left to the recovery of the next start");
+        }
+        done
+    }
+
+    /// When the stop began, which is now if it had not.
+    pub(crate) fn stop_begins(&self) -> Instant {
+        let began = self.stopping_since.get();
+        let began = began.unwrap_or_else(|| self.platform.clock().now());
         self.stopping_since.set(Some(began));
+        began
+    }
+
+    async fn unless_hung_by<T>(
+        &self,
+        end: Instant,
+        dirs: &[PathBuf],
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut work = pin!(work);
         loop {
             if let Ok(done) = task::timeout(LOOK_INTERVAL, work.as_mut()).await {
                 return Some(done);
             }
-            let may_wait = began.elapsed() < GIVEN_UP_AFTER;
-            if let Some((dir, waited)) = self.given_up().filter(|_| !may_wait) {
-                tracing::error!(dir = %dir.display(), waited_s = waited.as_secs(),
-                    "the stop waits no longer for a disk that does not answer: what it would have written there is left to the recovery of the next start");
+            let is_over = self.platform.clock().now() >= end;
+            if is_over && self.given_up(dirs).is_some() {
                 return None;
             }
         }
     }
 
-    /// The directory that this shard has waited for longest, if that is too long for a stop.
-    fn given_up(&self) -> Option<(PathBuf, Duration)> {
-        let home = self.log_dirs.dirs.iter().map(|dir| dir.path.clone());
-        let all = home.chain(self.options.lower_dirs.iter().cloned());
-        all.map(|dir| {
-            let waited = self.platform.disk().under_way_for(&dir);
-            (dir, waited)
-        })
-        .filter(|(_, waited)| *waited >= GIVEN_UP_AFTER)
-        .max_by_key(|(_, waited)| *waited)
+    /// The one of these directories that this shard has waited for longest, if that is too long for a stop.
+    fn given_up<'a>(&self, dirs: &'a [PathBuf]) -> Option<(&'a PathBuf, Duration)> {
+        dirs.iter()
+            .map(|dir| (dir, self.platform.disk().under_way_for(dir)))
+            .filter(|(_, waited)| *waited >= GIVEN_UP_AFTER)
+            .max_by_key(|(_, waited)| *waited)
     }
 }
 

@@ -12,6 +12,7 @@ use platform::task;
 use crate::Broker;
 use crate::broker::CONTROLLER_SHARD;
 use crate::compaction;
+use crate::hanging::Left;
 use crate::partition::Partition;
 use crate::wall_clock;
 
@@ -30,6 +31,7 @@ pub fn start<P: Platform>(broker: &Rc<Broker<P>>) {
 }
 
 async fn retain<P: Platform>(broker: Rc<Broker<P>>) {
+    let left = Left::default();
     loop {
         broker
             .platform
@@ -39,7 +41,7 @@ async fn retain<P: Platform>(broker: Rc<Broker<P>>) {
         broker.telemetry.forget_idle(broker.platform.clock().now());
         for partition in broker.led_partitions() {
             let retain = retain_one(Rc::clone(&broker), Rc::clone(&partition));
-            broker.while_it_answers(partition.log.dir(), retain).await;
+            broker.keep_up(&partition, &left, retain).await;
             task::yield_now().await;
         }
     }
@@ -106,6 +108,6 @@ async fn forget_idle_ids<P: Platform>(broker: Rc<Broker<P>>) {
         clock
             .sleep(broker.options.transaction.expiration_check)
             .await;
-        broker.transactions.forget_idle().await;
+        broker.transactions.forget_idle();
     }
 }

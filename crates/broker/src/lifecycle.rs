@@ -7,7 +7,7 @@
 //! wait for ever for a disk that hangs: what is acknowledged is durable without it.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,12 +21,13 @@ use crate::Broker;
 use crate::controller::{Controller, Home, METADATA_TOPIC, MetadataLogError, Publish};
 use crate::image::Image;
 use crate::join::join_all;
+use crate::partition::Partition;
 
 /// What part of a file system, or of a tier's path, the room for changes of the metadata may take.
 const RESERVE_SHARE: u64 = 32;
 
 /// By how much a start raises the next producer id at most: no cluster gives out so many between two backups.
-const PRODUCER_IDS_RAISED_MAX: i64 = 1 << 40;
+pub(crate) const PRODUCER_IDS_RAISED_MAX: i64 = 1 << 40;
 
 /// Why a broker cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -117,16 +118,19 @@ impl<P: Platform> Broker<P> {
     /// being left in order; the metadata log's failure is returned at the end.
     pub async fn stop(self: &Rc<Self>) -> Result<(), MetadataLogError> {
         self.recovery.set_ready(false);
-        self.unless_hung(self.note_clock()).await;
+        let home = [self.metadata_home().dir];
+        self.unless_hung_in(&home, self.note_clock()).await;
         let closed = self
             .shards
             .call_all(|broker| async move { broker.close_partitions().await });
         let mut unclean: BTreeSet<PathBuf> = closed.await.into_iter().flatten().collect();
         let mut metadata_closed = match self.controller() {
             Ok(controller) => {
-                let stopped = self.unless_hung(controller.stop()).await;
+                let home = self.metadata_home().dir;
+                let dirs = [home.clone()];
+                let stopped = self.unless_hung_in(&dirs, controller.stop()).await;
                 if stopped.is_none() {
-                    unclean.insert(self.metadata_home().dir);
+                    unclean.insert(home);
                 }
                 stopped.unwrap_or(Ok(()))
             }
@@ -140,7 +144,8 @@ impl<P: Platform> Broker<P> {
                 metadata_closed = Ok(());
             }
         }
-        let checkpoints = self.unless_hung(self.checkpoint_all()).await;
+        // Those of a directory that hangs wait for nothing.
+        let checkpoints = self.unless_lower_hung(self.checkpoint_all()).await;
         match checkpoints {
             Some(unwritten) => unclean.extend(unwritten),
             None => unclean.extend(self.log_dirs.dirs.iter().map(|dir| dir.path.clone())),
@@ -158,7 +163,8 @@ impl<P: Platform> Broker<P> {
             let file = dir.path.join(clean_shutdown::FILE);
             let marker = clean_shutdown::encode(epoch);
             let marking = self.platform.disk().replace_file(&file, &marker);
-            if let Some(Err(error)) = self.unless_hung(marking).await {
+            let dirs = [dir.path.clone()];
+            if let Some(Err(error)) = self.unless_hung_in(&dirs, marking).await {
                 tracing::warn!(file = %file.display(), %error, "cannot mark the clean stop; the next start recovers");
             }
         }
@@ -277,28 +283,41 @@ impl<P: Platform> Broker<P> {
 
     /// Closes this shard's logs; gives the directories of those that did not close well, or that wait for a disk that hangs.
     async fn close_partitions(self: Rc<Self>) -> Vec<PathBuf> {
+        self.stop_begins();
         let partitions = self.led_partitions();
         let each: Vec<_> = partitions
             .iter()
             .map(|partition| (partition, Cell::new(false)))
             .collect();
-        let closing = each.iter().map(|(partition, is_well)| async move {
-            partition.resign();
-            let closed = partition.log.close().await;
-            is_well.set(closed.is_ok());
-            let Err(error) = closed else { return };
-            let partition = &partition.name;
-            if error.kind() == Kind::Full {
-                tracing::warn!(%partition, %error,
-                    "there is no room to leave the log in order: the next start checks its end, and cuts off only what nobody was told of");
-            } else {
-                tracing::error!(%partition, %error, "cannot close the log");
-            }
-        });
+        // Those in other directories do not wait for one that hangs, nor are they given up with it.
+        let mut by_dirs = BTreeMap::<Vec<PathBuf>, Vec<_>>::new();
+        for (partition, is_well) in &each {
+            let dirs = self.dirs_of(&partition.log).into_iter().collect();
+            let closing = close_partition(partition, is_well);
+            by_dirs.entry(dirs).or_default().push(closing);
+        }
         let mut unclean = self.unrecovered_dirs();
-        self.unless_hung(join_all(closing)).await;
+        let closing = by_dirs.into_iter();
+        let me = &self;
+        let closing =
+            closing.map(|(dirs, all)| async move { me.unless_hung_in(&dirs, join_all(all)).await });
+        join_all(closing).await;
         let others = each.iter().filter(|(_, is_well)| !is_well.get());
         unclean.extend(others.map(|(partition, _)| partition.log.dir().to_owned()));
         unclean
+    }
+}
+
+async fn close_partition<P: Platform>(partition: &Partition<P>, is_well: &Cell<bool>) {
+    partition.resign();
+    let closed = partition.log.close().await;
+    is_well.set(closed.is_ok());
+    let Err(error) = closed else { return };
+    let partition = &partition.name;
+    if error.kind() == Kind::Full {
+        tracing::warn!(%partition, %error,
+                    "there is no room to leave the log in order: the next start checks its end, and cuts off only what nobody was told of");
+    } else {
+        tracing::error!(%partition, %error, "cannot close the log");
     }
 }

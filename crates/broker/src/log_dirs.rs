@@ -7,21 +7,27 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use platform::disk::is_unreadable;
+use platform::task::timeout;
 use platform::{Disk, Platform};
 use storage::OpenAs;
 use storage::checkpoint::meta_properties::MetaProperties;
 use storage::checkpoint::{clean_shutdown, meta_properties, offsets, partition_metadata};
 use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64};
 
+mod claims;
 mod error;
+mod found;
 mod lower;
 mod moved;
 mod places;
 mod roster;
 
+pub(crate) use claims::{Claim, Claims};
 pub use error::LogDirsError;
+use found::{Found, Log};
 pub(crate) use moved::Unfinished;
 use moved::{Arrived, read_note};
 
@@ -38,6 +44,8 @@ const REPAIRED: &str = "__cluster_metadata-0.new";
 const KNOWN_ENDS: [&str; 3] = [STRAY, ".aside", "lost+found"];
 /// The longest name that file systems take.
 const NAME_BYTES_MAX: usize = 255;
+/// A directory that does not say for so long how much room it has is taken for one that has none.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Ids below stand for something else than a directory, as in Kafka: unassigned, lost, migrating.
 const RESERVED_IDS: u128 = 100;
 
@@ -76,19 +84,18 @@ pub struct LogDirs {
     pub node_id: NodeId,
     /// The directories, in the order of the configuration.
     pub dirs: Vec<LogDir>,
-    // Unbounded: the folders of the log directories, found once at the start.
-    found: BTreeMap<TopicPartition, (usize, Option<TopicId>)>,
+    found: Found,
     /// Logs that came from another directory, and whose note of it is still there.
     arrived: Vec<Arrived>,
     /// Copies of logs on their way to another directory when the process ended.
     unfinished: Vec<Unfinished>,
-    /// Logs that lie in two directories.
-    twins: Vec<(TopicPartition, usize, usize)>,
     /// Position of a directory with segments of logs that are at home elsewhere.
     parts_in: Option<usize>,
     /// Position of a directory with the new metadata log of a repair that was cut short.
     repaired_in: Option<usize>,
     told: Told,
+    /// Names of logs that are opened or deleted just now.
+    pub(crate) claims: Claims,
 }
 
 impl LogDir {
@@ -141,13 +148,13 @@ impl LogDirs {
             cluster_id,
             node_id: node_id.unwrap_or(DEFAULT_NODE_ID),
             dirs: Vec::new(),
-            found: BTreeMap::new(),
+            found: Found::default(),
             arrived: Vec::new(),
             unfinished: Vec::new(),
-            twins: Vec::new(),
             parts_in: None,
             repaired_in: None,
             told,
+            claims: Claims::default(),
         };
         for (path, identity) in paths.iter().zip(&identities) {
             dirs.check_owner(path, identity.as_ref())?;
@@ -176,9 +183,9 @@ impl LogDirs {
         identities: &[Option<MetaProperties>],
     ) -> Result<(), LogDirsError> {
         let is_metadata = |name: &TopicPartition| name.topic.as_ref() == METADATA_TOPIC;
-        let is_there = self.found.keys().any(is_metadata);
-        let owned = self.found.values().filter(|(_, id)| id.is_some());
-        let owned = owned.map(|(index, _)| *index);
+        let is_there = self.found.all().any(|(name, _)| is_metadata(name));
+        let owned = self.found.all().filter(|(_, log)| log.id.is_some());
+        let owned = owned.map(|(_, log)| log.index);
         if let Some(index) = owned.clone().chain(self.parts_in).next()
             && !is_there
             && !self.told.forget_missing
@@ -199,35 +206,38 @@ impl LogDirs {
         }
     }
 
-    /// True when a log of this name was found.
-    pub(crate) fn has(&self, name: &TopicPartition) -> bool {
-        self.found.contains_key(name)
+    /// True when the log of a topic was found; one of another topic that had its name is not that one.
+    pub(crate) fn has(&self, topic_id: TopicId, name: &TopicPartition) -> bool {
+        self.found.of(topic_id, name).is_some()
     }
 
     /// True when logs of topics were found: the metadata log must say something of them.
     pub(crate) fn has_logs(&self) -> bool {
         !self.told.forget_missing
             && self
-                .found
-                .values()
+                .found()
                 .any(|(_, id)| id.is_some_and(|id| id != TopicId::METADATA))
     }
 
     /// True when the log of a partition that the metadata has in one of `directories` is in a directory that is not
     /// here: there must not be an empty one in its place.
-    pub(crate) fn is_elsewhere(&self, name: &TopicPartition, directories: &[Uuid]) -> bool {
+    pub(crate) fn is_elsewhere(
+        &self,
+        topic_id: TopicId,
+        name: &TopicPartition,
+        directories: &[Uuid],
+    ) -> bool {
         let is_here = |id: &Uuid| self.dirs.iter().any(|dir| dir.id == *id);
         let is_one = |id: &&Uuid| id.as_u128() >= RESERVED_IDS;
         !self.told.forget_missing
-            && !self.found.contains_key(name)
+            && !self.has(topic_id, name)
             && directories.iter().any(|id| is_one(&id) && !is_here(id))
     }
 
     /// How to open the log of a topic in `dir`: what the checkpoints say is of use only for the log that was found, not
     /// for one of the same name that comes after it.
     pub fn open_as(&self, dir: &LogDir, topic_id: TopicId, name: &TopicPartition) -> OpenAs {
-        let found = self.found.get(name);
-        if found.is_some_and(|(_, id)| id.is_none_or(|id| id == topic_id)) {
+        if self.has(topic_id, name) {
             return self.since_arrival(dir, name, dir.open_as(name));
         }
         OpenAs {
@@ -245,10 +255,12 @@ impl LogDirs {
         epochs.all(|epoch| epoch == Some(first)).then_some(first)
     }
 
-    /// The directory where the log of `name` was found, else the first.
+    /// The directory where the metadata log, which has this name, was found, else the first.
     pub fn holding(&self, name: &TopicPartition) -> &LogDir {
-        let index = self.found.get(name).map_or(0, |(index, _)| *index);
-        self.dirs.get(index).unwrap_or(&self.dirs[0])
+        let log = self.found.of(TopicId::METADATA, name);
+        let log = log.or_else(|| self.found.any_of(name));
+        let dir = log.and_then(|log| self.dirs.get(log.index));
+        dir.unwrap_or(&self.dirs[0])
     }
 
     /// Position in `dirs` of the directory that holds `log`.
@@ -269,23 +281,17 @@ impl LogDirs {
         name: &TopicPartition,
         is_closed: impl Fn(&Path) -> bool,
     ) -> &LogDir {
-        let here = |(index, id): &(usize, Option<TopicId>)| {
-            id.is_none_or(|id| id == topic_id)
-                .then(|| self.dirs.get(*index))
-                .flatten()
-        };
-        if let Some(dir) = self.found.get(name).and_then(here) {
+        let found = self.found.of(topic_id, name);
+        if let Some(dir) = found.and_then(|log| self.dirs.get(log.index)) {
             return dir;
         }
         let mut roomy: Vec<(u64, &LogDir)> = Vec::with_capacity(self.dirs.len());
         let is_any_open = !self.dirs.iter().all(|dir| is_closed(&dir.path));
         let open = |dir: &&LogDir| !is_any_open || !is_closed(&dir.path);
         for dir in self.dirs.iter().filter(open) {
-            let free = platform
-                .disk()
-                .space(&dir.path)
-                .await
-                .map_or(0, |space| space.free);
+            let look = timeout(LOOK_MAX, platform.disk().space(&dir.path)).await;
+            let free = look.ok().and_then(Result::ok);
+            let free = free.map_or(0, |space| space.free);
             roomy.push((free, dir));
         }
         let most = roomy.iter().map(|(free, _)| *free).max().unwrap_or(0);
@@ -301,7 +307,7 @@ impl LogDirs {
 
     /// The logs that lie in the directories, with the topic id of each that has one.
     pub fn found(&self) -> impl Iterator<Item = (&TopicPartition, Option<TopicId>)> {
-        self.found.iter().map(|(name, (_, id))| (name, *id))
+        self.found.all().map(|(name, log)| (name, log.id))
     }
 
     /// Refuses a directory of another cluster or node.
@@ -379,7 +385,7 @@ impl LogDirs {
                 deleted = deleted.saturating_add(1);
             } else if let Some(name) = storage::parse_folder_name(&entry.name) {
                 // What cannot be read makes its own partition offline, when it is opened.
-                let id = understood(read_topic_id(platform, &full).await, &full).flatten();
+                let id = understood(topic_of(platform, &full).await, &full).flatten();
                 let is_part = || async { is_part(platform, &full).await };
                 if id.is_none() && understood(is_part().await, &full).unwrap_or(false) {
                     self.parts_in = Some(index);
@@ -389,11 +395,9 @@ impl LogDirs {
                     let name = name.clone();
                     self.arrived.push(Arrived { name, index, moved });
                 }
-                if let Some((other, _)) = self.found.insert(name.clone(), (index, id)) {
-                    self.twins.push((name, other, index));
-                }
+                self.found.note(name, Log { index, id });
             } else if let Some(name) = storage::parse_future_folder_name(&entry.name) {
-                let topic_id = understood(read_topic_id(platform, &full).await, &full).flatten();
+                let topic_id = understood(topic_of(platform, &full).await, &full).flatten();
                 self.unfinished.push(Unfinished {
                     name,
                     topic_id,
@@ -555,7 +559,8 @@ async fn read_identity<P: Platform>(
         .transpose()?)
 }
 
-async fn read_topic_id<P: Platform>(
+/// Whose log is in a folder, where that is said.
+pub(crate) async fn topic_of<P: Platform>(
     platform: &P,
     dir: &Path,
 ) -> Result<Option<TopicId>, LogDirsError> {

@@ -117,7 +117,7 @@ pub(crate) fn begin_load<P: Platform>(broker: &Rc<Broker<P>>, partition: &Rc<Par
 
 async fn load<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>, incarnation: u64) {
     let index = partition.name.partition;
-    let replayed = replay_all(&broker, &partition).await;
+    let replayed = replay_all(&broker, &partition, incarnation).await;
     // What has gone meanwhile, or come anew, is not ours to finish.
     if !broker.groups.is_here(index, incarnation) {
         return;
@@ -174,10 +174,12 @@ async fn load_again<P: Platform>(
 async fn replay_all<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
+    incarnation: u64,
 ) -> Result<(u64, OpenTransactions), LoadError> {
     let mut loading = Loading {
         broker,
         index: partition.name.partition,
+        incarnation,
         open: OpenTransactions::default(),
         count: 0,
     };
@@ -189,6 +191,8 @@ async fn replay_all<P: Platform>(
 struct Loading<'a, P: Platform> {
     broker: &'a Broker<P>,
     index: i32,
+    /// The number of this loading: another of the same partition has groups of its own.
+    incarnation: u64,
     /// What transactions have written, and nobody knows yet whether it counts.
     open: OpenTransactions,
     count: u64,
@@ -196,6 +200,9 @@ struct Loading<'a, P: Platform> {
 
 impl<P: Platform> Loading<'_, P> {
     fn take(&mut self, header: &BatchHeader, batch: &Bytes) -> Result<(), LoadError> {
+        if !self.broker.groups.is_here(self.index, self.incarnation) {
+            return Err(LoadError::Gone);
+        }
         for record in records(batch)? {
             let record = record?;
             let Some(key) = record.key else { continue };
@@ -250,4 +257,6 @@ enum LoadError {
     Storage(#[from] storage::Error),
     #[error(transparent)]
     Batch(#[from] wire::error::BatchError),
+    #[error("the partition has gone meanwhile, or come anew")]
+    Gone,
 }

@@ -263,9 +263,6 @@ impl<P: Platform> Partition<P> {
         let config = self.config();
         let now_ms = clock.wall_ms();
         let header = *judged.header();
-        if judged.len() > config.segment_bytes() {
-            return Err(ErrorCode::RecordListTooLarge.into());
-        }
         match self.log.check_producer(&header, Origin::Client)? {
             ProducerCheck::New => {}
             ProducerCheck::Duplicate(before) => {
@@ -279,6 +276,10 @@ impl<P: Platform> Partition<P> {
         }
         self.check_verified(&header, verified)?;
         let (produced, work_bytes) = judged.recoded(&config)?;
+        // As it is written: the topic's codec may make more of it.
+        if produced.batch.size_bytes() > config.segment_bytes() {
+            return Err(ErrorCode::RecordListTooLarge.into());
+        }
         let log_append_time = config.log_append_time.then_some(TimestampMs(now_ms));
         let stamp = Stamp {
             leader_epoch: self.leader_epoch.get(),

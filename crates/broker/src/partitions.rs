@@ -1,19 +1,18 @@
 //! From the metadata image to open logs: what a new image means for the partitions of this shard.
 //!
 //! Invariants: a partition is opened by topic id, never by name alone; images are applied one after the other; the logs
-//! of a deleted topic are gone from the names of the directory before the image counts as applied. A log that cannot
-//! be opened makes its partition offline (`KAFKA_STORAGE_ERROR`), not the broker.
+//! of a deleted topic are gone from the names of the directory before the image counts as applied, unless the directory
+//! hangs (`partitions/opening.rs`). A log that cannot be opened makes its partition offline (`KAFKA_STORAGE_ERROR`), not the broker.
 
 use std::path::Path;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use platform::Platform;
-use platform::task;
 use storage::tier::{PathUse, TierPath};
 use wire::StrBytes;
-use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
+use wire::types::{LeaderEpoch, TopicId, TopicPartition};
 
 use crate::Broker;
 use crate::broker::Slot;
@@ -27,6 +26,12 @@ use crate::topic_config::{TopicConfig, TopicConfigs};
 use crate::transaction::TRANSACTIONS_TOPIC;
 use crate::unopened::Unopened;
 
+mod behind;
+mod deleting;
+mod opening;
+
+pub(crate) use opening::Turns;
+
 /// Logs opened at the same time by one shard.
 const OPENING_MAX: usize = 16;
 
@@ -37,6 +42,7 @@ const DELETING_MAX: usize = 128;
 const LATE_AFTER: Duration = Duration::from_mins(5);
 
 /// A partition that this shard should lead and does not yet.
+#[derive(Clone)]
 struct Missing {
     topic_id: TopicId,
     name: TopicPartition,
@@ -44,26 +50,6 @@ struct Missing {
     config: Arc<TopicConfig>,
     /// Where its log is, as far as the metadata say.
     directories: Vec<wire::types::Uuid>,
-}
-
-/// How long after a log could not be opened it is tried again, and how long at most between two tries.
-const OPEN_AGAIN: Duration = Duration::from_secs(1);
-const OPEN_AGAIN_MAX: Duration = Duration::from_mins(1);
-
-/// Opens a log that there was no room for, or no descriptor, as soon as there is.
-async fn open_later<P: Platform>(broker: Weak<Broker<P>>, topic_id: TopicId, name: TopicPartition) {
-    let mut pause = OPEN_AGAIN;
-    loop {
-        let Some(clock) = broker.upgrade().map(|it| it.platform.clock().clone()) else {
-            return;
-        };
-        clock.sleep(pause).await;
-        pause = (pause * 2).min(OPEN_AGAIN_MAX);
-        match broker.upgrade() {
-            Some(broker) if !broker.open_again(topic_id, &name).await => {}
-            _ => return,
-        }
-    }
 }
 
 /// A partition of this shard that the image no longer has.
@@ -87,8 +73,9 @@ impl<P: Platform> Broker<P> {
         }
         let missing = self.update_led(&image).await;
         self.tell_of_empty(&missing);
-        for some in missing.chunks(OPENING_MAX) {
-            join_all(some.iter().map(|missing| self.open_partition(missing))).await;
+        let mut missing = missing.into_iter().map(|it| self.open_partition(it));
+        while missing.len() > 0 {
+            join_all(missing.by_ref().take(OPENING_MAX)).await;
         }
         let before = self.image();
         self.publish(image);
@@ -104,8 +91,9 @@ impl<P: Platform> Broker<P> {
             return;
         }
         let mut empty = missing.iter().filter(|missing| {
-            let (name, directories) = (&missing.name, &missing.directories);
-            !self.log_dirs.has(name) && !self.log_dirs.is_elsewhere(name, directories)
+            let (id, name) = (missing.topic_id, &missing.name);
+            let dirs = &self.log_dirs;
+            !dirs.has(id, name) && !dirs.is_elsewhere(id, name, &missing.directories)
         });
         if let Some(one) = empty.next() {
             let partitions = empty.count().saturating_add(1);
@@ -146,15 +134,6 @@ impl<P: Platform> Broker<P> {
         gone.into_iter()
             .map(|key| (key, partitions.remove(&key).and_then(Result::ok)))
             .collect()
-    }
-
-    async fn delete_partition(&self, (key, partition): &Gone<P>) {
-        let Some(partition) = partition else { return };
-        self.resign(partition, key.1);
-        if let Err(error) = partition.log.delete().await {
-            tracing::error!(partition = %partition.name, %error, "cannot delete the log");
-        }
-        self.metrics.forget(&partition.name.topic);
     }
 
     /// Ends the leadership of a partition; whoever keeps state in it forgets it.
@@ -220,103 +199,6 @@ impl<P: Platform> Broker<P> {
             .iter()
             .map(|(index, state)| (*index, state));
         each.filter(move |(index, state)| mine(*index) && here(state))
-    }
-
-    async fn open_partition(self: &Rc<Self>, missing: &Missing) {
-        let name = &missing.name;
-        let directories = &missing.directories;
-        if self.log_dirs.is_elsewhere(name, directories) {
-            tracing::error!(partition = %name, ?directories,
-                "the log is in a directory that is not among log.dirs; the partition is offline");
-            self.install(
-                missing.topic_id,
-                name.partition,
-                Err(ErrorCode::KafkaStorageError),
-            );
-            self.recovery.opened();
-            return;
-        }
-        let at = self.place_of_log(missing).await;
-        let slot = match self.lead_log(missing, &at).await {
-            Ok(led) => Ok(led),
-            Err(error) => Err(self.cannot_open(missing.topic_id, at, &error)),
-        };
-        self.install(missing.topic_id, name.partition, slot);
-        self.recovery.opened();
-    }
-
-    /// Says that a log cannot be opened where it is, keeps what is known of it, and has it tried again if that may help.
-    pub(crate) fn cannot_open(
-        self: &Rc<Self>,
-        topic_id: TopicId,
-        at: Unopened,
-        error: &storage::Error,
-    ) -> ErrorCode {
-        let name = at.name.clone();
-        tracing::error!(partition = %name, %error, "cannot open the log; the partition is offline");
-        let key = (topic_id, name.partition);
-        self.unopened.borrow_mut().insert(key, at);
-        if error.is_passing() {
-            task::spawn(open_later(Rc::downgrade(self), topic_id, name));
-        }
-        ErrorCode::KafkaStorageError
-    }
-
-    async fn lead_log(
-        &self,
-        missing: &Missing,
-        at: &Unopened,
-    ) -> storage::Result<Rc<Partition<P>>> {
-        let Missing {
-            topic_id,
-            name,
-            epoch,
-            config,
-            ..
-        } = missing;
-        let log = self.open_log(*topic_id, at, config).await?;
-        let config = Arc::clone(config);
-        Ok(Partition::lead(
-            *topic_id,
-            name.clone(),
-            log,
-            *epoch,
-            config,
-            &self.metrics,
-        ))
-    }
-
-    /// Tries once more to open a log that could not be opened; true when there is nothing left to try.
-    async fn open_again(self: &Rc<Self>, topic_id: TopicId, name: &TopicPartition) -> bool {
-        // No image is applied meanwhile: the partition stays what it is.
-        let _turn = self.image_turn.acquire().await;
-        let is_offline = |slot: &Slot<P>| slot.is_err();
-        let key = (topic_id, name.partition);
-        let known = self.partitions.borrow().get(&key).map(is_offline);
-        let image = self.image();
-        let topic = image.topic_by_id(topic_id);
-        let state = topic.and_then(|topic| topic.partitions.get(&name.partition));
-        let (Some(true), Some(state)) = (known, state) else {
-            return true;
-        };
-        let missing = Missing {
-            topic_id,
-            name: name.clone(),
-            epoch: LeaderEpoch(state.leader_epoch),
-            config: TopicConfigs::new(&image, &self.options).of(&name.topic),
-            directories: state.directories.clone(),
-        };
-        let at = self.unopened.borrow().get(&key).cloned();
-        let Some(at) = at else { return true };
-        match self.lead_log(&missing, &at).await {
-            Ok(led) => {
-                tracing::info!(partition = %name, "the log could be opened now; the partition is served");
-                self.install(topic_id, name.partition, Ok(led));
-                self.count_partitions();
-                true
-            }
-            Err(error) => !error.is_passing(),
-        }
     }
 
     /// Makes a partition one of this shard's, and has whoever keeps state in it read it.

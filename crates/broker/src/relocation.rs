@@ -20,6 +20,9 @@ use storage::{OpenAs, Relocation};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::Broker;
+use crate::broker::CONTROLLER_SHARD;
+use crate::hanging::Begun;
+use crate::log_dirs;
 use crate::partition::Partition;
 use crate::unopened::Unopened;
 
@@ -31,6 +34,9 @@ const SWITCH_BYTES_MAX: u64 = 64 << 20;
 /// How often, and how long one after the other, the old folder's removal is tried where there is no room for it.
 const RETIRE_TRIES: usize = 60;
 const RETIRE_AGAIN: Duration = Duration::from_secs(5);
+
+/// How often is looked whether a directory answers again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 type ByPartition<P> = BTreeMap<(TopicId, i32), Rc<Relocation<P>>>;
 
@@ -70,11 +76,24 @@ impl<P: Platform> Moves<P> {
 }
 
 impl<P: Platform> Broker<P> {
-    /// Sees to it that the log of a partition of this shard gets to a directory; a move to another one ends.
+    /// Writes the checkpoints before logs begin to move; false where that fails in a directory, but for those that hang.
+    pub(crate) async fn may_move_logs(&self) -> bool {
+        let write = |broker: Rc<Self>| async move {
+            let unwritten = Rc::clone(&broker).write_checkpoints().await;
+            unwritten.iter().all(|dir| broker.hangs(dir))
+        };
+        let written = self.shards.call(CONTROLLER_SHARD, write).await;
+        // The shard ends.
+        written.unwrap_or(false)
+    }
+
+    /// Sees to it that the log of a partition of this shard gets to a directory; a move to another one ends. Begins none
+    /// unless it `may`.
     pub(crate) async fn move_log(
         self: &Rc<Self>,
         partition: &Rc<Partition<P>>,
         dir: &Path,
+        may: bool,
     ) -> Result<(), ErrorCode> {
         let Ok(_turn) = self.moves.beginning.acquire().await else {
             return Err(ErrorCode::KafkaStorageError);
@@ -91,13 +110,13 @@ impl<P: Platform> Broker<P> {
         let failed = |dir: &PathBuf| self.store.dir_failed(dir);
         let dirs = &self.log_dirs.dirs;
         // With a directory missing it could be that another copy of the log is in it.
-        if dirs.iter().any(|dir| failed(&dir.path)) || !self.checkpoint().await {
+        if !may || dirs.iter().any(|dir| failed(&dir.path)) || self.hangs(dir) {
             return Err(ErrorCode::KafkaStorageError);
         }
         if partition.is_closed() {
             return Err(ErrorCode::ReplicaNotAvailable);
         }
-        let begun = Relocation::begin(&partition.log, dir, Arc::clone(&self.node.moves)).await;
+        let begun = self.begin_move(partition, dir).await?;
         let relocation = Rc::new(begun.map_err(|error| {
             tracing::warn!(partition = %partition.name, to = %dir.display(), %error, "the log is not moved");
             ErrorCode::KafkaStorageError
@@ -110,6 +129,29 @@ impl<P: Platform> Broker<P> {
         Ok(())
     }
 
+    /// Begins a copy, unless its directory hangs meanwhile: then nothing stays of it.
+    async fn begin_move(
+        &self,
+        partition: &Partition<P>,
+        dir: &Path,
+    ) -> Result<storage::Result<Relocation<P>>, ErrorCode> {
+        let (log, to) = (Rc::clone(&partition.log), dir.to_owned());
+        let rate = Arc::clone(&self.node.moves);
+        let begin = async move { Relocation::begin(&log, &to, rate).await };
+        match self.begin_in(dir, begin).await {
+            Begun::Done(begun) => Ok(begun),
+            Begun::Stopping => Err(ErrorCode::KafkaStorageError),
+            Begun::Hangs(late) => {
+                task::spawn(async move {
+                    if let Ok(Ok(relocation)) = late.await {
+                        relocation.abandon().await;
+                    }
+                });
+                Err(ErrorCode::KafkaStorageError)
+            }
+        }
+    }
+
     /// Asks for a log's sealed segments to be moved to the tier of a path.
     pub(crate) fn ask_for_tier(partition: &Partition<P>, path: &TierPath) {
         for base in partition.log.sealed_bases() {
@@ -119,7 +161,9 @@ impl<P: Platform> Broker<P> {
 
     /// Begins again what the last stop interrupted.
     pub(crate) async fn resume_moves(self: &Rc<Self>) {
-        for unfinished in self.log_dirs.unfinished().to_vec() {
+        let all = self.log_dirs.unfinished().to_vec();
+        let may_move = !all.is_empty() && self.may_move_logs().await;
+        for unfinished in all {
             if let Err(error) = self.platform.disk().remove_dir(&unfinished.folder).await {
                 tracing::warn!(folder = %unfinished.folder.display(), %error, "an unfinished copy stays");
                 continue;
@@ -133,7 +177,7 @@ impl<P: Platform> Broker<P> {
             let owner = self.shards.owner(key.0, key.1);
             let resumed = self.shards.call(owner, move |broker| async move {
                 let partition = broker.led(key)?;
-                broker.move_log(&partition, &dir).await
+                broker.move_log(&partition, &dir, may_move).await
             });
             if let Some(Err(code)) = resumed.await {
                 tracing::warn!(partition = %unfinished.name, ?code, "a move between directories does not go on");
@@ -176,7 +220,7 @@ impl<P: Platform> Broker<P> {
         }
         self.switch(partition, relocation).await?;
         // From here on the log has moved, whatever happens; what is left the next start does.
-        let retired = self.retire(relocation).await;
+        let retired = self.retire(partition, relocation).await;
         let settled = match retired {
             Ok(()) if self.checkpoint().await => relocation.settle().await,
             other => other,
@@ -188,16 +232,38 @@ impl<P: Platform> Broker<P> {
     }
 
     /// Takes the old folder out of the way, as soon as there is room for that and whatever else it takes.
-    async fn retire(&self, relocation: &Relocation<P>) -> storage::Result<()> {
+    async fn retire(
+        &self,
+        partition: &Partition<P>,
+        relocation: &Relocation<P>,
+    ) -> storage::Result<()> {
         for _ in 1..RETIRE_TRIES {
-            match relocation.retire().await {
-                Err(error) if error.kind() == storage::Kind::Full => {
-                    self.platform.clock().sleep(RETIRE_AGAIN).await;
-                }
-                result => return result,
+            match self.try_to_retire(partition, relocation).await {
+                Some(Err(error)) if error.kind() == storage::Kind::Full => {}
+                Some(result) => return result,
+                None => {}
             }
+            self.platform.clock().sleep(RETIRE_AGAIN).await;
         }
-        relocation.retire().await
+        let last = self.try_to_retire(partition, relocation).await;
+        // It could not be tried: the next start retires the folder.
+        last.unwrap_or(Err(storage::Error::Busy))
+    }
+
+    /// `None`: not now, while a log of the name is opened or deleted, or nobody can tell whose the folder is. The topic may be deleted by now, and the folder be that of another of
+    /// its name.
+    async fn try_to_retire(
+        &self,
+        partition: &Partition<P>,
+        relocation: &Relocation<P>,
+    ) -> Option<storage::Result<()>> {
+        let _claim = self.log_dirs.claims.claim(&partition.name)?;
+        let folder = partition.log.dir().join(partition.name.to_string());
+        let owner = log_dirs::topic_of(&self.platform, &folder).await.ok()?;
+        if owner.is_some_and(|id| id != partition.topic_id) {
+            return Some(Ok(()));
+        }
+        Some(relocation.retire().await)
     }
 
     /// Closes the log, completes its copy, and leads it from where it is then.
@@ -206,8 +272,19 @@ impl<P: Platform> Broker<P> {
         partition: &Rc<Partition<P>>,
         relocation: &Relocation<P>,
     ) -> storage::Result<()> {
-        // Partitions neither come nor go meanwhile.
-        let turn = self.image_turn.acquire().await;
+        // Images wait for a switch: it does not begin with a directory that hangs.
+        let turn = loop {
+            // Partitions neither come nor go meanwhile.
+            let turn = self.image_turn.acquire().await;
+            if !self.log_hangs(&partition.log) && !self.hangs(relocation.dir()) {
+                break turn;
+            }
+            drop(turn);
+            if relocation.is_cancelled() || partition.is_closed() {
+                return Err(storage::Error::Closed);
+            }
+            self.platform.clock().sleep(LOOK_AGAIN).await;
+        };
         let _turn = turn.map_err(|_| storage::Error::Closed)?;
         let key = (partition.topic_id, partition.name.partition);
         if !self.led(key).is_ok_and(|led| Rc::ptr_eq(&led, partition)) || relocation.is_cancelled()

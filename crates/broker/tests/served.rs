@@ -73,6 +73,8 @@ mod questions;
 mod quotas;
 #[path = "served/restart.rs"]
 mod restart;
+#[path = "served/same_name.rs"]
+mod same_name;
 #[path = "served/sessions.rs"]
 mod sessions;
 #[path = "served/silent_producers.rs"]

@@ -271,7 +271,7 @@ fn told_if_long<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     std::thread::scope(|scope| {
         let (done, waits) = std::sync::mpsc::channel::<()>();
-        scope.spawn(move || {
+        let tell = move || {
             if waits.recv_timeout(HANGS_AFTER) == Err(RecvTimeoutError::Timeout) {
                 tracing::warn!(dir = %dir.display(),
                     "a disk does not answer: the start waits for this directory");
@@ -280,7 +280,12 @@ fn told_if_long<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
                 tracing::info!(dir = %dir.display(), waited_s = began.elapsed().as_secs(),
                     "a disk answers again: the start goes on");
             }
-        });
+        };
+        // Without a thread to say so it is done in silence.
+        let named = std::thread::Builder::new().name("start".into());
+        if let Err(error) = named.spawn_scoped(scope, tell) {
+            tracing::debug!(%error, "nobody says so if a disk does not answer");
+        }
         let worked = work();
         drop(done);
         worked

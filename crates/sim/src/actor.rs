@@ -9,6 +9,7 @@ use platform::sync::Notify;
 use storage::{Error, Kind, Log, Observer};
 use wire::types::LeaderEpoch;
 
+use crate::checker::places::Places;
 use crate::ledger::LogLedger;
 use crate::plan::{LogPlan, Trouble};
 use crate::report::Journal;
@@ -42,6 +43,10 @@ pub(crate) struct Actor<W: World> {
     pub(crate) trouble: Trouble,
     /// A path of a tier is missing in this life: what is there is refused, as not there now.
     pub(crate) missing: bool,
+    /// Where there are two slow paths: what was where before the log was opened.
+    pub(crate) places: Option<Rc<Places>>,
+    /// A path of a tier takes no writes at some time of this life: a log that is written to there takes no more.
+    pub(crate) read_only: bool,
     pub(crate) planted: Option<Planted>,
     /// Epoch that appends are stamped with.
     pub(crate) epoch: Rc<Cell<i32>>,
@@ -59,6 +64,8 @@ impl<W: World> Clone for Actor<W> {
             plan: Rc::clone(&self.plan),
             trouble: self.trouble,
             missing: self.missing,
+            places: self.places.clone(),
+            read_only: self.read_only,
             planted: self.planted,
             epoch: Rc::clone(&self.epoch),
             progress: Rc::clone(&self.progress),
@@ -110,6 +117,7 @@ impl<W: World> Actor<W> {
             Kind::Corrupt => rotten,
             Kind::Closed => self.is_stopping(),
             Kind::Retry if self.missing => true,
+            Kind::Retry | Kind::Failed if self.read_only => true,
             Kind::Retry | Kind::Full | Kind::Failed => rotten || self.trouble.fails_operations(),
             Kind::Invalid => false,
         };

@@ -51,6 +51,8 @@ pub struct LogLedger {
     /// The highest log start that there was: epochs that end before it may be forgotten, although the log may start
     /// earlier again after a crash.
     pub log_start_max: Offset,
+    /// Segments that begin below were deleted in this life: nothing but a loss of power may bring them back.
+    pub gone_below: Offset,
     /// Where notes said that the log starts, when a path was missing as it was opened; what they told of may have been
     /// deleted before.
     pub start_by_note: Option<Offset>,
@@ -80,6 +82,7 @@ impl LogLedger {
             log_start: Offset::ZERO,
             log_start_saved: Offset::ZERO,
             log_start_max: Offset::ZERO,
+            gone_below: Offset::ZERO,
             start_by_note: None,
             truncating: None,
             generation: 0,
@@ -135,6 +138,7 @@ impl LogLedger {
         self.log_start = self.log_start.min(end);
         self.log_start_saved = self.log_start_saved.min(end);
         self.log_start_max = self.log_start_max.min(end);
+        self.gone_below = self.gone_below.min(end);
         self.truncating = None;
         self.generation += 1;
         self.has_lost = true;
@@ -178,6 +182,7 @@ impl LogLedger {
         self.starts_at(start);
         self.log_start_max = self.log_start_max.min(end);
         self.log_start_saved = self.log_start_saved.min(start);
+        self.gone_below = Offset::ZERO;
         lost
     }
 

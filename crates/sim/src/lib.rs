@@ -8,6 +8,8 @@
 //! * nothing is read that was not written, or at another offset, or out of order;
 //! * offsets, watermarks and log starts do not fall, and no offset that could be read is given away twice;
 //! * a batch that is sent again is answered with its first offsets and stored once, across restarts too;
+//! * what is on a tier's path that is missing or read-only may be refused, and is there when the path is; nothing that was
+//!   deleted comes back with it;
 //! * a start without one of the log directories is refused and changes nothing;
 //! * lookups by timestamp and the epoch of an offset agree with the records.
 //!
@@ -48,15 +50,20 @@ pub fn run(seed: u64, planted: Option<Planted>) -> Result<Report, Violation> {
 fn run_on<W: World>(seed: u64, planted: Option<Planted>) -> Result<Report, Violation> {
     let mut rng = Rng::new(seed);
     let mut plan = Plan::draw(&mut rng, planted);
-    if planted.is_none_or(|planted| planted == Planted::MissingIsNew) {
-        plan.tiers = Tiers::draw(seed, plan.lives.len());
+    let is_for_any = |planted| matches!(planted, Planted::MissingIsNew | Planted::NoteGoesFirst);
+    if planted.is_none_or(is_for_any) {
+        let lives = plan.lives.len();
+        plan.tiers = Tiers::draw(seed, lives);
         if plan.tiers.is_none() {
-            plan.dirs = Dirs::draw(seed, plan.logs.len(), plan.lives.len());
+            plan.dirs = Dirs::draw(seed, plan.logs.len(), lives);
+        }
+        if plan.tiers.is_none() && plan.dirs.is_none() {
+            plan.tiers = Tiers::draw_two(seed, lives);
         }
     }
     let mut disk = SimDisk::new(rng.next_u64());
-    if plan.tiers.is_some() {
-        tiers::make_path(&disk);
+    if let Some(tiers) = &plan.tiers {
+        tiers::make_paths(&disk, tiers);
     }
     let mut run = life::Run::new(seed, plan);
     for number in 0..run.plan.lives.len() {

@@ -16,6 +16,7 @@ use wire::types::{LeaderEpoch, TopicPartition};
 
 use crate::actor::{Actor, Progress};
 use crate::checker::lookups;
+use crate::checker::places::Places;
 use crate::checker::recovered::{self, Before};
 use crate::directory::{self, DIR, Found, TOPIC};
 use crate::ledger::LogLedger;
@@ -54,6 +55,8 @@ struct Kept {
     ledger: Rc<RefCell<LogLedger>>,
     producers: Vec<Rc<RefCell<Identity>>>,
     before: Cell<Before>,
+    /// Where there are two slow paths: what was where before it was opened.
+    places: RefCell<Option<Rc<Places>>>,
 }
 
 impl Run {
@@ -79,6 +82,7 @@ impl Run {
                     .map(|_| Rc::new(RefCell::new(Identity::fresh(&ids, &mut rng))))
                     .collect(),
                 before: Cell::new(Before::Nothing),
+                places: RefCell::default(),
             }
         };
         Self {
@@ -113,6 +117,7 @@ impl Run {
                 number,
                 dirs: dirs.map_or_else(|| vec![DIR.into()], |dirs| dirs.paths(number)),
                 missing: tiers.is_some_and(|tiers| tiers.is_missing(number)),
+                read_only: tiers.is_some_and(|tiers| tiers.is_read_only(number)),
                 store: Store::with_tiers(
                     world.clone(),
                     self.plan.store.clone(),
@@ -158,24 +163,39 @@ struct Life<'a, W: World> {
     number: usize,
     /// The log directories.
     dirs: Vec<PathBuf>,
-    /// A path of a tier is not there.
+    /// A path of a tier is not there, or is read-only, from the start on.
     missing: bool,
+    /// A path of a tier takes no writes at some time.
+    read_only: bool,
     disk: &'a SimDisk,
     world: W,
     store: Store<W>,
 }
 
 impl<W: World> Life<'_, W> {
+    fn tiers(&self) -> Option<&tiers::Tiers> {
+        self.run.plan.tiers.as_ref()
+    }
+
     async fn live(&self, rng: &mut Rng) -> SimDisk {
         let (min, max) = self.plan.latency;
         let told = self.start_without().await;
         let first = &self.run.logs[0].partition;
+        let missing = match self.tiers() {
+            Some(tiers) => {
+                tiers.begin(self.number, self.disk);
+                tiers.missing_dirs(self.number)
+            }
+            None => Vec::new(),
+        };
         self.run
             .plants
-            .begin(self.run.plan.planted, self.disk, first);
+            .begin(self.run.plan.planted, self.disk, first, &missing)
+            .await;
         if let Trouble::Rot { bits } = self.plan.trouble {
             self.rot(bits, rng).await;
         }
+        self.look_for_places().await;
         self.disk.set_latency(min, max);
         if self.plan.trouble_at_open {
             self.make_trouble(rng).await;
@@ -193,7 +213,8 @@ impl<W: World> Life<'_, W> {
             self.make_trouble(rng).await;
         }
         let flusher = self.store.spawn_flusher();
-        let mover = self.store.spawn_mover(tiers::eager());
+        let policy = self.tiers().map(|tiers| tiers.policy(self.number));
+        let mover = policy.and_then(|policy| self.store.spawn_mover(policy));
         let mut tasks = self.spawn(&actors, rng);
         let turns = self.plan.trouble.turns();
         for turn in 0..turns {
@@ -203,7 +224,8 @@ impl<W: World> Life<'_, W> {
             self.world.clock().sleep(self.plan.duration / turns).await;
         }
         for actor in &actors {
-            let over = actor.is_over() && self.plan.trouble.passes();
+            // A file system that has gone read-only does not pass.
+            let over = actor.is_over() && self.plan.trouble.passes() && !self.read_only;
             actor.check(!over, || {
                 let (trouble, failed) = (self.plan.trouble, actor.log.failed());
                 format!("does not get over what has passed: {trouble:?}, {failed:?}")
@@ -218,11 +240,31 @@ impl<W: World> Life<'_, W> {
         } else {
             self.end_abruptly(&actors, rng)
         };
+        self.count_moves();
         flusher.abort();
         if let Some(mover) = mover {
             mover.abort();
         }
         next
+    }
+
+    /// Where there are two slow paths: takes down where everything is.
+    async fn look_for_places(&self) {
+        let paths = self.tiers().map(|tiers| tiers.slow_paths(self.number));
+        let paths = paths.unwrap_or_default();
+        for kept in self.run.logs.iter().filter(|_| !paths.is_empty()) {
+            let home = kept.home.join(folder_name(&kept.partition));
+            let found = Places::look(self.disk, &home, &paths).await;
+            kept.places.replace(Some(Rc::new(found)));
+        }
+    }
+
+    fn count_moves(&self) {
+        let tables = self.store.tiers().filter(|table| table.paths().len() > 2);
+        for path in tables.iter().flat_map(|table| table.paths()).skip(1) {
+            let moved = path.came_down().0 + path.came_up().0;
+            self.run.journal.count(|counts| counts.moved += moved);
+        }
     }
 
     /// Tries a start without one of the log directories. What the one that follows is told of them.
@@ -300,7 +342,9 @@ impl<W: World> Life<'_, W> {
                 let excused = self.plan.trouble_at_open && self.plan.trouble.fails_operations();
                 let name = &ledger.name;
                 let journal = &self.run.journal;
-                let missing = self.missing && error.kind() == Kind::Retry;
+                let places = kept.places.borrow();
+                let away = places.as_ref().is_none_or(|places| places.may_be_offline());
+                let missing = self.missing && away && error.kind() == Kind::Retry;
                 journal.check(excused || rot || missing, || {
                     format!("{name} does not open: {error}")
                 });
@@ -320,12 +364,15 @@ impl<W: World> Life<'_, W> {
             plan: Rc::clone(&kept.plan),
             trouble: self.plan.trouble,
             missing: self.missing,
+            places: kept.places.borrow().clone(),
+            read_only: self.read_only,
             planted: self.run.plan.planted,
             epoch: Rc::new(Cell::new(number * EPOCHS_OF_A_LIFE)),
             progress,
             stopping: Rc::default(),
         };
-        recovered::check(&actor, kept.before.get()).await;
+        let healthy = !self.plan.trouble_at_open;
+        recovered::check(&actor, kept.before.get(), healthy).await;
         lookups::check(&actor, rng).await;
         actor.log.start_epoch(LeaderEpoch(actor.epoch.get()));
         Some(actor)
@@ -387,6 +434,9 @@ impl<W: World> Life<'_, W> {
         }
         if self.plan.trouble == Trouble::ReadOnly {
             self.disk.set_read_only(true);
+        }
+        if let (Some(tiers), Some(table), 1) = (self.tiers(), self.store.tiers(), turn) {
+            tiers.turn(self.number, self.disk, table);
         }
         let there = if turn.is_multiple_of(2) { -1 } else { 1 };
         self.world.clock().jump_ms(there * self.plan.clock_jump_ms);

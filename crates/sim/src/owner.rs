@@ -94,9 +94,16 @@ fn note<W: World>(doing: &str, actor: &Actor<W>, result: storage::Result<()>) {
 
 async fn retain<W: World>(actor: &Actor<W>) {
     match actor.log.retain(actor.now_ms()).await {
-        Ok(deleted) => actor
-            .journal
-            .count(|counts| counts.retained += deleted as u64),
+        Ok(deleted) => {
+            actor
+                .journal
+                .count(|counts| counts.retained += deleted as u64);
+            let mut ledger = actor.ledger.borrow_mut();
+            let first = actor.log.sealed_bases().first().copied();
+            if let Some(first) = first.filter(|_| ledger.truncating.is_none()) {
+                ledger.gone_below = ledger.gone_below.max(first);
+            }
+        }
         Err(error) => actor.check_error("retain", &error),
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use platform::disk::Disk;
 use platform::sim::{Rng, SimDisk};
 use storage::{Kind, folder_name};
 use wire::types::{Offset, TopicPartition};
@@ -28,8 +29,18 @@ pub(crate) struct Plants {
 
 impl Plants {
     /// A life begins: what a bug does to the directory, or reads it as.
-    pub(crate) fn begin(&self, planted: Option<Planted>, disk: &SimDisk, log: &TopicPartition) {
+    pub(crate) async fn begin(
+        &self,
+        planted: Option<Planted>,
+        disk: &SimDisk,
+        log: &TopicPartition,
+        missing: &[&Path],
+    ) {
         let folder = Path::new(DIR).join(folder_name(log));
+        if planted == Some(Planted::NoteGoesFirst) {
+            forget(disk, &folder, missing).await;
+            return;
+        }
         let first = folder.join(format!("{:020}.log", 0));
         let Ok(now) = disk.contents(&first) else {
             return;
@@ -46,6 +57,23 @@ impl Plants {
                 put.expect("a healthy disk");
             }
             _ => {}
+        }
+    }
+}
+
+/// Takes away the notes of segments on a path that is missing, as kills leave it where a note goes before the next one comes.
+async fn forget(disk: &SimDisk, home: &Path, missing: &[&Path]) {
+    let is_missing = |note: &[u8]| {
+        let note = String::from_utf8_lossy(note);
+        let ends = |dir: &&Path| note.trim_end().ends_with(&format!(" {}", dir.display()));
+        missing.iter().any(ends)
+    };
+    for entry in disk.list(home).await.unwrap_or_default() {
+        let note = home.join(&entry.name);
+        let is_note = note.extension().is_some_and(|kind| kind == "away");
+        if is_note && disk.contents(&note).is_ok_and(|bytes| is_missing(&bytes)) {
+            let removed = disk.remove_file(&note).await;
+            removed.expect("a healthy disk");
         }
     }
 }

@@ -52,6 +52,10 @@ pub struct Counts {
     pub retained: u64,
     /// Starts without a log directory that were refused.
     pub absent: u64,
+    /// Segments that came to a slow path from wherever, where there are two.
+    pub moved: u64,
+    /// Reads that were refused right after a start, since a path was away.
+    pub away: u64,
     /// Lives that ended by a clean stop.
     pub stops: u64,
     /// Lives that ended by a kill.
@@ -78,6 +82,8 @@ impl Counts {
             truncated,
             retained,
             absent,
+            moved,
+            away,
             stops,
             kills,
             crashes,
@@ -93,6 +99,8 @@ impl Counts {
         self.truncated += truncated;
         self.retained += retained;
         self.absent += absent;
+        self.moved += moved;
+        self.away += away;
         self.stops += stops;
         self.kills += kills;
         self.crashes += crashes;

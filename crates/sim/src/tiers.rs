@@ -1,6 +1,8 @@
-//! A second tier under the logs of some runs, whose path is missing in some lives and there again in others.
+//! Slower tiers under the logs of some runs, whose paths are missing in some lives and there again in others.
 //!
-//! Drawn apart from the rest of the plan, so that the runs without tiers are what they were.
+//! Some runs have one slow path, others two. Of the two each is missing or read-only for itself, and drained for itself; which of
+//! them is the faster differs from life to life, so that segments go from the one to the other and back.
+//! Drawn apart from the rest of the plan, so that the runs without tiers, and those with one slow path, are what they were.
 //! Whatever is missing, nothing may be concluded from that: what is there is served, the rest is refused and comes back.
 
 use std::path::Path;
@@ -13,65 +15,309 @@ use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions, TierTabl
 use wire::types::Uuid;
 
 use crate::directory::DIR;
+use crate::plan::one_of;
 
 const BULK: &str = "/bulk";
+const COLD: &str = "/cold";
+/// Directories are known by numbers, in this order, from 1 on.
+const DIRS: [&str; 3] = [DIR, BULK, COLD];
+const BULK_NOTE: &str = "00000000000000000000000000000002.away";
+const COLD_NOTE: &str = "00000000000000000000000000000003.away";
 /// Room that nobody fills.
 const SPACE_BYTES: u64 = 1 << 40;
 /// Sets the draw apart from that of the plan.
 const SALT: u64 = 0x7469_6572;
+/// Sets the draw of two slow paths apart from both.
+const SALT_OF_TWO: u64 = 0x7477_6f73;
 
 /// The tiers of a run.
 #[derive(Clone, Debug)]
 pub struct Tiers {
-    /// In which lives the other path is missing.
-    missing: Vec<bool>,
+    lives: Vec<TiersLife>,
+}
+
+/// The slow paths in one life.
+#[derive(Clone, Copy, Debug)]
+struct TiersLife {
+    bulk: Slow,
+    cold: Option<Slow>,
+    order: Order,
+    /// Nothing moves but what is drained.
+    still: bool,
+}
+
+/// In which way a path is away from the start of a life on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Away {
+    No,
+    Missing,
+    ReadOnly,
+}
+
+/// A slow path, as its notes and a life know it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlowPath {
+    pub(crate) dir: &'static str,
+    /// How a note ends that names it without a text.
+    pub(crate) note: &'static str,
+    pub(crate) away: Away,
+}
+
+/// A slow path in one life.
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    state: State,
+    drained: Drained,
+}
+
+/// What is wrong with a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Well,
+    /// It is not there.
+    Missing,
+    /// Its file system is mounted read-only.
+    ReadOnly,
+    /// It becomes so within the life.
+    TurnsReadOnly,
+}
+
+/// Whether everything is to leave a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Drained {
+    No,
+    /// From the start.
+    AtStart,
+    /// From the first turn of the life.
+    AtTurn,
+}
+
+/// Which of two slow paths is the faster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Order {
+    BulkFirst,
+    ColdFirst,
+    /// They are of one tier.
+    Same,
 }
 
 impl Tiers {
-    /// Decides for a run of so many lives whether it has tiers, and which.
+    /// Decides for a run of so many lives whether it has one slow path, and when that is missing.
     pub(crate) fn draw(seed: u64, lives: usize) -> Option<Self> {
         let mut rng = Rng::new(seed ^ SALT);
+        let one = |missing| TiersLife {
+            bulk: Slow {
+                state: if missing { State::Missing } else { State::Well },
+                drained: Drained::No,
+            },
+            cold: None,
+            order: Order::BulkFirst,
+            still: false,
+        };
         rng.chance(25).then(|| Self {
-            missing: (0..lives).map(|life| life > 0 && rng.chance(35)).collect(),
+            lives: (0..lives)
+                .map(|life| one(life > 0 && rng.chance(35)))
+                .collect(),
         })
     }
 
+    /// The same for two slow paths.
+    pub(crate) fn draw_two(seed: u64, lives: usize) -> Option<Self> {
+        let mut rng = Rng::new(seed ^ SALT_OF_TWO);
+        if !rng.chance(50) {
+            return None;
+        }
+        let mut states = [State::Well; 2];
+        let lives = (0..lives).map(|life| {
+            states = states.map(|before| State::draw(&mut rng, life, before));
+            let order = one_of(&mut rng, &[Order::BulkFirst, Order::ColdFirst, Order::Same]);
+            let drained = match rng.below(6) {
+                0..=1 => [true, false],
+                2..=3 => [false, true],
+                4 => [true, true],
+                _ => [false, false],
+            };
+            let [bulk, cold] = [0, 1].map(|at: usize| {
+                let when = one_of(&mut rng, &[Drained::AtStart, Drained::AtTurn]);
+                Slow {
+                    state: states[at],
+                    drained: if drained[at] { when } else { Drained::No },
+                }
+            });
+            TiersLife {
+                bulk,
+                cold: Some(cold),
+                order,
+                still: rng.chance(20),
+            }
+        });
+        Some(Self {
+            lives: lives.collect(),
+        })
+    }
+
+    fn life(&self, life: usize) -> Option<TiersLife> {
+        self.lives.get(life).copied()
+    }
+
+    /// A path is not as it was from the start of a life on: what is there may be refused, as not there now.
     pub(crate) fn is_missing(&self, life: usize) -> bool {
-        self.missing.get(life).copied().unwrap_or(false)
+        self.any(life, |state| {
+            matches!(state, State::Missing | State::ReadOnly)
+        })
+    }
+
+    /// A path takes no writes at some time of a life.
+    pub(crate) fn is_read_only(&self, life: usize) -> bool {
+        self.any(life, |state| {
+            matches!(state, State::ReadOnly | State::TurnsReadOnly)
+        })
+    }
+
+    fn any(&self, life: usize, is: impl Fn(State) -> bool) -> bool {
+        self.life(life)
+            .is_some_and(|life| life.paths().any(|(_, slow)| is(slow.state)))
+    }
+
+    /// The directories of the paths that are not there in a life.
+    pub(crate) fn missing_dirs(&self, life: usize) -> Vec<&'static Path> {
+        let paths = self.life(life).into_iter().flat_map(TiersLife::paths);
+        let missing = paths.filter(|(_, slow)| slow.state == State::Missing);
+        missing.map(|(dir, _)| Path::new(dir)).collect()
+    }
+
+    /// The slow paths, where there are two.
+    pub(crate) fn slow_paths(&self, life: usize) -> Vec<SlowPath> {
+        let path = |(dir, slow): (&'static str, Slow)| SlowPath {
+            dir,
+            note: if dir == BULK { BULK_NOTE } else { COLD_NOTE },
+            away: match slow.state {
+                State::Well | State::TurnsReadOnly => Away::No,
+                State::Missing => Away::Missing,
+                State::ReadOnly => Away::ReadOnly,
+            },
+        };
+        self.of_two(life).map(path).collect()
     }
 
     /// The paths as a life finds them.
     pub(crate) fn table(&self, life: usize) -> Arc<TierTable> {
-        let table = TierTable::new(vec![tier("fast", DIR), tier("bulk", BULK)]);
+        let life = self.life(life);
+        let mut tiers = vec![tier("fast", &[DIR])];
+        match life.and_then(|life| life.cold.map(|_| life.order)) {
+            None => tiers.push(tier("bulk", &[BULK])),
+            Some(Order::Same) => tiers.push(tier("bulk", &[BULK, COLD])),
+            Some(Order::BulkFirst) => {
+                tiers.extend([tier("bulk", &[BULK]), tier("cold", &[COLD])]);
+            }
+            Some(Order::ColdFirst) => {
+                tiers.extend([tier("cold", &[COLD]), tier("bulk", &[BULK])]);
+            }
+        }
+        let table = TierTable::new(tiers);
         for path in table.paths() {
             path.note_space(SPACE_BYTES, SPACE_BYTES);
             // Each start finds the same directories, and knows which is missing.
-            path.set_identity(Uuid::from_u128(1 + u128::from(path.id.0)));
+            let known = (1..).zip(DIRS);
+            for (id, _) in known.filter(|(_, dir)| path.dir() == Path::new(dir)) {
+                path.set_identity(Uuid::from_u128(id));
+            }
         }
-        if self.is_missing(life) {
-            for path in table.paths_of(1) {
+        for (dir, slow) in life.into_iter().flat_map(TiersLife::paths) {
+            let Some(path) = table.holding(Path::new(dir)) else {
+                continue;
+            };
+            if slow.state == State::Missing {
                 path.fail("it is not mounted");
             }
+            path.set_draining(slow.drained == Drained::AtStart);
         }
         table
     }
+
+    /// How segments move in a life.
+    pub(crate) fn policy(&self, life: usize) -> PolicySettings {
+        let still = self.life(life).is_some_and(|life| life.still);
+        PolicySettings {
+            threshold: (!still).then_some(0.0),
+            ..eager()
+        }
+    }
+
+    /// Has the disk be what a life finds.
+    pub(crate) fn begin(&self, life: usize, disk: &SimDisk) {
+        for (dir, slow) in self.of_two(life) {
+            disk.set_read_only_below(Path::new(dir), slow.state == State::ReadOnly);
+        }
+    }
+
+    /// The first turn of a life.
+    pub(crate) fn turn(&self, life: usize, disk: &SimDisk, table: &TierTable) {
+        for (dir, slow) in self.of_two(life) {
+            let dir = Path::new(dir);
+            if slow.state == State::TurnsReadOnly {
+                disk.set_read_only_below(dir, true);
+            }
+            if slow.drained == Drained::AtTurn
+                && let Some(path) = table.holding(dir)
+            {
+                path.set_draining(true);
+            }
+        }
+    }
+
+    /// The slow paths of a life, where there are two.
+    fn of_two(&self, life: usize) -> impl Iterator<Item = (&'static str, Slow)> {
+        let life = self.life(life).filter(|life| life.cold.is_some());
+        life.into_iter().flat_map(TiersLife::paths)
+    }
 }
 
-/// Makes the other path, durably, with the file that says which it is: a start of the broker does so before any log is
+impl TiersLife {
+    fn paths(self) -> impl Iterator<Item = (&'static str, Slow)> {
+        let cold = self.cold.map(|cold| (COLD, cold));
+        [(BULK, self.bulk)].into_iter().chain(cold)
+    }
+}
+
+impl State {
+    fn draw(rng: &mut Rng, life: usize, before: Self) -> Self {
+        let was_read_only = matches!(before, Self::ReadOnly | Self::TurnsReadOnly);
+        let drawn = match rng.below(100) {
+            0..30 => Self::Missing,
+            30..40 => Self::ReadOnly,
+            40..50 => Self::TurnsReadOnly,
+            _ => Self::Well,
+        };
+        let stays = rng.chance(50);
+        match drawn {
+            // A file system that has gone read-only is so at the next start, too.
+            _ if was_read_only && stays => Self::ReadOnly,
+            Self::Missing | Self::ReadOnly if life == 0 => Self::Well,
+            drawn => drawn,
+        }
+    }
+}
+
+/// Makes the other paths, durably, with the file that says which each is: a start of the broker does so before any log is
 /// opened, and takes a path offline that it cannot make.
-pub(crate) fn make_path(disk: &SimDisk) {
-    let identity = Path::new(BULK).join(meta_properties::FILE);
-    let made = disk.put(&identity, b"version=1\n");
-    made.expect("nothing is there yet");
+pub(crate) fn make_paths(disk: &SimDisk, tiers: &Tiers) {
+    let first = tiers.life(0).into_iter().flat_map(TiersLife::paths);
+    for (dir, _) in first {
+        let identity = Path::new(dir).join(meta_properties::FILE);
+        let made = disk.put(&identity, b"version=1\n");
+        made.expect("nothing is there yet");
+    }
 }
 
-fn tier(name: &str, dir: &str) -> TierOptions {
+fn tier(name: &str, dirs: &[&str]) -> TierOptions {
+    let path = |dir: &&str| PathOptions {
+        dir: dir.into(),
+        capacity: Capacity::Bytes(SPACE_BYTES),
+    };
     TierOptions {
         name: name.into(),
-        paths: vec![PathOptions {
-            dir: dir.into(),
-            capacity: Capacity::Bytes(SPACE_BYTES),
-        }],
+        paths: dirs.iter().map(path).collect(),
         medium: Medium::File,
         safety: Safety::Durable,
         read_bytes_per_second: None,
@@ -80,7 +326,7 @@ fn tier(name: &str, dir: &str) -> TierOptions {
 }
 
 /// Moves what is sealed as soon as it is.
-pub(crate) fn eager() -> PolicySettings {
+fn eager() -> PolicySettings {
     PolicySettings {
         threshold: Some(0.0),
         hysteresis: 0.0,

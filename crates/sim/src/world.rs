@@ -23,6 +23,8 @@ pub enum Planted {
     StaleCopyWins,
     /// What is not found at a start is taken for deleted.
     AbsentIsGone,
+    /// The note of where a segment was goes before the one of where it is comes.
+    NoteGoesFirst,
     /// A log directory that is not mounted is taken for a new one.
     MissingIsNew,
     /// A timer that has gone off is armed anew for the time that it is.

@@ -63,6 +63,11 @@ fn a_segment_that_is_absent_and_taken_for_deleted_is_found() {
 }
 
 #[test]
+fn a_note_that_goes_before_the_next_one_comes_is_found() {
+    breaks_a_promise(Planted::NoteGoesFirst);
+}
+
+#[test]
 fn a_directory_that_is_not_mounted_and_taken_for_a_new_one_is_found() {
     breaks_a_promise(Planted::MissingIsNew);
 }

@@ -107,6 +107,8 @@ fn a_hundred_worlds_keep_their_promises() {
         ("truncated", counts.truncated),
         ("retained", counts.retained),
         ("absent", counts.absent),
+        ("moved", counts.moved),
+        ("away", counts.away),
         ("stops", counts.stops),
         ("kills", counts.kills),
         ("crashes", counts.crashes),

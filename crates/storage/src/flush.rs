@@ -254,7 +254,9 @@ impl<P: Platform> Log<P> {
         if !at_home {
             self.prepare_folder(&segment.folder, segment.base).await?;
         }
-        let file = match self.take_prepared().filter(|_| at_home) {
+        // Elsewhere it would be in the way of the next one, and keep its room.
+        let prepared = if at_home { self.take_prepared() } else { None };
+        let file = match prepared {
             Some(prepared) => {
                 let renamed = disk.rename(&prepared.path, &path).await;
                 self.prepared_is_named();

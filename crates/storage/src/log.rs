@@ -35,6 +35,7 @@ mod limits;
 pub mod lookup;
 pub mod offset_index;
 pub(crate) mod open;
+mod owing;
 pub mod producer_state;
 mod read;
 mod recover;

@@ -26,6 +26,8 @@ mod producers;
 mod read_ahead;
 #[path = "log/restart.rs"]
 mod restart;
+#[path = "log/rewinds.rs"]
+mod rewinds;
 #[path = "log/room_and_failures.rs"]
 mod room_and_failures;
 #[path = "log/small_files.rs"]

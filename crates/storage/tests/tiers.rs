@@ -11,6 +11,8 @@ mod absent;
 mod ages;
 #[path = "tiers/asides.rs"]
 mod asides;
+#[path = "tiers/by_name.rs"]
+mod by_name;
 #[path = "tiers/clocks.rs"]
 mod clocks;
 #[path = "tiers/crash.rs"]
@@ -25,6 +27,8 @@ mod moves;
 mod refused;
 #[path = "tiers/restart_states.rs"]
 mod restart_states;
+#[path = "tiers/rewinds.rs"]
+mod rewinds;
 #[path = "tiers/room.rs"]
 mod room;
 #[path = "tiers/rot.rs"]
@@ -33,6 +37,8 @@ mod rot;
 mod scene;
 #[path = "tiers/stale.rs"]
 mod stale;
+#[path = "tiers/third_path.rs"]
+mod third_path;
 #[path = "tiers/twin.rs"]
 mod twin;
 #[path = "tiers/unreadable.rs"]

@@ -27,7 +27,7 @@ pub(crate) fn place(
         .filter(|b| b.is_active())
         .map(|b| b.id)
         .collect();
-    let Ok(wanted) = usize::try_from(factor) else {
+    let Some(wanted) = usize::try_from(factor).ok().filter(|&wanted| wanted > 0) else {
         return refuse(format!(
             "Invalid replication factor {factor}: the replication factor must be positive."
         ));

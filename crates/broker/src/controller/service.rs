@@ -160,12 +160,17 @@ impl<P: Platform> Controller<P> {
         Ok(())
     }
 
-    /// Has the next block of producer ids begin behind `known`.
+    /// Has the next block of producer ids begin behind `known`, unless it does.
     pub async fn raise_producer_ids(&self, known: ProducerId) -> Result<(), ErrorCode> {
         let node = self.options.node_id;
-        self.turn(async |rules, _| Outcome {
-            records: vec![producer_ids(rules.image, node, known.0.saturating_add(1)).into()],
-            response: (),
+        self.turn(async |rules, _| {
+            let is_behind = rules.image.next_producer_id() <= known.0;
+            let next = known.0.saturating_add(1);
+            let raised = is_behind.then(|| producer_ids(rules.image, node, next).into());
+            Outcome {
+                records: raised.into_iter().collect(),
+                response: (),
+            }
         })
         .await
     }

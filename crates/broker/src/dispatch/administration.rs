@@ -23,8 +23,8 @@ pub(super) async fn answer<P: Platform>(
     let image = b.image();
     match request.header.api {
         Api::AlterReplicaLogDirs => {
-            run_many(b, c, request, async |r| {
-                handler::alter_replica_log_dirs::handle(b, r).await
+            run_many(b, c, request, async |r, place| {
+                handler::alter_replica_log_dirs::handle(b, r, place).await
             })
             .await
         }

@@ -22,6 +22,7 @@ use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::fetch_session::TopicKey;
+use crate::many::Place;
 use crate::partition::Partition;
 use crate::rests::{Rests, each};
 use crate::route::at_partitions;
@@ -42,6 +43,7 @@ enum Target {
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: AlterReplicaLogDirsRequest,
+    place_of_many: Option<Place>,
 ) -> AlterReplicaLogDirsResponse {
     // Places among the items.
     let mut known: HashMap<(TopicName, i32), usize> = HashMap::new();
@@ -68,9 +70,14 @@ pub(crate) async fn handle<P: Platform>(
             }
         }
     }
-    let moved = at_partitions(broker, items, |broker, partition, to| async move {
+    let to_home = |(_, to): &(_, Option<Target>)| matches!(to, Some(Target::Home(_)));
+    let may_move = items.iter().any(to_home);
+    // What is left are names, and what takes long now are disks.
+    drop(place_of_many);
+    let may_move = may_move && broker.may_move_logs().await;
+    let moved = at_partitions(broker, items, move |broker, partition, to| async move {
         match to {
-            Some(to) => send(&broker, &partition, to).await,
+            Some(to) => send(&broker, &partition, to, may_move).await,
             None => Err(ErrorCode::LogDirNotFound),
         }
     });
@@ -136,6 +143,7 @@ async fn send<P: Platform>(
     broker: &Rc<Broker<P>>,
     partition: &Rc<Partition<P>>,
     to: Target,
+    may_move: bool,
 ) -> Result<(), ErrorCode> {
     match to {
         Target::Lower(path) => {
@@ -147,7 +155,7 @@ async fn send<P: Platform>(
             if !is_home && broker.node.is_cordoned(&dir) {
                 return Err(ErrorCode::InvalidReplicaAssignment);
             }
-            broker.move_log(partition, &dir).await?;
+            broker.move_log(partition, &dir, may_move).await?;
             let tiers = broker.store.tiers();
             if let Some(path) = tiers.and_then(|tiers| tiers.holding(&dir)) {
                 Broker::ask_for_tier(partition, path);

@@ -1,6 +1,6 @@
 //! What a stop left of logs that were moving from one log directory to another.
 //!
-//! A log that lies in two directories is in the one whose folder has the note of where it came from; the other folder is
+//! A log (the same topic, the same partition) that lies in two directories is in the one whose folder has the note of where it came from; the other folder is
 //! the old copy and goes. Without such a note both stay, the larger is served, and an error names them. A copy that had not become the log is
 //! listed, for whoever removes it and begins again.
 
@@ -11,9 +11,8 @@ use storage::OpenAs;
 use storage::checkpoint::moved_log::{self, MovedLog};
 use wire::types::{TopicId, TopicPartition};
 
-use super::{
-    LogDir, LogDirs, LogDirsError, failed, optional, random_uuid, read_topic_id, understood,
-};
+use super::found::Log;
+use super::{LogDir, LogDirs, LogDirsError, failed, optional, random_uuid};
 
 /// A log that came from another directory.
 #[derive(Debug)]
@@ -58,21 +57,32 @@ impl LogDirs {
         &mut self,
         platform: &P,
     ) -> Result<(), LogDirsError> {
-        for (name, one, other) in std::mem::take(&mut self.twins) {
-            let came = |to: usize, from: usize| {
-                let id = self.dirs.get(from).map(|dir| dir.id);
+        for (name, one, other) in self.found.twins() {
+            let came = |to: Log, from: Log| {
+                let id = self.dirs.get(from.index).map(|dir| dir.id);
                 let mut arrived = self.arrived.iter();
-                arrived.any(|log| log.name == name && log.index == to && Some(log.moved.from) == id)
+                let is_it = |log: &Arrived| log.name == name && log.index == to.index;
+                arrived.any(|log| is_it(log) && Some(log.moved.from) == id)
             };
             let (new, old) = match (came(one, other), came(other, one)) {
                 (true, false) => (one, other),
                 (false, true) => (other, one),
+                // Of one that says nothing and one that says whose it is nobody knows whether they are the same: each topic
+                // gets its own, and neither is touched.
+                _ if one.id != other.id => continue,
                 _ => {
                     self.choose(platform, name, one, other).await;
                     continue;
                 }
             };
-            let dir = self.dirs[old].path.clone();
+            if new.id != old.id {
+                // As above; but what has arrived is the log, even where it cannot be read.
+                if new.id.is_none() {
+                    self.found.forget(&name, old);
+                }
+                continue;
+            }
+            let dir = self.dirs[old.index].path.clone();
             let from = dir.join(name.to_string());
             let unique = random_uuid(platform);
             let to = dir.join(storage::deleted_folder_name(&name, unique));
@@ -80,39 +90,37 @@ impl LogDirs {
             renamed.map_err(failed("rename", &from))?;
             let synced = platform.disk().sync_dir(&dir).await;
             synced.map_err(failed("sync", &dir))?;
-            let id = self.found.get(&name).and_then(|(_, id)| *id);
-            self.found.insert(name, (new, id));
+            self.found.forget(&name, old);
         }
         Ok(())
     }
 
-    /// Serves the larger of two logs that nothing says more of, and touches neither.
+    /// Serves the larger of two logs of a topic that nothing says more of, and touches neither.
     async fn choose<P: Platform>(
         &mut self,
         platform: &P,
         name: TopicPartition,
-        one: usize,
-        other: usize,
+        one: Log,
+        other: Log,
     ) {
-        let (Some(dir), Some(other_dir)) = (self.dirs.get(one), self.dirs.get(other)) else {
+        let dirs = (self.dirs.get(one.index), self.dirs.get(other.index));
+        let (Some(dir), Some(other_dir)) = dirs else {
             return;
         };
-        let folder = name.to_string();
-        let bytes = bytes_in(platform, &dir.path.join(&folder)).await;
-        let other_bytes = bytes_in(platform, &other_dir.path.join(&folder)).await;
-        let (served, left) = if other_bytes > bytes {
-            (other_dir, dir)
+        let (folder, other_folder) = (name.to_string(), name.to_string());
+        let (folder, other_folder) = (dir.path.join(folder), other_dir.path.join(other_folder));
+        let bytes = bytes_in(platform, &folder).await;
+        let other_bytes = bytes_in(platform, &other_folder).await;
+        let (served, left, not_served) = if other_bytes > bytes {
+            (other_folder, folder, one)
         } else {
-            (dir, other_dir)
+            (folder, other_folder, other)
         };
-        let (served, left) = (served.path.join(&folder), left.path.join(&folder));
         tracing::error!(log = %name, served = %served.display(), served_bytes = bytes.max(other_bytes),
             left_alone = %left.display(), left_alone_bytes = bytes.min(other_bytes),
             "a log lies in two directories: the larger is served, the other is left alone. Stop, look into it, and move \
              the one that is not wanted away");
-        let index = if other_bytes > bytes { other } else { one };
-        let id = understood(read_topic_id(platform, &served).await, &served).flatten();
-        self.found.insert(name, (index, id));
+        self.found.forget(&name, not_served);
     }
 
     /// What a log's note adds to the checkpoints, which may be older than its arrival.

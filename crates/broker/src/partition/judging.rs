@@ -109,10 +109,6 @@ impl Judged {
         self.produced.batch.header()
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.produced.batch.size_bytes()
-    }
-
     /// Bytes of records that it took to judge it.
     pub(super) fn walked_bytes(&self) -> usize {
         if self.recoded.is_some() {

@@ -59,6 +59,8 @@ struct Slot {
     incarnation: u64,
     /// How often it has been read in vain, or has failed, since it was served last.
     failures: u32,
+    /// Ids that nobody has used for long are being forgotten.
+    is_swept: bool,
     by_id: Ids,
 }
 
@@ -419,22 +421,40 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
-    /// Forgets the ids that nobody has used for long.
-    pub(crate) async fn forget_idle(self: &Rc<Self>) {
+    /// Begins to forget the ids that nobody has used for long. A partition whose log has no room, or is on a disk that hangs, keeps
+    /// the others waiting for nothing, and is not begun again before it is through.
+    pub(crate) fn forget_idle(self: &Rc<Self>) {
         let Ok(broker) = self.broker() else { return };
         let expiration = broker.options.transaction.id_expiration.as_millis();
         let expiration_ms = i64::try_from(expiration).unwrap_or(i64::MAX);
         let now = broker.platform.clock().reading();
         drop(broker);
-        let partitions = self.partitions().into_iter();
-        // A log without room keeps the others waiting for nothing.
-        let all = partitions.map(|partition| self.forget_idle_of(partition, expiration_ms, now));
-        join_all(all).await;
+        for (partition, slot) in self.slots.borrow_mut().iter_mut() {
+            if slot.phase != Phase::Active || std::mem::replace(&mut slot.is_swept, true) {
+                continue;
+            }
+            let (me, partition, incarnation) = (Rc::clone(self), *partition, slot.incarnation);
+            platform::task::spawn(async move {
+                me.forget_idle_of(partition, incarnation, expiration_ms, now)
+                    .await;
+                let mut slots = me.slots.borrow_mut();
+                let slot = slots.get_mut(&partition);
+                if let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) {
+                    slot.is_swept = false;
+                }
+            });
+        }
     }
 
-    async fn forget_idle_of(self: &Rc<Self>, partition: i32, expiration_ms: i64, now: Reading) {
+    async fn forget_idle_of(
+        self: &Rc<Self>,
+        partition: i32,
+        incarnation: u64,
+        expiration_ms: i64,
+        now: Reading,
+    ) {
         let mut after = None;
-        loop {
+        while self.is_served(partition, incarnation) {
             let see = |it: &mut Transaction| it.expire(expiration_ms, now).then_some(());
             let found = self.sweep_some(partition, &mut after, see);
             let mut found = found.into_iter().map(|(change, ())| self.forget(change));
@@ -506,6 +526,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             phase: Phase::Loading,
             incarnation,
             failures,
+            is_swept: false,
             by_id: Ids::default(),
         };
         let index = partition.name.partition;

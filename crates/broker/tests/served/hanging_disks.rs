@@ -1,17 +1,22 @@
 //! A disk that does not answer: it is named, what is on other disks is served, saved and kept, and a stop does not wait for
 //! it for ever.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
 use broker::hanging::{Hanging, watch};
-use platform::sim::SimDisk;
+use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use platform::task::{spawn, timeout};
+use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use wire::messages::{IncrementalAlterConfigsRequest, InitProducerIdRequest};
 use wire::types::ErrorCode;
 
-use crate::harness::asks::{outcome, produce};
-use crate::harness::batches::batch;
+use crate::harness::asks::{outcome, produce, text};
+use crate::harness::batches::{batch, keyed, large};
 use crate::harness::{Cluster, Setup, life};
+use crate::moving::{alter, names};
+use crate::moving_tiers::tiers;
 
 fn two_directories() -> Setup {
     let mut setup = Setup::shards(2);
@@ -100,5 +105,252 @@ fn a_stop_gives_up_a_disk_that_hangs_and_leaves_the_others_in_order() {
         for partition in in_a.iter().chain(&in_b) {
             assert_eq!(cluster.values("t", *partition).await[0], "a");
         }
+    });
+}
+
+/// What has to be answered while a disk hangs.
+async fn soon<R>(what: &str, answer: impl Future<Output = R>) -> R {
+    let answer = timeout(Duration::from_secs(30), answer).await;
+    answer.unwrap_or_else(|_| panic!("{what} waits for the disk"))
+}
+
+/// Folders of logs of a topic, those that are being removed as well.
+async fn folders(cluster: &Cluster, dir: &str, topic: &str) -> Vec<String> {
+    let mut names = names(cluster, dir).await;
+    names.retain(|name| name.starts_with(&format!("{topic}-")));
+    names
+}
+
+#[test]
+fn topics_come_and_go_and_producers_get_ids_beside_a_disk_that_hangs() {
+    let disk = SimDisk::new(1);
+    life(&disk, &two_directories(), async |cluster| {
+        let (in_b, _) = spread(cluster, &disk).await;
+        assert!(!in_b.is_empty());
+        disk.set_hanging(Path::new("/b"), true);
+        spawn(cluster.asking(0, 9, &produce("t", -1, &[(in_b[0], batch(&["b"]))])));
+        cluster.pass_ms(11_000).await;
+        soon("a new topic", cluster.create("u", 4)).await;
+        for partition in 0..4 {
+            assert_eq!(cluster.produce("u", partition, &["a"]).await, 0);
+        }
+        assert_eq!(folders(cluster, "/a", "u").await.len(), 4);
+        let deleted = soon("a deletion", cluster.delete("t")).await;
+        assert_eq!(deleted, None);
+        soon("what comes after a deletion", cluster.create("v", 1)).await;
+        for _ in 0..2000 {
+            let request = InitProducerIdRequest::default()
+                .with_transactional_id(None)
+                .with_transaction_timeout_ms(1000)
+                .with_producer_id((-1).into())
+                .with_producer_epoch(-1);
+            let given = soon("a producer", cluster.ask(4, &request)).await;
+            assert_eq!(given.error_code, 0);
+        }
+        soon("a topic of the same name", cluster.create("t", 4)).await;
+        let refused = soon("a record", cluster.try_produce("t", in_b[0], batch(&["c"]))).await;
+        assert_eq!(refused, Err(ErrorCode::KafkaStorageError));
+        disk.set_hanging(Path::new("/b"), false);
+        cluster.pass_ms(3 * 60_000).await;
+        assert!(folders(cluster, "/b", "t").await.is_empty());
+        for partition in 0..4 {
+            assert_eq!(cluster.produce("t", partition, &["new"]).await, 0);
+            assert_eq!(cluster.values("t", partition).await, ["new"]);
+        }
+    });
+}
+
+/// Makes a topic as the disk begins to hang, and has it answer again after a while in which `meanwhile` is done.
+async fn made_while_it_begins(cluster: &Cluster, disk: &SimDisk, meanwhile: impl AsyncFnOnce()) {
+    disk.set_hanging(Path::new("/b"), true);
+    soon("a new topic", cluster.create("t", 4)).await;
+    for partition in 0..4 {
+        let produced = cluster.try_produce("t", partition, batch(&["a"]));
+        let produced = soon("a record", produced).await;
+        assert_eq!(produced, Err(ErrorCode::KafkaStorageError));
+    }
+    meanwhile().await;
+    disk.set_hanging(Path::new("/b"), false);
+    cluster.pass_ms(3 * 60_000).await;
+}
+
+/// New partitions are made in the second directory.
+fn second_directory() -> Setup {
+    two_directories().with("cordoned.log.dirs", "/a")
+}
+
+#[test]
+fn a_topic_whose_disk_hangs_as_it_is_made_is_served_as_it_is_by_then_when_the_disk_answers() {
+    let disk = SimDisk::new(1);
+    life(&disk, &second_directory(), async |cluster| {
+        let smaller = async || {
+            let config = IncrementalAlterConfigsRequest::default().with_resources(vec![
+                AlterConfigsResource::default()
+                    .with_resource_type(2)
+                    .with_resource_name(text("t"))
+                    .with_configs(vec![
+                        AlterableConfig::default()
+                            .with_name(text("max.message.bytes"))
+                            .with_value(Some(text("200"))),
+                    ]),
+            ]);
+            let changed = soon("a setting", cluster.ask(1, &config)).await;
+            assert_eq!(changed.responses[0].error_code, 0);
+        };
+        made_while_it_begins(cluster, &disk, smaller).await;
+        for partition in 0..4 {
+            assert_eq!(cluster.produce("t", partition, &["a"]).await, 0);
+            assert_eq!(cluster.values("t", partition).await, ["a"]);
+            let large = cluster.try_produce("t", partition, large(300)).await;
+            assert_eq!(large, Err(ErrorCode::MessageTooLarge));
+        }
+    });
+}
+
+#[test]
+fn a_topic_that_is_deleted_before_its_disk_has_made_it_leaves_nothing_there() {
+    let disk = SimDisk::new(1);
+    life(&disk, &second_directory(), async |cluster| {
+        let delete = async || {
+            assert_eq!(soon("a deletion", cluster.delete("t")).await, None);
+            soon("what comes after it", cluster.create("u", 1)).await;
+        };
+        made_while_it_begins(cluster, &disk, delete).await;
+        assert!(folders(cluster, "/b", "t").await.is_empty());
+    });
+}
+
+#[test]
+fn a_partition_there_was_no_room_for_is_tried_again_after_an_image_that_takes_its_time() {
+    let disk = SimDisk::new(1);
+    life(&disk, &Setup::shards(1), async |cluster| {
+        let slow = Duration::from_millis(200);
+        disk.set_latency(slow, slow);
+        let full = Effect::Fail(ErrorKind::StorageFull);
+        disk.inject(Fault::at_kind(0, OpKind::CreateDir, full));
+        cluster.create("t", 60).await;
+        assert_eq!(disk.faults_left(), 0);
+        disk.set_latency(Duration::ZERO, Duration::ZERO);
+        cluster.pass_ms(2 * 60_000).await;
+        for partition in 0..60 {
+            assert_eq!(cluster.produce("t", partition, &["a"]).await, 0);
+        }
+    });
+}
+
+/// Three in a segment.
+const VALUE_BYTES: usize = 6000;
+
+/// Seven records of a key in three segments.
+async fn three_segments(cluster: &Cluster, topic: &str) {
+    let value = vec![b'x'; VALUE_BYTES];
+    for _ in 0..7 {
+        let produced = cluster
+            .try_produce(topic, 0, keyed(b"k", Some(&value)))
+            .await;
+        assert!(produced.is_ok(), "{produced:?}");
+    }
+}
+
+/// A topic whose sealed segments are on the lower tier.
+async fn on_lower_tier(cluster: &Cluster, disk: &SimDisk, config: &[(&str, &str)]) {
+    cluster.create_with("t", 1, config).await;
+    three_segments(cluster, "t").await;
+    cluster.pass_ms(1000).await;
+    alter(cluster, "t", "/c").await;
+    cluster.pass_ms(6000).await;
+    let moved = disk.contents(Path::new("/c/t-0/00000000000000000000.log"));
+    assert!(moved.is_ok(), "{moved:?}");
+}
+
+#[test]
+fn retention_goes_on_beside_a_lower_tier_that_hangs() {
+    let disk = SimDisk::new(1);
+    life(&disk, &tiers(), async |cluster| {
+        let config = [("retention.ms", "600000")];
+        on_lower_tier(cluster, &disk, &config).await;
+        cluster.create_with("u", 1, &config).await;
+        disk.set_hanging(Path::new("/c"), true);
+        for _ in 0..2 {
+            let before = cluster.offset("u", 0, -2).await;
+            three_segments(cluster, "u").await;
+            cluster.pass_ms(21 * 60_000).await;
+            assert!(cluster.offset("u", 0, -2).await > before + 2);
+        }
+        disk.set_hanging(Path::new("/c"), false);
+        cluster.pass_ms(11 * 60_000).await;
+        assert!(cluster.offset("t", 0, -2).await > 2);
+    });
+}
+
+#[test]
+fn compaction_goes_on_beside_a_lower_tier_that_hangs() {
+    let disk = SimDisk::new(1);
+    life(&disk, &tiers(), async |cluster| {
+        let config = [
+            ("cleanup.policy", "compact"),
+            ("min.cleanable.dirty.ratio", "0.01"),
+            ("min.compaction.lag.ms", "600000"),
+        ];
+        on_lower_tier(cluster, &disk, &config).await;
+        cluster.create_with("u", 1, &config).await;
+        disk.set_hanging(Path::new("/c"), true);
+        cluster.pass_ms(21 * 60_000).await;
+        three_segments(cluster, "u").await;
+        cluster.pass_ms(21 * 60_000).await;
+        assert!(cluster.all("u", 0).await.len() < 7);
+        disk.set_hanging(Path::new("/c"), false);
+        cluster.pass_ms(60_000).await;
+        assert!(cluster.all("t", 0).await.len() < 7);
+    });
+}
+
+#[test]
+fn a_stop_beside_a_disk_that_has_hung_for_long_waits_for_the_slow_ones_to_be_in_order() {
+    let (disk, setup) = (SimDisk::new(1), two_directories());
+    life(&disk, &setup, async |cluster| {
+        let (in_b, _) = spread(cluster, &disk).await;
+        disk.set_hanging(Path::new("/b"), true);
+        spawn(cluster.asking(0, 9, &produce("t", -1, &[(in_b[0], batch(&["b"]))])));
+        cluster.pass_ms(60_000).await;
+        // Each log has more than one thing to do before it is closed: more than a stop waits for a disk that hangs.
+        let slow = Duration::from_secs(8);
+        disk.set_latency(slow, slow);
+        let stopped = timeout(Duration::from_mins(30), cluster.stop());
+        assert!(stopped.await.is_ok(), "it waits for ever");
+    });
+    let marked = |dir: &str| disk.contents(&Path::new(dir).join(".kafka_cleanshutdown"));
+    assert!(marked("/a").is_ok());
+    assert!(marked("/b").is_err());
+}
+
+#[test]
+fn a_log_is_not_moved_to_a_disk_that_hangs_and_others_move_elsewhere() {
+    let mut setup = two_directories();
+    setup.options.log_dirs.push("/d".into());
+    let disk = SimDisk::new(1);
+    life(&disk, &setup, async |cluster| {
+        let mut topic = String::new();
+        for number in 0..20 {
+            topic = format!("t{number}");
+            cluster.create(&topic, 1).await;
+            cluster.produce(&topic, 0, &["a"]).await;
+            if !folders(cluster, "/a", &topic).await.is_empty() {
+                break;
+            }
+        }
+        disk.set_hanging(Path::new("/b"), true);
+        for _ in 0..2 {
+            let refused = soon("a move", alter(cluster, &topic, "/b")).await;
+            assert_eq!(refused, Some(ErrorCode::KafkaStorageError));
+        }
+        assert_eq!(soon("a move", alter(cluster, &topic, "/d")).await, None);
+        cluster.pass_ms(60_000).await;
+        assert_eq!(folders(cluster, "/d", &topic).await.len(), 1);
+        assert_eq!(cluster.produce(&topic, 0, &["b"]).await, 1);
+        disk.set_hanging(Path::new("/b"), false);
+        cluster.pass_ms(60_000).await;
+        assert!(folders(cluster, "/b", &topic).await.is_empty());
+        assert_eq!(cluster.values(&topic, 0).await, ["a", "b"]);
     });
 }

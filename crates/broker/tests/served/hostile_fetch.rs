@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
+use broker::answers::FLOOR_BYTES;
 use platform::Platform;
 use platform::sim::SimDisk;
 use platform::task::spawn;
@@ -331,5 +333,45 @@ fn large_fetches_that_wait_keep_no_others_from_their_turn() {
         }
         cluster.pass_ms(10).await;
         assert_eq!(waiting(cluster), 0);
+    });
+}
+
+#[test]
+fn what_fetches_have_read_counts_while_they_are_in_line_for_a_place() {
+    const FETCHES: i32 = 30;
+    const BYTES: usize = 128 << 10;
+    let (disk, setup) = (SimDisk::new(1), Setup::shards(1));
+    life(&disk, &setup, async |cluster| {
+        cluster.create("t", FETCHES).await;
+        for partition in 0..FETCHES {
+            let produced = cluster.try_produce("t", partition, large(BYTES)).await;
+            assert!(produced.is_ok(), "{produced:?}");
+        }
+        cluster.stop().await;
+    });
+    life(&disk.kill(2), &setup.next(), async |cluster| {
+        let slow = Duration::from_millis(150);
+        cluster.disk().set_latency(slow, slow);
+        let absent: Vec<_> = (0..2100).map(|partition| (partition, 0)).collect();
+        let all: Vec<_> = (0..FETCHES)
+            .map(|partition| {
+                let mut request = fetch("t", &[(partition, 0)]);
+                request.topics.extend(fetch("u", &absent).topics);
+                spawn(cluster.asking(0, 11, &request))
+            })
+            .collect();
+        let mut most = 0;
+        while all.iter().any(|one| !one.is_finished()) {
+            cluster.pass_ms(5).await;
+            most = cluster.answers.used_bytes().max(most);
+        }
+        // Only some of them read at a time, and none has a place again before all have read.
+        assert!(most >= 20 * (BYTES - FLOOR_BYTES), "{most}");
+        for (partition, one) in (0..).zip(all) {
+            let answer = one.await.unwrap();
+            let read = partitions(&answer)[0];
+            assert_eq!(read.partition_index, partition);
+            assert_eq!(records_of(read).len(), 1, "{partition}");
+        }
     });
 }

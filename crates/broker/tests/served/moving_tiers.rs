@@ -20,7 +20,7 @@ const VALUE_BYTES: usize = 6000;
 const TOO_MANY_OPEN_FILES: i32 = 24;
 const SLOW: Duration = Duration::from_millis(20);
 
-fn tiers() -> Setup {
+pub(crate) fn tiers() -> Setup {
     let tier = |name: &str, dirs: &[&str]| TierOptions {
         name: name.into(),
         paths: dirs

@@ -9,8 +9,9 @@ use platform::{Clock, Disk};
 use broker::log_dirs::{LogDirs, Told};
 
 use wire::messages::InitProducerIdRequest;
+use wire::types::ErrorCode;
 
-use crate::harness::batches::produced;
+use crate::harness::batches::{batch, produced};
 use crate::harness::{Cluster, NOW_MS, Setup, life, try_life};
 
 const FORGET: Told = Told {
@@ -167,6 +168,16 @@ fn logs_that_do_not_say_whose_they_are_refuse_the_start() {
 
 #[test]
 fn what_is_written_after_older_metadata_were_restored_outlives_a_kill() {
+    write_after_older_metadata(false);
+}
+
+#[test]
+fn what_is_written_to_a_log_that_came_late_after_older_metadata_were_restored_outlives_a_kill() {
+    write_after_older_metadata(true);
+}
+
+/// `is_late`: the disk does not answer for the log before the start is over.
+fn write_after_older_metadata(is_late: bool) {
     let setup = Setup::shards(1);
     let mut disk = used(&setup);
     let folder = Path::new("/logs/__cluster_metadata-0");
@@ -198,7 +209,15 @@ fn what_is_written_after_older_metadata_were_restored_outlives_a_kill() {
     for (path, bytes) in &backup {
         disk.put(path, bytes).unwrap();
     }
+    let file = Path::new("/logs/t-0/00000000000000000000.log");
+    disk.set_hanging(file, is_late);
     life(&disk, &setup, async |cluster| {
+        if is_late {
+            let refused = cluster.try_produce("t", 0, batch(&["c"])).await;
+            assert_eq!(refused, Err(ErrorCode::KafkaStorageError));
+            disk.set_hanging(file, false);
+            cluster.pass_ms(60_000).await;
+        }
         let id = new_producer(cluster).await;
         assert!(
             id > given,

@@ -73,9 +73,16 @@ fn not_ours(error: &io::Error) -> bool {
 }
 
 pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
+    sync_opened(open_dir(dir)?)
+}
+
+fn open_dir(dir: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::CLOEXEC | OFlags::DIRECTORY | OFlags::RDONLY;
-    let dir = rustix::fs::open(dir, flags, Mode::empty())?;
-    // Whatever the reason, a sync that failed is not tried again.
+    Ok(rustix::fs::open(dir, flags, Mode::empty())?)
+}
+
+fn sync_opened(dir: OwnedFd) -> io::Result<()> {
+    // Whatever the reason, a sync that failed is not tried again; no room is one of them: the name may be there.
     rustix::fs::fsync(dir).map_err(|error| io::Error::other(io::Error::from(error)))
 }
 
@@ -106,8 +113,10 @@ pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // Of a draft that could not be synced nothing is ever used.
     file.sync_all()?;
     drop(file);
+    // Opened before the rename: a machine without a descriptor left refuses while nothing has happened.
+    let parent = open_dir(&parent_of(path))?;
     fs::rename(&draft, path)?;
-    sync_dir(&parent_of(path))
+    sync_opened(parent)
 }
 
 /// Gives a file a time of its last change.

@@ -459,11 +459,12 @@ impl Disk for SimDisk {
         let whole = |state: &mut State| {
             let node = match how {
                 Open::Create => state.create(path, Content::default())?,
-                Open::Write if state.read_only => {
-                    return Err(io::ErrorKind::ReadOnlyFilesystem.into());
-                }
                 Open::Write | Open::Read => state.tree.file(path)?,
             };
+            let mount = state.mounts.holding(path);
+            if how == Open::Write && (state.read_only || mount.is_some_and(|at| at.read_only)) {
+                return Err(io::ErrorKind::ReadOnlyFilesystem.into());
+            }
             let mapped = state.is_mapped(path);
             state.tree.content_mut(node).set_mapped(mapped);
             Ok(node)
@@ -560,7 +561,12 @@ impl Disk for SimDisk {
         file.write_any(0, bytes.to_vec().into()).await?;
         file.sync_now().await?;
         self.rename(&draft, path).await?;
-        self.sync_dir(path.parent().unwrap_or(Path::new("/"))).await
+        let synced = self.sync_dir(path.parent().unwrap_or(Path::new("/")));
+        // As on the real disk: after the rename "no room" does not say that nothing has happened.
+        synced.await.map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => io::Error::other(error),
+            _ => error,
+        })
     }
 
     async fn set_modified(&self, path: &Path, modified_ms: i64) -> io::Result<()> {

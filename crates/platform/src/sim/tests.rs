@@ -179,6 +179,39 @@ fn a_read_only_disk_still_reads() {
 }
 
 #[test]
+fn a_read_only_path_opens_for_reading_only() {
+    simulate(async {
+        let disk = SimDisk::new(1);
+        let path = Path::new("/log/a");
+        disk.put(path, b"here").unwrap();
+        disk.set_read_only_below(Path::new("/log"), true);
+        let error = disk.open(path, Open::Write).await.map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
+        let file = disk.open(path, Open::Read).await.unwrap();
+        assert_eq!(file.read_at(0, 4).await.unwrap(), &b"here"[..]);
+        let missing = disk.open(Path::new("/log/b"), Open::Write).await;
+        let missing = missing.map(|_| ()).unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn after_the_rename_of_a_replacement_no_room_does_not_say_that_nothing_has_happened() {
+    // ENOSPC, EDQUOT.
+    for number in [28, 122] {
+        simulate(async {
+            let disk = SimDisk::new(1);
+            let path = Path::new("/log/a");
+            disk.put(path, b"old").unwrap();
+            disk.inject(Fault::at_kind(0, OpKind::SyncDir, Effect::Errno(number)));
+            let error = disk.replace_file(path, b"new").await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Other, "{error}");
+            assert_eq!(disk.contents(path).unwrap(), b"new");
+        });
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_trace_and_another_one_another() {
     let run = |seed| {
         simulate(async {

@@ -19,8 +19,9 @@ pub(crate) enum Before {
     Ended(End),
 }
 
-/// Compares a log that was just opened with its ledger, and lets the ledger forget what was lost.
-pub(crate) async fn check<W: World>(actor: &Actor<W>, before: Before) {
+/// Compares a log that was just opened with its ledger, and lets the ledger forget what was lost. Of a `healthy` disk only what
+/// is on a path that is away may be refused.
+pub(crate) async fn check<W: World>(actor: &Actor<W>, before: Before, healthy: bool) {
     let (start, end) = (actor.log.log_start_offset(), actor.log.log_end_offset());
     check_bounds(actor, before, start, end);
     // A truncation that did not end leaves the old batches or fewer of them; what is read needs no excuse.
@@ -32,7 +33,8 @@ pub(crate) async fn check<W: World>(actor: &Actor<W>, before: Before) {
             below: end,
             bytes_max: 64 << 10,
         };
-        let Some(next) = reads::read_checked(actor, read).await else {
+        let next = reads::read_checked(actor, read).await;
+        let Some(next) = next.or_else(|| after_refused(actor, from, healthy)) else {
             break;
         };
         from = next;
@@ -43,6 +45,19 @@ pub(crate) async fn check<W: World>(actor: &Actor<W>, before: Before) {
     actor.journal.note(&[4, start.0, end.0]);
 }
 
+/// Where to go on after what was refused: a segment that is away takes nothing else with it.
+fn after_refused<W: World>(actor: &Actor<W>, from: Offset, healthy: bool) -> Option<Offset> {
+    let places = actor.places.as_ref()?;
+    let excused = !healthy || actor.ledger.borrow().rotten;
+    if actor.missing {
+        actor.journal.count(|counts| counts.away += 1);
+    }
+    actor.check(excused || !places.serves(from), || {
+        format!("{from} is refused, and is on no path that is away: {places:?}")
+    });
+    places.next_base(from)
+}
+
 /// The log begins and ends where it may.
 fn check_bounds<W: World>(actor: &Actor<W>, before: Before, start: Offset, end: Offset) {
     let ledger = actor.ledger.borrow();
@@ -50,7 +65,10 @@ fn check_bounds<W: World>(actor: &Actor<W>, before: Before, start: Offset, end: 
         return;
     }
     let (promised, written) = (promised(&ledger, before), ledger.end());
-    let (log_start, saved) = (ledger.log_start, ledger.log_start_saved);
+    let survives = matches!(before, Before::Closed | Before::Ended(End::Kill));
+    let gone = ledger.gone_below.min(ledger.truncating.unwrap_or(end));
+    let gone = if survives { gone } else { Offset::ZERO };
+    let (log_start, saved) = (ledger.log_start, ledger.log_start_saved.max(gone));
     let most = if ledger.start_by_note.is_some() {
         ledger.log_start_max
     } else {

@@ -13,6 +13,7 @@ use platform::disk::Disk;
 use wire::types::Offset;
 
 use super::Log;
+use super::open::free_aside;
 use crate::error::{Error, Result};
 use crate::segment::naming;
 
@@ -31,7 +32,8 @@ impl<P: Platform> Log<P> {
         let now_ms = self.store.clock().wall_ms();
         for file in &of_it {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
-            let to = folder.join(naming::passed_over_name(&name, now_ms));
+            let past = folder.join(naming::passed_over_name(&name));
+            let to = free_aside(self.store.disk(), &past, now_ms).await?;
             match self.store.disk().rename(file, &to).await {
                 // It was taken back, or somebody took it.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -45,6 +45,10 @@ impl<P: Platform> Log<P> {
             .acquire()
             .await
             .map_err(|_| Error::Closed)?;
+        // It may have been closed meanwhile, and its folder be another's.
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
         while let Some(rolled) = self.oldest_rolled() {
             self.seal(&rolled).await?;
         }
@@ -112,7 +116,8 @@ impl<P: Platform> Log<P> {
         self.cut_to_length(&self.active()).await
     }
 
-    /// Deletes the log: it is closed, its folder renamed at once and removed after `file.delete.delay.ms`.
+    /// Deletes the log: it is closed, its folder renamed at once and removed after `file.delete.delay.ms`. Where that fails it may be
+    /// tried again.
     pub async fn delete(&self) -> Result<()> {
         let _gate = self
             .upkeep
@@ -121,9 +126,11 @@ impl<P: Platform> Log<P> {
             .await
             .map_err(|_| Error::Closed)?;
         let _permit = self.may_write().await?;
-        self.become_finally(Condition::Closed);
         self.store.forget(self);
-        self.note_closed();
+        if !self.is_closed() {
+            self.become_finally(Condition::Closed);
+            self.note_closed();
+        }
         let disk = self.store.disk();
         let platform = &self.store.shared.platform;
         let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());

@@ -172,11 +172,7 @@ impl<P: Platform> Recovery<'_, P> {
         let Some(&first) = bases.first() else {
             return Ok(Some(self.empty(how.log_start)));
         };
-        // Strictly below: the segment that ends at the recovery point may have been saved while it was active, and not
-        // sealed since.
-        let opened = bases
-            .partition_point(|base| *base < trusted)
-            .saturating_sub(1);
+        let opened = self.first_opened(&bases, trusted);
         self.refuse_absent(bases.get(opened..).unwrap_or_default())?;
         let mut segments = self.sealed(&bases, opened);
         let (last, indexes, start) = self.starting_point(&bases, opened, trusted).await?;
@@ -198,16 +194,16 @@ impl<P: Platform> Recovery<'_, P> {
             if self.clean && !checked.whole {
                 return Ok(None);
             }
+            let follows = self.follows(&checked, next, how.log_start);
+            if !checked.whole || !follows {
+                self.open_to_write(&segment).await?;
+            }
             expected = checked.expected;
             self.settle(&segment, loaded, &checked).await?;
             segments.push_back(Rc::clone(&segment));
             at += 1;
             let Some(&base) = bases.get(at) else { break };
-            // With a gap before it, a segment follows only what is known to be all of the one before.
-            let gap = self.gaps && checked.whole && base > expected.offset;
-            // What lies before the log start was deleted. One of it may have stayed, with a hole behind it that says nothing.
-            let gap = gap || (base > expected.offset && base <= how.log_start);
-            if base != expected.offset && !gap {
+            if !follows {
                 self.discard(bases.get(at..).unwrap_or_default()).await?;
                 break;
             }
@@ -236,6 +232,32 @@ impl<P: Platform> Recovery<'_, P> {
         let known = if self.clean { end } else { how.recovery_point };
         let recovery_point = known.min(end);
         Ok(Some(self.finish(segments, log_start, end, recovery_point)))
+    }
+
+    /// The first segment that is looked at; those before it are trusted.
+    fn first_opened(&self, bases: &[Offset], trusted: Offset) -> usize {
+        // Strictly below: the segment that ends at the recovery point may have been saved while it was active, and not
+        // sealed since.
+        let below = bases.partition_point(|base| *base < trusted);
+        let opened = below.saturating_sub(1);
+        let base = bases.get(opened);
+        let is_absent = base.is_some_and(|base| self.folder.absent.contains_key(base));
+        // One that is not there cannot be sealed now; it was durable up to the next.
+        if is_absent && bases.get(below).is_some_and(|next| *next <= trusted) {
+            return below;
+        }
+        opened
+    }
+
+    /// True when the segment at `next` belongs behind what was found of the one before.
+    fn follows(&self, checked: &Checked, next: Option<Offset>, log_start: Offset) -> bool {
+        let end = checked.expected.offset;
+        next.is_some_and(|base| {
+            // With a gap before it, a segment follows only what is known to be all of the one before.
+            let gap = self.gaps && checked.whole && base > end;
+            // What lies before the log start was deleted. One of it may have stayed, with a hole behind it that says nothing.
+            base == end || gap || (base > end && base <= log_start)
+        })
     }
 
     /// Where the log starts, by what is known and what was found.
@@ -377,7 +399,7 @@ impl<P: Platform> Recovery<'_, P> {
         {
             let entry = loaded.indexes.offsets.lookup(trusted);
             let position = u64::from(entry.position);
-            let file = segment.file(disk).await?;
+            let file = self.file_of(&segment).await?;
             let path = segment.path(Role::Log);
             let mut scan = Scan::new(&file, position, segment.size.get(), WALK_BYTES);
             let header = scan.header().await.map_err(Error::io("read", &path))?;
@@ -441,7 +463,7 @@ impl<P: Platform> Recovery<'_, P> {
         mut expected: Expected,
         next: Option<Offset>,
     ) -> Result<Checked> {
-        let file = segment.file(self.store.disk()).await?;
+        let file = self.file_of(segment).await?;
         let path = segment.path(Role::Log);
         let io = |error| Error::io("read", &path)(error);
         let len = segment.size.get();

@@ -52,17 +52,28 @@ impl<P: Platform> Log<P> {
             return Ok(0);
         }
         if count == self.segment_count() {
-            // The name of an empty segment says where the log goes on.
             self.roll_now(now.wall_ms);
-            let _permit = self.may_write().await?;
-            // Without room it may go on elsewhere by now.
-            self.name_segment(&self.active()).await?;
-            // Before another name goes.
-            self.sync_names().await?;
         }
+        self.name_first_to_stay(count).await?;
         let count = self.keep_producers_before(count).await?;
         self.delete_first(count).await?;
         Ok(count)
+    }
+
+    /// Sees to it that the segment behind the first `count` has its name, durably: when nothing is left of the others it says
+    /// where the log goes on, though nothing was written to it yet.
+    async fn name_first_to_stay(&self, count: usize) -> Result<()> {
+        let is_named = |segment: &Rc<Segment<P>>| segment.named.get();
+        if !self.segments.borrow().get(count).is_some_and(is_named) {
+            let _permit = self.may_write().await?;
+            // Without room it may go on elsewhere by now.
+            let first = self.segments.borrow().get(count).cloned();
+            if let Some(first) = first {
+                self.name_segment(&first).await?;
+            }
+        }
+        // Before another name goes.
+        self.sync_names().await
     }
 
     /// How many of the oldest segments may go.

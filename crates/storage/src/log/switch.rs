@@ -7,7 +7,6 @@
 //! are removed when the last reader has let go.
 //! A segment in which damage is found is taken offline: neither copied nor removed, and its reads are refused.
 
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,8 +48,6 @@ struct Carried<P: Platform> {
     to: Arc<TierPath>,
     folder: Rc<Path>,
     class: IoClass,
-    /// Home has a note of the copy, which counts when it is owed no more.
-    is_noted: Cell<bool>,
 }
 
 impl<P: Platform> Log<P> {
@@ -75,7 +72,6 @@ impl<P: Platform> Log<P> {
             to: Arc::clone(to),
             folder,
             class,
-            is_noted: Cell::new(false),
         };
         let size = segment.size.get();
         let from = segment.charge.as_ref().map(Charge::path);
@@ -187,14 +183,11 @@ impl<P: Platform> Log<P> {
         self.load(segment).await.map_err(Trouble::Source)?;
         let held = segment.file(disk).await;
         held.map_err(Trouble::Source)?;
-        // What is moved makes room: without any it goes on. One that comes from a third path has a note of that, which stays the
-        // only one until the next counts.
-        let is_owed = !self.is_home(folder)
-            && self.is_home(&segment.folder)
-            && self
-                .owe_copy(segment.base, folder)
-                .await
-                .map_err(Trouble::Home)?;
+        let is_home = self.is_home(folder);
+        if !is_home {
+            let owed = self.owe_move(segment.base, &segment.folder, folder);
+            owed.await.map_err(Trouble::Home)?;
+        }
         for role in ROLES {
             let to = file_path(folder, segment.base, role);
             let from = moving_path(folder, segment.base, role);
@@ -213,18 +206,10 @@ impl<P: Platform> Log<P> {
         let synced = disk.sync_dir(folder).await;
         synced.map_err(Error::dir_sync(folder)).map_err(target)?;
         // From here on the copy is the segment, whatever becomes of the other.
-        let noted = if self.is_home(folder) {
+        let noted = if is_home {
             self.note_home(segment.base, &segment.folder).await
-        } else if is_owed {
-            let noted = self.write_note(segment.base, folder).await;
-            carried.is_noted.set(noted.is_ok());
-            // What is owed wins over the note until it is owed no more: there is no moment with neither.
-            match noted {
-                Ok(()) => self.owe_no_more(segment.base, folder).await,
-                refused => refused,
-            }
         } else {
-            self.note_away(segment.base, folder).await
+            self.write_note(segment.base, folder).await
         };
         noted.map_err(Trouble::Home)
     }
@@ -239,14 +224,8 @@ impl<P: Platform> Log<P> {
         let noted = async || self.note_as_before(segment.base, &segment.folder).await;
         match self.patiently(noted).await {
             Ok(()) => true,
-            // Nothing was written, or what is owed is noted still.
-            Err(again) if again.kind() == Kind::Full && error.kind() == Kind::Full => {
-                let is_certain = !carried.is_noted.get();
-                if !is_certain {
-                    self.fail(error);
-                }
-                is_certain
-            }
+            // Nothing was written.
+            Err(again) if again.kind() == Kind::Full && error.kind() == Kind::Full => true,
             Err(_) => {
                 self.fail(error);
                 false
@@ -318,13 +297,19 @@ impl<P: Platform> Log<P> {
                 self.fail(error);
             }
         }
-        let noted = match &result {
-            _ if self.is_home(&old.folder) => Ok(()),
-            Ok(()) => self.owe_no_more(old.base, &old.folder).await,
-            Err(_) => self.owe(Owing::Copy, old.base, &old.folder).await,
+        let at_home = self.is_home(&old.folder);
+        let noted = if result.is_ok() || at_home {
+            let (from, to) = (&old.folder, &carried.folder);
+            self.owe_no_move(old.base, from, to).await
+        } else {
+            let owed = self.owe(Owing::Copy, old.base, &old.folder).await;
+            if owed.is_err() {
+                // The note of where the segment is says the same while it is there.
+                self.owe_unwritten(old.base, &old.folder);
+            }
+            owed
         };
         if let Err(error) = noted {
-            // The note of where the segment is says the same while it is away; one that came home was owed before.
             tracing::warn!(partition = %self.partition, %error, "what a path owes was not noted");
         }
         self.remove_when_unread(Rc::clone(old), unnamed);
@@ -372,7 +357,8 @@ impl<P: Platform> Log<P> {
             self.sync_folder(folder).await
         });
         let Err(error) = gone.await else {
-            if let Err(error) = self.owe_no_more(base, folder).await {
+            let counts = &carried.segment.folder;
+            if let Err(error) = self.owe_no_move(base, folder, counts).await {
                 tracing::debug!(partition = %self.partition, %error, "what a path has paid stays noted");
             }
             return;

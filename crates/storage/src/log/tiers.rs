@@ -7,7 +7,7 @@
 //! Without tiers everything is at home and nothing is noted.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use wire::types::{Offset, Uuid};
 use super::Log;
 use super::indexes::Indexes;
 use super::open::folder::{Folder, claim};
-use super::open::notes::{Owed, Owing, Place, remove_away, remove_names, write_away, write_owed};
+use super::open::notes::{Owed, Owing, Place, remove_away, remove_names, write_away};
 use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Kind, Result};
@@ -40,8 +40,9 @@ pub(super) struct State {
     unbounded: Cell<bool>,
     /// Appends are refused since no path has room.
     refusing: Cell<bool>,
-    /// What is in the files that say what other paths owe.
-    owed: RefCell<BTreeMap<Offset, Owed>>,
+    /// What other paths owe, as files say, but for those that could not be written.
+    pub(super) owed: RefCell<BTreeMap<Offset, Owed>>,
+    pub(super) unwritten: RefCell<BTreeSet<Offset>>,
     /// Where the segments are that are absent, and the folders with copies of them that do not count.
     absent: BTreeMap<Offset, Place>,
     shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
@@ -59,6 +60,7 @@ impl State {
             unbounded: Cell::new(false),
             refusing: Cell::new(false),
             owed: RefCell::new(folder.owed.clone()),
+            unwritten: RefCell::new(folder.unwritten.clone()),
             absent: folder.absent.clone(),
             shadows: folder.shadows.clone(),
             asides: RefCell::new(folder.asides.clone()),
@@ -209,16 +211,19 @@ impl<P: Platform> Log<P> {
     }
 
     async fn remove_note(&self, base: Offset, folder: &Rc<Path>) -> Result<()> {
+        // It may be all that says of a copy elsewhere that it does not count.
+        self.write_unwritten(base).await?;
         let id = self.place_of_folder(base, folder).id;
         remove_away(self.store.disk(), &self.folder, base, id).await
     }
 
     /// The directory that a folder is in.
-    fn place_of_folder(&self, base: Offset, folder: &Path) -> Place {
+    pub(super) fn place_of_folder(&self, base: Offset, folder: &Path) -> Place {
         let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
         let absent = self.tiers.absent.get(&base);
         match (path, absent) {
-            (_, Some(place)) if folder.starts_with(&place.dir) => place.clone(),
+            // Where a note by name says nothing of the directory, its folder is without one.
+            (_, Some(place)) if folder.parent() == Some(&place.dir) => place.clone(),
             (Some(path), _) => Place::of(path),
             (None, _) => Place {
                 id: None,
@@ -305,39 +310,6 @@ impl<P: Platform> Log<P> {
         synced.map_err(Error::dir_sync(folder))
     }
 
-    /// Notes at home that something in a folder on another path does not count any more; durable when it returns.
-    pub(super) async fn owe(&self, owing: Owing, base: Offset, folder: &Path) -> Result<()> {
-        let owed = (owing, self.place_of_folder(base, folder));
-        let all = self.tiers.owed.borrow().get(&base).cloned();
-        let mut all = all.unwrap_or_default();
-        if all.contains(&owed) {
-            return Ok(());
-        }
-        all.push(owed);
-        self.set_owed(base, all).await
-    }
-
-    async fn set_owed(&self, base: Offset, owed: Owed) -> Result<()> {
-        let written = write_owed(self.store.disk(), &self.folder, base, &owed).await;
-        written?;
-        if owed.is_empty() {
-            self.tiers.owed.borrow_mut().remove(&base);
-        } else {
-            self.tiers.owed.borrow_mut().insert(base, owed);
-        }
-        Ok(())
-    }
-
-    /// A folder on another path has paid.
-    pub(super) async fn owe_no_more(&self, base: Offset, folder: &Path) -> Result<()> {
-        let place = self.place_of_folder(base, folder);
-        let Some(mut owed) = self.tiers.owed.borrow().get(&base).cloned() else {
-            return Ok(());
-        };
-        owed.retain(|(owing, other)| *owing != Owing::Copy || *other != place);
-        self.set_owed(base, owed).await
-    }
-
     /// Notes at home that the segment at `base` is in `folder`, whatever that owed of it; durable when it returns.
     pub(super) async fn note_away(&self, base: Offset, folder: &Path) -> Result<()> {
         self.owe_no_more(base, folder).await?;
@@ -349,22 +321,6 @@ impl<P: Platform> Log<P> {
         let place = self.place_of_folder(base, folder);
         let disk = self.store.disk();
         write_away(disk, &self.folder, base, &place, &self.path_ids()).await
-    }
-
-    /// Notes that a copy does not count, before it has its names. After a loss of power it may have them and no note: a start
-    /// without its path would know nothing of it, and when retention has deleted the segment by the time the path is back,
-    /// the copy would bring a part of the log to life again. False: there is no room for that, and home is as it was.
-    pub(super) async fn owe_copy(&self, base: Offset, folder: &Path) -> Result<bool> {
-        let Err(error) = self.owe(Owing::Copy, base, folder).await else {
-            return Ok(true);
-        };
-        if error.kind() != Kind::Full {
-            return Err(error);
-        }
-        // It may be there all the same, and would count more than the note that is to come.
-        let owed = self.tiers.owed.borrow().get(&base).cloned();
-        self.set_owed(base, owed.unwrap_or_default()).await?;
-        Ok(false)
     }
 
     /// The directories that a note may name.
@@ -386,8 +342,7 @@ impl<P: Platform> Log<P> {
     /// After a note was refused, which may be there all the same: the segment at `base` is in `folder`, as before.
     pub(super) async fn note_as_before(&self, base: Offset, folder: &Rc<Path>) -> Result<()> {
         let place = self.place_of_folder(base, folder);
-        let owed = self.tiers.owed.borrow().get(&base).cloned();
-        let mut owed = owed.unwrap_or_default();
+        let mut owed = self.owed_of(base);
         // It may have been said by now that this one does not count.
         owed.retain(|(owing, other)| *owing != Owing::Copy || *other != place);
         self.set_owed(base, owed).await?;
@@ -395,9 +350,10 @@ impl<P: Platform> Log<P> {
         if !self.is_home(folder) {
             return write_away(disk, &self.folder, base, &place, &self.path_ids()).await;
         }
-        remove_names(disk, &self.folder, base, &self.path_ids(), None).await?;
+        // One by name counts: a text beside it is of an earlier place, and goes first.
         remove(disk, &away_path(&self.folder, base)).await?;
-        self.sync_folder(&self.folder).await
+        self.sync_folder(&self.folder).await?;
+        remove_names(disk, &self.folder, base, &self.path_ids(), None).await
     }
 
     /// Sees to it that a folder on another path is there and that home has a note of the segment at `base` in it. Without

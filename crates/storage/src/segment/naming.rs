@@ -101,10 +101,10 @@ pub(crate) fn set_aside_name(name: &str, now_ms: i64) -> String {
     format!("{name}.{now_ms}{ASIDE}")
 }
 
-/// The name of what was set aside of a segment, once the log has gone on without it: no start takes that back.
-pub(crate) fn passed_over_name(aside: &str, now_ms: i64) -> String {
+/// The same of what was set aside, once the log has gone on without it, but for the time: no start takes that back.
+pub(crate) fn passed_over_name(aside: &str) -> String {
     let stem = aside.strip_suffix(ASIDE).unwrap_or(aside);
-    set_aside_name(&format!("{stem}.past"), now_ms)
+    format!("{stem}.past")
 }
 
 /// Says what `name` is in a partition's folder.

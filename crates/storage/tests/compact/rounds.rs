@@ -227,3 +227,34 @@ fn a_round_gives_way_to_the_end_of_the_log() {
         history.check(&log, 0, NOW_MS).await;
     });
 }
+
+#[test]
+fn a_base_offset_that_has_rotted_upwards_is_not_written_for_good() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(compacted_options()).await;
+        let mut history = History::default();
+        filled(&log, &mut history, 60).await;
+        log.roll().await.unwrap();
+        log.save().await.unwrap();
+        let second = log.sealed_segments()[1];
+        let file = Path::new(FOLDER).join(format!("{:020}.log", second.0));
+        let bytes = world.disk().contents(&file).unwrap();
+        let (mut at, mut last) = (0, 0);
+        while let Some(header) = wire::batch::BatchHeader::parse(&bytes[at..]) {
+            last = at;
+            at += header.size_bytes;
+        }
+        // No CRC is over it.
+        let rotten = u64::try_from(last).unwrap() + 4;
+        world.disk().flip(&file, rotten, 6).unwrap();
+        let before: Vec<_> = log.sealed_segments();
+        log.begin_compacting();
+        let refused = log.compact(&POLICY, &ROUND).await;
+        assert!(
+            matches!(refused, Err(storage::Error::Corrupt { .. })),
+            "{refused:?}"
+        );
+        assert_eq!(log.sealed_segments(), before, "it is left as it is");
+    });
+}

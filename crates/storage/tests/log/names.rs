@@ -153,3 +153,39 @@ fn a_sync_of_the_folder_that_fails_in_retention_latches_the_log() {
         assert_eq!(refused.kind(), storage::Kind::Failed);
     });
 }
+
+#[test]
+fn what_is_left_when_all_else_is_deleted_has_its_name_before() {
+    for seed in 0..20 {
+        simulate(async {
+            let world = World::new();
+            let aged = LogOptions {
+                segment_bytes: 8 << 10,
+                retention_ms: Some(10_000),
+                preallocate: false,
+                ..options()
+            };
+            let log = world.open(aged.clone()).await;
+            while log.segment_count() < 4 {
+                add(&log, 3000);
+                log.flush().await.unwrap();
+            }
+            let acknowledged = log.durable_offset();
+            log.set_high_watermark(acknowledged);
+            let clock = world.platform.clock().clone();
+            clock.sleep(Duration::from_secs(1)).await;
+            // The next segment is begun, and its file is long in the making.
+            let slow = Effect::Slow(Duration::from_secs(5));
+            world.disk().inject(Fault::at_kind(0, OpKind::Create, slow));
+            add(&log, 7000);
+            let retained = Rc::clone(&log);
+            task::spawn(async move { retained.retain(NOW_MS + 11_000).await });
+            clock.sleep(Duration::from_millis(100 * (seed + 1))).await;
+            // No checkpoint has the start of the log.
+            let next = world.successor(world.disk().crash(seed));
+            let log = next.try_open(aged.clone(), false, 0, 0).await.unwrap();
+            let end = log.log_end_offset();
+            assert!(end >= acknowledged, "{seed}: {end} of {acknowledged}");
+        });
+    }
+}

@@ -242,6 +242,97 @@ fn a_read_only_path_latches_no_log_that_writes_elsewhere() {
 }
 
 #[test]
+fn a_path_that_is_still_read_only_takes_nothing_at_home_out_of_sight() {
+    for (clean, upto) in [(true, true), (false, true), (false, false)] {
+        simulate(async {
+            let scene = Scene::new(GB, GB);
+            let log = scene.open(options()).await;
+            fill(&log, 4).await;
+            scene.settle(eager()).await;
+            let end = log.log_end_offset().0;
+            scene.disk().set_read_only_below(Path::new(BULK), true);
+            let last = *scene.bases_on(BULK_FOLDER).last().unwrap();
+            log.ask_for_tier(Offset(last), 0);
+            scene.settle(still()).await;
+            assert!(scene.bases_on(FOLDER).contains(&last), "it came home");
+            assert!(scene.bases_on(BULK_FOLDER).contains(&last), "and stays");
+            let disk = scene.disk().kill(1);
+            let next = scene.successor(disk, store_options());
+            let point = if upto { end } else { last + 3 };
+            let log = next.try_open(options(), clean, point, 0).await.unwrap();
+            assert_eq!((log.log_start_offset().0, log.log_end_offset().0), (0, end));
+            assert_holds(&log, last, end).await;
+        });
+    }
+}
+
+#[test]
+fn what_was_deleted_stays_so_while_its_path_is_still_read_only() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(options()).await;
+        fill(&log, 4).await;
+        scene.settle(eager()).await;
+        scene.disk().set_read_only_below(Path::new(BULK), true);
+        log.set_high_watermark(log.log_end_offset());
+        log.set_options(LogOptions {
+            retention_bytes: Some(0),
+            ..options()
+        });
+        assert!(log.retain(NOW_MS).await.unwrap() > 0);
+        let (start, end) = (log.log_start_offset().0, log.log_end_offset().0);
+        assert!(start > 0 && scene.bases_on(BULK_FOLDER).len() == 4);
+        // No checkpoint has the start of the log.
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        let log = next.try_open(options(), false, end, 0).await.unwrap();
+        assert_eq!(
+            (log.log_start_offset().0, log.log_end_offset().0),
+            (start, end)
+        );
+    });
+}
+
+#[test]
+fn what_a_read_only_path_cannot_let_go_of_takes_nothing_else_of_it_out_of_sight() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(options()).await;
+        fill(&log, 4).await;
+        scene.settle(eager()).await;
+        let bases = scene.bases_on(BULK_FOLDER);
+        scene.disk().set_read_only_below(Path::new(BULK), true);
+        log.set_high_watermark(log.log_end_offset());
+        let file = |base: &i64| Path::new(BULK_FOLDER).join(format!("{base:020}.log"));
+        let len = |base: &i64| scene.disk().contents(&file(base)).unwrap().len() as u64;
+        let deleted: u64 = bases[..2].iter().map(len).sum();
+        log.set_options(LogOptions {
+            retention_bytes: Some(log.size_bytes() - deleted),
+            ..options()
+        });
+        assert_eq!(log.retain(NOW_MS).await.unwrap(), 2);
+        let (start, end) = (log.log_start_offset().0, log.log_end_offset().0);
+        assert_eq!(start, bases[2]);
+        assert_eq!(scene.bases_on(BULK_FOLDER), bases, "all are there");
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        let log = next.try_open(options(), false, end, 0).await.unwrap();
+        let found = (log.log_start_offset().0, log.log_end_offset().0);
+        assert_eq!(found, (start, end));
+        assert_holds(&log, start, end).await;
+        assert!(
+            next.path(1).failed().is_some(),
+            "the path says that it failed"
+        );
+        // Written to again: what is owed is paid.
+        let disk = next.disk().kill(2);
+        disk.set_read_only_below(Path::new(BULK), false);
+        let again = next.successor(disk, store_options());
+        let log = again.try_open(options(), false, end, 0).await.unwrap();
+        assert_holds(&log, start, end).await;
+        assert_eq!(again.bases_on(BULK_FOLDER), bases[2..]);
+    });
+}
+
+#[test]
 fn retention_goes_on_while_a_path_is_away_and_what_it_deleted_stays_so() {
     for by_time in [false, true] {
         simulate(async {

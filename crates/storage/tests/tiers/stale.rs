@@ -308,3 +308,36 @@ fn a_copy_without_a_note_does_not_outlive_its_segment_on_a_path_that_was_away() 
         });
     }
 }
+
+#[test]
+fn a_full_disk_is_relieved_although_another_path_owes_a_copy_of_the_segment() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(options()).await;
+        fill(&log, 3).await;
+        let end = log.log_end_offset().0;
+        log.close().await.unwrap();
+        let disk = scene.disk().kill(1);
+        let unknown = wire::types::uuid_to_base64(Uuid::from_u128(77));
+        for base in scene.bases_on(FOLDER) {
+            let note = Path::new(FOLDER).join(format!("{base:020}.owed"));
+            let debt = format!("version: 1\ncopy {unknown} /elsewhere\n");
+            disk.put(&note, debt.as_bytes()).unwrap();
+        }
+        let next = scene.successor(disk, store_options());
+        let log = next.try_open(options(), true, end, 0).await.unwrap();
+        next.disk().set_capacity_of(Path::new(DIR), Some(1));
+        let mut mover = Mover::new(&next.world.store, eager()).unwrap();
+        for _ in 0..6 {
+            for moved in mover.turn(&next.world.store).await {
+                moved.await.unwrap();
+            }
+        }
+        assert_eq!(next.bases_on(BULK_FOLDER).len(), 3);
+        assert!(log.failed().is_none(), "a full disk latches nothing");
+        let again = next.successor(next.disk().crash(1), store_options());
+        again.path(1).fail("it is not mounted");
+        let log = again.try_open(options(), false, end, 0).await.unwrap();
+        assert_eq!((log.log_start_offset().0, log.log_end_offset().0), (0, end));
+    });
+}

@@ -41,6 +41,9 @@ pub(super) struct Made {
     /// Member id by instance id, then.
     // Bounded: as the targets, `groups::weight::GROUP_BYTES_MAX`.
     statics: BTreeMap<StrBytes, StrBytes>,
+    /// Those of them that had an instance id.
+    // Bounded: as the targets, `groups::weight::GROUP_BYTES_MAX`.
+    named: BTreeSet<StrBytes>,
 }
 
 /// The topics that an expression matches, and the version of the cluster whose topics these are.
@@ -145,20 +148,24 @@ impl Made {
     fn from(epoch: i32, targets: BTreeMap<StrBytes, Partitions>, question: &Question) -> Self {
         let named =
             |(id, one): (&StrBytes, &Subscriber)| Some((one.instance_id.clone()?, id.clone()));
+        let statics: BTreeMap<_, _> = question.members.iter().filter_map(named).collect();
         Self {
             epoch,
             targets,
-            statics: question.members.iter().filter_map(named).collect(),
+            named: statics.values().cloned().collect(),
+            statics,
         }
     }
 
-    /// What a member is to have, if it was in the group then.
+    /// What a member is to have, if it was in the group then: as the same instance, or as none. Of an instance there is one member
+    /// at a time, so no two have the target of one.
     pub(super) fn target(&self, id: &StrBytes, member: &Member) -> Option<&Partitions> {
-        let named = || {
-            let before = self.statics.get(member.instance_id.as_ref()?)?;
-            self.targets.get(before)
+        let then = match &member.instance_id {
+            Some(instance) => self.statics.get(instance),
+            None => Some(id).filter(|id| !self.named.contains(*id)),
         };
-        self.targets.get(id).or_else(named)
+        // An instance that is new may be of a member that was there without one, which keeps nothing of it.
+        self.targets.get(then?)
     }
 }
 

@@ -521,6 +521,25 @@ fn a_target_that_members_came_and_went_beside_is_that_of_its_epoch_and_the_next_
 }
 
 #[test]
+fn a_target_of_before_is_given_to_one_of_two_members_that_have_its_id_and_its_instance() {
+    let mut bench = Bench::new(&[("much", 30_000)]);
+    let named = |id: &str| Heartbeat {
+        instance_id: Some(text("i")),
+        ..joining(id, &["much"])
+    };
+    let (_, job) = decide(&mut bench, &named("a"));
+    let (other, _) = decide(&mut bench, &joining("z", &["much"]));
+    bench.fence(&["a"]);
+    decide(&mut bench, &joining("a", &["much"]));
+    decide(&mut bench, &named("b"));
+    take_in(&mut bench, job);
+    decide(&mut bench, &beat("z", other.epoch));
+    let target = |id| bench.group.target(&text(id)).values().map(BTreeSet::len);
+    assert_eq!(target("b").sum::<usize>(), 30_000, "the instance goes on");
+    assert_eq!(target("a").sum::<usize>(), 0, "another has its partitions");
+}
+
+#[test]
 fn a_group_whose_members_change_faster_than_its_target_is_made_gets_targets() {
     let mut bench = Bench::new(&[("much", 30_000)]);
     let (mut stays, mut job) = decide(&mut bench, &joining("a", &["much"]));

@@ -2,14 +2,15 @@
 //! clients said. ADR 0021 has the bounds.
 //!
 //! A group is paid for by the address that made it, as far as that is known: a start forgets. An address may pay for half of what
-//! groups may take, and has a fair share of a quarter more of it whatever the others take: a few must not keep anybody else from a
-//! group. One that has used its half up does not keep others from a group that it made: who makes it grow pays for it
-//! then. An address of version 6 is the network that it is in.
+//! groups may take, and has a share of a quarter more of it whatever the others take: a few must not keep anybody else from a
+//! group. Of that quarter the first that comes may have a half, the second a sixth, the one in place n the part 1 / n(n + 1): the
+//! sum of them all is the quarter, so there is something left for the next. One that has used its half up does not keep others
+//! from a group that it made: who makes it grow pays for it then. An address of version 6 is the network that it is in.
 //!
 //! Invariant: the sum of all groups is what the groups say one by one ([`Groups::weigh`] follows every change).
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use wire::protocol::StrBytes;
@@ -31,6 +32,9 @@ pub(in crate::group) const OFFSET_BYTES: usize = 256;
 pub(in crate::group) struct Shares {
     // Bounded: addresses that pay for a group, of which there are as many as `check_growth` lets in.
     by_host: RefCell<BTreeMap<StrBytes, usize>>,
+    /// The places of those that came when all was taken, from 1.
+    // Bounded: addresses that pay for a group, of which there are as many as `check_growth` lets in.
+    late: RefCell<BTreeMap<StrBytes, usize>>,
 }
 
 /// What one group takes of an address's share; dropped, nothing.
@@ -46,11 +50,29 @@ impl Shares {
         self.by_host.borrow().get(host).copied().unwrap_or(0)
     }
 
-    /// Addresses that pay for something, and this one.
-    fn count_with(&self, host: &StrBytes) -> usize {
+    /// The place of an address among those that came when all was taken: the first that is free, for one that has none yet.
+    fn place(&self, host: &StrBytes) -> usize {
+        let mut late = self.late.borrow_mut();
+        if let Some(place) = late.get(host) {
+            return *place;
+        }
         let by_host = self.by_host.borrow();
-        let new = usize::from(!by_host.contains_key(host));
-        by_host.len().saturating_add(new)
+        late.retain(|host, _| by_host.contains_key(host));
+        let taken: BTreeSet<usize> = late.values().copied().collect();
+        // Of so many places one is free.
+        let next = taken.len().saturating_add(1);
+        (1..=next)
+            .find(|place| !taken.contains(place))
+            .unwrap_or(next)
+    }
+
+    fn take_place(&self, host: &StrBytes, place: usize) {
+        self.late.borrow_mut().insert(host.clone(), place);
+    }
+
+    /// There is room for all again.
+    fn free_places(&self) {
+        self.late.borrow_mut().clear();
     }
 
     /// True when so much more is beyond an address's share.
@@ -117,11 +139,16 @@ impl Groups {
         self.options.state_bytes_max / 2
     }
 
-    /// Whether an address has no more than a fair share of what is kept for who comes when all is taken.
+    /// Whether an address has no more than its share of what is kept for who comes when all is taken; then its place is its own.
     fn is_fair(&self, host: &StrBytes, growth: usize) -> bool {
-        let fair = self.options.state_bytes_max / 4;
-        let fair = fair.checked_div(self.shares.count_with(host));
-        fair.is_some_and(|fair| !self.shares.is_over(host, growth, fair))
+        let place = self.shares.place(host);
+        let parts = place.saturating_mul(place.saturating_add(1));
+        let fair = (self.options.state_bytes_max / 4).checked_div(parts);
+        let is_fair = fair.is_some_and(|fair| !self.shares.is_over(host, growth, fair));
+        if is_fair {
+            self.shares.take_place(host, place);
+        }
+        is_fair
     }
 
     /// Whether the groups, and those of the address that pays for this one, may take so much more.
@@ -148,7 +175,10 @@ impl Groups {
         }
         let all = self.bytes().saturating_add(self.bytes_elsewhere);
         let all = all.saturating_add(growth);
-        // However many have a fair share: together they have no more than a quarter.
+        if all <= self.options.state_bytes_max {
+            self.shares.free_places();
+        }
+        // However many come: together they have no more than a quarter. A group that has nobody to pay for it is not theirs.
         let end = self.options.state_bytes_max;
         let end = end.saturating_add(end / 4);
         if all > end

@@ -134,6 +134,7 @@ mod tests {
             phase: Phase::Active,
             incarnation: 0,
             failures: 0,
+            is_swept: false,
             by_id,
         };
         let (mut after, mut seen, mut rounds) = (None, Vec::new(), 0);
@@ -159,6 +160,7 @@ mod tests {
             phase: Phase::Active,
             incarnation: 0,
             failures: 0,
+            is_swept: false,
             by_id,
         };
         let (mut after, mut found) = (None, Vec::new());

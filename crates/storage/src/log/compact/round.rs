@@ -171,7 +171,8 @@ impl<P: Platform> Log<P> {
                 Offset::ZERO
             };
             let span = (position, segment.size.get());
-            let mut walk = Walk::new(&file, segment.path(Role::Log), span, base, buffer_bytes);
+            let bounds = (base, segment.next.get());
+            let mut walk = Walk::new(&file, segment.path(Role::Log), span, bounds, buffer_bytes);
             while let Some((header, batch)) = walk.next().await? {
                 if header.base_offset >= below {
                     break;
@@ -209,7 +210,8 @@ impl<P: Platform> Log<P> {
             let file = file.of_class(IoClass::Background);
             let span = (0, segment.size.get());
             let path = segment.path(Role::Log);
-            let mut walk = Walk::new(&file, path, span, segment.base, buffer_bytes);
+            let bounds = (segment.base, segment.next.get());
+            let mut walk = Walk::new(&file, path, span, bounds, buffer_bytes);
             while let Some((header, batch)) = walk.next().await? {
                 left_to_read = left_to_read.saturating_sub(batch.len() as u64);
                 last = Some((header, segment.base));

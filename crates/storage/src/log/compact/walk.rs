@@ -11,6 +11,7 @@ use wire::types::{LeaderEpoch, Offset};
 
 use crate::error::{Error, Result};
 use crate::segment::scan::{Expected, NO_BATCH, Scan};
+use crate::segment::stamps::WRONG_OFFSET;
 
 /// A walk over one segment.
 pub(super) struct Walk<'a, F> {
@@ -18,15 +19,18 @@ pub(super) struct Walk<'a, F> {
     size: u64,
     scan: Scan<'a, F>,
     expected: Expected,
+    /// Where the segment ends.
+    next: Offset,
 }
 
 impl<'a, F: DiskFile> Walk<'a, F> {
-    /// From `position`, the start of a batch, in the data file `path` of a segment that begins at `base`.
+    /// From `position`, the start of a batch, in the data file `path` of a segment that begins at `base` and ends
+    /// before `next`: a base offset is under no CRC, and one that has rotted upwards would hide what follows for good.
     pub(super) fn new(
         file: &'a F,
         path: PathBuf,
         (position, size): (u64, u64),
-        base: Offset,
+        (base, next): (Offset, Offset),
         window_bytes: usize,
     ) -> Self {
         let expected = Expected {
@@ -39,6 +43,7 @@ impl<'a, F: DiskFile> Walk<'a, F> {
             size,
             scan: Scan::new(file, position, size, window_bytes),
             expected,
+            next,
         }
     }
 
@@ -54,6 +59,9 @@ impl<'a, F: DiskFile> Walk<'a, F> {
         };
         if let Some(reason) = self.expected.refuses(&header) {
             return Err(self.damage(reason));
+        }
+        if header.next_offset() > self.next {
+            return Err(self.damage(WRONG_OFFSET));
         }
         let batch = self.scan.batch(&header).await;
         let batch = batch.map_err(Error::io("read", &self.path))?;

@@ -36,6 +36,8 @@ pub(in crate::log) struct Folder {
     pub(in crate::log) shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
     /// What directories that are not there, or could not, owe.
     pub(in crate::log) owed: BTreeMap<Offset, Owed>,
+    /// Those of which that could not be written.
+    pub(in crate::log) unwritten: BTreeSet<Offset>,
     /// There is a note of segments with an index of aborted transactions: which it names.
     pub(in crate::log) is_noted: bool,
     pub(in crate::log) noted: BTreeSet<Offset>,

@@ -28,11 +28,12 @@ use crate::store::Store;
 use crate::tier::{TierPath, TierTable};
 
 mod copies;
+mod debts;
 mod overlap;
 mod returned;
 mod swaps;
 
-use copies::{after_base, sound_end, sound_end_of};
+use copies::{after_base, sound_end_of};
 
 /// What is known so far.
 struct Gathering<'a, P: Platform> {
@@ -48,6 +49,8 @@ struct Gathering<'a, P: Platform> {
     absent: BTreeMap<Offset, Place>,
     /// Folders with copies that do not count, of segments that are absent.
     shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
+    /// What is owed of these could not be written.
+    unwritten: BTreeSet<Offset>,
 }
 
 /// Where a noted segment should be.
@@ -82,6 +85,7 @@ pub(super) async fn gather<P: Platform>(
         named: Vec::new(),
         absent: BTreeMap::new(),
         shadows: BTreeMap::new(),
+        unwritten: BTreeSet::new(),
     };
     gathering.read_notes().await?;
     for path in store.paths_away_from(&Rc::clone(&gathering.home)) {
@@ -126,10 +130,10 @@ impl<P: Platform> Gathering<'_, P> {
         }
         for base in owed {
             let owed = notes::read_owed(disk, &self.home, base).await?;
-            // A note that was to go with it.
             let away = self.notes.away.get(&base);
-            let copy = |place: &Place| (Owing::Copy, place.clone());
-            if away.is_some_and(|place| owed.contains(&copy(place))) {
+            let owed = notes::owed_beside(away, owed);
+            // A note that was to go with it.
+            if away.is_some_and(|place| notes::owes_copy(&owed, place)) {
                 self.remove_note(base).await?;
             }
             self.notes.owed.insert(base, owed);
@@ -210,88 +214,6 @@ impl<P: Platform> Gathering<'_, P> {
         self.store.paths_away_from(&self.home)
     }
 
-    /// Removes from each directory that was read what it owes. One that cannot pay is not used.
-    async fn pay(&mut self) -> Result<()> {
-        let disk = self.store.disk();
-        for (base, owed) in self.notes.owed.clone() {
-            let mut left = Vec::new();
-            for (owing, place) in &owed {
-                let Noted::In(at) = self.noted(place) else {
-                    if self.noted(place) != Noted::Nowhere {
-                        left.push((*owing, place.clone()));
-                    }
-                    continue;
-                };
-                if *owing == Owing::Copy && self.is_away_unread(base) {
-                    // Until the one that counts can be read it may be all that is left.
-                    left.push((*owing, place.clone()));
-                    continue;
-                }
-                let paid = match owing {
-                    Owing::Copy => match self.remove_stale(at, base).await {
-                        Ok(()) => self.parts[at].remove_unmade(disk, base).await,
-                        error => error,
-                    },
-                    Owing::Unmade => self.parts[at].remove_unmade(disk, base).await,
-                };
-                if let Err(error) = paid {
-                    self.lose(at, &error)?;
-                    left.push((*owing, place.clone()));
-                }
-            }
-            if left != owed {
-                notes::write_owed(disk, &self.home, base, &left).await?;
-            }
-            if left.is_empty() {
-                self.notes.owed.remove(&base);
-            } else {
-                self.notes.owed.insert(base, left);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a segment is on a path that is not there, as far as is noted.
-    fn is_away_unread(&self, base: Offset) -> bool {
-        let noted = self.notes.away.get(&base);
-        noted.is_some_and(|place| matches!(self.noted(place), Noted::Unread | Noted::Unsure))
-    }
-
-    /// Removes a copy that does not count; sets it aside where the one that does is damaged, or cannot be read.
-    async fn remove_stale(&mut self, at: usize, base: Offset) -> Result<()> {
-        let disk = self.store.disk();
-        let is_there = self.parts[at].logs.contains_key(&base);
-        if is_there && let Some(live) = self.counting_beside(at, base) {
-            let is_sound = match sound_end(disk, &self.parts[live], base).await {
-                Ok(end) => end.is_some(),
-                Err(error) => {
-                    self.lose(live, &error)?;
-                    false
-                }
-            };
-            if !is_sound {
-                tracing::error!(base = base.0, folder = %self.parts[at].folder().display(),
-                    "an older copy of a segment that is damaged is set aside");
-                return self.set_aside(at, base).await;
-            }
-        }
-        if is_there {
-            tracing::warn!(base = base.0, removed = %self.parts[at].folder().display(),
-                "a copy of a segment that does not count any more is removed");
-        }
-        self.parts[at].remove_segment(disk, base).await
-    }
-
-    /// The copy of a segment that counts, beside the one in `at`, as far as that is known yet.
-    fn counting_beside(&self, at: usize, base: Offset) -> Option<usize> {
-        let mut others = self.holders(base);
-        others.retain(|other| *other != at);
-        match self.notes.away.get(&base).map(|place| self.noted(place)) {
-            Some(Noted::In(noted)) if others.contains(&noted) => Some(noted),
-            _ => others.first().copied(),
-        }
-    }
-
     /// The folder that a failure is about, or else that in which something was tried, is not used; home must be.
     fn lose_failed(&mut self, tried: usize, error: &Error) -> Result<()> {
         let path = error.path();
@@ -311,17 +233,26 @@ impl<P: Platform> Gathering<'_, P> {
         part.is_lost = true;
         let place = Place::of(path);
         let lost = std::mem::take(&mut part.logs);
-        let copy = (Owing::Copy, place.clone());
-        let is_owed = |base: &Offset| {
-            let owed = self.notes.owed.get(base);
-            owed.is_some_and(|owed| owed.contains(&copy))
-        };
-        // What it owes did not count before, either.
-        let counted: Vec<_> = lost.into_keys().filter(|base| !is_owed(base)).collect();
-        for base in counted {
-            self.notes.away.entry(base).or_insert_with(|| place.clone());
+        for base in lost.into_keys() {
+            // What it owes did not count before, either; and nobody said of a copy that it counts because it is there.
+            let counts_elsewhere = || self.parts.iter().any(|part| self.may_count(part, base));
+            if !self.is_owed(base, &place) && !counts_elsewhere() {
+                self.notes.away.entry(base).or_insert(place.clone());
+            }
         }
         Ok(())
+    }
+
+    /// True when the copy of a segment in a place is owed.
+    fn is_owed(&self, base: Offset, place: &Place) -> bool {
+        let owed = self.notes.owed.get(&base);
+        owed.is_some_and(|owed| notes::owes_copy(owed, place))
+    }
+
+    /// True when a part has a copy of a segment that it does not owe.
+    fn may_count(&self, part: &Part, base: Offset) -> bool {
+        let place = part.path.as_deref().map(Place::of);
+        part.logs.contains_key(&base) && !place.is_some_and(|place| self.is_owed(base, &place))
     }
 
     /// A segment of a folder does not count any more and could not be removed from it.
@@ -332,7 +263,14 @@ impl<P: Platform> Gathering<'_, P> {
         };
         fail(&path, &error.to_string());
         part.forget(base);
-        self.note_owed(base, Place::of(&path)).await
+        match self.note_owed(base, Place::of(&path)).await {
+            // The note that rules it out is there. It is written before that goes, and a start needs no room.
+            Err(Error::Full { .. }) if self.notes.away.contains_key(&base) => {
+                self.unwritten.insert(base);
+                Ok(())
+            }
+            noted => noted,
+        }
     }
 
     async fn note_owed(&mut self, base: Offset, place: Place) -> Result<()> {
@@ -376,6 +314,7 @@ impl<P: Platform> Gathering<'_, P> {
     }
 
     async fn keep_one_of(&mut self, base: Offset) -> Result<()> {
+        self.shadow_owed(base);
         loop {
             let holders = self.holders(base);
             let noted = self.notes.away.get(&base).map(|place| self.noted(place));
@@ -401,6 +340,15 @@ impl<P: Platform> Gathering<'_, P> {
             }
             return Ok(());
         }
+    }
+
+    /// What is owed and could not be paid does not count, though nobody knows where the right one is.
+    fn shadow_owed(&mut self, base: Offset) {
+        let holders = self.holders(base).into_iter();
+        let owing: Vec<_> = holders
+            .filter(|at| !self.may_count(&self.parts[*at], base))
+            .collect();
+        self.shadow(base, &owing);
     }
 
     /// Takes a copy out of the log: one that a note rules out goes, any other is set aside.
@@ -437,7 +385,7 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// What cannot be set aside now does not take part; the next start meets it again. At home it must be possible.
+    /// What cannot be removed or set aside now does not take part; the next start meets it again. At home it must be possible.
     fn leave_out(&mut self, at: usize, base: Offset, error: &Error) -> Result<()> {
         let part = &mut self.parts[at];
         let Some(path) = part.path.as_ref().filter(|_| !error.is_exhausted()) else {
@@ -475,15 +423,24 @@ impl<P: Platform> Gathering<'_, P> {
                 }
                 continue;
             }
-            let is_complete = || self.tiers().is_some_and(TierTable::is_complete);
+            let is_complete = self.tiers().is_some_and(TierTable::is_complete);
             // A path by another name may be the one that an old note means.
-            let is_sure = place.id(self.tiers()).is_some() || is_complete();
+            let is_sure = place.id(self.tiers()).is_some() || is_complete;
             let lacks = matches!(noted, Noted::In(_) | Noted::Nowhere) && is_sure;
+            if lacks && let Some(other) = self.other_end(base) {
+                // Of a move that was not ended: there it is, if anywhere.
+                self.write_note(base, &other).await?;
+                self.absent.insert(base, other);
+                continue;
+            }
             if holder.is_none() && lacks {
                 tracing::warn!(base = base.0, %place,
                     "the note of a segment is removed: the directory that it names was read, and has no such segment");
             }
-            if holder.is_some() || lacks || noted == Noted::Unsure && is_complete() {
+            // Without it, what is owed would be taken for all that is left of a segment that was deleted.
+            let is_nowhere =
+                noted == Noted::Unsure && is_complete && !self.shadows.contains_key(&base);
+            if holder.is_some() || lacks || is_nowhere {
                 self.remove_note(base).await?;
             } else {
                 self.absent.insert(base, place);
@@ -501,6 +458,13 @@ impl<P: Platform> Gathering<'_, P> {
             self.write_note(base, &place).await?;
         }
         Ok(())
+    }
+
+    /// The end of a move that could not be read, and which the note does not name.
+    fn other_end(&mut self, base: Offset) -> Option<Place> {
+        let owed = self.notes.owed.get_mut(&base)?;
+        let at = owed.iter().position(|(owing, _)| *owing == Owing::Moving)?;
+        Some(owed.remove(at).1)
     }
 
     async fn write_note(&self, base: Offset, place: &Place) -> Result<()> {
@@ -540,6 +504,7 @@ impl<P: Platform> Gathering<'_, P> {
             absent: self.absent,
             shadows: self.shadows,
             owed: self.notes.owed,
+            unwritten: self.unwritten,
             is_noted: self.parts.first().is_some_and(|home| home.notes_aborted),
             noted: BTreeSet::new(),
             aborted: BTreeSet::new(),

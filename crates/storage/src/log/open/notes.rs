@@ -2,7 +2,9 @@
 //!
 //! `<base>.away` names the directory that a segment is in: while it is there it decides, of several copies and of none.
 //! `<base>.owed` names directories with files that must not count any more: a copy that could not be taken away, or
-//! what a compaction was making; a directory pays before it is used. What is owed wins over what is noted.
+//! what a compaction was making; a directory pays before it is used. What is owed wins over what is noted. Of a segment
+//! that is being moved both directories are named, too: there the note wins, and the one that it does not name owes its
+//! copy. So the note is where a move happens, all at once. Older versions pass over such a line.
 //! Invariants: a directory is known by its id; the path is for people, and for notes of older versions, which had no
 //! more. Home is in neither file. A note whose text makes no sense names a directory that nobody knows.
 //! With no room for a text, a note is an empty file with the id in its name.
@@ -11,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use platform::disk::Disk;
+use platform::disk::{Disk, Open};
 use wire::types::{Offset, Uuid, uuid_from_base64, uuid_to_base64};
 
 use super::remove;
@@ -37,6 +39,8 @@ pub(in crate::log) struct Place {
 pub(in crate::log) enum Owing {
     /// The files of a segment.
     Copy,
+    /// The same, but for the directory that the note names.
+    Moving,
     /// What a compaction was making.
     Unmade,
 }
@@ -78,6 +82,14 @@ impl Place {
         match (self.id(tiers), path.identity()) {
             (Some(id), Some(found)) => id == found,
             _ => self.dir == path.dir(),
+        }
+    }
+
+    /// True when two notes name the same directory, wherever it was. By name only where one of them has no identity.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self.id, other.id) {
+            (Some(one), Some(other)) => one == other,
+            _ => self.dir == other.dir,
         }
     }
 
@@ -143,6 +155,7 @@ pub(super) async fn read_owed<D: Disk>(disk: &D, home: &Path, base: Offset) -> R
     for line in text.lines().skip_while(|line| *line == VERSION) {
         match line.split_once(' ') {
             Some(("copy", place)) => owed.push((Owing::Copy, Place::parse(place))),
+            Some(("moving", place)) => owed.push((Owing::Moving, Place::parse(place))),
             Some(("unmade", place)) => owed.push((Owing::Unmade, Place::parse(place))),
             _ => {
                 tracing::warn!(file = %file.display(), line, "not something that a directory owes");
@@ -150,6 +163,30 @@ pub(super) async fn read_owed<D: Disk>(disk: &D, home: &Path, base: Offset) -> R
         }
     }
     Ok(owed)
+}
+
+/// What is owed where a note names `noted`, or none does.
+pub(super) fn owed_beside(noted: Option<&Place>, read: Owed) -> Owed {
+    let mut owed = Owed::new();
+    for (owing, place) in read {
+        let is_noted = noted.is_some_and(|noted| noted.is_same(&place));
+        let owing = match owing {
+            Owing::Moving if is_noted => continue,
+            // Nothing says which end counts: the segment was deleted.
+            Owing::Moving if noted.is_none() => Owing::Copy,
+            owing => owing,
+        };
+        if !owed.contains(&(owing, place.clone())) {
+            owed.push((owing, place));
+        }
+    }
+    owed
+}
+
+/// True when the copy in a place is owed.
+pub(super) fn owes_copy(owed: &Owed, place: &Place) -> bool {
+    let is_copy = |(owing, other): &(Owing, Place)| *owing != Owing::Unmade && place.is_same(other);
+    owed.iter().any(is_copy)
 }
 
 async fn read<D: Disk>(disk: &D, file: &Path) -> Result<String> {
@@ -210,7 +247,7 @@ pub(in crate::log) async fn remove_names<D: Disk>(
 async fn write_name<D: Disk>(disk: &D, home: &Path, base: Offset, id: Uuid) -> Result<()> {
     // A name alone needs no room, or less.
     let note = away_to_path(home, base, id);
-    let made = disk.open(&note, platform::disk::Open::Create).await;
+    let made = disk.open(&note, Open::Create).await;
     match made {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             return Err(Error::io("create", &note)(error));
@@ -220,17 +257,28 @@ async fn write_name<D: Disk>(disk: &D, home: &Path, base: Offset, id: Uuid) -> R
     sync(disk, home).await
 }
 
-/// Removes the notes that the segment at `base` is away, also one with `id` in its name.
+/// Removes the notes that the segment at `base` is away, also one with `id` in its name. That goes last, and counts until
+/// then: a text beside it is of an earlier place.
 pub(in crate::log) async fn remove_away<D: Disk>(
     disk: &D,
     home: &Path,
     base: Offset,
     id: Option<Uuid>,
 ) -> Result<()> {
-    if let Some(id) = id {
-        remove(disk, &away_to_path(home, base, id)).await?;
+    let named = match id.map(|id| away_to_path(home, base, id)) {
+        Some(name) => match disk.open(&name, Open::Read).await {
+            Ok(_) => Some(name),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io("open", &name)(error)),
+        },
+        None => None,
+    };
+    remove(disk, &away_path(home, base)).await?;
+    if let Some(name) = named {
+        sync(disk, home).await?;
+        remove(disk, &name).await?;
     }
-    remove(disk, &away_path(home, base)).await
+    Ok(())
 }
 
 /// Writes what is owed of a base offset; nothing more: the file goes. Durable when it returns.
@@ -249,6 +297,7 @@ pub(in crate::log) async fn write_owed<D: Disk>(
     for (owing, place) in owed {
         let word = match owing {
             Owing::Copy => "copy",
+            Owing::Moving => "moving",
             Owing::Unmade => "unmade",
         };
         text.extend([word, " ", &place.line(), "\n"]);
@@ -279,5 +328,34 @@ mod tests {
         for nonsense in ["", "x", "!! /a"] {
             assert_eq!(Place::parse(nonsense).id, None, "{nonsense}");
         }
+    }
+    #[test]
+    fn of_a_move_only_the_end_owes_its_copy_that_no_note_names() {
+        let place = |id: u128, dir: &str| Place {
+            id: Some(Uuid::from_u128(id)),
+            dir: dir.into(),
+        };
+        let (from, to) = (place(1, "/a"), place(2, "/b"));
+        let moving = vec![
+            (Owing::Moving, from.clone()),
+            (Owing::Unmade, from.clone()),
+            (Owing::Moving, to.clone()),
+            (Owing::Copy, to.clone()),
+        ];
+        let copy = |place: &Place| (Owing::Copy, place.clone());
+        let end = |place: &Place| (Owing::Moving, place.clone());
+        let unmade = (Owing::Unmade, from.clone());
+        let owed = |noted: Option<&Place>| owed_beside(noted, moving.clone());
+        assert_eq!(owed(None), [copy(&from), unmade.clone(), copy(&to)]);
+        assert_eq!(owed(Some(&from)), [unmade.clone(), end(&to), copy(&to)]);
+        // What was owed for certain stays so. The directory has moved, or the note has no room for where it was.
+        for dir in ["/c", ""] {
+            let noted = place(2, dir);
+            assert_eq!(owed(Some(&noted)), [end(&from), unmade.clone(), copy(&to)]);
+            assert!(owes_copy(&owed(Some(&noted)), &noted));
+        }
+        let moving = vec![(Owing::Moving, from), (Owing::Moving, to)];
+        let noted = place(2, "");
+        assert_eq!(owed_beside(Some(&noted), moving), [end(&place(1, "/a"))]);
     }
 }

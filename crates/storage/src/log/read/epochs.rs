@@ -3,7 +3,8 @@
 //! Both are without a checksum: the epoch of a batch, and `leader-epoch-checkpoint`, which is a hint. The other batches of the
 //! segment decide. Their epochs do not fall; one that stands alone among others, or falls, is damage. Where they agree among
 //! themselves against what was known, that was wrong, and gives way for this segment. Where an epoch would begin one batch
-//! earlier or later than known, both may be wrong: a difference of one bit is rot of the batch.
+//! earlier or later than known, both may be wrong: a difference of one bit is rot of the batch, unless the batch beyond the
+//! segment says the same and is not what was known of it either.
 
 use std::rc::Rc;
 
@@ -30,6 +31,14 @@ struct Run {
     differing: usize,
     /// What was known differs in one bit.
     one_bit: bool,
+}
+
+/// What the batch next to a segment says itself.
+#[derive(Clone, Copy)]
+struct Neighbour {
+    epoch: LeaderEpoch,
+    /// Something else was known of it.
+    differs: bool,
 }
 
 impl<P: Platform> Log<P> {
@@ -78,8 +87,8 @@ impl<P: Platform> Log<P> {
             return Ok(None);
         };
         if !agree(&runs, None, None) {
-            let before = self.epoch_of(segment.base.0.checked_sub(1)).await?;
-            let after = self.epoch_of(Some(segment.next.get().0)).await?;
+            let before = self.neighbour_at(segment.base.0.checked_sub(1)).await?;
+            let after = self.neighbour_at(Some(segment.next.get().0)).await?;
             if !agree(&runs, before, after) {
                 return Ok(None);
             }
@@ -134,18 +143,23 @@ impl<P: Platform> Log<P> {
         Ok(Some((runs, expected.offset)))
     }
 
-    /// The epoch of the batch that holds an offset, as it says itself; `None` where there is none, or a damaged one.
-    async fn epoch_of(&self, offset: Option<i64>) -> Result<Option<LeaderEpoch>> {
+    /// The batch that holds an offset; `None` where there is none, or a damaged one.
+    async fn neighbour_at(&self, offset: Option<i64>) -> Result<Option<Neighbour>> {
         let Some(offset) = offset.map(Offset) else {
             return Ok(None);
         };
         let Some(segment) = self.segment_with(offset) else {
             return Ok(None);
         };
-        match self.epoch_in(&segment, offset).await {
-            Err(Error::Corrupt { .. }) => Ok(None),
-            found => found,
-        }
+        let epoch = match self.epoch_in(&segment, offset).await {
+            Err(Error::Corrupt { .. }) => None,
+            found => found?,
+        };
+        let known = self.epochs.borrow().run_at(offset);
+        Ok(epoch.map(|epoch| Neighbour {
+            epoch,
+            differs: !known.allows(epoch),
+        }))
     }
 
     async fn epoch_in(
@@ -173,16 +187,19 @@ impl<P: Platform> Log<P> {
 }
 
 /// True when each epoch that was not known of its batches is that of at least two, or goes on in the segments around.
-fn agree(runs: &[Run], before: Option<LeaderEpoch>, after: Option<LeaderEpoch>) -> bool {
+fn agree(runs: &[Run], before: Option<Neighbour>, after: Option<Neighbour>) -> bool {
     let differing: usize = runs
         .iter()
         .map(|run| run.differing)
         .fold(0, usize::saturating_add);
     runs.iter().enumerate().all(|(at, run)| {
-        let epoch = Some(run.start.epoch);
-        let follows = at == 0 && before == epoch;
-        let leads = at + 1 == runs.len() && after == epoch;
-        let is_rot = differing == 1 && run.one_bit && !(follows && leads);
-        run.differing == 0 || (!is_rot && (run.batches > 1 || follows || leads))
+        let same = |beside: &Neighbour| beside.epoch == run.start.epoch;
+        let follows = before.filter(|beside| at == 0 && same(beside));
+        let leads = after.filter(|beside| at + 1 == runs.len() && same(beside));
+        let beyond = [follows, leads].into_iter().flatten();
+        let differ_too = beyond.clone().any(|beside| beside.differs);
+        let beside = beyond.count();
+        let is_rot = differing == 1 && run.one_bit && beside < 2 && !differ_too;
+        run.differing == 0 || (!is_rot && (run.batches > 1 || beside > 0))
     })
 }

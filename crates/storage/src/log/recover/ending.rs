@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::Scan;
 use crate::segment::tail::Tail;
-use crate::segment::{Loaded, Segment};
+use crate::segment::{File, Loaded, Segment};
 
 /// So many zeros are kept behind what is set aside.
 const PADDING_KEPT_BYTES: u64 = 1 << 20;
@@ -44,7 +44,34 @@ async fn last_of_records<F: DiskFile>(file: &F, from: u64, len: u64) -> Result<O
     Ok(last)
 }
 
+/// True for the refusal of a file system that takes no changes.
+fn is_read_only(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::ReadOnlyFilesystem)
+}
+
 impl<P: Platform> Recovery<'_, P> {
+    /// The file of a segment that is to be looked at: for reading only, and as sealed, where its path takes no changes. That
+    /// is enough if it turns out to be whole, and is not the last.
+    pub(super) async fn file_of(&self, segment: &Segment<P>) -> Result<File<P>> {
+        match segment.file(self.store.disk()).await {
+            Err(error) if is_read_only(&error) && segment.folder != self.folder.path => {
+                segment.sealed.set(true);
+                segment.file(self.store.disk()).await
+            }
+            result => result,
+        }
+    }
+
+    /// Refuses what is to be cut or to grow and can be read only.
+    pub(super) async fn open_to_write(&self, segment: &Segment<P>) -> Result<()> {
+        if segment.sealed.get() {
+            segment.sealed.set(false);
+            segment.close_file();
+            segment.file(self.store.disk()).await?;
+        }
+        Ok(())
+    }
+
     /// Gives a checked segment its state, and its file the length of its batches, durably.
     pub(super) async fn settle(
         &self,
@@ -68,6 +95,10 @@ impl<P: Platform> Recovery<'_, P> {
         }
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
+        if segment.sealed.get() {
+            // Its file system takes no changes: what was read there stays.
+            return Ok(());
+        }
         if !checked.whole {
             self.store
                 .shared
@@ -173,7 +204,13 @@ impl<P: Platform> Recovery<'_, P> {
         if !self.clean {
             for folder in self.folder.folders() {
                 let synced = disk.sync_dir(&folder).await;
-                synced.map_err(Error::dir_sync(&folder))?;
+                match synced.map_err(Error::dir_sync(&folder)) {
+                    // The names there cannot change any more.
+                    Err(error) if is_read_only(&error) && folder != self.folder.path => {
+                        tracing::warn!(folder = %folder.display(), %error, "segments are on a path that takes no changes");
+                    }
+                    result => result?,
+                }
             }
         }
         let Some(active) = segments.back() else {

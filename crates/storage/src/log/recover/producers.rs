@@ -28,7 +28,8 @@ impl<P: Platform> Recovery<'_, P> {
     ) -> Result<()> {
         self.begin_with_snapshot(snapshot_max).await?;
         // What lies between the snapshot and the start is trusted, so its headers are enough.
-        for segment in sealed.iter().chain([opened]) {
+        let there = sealed.iter().filter(|segment| !segment.absent.get());
+        for segment in there.chain([opened]) {
             let is_opened = Rc::ptr_eq(segment, opened);
             let next = if is_opened {
                 start.expected.offset
@@ -66,9 +67,21 @@ impl<P: Platform> Recovery<'_, P> {
         }
     }
 
+    /// From where on the batches are all there, of those below what is opened first: those before it were deleted, or are on a
+    /// path that is not there.
+    fn replayable_from(&self) -> Offset {
+        let bases = self.folder.bases();
+        let is_absent = |base: &Offset| self.folder.absent.contains_key(base);
+        let after = bases.iter().zip(bases.iter().skip(1)).rev();
+        let after = after.map(|(base, next)| is_absent(base).then_some(*next));
+        let from = after.flatten().next();
+        // A log without segments has no batches to replay.
+        from.or(bases.first().copied()).unwrap_or(Offset::ZERO)
+    }
+
     /// The producers as the newest snapshot that can be read, and is not past `max`, has them.
     async fn begin_with_snapshot(&mut self, max: Offset) -> Result<()> {
-        let first = self.folder.bases().first().copied().unwrap_or(Offset::ZERO);
+        let from = self.replayable_from();
         let mut offsets = self.folder.snapshots.clone();
         offsets.sort_unstable();
         let usable = offsets.partition_point(|offset| *offset <= max);
@@ -76,23 +89,33 @@ impl<P: Platform> Recovery<'_, P> {
         let later = offsets.split_off(usable);
         let expiration_ms = self.options.producer_id_expiration_ms;
         let now = self.store.clock().reading();
-        self.producers = ProducerStates::new(first);
+        self.producers = ProducerStates::new(from);
         for offset in offsets.into_iter().rev() {
             if let Some(producers) = self.snapshot_at(offset).await? {
                 self.producers = ProducerStates::restore(offset, &producers, now, expiration_ms);
+                // That it has no producers is an answer, too.
+                if offset >= from {
+                    return Ok(());
+                }
                 break;
             }
         }
-        let accounted = self.producers.producer_count() > 0 && self.producers.end() >= first;
-        // Retention was at it: of those whose batches it has deleted, a later snapshot tells what they had written.
-        if !accounted && first > Offset::ZERO {
-            for offset in later {
-                if let Some(mut producers) = self.snapshot_at(offset).await? {
-                    producers.retain(|producer| producer.last_offset < first);
-                    self.producers = ProducerStates::restore(first, &producers, now, expiration_ms);
-                    break;
-                }
+        if from == Offset::ZERO {
+            return Ok(());
+        }
+        // Of those whose batches cannot be replayed, a later snapshot tells what they had written.
+        for offset in later {
+            if let Some(producers) = self.snapshot_at(offset).await? {
+                let producers: Vec<_> = producers.iter().filter_map(|p| as_of(from, p)).collect();
+                self.producers = ProducerStates::restore(from, &producers, now, expiration_ms);
+                return Ok(());
             }
+        }
+        if !self.folder.absent.is_empty() {
+            tracing::warn!(folder = %self.folder.path.display(), %from,
+                "no snapshot tells of the producers whose batches are on a path that is not there: until they write again, \
+                 a batch that they send again is not recognised");
+            self.producers = ProducerStates::new(from);
         }
         Ok(())
     }
@@ -151,4 +174,20 @@ impl<P: Platform> Recovery<'_, P> {
         }
         Ok(())
     }
+}
+
+/// What a later snapshot tells of a producer as of `from`; the batches from there on tell the rest.
+fn as_of(from: Offset, later: &ProducerSnapshot) -> Option<ProducerSnapshot> {
+    if later.last_offset < from {
+        return Some(*later);
+    }
+    // Its transaction was open then. Its last batch was another.
+    let start = later.transaction_start.filter(|start| *start < from)?;
+    Some(ProducerSnapshot {
+        last_sequence: -1,
+        last_offset: Offset(-1),
+        offset_delta: 0,
+        transaction_start: Some(start),
+        ..*later
+    })
 }

@@ -26,9 +26,11 @@ impl<P: Platform> Gathering<'_, P> {
         for &at in holders {
             let part = &self.parts[at];
             let path = file_path(part.folder(), base, Role::Log);
+            // Holders have it; of one that has not, nothing is read.
             let len = part.logs.get(&base).copied().unwrap_or(0);
             // What is still written to has room behind its batches, and perhaps half of one.
-            let (end, is_whole) = good_end_of(self.store.disk(), &path, base, len).await?;
+            let bounds = (base, self.sure_next(base, None));
+            let (end, is_whole) = good_end_of(self.store.disk(), &path, bounds, len).await?;
             let modified_ms = part.times.get(&(base, Role::Log)).copied().unwrap_or(0);
             found.push(((end, is_whole, modified_ms), at));
         }
@@ -50,33 +52,58 @@ impl<P: Platform> Gathering<'_, P> {
     }
 }
 
+impl<P: Platform> Gathering<'_, P> {
+    /// Where the next segment begins that is noted or at home, as far as one is known, `but` that one: where a segment ends.
+    pub(super) fn sure_next(&self, base: Offset, but: Option<Offset>) -> Offset {
+        let after = Offset(base.0.saturating_add(1));
+        let home = self.parts.first().into_iter();
+        let home = home.flat_map(|home| home.logs.range(after..).map(|(base, _)| *base));
+        let noted = self.notes.away.range(after..).map(|(base, _)| *base);
+        let next = noted
+            .take(2)
+            .chain(home.take(2))
+            .filter(|at| Some(*at) != but);
+        // None is known: nothing bounds it.
+        next.min().unwrap_or(Offset(i64::MAX))
+    }
+}
+
 /// The offset after the last batch of a segment all of which is good; `None` if it is not.
 pub(super) async fn sound_end<D: Disk>(
     disk: &D,
     part: &Part,
-    base: Offset,
+    (base, next): (Offset, Offset),
 ) -> Result<Option<Offset>> {
     let path = file_path(part.folder(), base, Role::Log);
     let len = part.logs.get(&base).copied().unwrap_or(0);
-    sound_end_of(disk, &path, base, len).await
+    sound_end_of(disk, &path, (base, next), len).await
+}
+
+/// True when a segment begins with no good batch.
+pub(super) async fn is_empty<D: Disk>(disk: &D, part: &Part, base: Offset) -> Result<bool> {
+    let path = file_path(part.folder(), base, Role::Log);
+    let len = part.logs.get(&base).copied().unwrap_or(0);
+    let (end, _) = good_end_of(disk, &path, (base, Offset(i64::MAX)), len).await?;
+    Ok(end == base)
 }
 
 /// The same of any file with the batches of a segment.
 pub(super) async fn sound_end_of<D: Disk>(
     disk: &D,
     path: &Path,
-    base: Offset,
+    bounds: (Offset, Offset),
     len: u64,
 ) -> Result<Option<Offset>> {
-    let (end, is_whole) = good_end_of(disk, path, base, len).await?;
+    let (end, is_whole) = good_end_of(disk, path, bounds, len).await?;
     Ok(is_whole.then_some(end))
 }
 
-/// The offset after the last of the good batches that a file begins with, and whether there is nothing behind them.
+/// The offset after the last of the good batches that a file begins with, and whether there is nothing behind them. What lies
+/// beyond `next`, where the next segment begins, is not good: a base offset is under no CRC.
 async fn good_end_of<D: Disk>(
     disk: &D,
     path: &Path,
-    base: Offset,
+    (base, next): (Offset, Offset),
     len: u64,
 ) -> Result<(Offset, bool)> {
     let file = disk.open(path, Open::Read).await;
@@ -88,7 +115,8 @@ async fn good_end_of<D: Disk>(
             break;
         };
         let crc_is_right = scan.crc_is_right(&header).await;
-        if expected.refuses(&header).is_some() || !crc_is_right.map_err(Error::io("read", path))? {
+        let is_beyond = header.next_offset() > next || expected.refuses(&header).is_some();
+        if is_beyond || !crc_is_right.map_err(Error::io("read", path))? {
             break;
         }
         expected = expected.after(&header);

@@ -3,11 +3,12 @@
 //! While their path was not there the log went on without them: their offsets have other records now, which were served, so
 //! what the log has counts. Invariants: nothing of them is lost, they are set aside; taken for segments they would hide
 //! records of the one before, or have a recovery discard all that follows. What cannot be set aside now is left out, and met
-//! again by the next start.
+//! again by the next start, and so is what cannot be judged.
 
 use platform::Platform;
 use wire::types::Offset;
 
+use super::super::notes::Place;
 use super::super::part::Part;
 use super::{Gathering, swaps};
 use crate::error::Result;
@@ -26,9 +27,14 @@ impl<P: Platform> Gathering<'_, P> {
                 if self.parts[at].is_lost {
                     break;
                 }
-                // Of one beside what cannot be read nothing is known: it is neither served nor set aside.
-                if !is_within? {
-                    continue;
+                match is_within {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    Err(error) if error.is_exhausted() => return Err(error),
+                    Err(_) => {
+                        self.hold_back(at, base);
+                        continue;
+                    }
                 }
                 tracing::error!(base = base.0, folder = %self.parts[at].folder().display(),
                     "a segment that was not noted begins within another one: it is set aside");
@@ -38,6 +44,18 @@ impl<P: Platform> Gathering<'_, P> {
             }
         }
         Ok(())
+    }
+
+    /// Of a segment beside what cannot be read nothing is known: until a start can read that it is absent, neither served nor
+    /// set aside.
+    fn hold_back(&mut self, at: usize, base: Offset) {
+        let part = &mut self.parts[at];
+        let Some(path) = &part.path else { return };
+        tracing::error!(base = base.0, folder = %part.folder().display(),
+            "a segment that was not noted is not served: the one before it cannot be read");
+        self.absent.insert(base, Place::of(path));
+        part.logs.remove(&base);
+        part.shadowed.push(base);
     }
 
     /// True when the segment before `base`, if it is there, has records from there on. When that cannot be read its path is not
@@ -52,7 +70,8 @@ impl<P: Platform> Gathering<'_, P> {
         let Some(((at, len), part)) = found.max_by_key(|((at, _), _)| *at) else {
             return Ok(false);
         };
-        match swaps::end_of(self.store.disk(), part, at, len).await {
+        let bounds = (at, self.sure_next(at, Some(base)));
+        match swaps::end_of(self.store.disk(), part, bounds, len).await {
             Ok(end) => Ok(end > base),
             Err(error) => {
                 self.lose_failed(0, &error)?;

@@ -37,7 +37,8 @@ impl<P: Platform> Gathering<'_, P> {
         let mut best: Option<(Offset, Aside)> = None;
         for aside in asides.into_iter().flatten() {
             let path = self.parts[at].folder().join(&aside.name);
-            let end = match sound_end_of(self.store.disk(), &path, base, aside.len).await {
+            let bounds = (base, self.next_after(base));
+            let end = match sound_end_of(self.store.disk(), &path, bounds, aside.len).await {
                 Ok(Some(end)) => end,
                 Ok(None) => continue,
                 Err(error) => {
@@ -47,7 +48,7 @@ impl<P: Platform> Gathering<'_, P> {
                 }
             };
             let is_longest = best.as_ref().is_none_or(|(other, _)| end > *other);
-            if end > base && end <= self.next_after(base) && is_longest {
+            if end > base && is_longest {
                 best = Some((end, aside));
             }
         }

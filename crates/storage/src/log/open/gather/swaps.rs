@@ -123,7 +123,9 @@ impl<P: Platform> Gathering<'_, P> {
     async fn judged(&self, at: usize, base: Offset, len: u64) -> Result<Option<Swap>> {
         let disk = self.store.disk();
         let path = swap_path(self.parts[at].folder(), base, Role::Log);
-        let reason = match sound_end_of(disk, &path, base, len).await? {
+        // It may stand for several.
+        let bounds = (base, Offset(i64::MAX));
+        let reason = match sound_end_of(disk, &path, bounds, len).await? {
             None => "a batch in it is damaged, or is not of a segment of this name",
             Some(next) if next.since(base) > OFFSETS_MAX => {
                 "its offsets are more than a segment can hold"
@@ -169,7 +171,7 @@ impl<P: Platform> Gathering<'_, P> {
             }
             if let Some((&base, &len)) = part.logs.range(..swap.base).next_back()
                 && !is_known
-                && end_of(disk, part, base, len).await? > swap.base
+                && end_of(disk, part, (base, self.sure_next(base, None)), len).await? > swap.base
             {
                 return Ok(Some("it begins within another segment"));
             }
@@ -227,6 +229,11 @@ impl<P: Platform> Gathering<'_, P> {
             if !matches!(self.noted(&place), Noted::In(_) | Noted::Nowhere) {
                 self.note_owed(old, place).await?;
             }
+            if self.unwritten.contains(&old) {
+                // The note is all that says of it that it does not count.
+                let path = self.home.to_path_buf();
+                return Err(Error::Full { path });
+            }
             self.remove_note(old).await?;
         }
         // Before what stands for them counts: a note alone would have what was set aside of them taken for them.
@@ -282,11 +289,11 @@ async fn is_made_of<D: Disk>(
     Ok(true)
 }
 
-/// The offset after the last batch of a segment, by its headers.
+/// The offset after the last batch of a segment, by its headers, up to where the next one begins.
 pub(super) async fn end_of<D: Disk>(
     disk: &D,
     part: &Part,
-    base: Offset,
+    (base, next): (Offset, Offset),
     len: u64,
 ) -> Result<Offset> {
     let path = file_path(part.folder(), base, Role::Log);
@@ -295,7 +302,7 @@ pub(super) async fn end_of<D: Disk>(
     let mut scan = Scan::new(&file, 0, len, WALK_BYTES);
     let mut expected = after_base(base);
     while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
-        if expected.refuses(&header).is_some() {
+        if header.next_offset() > next || expected.refuses(&header).is_some() {
             break;
         }
         expected = expected.after(&header);

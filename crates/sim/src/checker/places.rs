@@ -1,0 +1,134 @@
+//! Where the segments of a log are before it is opened, as its files and notes say: what has to be served although a path is
+//! away, and what need not be.
+//!
+//! Where this does not know, it asks for nothing: a segment must be served only if no other copy of it could count.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use platform::disk::Disk;
+use platform::sim::SimDisk;
+use wire::types::Offset;
+
+use crate::tiers::{Away, SlowPath};
+
+/// Where the files of the segments are.
+#[derive(Default, Debug)]
+pub(crate) struct Places {
+    away: Vec<SlowPath>,
+    segments: BTreeMap<Offset, Place>,
+}
+
+/// Where there is something of one base offset; slow paths by their directories.
+#[derive(Default, Debug)]
+struct Place {
+    is_home: bool,
+    copies: Vec<&'static str>,
+    noted: Option<&'static str>,
+    owed: Vec<&'static str>,
+}
+
+impl Places {
+    /// Looks at a healthy disk.
+    pub(crate) async fn look(disk: &SimDisk, home: &Path, paths: &[SlowPath]) -> Self {
+        let mut found = Self {
+            away: paths.to_vec(),
+            segments: BTreeMap::new(),
+        };
+        found.look_home(disk, home, paths).await;
+        let name = home.file_name().unwrap_or_default();
+        for path in paths {
+            let folder = Path::new(path.dir).join(name);
+            for entry in disk.list(&folder).await.unwrap_or_default() {
+                if let Some((base, "log")) = parts(&entry.name) {
+                    found.at(base).copies.push(path.dir);
+                }
+            }
+        }
+        found
+    }
+
+    async fn look_home(&mut self, disk: &SimDisk, home: &Path, paths: &[SlowPath]) {
+        let named = |text: &str| {
+            let mut dirs = paths.iter().map(|path| path.dir);
+            dirs.find(|dir| text.trim_end().ends_with(&format!(" {dir}")))
+        };
+        for entry in disk.list(home).await.unwrap_or_default() {
+            let Some((base, kind)) = parts(&entry.name) else {
+                continue;
+            };
+            let bytes = disk.contents(&home.join(&entry.name)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes);
+            let place = self.at(base);
+            match kind {
+                "log" => place.is_home = entry.len > 0,
+                "owed" => {
+                    let copies = text.lines().filter(|line| line.starts_with("copy "));
+                    place.owed.extend(copies.filter_map(named));
+                }
+                // One with an id in its name counts, if there is one.
+                "away" => place.noted = place.noted.or(named(&text)),
+                kind => {
+                    let by_id = paths.iter().find(|path| path.note == kind);
+                    place.noted = by_id.map(|path| path.dir).or(place.noted);
+                }
+            }
+        }
+    }
+
+    fn at(&mut self, base: Offset) -> &mut Place {
+        self.segments.entry(base).or_default()
+    }
+
+    fn away(&self, dir: &str) -> Away {
+        let path = self.away.iter().find(|path| path.dir == dir);
+        path.map_or(Away::No, |path| path.away)
+    }
+
+    /// True when the record at `offset` has to be served, whatever is away.
+    pub(crate) fn serves(&self, offset: Offset) -> bool {
+        let place = self.segments.range(..=offset).next_back();
+        place.is_some_and(|(_, place)| self.counts(place))
+    }
+
+    fn counts(&self, place: &Place) -> bool {
+        match place.noted() {
+            Some(dir) => self.away(dir) == Away::No && place.copies.contains(&dir),
+            None => place.is_home && !self.may_hide(place),
+        }
+    }
+
+    /// A path that is found not to work takes what it has with it.
+    fn may_hide(&self, place: &Place) -> bool {
+        let mut copies = place.copies.iter();
+        copies.any(|dir| self.away(dir) == Away::ReadOnly && !place.owed.contains(dir))
+    }
+
+    /// True when the log need not open: something of it may be on a path that is away.
+    pub(crate) fn may_be_offline(&self) -> bool {
+        let is_away = |place: &Place| {
+            let noted = place.noted();
+            noted.is_some_and(|dir| self.away(dir) != Away::No) || self.may_hide(place)
+        };
+        self.segments.values().any(is_away)
+    }
+
+    /// Where the next segment begins after `offset`.
+    pub(crate) fn next_base(&self, offset: Offset) -> Option<Offset> {
+        let next = self.segments.range(offset.plus(1)..).next();
+        next.map(|(base, _)| *base)
+    }
+}
+
+impl Place {
+    /// What is owed wins over what is noted.
+    fn noted(&self) -> Option<&'static str> {
+        self.noted.filter(|dir| !self.owed.contains(dir))
+    }
+}
+
+/// The base offset and the rest of a file's name.
+fn parts(name: &str) -> Option<(Offset, &str)> {
+    let (base, kind) = name.split_once('.')?;
+    Some((Offset(base.parse().ok()?), kind))
+}

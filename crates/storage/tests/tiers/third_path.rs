@@ -1,0 +1,291 @@
+//! A segment on its way from one slow path to another, while home is a third: whatever ends the process, and whichever of
+//! the two paths is missing afterwards, nothing is lost, and nothing that was deleted comes back.
+
+use std::future::poll_fn;
+use std::path::Path;
+use std::task::Poll;
+
+use platform::sim::{Effect, Fault, OpKind, SimDisk, SimPlatform};
+use storage::LogOptions;
+use storage::tier::Mover;
+
+use super::scene::*;
+use crate::world::*;
+
+const GB: u64 = 1 << 30;
+const SECOND: &str = "/second";
+const SECOND_FOLDER: &str = "/second/orders-0";
+
+fn small() -> LogOptions {
+    LogOptions {
+        segment_bytes: 8 << 10,
+        file_delete_delay_ms: 1,
+        preallocate: false,
+        ..options()
+    }
+}
+
+/// Two sealed segments on one of two slow paths, by number, and the other.
+async fn on_a_slow_path() -> (Scene, SimLog, [usize; 2]) {
+    let tiers = vec![
+        tier("fast", &[(DIR, GB)]),
+        tier("bulk", &[(BULK, GB), (SECOND, GB)]),
+    ];
+    let scene = Scene::of(SimPlatform::new(11), store_options(), tiers);
+    for dir in [BULK, SECOND] {
+        let identity = Path::new(dir).join("meta.properties");
+        scene.disk().put(&identity, b"version=1\n").unwrap();
+    }
+    let log = scene.open(small()).await;
+    fill(&log, 2).await;
+    scene.tiers.paths()[2].set_draining(true);
+    scene.settle(eager()).await;
+    scene.tiers.paths()[2].set_draining(false);
+    assert_eq!(scene.bases_on(BULK_FOLDER).len(), 2);
+    (scene, log, [1, 2])
+}
+
+fn folder(path: usize) -> &'static str {
+    [FOLDER, BULK_FOLDER, SECOND_FOLDER][path]
+}
+
+/// Lets moves go on up to the `k`-th operation of the disk; true when they are done before.
+async fn move_until(scene: &Scene, k: u64) -> bool {
+    let last = scene.disk().operations() + k;
+    let mut mover = Mover::new(&scene.world.store, still()).unwrap();
+    let turn = async {
+        for moved in mover.turn(&scene.world.store).await {
+            moved.await.unwrap();
+        }
+    };
+    let mut turn = Box::pin(turn);
+    poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if turn.as_mut().poll(context).is_ready() {
+            return Poll::Ready(true);
+        }
+        if scene.disk().operations() >= last {
+            return Poll::Ready(false);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+async fn without(scene: &Scene, disk: SimDisk, missing: usize, end: i64) -> (Scene, SimLog) {
+    let next = scene.successor(disk, store_options());
+    next.tiers.paths()[missing].fail("it is not mounted");
+    let log = next.try_open(small(), false, end, 0).await.unwrap();
+    (next, log)
+}
+
+/// Each end of the move is missing once, at each operation of a move, after a kill or a loss of power by turns.
+fn each_end_is_missing(deletes: bool) {
+    simulate(async {
+        for k in 1.. {
+            let (scene, log, ends) = on_a_slow_path().await;
+            let end = log.log_end_offset().0;
+            scene.tiers.paths()[ends[0]].set_draining(true);
+            let is_done = move_until(&scene, k).await;
+            for (at, missing) in ends.into_iter().enumerate() {
+                let told = format!("after {k} operations, end {at} is missing");
+                let disk = if (k + at as u64).is_multiple_of(2) {
+                    scene.disk().kill(k)
+                } else {
+                    scene.disk().crash(k)
+                };
+                let (next, log) = without(&scene, disk, missing, end).await;
+                let here = (log.log_start_offset().0, log.log_end_offset().0);
+                assert_eq!(here, (0, end), "{told}: they are known of");
+                if deletes {
+                    log.set_high_watermark(log.log_end_offset());
+                    log.set_options(LogOptions {
+                        retention_bytes: Some(0),
+                        ..small()
+                    });
+                    for turn in 0.. {
+                        if log.retain(NOW_MS).await.unwrap() == 0 {
+                            break;
+                        }
+                        assert!(turn < 100, "{told}: it never ends");
+                    }
+                    assert_eq!(log.log_start_offset().0, end, "{told}");
+                }
+                // As an operator who has forgotten the path, and then one who has not.
+                let again = next.successor(next.disk().crash(k), store_options());
+                let log = again.try_open(small(), false, end, 0).await.unwrap();
+                let start = log.log_start_offset().0;
+                assert_eq!(log.log_end_offset().0, end, "{told}");
+                assert_eq!(start, if deletes { end } else { 0 }, "{told}");
+                assert_holds(&log, start, end).await;
+            }
+            if is_done {
+                assert!(k > 20, "{k}: nothing was moved");
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_move_between_slow_paths_loses_nothing_when_either_is_missing_after_it_was_ended() {
+    each_end_is_missing(false);
+}
+
+#[test]
+fn what_was_deleted_does_not_come_back_with_an_end_of_its_move_that_was_missing() {
+    each_end_is_missing(true);
+}
+
+#[test]
+fn a_copy_is_kept_while_the_path_of_the_one_that_counts_is_missing() {
+    simulate(async {
+        let mut kept = 0;
+        for k in 1.. {
+            let (scene, log, [from, to]) = on_a_slow_path().await;
+            let end = log.log_end_offset().0;
+            scene.tiers.paths()[from].set_draining(true);
+            let is_done = move_until(&scene, k).await;
+            let copies = scene.bases_on(folder(to));
+            let (next, log) = without(&scene, scene.disk().kill(k), from, end).await;
+            for base in copies {
+                kept += 1;
+                assert!(
+                    next.has(folder(to), &format!("{base:020}.log")),
+                    "after {k} operations the copy of {base} has gone"
+                );
+            }
+            drop(log);
+            if is_done {
+                break;
+            }
+        }
+        assert!(kept > 2, "{kept}");
+    });
+}
+
+#[test]
+fn a_source_that_keeps_its_files_on_a_full_disk_does_not_bring_back_what_was_deleted() {
+    simulate(async {
+        let (scene, log, [from, _]) = on_a_slow_path().await;
+        let end = log.log_end_offset().0;
+        scene.tiers.paths()[from].set_draining(true);
+        let source = scene.bases_on(folder(from))[0];
+        for _ in 0..4 {
+            // It has become read-only.
+            scene.disk().inject(Fault {
+                path_contains: Some(format!("{}/{source:020}.log", folder(from))),
+                ..Fault::at_kind(0, OpKind::Rename, Effect::Errno(30))
+            });
+        }
+        scene.disk().set_capacity_of(Path::new(DIR), Some(1));
+        scene.settle(still()).await;
+        scene.disk().clear_faults();
+        assert!(scene.bases_on(folder(from)).contains(&source), "it stays");
+        assert!(log.failed().is_none(), "the log goes on");
+        scene.disk().set_capacity_of(Path::new(DIR), None);
+        log.set_high_watermark(log.log_end_offset());
+        log.set_options(LogOptions {
+            retention_bytes: Some(0),
+            ..small()
+        });
+        while log.retain(NOW_MS).await.unwrap() > 0 {}
+        assert_eq!(log.log_start_offset().0, end);
+        let next = scene.successor(scene.disk().crash(1), store_options());
+        let log = next.try_open(small(), false, end, 0).await.unwrap();
+        assert_eq!(log.log_start_offset().0, end);
+        assert_eq!(log.log_end_offset().0, end);
+    });
+}
+
+#[test]
+fn a_copy_at_the_other_end_of_a_move_counts_when_the_one_that_the_note_names_has_gone() {
+    simulate(async {
+        let mut both = 0;
+        for k in 1..400 {
+            let (scene, log, ends) = on_a_slow_path().await;
+            let end = log.log_end_offset().0;
+            scene.tiers.paths()[ends[0]].set_draining(true);
+            let is_done = move_until(&scene, k).await;
+            let disk = scene.disk().kill(k);
+            let [from, to] = ends.map(|at| scene.bases_on(folder(at)));
+            let twins: Vec<_> = from.into_iter().filter(|base| to.contains(base)).collect();
+            for base in &twins {
+                let note = Path::new(FOLDER).join(format!("{base:020}.away"));
+                let text = String::from_utf8(disk.contents(&note).unwrap()).unwrap();
+                let noted = if text.contains(SECOND) {
+                    SECOND_FOLDER
+                } else {
+                    BULK_FOLDER
+                };
+                // Its disk had said that it was durable.
+                let gone = Path::new(noted).join(format!("{base:020}.log"));
+                platform::Disk::remove_file(&disk, &gone).await.unwrap();
+                both += 1;
+            }
+            if !twins.is_empty() {
+                // Once without the path that has it.
+                for missing in [None, Some(ends[0]), Some(ends[1])] {
+                    let told = format!("after {k} operations, without {missing:?}");
+                    let next = scene.successor(disk.kill(k), store_options());
+                    if let Some(missing) = missing {
+                        next.tiers.paths()[missing].fail("it is not mounted");
+                    }
+                    let log = next.try_open(small(), false, end, 0).await.unwrap();
+                    let found = (log.log_start_offset().0, log.log_end_offset().0);
+                    assert_eq!(found, (0, end), "{told}");
+                    drop(log);
+                    let again = next.successor(next.disk().kill(k), store_options());
+                    let log = again.try_open(small(), false, end, 0).await.unwrap();
+                    assert_holds(&log, 0, end).await;
+                    assert_eq!(again.metrics.set_aside.get(), 0, "{told}");
+                }
+            }
+            if is_done {
+                break;
+            }
+        }
+        assert!(both > 2, "{both}");
+    });
+}
+
+#[test]
+fn a_start_on_a_full_home_disk_goes_on_beside_a_source_that_cannot_let_go_of_its_files() {
+    simulate(async {
+        let (scene, log, [from, _]) = on_a_slow_path().await;
+        let end = log.log_end_offset().0;
+        scene.tiers.paths()[from].set_draining(true);
+        scene.disk().set_capacity_of(Path::new(DIR), Some(1));
+        let source = Path::new([DIR, BULK, SECOND][from]);
+        let moved = scene.bases_on(folder(from));
+        scene.disk().set_read_only_below(source, true);
+        scene.settle(still()).await;
+        assert_eq!(scene.bases_on(folder(from)), moved, "they stay");
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        let log = next.try_open(small(), false, end, 0).await.unwrap();
+        assert_eq!((log.log_start_offset().0, log.log_end_offset().0), (0, end));
+        assert_holds(&log, 0, end).await;
+        // Room comes, what was deleted is deleted, and nothing of it comes back.
+        next.disk().set_capacity_of(Path::new(DIR), None);
+        log.set_high_watermark(log.log_end_offset());
+        log.set_options(LogOptions {
+            retention_bytes: Some(0),
+            ..small()
+        });
+        for turn in 0.. {
+            if log.retain(NOW_MS).await.unwrap() == 0 {
+                break;
+            }
+            assert!(turn < 100, "it never ends");
+        }
+        assert_eq!(log.log_start_offset().0, end);
+        let disk = next.disk().crash(2);
+        disk.set_read_only_below(source, false);
+        let again = next.successor(next.disk().crash(2), store_options());
+        let log = again.try_open(small(), false, end, 0).await.unwrap();
+        assert_eq!(
+            (log.log_start_offset().0, log.log_end_offset().0),
+            (end, end)
+        );
+    });
+}

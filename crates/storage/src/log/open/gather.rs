@@ -32,6 +32,7 @@ mod debts;
 mod overlap;
 mod returned;
 mod swaps;
+mod twins;
 
 use copies::{after_base, sound_end_of};
 
@@ -46,6 +47,8 @@ struct Gathering<'a, P: Platform> {
     notes: Notes,
     /// Notes that have their id in their name.
     named: Vec<Offset>,
+    /// Segments whose move to or from where the note says that they are was not ended.
+    moving: Vec<Offset>,
     absent: BTreeMap<Offset, Place>,
     /// Folders with copies that do not count, of segments that are absent.
     shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
@@ -83,6 +86,7 @@ pub(super) async fn gather<P: Platform>(
         read: Vec::new(),
         notes: Notes::default(),
         named: Vec::new(),
+        moving: Vec::new(),
         absent: BTreeMap::new(),
         shadows: BTreeMap::new(),
         unwritten: BTreeSet::new(),
@@ -93,6 +97,7 @@ pub(super) async fn gather<P: Platform>(
             gathering.read_path(&path, partition, topic_id).await?;
         }
     }
+    gathering.prefer_whole_twins().await?;
     gathering.pay().await?;
     gathering.finish_compaction().await?;
     gathering.keep_one_copy().await?;
@@ -131,6 +136,9 @@ impl<P: Platform> Gathering<'_, P> {
         for base in owed {
             let owed = notes::read_owed(disk, &self.home, base).await?;
             let away = self.notes.away.get(&base);
+            if away.is_some_and(|place| notes::is_end_of_move(&owed, place)) {
+                self.moving.push(base);
+            }
             let owed = notes::owed_beside(away, owed);
             // A note that was to go with it.
             if away.is_some_and(|place| notes::owes_copy(&owed, place)) {
@@ -468,17 +476,20 @@ impl<P: Platform> Gathering<'_, P> {
     }
 
     async fn write_note(&self, base: Offset, place: &Place) -> Result<()> {
+        match self.replace_note(base, place).await {
+            // What is there is found without it.
+            Err(Error::Full { .. }) => Ok(()),
+            written => written,
+        }
+    }
+
+    async fn replace_note(&self, base: Offset, place: &Place) -> Result<()> {
         let noted = self.notes.away.get(&base).and_then(|place| place.id);
         let paths = self.known_paths();
         let ids: Vec<_> = paths.iter().filter_map(|path| path.identity()).collect();
         let others: Vec<_> = ids.into_iter().chain(noted).collect();
         let disk = self.store.disk();
-        let written = notes::write_away(disk, &self.home, base, place, &others).await;
-        match written {
-            // What is there is found without it.
-            Err(Error::Full { .. }) => Ok(()),
-            written => written,
-        }
+        notes::write_away(disk, &self.home, base, place, &others).await
     }
 
     fn tell_of_absent(&self, partition: &TopicPartition) {

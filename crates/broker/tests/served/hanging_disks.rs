@@ -8,6 +8,7 @@ use std::time::Duration;
 use broker::hanging::{Hanging, watch};
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use platform::task::{spawn, timeout};
+use platform::{Disk, Platform};
 use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use wire::messages::{IncrementalAlterConfigsRequest, InitProducerIdRequest};
 use wire::types::ErrorCode;
@@ -303,6 +304,57 @@ fn compaction_goes_on_beside_a_lower_tier_that_hangs() {
         cluster.pass_ms(60_000).await;
         assert!(cluster.all("t", 0).await.len() < 7);
     });
+}
+
+/// Has the lower tier hang, and three logs at home to be compacted, on a disk that takes its time; gives how many rounds are under
+/// way at most, at once, and how many logs are compacted in the end.
+fn slow_rounds(backoff_ms: &str, millis: u64) -> (usize, usize) {
+    let (disk, setup) = (
+        SimDisk::new(1),
+        tiers().with("log.cleaner.backoff.ms", backoff_ms),
+    );
+    life(&disk, &setup, async |cluster| {
+        let config = [
+            ("cleanup.policy", "compact"),
+            ("min.cleanable.dirty.ratio", "0.01"),
+            ("min.compaction.lag.ms", "60000"),
+        ];
+        let topics = ["u", "v", "w"];
+        for topic in topics {
+            cluster.create_with(topic, 1, &config).await;
+            three_segments(cluster, topic).await;
+        }
+        disk.set_hanging(Path::new("/c"), true);
+        let waits = cluster.platform.disk().clone();
+        spawn(async move { drop(waits.list(Path::new("/c")).await) });
+        cluster.pass_ms(30_000).await;
+        let slow = Duration::from_millis(400);
+        disk.set_latency(slow, slow);
+        let is_under_way = |topic: &&str| {
+            let made = |dir| format!("{dir}/{topic}-0/00000000000000000000.log.cleaned");
+            let is_there = |dir| disk.contents(Path::new(&made(dir))).is_ok();
+            is_there("/a") || is_there("/b")
+        };
+        let mut at_once = 0;
+        for _ in 0..millis / 200 {
+            cluster.pass_ms(200).await;
+            let now = topics.iter().copied().filter(|it| is_under_way(&it));
+            at_once = at_once.max(now.count());
+        }
+        disk.set_latency(Duration::ZERO, Duration::ZERO);
+        let mut compacted = 0;
+        for topic in topics {
+            compacted += usize::from(cluster.all(topic, 0).await.len() < 7);
+        }
+        (at_once, compacted)
+    })
+}
+
+#[test]
+fn compactions_beside_a_lower_tier_that_hangs_have_their_turns_and_go_on_one_after_the_other() {
+    assert_eq!(slow_rounds("1000", 10 * 60_000), (1, 3));
+    // All that are due at one time.
+    assert_eq!(slow_rounds("600000", 19 * 60_000), (1, 3));
 }
 
 #[test]

@@ -198,7 +198,7 @@ impl<P: Platform> Broker<P> {
         if self.hangs(dir) {
             return Begun::Hangs(work);
         }
-        let hangs = || self.hangs(dir) || self.lower_hangs();
+        let hangs = || self.hangs(dir) || self.tier_hangs();
         self.wait_unless(hangs, work).await
     }
 
@@ -235,7 +235,7 @@ impl<P: Platform> Broker<P> {
         let hangs = || {
             // What is on its way to a path, or was removed from it, is not among the segments that the log lists. Upkeep of
             // the log is under way then, and stays so. A round whose disk is slow is under way, too, but not at each look.
-            let waits = log.is_under_upkeep() && self.lower_hangs();
+            let waits = log.is_under_upkeep() && self.tier_hangs();
             looks = if waits { looks + 1 } else { 0 };
             looks >= LOOKS_MAX || self.log_hangs(log)
         };
@@ -252,7 +252,7 @@ impl<P: Platform> Broker<P> {
     /// Whether a log lies in a directory that hangs, or has segments on a path that does.
     pub(crate) fn log_hangs(&self, log: &Log<P>) -> bool {
         let any_of_its = || self.dirs_of(log).iter().any(|dir| self.hangs(dir));
-        self.hangs(log.dir()) || (self.lower_hangs() && any_of_its())
+        self.hangs(log.dir()) || (self.tier_hangs() && any_of_its())
     }
 
     /// The directory that a log lies in, and the paths of tiers that it has segments on, in order.
@@ -264,8 +264,22 @@ impl<P: Platform> Broker<P> {
         paths.chain([log.dir().to_owned()]).collect()
     }
 
-    fn lower_hangs(&self) -> bool {
-        self.options.lower_dirs.iter().any(|dir| self.hangs(dir))
+    /// The directory that work in `dir` waits for: that one, or a path that may have parts of what is in it.
+    pub(crate) fn waits_for<'a>(&'a self, dir: &'a Path) -> &'a Path {
+        let mut dirs = [dir].into_iter().chain(self.tier_dirs());
+        dirs.find(|dir| self.hangs(dir)).unwrap_or(dir)
+    }
+
+    /// Whether a path of a tier hangs.
+    fn tier_hangs(&self) -> bool {
+        self.tier_dirs().any(|dir| self.hangs(dir))
+    }
+
+    /// All paths of tiers. With tiers a log in one log directory may have parts in another one, too.
+    fn tier_dirs(&self) -> impl Iterator<Item = &Path> {
+        let homes = self.store.tiers().map(|_| &self.options.log_dirs);
+        let dirs = homes.into_iter().flatten().chain(&self.options.lower_dirs);
+        dirs.map(PathBuf::as_path)
     }
 
     /// Waits for `work` of a stop, unless the path of a lower tier hangs and it takes too long; `None`: what is left of it is given

@@ -188,10 +188,36 @@ impl<P: Platform> Store<P> {
         options: LogOptions,
         how: OpenAs,
     ) -> Result<Rc<Log<P>>> {
+        let whose = (partition, topic_id);
+        self.open_or_begin(dir, whose, options, how, false).await
+    }
+
+    /// The same of a topic that was made in this life: nothing of it is anywhere but what was made by earlier calls. It does
+    /// not wait for paths that do not answer.
+    pub async fn begin_log(
+        &self,
+        dir: &Path,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        options: LogOptions,
+        how: OpenAs,
+    ) -> Result<Rc<Log<P>>> {
+        let whose = (partition, topic_id);
+        self.open_or_begin(dir, whose, options, how, true).await
+    }
+
+    async fn open_or_begin(
+        &self,
+        dir: &Path,
+        whose: (TopicPartition, TopicId),
+        options: LogOptions,
+        how: OpenAs,
+        is_new: bool,
+    ) -> Result<Rc<Log<P>>> {
         let mut tries = 0;
         let log = loop {
-            let (partition, options) = (partition.clone(), options.clone());
-            match crate::log::open::open(self, dir, partition, topic_id, options, how).await {
+            let (whose, options) = (whose.clone(), options.clone());
+            match crate::log::open::open(self, dir, whose, options, how, is_new).await {
                 Err(error) if error.is_exhausted() && tries < OPEN_TRIES => {
                     self.close_unused_files();
                     self.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;

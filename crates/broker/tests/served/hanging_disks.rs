@@ -6,12 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use broker::hanging::{Hanging, watch};
+use platform::Disk;
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use platform::task::{spawn, timeout};
-use platform::{Disk, Platform};
+use storage::checkpoint::partition_metadata;
 use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use wire::messages::{IncrementalAlterConfigsRequest, InitProducerIdRequest};
-use wire::types::ErrorCode;
+use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::harness::asks::{outcome, produce, text};
 use crate::harness::batches::{batch, keyed, large};
@@ -306,6 +307,94 @@ fn compaction_goes_on_beside_a_lower_tier_that_hangs() {
     });
 }
 
+/// Has a directory hang, which somebody waits for.
+fn hang(cluster: &Cluster, dir: &'static str) {
+    cluster.disk().set_hanging(Path::new(dir), true);
+    let waits = cluster.disk().clone();
+    spawn(async move { drop(waits.list(Path::new(dir)).await) });
+}
+
+#[test]
+fn a_new_topic_is_served_beside_a_path_that_hangs_that_its_log_has_nothing_on() {
+    for hangs in ["/b", "/c"] {
+        let disk = SimDisk::new(1);
+        life(&disk, &tiers(), async |cluster| {
+            hang(cluster, hangs);
+            // It is not known yet.
+            for topic in ["early", "late"] {
+                soon("a new topic", cluster.create(topic, 4)).await;
+                for partition in 0..4 {
+                    let produced = cluster.produce(topic, partition, &["a"]);
+                    assert_eq!(soon("a record", produced).await, 0);
+                }
+                cluster.pass_ms(15_000).await;
+            }
+            disk.set_hanging(Path::new(hangs), false);
+            cluster.pass_ms(60_000).await;
+            for topic in ["early", "late"] {
+                assert_eq!(cluster.values(topic, 3).await, ["a"]);
+            }
+        });
+    }
+}
+
+/// Segments of a topic that is no more, on the lower tier.
+fn stale_part(disk: &SimDisk, folder: &str) {
+    let (folder, other) = (Path::new(folder), TopicId(Uuid::from_u128(7)));
+    let owner = folder.join(partition_metadata::PART_FILE);
+    disk.put(&owner, &partition_metadata::encode(other))
+        .unwrap();
+    let segment = folder.join("00000000000000000000.log");
+    disk.put(&segment, b"what was").unwrap();
+}
+
+/// How often that is there, under whatever name.
+async fn kept(cluster: &Cluster, topic: &str) -> usize {
+    let mut kept = 0;
+    for folder in folders(cluster, "/c", topic).await {
+        let file = format!("/c/{folder}/00000000000000000000.log");
+        let found = cluster.disk().contents(Path::new(&file));
+        kept += usize::from(found.is_ok_and(|bytes| bytes == b"what was"));
+    }
+    kept
+}
+
+#[test]
+fn what_an_older_topic_of_its_name_left_on_a_path_that_hung_is_neither_a_new_topics_nor_lost() {
+    let disk = SimDisk::new(1);
+    disk.put(Path::new("/c/x"), b"").unwrap();
+    let setup = tiers();
+    life(&disk, &setup, async |cluster| {
+        for topic in ["t", "u", "v"] {
+            stale_part(&disk, &format!("/c/{topic}-0"));
+        }
+        hang(cluster, "/c");
+        cluster.pass_ms(11_000).await;
+        for topic in ["t", "u", "v"] {
+            soon("a new topic", cluster.create(topic, 1)).await;
+            soon("a record", three_segments(cluster, topic)).await;
+        }
+        disk.set_hanging(Path::new("/c"), false);
+        cluster.pass_ms(1000).await;
+        alter(cluster, "t", "/c").await;
+        cluster.pass_ms(6000).await;
+        assert_eq!(cluster.delete("u").await, None);
+        cluster.pass_ms(60_000).await;
+        for topic in ["t", "u", "v"] {
+            assert_eq!(kept(cluster, topic).await, 1, "{topic}");
+        }
+        for topic in ["t", "v"] {
+            assert_eq!(cluster.all(topic, 0).await.len(), 7);
+        }
+        cluster.stop().await;
+    });
+    life(&disk, &setup.next(), async |cluster| {
+        for topic in ["t", "v"] {
+            assert_eq!(cluster.all(topic, 0).await.len(), 7);
+        }
+    });
+}
+
 /// Has the lower tier hang, and three logs at home to be compacted, on a disk that takes its time; gives how many rounds are under
 /// way at most, at once, and how many logs are compacted in the end.
 fn slow_rounds(backoff_ms: &str, millis: u64) -> (usize, usize) {
@@ -324,9 +413,7 @@ fn slow_rounds(backoff_ms: &str, millis: u64) -> (usize, usize) {
             cluster.create_with(topic, 1, &config).await;
             three_segments(cluster, topic).await;
         }
-        disk.set_hanging(Path::new("/c"), true);
-        let waits = cluster.platform.disk().clone();
-        spawn(async move { drop(waits.list(Path::new("/c")).await) });
+        hang(cluster, "/c");
         cluster.pass_ms(30_000).await;
         let slow = Duration::from_millis(400);
         disk.set_latency(slow, slow);
@@ -338,7 +425,7 @@ fn slow_rounds(backoff_ms: &str, millis: u64) -> (usize, usize) {
         let mut at_once = 0;
         for _ in 0..millis / 200 {
             cluster.pass_ms(200).await;
-            let now = topics.iter().copied().filter(|it| is_under_way(&it));
+            let now = topics.iter().copied().filter(|it| is_under_way(it));
             at_once = at_once.max(now.count());
         }
         disk.set_latency(Duration::ZERO, Duration::ZERO);

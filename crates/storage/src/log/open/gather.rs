@@ -7,6 +7,7 @@
 //! one with the most good batches stays, the younger of equals, the faster of those, and the others are set aside: home may be a backup,
 //! whose successor knows better. What nobody noted and begins within another segment is of a log that went on without
 //! it: it is set aside, too. Where a note says that a segment is, and it is there under that other name only, it counts again.
+//! Paths that do not answer are waited for, but not by a topic that was made in this life (`open/gather/listing.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -29,11 +30,13 @@ use crate::tier::{TierPath, TierTable};
 
 mod copies;
 mod debts;
+mod listing;
 mod overlap;
 mod returned;
 mod swaps;
 
 use copies::{after_base, sound_end_of};
+use listing::Listed;
 
 /// What is known so far.
 struct Gathering<'a, P: Platform> {
@@ -70,8 +73,8 @@ enum Noted {
 pub(super) async fn gather<P: Platform>(
     store: &Store<P>,
     home: Rc<Path>,
-    partition: &TopicPartition,
-    topic_id: TopicId,
+    (partition, topic_id): (&TopicPartition, TopicId),
+    is_new: bool,
 ) -> Result<Folder> {
     let disk = store.disk();
     let entries = disk.list(&home).await.map_err(Error::io("list", &home))?;
@@ -89,8 +92,11 @@ pub(super) async fn gather<P: Platform>(
     };
     gathering.read_notes().await?;
     for path in store.paths_away_from(&Rc::clone(&gathering.home)) {
-        if path.failed().is_none() {
-            gathering.read_path(&path, partition, topic_id).await?;
+        if path.failed().is_none()
+            && let Some(listed) = gathering.listed_on(&path, is_new).await
+        {
+            let whose = (partition, topic_id);
+            gathering.read_path(&path, listed, whose).await?;
         }
     }
     gathering.pay().await?;
@@ -141,17 +147,15 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// Reads the log's folder on a path; one that cannot be read takes no more part.
+    /// Reads the log's folder on a path, which was listed; one that cannot be read takes no more part.
     async fn read_path(
         &mut self,
         path: &Arc<TierPath>,
-        partition: &TopicPartition,
-        topic_id: TopicId,
+        (folder, listed): Listed,
+        (partition, topic_id): (&TopicPartition, TopicId),
     ) -> Result<()> {
         let disk = self.store.disk();
-        let name = self.home.file_name().unwrap_or_default();
-        let folder: Rc<Path> = path.dir().join(name).into();
-        match disk.list(&folder).await {
+        match listed {
             Ok(entries) => match claim(self.store, &folder, partition, topic_id).await {
                 Ok(true) => {
                     let part = Part::tidy(disk, folder, Some(Arc::clone(path)), entries).await?;

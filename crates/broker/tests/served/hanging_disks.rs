@@ -6,13 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use broker::hanging::{Hanging, watch};
-use platform::Disk;
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use platform::task::{spawn, timeout};
+use platform::{Disk, Platform};
 use storage::checkpoint::partition_metadata;
 use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use wire::messages::{IncrementalAlterConfigsRequest, InitProducerIdRequest};
-use wire::types::{ErrorCode, TopicId, Uuid};
+use wire::types::{ErrorCode, Offset, TopicId, Uuid};
 
 use crate::harness::asks::{outcome, produce, text};
 use crate::harness::batches::{batch, keyed, large};
@@ -392,6 +392,47 @@ fn what_an_older_topic_of_its_name_left_on_a_path_that_hung_is_neither_a_new_top
         for topic in ["t", "v"] {
             assert_eq!(cluster.all(topic, 0).await.len(), 7);
         }
+    });
+}
+
+#[test]
+fn a_log_that_was_cut_and_waits_for_a_path_that_hangs_keeps_no_directory_from_its_checkpoints() {
+    let (disk, mut setup) = (SimDisk::new(1), tiers());
+    setup.options.retention_check = Duration::from_hours(1);
+    life(&disk, &setup, async |cluster| {
+        cluster.create("u", 8).await;
+        on_lower_tier(cluster, &disk, &[("retention.ms", "60000")]).await;
+        cluster.pass_ms(2 * 60_000).await;
+        let logs = cluster.brokers[0].store.logs();
+        let mut logs = logs.into_iter();
+        let log = logs.find(|log| log.topic_partition().topic.as_ref() == "t");
+        let log = log.unwrap();
+        log.truncate_to(Offset(4)).await.unwrap();
+        disk.set_hanging(Path::new("/c"), true);
+        let now = cluster.platform.clock().reading();
+        spawn(async move { drop(log.retain(now).await) });
+        cluster.pass_ms(1000).await;
+        let files = ["/a", "/b"].map(|dir| format!("{dir}/replication-offset-checkpoint"));
+        let written = || {
+            files
+                .each_ref()
+                .map(|file| disk.contents(Path::new(file)).unwrap())
+        };
+        for _ in 0..3 {
+            let before = written();
+            for partition in 0..8 {
+                cluster.produce("u", partition, &["a"]).await;
+            }
+            cluster.pass_ms(3 * 60_000).await;
+            for (before, after) in before.iter().zip(&written()) {
+                assert_ne!(before, after, "its checkpoints wait for another disk");
+            }
+        }
+        soon("a new topic", cluster.create("v", 1)).await;
+        assert_eq!(soon("a deletion", cluster.delete("v")).await, None);
+        soon("what comes after a deletion", cluster.create("w", 1)).await;
+        let stopped = timeout(Duration::from_mins(2), cluster.stop());
+        assert!(stopped.await.is_ok(), "it waits for ever");
     });
 }
 

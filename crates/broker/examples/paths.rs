@@ -15,6 +15,10 @@
 #[path = "../tests/harness/cluster.rs"]
 mod harness;
 
+/// The server's allocator: the C library's takes a different number of instructions wherever the blocks happen to lie.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use bytes::Bytes;
 use platform::sim::SimDisk;
 use storage::StoreOptions;

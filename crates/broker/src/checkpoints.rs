@@ -159,9 +159,12 @@ impl<P: Platform> Broker<P> {
             return false;
         }
         let points: Arc<[LogPoints]> = points.into();
+        let dir: Arc<Path> = dir.into();
+        // Each shard knows what hangs of its own.
         let tell = move |broker: Rc<Self>| {
-            let points = Arc::clone(&points);
-            async move { broker.store.checkpointed(&points, with_starts).await }
+            let (points, dir, me) = (Arc::clone(&points), Arc::clone(&dir), Rc::clone(&broker));
+            let told = async move { me.store.checkpointed(&points, with_starts).await };
+            async move { broker.while_it_answers(&dir, told).await.unwrap_or(false) }
         };
         let all_hold = self.shards.call_all(tell).await;
         all_hold.into_iter().all(|hold| hold)

@@ -66,10 +66,18 @@ async fn step<P: Platform>(
         }
     };
     let partition = Rc::clone(&due.partition);
-    let round = compact_one(Rc::clone(broker), *settings, due);
+    // It is the round's until that ends, whoever waits for it.
+    let turn = Rc::new(turn);
+    let (its_turn, me, settings) = (Rc::clone(&turn), Rc::clone(broker), *settings);
+    let round = async move {
+        let _turn = its_turn;
+        compact_one(me, settings, due).await
+    };
     let go_on = broker.keep_up(&partition, left, round).await;
-    // Others have it although this one waits for a disk that hangs.
-    drop(turn);
+    if go_on.is_none() {
+        // Others have it although this one waits for a disk that hangs.
+        turn.leave(settings.logs_at_once);
+    }
     // One that was left to itself says nothing: the next step waits as after one that found nothing.
     go_on.unwrap_or(false)
 }

@@ -38,6 +38,10 @@ const GIVEN_UP_AFTER: Duration = Duration::from_secs(20);
 /// How often is looked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
+/// A round of upkeep of a log is left to itself when so many looks one after the other found the log's upkeep under way beside a
+/// path that hangs.
+const LOOKS_MAX: usize = 10;
+
 /// The directories that hang, for all shards; clones share it.
 #[derive(Clone, Default, Debug)]
 // Unbounded: the log directories and tier paths of the settings.
@@ -190,16 +194,28 @@ impl<P: Platform> Broker<P> {
         dir: &Path,
         work: impl Future<Output = T> + 'static,
     ) -> Begun<T> {
-        let mut work = task::spawn(work);
-        while !self.hangs(dir) {
+        let work = task::spawn(work);
+        if self.hangs(dir) {
+            return Begun::Hangs(work);
+        }
+        let hangs = || self.hangs(dir) || self.tier_hangs();
+        self.wait_unless(hangs, work).await
+    }
+
+    /// Waits for what is under way until it `hangs`, which is asked at each look.
+    async fn wait_unless<T: 'static>(
+        &self,
+        mut hangs: impl FnMut() -> bool,
+        mut work: JoinHandle<T>,
+    ) -> Begun<T> {
+        loop {
             match task::timeout(LOOK_INTERVAL, &mut work).await {
                 Ok(Ok(done)) => return Begun::Done(done),
                 Ok(Err(_)) => return Begun::Stopping,
-                Err(_) if self.lower_hangs() => break,
+                Err(_) if hangs() => return Begun::Hangs(work),
                 Err(_) => {}
             }
         }
-        Begun::Hangs(work)
     }
 
     /// The same for a round of upkeep of a log, which there is another time for: not while anything hangs that the log lies in, nor
@@ -211,10 +227,19 @@ impl<P: Platform> Broker<P> {
         work: impl Future<Output = T> + 'static,
     ) -> Option<T> {
         let key = (partition.topic_id, partition.name.partition);
-        if left.has(key) || self.log_hangs(&partition.log) {
+        let log = &partition.log;
+        if left.has(key) || self.log_hangs(log) {
             return None;
         }
-        match self.begin_in(partition.log.dir(), work).await {
+        let mut looks = 0;
+        let hangs = || {
+            // What is on its way to a path, or was removed from it, is not among the segments that the log lists. Upkeep of
+            // the log is under way then, and stays so. A round whose disk is slow is under way, too, but not at each look.
+            let waits = log.is_under_upkeep() && self.tier_hangs();
+            looks = if waits { looks + 1 } else { 0 };
+            looks >= LOOKS_MAX || self.log_hangs(log)
+        };
+        match self.wait_unless(hangs, task::spawn(work)).await {
             Begun::Done(done) => Some(done),
             Begun::Hangs(work) => {
                 left.note(key, work);
@@ -227,7 +252,7 @@ impl<P: Platform> Broker<P> {
     /// Whether a log lies in a directory that hangs, or has segments on a path that does.
     pub(crate) fn log_hangs(&self, log: &Log<P>) -> bool {
         let any_of_its = || self.dirs_of(log).iter().any(|dir| self.hangs(dir));
-        self.hangs(log.dir()) || (self.lower_hangs() && any_of_its())
+        self.hangs(log.dir()) || (self.tier_hangs() && any_of_its())
     }
 
     /// The directory that a log lies in, and the paths of tiers that it has segments on, in order.
@@ -239,8 +264,22 @@ impl<P: Platform> Broker<P> {
         paths.chain([log.dir().to_owned()]).collect()
     }
 
-    fn lower_hangs(&self) -> bool {
-        self.options.lower_dirs.iter().any(|dir| self.hangs(dir))
+    /// The directory that work in `dir` waits for: that one, or a path that may have parts of what is in it.
+    pub(crate) fn waits_for<'a>(&'a self, dir: &'a Path) -> &'a Path {
+        let mut dirs = [dir].into_iter().chain(self.tier_dirs());
+        dirs.find(|dir| self.hangs(dir)).unwrap_or(dir)
+    }
+
+    /// Whether a path of a tier hangs.
+    fn tier_hangs(&self) -> bool {
+        self.tier_dirs().any(|dir| self.hangs(dir))
+    }
+
+    /// All paths of tiers. With tiers a log in one log directory may have parts in another one, too.
+    fn tier_dirs(&self) -> impl Iterator<Item = &Path> {
+        let homes = self.store.tiers().map(|_| &self.options.log_dirs);
+        let dirs = homes.into_iter().flatten().chain(&self.options.lower_dirs);
+        dirs.map(PathBuf::as_path)
     }
 
     /// Waits for `work` of a stop, unless the path of a lower tier hangs and it takes too long; `None`: what is left of it is given

@@ -222,10 +222,13 @@ impl<P: Platform> Broker<P> {
         let is_closed = |dir: &Path| self.is_closed_to_new(dir) || self.hangs(dir);
         let dirs = &self.log_dirs;
         let dir = dirs.place(&self.platform, id, name, is_closed).await;
+        // The image that has the topic is not published before its logs are opened; the first one tells of all earlier lives.
+        let is_new = self.recovery.is_ready() && self.image().topic_by_id(id).is_none();
         Unopened {
             name: name.clone(),
             dir: dir.path.clone(),
             how: dirs.open_as(dir, id, name),
+            is_new: is_new && !dirs.has(id, name),
         }
     }
 
@@ -235,11 +238,20 @@ impl<P: Platform> Broker<P> {
         at: &Unopened,
         config: &TopicConfig,
     ) -> storage::Result<Rc<storage::Log<P>>> {
-        let Unopened { name, dir, how } = at;
-        let open = || {
-            let options = config.log_options();
+        let Unopened {
+            name,
+            dir,
+            how,
+            is_new,
+        } = at;
+        let open = async || {
+            let (store, options) = (&self.store, config.log_options());
             let name = name.clone();
-            self.store.open_log(dir, name, topic_id, options, *how)
+            if *is_new {
+                store.begin_log(dir, name, topic_id, options, *how).await
+            } else {
+                store.open_log(dir, name, topic_id, options, *how).await
+            }
         };
         loop {
             match open().await {

@@ -321,6 +321,7 @@ impl<P: Platform> Broker<P> {
                 log_start: points.log_start,
                 compacted: points.compacted,
             },
+            is_new: false,
         };
         if relocation.is_undecided() {
             self.unopened.borrow_mut().insert(key, at);

@@ -19,6 +19,8 @@ pub(crate) struct Unopened {
     pub(crate) dir: PathBuf,
     /// How it is to be opened.
     pub(crate) how: OpenAs,
+    /// Its topic was made in this life.
+    pub(crate) is_new: bool,
 }
 
 impl<P: Platform> Broker<P> {

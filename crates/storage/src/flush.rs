@@ -274,6 +274,27 @@ impl<P: Platform> Log<P> {
         Ok(file)
     }
 
+    /// The same for one that takes the place of `old`, in which nothing is. Between two other paths that is noted as a move is:
+    /// the note is of the old one until the new one's name is durable, so that a start without either knows where the log goes on.
+    pub(crate) async fn name_in_place_of(&self, new: &Segment<P>, old: &Segment<P>) -> Result<()> {
+        let is_from_home = self.is_home(&old.folder) || !old.named.get();
+        if is_from_home || self.is_home(&new.folder) || new.named.get() {
+            return self.name_segment(new).await.map(drop);
+        }
+        self.make_folder(&new.folder).await?;
+        self.pass_over_asides(new.base, &new.folder).await?;
+        let (from, to) = (&old.folder, &new.folder);
+        self.owe_move(new.base, from, to).await?;
+        let path = new.path(Role::Log);
+        let created = create(self.store().disk(), &path).await;
+        let file = created.map_err(Error::io("create", &path))?;
+        self.sync_folder(to).await?;
+        self.write_note(new.base, to).await?;
+        new.named.set(true);
+        new.set_file(file);
+        Ok(())
+    }
+
     async fn write(&self, mut writes: Vec<Write<P>>) -> Result<()> {
         let last = writes.pop();
         // A cycle writes to more than one segment only after a roll.

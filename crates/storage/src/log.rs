@@ -395,6 +395,11 @@ impl<P: Platform> Log<P> {
         self.writing.available_permits() > 0
     }
 
+    /// Whether something is being done to the log's files that the next upkeep waits for.
+    pub fn is_under_upkeep(&self) -> bool {
+        self.upkeep.gate.available_permits() == 0
+    }
+
     /// The right to write to the segments' files, until it is dropped.
     pub(crate) async fn may_write(&self) -> Result<SemaphorePermit<'_>> {
         self.writing.acquire().await.map_err(|_| Error::Closed)

@@ -37,6 +37,8 @@ use unnoted::Unnoted;
 
 /// How often a log is tried to be opened while the machine is short of descriptors.
 const OPEN_TRIES: usize = 20;
+/// How long a checkpoint waits for logs whose files are in use: what is not seen to then is left to the next one.
+const LIFT_MAX: Duration = Duration::from_secs(1);
 /// How often logs with `Replicated` durability are looked at for `flush_ms`.
 const FLUSH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// So many folders of deleted logs are removed while a start waits.
@@ -188,10 +190,36 @@ impl<P: Platform> Store<P> {
         options: LogOptions,
         how: OpenAs,
     ) -> Result<Rc<Log<P>>> {
+        let whose = (partition, topic_id);
+        self.open_or_begin(dir, whose, options, how, false).await
+    }
+
+    /// The same of a topic that was made in this life: nothing of it is anywhere but what was made by earlier calls. It does
+    /// not wait for paths that do not answer.
+    pub async fn begin_log(
+        &self,
+        dir: &Path,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        options: LogOptions,
+        how: OpenAs,
+    ) -> Result<Rc<Log<P>>> {
+        let whose = (partition, topic_id);
+        self.open_or_begin(dir, whose, options, how, true).await
+    }
+
+    async fn open_or_begin(
+        &self,
+        dir: &Path,
+        whose: (TopicPartition, TopicId),
+        options: LogOptions,
+        how: OpenAs,
+        is_new: bool,
+    ) -> Result<Rc<Log<P>>> {
         let mut tries = 0;
         let log = loop {
-            let (partition, options) = (partition.clone(), options.clone());
-            match crate::log::open::open(self, dir, partition, topic_id, options, how).await {
+            let (whose, options) = (whose.clone(), options.clone());
+            match crate::log::open::open(self, dir, whose, options, how, is_new).await {
                 Err(error) if error.is_exhausted() && tries < OPEN_TRIES => {
                     self.close_unused_files();
                     self.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
@@ -267,6 +295,8 @@ impl<P: Platform> Store<P> {
     /// promises that records are deleted does so after this. False when a start may still take less than they say for true.
     pub async fn checkpointed(&self, points: &[LogPoints], with_starts: bool) -> bool {
         let mut all_hold = true;
+        // For all of them together.
+        let end = self.clock().after(LIFT_MAX);
         let concerned: Vec<_> = {
             let logs = self.shared.logs.borrow();
             let logs = logs.iter().filter_map(Weak::upgrade);
@@ -283,7 +313,7 @@ impl<P: Platform> Store<P> {
             }
             if with_starts
                 && log.is_limited()
-                && let Err(error) = log.lift_limits(points).await
+                && let Err(error) = log.lift_limits(points, end).await
             {
                 tracing::error!(partition = %log.topic_partition(), %error,
                     "what limits the checkpoints of a log stays until they are written again");

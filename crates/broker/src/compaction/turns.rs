@@ -1,36 +1,64 @@
 //! How many logs are compacted at once, over all shards.
+//!
+//! Each round has its share of the memory for compaction until it ends. Invariant: no more rounds than may be at once are
+//! under way, and beside them no more than as many again that wait for a disk that hangs.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts the logs that are being compacted; clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Turns {
-    taken: Arc<AtomicUsize>,
+pub struct Turns(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    taken: AtomicUsize,
+    /// Rounds that gave their turn up and have not ended.
+    left: AtomicUsize,
 }
 
 /// The right to compact one log, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
-    taken: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
+    is_left: Cell<bool>,
 }
 
 impl Turns {
     /// A turn, if fewer than `at_once_max` are taken.
     pub(super) fn begin(&self, at_once_max: usize) -> Option<Turn> {
-        let more = |taken: usize| (taken < at_once_max).then_some(taken + 1);
-        let begun = self
-            .taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        begun.ok().map(|_| Turn {
-            taken: Arc::clone(&self.taken),
+        is_one_more(&self.0.taken, at_once_max).then(|| Turn {
+            counts: Arc::clone(&self.0),
+            is_left: Cell::new(false),
         })
     }
 }
 
+impl Turn {
+    /// Others have the turn although the round has not ended, for it waits for a disk that hangs; it stays the round's where
+    /// `left_max` rounds are left already.
+    pub(super) fn leave(&self, left_max: usize) {
+        if !self.is_left.get() && is_one_more(&self.counts.left, left_max) {
+            self.is_left.set(true);
+            self.counts.taken.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Counts one more if there are fewer than `max`.
+fn is_one_more(count: &AtomicUsize, max: usize) -> bool {
+    let more = |count: usize| (count < max).then_some(count + 1);
+    let counted = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    counted.is_ok()
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.taken.fetch_sub(1, Ordering::Relaxed);
+        let counts = &self.counts;
+        let is_left = self.is_left.get();
+        let count = if is_left { &counts.left } else { &counts.taken };
+        count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -51,5 +79,26 @@ mod tests {
         drop(second);
         assert!(turns.begin(1).is_some());
         assert!(turns.begin(0).is_none());
+    }
+
+    #[test]
+    fn rounds_that_wait_for_a_disk_leave_their_turns_to_as_many_others_and_to_no_more() {
+        let turns = Turns::default();
+        let waiting = turns.begin(1).unwrap();
+        assert!(turns.begin(1).is_none());
+        waiting.leave(1);
+        waiting.leave(1);
+        let second = turns.begin(1).unwrap();
+        assert!(turns.begin(1).is_none());
+        second.leave(1);
+        assert!(turns.begin(1).is_none(), "as many are left as may be");
+        drop(waiting);
+        assert!(turns.begin(1).is_none(), "that was not one of the turns");
+        second.leave(1);
+        let third = turns.begin(1).unwrap();
+        drop(second);
+        assert!(turns.begin(1).is_none());
+        drop(third);
+        assert!(turns.begin(1).is_some());
     }
 }

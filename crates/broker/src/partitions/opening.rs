@@ -84,7 +84,8 @@ impl<P: Platform> Broker<P> {
             delete_for_good(platform, store, log, name, claim).await;
         };
         if let Begun::Hangs(_) = self.begin_in(partition.log.dir(), deletion).await {
-            tracing::warn!(partition = %partition.name, dir = %partition.log.dir().display(),
+            let dir = self.waits_for(partition.log.dir());
+            tracing::warn!(partition = %partition.name, dir = %dir.display(),
                 "the disk does not answer: the log is deleted as soon as it does");
         }
     }
@@ -121,7 +122,8 @@ impl<P: Platform> Broker<P> {
             }
             Begun::Stopping => {}
             Begun::Hangs(opening) => {
-                tracing::error!(partition = %name, dir = %at.dir.display(),
+                let dir = self.waits_for(&at.dir);
+                tracing::error!(partition = %name, dir = %dir.display(),
                     "the disk does not answer: the partition is offline until the log could be opened");
                 self.keep_unopened(key, at);
                 let me = Rc::clone(self);

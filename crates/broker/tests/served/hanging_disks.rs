@@ -8,9 +8,11 @@ use std::time::Duration;
 use broker::hanging::{Hanging, watch};
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use platform::task::{spawn, timeout};
+use platform::{Disk, Platform};
+use storage::checkpoint::partition_metadata;
 use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use wire::messages::{IncrementalAlterConfigsRequest, InitProducerIdRequest};
-use wire::types::ErrorCode;
+use wire::types::{ErrorCode, Offset, TopicId, Uuid};
 
 use crate::harness::asks::{outcome, produce, text};
 use crate::harness::batches::{batch, keyed, large};
@@ -303,6 +305,184 @@ fn compaction_goes_on_beside_a_lower_tier_that_hangs() {
         cluster.pass_ms(60_000).await;
         assert!(cluster.all("t", 0).await.len() < 7);
     });
+}
+
+/// Has a directory hang, which somebody waits for.
+fn hang(cluster: &Cluster, dir: &'static str) {
+    cluster.disk().set_hanging(Path::new(dir), true);
+    let waits = cluster.disk().clone();
+    spawn(async move { drop(waits.list(Path::new(dir)).await) });
+}
+
+#[test]
+fn a_new_topic_is_served_beside_a_path_that_hangs_that_its_log_has_nothing_on() {
+    for hangs in ["/b", "/c"] {
+        let disk = SimDisk::new(1);
+        life(&disk, &tiers(), async |cluster| {
+            hang(cluster, hangs);
+            // It is not known yet.
+            for topic in ["early", "late"] {
+                soon("a new topic", cluster.create(topic, 4)).await;
+                for partition in 0..4 {
+                    let produced = cluster.produce(topic, partition, &["a"]);
+                    assert_eq!(soon("a record", produced).await, 0);
+                }
+                cluster.pass_ms(15_000).await;
+            }
+            disk.set_hanging(Path::new(hangs), false);
+            cluster.pass_ms(60_000).await;
+            for topic in ["early", "late"] {
+                assert_eq!(cluster.values(topic, 3).await, ["a"]);
+            }
+        });
+    }
+}
+
+/// Segments of a topic that is no more, on the lower tier.
+fn stale_part(disk: &SimDisk, folder: &str) {
+    let (folder, other) = (Path::new(folder), TopicId(Uuid::from_u128(7)));
+    let owner = folder.join(partition_metadata::PART_FILE);
+    disk.put(&owner, &partition_metadata::encode(other))
+        .unwrap();
+    let segment = folder.join("00000000000000000000.log");
+    disk.put(&segment, b"what was").unwrap();
+}
+
+/// How often that is there, under whatever name.
+async fn kept(cluster: &Cluster, topic: &str) -> usize {
+    let mut kept = 0;
+    for folder in folders(cluster, "/c", topic).await {
+        let file = format!("/c/{folder}/00000000000000000000.log");
+        let found = cluster.disk().contents(Path::new(&file));
+        kept += usize::from(found.is_ok_and(|bytes| bytes == b"what was"));
+    }
+    kept
+}
+
+#[test]
+fn what_an_older_topic_of_its_name_left_on_a_path_that_hung_is_neither_a_new_topics_nor_lost() {
+    let disk = SimDisk::new(1);
+    disk.put(Path::new("/c/x"), b"").unwrap();
+    let setup = tiers();
+    life(&disk, &setup, async |cluster| {
+        for topic in ["t", "u", "v"] {
+            stale_part(&disk, &format!("/c/{topic}-0"));
+        }
+        hang(cluster, "/c");
+        cluster.pass_ms(11_000).await;
+        for topic in ["t", "u", "v"] {
+            soon("a new topic", cluster.create(topic, 1)).await;
+            soon("a record", three_segments(cluster, topic)).await;
+        }
+        disk.set_hanging(Path::new("/c"), false);
+        cluster.pass_ms(1000).await;
+        alter(cluster, "t", "/c").await;
+        cluster.pass_ms(6000).await;
+        assert_eq!(cluster.delete("u").await, None);
+        cluster.pass_ms(60_000).await;
+        for topic in ["t", "u", "v"] {
+            assert_eq!(kept(cluster, topic).await, 1, "{topic}");
+        }
+        for topic in ["t", "v"] {
+            assert_eq!(cluster.all(topic, 0).await.len(), 7);
+        }
+        cluster.stop().await;
+    });
+    life(&disk, &setup.next(), async |cluster| {
+        for topic in ["t", "v"] {
+            assert_eq!(cluster.all(topic, 0).await.len(), 7);
+        }
+    });
+}
+
+#[test]
+fn a_log_that_was_cut_and_waits_for_a_path_that_hangs_keeps_no_directory_from_its_checkpoints() {
+    let (disk, mut setup) = (SimDisk::new(1), tiers());
+    setup.options.retention_check = Duration::from_hours(1);
+    life(&disk, &setup, async |cluster| {
+        cluster.create("u", 8).await;
+        on_lower_tier(cluster, &disk, &[("retention.ms", "60000")]).await;
+        cluster.pass_ms(2 * 60_000).await;
+        let logs = cluster.brokers[0].store.logs();
+        let mut logs = logs.into_iter();
+        let log = logs.find(|log| log.topic_partition().topic.as_ref() == "t");
+        let log = log.unwrap();
+        log.truncate_to(Offset(4)).await.unwrap();
+        disk.set_hanging(Path::new("/c"), true);
+        let now = cluster.platform.clock().reading();
+        spawn(async move { drop(log.retain(now).await) });
+        cluster.pass_ms(1000).await;
+        let files = ["/a", "/b"].map(|dir| format!("{dir}/replication-offset-checkpoint"));
+        let written = || {
+            files
+                .each_ref()
+                .map(|file| disk.contents(Path::new(file)).unwrap())
+        };
+        for _ in 0..3 {
+            let before = written();
+            for partition in 0..8 {
+                cluster.produce("u", partition, &["a"]).await;
+            }
+            cluster.pass_ms(3 * 60_000).await;
+            for (before, after) in before.iter().zip(&written()) {
+                assert_ne!(before, after, "its checkpoints wait for another disk");
+            }
+        }
+        soon("a new topic", cluster.create("v", 1)).await;
+        assert_eq!(soon("a deletion", cluster.delete("v")).await, None);
+        soon("what comes after a deletion", cluster.create("w", 1)).await;
+        let stopped = timeout(Duration::from_mins(2), cluster.stop());
+        assert!(stopped.await.is_ok(), "it waits for ever");
+    });
+}
+
+/// Has the lower tier hang, and three logs at home to be compacted, on a disk that takes its time; gives how many rounds are under
+/// way at most, at once, and how many logs are compacted in the end.
+fn slow_rounds(backoff_ms: &str, millis: u64) -> (usize, usize) {
+    let (disk, setup) = (
+        SimDisk::new(1),
+        tiers().with("log.cleaner.backoff.ms", backoff_ms),
+    );
+    life(&disk, &setup, async |cluster| {
+        let config = [
+            ("cleanup.policy", "compact"),
+            ("min.cleanable.dirty.ratio", "0.01"),
+            ("min.compaction.lag.ms", "60000"),
+        ];
+        let topics = ["u", "v", "w"];
+        for topic in topics {
+            cluster.create_with(topic, 1, &config).await;
+            three_segments(cluster, topic).await;
+        }
+        hang(cluster, "/c");
+        cluster.pass_ms(30_000).await;
+        let slow = Duration::from_millis(400);
+        disk.set_latency(slow, slow);
+        let is_under_way = |topic: &&str| {
+            let made = |dir| format!("{dir}/{topic}-0/00000000000000000000.log.cleaned");
+            let is_there = |dir| disk.contents(Path::new(&made(dir))).is_ok();
+            is_there("/a") || is_there("/b")
+        };
+        let mut at_once = 0;
+        for _ in 0..millis / 200 {
+            cluster.pass_ms(200).await;
+            let now = topics.iter().copied().filter(|it| is_under_way(it));
+            at_once = at_once.max(now.count());
+        }
+        disk.set_latency(Duration::ZERO, Duration::ZERO);
+        let mut compacted = 0;
+        for topic in topics {
+            compacted += usize::from(cluster.all(topic, 0).await.len() < 7);
+        }
+        (at_once, compacted)
+    })
+}
+
+#[test]
+fn compactions_beside_a_lower_tier_that_hangs_have_their_turns_and_go_on_one_after_the_other() {
+    assert_eq!(slow_rounds("1000", 10 * 60_000), (1, 3));
+    // All that are due at one time.
+    assert_eq!(slow_rounds("600000", 19 * 60_000), (1, 3));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::segment::naming;
 
 impl<P: Platform> Log<P> {
     /// The note of the segment at `base` in a folder on another path is about to say nothing of what was set aside there.
-    pub(super) async fn pass_over_asides(&self, base: Offset, folder: &Path) -> Result<()> {
+    pub(crate) async fn pass_over_asides(&self, base: Offset, folder: &Path) -> Result<()> {
         let of_it: Vec<_> = {
             let asides = self.tiers.asides.borrow();
             let is_of_it = |(at, file): &&(Offset, PathBuf)| *at == base && is_in(file, folder);

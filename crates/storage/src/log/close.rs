@@ -9,6 +9,7 @@ use platform::disk::Disk;
 use platform::task;
 use wire::types::Uuid;
 
+use super::open::folder::is_of_other;
 use super::{Condition, Log};
 use crate::error::{Error, Result};
 use crate::flush::SHORTAGE_RETRY_INTERVAL;
@@ -164,6 +165,10 @@ impl<P: Platform> Log<P> {
         let mut targets = Vec::new();
         for path in self.store.paths_away_from(&self.folder) {
             let folder = self.folder_on(&path);
+            if is_of_other(disk, &folder, self.topic_id).await {
+                // An older topic of the name left it, and nobody has looked at it since.
+                continue;
+            }
             let name = naming::deleted_folder_name(&self.partition, unique);
             let target = path.dir().join(name);
             let renamed = match disk.rename(&folder, &target).await {

@@ -10,7 +10,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use platform::Platform;
+use platform::clock::Instant;
 use platform::disk::{Disk, is_unreadable};
+use platform::task::timeout;
 use wire::types::Offset;
 
 use super::Log;
@@ -133,11 +135,17 @@ impl<P: Platform> Log<P> {
         self.limits.limits.get().is_some()
     }
 
-    /// The checkpoint files say `points`: the limits go if that is true of the log as it is.
-    pub(crate) async fn lift_limits(&self, points: &LogPoints) -> Result<()> {
-        let gate = self.upkeep.gate.acquire().await;
-        let _gate = gate.map_err(|_| Error::Closed)?;
-        let _permit = self.may_write().await?;
+    /// The checkpoint files say `points`: the limits go if that is true of the log as it is. `Busy`: not now, for until `end` something
+    /// else was done to the log's files. They may lie on a path that hangs; those of the checkpoints do not.
+    pub(crate) async fn lift_limits(&self, points: &LogPoints, end: Instant) -> Result<()> {
+        let left = end.saturating_duration_since(self.store.clock().now());
+        let rights = async {
+            let gate = self.upkeep.gate.acquire().await;
+            let gate = gate.map_err(|_| Error::Closed)?;
+            Ok((gate, self.may_write().await?))
+        };
+        let rights = timeout(left, rights).await;
+        let _rights = rights.unwrap_or(Err(Error::Busy))?;
         let is_true = points.recovery_point <= self.recovery_point.get()
             && points.log_start <= self.start.get();
         if is_true && self.is_limited() {

@@ -28,14 +28,14 @@ mod part;
 
 use folder::Folder;
 
-/// Opens the log of `partition` under `dir`.
+/// Opens the log of a partition under `dir`. `is_new`: of a topic that was made in this life.
 pub(crate) async fn open<P: Platform>(
     store: &Store<P>,
     dir: &Path,
-    partition: TopicPartition,
-    topic_id: TopicId,
+    (partition, topic_id): (TopicPartition, TopicId),
     options: LogOptions,
     how: OpenAs,
+    is_new: bool,
 ) -> Result<Rc<Log<P>>> {
     let disk = store.disk();
     let path: Rc<Path> = dir.join(naming::folder_name(&partition)).into();
@@ -44,7 +44,7 @@ pub(crate) async fn open<P: Platform>(
         .map_err(Error::io("create", &path))?;
     check_owner(disk, &path, topic_id).await?;
     let asides_before = store.shared.metrics.set_aside.get();
-    let mut folder = gather::gather(store, path, &partition, topic_id).await?;
+    let mut folder = gather::gather(store, path, (&partition, topic_id), is_new).await?;
     let (recovered, limits) = recovered(store, &folder, &options, how, topic_id).await?;
     let bases: Vec<_> = recovered
         .segments

@@ -113,7 +113,7 @@ impl<P: Platform> Log<P> {
     /// has its names. After a loss of power they may be there, and home has no note of one: a start without its path would know
     /// nothing of it, and when retention has deleted the segment by the time the path is back, the copy would bring a part of
     /// the log to life again. Without room for that the segment moves all the same, for that makes some.
-    pub(super) async fn owe_move(
+    pub(crate) async fn owe_move(
         &self,
         base: Offset,
         from: &Rc<Path>,

@@ -51,7 +51,7 @@ impl<P: Platform> Log<P> {
                 break;
             };
             let is_empty = segment.written.get() == 0;
-            let is_named = is_empty && self.name_before_leaving(&new).await;
+            let is_named = is_empty && self.name_before_leaving(&segment, &new).await;
             if is_empty && was_named && !is_named {
                 self.stay_in(&segment, &new).await;
                 break;
@@ -79,9 +79,9 @@ impl<P: Platform> Log<P> {
 
     /// Gives what goes on in the place of an empty segment its name, before that loses its own; false where there is no room
     /// even for a name.
-    async fn name_before_leaving(&self, new: &Segment<P>) -> bool {
+    async fn name_before_leaving(&self, old: &Segment<P>, new: &Segment<P>) -> bool {
         let named = self.patiently(async || {
-            self.name_segment(new).await?;
+            self.name_in_place_of(new, old).await?;
             self.sync_names().await
         });
         let named = named.await;
@@ -111,7 +111,7 @@ impl<P: Platform> Log<P> {
             if self.is_home(&new.folder) || !new.named.get() {
                 self.note_gone(segment).await?;
             }
-            return self.remove_empty(segment).await;
+            return self.remove_empty(segment, &new.folder).await;
         }
         if was_named {
             segment.close_file();

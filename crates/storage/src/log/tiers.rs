@@ -305,7 +305,7 @@ impl<P: Platform> Log<P> {
         self.remove_note(base, &segment.folder).await
     }
 
-    pub(super) async fn sync_folder(&self, folder: &Path) -> Result<()> {
+    pub(crate) async fn sync_folder(&self, folder: &Path) -> Result<()> {
         let synced = self.store.disk().sync_dir(folder).await;
         synced.map_err(Error::dir_sync(folder))
     }
@@ -317,7 +317,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// The same, whatever is owed of it: that wins over the note.
-    pub(super) async fn write_note(&self, base: Offset, folder: &Path) -> Result<()> {
+    pub(crate) async fn write_note(&self, base: Offset, folder: &Path) -> Result<()> {
         let place = self.place_of_folder(base, folder);
         let disk = self.store.disk();
         write_away(disk, &self.folder, base, &place, &self.path_ids()).await
@@ -366,7 +366,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Sees to it that a folder on another path is there and names the topic.
-    pub(super) async fn make_folder(&self, folder: &Rc<Path>) -> Result<()> {
+    pub(crate) async fn make_folder(&self, folder: &Rc<Path>) -> Result<()> {
         let disk = self.store.disk();
         let making = self.tiers.making.acquire().await;
         let _making = making.map_err(|_| Error::Closed)?;
@@ -426,7 +426,7 @@ impl<P: Platform> Log<P> {
         }
         // The name says where the log goes on, and the note which of two counts: both are right before anybody writes.
         let named = async {
-            self.name_segment(&new).await?;
+            self.name_in_place_of(&new, &old).await?;
             self.sync_names().await?;
             if self.is_home(&new.folder) {
                 self.note_home(new.base, &old.folder).await?;
@@ -444,7 +444,7 @@ impl<P: Platform> Log<P> {
             *slot = Rc::clone(&new);
         }
         old.close_file();
-        self.remove_empty(&old).await
+        self.remove_empty(&old, &new.folder).await
     }
 
     /// The log goes on in `old`, of which nothing is written yet: what there is of `new`, which was to take its place, goes,
@@ -454,7 +454,8 @@ impl<P: Platform> Log<P> {
         let undo = async || {
             let noted = async || self.note_as_before(old.base, &old.folder).await;
             self.insist(noted).await?;
-            self.insist(async || self.remove_empty(new).await).await
+            self.insist(async || self.remove_empty(new, &old.folder).await)
+                .await
         };
         if let Err(error) = self.patiently(undo).await {
             // A start could go on where nothing is.
@@ -462,8 +463,8 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// Removes the file of a segment that holds nothing and does not count.
-    pub(super) async fn remove_empty(&self, gone: &Segment<P>) -> Result<()> {
+    /// Removes the file of a segment that holds nothing and does not count: the one in `counts` does.
+    pub(super) async fn remove_empty(&self, gone: &Segment<P>, counts: &Path) -> Result<()> {
         let removed = remove(self.store.disk(), &gone.path(Role::Log)).await;
         if self.is_home(&gone.folder) {
             removed?;
@@ -478,7 +479,7 @@ impl<P: Platform> Log<P> {
             (_, synced) => synced,
         };
         match removed.and(synced) {
-            Ok(()) => self.owe_no_more(gone.base, &gone.folder).await,
+            Ok(()) => self.owe_no_move(gone.base, &gone.folder, counts).await,
             Err(error) => {
                 self.fail_path(&error);
                 self.owe(Owing::Copy, gone.base, &gone.folder).await

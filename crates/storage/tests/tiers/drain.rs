@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use platform::sim::SimPlatform;
 use storage::LogOptions;
-use storage::tier::TierPath;
+use storage::tier::{Mover, TierPath};
 use wire::types::Offset;
 
 use super::scene::*;
@@ -169,7 +169,7 @@ fn records_that_come_while_an_empty_log_leaves_are_kept() {
             let scene = wide();
             let (log, end) = hollow(&scene, None).await;
             path(&scene, DIR).set_draining(true);
-            let mut mover = storage::tier::Mover::new(&scene.world.store, still()).unwrap();
+            let mut mover = Mover::new(&scene.world.store, still()).unwrap();
             drop(mover.turn(&scene.world.store).await);
             for _ in 0..turns {
                 platform::task::yield_now().await;
@@ -181,4 +181,64 @@ fn records_that_come_while_an_empty_log_leaves_are_kept() {
             assert_holds(&log, end, end + 3).await;
         });
     }
+}
+
+/// Has an empty log leave a drained path, up to the `k`-th operation of the disk; true when that is done before.
+async fn leave_until(scene: &Scene, k: u64) -> bool {
+    let mut mover = Mover::new(&scene.world.store, still()).unwrap();
+    drop(mover.turn(&scene.world.store).await);
+    let millisecond = Duration::from_millis(1);
+    scene.disk().set_latency(millisecond, millisecond);
+    let last = scene.disk().operations() + k;
+    for _ in 0..1000 {
+        if scene.disk().operations() >= last {
+            return false;
+        }
+        scene.clock().sleep(millisecond / 2).await;
+    }
+    true
+}
+
+#[test]
+fn an_empty_log_on_its_way_between_slow_paths_gives_no_offset_away_twice_when_either_is_missing() {
+    simulate(async {
+        for k in 1.. {
+            let scene = wide();
+            path(&scene, OTHER_BULK).set_cordoned(true);
+            let (log, end) = hollow(&scene, Some((1, 1))).await;
+            assert_eq!(bases(&scene, BULK), [end]);
+            path(&scene, OTHER_BULK).set_cordoned(false);
+            path(&scene, BULK).set_draining(true);
+            let is_done = leave_until(&scene, k).await;
+            for missing in [BULK, OTHER_BULK] {
+                for crashes in [false, true] {
+                    let told = format!("after {k} operations, without {missing}, {crashes}");
+                    let disk = if crashes {
+                        scene.disk().crash(k)
+                    } else {
+                        scene.disk().kill(k)
+                    };
+                    let next = scene.successor(disk, store_options());
+                    path(&next, missing).fail("it is not mounted");
+                    let found = next.try_open(options(), false, 0, 0).await;
+                    let found = found.map(|log| log.log_end_offset().0);
+                    let is_right = match &found {
+                        Ok(found) => *found == end,
+                        Err(error) => matches!(error, storage::Error::Offline { .. }),
+                    };
+                    assert!(is_right, "{told}: {found:?}");
+                    let again = next.successor(next.disk().crash(k), store_options());
+                    let log = again.try_open(options(), false, 0, 0).await.unwrap();
+                    assert_eq!(log.log_end_offset().0, end, "{told}");
+                    produce(&log, 3, 100).await;
+                    assert_holds(&log, end, end + 3).await;
+                }
+            }
+            drop(log);
+            if is_done {
+                assert!(k > 5, "{k}: it has not left");
+                break;
+            }
+        }
+    });
 }

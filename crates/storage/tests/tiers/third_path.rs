@@ -27,6 +27,16 @@ fn small() -> LogOptions {
 
 /// Two sealed segments on one of two slow paths, by number, and the other.
 async fn on_a_slow_path() -> (Scene, SimLog, [usize; 2]) {
+    let (scene, log) = at_home().await;
+    scene.tiers.paths()[2].set_draining(true);
+    scene.settle(eager()).await;
+    scene.tiers.paths()[2].set_draining(false);
+    assert_eq!(scene.bases_on(BULK_FOLDER).len(), 2);
+    (scene, log, [1, 2])
+}
+
+/// Two sealed segments of several batches at home, beside two slow paths.
+async fn at_home() -> (Scene, SimLog) {
     let tiers = vec![
         tier("fast", &[(DIR, GB)]),
         tier("bulk", &[(BULK, GB), (SECOND, GB)]),
@@ -37,12 +47,12 @@ async fn on_a_slow_path() -> (Scene, SimLog, [usize; 2]) {
         scene.disk().put(&identity, b"version=1\n").unwrap();
     }
     let log = scene.open(small()).await;
-    fill(&log, 2).await;
-    scene.tiers.paths()[2].set_draining(true);
-    scene.settle(eager()).await;
-    scene.tiers.paths()[2].set_draining(false);
-    assert_eq!(scene.bases_on(BULK_FOLDER).len(), 2);
-    (scene, log, [1, 2])
+    while log.segment_count() <= 2 {
+        produce(&log, 3, 600).await;
+    }
+    log.set_high_watermark(log.durable_offset());
+    log.save().await.unwrap();
+    (scene, log)
 }
 
 fn folder(path: usize) -> &'static str {
@@ -287,5 +297,140 @@ fn a_start_on_a_full_home_disk_goes_on_beside_a_source_that_cannot_let_go_of_its
             (log.log_start_offset().0, log.log_end_offset().0),
             (end, end)
         );
+    });
+}
+
+/// What a disk that said that all was durable may leave of a file.
+fn spoiled(bytes: &[u8], how: u64) -> Vec<u8> {
+    let half = wire::batch::BatchHeader::parse(bytes).unwrap().size_bytes;
+    let mut left = bytes.to_vec();
+    match how {
+        0 => left[bytes.len() / 2] ^= 1,
+        1 => left.truncate(half),
+        2 => left.truncate(bytes.len() - 7),
+        3 => left.clear(),
+        _ => left[half..].fill(0),
+    }
+    left
+}
+
+/// A start that is ended after any operation, and one that may change nothing on a slow path, lose nothing.
+async fn assert_is_whole_after_any_start(scene: &Scene, disk: &SimDisk, end: i64, told: &str) {
+    for k in (1..).step_by(3) {
+        let first = scene.successor(disk.kill(k), store_options());
+        let last = first.disk().operations() + k;
+        let mut open = Box::pin(first.try_open(small(), false, end, 0));
+        let is_done = poll_fn(|context| {
+            context.waker().wake_by_ref();
+            match open.as_mut().poll(context) {
+                Poll::Ready(_) => Poll::Ready(true),
+                Poll::Pending if first.disk().operations() >= last => Poll::Ready(false),
+                Poll::Pending => Poll::Pending,
+            }
+        });
+        let is_done = is_done.await;
+        drop(open);
+        let next = first.successor(first.disk().crash(k), store_options());
+        let log = next.try_open(small(), false, end, 0).await.unwrap();
+        assert_eq!(log.log_end_offset().0, end, "{told}, {k}");
+        assert_holds(&log, 0, end).await;
+        if is_done {
+            break;
+        }
+    }
+    for slow in [BULK, SECOND] {
+        let mut disk = disk.kill(1);
+        for is_read_only in [true, false] {
+            disk.set_read_only_below(Path::new(slow), is_read_only);
+            let next = scene.successor(disk, store_options());
+            let log = next.try_open(small(), false, end, 0).await.unwrap();
+            assert_holds(&log, 0, end).await;
+            disk = next.disk().kill(2);
+        }
+    }
+}
+
+/// The copies that the notes name are spoiled where a move has left two; with what else there is the log is whole.
+async fn spoil_the_noted(scene: &Scene, k: u64, end: i64, folders: [&str; 2]) -> usize {
+    let [from, to] = folders.map(|folder| scene.bases_on(folder));
+    let twins: Vec<_> = from.into_iter().filter(|base| to.contains(base)).collect();
+    let mut both = 0;
+    for how in 0..5 {
+        let disk = scene.disk().kill(k);
+        let mut spoils = 0;
+        for base in &twins {
+            let note = Path::new(FOLDER).join(format!("{base:020}.away"));
+            let Ok(text) = disk.contents(&note) else {
+                continue;
+            };
+            let text = String::from_utf8(text).unwrap();
+            let noted = if text.contains(SECOND) {
+                SECOND_FOLDER
+            } else {
+                BULK_FOLDER
+            };
+            let file = Path::new(noted).join(format!("{base:020}.log"));
+            let bytes = disk.contents(&file).unwrap();
+            platform::Disk::remove_file(&disk, &file).await.unwrap();
+            disk.put(&file, &spoiled(&bytes, how)).unwrap();
+            spoils += 1;
+        }
+        if spoils == 0 {
+            continue;
+        }
+        both += spoils;
+        let told = format!("after {k} operations, spoiled by {how}");
+        assert_is_whole_after_any_start(scene, &disk, end, &told).await;
+        let next = scene.successor(disk.kill(k), store_options());
+        let log = next.try_open(small(), false, end, 0).await.unwrap();
+        let found = (log.log_start_offset().0, log.log_end_offset().0);
+        assert_eq!(found, (0, end), "{told}");
+        assert_holds(&log, 0, end).await;
+        assert_eq!(next.metrics.set_aside.get(), spoils as u64, "{told}");
+        let again = next.successor(next.disk().crash(k), store_options());
+        let log = again.try_open(small(), false, end, 0).await.unwrap();
+        assert_holds(&log, 0, end).await;
+        assert_eq!(again.metrics.set_aside.get(), 0, "{told}");
+    }
+    both
+}
+
+#[test]
+fn the_whole_copy_of_a_segment_that_was_being_moved_counts_when_the_noted_one_is_damaged() {
+    simulate(async {
+        let mut both = 0;
+        for k in 1..400 {
+            let (scene, log, ends) = on_a_slow_path().await;
+            let end = log.log_end_offset().0;
+            scene.tiers.paths()[ends[0]].set_draining(true);
+            let is_done = move_until(&scene, k).await;
+            both += spoil_the_noted(&scene, k, end, ends.map(folder)).await;
+            if is_done {
+                break;
+            }
+        }
+        assert!(both > 10, "{both}");
+    });
+}
+
+#[test]
+fn home_s_whole_copy_counts_when_the_one_that_was_just_moved_is_damaged() {
+    simulate(async {
+        let mut both = 0;
+        for k in 1..400 {
+            let (scene, log) = at_home().await;
+            let end = log.log_end_offset().0;
+            for base in log.sealed_segments() {
+                log.ask_for_tier(base, 1);
+            }
+            let is_done = move_until(&scene, k).await;
+            for slow in [BULK_FOLDER, SECOND_FOLDER] {
+                both += spoil_the_noted(&scene, k, end, [FOLDER, slow]).await;
+            }
+            if is_done {
+                break;
+            }
+        }
+        assert!(both > 10, "{both}");
     });
 }

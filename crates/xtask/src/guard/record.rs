@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 
 const HEADER: &str = "date,commit,environment,path,unit,instructions";
 /// How much more than recorded is an alarm, and how much less is worth recording, in thousandths.
-const TOLERANCE: u64 = 30;
+const TOLERANCE: u64 = 10;
 
 /// One count.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -106,7 +106,7 @@ impl Record {
             return Verdict::New;
         };
         let (now, then) = (row.instructions, before.instructions);
-        let part = then / 1000 * TOLERANCE;
+        let part = then.saturating_mul(TOLERANCE) / 1000;
         if now > then + part {
             Verdict::Slower { before }
         } else if now < then - part {
@@ -180,10 +180,10 @@ mod tests {
         record.add(row("a", "two", 9_000_000));
         record.add(row("b", "one", 5_000_000));
         let verdict = |count| record.judge(&row("a", "one", count));
-        assert!(matches!(verdict(1_030_000), Verdict::Same { .. }));
-        assert!(matches!(verdict(970_000), Verdict::Same { .. }));
-        assert!(matches!(verdict(1_030_001), Verdict::Slower { .. }));
-        assert!(matches!(verdict(969_999), Verdict::Faster { .. }));
+        assert!(matches!(verdict(1_010_000), Verdict::Same { .. }));
+        assert!(matches!(verdict(990_000), Verdict::Same { .. }));
+        assert!(matches!(verdict(1_010_001), Verdict::Slower { .. }));
+        assert!(matches!(verdict(989_999), Verdict::Faster { .. }));
         assert_eq!(record.judge(&row("a", "three", 1)), Verdict::New);
         assert_eq!(record.judge(&row("c", "one", 1)), Verdict::New);
     }
@@ -216,7 +216,7 @@ mod tests {
             "1000000",
             "+9.8 %",
             "abc1234",
-            "3.0 %",
+            "1.0 %",
         ] {
             assert!(told.contains(part), "{told}");
         }

@@ -150,6 +150,18 @@ pub(in crate::log) async fn claim<P: Platform>(
     }
 }
 
+/// True for a folder on another path that names another topic.
+pub(in crate::log) async fn is_of_other<D: Disk>(
+    disk: &D,
+    folder: &Path,
+    topic_id: TopicId,
+) -> bool {
+    let path = folder.join(partition_metadata::PART_FILE);
+    let named = disk.read_file(&path).await;
+    let named = named.map(|bytes| partition_metadata::parse(&path, &bytes));
+    named.is_ok_and(|found| found.is_ok_and(|id| id != topic_id))
+}
+
 /// Renames a folder that is in the way, as Kafka names strays. Nothing of it is lost.
 async fn set_aside<P: Platform>(
     store: &Store<P>,

@@ -7,6 +7,7 @@
 //! one with the most good batches stays, the younger of equals, the faster of those, and the others are set aside: home may be a backup,
 //! whose successor knows better. What nobody noted and begins within another segment is of a log that went on without
 //! it: it is set aside, too. Where a note says that a segment is, and it is there under that other name only, it counts again.
+//! Paths that do not answer are waited for, but not by a topic that was made in this life (`open/gather/listing.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -29,11 +30,14 @@ use crate::tier::{TierPath, TierTable};
 
 mod copies;
 mod debts;
+mod listing;
 mod overlap;
 mod returned;
 mod swaps;
+mod twins;
 
 use copies::{after_base, sound_end_of};
+use listing::Listed;
 
 /// What is known so far.
 struct Gathering<'a, P: Platform> {
@@ -46,6 +50,8 @@ struct Gathering<'a, P: Platform> {
     notes: Notes,
     /// Notes that have their id in their name.
     named: Vec<Offset>,
+    /// Segments whose move to or from where the note says that they are was not ended.
+    moving: Vec<Offset>,
     absent: BTreeMap<Offset, Place>,
     /// Folders with copies that do not count, of segments that are absent.
     shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
@@ -70,8 +76,8 @@ enum Noted {
 pub(super) async fn gather<P: Platform>(
     store: &Store<P>,
     home: Rc<Path>,
-    partition: &TopicPartition,
-    topic_id: TopicId,
+    (partition, topic_id): (&TopicPartition, TopicId),
+    is_new: bool,
 ) -> Result<Folder> {
     let disk = store.disk();
     let entries = disk.list(&home).await.map_err(Error::io("list", &home))?;
@@ -83,16 +89,21 @@ pub(super) async fn gather<P: Platform>(
         read: Vec::new(),
         notes: Notes::default(),
         named: Vec::new(),
+        moving: Vec::new(),
         absent: BTreeMap::new(),
         shadows: BTreeMap::new(),
         unwritten: BTreeSet::new(),
     };
     gathering.read_notes().await?;
     for path in store.paths_away_from(&Rc::clone(&gathering.home)) {
-        if path.failed().is_none() {
-            gathering.read_path(&path, partition, topic_id).await?;
+        if path.failed().is_none()
+            && let Some(listed) = gathering.listed_on(&path, is_new).await
+        {
+            let whose = (partition, topic_id);
+            gathering.read_path(&path, listed, whose).await?;
         }
     }
+    gathering.prefer_whole_twins().await?;
     gathering.pay().await?;
     gathering.finish_compaction().await?;
     gathering.keep_one_copy().await?;
@@ -131,6 +142,9 @@ impl<P: Platform> Gathering<'_, P> {
         for base in owed {
             let owed = notes::read_owed(disk, &self.home, base).await?;
             let away = self.notes.away.get(&base);
+            if away.is_some_and(|place| notes::is_end_of_move(&owed, place)) {
+                self.moving.push(base);
+            }
             let owed = notes::owed_beside(away, owed);
             // A note that was to go with it.
             if away.is_some_and(|place| notes::owes_copy(&owed, place)) {
@@ -141,17 +155,15 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// Reads the log's folder on a path; one that cannot be read takes no more part.
+    /// Reads the log's folder on a path, which was listed; one that cannot be read takes no more part.
     async fn read_path(
         &mut self,
         path: &Arc<TierPath>,
-        partition: &TopicPartition,
-        topic_id: TopicId,
+        (folder, listed): Listed,
+        (partition, topic_id): (&TopicPartition, TopicId),
     ) -> Result<()> {
         let disk = self.store.disk();
-        let name = self.home.file_name().unwrap_or_default();
-        let folder: Rc<Path> = path.dir().join(name).into();
-        match disk.list(&folder).await {
+        match listed {
             Ok(entries) => match claim(self.store, &folder, partition, topic_id).await {
                 Ok(true) => {
                     let part = Part::tidy(disk, folder, Some(Arc::clone(path)), entries).await?;
@@ -468,17 +480,20 @@ impl<P: Platform> Gathering<'_, P> {
     }
 
     async fn write_note(&self, base: Offset, place: &Place) -> Result<()> {
+        match self.replace_note(base, place).await {
+            // What is there is found without it.
+            Err(Error::Full { .. }) => Ok(()),
+            written => written,
+        }
+    }
+
+    async fn replace_note(&self, base: Offset, place: &Place) -> Result<()> {
         let noted = self.notes.away.get(&base).and_then(|place| place.id);
         let paths = self.known_paths();
         let ids: Vec<_> = paths.iter().filter_map(|path| path.identity()).collect();
         let others: Vec<_> = ids.into_iter().chain(noted).collect();
         let disk = self.store.disk();
-        let written = notes::write_away(disk, &self.home, base, place, &others).await;
-        match written {
-            // What is there is found without it.
-            Err(Error::Full { .. }) => Ok(()),
-            written => written,
-        }
+        notes::write_away(disk, &self.home, base, place, &others).await
     }
 
     fn tell_of_absent(&self, partition: &TopicPartition) {

@@ -189,6 +189,12 @@ pub(super) fn owes_copy(owed: &Owed, place: &Place) -> bool {
     owed.iter().any(is_copy)
 }
 
+/// True when a place is one end of a move that was not ended.
+pub(super) fn is_end_of_move(owed: &Owed, place: &Place) -> bool {
+    let is_end = |(owing, other): &(Owing, Place)| *owing == Owing::Moving && place.is_same(other);
+    owed.iter().any(is_end)
+}
+
 async fn read<D: Disk>(disk: &D, file: &Path) -> Result<String> {
     let bytes = disk
         .read_file(file)

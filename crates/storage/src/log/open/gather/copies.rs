@@ -100,7 +100,7 @@ pub(super) async fn sound_end_of<D: Disk>(
 
 /// The offset after the last of the good batches that a file begins with, and whether there is nothing behind them. What lies
 /// beyond `next`, where the next segment begins, is not good: a base offset is under no CRC.
-async fn good_end_of<D: Disk>(
+pub(super) async fn good_end_of<D: Disk>(
     disk: &D,
     path: &Path,
     (base, next): (Offset, Offset),

@@ -96,12 +96,14 @@ impl<W: World> Actor<W> {
     /// Completes when the log has moved on, or it is time to stop.
     pub(crate) async fn progressed(&self) {
         self.progress.notify.notified().await;
+        self.log.check_invariants();
     }
 
     /// Sleeps up to `max_ms`.
     pub(crate) async fn pause(&self, rng: &mut Rng, max_ms: u64) {
         let pause = Duration::from_micros(rng.below(max_ms * 1000 + 1));
         self.world.clock().sleep(pause).await;
+        self.log.check_invariants();
     }
 
     /// Writes down a broken promise of this log unless `kept`.

@@ -40,6 +40,7 @@ impl<P: Platform> Store<P> {
         if begins {
             task::spawn(self.clone().sync_for_those_who_wait(dir.to_owned()));
         }
+        // The task ended with the runtime: nobody knows whether it is durable.
         receiver.await.unwrap_or(Err(Error::Closed))
     }
 
@@ -47,7 +48,9 @@ impl<P: Platform> Store<P> {
         loop {
             let waiting = {
                 let mut all = self.shared.dir_syncs.by_dir.borrow_mut();
-                let waiting = all.get_mut(&dir).map(std::mem::take).unwrap_or_default();
+                // Only this task takes it out of the line.
+                let waiting = all.get_mut(&dir).expect("it is in line");
+                let waiting = std::mem::take(waiting);
                 if waiting.is_empty() {
                     all.remove(&dir);
                     return;

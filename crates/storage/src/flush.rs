@@ -46,19 +46,24 @@ pub(crate) struct FlushState {
     running: Cell<bool>,
     /// Somebody waits for a sync, whatever the log's durability.
     sync_wanted: Cell<bool>,
-    /// Appends are refused while the log is being cut.
-    held: Cell<bool>,
+    /// Appends are refused while the log is being cut, and once it is being closed: so many have asked for that.
+    held: Cell<u32>,
     /// When the oldest record that is not durable was written.
     unsynced_since_ms: Cell<Option<i64>>,
 }
 
 impl FlushState {
     pub(crate) fn is_held(&self) -> bool {
-        self.held.get()
+        self.held.get() > 0
     }
 
-    pub(crate) fn hold(&self, held: bool) {
-        self.held.set(held);
+    pub(crate) fn hold(&self) {
+        self.held.set(self.held.get() + 1);
+    }
+
+    pub(crate) fn hold_no_more(&self) {
+        assert!(self.is_held(), "whoever lets go has held");
+        self.held.set(self.held.get() - 1);
     }
 }
 
@@ -121,6 +126,7 @@ impl<P: Platform> Log<P> {
         let Some(since_ms) = self.flush.unsynced_since_ms.get() else {
             return;
         };
+        // A setting beyond an i64 means never.
         let flush_ms = i64::try_from(self.options().flush_ms).unwrap_or(i64::MAX);
         if now_ms.saturating_sub(since_ms) >= flush_ms {
             self.flush.sync_wanted.set(true);
@@ -155,13 +161,14 @@ impl<P: Platform> Log<P> {
             }
         }
         // No `await` since the last look, so no request is lost.
-        self.flush.running.set(false);
+        assert!(self.flush.running.replace(false), "one flush at a time");
         flushing.set(flushing.get() - 1);
         self.tell();
     }
 
     /// Lets go of what takes room, or waits until there is some.
     async fn make_or_await_room(&self, error: Error) {
+        // What a spill reports has latched the log already, or it is closed: the loop sees that.
         if self.store().give_up_pooled(&error).await || self.spill(&error).await.unwrap_or(false) {
             return;
         }
@@ -212,6 +219,7 @@ impl<P: Platform> Log<P> {
             self.sync_written().await?;
             self.flush.unsynced_since_ms.set(None);
             self.advance_durable(end);
+            self.check_cheap();
             self.tell();
         }
         Ok(())
@@ -223,15 +231,17 @@ impl<P: Platform> Log<P> {
             .into_iter()
             .filter(|segment| segment.is_unwritten());
         unwritten
-            .filter_map(|segment| {
+            .map(|segment| {
                 let tail = segment.tail.borrow();
-                let (blocks, size) = (tail.blocks_from(segment.written.get())?, tail.end());
+                // Chunks are given up as far as they are written. Left out, records would be acknowledged all the same.
+                let blocks = tail.blocks_from(segment.written.get());
+                let (blocks, size) = (blocks.expect("what is not written is resident"), tail.end());
                 drop(tail);
-                Some(Write {
+                Write {
                     segment,
                     blocks,
                     size,
-                })
+                }
             })
             .collect()
     }
@@ -248,6 +258,11 @@ impl<P: Platform> Log<P> {
         if segment.named.get() {
             return segment.file(self.store().disk()).await;
         }
+        assert_eq!(
+            segment.written.get(),
+            0,
+            "nothing is written to a file without a name"
+        );
         let disk = self.store().disk();
         let path = segment.path(Role::Log);
         let at_home = self.is_home(&segment.folder);
@@ -314,6 +329,7 @@ impl<P: Platform> Log<P> {
             None => Ok(()),
         };
         for other in others {
+            // A task that ended with the runtime: nobody knows of the write, as of one that failed.
             let written = other.await.unwrap_or(Err(Error::Closed));
             result = result.and(written);
         }
@@ -341,6 +357,10 @@ impl<P: Platform> Log<P> {
                 let file = self.name_segment(&segment).await?;
                 let synced = file.sync().await;
                 synced.map_err(|error| Error::file_sync(&segment.path(Role::Log))(error))?;
+                assert!(
+                    segment.synced.get() <= written && written <= segment.written.get(),
+                    "who may write is alone: nothing is cut during a sync"
+                );
                 segment.synced.set(written);
             }
         }
@@ -382,6 +402,10 @@ async fn write_blocks<P: Platform>(
         return Err(Error::Closed);
     };
     let bytes: usize = blocks.parts.iter().map(bytes::Bytes::len).sum(); // Bounded: lengths of bytes in memory.
+    assert!(
+        blocks.position <= segment.written.get() && size <= blocks.position + bytes as u64,
+        "a write covers all that is not written"
+    );
     let result = file.write_at(blocks.position, blocks.parts).await;
     if let Err(error) = result {
         let error = Error::io("write", &segment.path(Role::Log))(error);
@@ -395,7 +419,15 @@ async fn write_blocks<P: Platform>(
     segment
         .allocated
         .set(segment.allocated.get().max(blocks.position + bytes as u64));
+    assert!(
+        segment.written.get() <= size && size <= segment.size.get(),
+        "who may write is alone: nothing is cut during a write"
+    );
     segment.written.set(size);
+    assert!(
+        size <= segment.allocated.get(),
+        "what is written has its room"
+    );
     if let Some(charge) = &segment.charge {
         charge.path().note_appended(bytes as u64);
         segment.recharge();

@@ -11,6 +11,7 @@ pub mod error;
 mod flush;
 pub mod log;
 pub mod metrics;
+mod num;
 pub mod options;
 mod read_ahead;
 pub mod segment;

@@ -30,6 +30,7 @@ mod close;
 mod compact;
 pub mod epoch_cache;
 pub mod indexes;
+mod invariants;
 mod kept;
 mod limits;
 pub mod lookup;
@@ -110,6 +111,8 @@ pub struct Log<P: Platform> {
     progress: Notify,
     /// Whoever holds it may write to the segments' files.
     writing: Semaphore,
+    /// The log is being cut: it need not agree with itself.
+    truncating: Cell<bool>,
     /// What was set aside beside it takes so much room.
     aside_bytes: Cell<i64>,
     /// Whoever holds it finds out for all readers whether an index or the leader epochs are wrong.
@@ -185,6 +188,10 @@ impl<P: Platform> Log<P> {
     /// below become stable. It may lag and never falls, save by truncation.
     pub fn set_high_watermark(&self, offset: Offset) {
         let offset = offset.min(self.end.get()).max(self.high_watermark.get());
+        assert!(
+            self.start.get() <= offset && offset <= self.end.get(),
+            "the high watermark is in the log"
+        );
         if offset > self.high_watermark.replace(offset) {
             self.producers.borrow_mut().advance_high_watermark(offset);
         }
@@ -205,6 +212,7 @@ impl<P: Platform> Log<P> {
             .borrow()
             .iter()
             .map(|segment| segment.size.get())
+            // Saturates: a sum for a decision.
             .fold(0, u64::saturating_add)
     }
 
@@ -249,6 +257,7 @@ impl<P: Platform> Log<P> {
         }
         if self.epochs.borrow_mut().assign(epoch, self.end.get()) {
             self.epochs_dirty.set(true);
+            self.check_cheap();
             self.request_flush();
         }
     }
@@ -351,6 +360,10 @@ impl<P: Platform> Log<P> {
 
     /// Leaves the state that it is in for good.
     fn become_finally(&self, last: Condition) {
+        assert!(
+            matches!(last, Condition::Failed(_) | Condition::Closed),
+            "there is a way back from the others"
+        );
         let before = self.condition.replace(last);
         self.refuses_no_more();
         if matches!(before, Condition::Full(_)) {
@@ -417,11 +430,22 @@ impl<P: Platform> Log<P> {
 
     /// True when it advanced.
     pub(crate) fn advance_written(&self, to: Offset) -> bool {
+        assert!(to <= self.end.get(), "only what was appended is written");
         to > self.written.replace(to.max(self.written.get()))
     }
 
     pub(crate) fn advance_durable(&self, to: Offset) {
+        assert!(to <= self.written.get(), "only what was written is synced");
         self.durable.set(to.max(self.durable.get()));
+    }
+
+    /// Everything below `to` is durable, and a start need not read it again.
+    fn advance_recovery_point(&self, to: Offset) {
+        assert!(
+            to <= self.durable.get(),
+            "only what is durable is not read again"
+        );
+        self.recovery_point.set(to.max(self.recovery_point.get()));
     }
 
     pub(crate) fn has_unsaved_epochs(&self) -> bool {

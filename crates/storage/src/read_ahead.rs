@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use platform::Platform;
 use platform::buf::{AlignedBuf, block_ceil};
-use platform::disk::DiskFile;
+use platform::disk::{BLOCK_BYTES, DiskFile};
 use platform::task;
 
+use crate::num::index;
 use crate::segment::Segment;
 use crate::store::Store;
 
@@ -70,6 +71,10 @@ struct Loading<P: Platform> {
 impl<P: Platform> ReadAhead<P> {
     /// Blocks of `block_bytes`, for a shard whose cache has `cache_bytes`.
     pub(crate) fn new(block_bytes: usize, cache_bytes: usize) -> Self {
+        assert!(
+            block_bytes > 0 && block_bytes.is_multiple_of(BLOCK_BYTES),
+            "blocks are read from disks as they are"
+        );
         Self {
             block_bytes,
             budget_bytes: cache_bytes / BUDGET_PART,
@@ -247,7 +252,8 @@ impl<P: Platform> Store<P> {
         let ahead = &self.shared.read_ahead;
         // Behind what is written the file may hold anything.
         let end = segment.written.get().min(block.start + ahead.block_bytes());
-        let len = usize::try_from(end.saturating_sub(block.start)).unwrap_or(0);
+        // A cut may have taken all of the block: it is read as empty and thrown away.
+        let len = index(end.saturating_sub(block.start));
         buf.truncate(block_ceil(len));
         let result = async {
             let unloaded = segment.open_file().is_none();
@@ -267,6 +273,7 @@ impl<P: Platform> Store<P> {
             Some(buf)
         };
         let buf = result.await;
+        assert!(ahead.reads.get() > 0, "this one was counted");
         ahead.reads.set(ahead.reads.get() - 1);
         let loaded = buf.map(|buf| {
             self.shared

@@ -41,6 +41,12 @@ use stamps::FileEnd;
 use tail::Tail;
 pub(crate) use tried::{Attempt, Tried};
 
+/// The last position that an index can name; no segment of ours grows beyond.
+pub(crate) const POSITION_MAX: u64 = i32::MAX as u64;
+
+/// Why the indexes of a segment that is not sealed are there: only those of sealed ones are ever let go of.
+pub(crate) const HAS_INDEXES: &str = "a segment that is not sealed has its indexes";
+
 /// The files of platform `P`.
 pub(crate) type File<P> = <<P as Platform>::Disk as Disk>::File;
 
@@ -303,11 +309,24 @@ impl<P: Platform> Segment<P> {
 
     /// Takes note of a batch that begins at `position` and now belongs to the segment.
     pub(crate) fn note(&self, header: &BatchHeader, position: u64) {
-        if let Some(loaded) = self.loaded.borrow_mut().as_mut() {
-            // Positions fit: a segment is rolled before it outgrows `i32::MAX`.
-            loaded
-                .indexes
-                .append(header, u32::try_from(position).unwrap_or(u32::MAX));
+        assert!(
+            !self.rolled.get() && !self.sealed.get(),
+            "only the active segment grows"
+        );
+        assert_eq!(
+            position,
+            self.size.get(),
+            "a batch begins where the last one ends"
+        );
+        assert!(header.base_offset >= self.next.get(), "offsets ascend");
+        assert!(
+            position <= POSITION_MAX,
+            "a segment is rolled before it outgrows what an index can say"
+        );
+        {
+            let mut loaded = self.loaded.borrow_mut();
+            let loaded = loaded.as_mut().expect(HAS_INDEXES);
+            loaded.indexes.append(header, position);
             self.largest.set(loaded.indexes.largest_timestamp().into());
         }
         if self.first_timestamp.get().is_none() && header.max_timestamp.0 >= 0 {
@@ -315,6 +334,10 @@ impl<P: Platform> Segment<P> {
         }
         self.size.set(position + header.size_bytes as u64);
         self.next.set(header.next_offset());
+        assert!(
+            self.size.get() <= self.tail.borrow().end(),
+            "the bytes of a batch are in memory before it is noted"
+        );
     }
 
     /// Ends it: the next segment begins at `next`.
@@ -324,10 +347,11 @@ impl<P: Platform> Segment<P> {
         self.rolled.set(true);
     }
 
-    /// Gives the time index its last entry.
+    /// Gives the time index its last entry. A sealed one has it, whether it is loaded or not.
     pub(crate) fn seal_indexes(&self) {
-        if let Some(loaded) = self.loaded.borrow_mut().as_mut() {
-            loaded.indexes.seal();
+        match self.loaded.borrow_mut().as_mut() {
+            Some(loaded) => loaded.indexes.seal(),
+            None => assert!(self.sealed.get(), "{HAS_INDEXES}"),
         }
     }
 

@@ -102,22 +102,28 @@ impl DirHealth {
 
     /// A log has no room; said once for all of them.
     pub(crate) fn enter_full(&self, dir: &Path, error: &Error) {
-        if self.full.replace(self.full.get().saturating_add(1)) == 0 {
+        if self.full.replace(self.full.get() + 1) == 0 {
             tracing::warn!(dir = %dir.display(), %error, "appends are refused until that is over");
         }
     }
 
     /// It has some again.
     pub(crate) fn leave_full(&self, dir: &Path) {
-        let left = self.full.get().saturating_sub(1);
-        if self.full.replace(left) == 1 {
+        if self.leave() == 0 {
             tracing::warn!(dir = %dir.display(), "there is room again: all logs take appends");
         }
     }
 
     /// It takes no appends any more, whether there is room or not.
     pub(crate) fn end_full(&self) {
-        self.full.set(self.full.get().saturating_sub(1));
+        self.leave();
+    }
+
+    /// How many logs are left without room.
+    fn leave(&self) -> usize {
+        assert!(self.full.get() > 0, "a log leaves what it has entered");
+        self.full.set(self.full.get() - 1);
+        self.full.get()
     }
 
     /// Latches; true the first time.
@@ -488,5 +494,6 @@ impl<P: Platform> Store<P> {
                 oldest.unload();
             }
         }
+        assert!(!loaded.is_empty(), "the one that was just loaded stays");
     }
 }

@@ -224,6 +224,7 @@ async fn run(ops: Vec<Op>, small_segments: bool, cache: usize) {
         }
         assert_eq!(log.log_end_offset().0, model.end);
         assert_eq!(log.log_start_offset().0, model.start);
+        log.check_invariants();
         let available = log.available_bytes(Offset(model.start), Offset(model.end), 1 << 30);
         assert_eq!(available > 0, model.end > model.start);
     }

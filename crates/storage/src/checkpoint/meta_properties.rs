@@ -107,7 +107,7 @@ pub fn java_date(at: TimestampMs) -> String {
     let year = cycle * 400 + year_of_cycle + i64::from(month < 2);
     let name = |names: &[&'static str], at: i64| {
         let name = usize::try_from(at).ok().and_then(|at| names.get(at));
-        name.copied().unwrap_or_default()
+        *name.expect("a remainder is a day of the week, or a month")
     };
     format!(
         "{} {} {:02} {:02}:{:02}:{:02} UTC {year:04}",

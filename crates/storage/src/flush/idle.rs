@@ -13,6 +13,7 @@ use platform::disk::{Disk, Medium};
 use wire::types::Offset;
 
 use crate::log::Log;
+use crate::num::gauge;
 use crate::store::Store;
 
 /// Looks without an append after which a file is closed.
@@ -106,7 +107,7 @@ impl<P: Platform> Store<P> {
             }
         }
         let sealed = self.open_sealed_files();
-        let open = i64::try_from(left.saturating_add(sealed)).unwrap_or(i64::MAX);
+        let open = gauge(left + sealed);
         let before = self.shared.open_files.replace(open);
         self.shared.metrics.open_files.inc_by(open - before);
     }

@@ -120,11 +120,10 @@ impl<P: Platform> Log<P> {
     pub(super) async fn producers_at(&self, end: Offset) -> Result<ProducerStates> {
         let now = self.store.clock().reading();
         let expiration_ms = self.options().producer_id_expiration_ms;
-        let first = self
-            .segments
-            .borrow()
-            .front()
-            .map_or(end, |first| first.base);
+        let first = {
+            let segments = self.segments.borrow();
+            segments.front().expect("a log has a segment").base
+        };
         let mut states = ProducerStates::new(first.min(end));
         let snapshots = self.snapshots_on_disk().await?;
         for offset in snapshots.into_iter().rev().filter(|at| *at <= end) {

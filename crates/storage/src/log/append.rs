@@ -12,10 +12,10 @@ use wire::types::{LeaderEpoch, Offset};
 use super::producer_state::EndMarker;
 use super::{Appended, Condition, Log, Stamp};
 use crate::error::{Error, Result};
-use crate::segment::Segment;
+use crate::segment::{HAS_INDEXES, POSITION_MAX, Segment};
 
 /// No segment grows beyond what a position in an index can say.
-const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
+const SEGMENT_BYTES_MAX: u64 = POSITION_MAX;
 
 /// Segments of a log that were rolled and are not sealed yet, at most. Each holds a descriptor and memory, and a stop has to
 /// seal them all: who has segments rolled faster than disks take them is told to come again.
@@ -58,10 +58,11 @@ impl<P: Platform> Log<P> {
         let mut appended: Option<Appended> = None;
         let mut rest: &[u8] = batches;
         while let Some((header, batch)) = split_batch(rest) {
-            rest = rest.get(batch.len()..).unwrap_or_default();
-            let mut fixed = [0; HEADER_BYTES];
-            fixed.copy_from_slice(batch.get(..HEADER_BYTES).unwrap_or(&[0; HEADER_BYTES]));
-            let body = batch.get(HEADER_BYTES..).unwrap_or_default();
+            rest = rest.split_at(batch.len()).1; // Bounded: it was split off there.
+            // `BatchHeader::parse` takes no batch for one that is shorter than its header.
+            let fixed = batch.split_first_chunk::<HEADER_BYTES>();
+            let (fixed, body) = fixed.expect("a batch has a header");
+            let mut fixed = *fixed;
             let header = match numbering {
                 Numbering::Leader(stamp) => stamped(&mut fixed, self.end.get(), stamp),
                 Numbering::Given => header,
@@ -82,14 +83,18 @@ impl<P: Platform> Log<P> {
             appended.last_offset = header.last_offset();
             appended.max_timestamp = appended.max_timestamp.max(header.max_timestamp);
         }
+        // What was looked at before anything was taken.
+        assert!(rest.is_empty(), "all of the bytes were whole batches");
+        let appended = appended.expect("there is a first batch");
         self.store
             .shared
             .metrics
             .appended_bytes
             .inc_by(batches.len() as u64);
         self.upkeep_after_append(batches.len() as u64);
+        self.check_cheap();
         self.request_flush();
-        appended.ok_or(Error::Invalid { reason: "no batch" })
+        Ok(appended)
     }
 
     fn check_appendable(&self) -> Result<()> {
@@ -98,8 +103,8 @@ impl<P: Platform> Log<P> {
             Condition::Full(error) | Condition::Failed(error) => return Err(error.clone()),
             Condition::Closed => return Err(Error::Closed),
         }
-        if self.health.is_failed() {
-            return Err(self.health.failed().unwrap_or(Error::Closed));
+        if let Some(error) = self.health.failed() {
+            return Err(error);
         }
         if self.flush.is_held() {
             Err(Error::Busy)
@@ -112,6 +117,7 @@ impl<P: Platform> Log<P> {
     fn check_batches(&self, batches: &[u8], numbering: Numbering) -> Result<BatchHeader> {
         let mut first = None;
         let mut next = self.end.get();
+        // Before the first epoch each is new.
         let mut epoch = self.latest_epoch().unwrap_or(LeaderEpoch(i32::MIN));
         let mut rest = batches;
         while !rest.is_empty() {
@@ -147,7 +153,9 @@ impl<P: Platform> Log<P> {
                     reason: "a leader epoch older than the log's",
                 });
             }
-            if next
+            // Where offsets are given, a gap may lead to the end of all numbers.
+            if header
+                .base_offset
                 .0
                 .checked_add(i64::from(header.last_offset_delta) + 1)
                 .is_none()
@@ -159,7 +167,7 @@ impl<P: Platform> Log<P> {
             next = header.next_offset();
             epoch = header.leader_epoch;
             first.get_or_insert(header);
-            rest = rest.get(batch.len()..).unwrap_or_default();
+            rest = rest.split_at(batch.len()).1; // Bounded: it was split off there.
         }
         first.ok_or(Error::Invalid { reason: "no batch" })
     }
@@ -193,6 +201,7 @@ impl<P: Platform> Log<P> {
             };
             let jitter = self.upkeep.jitter_ms(options.segment_jitter_ms);
             let limit = segment_ms.saturating_sub(jitter);
+            // A setting beyond an i64 means never.
             reached.saturating_sub(age_from) > i64::try_from(limit).unwrap_or(i64::MAX)
         });
         let indexes_full = active
@@ -229,6 +238,7 @@ impl<P: Platform> Log<P> {
         self.segments.borrow_mut().push_back(Rc::clone(&new));
         self.store.shared.metrics.segments.inc();
         self.upkeep_after_roll(base);
+        self.check_invariants();
         new
     }
 
@@ -256,11 +266,13 @@ impl<P: Platform> Log<P> {
             None
         };
         let aborted = self.producers.borrow_mut().replay(header, marker);
-        if let (Some(aborted), Some(loaded)) = (aborted, segment.loaded.borrow_mut().as_mut()) {
-            loaded.aborted.append(aborted);
+        if let Some(aborted) = aborted {
+            let mut loaded = segment.loaded.borrow_mut();
+            loaded.as_mut().expect(HAS_INDEXES).aborted.append(aborted);
             segment.first_aborted.set(None);
         }
-        self.end.set(header.next_offset());
+        let end = self.end.replace(header.next_offset());
+        assert!(end < header.next_offset(), "each batch has an offset");
     }
 }
 

@@ -13,6 +13,7 @@ use super::open::folder::is_of_other;
 use super::{Condition, Log};
 use crate::error::{Error, Result};
 use crate::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::num::gauge;
 use crate::segment::naming;
 
 /// How often closing is tried while the machine is short of descriptors.
@@ -62,7 +63,7 @@ impl<P: Platform> Log<P> {
         if self.is_closed() {
             return Ok(());
         }
-        self.flush.hold(true);
+        self.flush.hold();
         self.stop_compacting().await;
         let result = self.close_cleanly().await;
         self.become_finally(Condition::Closed);
@@ -107,7 +108,9 @@ impl<P: Platform> Log<P> {
         }
         self.discard_prepared().await;
         self.flush.names.note(None);
-        self.sync_names().await
+        self.sync_names().await?;
+        self.check_invariants();
+        Ok(())
     }
 
     async fn cut_active(&self) -> Result<()> {
@@ -190,9 +193,7 @@ impl<P: Platform> Log<P> {
         let metrics = &self.store.shared.metrics;
         metrics.logs.dec();
         metrics.set_aside_bytes.dec_by(self.aside_bytes.take());
-        metrics
-            .segments
-            .dec_by(i64::try_from(self.segment_count()).unwrap_or(0));
+        metrics.segments.dec_by(gauge(self.segment_count()));
         // Their memory goes as soon as the last reader lets go.
         self.forget_readers();
         self.readers.closed.notify_waiters();

@@ -86,6 +86,11 @@ impl EpochCache {
         {
             self.entries.pop();
         }
+        let before = self.entries.last();
+        assert!(
+            before.is_none_or(|before| before.epoch < epoch && before.start < start),
+            "epochs and where they begin ascend"
+        );
         self.entries.push(EpochStart { epoch, start });
         true
     }

@@ -76,12 +76,16 @@ impl Indexes {
         }
     }
 
-    /// Takes note of a batch that was appended at `position`, and indexes it when one is due.
-    pub fn append(&mut self, header: &BatchHeader, position: u32) {
+    /// Takes note of a batch that was appended at `position`, and indexes it when one is due. A file that came from elsewhere
+    /// may be longer than an entry can say: it is indexed up to there.
+    pub fn append(&mut self, header: &BatchHeader, position: u64) {
         self.observe(header);
         if self.since_entry_bytes > u64::from(self.interval_bytes) {
             // A refused entry leaves the index sparser, which only makes a lookup start earlier.
-            self.offsets.append(header.last_offset(), position);
+            if let Ok(position) = i32::try_from(position) {
+                let position = position.unsigned_abs();
+                self.offsets.append(header.last_offset(), position);
+            }
             self.times.append(self.largest);
             self.since_entry_bytes = 0;
         }

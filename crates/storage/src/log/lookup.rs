@@ -16,6 +16,9 @@ use crate::segment::naming::Role;
 use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
 use crate::segment::{Largest, Segment};
 
+/// Why the indexes of a segment that was just loaded are there: what loads others meanwhile lets go of older ones first.
+const LOADED: &str = "a load leaves the indexes in memory";
+
 /// Bytes of one read of a walk over headers.
 const WALK_BYTES: usize = 16 << 10;
 
@@ -95,19 +98,14 @@ impl<P: Platform> Log<P> {
                 continue;
             }
             self.load(&segment).await?;
-            let done = match segment.loaded.borrow().as_ref() {
-                Some(loaded) => {
-                    // From here on nothing is added to it.
-                    if segment.rolled.get() {
-                        segment
-                            .first_aborted
-                            .set(Some(loaded.aborted.first_offset()));
-                    }
-                    loaded.aborted.collect(from, below, &mut aborted)
-                }
-                None => false,
-            };
-            if done {
+            let loaded = segment.loaded.borrow();
+            let loaded = loaded.as_ref().expect(LOADED);
+            if segment.rolled.get() {
+                // From here on nothing is added to it.
+                let first = loaded.aborted.first_offset();
+                segment.first_aborted.set(Some(first));
+            }
+            if loaded.aborted.collect(from, below, &mut aborted) {
                 break;
             }
         }
@@ -124,7 +122,8 @@ impl<P: Platform> Log<P> {
         }
         Ok(match segment.largest.get() {
             Largest::At(entry) => Some((entry.timestamp, entry.offset)),
-            Largest::None | Largest::Unknown => None,
+            Largest::None => None,
+            Largest::Unknown => unreachable!("{LOADED}"),
         })
     }
 
@@ -152,15 +151,13 @@ impl<P: Platform> Log<P> {
         below: Offset,
     ) -> Result<Option<Found>> {
         self.load(segment).await?;
-        let position = match segment.loaded.borrow().as_ref() {
-            Some(loaded) => {
-                let entry = loaded.indexes.times.lookup(timestamp);
-                let offset = entry.offset.max(self.start.get());
-                u64::from(loaded.indexes.offsets.lookup(offset).position)
-            }
-            None => 0,
+        let mut position = {
+            let loaded = segment.loaded.borrow();
+            let indexes = &loaded.as_ref().expect(LOADED).indexes;
+            let entry = indexes.times.lookup(timestamp);
+            let offset = entry.offset.max(self.start.get());
+            u64::from(indexes.offsets.lookup(offset).position)
         };
-        let mut position = position;
         while let Some((at, header)) = self
             .next_batch_not_older(segment, position, timestamp)
             .await?

@@ -78,6 +78,7 @@ impl OffsetIndex {
             bytes.extend_from_slice(&relative.to_be_bytes());
             bytes.extend_from_slice(&position.to_be_bytes());
         }
+        assert_eq!(bytes.len(), self.entries.len() * ENTRY_BYTES);
         bytes
     }
 
@@ -160,18 +161,14 @@ impl OffsetIndex {
     }
 
     fn entry_before(&self, slot: usize) -> OffsetEntry {
-        slot.checked_sub(1)
-            .and_then(|slot| self.entries.get(slot))
-            .map_or(
-                OffsetEntry {
-                    offset: self.base,
-                    position: 0,
-                },
-                |&(relative, position)| OffsetEntry {
-                    offset: self.base.plus(i64::from(relative)),
-                    position,
-                },
-            )
+        assert!(slot <= self.entries.len(), "callers count the entries");
+        let entry = slot.checked_sub(1).map(|slot| self.entries[slot]);
+        // Before the first one is the start of the segment.
+        let (relative, position) = entry.unwrap_or_default();
+        OffsetEntry {
+            offset: self.base.plus(i64::from(relative)),
+            position,
+        }
     }
 
     fn relative(&self, offset: Offset) -> Option<u32> {

@@ -17,6 +17,7 @@ use super::upkeep::Upkeep;
 use super::{Condition, Log, recover};
 use crate::checkpoint::{Malformed, leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
+use crate::num::gauge;
 use crate::options::{LogOptions, OpenAs};
 use crate::segment::naming::{self, Role, file_path};
 use crate::store::Store;
@@ -58,9 +59,6 @@ pub(crate) async fn open<P: Platform>(
         .copied()
         .filter(|at| !bases.contains(at))
         .max();
-    let metrics = &store.shared.metrics;
-    let segments = i64::try_from(bases.len()).unwrap_or(i64::MAX);
-    metrics.segments.inc_by(segments);
     let aside_bytes = count_asides(store, &mut folder, asides_before).await;
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
@@ -85,6 +83,7 @@ pub(crate) async fn open<P: Platform>(
         observers: RefCell::default(),
         progress: Notify::new(),
         writing: Semaphore::new(1),
+        truncating: Cell::new(false),
         correcting: Semaphore::new(1),
         aside_bytes: Cell::new(aside_bytes),
         flush: crate::flush::FlushState::default(),
@@ -94,9 +93,10 @@ pub(crate) async fn open<P: Platform>(
         compaction: super::compact::State::new(how.compacted),
         tiers: super::tiers::State::of(&folder),
     });
-    log.name_first_segment().await?;
+    log.begin().await?;
     log.keep_noted(&folder.noted).await;
     log.upkeep_after_open(recovered.scanned_bytes);
+    log.check_invariants();
     Ok(log)
 }
 
@@ -203,7 +203,8 @@ pub(super) async fn set_aside<P: Platform>(store: &Store<P>, path: &Path) -> Res
 
 /// The path under which a file is set aside: one that nothing has. A wall clock may show the same time again.
 pub(super) async fn free_aside<D: Disk>(disk: &D, path: &Path, now_ms: i64) -> Result<PathBuf> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = path.file_name().expect("a file of a log has a name");
+    let name = name.to_string_lossy();
     let mut at_ms = now_ms;
     loop {
         let aside = path.with_file_name(naming::set_aside_name(&name, at_ms));
@@ -232,6 +233,17 @@ pub(super) async fn remove<D: Disk>(disk: &D, path: &Path) -> Result<()> {
 }
 
 impl<P: Platform> Log<P> {
+    /// Counts it once it is certain that it will be closed.
+    async fn begin(&self) -> Result<()> {
+        let metrics = &self.store.shared.metrics;
+        self.name_first_segment().await.inspect_err(|_| {
+            metrics.set_aside_bytes.dec_by(self.aside_bytes.take());
+        })?;
+        // Only what is open is taken off again when it is closed.
+        metrics.segments.inc_by(gauge(self.segment_count()));
+        Ok(())
+    }
+
     /// A new log gets its first file at once, so that its name says where it begins; with tiers it is where new segments
     /// go.
     async fn name_first_segment(&self) -> Result<()> {

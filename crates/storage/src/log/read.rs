@@ -30,6 +30,7 @@ use walk::{Batch, Floor, walk_to};
 
 use super::Log;
 use crate::error::{Error, Result};
+use crate::num::index;
 use crate::segment::load;
 use crate::segment::naming::Role;
 use crate::segment::stamps::{Epochs, FileEnd};
@@ -207,9 +208,10 @@ impl<P: Platform> Log<P> {
             } else {
                 segment.estimate_end(below)
             };
+            // An estimate of where it starts may lie beyond that of where it ends.
             bytes += end.saturating_sub(start);
         }
-        usize::try_from(bytes.clamp(1, max_bytes.max(1))).unwrap_or(usize::MAX)
+        index(bytes.clamp(1, max_bytes.max(1)))
     }
 
     fn plan_read(&self, wanted: Wanted) -> Result<Plan<P>> {
@@ -323,6 +325,7 @@ impl<P: Platform> Log<P> {
         let Some((len, next)) = taken else {
             return Ok(Found::Batches(Bytes::new()));
         };
+        assert!(len <= bytes.len(), "what is taken was read");
         if generation == self.readers.generation.get() {
             self.readers.put(Cursor {
                 next,
@@ -378,7 +381,8 @@ impl<P: Platform> Log<P> {
         end: u64,
         wanted: Wanted,
     ) -> Result<Bytes> {
-        let room = usize::try_from(end.saturating_sub(position)).unwrap_or(usize::MAX);
+        // A cut may have made it shorter.
+        let room = index(end.saturating_sub(position));
         let len = buffer_len(wanted.bytes_max.max(WALK_BYTES), position).min(room);
         let path = segment.path(Role::Log);
         let bytes = file
@@ -402,7 +406,7 @@ impl<P: Platform> Log<P> {
 
 /// `len`, or a little less when a whole number of blocks around it then fits a buffer of a power of two.
 fn buffer_len(len: usize, position: u64) -> usize {
-    let within_block = usize::try_from(position % BLOCK_BYTES as u64).unwrap_or(0);
+    let within_block = index(position % BLOCK_BYTES as u64);
     if len.is_power_of_two() && len > BLOCK_BYTES {
         len - within_block
     } else {

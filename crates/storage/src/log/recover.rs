@@ -16,7 +16,6 @@
 )]
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -173,7 +172,7 @@ impl<P: Platform> Recovery<'_, P> {
             return Ok(Some(self.empty(how.log_start)));
         };
         let opened = self.first_opened(&bases, trusted);
-        self.refuse_absent(bases.get(opened..).unwrap_or_default())?;
+        self.refuse_absent(bases.split_at(opened).1)?; // Bounded: one of them is opened.
         let mut segments = self.sealed(&bases, opened);
         let (last, indexes, start) = self.starting_point(&bases, opened, trusted).await?;
         // Without its indexes, a segment's aborted transactions are found again by replaying all of it.
@@ -204,7 +203,7 @@ impl<P: Platform> Recovery<'_, P> {
             at += 1;
             let Some(&base) = bases.get(at) else { break };
             if !follows {
-                self.discard(bases.get(at..).unwrap_or_default()).await?;
+                self.discard(bases.split_at(at).1).await?; // Bounded: there is one there.
                 break;
             }
             segment.roll(base);
@@ -342,9 +341,10 @@ impl<P: Platform> Recovery<'_, P> {
     /// A segment on a path that is not there: it holds its place.
     fn absent(&self, base: Offset, next: Offset) -> Segment<P> {
         let place = self.folder.absent.get(&base);
-        let dir = place.map_or(Path::new(""), |place| place.dir.as_path());
-        let name = self.folder.path.file_name().unwrap_or_default();
-        let segment = Segment::stored(dir.join(name).into(), base, next, 0, None, self.now_ms);
+        let place = place.expect("a base is that of a file or of a note");
+        let name = self.folder.path.file_name();
+        let folder = place.dir.join(name.expect("a log's folder has a name"));
+        let segment = Segment::stored(folder.into(), base, next, 0, None, self.now_ms);
         segment.named.set(true);
         segment.absent.set(true);
         segment.take_offline("its path is not there");
@@ -357,7 +357,10 @@ impl<P: Platform> Recovery<'_, P> {
             .iter()
             .find(|base| self.folder.absent.contains_key(base));
         match absent {
-            Some(&base) => Err(self.absent(base, base).offline().unwrap_or(Error::Closed)),
+            Some(&base) => {
+                let error = self.absent(base, base).offline();
+                Err(error.expect("what is absent is offline"))
+            }
             None => Ok(()),
         }
     }
@@ -382,7 +385,8 @@ impl<P: Platform> Recovery<'_, P> {
         opened: usize,
         trusted: Offset,
     ) -> Result<(Rc<Segment<P>>, Loaded, Start)> {
-        let base = bases.get(opened).copied().unwrap_or(Offset::ZERO);
+        let base = bases.get(opened).copied();
+        let base = base.expect("one is looked at, if there is any");
         let segment = self.stored(base, base);
         let gaps = self.gaps;
         let mut start = Start {
@@ -478,8 +482,7 @@ impl<P: Platform> Recovery<'_, P> {
             {
                 break;
             }
-            let at = u32::try_from(scan.position()).unwrap_or(u32::MAX);
-            loaded.indexes.append(&header, at);
+            loaded.indexes.append(&header, scan.position());
             self.note_epoch(&header);
             self.replay(&mut scan, &header, Some(loaded), &path).await?;
             if segment.first_timestamp.get().is_none() && header.max_timestamp.0 >= 0 {

@@ -106,6 +106,7 @@ impl<P: Platform> Log<P> {
                     break;
                 }
             }
+            // Nothing is left over once one goes that is larger.
             excess = excess.map(|excess| excess.saturating_sub(segment.size.get()));
             count += 1;
         }
@@ -168,8 +169,13 @@ impl<P: Platform> Log<P> {
             self.advance_log_start(next);
             let mut renamed = self.unname(&oldest).await?;
             self.sync_names().await?;
-            self.segments.borrow_mut().pop_front();
+            let gone = self.segments.borrow_mut().pop_front();
+            assert!(
+                gone.is_some_and(|gone| Rc::ptr_eq(&gone, &oldest)),
+                "the gate has been held"
+            );
             self.store.shared.metrics.segments.dec();
+            self.check_invariants();
             let at_home = self.is_home(&oldest.folder);
             for role in INDEXES {
                 if !at_home && role != Role::Snapshot {
@@ -236,6 +242,7 @@ impl<P: Platform> Log<P> {
             });
         }
         self.advance_log_start(offset);
+        self.check_cheap();
         Ok(())
     }
 
@@ -243,6 +250,10 @@ impl<P: Platform> Log<P> {
         if offset <= self.start.get() {
             return;
         }
+        assert!(
+            offset <= self.high_watermark.get(),
+            "only what is committed is deleted"
+        );
         self.start.set(offset);
         if self.epochs.borrow_mut().truncate_from_start(offset) {
             self.epochs_dirty.set(true);

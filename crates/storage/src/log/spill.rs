@@ -22,7 +22,7 @@ use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
 use crate::segment::naming::Role;
 use crate::segment::tail::Tail;
-use crate::segment::{Loaded, Segment};
+use crate::segment::{HAS_INDEXES, Loaded, Segment};
 
 impl<P: Platform> Log<P> {
     /// After a write that found no room: puts what is unwritten on paths that have some; true when something changed.
@@ -159,15 +159,19 @@ impl<P: Platform> Log<P> {
         if written > 0 {
             segments.insert(at + 1, Rc::clone(new));
             self.store.shared.metrics.segments.inc();
-        } else if let Some(slot) = segments.get_mut(at) {
+        } else {
+            let slot = segments.get_mut(at).expect("it was found there");
+            assert!(Rc::ptr_eq(slot, old), "nobody was in between");
             *slot = Rc::clone(new);
         }
+        drop(segments);
+        self.check_invariants();
         true
     }
 
     /// Puts batches into an empty segment.
     fn fill(&self, segment: &Rc<Segment<P>>, parts: &[Bytes]) -> bool {
-        let len = parts.iter().map(Bytes::len).sum(); // Bounded: lengths of bytes in memory.
+        let len: usize = parts.iter().map(Bytes::len).sum(); // Bounded: lengths of bytes in memory.
         let Some(chunks) = self.store.shared.memory.take(segment, len) else {
             return false;
         };
@@ -180,6 +184,7 @@ impl<P: Platform> Log<P> {
             segment.note(&header, position);
             position += header.size_bytes as u64;
         }
+        assert_eq!(position, len as u64, "what was appended is whole batches");
         true
     }
 }
@@ -187,9 +192,8 @@ impl<P: Platform> Log<P> {
 /// Aborted transactions whose marker is past `boundary` belong to the new segment.
 fn move_aborted<P: Platform>(old: &Segment<P>, new: &Segment<P>, boundary: Offset) {
     let (mut from, mut to) = (old.loaded.borrow_mut(), new.loaded.borrow_mut());
-    let (Some(from), Some(to)) = (from.as_mut(), to.as_mut()) else {
-        return;
-    };
+    let from = from.as_mut().expect(HAS_INDEXES);
+    let to = to.as_mut().expect(HAS_INDEXES);
     for txn in from.aborted.entries() {
         if txn.last_offset >= boundary {
             to.aborted.append(*txn);
@@ -200,28 +204,23 @@ fn move_aborted<P: Platform>(old: &Segment<P>, new: &Segment<P>, boundary: Offse
 
 /// The segment ends at `position`, where the batch at `boundary` would begin.
 fn end_at<P: Platform>(segment: &Segment<P>, boundary: Offset, position: u64) {
-    let observe_from = {
-        let mut loaded = segment.loaded.borrow_mut();
-        loaded.as_mut().map(|loaded| {
-            loaded.indexes.truncate_to(boundary);
-            u64::from(loaded.indexes.observe_from())
-        })
-    };
+    assert!(
+        segment.base <= boundary && position == segment.written.get(),
+        "it ends where it is written"
+    );
+    let mut loaded = segment.loaded.borrow_mut();
+    let indexes = &mut loaded.as_mut().expect(HAS_INDEXES).indexes;
+    indexes.truncate_to(boundary);
     // The time index must know the batches after its last entry; they were written just now and are resident.
-    let mut at = observe_from.unwrap_or(position);
+    let mut at = u64::from(indexes.observe_from());
     while at < position
         && let Some(header) = segment.resident_header(at)
     {
-        if let Some(loaded) = segment.loaded.borrow_mut().as_mut() {
-            loaded.indexes.observe(&header);
-        }
+        indexes.observe(&header);
         at += header.size_bytes as u64;
     }
-    if let Some(loaded) = segment.loaded.borrow().as_ref() {
-        segment
-            .largest
-            .set(loaded.indexes.largest_timestamp().into());
-    }
+    segment.largest.set(indexes.largest_timestamp().into());
+    drop(loaded);
     segment.size.set(position);
     *segment.tail.borrow_mut() = Tail::absent(position);
     segment.roll(boundary);

@@ -80,11 +80,13 @@ impl<P: Platform> Log<P> {
             from.leaving.fetch_add(size, Ordering::Relaxed);
         }
         let result = self.carry(tiers, &carried).await;
-        to.arriving.fetch_sub(size, Ordering::Relaxed);
+        let arriving = to.arriving.fetch_sub(size, Ordering::Relaxed);
+        assert!(arriving >= size, "what has arrived was on its way");
         if let Some(from) = from {
-            from.leaving.fetch_sub(size, Ordering::Relaxed);
+            let leaving = from.leaving.fetch_sub(size, Ordering::Relaxed);
+            assert!(leaving >= size, "what has left was about to");
         }
-        segment.moving.set(false);
+        assert!(segment.moving.replace(false), "one move at a time");
         let Err(mut trouble) = result else {
             return Ok(size);
         };
@@ -139,6 +141,7 @@ impl<P: Platform> Log<P> {
         let size = data.size;
         let goes_on = || self.goes_on(carried);
         copy::data(&self.store, data, &target, &tiers.rate, goes_on).await?;
+        // Saturates after 584,000 years.
         let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         carried.to.note_written(size, micros);
         for (role, bytes) in saved.files() {
@@ -240,6 +243,10 @@ impl<P: Platform> Log<P> {
             folder,
             ..
         } = carried;
+        assert!(
+            old.sealed.get() && old.replaced.get(),
+            "only the names of sealed segments are lent"
+        );
         let (size, next) = (old.size.get(), old.next.get());
         let loaded = old.loaded.borrow().clone();
         let charge = self.store.charge(folder, size);
@@ -260,12 +267,16 @@ impl<P: Platform> Log<P> {
         new.sealed_ms.set(old.sealed_ms.get());
         new.read_ms.set(old.read_ms.get());
         let new = Rc::new(new);
-        if let Some(slot) = self.segments.borrow_mut().get_mut(at) {
+        {
+            let mut segments = self.segments.borrow_mut();
+            let slot = segments.get_mut(at).expect("the gate has been held");
+            assert!(Rc::ptr_eq(slot, old), "the gate has been held");
             *slot = Rc::clone(&new);
         }
         self.forget_asked(old.base);
         old.blocks.borrow_mut().clear();
         self.store.note_loaded(&new);
+        self.check_invariants();
     }
 
     /// Takes the names from the old copy, durably, and removes it when nobody reads it any more. What fails here leaves

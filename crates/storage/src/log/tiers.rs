@@ -169,6 +169,7 @@ impl<P: Platform> Log<P> {
             let id = charge.path().id;
             let size = segment.size.get();
             match found.iter_mut().find(|(path, _)| *path == id) {
+                // Saturates: a sum for people.
                 Some((_, bytes)) => *bytes = bytes.saturating_add(size),
                 None => found.push((id, size)),
             }
@@ -227,7 +228,10 @@ impl<P: Platform> Log<P> {
             (Some(path), _) => Place::of(path),
             (None, _) => Place {
                 id: None,
-                dir: folder.parent().unwrap_or(folder).to_path_buf(),
+                dir: folder
+                    .parent()
+                    .expect("a log's folder lies in a directory")
+                    .to_path_buf(),
             },
         }
     }
@@ -389,7 +393,7 @@ impl<P: Platform> Log<P> {
         if self.dir == path.dir() {
             return Rc::clone(&self.folder);
         }
-        let name = self.folder.file_name().unwrap_or_default();
+        let name = self.folder.file_name().expect("a log's folder has a name");
         let folder = path.dir().join(name);
         let ready = self.tiers.ready.borrow();
         let known = ready.iter().find(|known| ***known == *folder);
@@ -440,9 +444,13 @@ impl<P: Platform> Log<P> {
             self.stay_in(&old, &new).await;
             return named;
         }
-        if let Some(slot) = self.segments.borrow_mut().back_mut() {
+        {
+            let mut segments = self.segments.borrow_mut();
+            let slot = segments.back_mut().expect("a log has a segment");
+            assert!(Rc::ptr_eq(slot, &old), "nobody was in between");
             *slot = Rc::clone(&new);
         }
+        self.check_invariants();
         old.close_file();
         self.remove_empty(&old, &new.folder).await
     }

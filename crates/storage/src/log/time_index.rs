@@ -78,6 +78,7 @@ impl TimeIndex {
             bytes.extend_from_slice(&timestamp.to_be_bytes());
             bytes.extend_from_slice(&relative.to_be_bytes());
         }
+        assert_eq!(bytes.len(), self.entries.len() * ENTRY_BYTES);
         bytes
     }
 
@@ -135,18 +136,13 @@ impl TimeIndex {
     }
 
     fn entry_before(&self, slot: usize) -> TimeEntry {
-        slot.checked_sub(1)
-            .and_then(|slot| self.entries.get(slot))
-            .map_or(
-                TimeEntry {
-                    timestamp: TimestampMs::NONE,
-                    offset: self.base,
-                },
-                |&(timestamp, relative)| TimeEntry {
-                    timestamp: TimestampMs(timestamp),
-                    offset: self.base.plus(i64::from(relative)),
-                },
-            )
+        assert!(slot <= self.entries.len(), "callers count the entries");
+        let entry = slot.checked_sub(1).map(|slot| self.entries[slot]);
+        let (timestamp, relative) = entry.unwrap_or((TimestampMs::NONE.0, 0));
+        TimeEntry {
+            timestamp: TimestampMs(timestamp),
+            offset: self.base.plus(i64::from(relative)),
+        }
     }
 }
 

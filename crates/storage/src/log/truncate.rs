@@ -5,6 +5,7 @@
 //! last first), then the file that holds it; after a crash in between the log ends somewhere at or past the cut, without a gap.
 //! The checkpoint files of the directory go on saying what they said: see `limits.rs`.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -17,16 +18,35 @@ use super::indexes::Indexes;
 use super::open::remove;
 use super::producer_state::ProducerStates;
 use super::read::walk::{Floor, walk_to};
-use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
+use crate::num::{gauge, index};
 use crate::segment::load::{self, Saved};
 use crate::segment::naming::{self, Name, Role, file_path};
 use crate::segment::scan::{NO_BATCH, Scan};
+use crate::segment::stamps::WRONG_OFFSET;
 use crate::segment::tail::Tail;
-use crate::segment::{Loaded, Segment};
+use crate::segment::{HAS_INDEXES, Segment};
 
 /// Bytes of one read of a walk over headers.
 const WALK_BYTES: usize = 16 << 10;
+
+/// The bytes of the last partial block of a data file that is `size` bytes long.
+pub(super) async fn last_block<F: DiskFile>(file: &F, path: &Path, size: u64) -> Result<Bytes> {
+    let partial = size % BLOCK_BYTES as u64;
+    if partial == 0 {
+        return Ok(Bytes::new());
+    }
+    let bytes = file.read_at(size - partial, index(partial)).await;
+    let bytes = bytes.map_err(Error::io("read", path))?;
+    if bytes.len() as u64 == partial {
+        return Ok(bytes);
+    }
+    Err(Error::Corrupt {
+        path: path.to_path_buf(),
+        position: size,
+        reason: "the file is shorter than its batches",
+    })
+}
 
 impl<P: Platform> Log<P> {
     /// Cuts the log so that it ends at `offset`; a batch that holds `offset` goes as a whole. Nothing happens when the log
@@ -64,38 +84,57 @@ impl<P: Platform> Log<P> {
             .acquire()
             .await
             .map_err(|_| Error::Closed)?;
-        self.flush.hold(true);
+        self.flush.hold();
         self.compaction.interrupt();
         let result = async {
             self.flush().await?;
             let _permit = self.may_write().await?;
             refused.await?;
+            self.truncating.set(true);
             let changed = change.await;
-            if let Err(error) = &changed {
-                self.fail(error);
+            self.truncating.set(false);
+            match &changed {
+                Ok(()) => self.check_invariants(),
+                Err(error) => self.fail(error),
             }
             changed
         }
         .await;
-        self.flush.hold(false);
+        self.flush.hold_no_more();
         self.request_flush();
         self.tell();
         result
     }
 
     async fn cut(&self, offset: Offset) -> Result<()> {
+        if offset >= self.end.get() {
+            // Another cut was faster.
+            return Ok(());
+        }
+        if offset < self.start.get() {
+            // Retention was faster.
+            return self.start_anew(offset).await;
+        }
         self.patiently(async || self.remove_snapshots_past(offset).await)
             .await?;
-        let Some(segment) = self.segment_with(offset) else {
-            return Ok(());
-        };
+        // The log holds every offset between its start and its end.
+        let segment = self.segment_with(offset);
+        let segment = segment.expect("one ends past each offset before the end");
         self.patiently(async || self.load(&segment).await).await?;
+        let loaded = segment.loaded.borrow().clone();
+        let loaded = loaded.expect("a load leaves the indexes in memory");
         self.patiently(async || self.remove_segments_past(segment.base).await)
             .await?;
         let position = self
             .patiently(async || self.position_of(&segment, offset).await)
             .await?;
+        // What other logs load has this one let go of its indexes, until it is active again.
+        segment.loaded.borrow_mut().get_or_insert(loaded);
         let end = self.cut_segment(&segment, position, offset).await?;
+        assert!(
+            segment.base <= end && end <= offset,
+            "a cut ends within what it cuts"
+        );
         self.end.set(end);
         self.written.set(end);
         self.durable.set(end);
@@ -158,7 +197,11 @@ impl<P: Platform> Log<P> {
                 break;
             }
             self.remove_files(&last).await?;
-            self.segments.borrow_mut().pop_back();
+            let gone = self.segments.borrow_mut().pop_back();
+            assert!(
+                gone.is_some_and(|gone| Rc::ptr_eq(&gone, &last)),
+                "who may write is alone"
+            );
             self.store.shared.metrics.segments.dec();
         }
         Ok(())
@@ -203,6 +246,7 @@ impl<P: Platform> Log<P> {
             }
             found => found?,
         };
+        // Where nothing at or past it is in this file, all of it stays.
         Ok(found.map_or(size, |found| found.position))
     }
 
@@ -225,15 +269,7 @@ impl<P: Platform> Log<P> {
             .await
             .map_err(Error::io("cut", &path))?;
         file.sync().await.map_err(Error::file_sync(&path))?;
-        let partial = position % BLOCK_BYTES as u64;
-        let bytes = if partial == 0 {
-            Bytes::new()
-        } else {
-            let len = usize::try_from(partial).unwrap_or(0);
-            file.read_at(position - partial, len)
-                .await
-                .map_err(Error::io("read", &path))?
-        };
+        let bytes = last_block(&file, &path, position).await?;
         *segment.tail.borrow_mut() = Tail::at(position, bytes);
         for cell in [
             &segment.size,
@@ -258,17 +294,21 @@ impl<P: Platform> Log<P> {
         offset: Offset,
     ) -> Result<(Offset, bool)> {
         let floor = segment.floor(offset.plus(-1)).unwrap_or(0).min(position);
-        if let Some(end) = self.end_from(segment, floor, position).await? {
-            return Ok((end, false));
-        }
-        match self.end_from(segment, 0, position).await? {
-            Some(end) => Ok((end, true)),
-            None => Err(Error::Corrupt {
-                path: segment.path(Role::Log),
-                position: floor,
-                reason: NO_BATCH,
-            }),
-        }
+        let (end, is_misled) = match self.end_from(segment, floor, position).await? {
+            Some(end) => (Some(end), false),
+            None => (self.end_from(segment, 0, position).await?, true),
+        };
+        // A base offset is under no CRC: the walk may end anywhere.
+        let reason = match end {
+            Some(end) if segment.base <= end && end <= offset => return Ok((end, is_misled)),
+            Some(_) => WRONG_OFFSET,
+            None => NO_BATCH,
+        };
+        Err(Error::Corrupt {
+            path: segment.path(Role::Log),
+            position: floor,
+            reason,
+        })
     }
 
     /// The same by the batches from `floor` on; `None` where they do not lead there.
@@ -301,10 +341,7 @@ impl<P: Platform> Log<P> {
         let file = segment.file(self.store.disk()).await?;
         // The segment keeps them meanwhile, so that no reader loads the old ones from the disk again.
         let loaded = segment.loaded.borrow().clone();
-        let mut loaded = loaded.unwrap_or(Loaded {
-            indexes: Indexes::new(segment.base, self.index_options()),
-            aborted: TxnIndex::new(),
-        });
+        let mut loaded = loaded.expect(HAS_INDEXES);
         if is_misled {
             tracing::warn!(file = %path.display(), "an index pointed between batches and is built anew");
             loaded.indexes = Indexes::new(segment.base, self.index_options());
@@ -315,12 +352,7 @@ impl<P: Platform> Log<P> {
         let mut scan = Scan::new(&file, from, position, WALK_BYTES);
         while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
             if is_misled {
-                let at = u32::try_from(scan.position()).map_err(|_| Error::Corrupt {
-                    path: path.clone(),
-                    position: scan.position(),
-                    reason: NO_BATCH,
-                })?;
-                loaded.indexes.append(&header, at);
+                loaded.indexes.append(&header, scan.position());
             } else {
                 loaded.indexes.observe(&header);
             }
@@ -331,9 +363,7 @@ impl<P: Platform> Log<P> {
             .set(loaded.indexes.largest_timestamp().into());
         *segment.loaded.borrow_mut() = Some(loaded);
         remove(self.store.disk(), &segment.path(Role::TxnIndex)).await?;
-        let Some(saved) = Saved::of(segment) else {
-            return Err(Error::Closed);
-        };
+        let saved = Saved::of(segment).expect(HAS_INDEXES);
         let Err(error) = load::save(self.store.disk(), segment, &saved).await else {
             return Ok(end);
         };
@@ -404,7 +434,7 @@ impl<P: Platform> Log<P> {
             .shared
             .metrics
             .segments
-            .dec_by(i64::try_from(old.len()).unwrap_or(1) - 1);
+            .dec_by(gauge(old.len()) - 1);
         let start = self.start.replace(offset);
         let recovery_point = self.recovery_point.replace(offset);
         for cell in [&self.end, &self.written, &self.durable] {

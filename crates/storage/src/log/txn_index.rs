@@ -81,6 +81,7 @@ impl TxnIndex {
             bytes.extend_from_slice(&txn.last_offset.0.to_be_bytes());
             bytes.extend_from_slice(&txn.last_stable_offset.0.to_be_bytes());
         }
+        assert_eq!(bytes.len(), self.entries.len() * ENTRY_BYTES);
         bytes
     }
 

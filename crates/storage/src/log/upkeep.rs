@@ -27,7 +27,7 @@ use super::producer_state::snapshot;
 use crate::error::{Error, Kind, Result};
 use crate::segment::load::{self, Saved};
 use crate::segment::naming::{PREPARED, Role, file_path};
-use crate::segment::{File, Segment};
+use crate::segment::{File, HAS_INDEXES, Segment};
 
 /// Least room that is reserved ahead.
 const ALLOCATE_BYTES_MIN: u64 = 64 << 10;
@@ -111,6 +111,29 @@ impl<P: Platform> Upkeep<P> {
         self.saved.borrow_mut().retain(|at| *at <= offset);
     }
 
+    /// Ends the process when it knows of a snapshot beyond `end`.
+    pub(super) fn check(&self, end: Offset) {
+        let snapshots = self.snapshots.borrow();
+        let taken = snapshots.iter().map(|(at, _)| *at);
+        assert!(taken.is_sorted(), "snapshots of rolls are in order");
+        let saved = self.saved.borrow();
+        assert!(saved.iter().is_sorted(), "snapshots of saves are in order");
+        let mut all = snapshots.iter().map(|(at, _)| at).chain(saved.iter());
+        assert!(all.all(|at| *at <= end), "no snapshot is beyond the end");
+    }
+
+    /// There is a snapshot as of `upto`, the newest of all.
+    fn note_saved(&self, upto: Offset) {
+        let mut saved = self.saved.borrow_mut();
+        assert!(
+            saved.back().is_none_or(|before| *before <= upto),
+            "each save is as far on as the last one"
+        );
+        if saved.back() != Some(&upto) {
+            saved.push_back(upto);
+        }
+    }
+
     /// Takes the snapshots that a recovery from `recovery_point` would not begin with.
     fn take_useless(&self, recovery_point: Offset) -> Vec<Offset> {
         let mut saved = self.saved.borrow_mut();
@@ -140,7 +163,13 @@ impl<P: Platform> Log<P> {
         let size = snapshot::encoded_bytes(self.producers.borrow().producer_count());
         if self.upkeep.unsnapshot_bytes.get() >= size.saturating_mul(SNAPSHOT_SHARE) {
             let bytes = snapshot::encode(&self.producers.borrow().snapshot());
-            self.upkeep.snapshots.borrow_mut().push_back((base, bytes));
+            let mut snapshots = self.upkeep.snapshots.borrow_mut();
+            assert!(
+                snapshots.back().is_none_or(|(before, _)| *before < base),
+                "each roll is further on"
+            );
+            snapshots.push_back((base, bytes));
+            drop(snapshots);
             self.upkeep.unsnapshot_bytes.set(0);
         }
         self.upkeep
@@ -152,13 +181,16 @@ impl<P: Platform> Log<P> {
     /// The prepared file, for whoever names the next segment and then says so.
     pub(crate) fn take_prepared(&self) -> Option<Prepared<P>> {
         let prepared = self.upkeep.prepared.borrow_mut().take();
-        self.upkeep.naming.set(prepared.is_some());
+        if prepared.is_some() {
+            // Else another may be at it.
+            self.upkeep.naming.set(true);
+        }
         prepared
     }
 
     /// What was taken has its name now, or is given up.
     pub(crate) fn prepared_is_named(&self) {
-        self.upkeep.naming.set(false);
+        assert!(self.upkeep.naming.replace(false), "a file was taken before");
     }
 
     pub(super) fn start_upkeep(&self) {
@@ -320,9 +352,7 @@ impl<P: Platform> Log<P> {
             return Ok(());
         }
         self.cut_to_length(segment).await?;
-        let Some(saved) = Saved::of(segment) else {
-            return Err(Error::Closed);
-        };
+        let saved = Saved::of(segment).expect(HAS_INDEXES);
         load::save(self.store.disk(), segment, &saved).await?;
         self.note_aborted(segment, saved.notes_aborted()).await?;
         let next = segment.next.get();
@@ -330,11 +360,21 @@ impl<P: Platform> Log<P> {
             self.write_snapshot(next, &bytes).await?;
             self.forget_taken_snapshot(next);
         }
+        assert!(
+            segment.rolled.get() && segment.named.get(),
+            "what is sealed has a file and grows no more"
+        );
+        let size = segment.size.get();
+        assert!(
+            segment.written.get() == size && segment.synced.get() == size,
+            "what is sealed is durable"
+        );
         segment.sealed.set(true);
         segment.sealed_ms.set(self.store.clock().wall_ms());
         self.store.note_loaded(segment);
-        self.recovery_point.set(self.recovery_point.get().max(next));
-        self.store.shared.unnoted.add(segment.size.get());
+        self.advance_recovery_point(next);
+        self.store.shared.unnoted.add(size);
+        self.check_invariants();
         Ok(())
     }
 
@@ -343,6 +383,11 @@ impl<P: Platform> Log<P> {
         let path = segment.path(Role::Log);
         let file = self.name_segment(segment).await?;
         let size = segment.size.get();
+        assert_eq!(
+            segment.written.get(),
+            size,
+            "a file is cut to what was written"
+        );
         file.set_len(size).await.map_err(Error::io("cut", &path))?;
         segment.allocated.set(size);
         segment.recharge();
@@ -358,9 +403,7 @@ impl<P: Platform> Log<P> {
     pub(super) async fn save_active(&self) -> Result<()> {
         let active = self.active();
         let unsaved_bytes = self.upkeep.unsaved_bytes.get();
-        let Some(saved) = Saved::of(&active) else {
-            return Err(Error::Closed);
-        };
+        let saved = Saved::of(&active).expect(HAS_INDEXES);
         let snapshot = snapshot::encode(&self.producers.borrow().snapshot());
         self.flush_upto(saved.upto).await?;
         let earlier = self.unsealed_segments();
@@ -374,19 +417,14 @@ impl<P: Platform> Log<P> {
         load::save(self.store.disk(), &active, &saved).await?;
         self.note_aborted(&active, saved.notes_aborted()).await?;
         self.write_snapshot(saved.upto, &snapshot).await?;
-        let now_unsaved = self
-            .upkeep
-            .unsaved_bytes
-            .get()
-            .saturating_sub(unsaved_bytes);
-        self.upkeep.unsaved_bytes.set(now_unsaved);
-        self.recovery_point
-            .set(self.recovery_point.get().max(saved.upto));
-        let is_another = self.upkeep.saved.borrow().back() != Some(&saved.upto);
-        if is_another {
-            self.upkeep.saved.borrow_mut().push_back(saved.upto);
-        }
+        let unsaved_by_now = self.upkeep.unsaved_bytes.get();
+        assert!(unsaved_bytes <= unsaved_by_now, "one save at a time");
+        let unsaved_by_now = unsaved_by_now - unsaved_bytes;
+        self.upkeep.unsaved_bytes.set(unsaved_by_now);
+        self.advance_recovery_point(saved.upto);
+        self.upkeep.note_saved(saved.upto);
         self.store.shared.unnoted.add(unsaved_bytes);
+        self.check_invariants();
         self.remove_useless_snapshots(Offset::ZERO).await;
         Ok(())
     }

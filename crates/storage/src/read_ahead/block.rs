@@ -78,6 +78,10 @@ impl Loaded {
 
     /// A view without a copy.
     pub(super) fn slice(self: &Arc<Self>, range: Range<usize>) -> Bytes {
+        assert!(
+            range.start <= range.end && range.end <= self.bytes().len(),
+            "a view is of what was loaded"
+        );
         Bytes::from_owner(View {
             loaded: Arc::clone(self),
             range,
@@ -87,8 +91,10 @@ impl Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        self.taken_bytes
+        let taken = self
+            .taken_bytes
             .fetch_sub(self.memory_bytes, Ordering::Relaxed);
+        assert!(taken >= self.memory_bytes, "it was counted before");
     }
 }
 
@@ -99,10 +105,7 @@ struct View {
 
 impl AsRef<[u8]> for View {
     fn as_ref(&self) -> &[u8] {
-        self.loaded
-            .bytes()
-            .get(self.range.clone())
-            .unwrap_or_default()
+        &self.loaded.bytes()[self.range.clone()]
     }
 }
 
@@ -138,6 +141,7 @@ impl Block {
 
     /// Ends the loading: the bytes, or none.
     pub(super) fn settle(&self, loaded: Option<Loaded>) {
+        assert!(self.is_loading(), "a block is settled once");
         *self.state.borrow_mut() = match loaded {
             Some(loaded) => State::Loaded(Arc::new(loaded)),
             None => State::Failed,
@@ -199,7 +203,7 @@ impl Block {
     pub(super) fn follow(&self, mut position: u64, mut visit: impl FnMut(Checked) -> bool) {
         let checked = self.checked.borrow();
         let at = checked.partition_point(|batch| batch.position < position);
-        for batch in checked.get(at..).unwrap_or_default() {
+        for batch in &checked[at..] {
             if batch.position != position || !visit(*batch) {
                 return;
             }

@@ -18,6 +18,7 @@ use wire::types::Offset;
 
 use super::block::{Block, Checked};
 use crate::log::epoch_cache::EpochCache;
+use crate::num::index;
 use crate::segment::scan::MAGIC;
 use crate::segment::stamps::{Epochs, FileEnd, Place, base_offset_of, place_of};
 
@@ -79,6 +80,7 @@ impl Blocks {
 
     /// Puts a block in its place, or in that of an older one.
     pub(super) fn insert(&mut self, block: Rc<Block>) {
+        assert!(block.is_loading(), "a new block has no bytes yet");
         self.forget_batches_into(block.start);
         self.by_start.insert(block.start, block);
     }
@@ -226,7 +228,7 @@ impl Blocks {
             let bytes = piece(loaded.bytes(), block.start, at, end);
             // Bounded: the lesser of both.
             let (now, later) = rest.split_at_mut(bytes.len().min(rest.len()));
-            now.copy_from_slice(bytes.get(..now.len()).unwrap_or_default());
+            now.copy_from_slice(&bytes[..now.len()]);
             at += now.len() as u64;
             rest = later;
         }
@@ -311,9 +313,10 @@ impl Blocks {
 /// The bytes from `at` to `end`, as far as they are in a block that begins at `start`.
 fn piece(bytes: &[u8], start: u64, at: u64, end: u64) -> &[u8] {
     let to = index(end - start).min(bytes.len());
-    bytes.get(index(at - start)..to).unwrap_or_default()
-}
-
-fn index(distance: u64) -> usize {
-    usize::try_from(distance).unwrap_or(usize::MAX)
+    let piece = &bytes[index(at - start)..to];
+    assert!(
+        !piece.is_empty(),
+        "a block that holds a position has a byte there"
+    );
+    piece
 }

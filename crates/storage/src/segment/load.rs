@@ -4,6 +4,7 @@
 
 use platform::Platform;
 use platform::disk::{Disk, SMALL_FILE_BYTES_MAX, is_unreadable};
+use wire::batch::BatchHeader;
 use wire::types::{LeaderEpoch, Offset};
 
 use super::naming::Role;
@@ -36,6 +37,7 @@ pub(crate) async fn indexes_of<P: Platform>(
         tracing::warn!(file = %file.display(), "an index of aborted transactions is missing and will be rebuilt");
         return Ok(None);
     }
+    // Without a file there is no aborted transaction; that one was lost is seen above.
     let aborted = aborted.unwrap_or_default();
     let parsed =
         OffsetIndex::parse(segment.base, options.bytes_max, &offsets).and_then(|offsets| {
@@ -133,20 +135,23 @@ pub(crate) async fn rebuild<P: Platform>(
     while scan.position() < segment.size.get() {
         let position = scan.position();
         let header = scan.header().await.map_err(Error::io("read", &path))?;
-        let reason = match &header {
-            None => Some(NO_BATCH),
-            Some(header) if header.next_offset() > segment.next.get() => Some(WRONG_OFFSET),
-            Some(header) => expected.refuses(header),
+        let refused = |header: &BatchHeader| {
+            if header.next_offset() > segment.next.get() {
+                Some(WRONG_OFFSET)
+            } else {
+                expected.refuses(header)
+            }
         };
-        let (Some(header), None) = (header, reason) else {
-            let reason = reason.unwrap_or(NO_BATCH);
-            return Err(Error::Corrupt {
-                path,
-                position,
-                reason,
-            });
+        let header = match header.ok_or(NO_BATCH) {
+            Ok(header) => refused(&header).map_or(Ok(header), Err),
+            none => none,
         };
-        indexes.append(&header, u32::try_from(position).unwrap_or(u32::MAX));
+        let header = header.map_err(|reason| Error::Corrupt {
+            path: path.clone(),
+            position,
+            reason,
+        })?;
+        indexes.append(&header, position);
         expected = expected.after(&header);
         scan.skip(&header);
     }

@@ -330,7 +330,7 @@ fn marked_folder_name(partition: &TopicPartition, unique: Uuid, mark: &str) -> S
         let Some((end, _)) = topic.char_indices().next_back() else {
             break;
         };
-        topic = topic.get(..end).unwrap_or_default();
+        (topic, _) = topic.split_at(end); // Bounded: a character begins there.
     }
     format!("{topic}{suffix}")
 }

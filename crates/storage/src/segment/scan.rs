@@ -11,6 +11,8 @@ use wire::batch::{BatchHeader, CRC_START, HEADER_BYTES};
 use wire::crc;
 use wire::types::{LeaderEpoch, Offset};
 
+use crate::num::index;
+
 /// The format version of every batch in our files.
 pub(crate) const MAGIC: i8 = 2;
 
@@ -118,6 +120,10 @@ pub(crate) struct Scan<'a, F> {
 impl<'a, F: DiskFile> Scan<'a, F> {
     /// A walk from `position`, the start of a batch, that does not look at or beyond `end`.
     pub(crate) fn new(file: &'a F, position: u64, end: u64, window_bytes: usize) -> Self {
+        assert!(
+            window_bytes >= HEADER_BYTES,
+            "a header fits into the window"
+        );
         Self {
             file,
             position,
@@ -180,7 +186,7 @@ impl<'a, F: DiskFile> Scan<'a, F> {
         let mut at = position + CRC_START as u64;
         let end = position + header.size_bytes as u64;
         while at < end {
-            let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+            let left = index(end - at);
             let bytes = self.bytes_at(at, left.min(self.window_bytes)).await?;
             if bytes.is_empty() {
                 return Ok(false);
@@ -203,13 +209,18 @@ impl<'a, F: DiskFile> Scan<'a, F> {
 
     /// Up to `len` bytes from `at`, fewer only at the end.
     async fn bytes_at(&mut self, at: u64, len: usize) -> io::Result<Bytes> {
-        let len = len.min(usize::try_from(self.end.saturating_sub(at)).unwrap_or(usize::MAX));
+        // Nothing lies beyond the end.
+        let room = index(self.end.saturating_sub(at));
+        let len = len.min(room);
         if let Some(bytes) = self.in_window(at, len) {
             return Ok(bytes);
         }
-        let room = usize::try_from(self.end.saturating_sub(at)).unwrap_or(usize::MAX);
         let wanted = len.max(self.window_bytes).min(room);
         self.window = self.file.read_at(at, wanted).await?;
+        assert!(
+            self.window.len() <= wanted,
+            "a disk gives what was asked for, or less"
+        );
         self.window_at = at;
         let here = len.min(self.window.len());
         Ok(self.window.slice(..here))

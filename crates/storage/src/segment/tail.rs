@@ -14,6 +14,8 @@ use bytes::Bytes;
 use platform::buf::Chunk;
 use platform::disk::BLOCK_BYTES;
 
+use crate::num::index;
+
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// The resident end of a segment.
@@ -51,7 +53,11 @@ pub(crate) struct Blocks {
 impl Tail {
     /// The tail of a segment that is `end` bytes long; `partial` are the bytes of its last partial block.
     pub(crate) fn at(end: u64, partial: Bytes) -> Self {
-        debug_assert_eq!(end % BLOCK, partial.len() as u64);
+        assert_eq!(
+            end % BLOCK,
+            partial.len() as u64,
+            "a tail begins with the bytes of its last partial block"
+        );
         Self {
             pieces: VecDeque::new(),
             end,
@@ -96,34 +102,37 @@ impl Tail {
 
     /// Appends `bytes`, into `fresh` chunks when the last one is full. The caller has seen to it that there is room.
     pub(crate) fn append(&mut self, mut bytes: &[u8], fresh: &mut impl Iterator<Item = Chunk>) {
+        let end = self.end + bytes.len() as u64;
         while !bytes.is_empty() {
             if self
                 .pieces
                 .back()
                 .is_none_or(|piece| piece.chunk.remaining() == 0)
             {
-                let Some(chunk) = fresh.next() else {
-                    debug_assert!(false, "the caller takes chunks enough");
-                    return;
-                };
+                // `Memory::take` looks again after each chunk, and nobody evicts in between.
+                let chunk = fresh.next().expect("the caller has taken chunks enough");
                 self.start_piece(chunk);
             }
-            let Some(piece) = self.pieces.back_mut() else {
-                return;
-            };
+            let piece = self.pieces.back_mut().expect("a piece was started");
             let copied = piece.chunk.append(bytes);
             self.end += copied as u64;
-            bytes = bytes.get(copied..).unwrap_or_default();
+            (_, bytes) = bytes.split_at(copied); // Bounded: no more than there are.
         }
+        assert_eq!(self.end, end, "all of the bytes are in memory");
     }
 
     fn start_piece(&mut self, mut chunk: Chunk) {
         let partial = std::mem::take(&mut self.partial);
-        chunk.append(&partial);
-        self.pieces.push_back(Piece {
-            start: self.end - partial.len() as u64,
-            chunk,
-        });
+        let start = self.end - partial.len() as u64;
+        assert_eq!(start % BLOCK, 0, "a piece begins at a block");
+        let before = self.pieces.back();
+        assert!(
+            before.is_none_or(|before| before.end() == start),
+            "pieces lie one behind the other"
+        );
+        let copied = chunk.append(&partial);
+        assert_eq!(copied, partial.len(), "a partial block fits a chunk");
+        self.pieces.push_back(Piece { start, chunk });
     }
 
     /// The whole blocks that hold everything from `written` on, the last one padded with zeros. `None` when there is
@@ -136,7 +145,8 @@ impl Tail {
         let first = self.piece_at(position)?;
         let mut parts = Vec::with_capacity(self.pieces.len() - first + 1);
         for piece in self.pieces.range(first..) {
-            let from = usize::try_from(position.saturating_sub(piece.start)).ok()?;
+            // 0 for every piece but the first.
+            let from = index(position.saturating_sub(piece.start));
             parts.push(piece.chunk.aligned_slice(from));
             parts.push(piece.chunk.tail_block());
         }
@@ -158,37 +168,33 @@ impl Tail {
         {
             let from = range.start.max(piece.start) - piece.start;
             let to = range.end.min(piece.end()) - piece.start;
-            slices.push(
-                piece
-                    .chunk
-                    .slice(usize::try_from(from).ok()?..usize::try_from(to).ok()?),
-            );
+            slices.push(piece.chunk.slice(index(from)..index(to)));
         }
         Some(slices)
     }
 
     /// Copies the bytes at `position` into `target`; false when they are not all resident.
     pub(crate) fn copy_at(&self, position: u64, target: &mut [u8]) -> bool {
-        let (Some(mut index), true) = (
+        let (Some(mut at), true) = (
             self.piece_at(position),
             position >= self.found && position + target.len() as u64 <= self.end,
         ) else {
             return false;
         };
         let mut done = 0;
-        while let (Some(piece), true) = (self.pieces.get(index), done < target.len()) {
-            let from = usize::try_from(position + done as u64 - piece.start).unwrap_or(usize::MAX);
-            let here = piece.chunk.filled().get(from..).unwrap_or_default();
-            let count = here.len().min(target.len() - done);
-            if let (Some(target), Some(source)) =
-                (target.get_mut(done..done + count), here.get(..count))
-            {
-                target.copy_from_slice(source);
-            }
+        while let (Some(piece), true) = (self.pieces.get(at), done < target.len()) {
+            let from = index(position + done as u64 - piece.start);
+            let (_, here) = piece.chunk.filled().split_at(from); // Bounded: this piece holds the position.
+            let (_, wanted) = target.split_at_mut(done); // Bounded: by the loop.
+            let count = here.len().min(wanted.len());
+            // Bounded: the lesser of both.
+            let (wanted, here) = (wanted.split_at_mut(count).0, here.split_at(count).0);
+            wanted.copy_from_slice(here);
             done += count;
-            index += 1;
+            at += 1;
         }
-        done == target.len()
+        assert_eq!(done, target.len(), "what is resident is one range");
+        true
     }
 
     /// Lets go of the oldest chunk if all of it is below `written`; says whether it did.
@@ -206,15 +212,21 @@ impl Tail {
         if self.pieces.is_empty() {
             let filled = piece.chunk.filled();
             let whole = filled.len() - filled.len() % BLOCK_BYTES;
-            self.partial = Bytes::copy_from_slice(filled.get(whole..).unwrap_or_default());
+            let (_, partial) = filled.split_at(whole); // Bounded: a remainder less.
+            assert_eq!(
+                self.end % BLOCK,
+                partial.len() as u64,
+                "the last piece ends where the segment does"
+            );
+            self.partial = Bytes::copy_from_slice(partial);
         }
         true
     }
 
     fn piece_at(&self, position: u64) -> Option<usize> {
-        let index = self.pieces.partition_point(|piece| piece.end() <= position);
-        let piece = self.pieces.get(index)?;
-        (piece.start <= position).then_some(index)
+        let at = self.pieces.partition_point(|piece| piece.end() <= position);
+        let piece = self.pieces.get(at)?;
+        (piece.start <= position).then_some(at)
     }
 }
 

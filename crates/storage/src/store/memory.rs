@@ -53,6 +53,10 @@ impl<P: Platform> Memory<P> {
     pub(crate) fn new(options: &StoreOptions) -> Self {
         let bytes_max = options.cache_bytes_max + options.unwritten_bytes_max;
         let small_bytes = SMALL_CHUNK_BYTES.min(options.chunk_bytes).max(BLOCK_BYTES);
+        assert!(
+            small_bytes % BLOCK_BYTES == 0 && options.chunk_bytes % BLOCK_BYTES == 0,
+            "chunks are whole blocks"
+        );
         let pool = |chunk_bytes, bytes_max, reserve_chunks| {
             ChunkPool::new(PoolOptions {
                 chunk_bytes,
@@ -91,6 +95,10 @@ impl<P: Platform> Memory<P> {
                 break;
             }
             let chunk = self.take_one(!warm && lacking - room <= self.small.chunk_bytes() / 2)?;
+            assert!(
+                chunk.capacity() >= BLOCK_BYTES,
+                "a partial block fits a chunk"
+            );
             room += chunk.capacity();
             chunks.push(chunk);
         }

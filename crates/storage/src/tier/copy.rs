@@ -14,6 +14,7 @@ use wire::types::Offset;
 use super::pace::MoveRate;
 use super::verify::{Damage, Verifier};
 use crate::error::{Error, Result};
+use crate::num::index;
 use crate::segment::File;
 use crate::store::Store;
 
@@ -70,7 +71,7 @@ pub(crate) async fn data<P: Platform>(
     let mut verifier = Verifier::new(base, size);
     let mut at = 0;
     while at < size {
-        let len = usize::try_from(size - at).map_or(STEP_BYTES, |left| left.min(STEP_BYTES));
+        let len = index(size - at).min(STEP_BYTES);
         store.wait_to_copy(rate, len as u64, &goes_on).await;
         if !goes_on() {
             return Err(Trouble::Overtaken);
@@ -91,6 +92,7 @@ pub(crate) async fn data<P: Platform>(
         written.map_err(|error| Trouble::Target(Error::io("write", target)(error)))?;
         at += len as u64;
     }
+    assert_eq!(at, size, "each step is within the segment");
     verifier.finish().map_err(Trouble::Damaged)?;
     let cut = copy.set_len(size).await;
     cut.map_err(|error| Trouble::Target(Error::io("cut", target)(error)))?;
@@ -110,9 +112,7 @@ fn padded(pool: &BufPool, bytes: platform::buf::AlignedBuf) -> Bytes {
     }
     let mut block = pool.take(block_ceil(len));
     block.fill(0);
-    if let Some(to) = block.get_mut(..len) {
-        to.copy_from_slice(&bytes);
-    }
+    block[..len].copy_from_slice(&bytes);
     block.freeze()
 }
 

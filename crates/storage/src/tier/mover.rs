@@ -149,7 +149,8 @@ impl Mover {
         tiers.moving.fetch_add(1, Ordering::Relaxed);
         Some(task::spawn(async move {
             let moved = log.move_segment(base, &to, class).await;
-            tiers.moving.fetch_sub(1, Ordering::Relaxed);
+            let moving = tiers.moving.fetch_sub(1, Ordering::Relaxed);
+            assert!(moving > 0, "this one was counted");
             match moved {
                 Ok(bytes) => {
                     to.note_arrival(from_tier, bytes);

@@ -93,6 +93,10 @@ impl Pool {
         let next = |taken: u64| (taken < made).then_some(taken + 1);
         let (set, fetch) = (Ordering::AcqRel, Ordering::Acquire);
         let taken = self.taken.fetch_update(set, fetch, next).ok();
+        assert!(
+            taken.is_none_or(|taken| taken < made),
+            "only a file that was made is taken"
+        );
         if taken.is_some() {
             self.wanted.notify_one();
         }

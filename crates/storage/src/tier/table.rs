@@ -427,17 +427,21 @@ impl Charge {
         if bytes >= before {
             self.path.used.fetch_add(bytes - before, Ordering::Relaxed);
         } else {
-            self.path.used.fetch_sub(before - bytes, Ordering::Relaxed);
+            self.take(before - bytes);
         }
+    }
+
+    fn take(&self, bytes: u64) {
+        let used = self.path.used.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(used >= bytes, "what is given back was counted");
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.path
-            .used
-            .fetch_sub(self.bytes.get(), Ordering::Relaxed);
-        self.path.segments.fetch_sub(1, Ordering::Relaxed);
+        self.take(self.bytes.get());
+        let segments = self.path.segments.fetch_sub(1, Ordering::Relaxed);
+        assert!(segments > 0, "what goes was counted");
     }
 }
 

@@ -90,10 +90,12 @@ impl Verifier {
     fn take_header<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Damage> {
         // Bounded: the lesser of both.
         let (part, rest) = bytes.split_at((HEADER_BYTES - self.filled).min(bytes.len()));
-        if let Some(to) = self.header.get_mut(self.filled..self.filled + part.len()) {
-            to.copy_from_slice(part);
-        }
+        self.header[self.filled..][..part.len()].copy_from_slice(part);
         self.filled += part.len();
+        assert!(
+            self.filled <= HEADER_BYTES && self.position <= self.size,
+            "what is taken is within the segment"
+        );
         if self.filled == HEADER_BYTES {
             let header = BatchHeader::parse(&self.header).ok_or_else(|| self.damage(NO_BATCH))?;
             if let Some(reason) = self.expected.refuses(&header) {
@@ -102,7 +104,7 @@ impl Verifier {
             if self.position + header.size_bytes as u64 > self.size {
                 return Err(self.damage("a batch is longer than the rest of the segment"));
             }
-            let covered = self.header.get(CRC_START..).unwrap_or_default();
+            let covered = &self.header[CRC_START..];
             self.body = Some(Body {
                 left: header.size_bytes - HEADER_BYTES,
                 crc: crc::crc32c_append(0, covered),

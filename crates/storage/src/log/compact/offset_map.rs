@@ -45,12 +45,16 @@ impl OffsetMap {
         let load_factor = load_factor.clamp(0.01, 0.99);
         let needed = ((keys_wanted as f64 / load_factor) as usize).saturating_add(2);
         let slots = (bytes_max / SLOT_BYTES).min(needed).max(2);
+        let keys_max = ((slots as f64 * load_factor) as usize).clamp(1, slots - 1);
+        assert!(
+            0 < keys_max && keys_max < slots,
+            "one slot stays free, so that every search ends"
+        );
         Self {
             words: vec![0; slots * SLOT_WORDS],
             hash: KeyHash { secret },
             keys: 0,
-            // At least one slot stays free, so that every search ends.
-            keys_max: ((slots as f64 * load_factor) as usize).clamp(1, slots - 1),
+            keys_max,
             latest: Offset(-1),
         }
     }
@@ -59,14 +63,15 @@ impl OffsetMap {
     pub(super) fn put(&mut self, key: &[u8], offset: Offset) -> Result<(), Full> {
         let hash = self.hash.of(key);
         let slot = self.slot_of(hash);
-        let Some([first, second, at]) = self.words.get_mut(slot..slot + SLOT_WORDS) else {
-            return Err(Full);
+        let [first, second, at] = &mut self.words[slot..slot + SLOT_WORDS] else {
+            unreachable!("a slot has three words");
         };
         if *at == 0 {
             if self.keys >= self.keys_max {
                 return Err(Full);
             }
             self.keys += 1;
+            assert!(self.keys <= self.keys_max, "one slot stays free");
             [*first, *second] = hash;
         }
         *at = offset.0.unsigned_abs() + 1;
@@ -77,7 +82,8 @@ impl OffsetMap {
     /// The newest offset of `key`.
     pub(super) fn newest(&self, key: &[u8]) -> Option<Offset> {
         let slot = self.slot_of(self.hash.of(key));
-        let at = self.words.get(slot + 2)?.checked_sub(1)?;
+        // 0: the slot is free.
+        let at = self.words[slot + 2].checked_sub(1)?;
         i64::try_from(at).ok().map(Offset)
     }
 
@@ -108,15 +114,12 @@ impl OffsetMap {
         let [first, second] = hash;
         // The upper half of the product is below the number of slots, whatever that is.
         let start = (u128::from(first) * slots as u128) >> 64;
-        let mut slot = usize::try_from(start).unwrap_or(0);
+        let mut slot = usize::try_from(start).expect("it is below the number of slots");
         loop {
-            match self
-                .words
-                .get(slot * SLOT_WORDS..slot * SLOT_WORDS + SLOT_WORDS)
-            {
-                Some(&[_, _, 0]) | None => return slot * SLOT_WORDS,
-                Some(&[a, b, _]) if a == first && b == second => return slot * SLOT_WORDS,
-                Some(_) => slot = if slot + 1 == slots { 0 } else { slot + 1 },
+            match self.words[slot * SLOT_WORDS..slot * SLOT_WORDS + SLOT_WORDS] {
+                [_, _, 0] => return slot * SLOT_WORDS,
+                [a, b, _] if a == first && b == second => return slot * SLOT_WORDS,
+                _ => slot = if slot + 1 == slots { 0 } else { slot + 1 },
             }
         }
     }

@@ -19,6 +19,7 @@ use super::super::indexes::Indexes;
 use super::super::txn_index::{AbortedTxn, TxnIndex};
 use super::pace::Pace;
 use crate::error::{Error, Result};
+use crate::num::index;
 use crate::segment::naming::{Role, cleaned_path};
 use crate::segment::{File, Loaded, Segment};
 
@@ -43,20 +44,24 @@ pub(super) struct Made {
     pub(super) folder: Rc<Path>,
     pub(super) base: Offset,
     pub(super) size: u64,
+    /// The offset after its last batch.
+    pub(super) next: Offset,
     pub(super) loaded: Loaded,
 }
 
 impl<P: Platform> Output<P> {
     /// Nothing yet of what is made of `segments`.
     pub(super) fn new(log: &Log<P>, segments: &[Rc<Segment<P>>], buffer_bytes: usize) -> Self {
-        let base = segments.first().map_or(Offset::ZERO, |first| first.base);
+        let [first, ..] = segments else {
+            unreachable!("a group has segments");
+        };
+        let base = first.base;
         let same_as = match segments {
             [only] => Some(Rc::clone(only)),
             _ => None,
         };
-        let folder = segments.first().map_or(&log.folder, |first| &first.folder);
         Self {
-            folder: Rc::clone(folder),
+            folder: Rc::clone(&first.folder),
             base,
             indexes: Indexes::new(base, log.index_options()),
             aborted: TxnIndex::new(),
@@ -93,8 +98,7 @@ impl<P: Platform> Output<P> {
         let path = segment.path(Role::Log);
         let mut at = 0;
         while at < self.size {
-            let left = usize::try_from(self.size - at).unwrap_or(usize::MAX);
-            let len = left.min(self.buffer_bytes);
+            let len = index(self.size - at).min(self.buffer_bytes);
             let bytes = from
                 .read_at(at, len)
                 .await
@@ -121,8 +125,14 @@ impl<P: Platform> Output<P> {
         header: &BatchHeader,
         batch: &Bytes,
     ) -> Result<()> {
-        let position = u32::try_from(self.size).unwrap_or(u32::MAX);
-        self.indexes.append(header, position);
+        assert_eq!(
+            batch.len(),
+            header.size_bytes,
+            "a batch is as long as its header says"
+        );
+        // The walk refuses any other order, within a segment and past its end.
+        assert!(header.base_offset >= self.next, "offsets ascend");
+        self.indexes.append(header, self.size);
         self.size += batch.len() as u64;
         self.next = header.next_offset();
         if self.same_as.is_some() {
@@ -159,6 +169,7 @@ impl<P: Platform> Output<P> {
             folder: self.folder,
             base: self.base,
             size: self.size,
+            next: self.next,
             loaded: Loaded {
                 indexes: self.indexes,
                 aborted: self.aborted,
@@ -210,9 +221,7 @@ impl<P: Platform> Writer<P> {
             let room = self.buffer.len() - self.filled;
             // Bounded: the lesser of both.
             let (now, later) = bytes.split_at(room.min(bytes.len()));
-            if let Some(to) = self.buffer.get_mut(self.filled..self.filled + now.len()) {
-                to.copy_from_slice(now);
-            }
+            self.buffer[self.filled..self.filled + now.len()].copy_from_slice(now);
             self.filled += now.len();
             bytes = later;
             if self.filled == self.buffer.len() {
@@ -225,12 +234,14 @@ impl<P: Platform> Writer<P> {
     /// Writes the last blocks, cuts the file to its length and syncs it.
     async fn finish(mut self, pace: &Pace<'_, P>, size: u64) -> Result<()> {
         let len = block_ceil(self.filled);
-        if let Some(padding) = self.buffer.get_mut(self.filled..len) {
-            padding.fill(0);
-        }
+        self.buffer[self.filled..len].fill(0);
         if len > 0 {
             self.write(pace, len).await?;
         }
+        assert!(
+            size <= self.position,
+            "the file is cut to what was written to it"
+        );
         let path = &self.path;
         self.file
             .set_len(size)
@@ -240,7 +251,7 @@ impl<P: Platform> Writer<P> {
     }
 
     async fn write(&mut self, pace: &Pace<'_, P>, len: usize) -> Result<()> {
-        debug_assert_eq!(len % BLOCK_BYTES, 0);
+        assert_eq!(len % BLOCK_BYTES, 0, "a disk is written to in blocks");
         let fresh = self.pool.take(self.buffer.len());
         let mut full = std::mem::replace(&mut self.buffer, fresh);
         full.truncate(len);

@@ -143,9 +143,7 @@ pub(super) fn groups(segments: &[SegmentFacts], end: Offset, limits: Limits) -> 
     let mut bytes = 0_u64;
     for (at, segment) in segments.iter().take(count).enumerate() {
         let together = groups.last_mut().filter(|group| {
-            let base = segments
-                .get(group.start)
-                .map_or(segment.base, |first| first.base);
+            let base = segments[group.start].base;
             let span = segment.next.since(base) - 1;
             // Without batches, an end that is far away is no offset that an index would have to name.
             limits.fit(bytes.saturating_add(segment.size))

@@ -19,13 +19,16 @@ use super::transactions::Transactions;
 use super::walk::Walk;
 use super::{CompactOptions, CompactPolicy, Compacted, Dirt};
 use crate::error::{Error, Result};
-use crate::segment::Segment;
 use crate::segment::naming::Role;
+use crate::segment::{POSITION_MAX, Segment};
 
 /// Least and most bytes of one read or write.
 const BUFFER_BYTES: (usize, usize) = (16 << 10, 4 << 20);
 /// No position in a segment is beyond this.
-const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
+const SEGMENT_BYTES_MAX: u64 = POSITION_MAX;
+
+/// Why a batch has a header.
+const WRITTEN_HERE: &str = "it was written here";
 
 type Segments<P> = [Rc<Segment<P>>];
 
@@ -86,7 +89,7 @@ impl<P: Platform> Log<P> {
         };
         let (mut bytes_before, mut bytes_after) = (0_u64, 0_u64);
         for group in groups {
-            let group = segments.get(group).unwrap_or_default();
+            let group = &segments[group];
             survival.producers = Producers::new(&self.producers());
             let replaced = self
                 .compact_group(group, &mut survival, buffer_bytes, &pace)
@@ -155,7 +158,8 @@ impl<P: Platform> Log<P> {
         } = dirt;
         let platform = &self.store.shared.platform;
         let secret = [platform.random_u64(), platform.random_u64()];
-        let offsets = u64::try_from(below.since(from)).unwrap_or(0);
+        assert!(from < below, "a round has something to do");
+        let offsets = below.since(from).unsigned_abs();
         let (bytes_max, load) = (options.map_bytes_max, options.map_load_factor);
         let mut map = OffsetMap::new(bytes_max, load, offsets, secret);
         let mut transactions = Transactions::new(self.aborted_transactions(from, below).await?);
@@ -226,7 +230,7 @@ impl<P: Platform> Log<P> {
                     Left::Same => output.add(self, pace, &header, &batch).await?,
                     Left::Less(batch) => {
                         output.differ(self, pace).await?;
-                        let header = BatchHeader::parse(&batch).unwrap_or(header);
+                        let header = BatchHeader::parse(&batch).expect(WRITTEN_HERE);
                         output.add(self, pace, &header, &batch).await?;
                     }
                 }
@@ -243,7 +247,7 @@ impl<P: Platform> Log<P> {
                 reason: "an empty batch is longer than any",
             })?;
             output.differ(self, pace).await?;
-            let header = BatchHeader::parse(&batch).unwrap_or(header);
+            let header = BatchHeader::parse(&batch).expect(WRITTEN_HERE);
             output.add(self, pace, &header, &batch).await?;
         }
         let Some(made) = output.finish(self, pace).await? else {

@@ -25,6 +25,7 @@ use super::output::Made;
 use super::pace::Pace;
 use crate::error::{Error, Kind, Result};
 use crate::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::num::gauge;
 use crate::segment::Segment;
 use crate::segment::naming::{
     CLEANED, Name, Role, SWAP, classify, cleaned_path, file_path, swap_path,
@@ -57,6 +58,11 @@ impl<P: Platform> Log<P> {
             // Retention was faster.
             return Err(Error::Closed);
         };
+        let next = old.last().map(|last| last.next.get());
+        assert!(
+            next.is_some_and(|next| made.next <= next),
+            "it ends where they did, or before"
+        );
         self.note_compacted(old, &made).await?;
         self.hold_open(old).await?;
         if let Err(error) = self.name_swap(&made.folder, made.base).await {
@@ -267,9 +273,13 @@ impl<P: Platform> Log<P> {
 
     /// The same for those who read from now on.
     fn replace(&self, old: &[Rc<Segment<P>>], at: usize, made: Made, unfinished: Option<&Error>) {
-        let (Some(first), Some(last)) = (old.first(), old.last()) else {
-            return;
+        let ([first, ..], [.., last]) = (old, old) else {
+            unreachable!("what was made is made of segments");
         };
+        assert!(
+            old.iter().all(|segment| segment.replaced.get()),
+            "their names were lent"
+        );
         let folder = made.folder;
         let next = last.next.get();
         let notes_aborted = !made.loaded.aborted.is_empty();
@@ -285,15 +295,20 @@ impl<P: Platform> Log<P> {
             segment.take_offline(&error.to_string());
         }
         let segment = Rc::new(segment);
-        debug_assert_eq!(first.base, segment.base);
+        assert_eq!(first.base, segment.base, "it begins where they did");
         let mut segments = self.segments.borrow_mut();
-        segments.drain(at..at + old.len());
+        let run = segments.drain(at..at + old.len());
+        assert!(
+            run.zip(old).all(|(there, old)| Rc::ptr_eq(&there, old)),
+            "the gate has been held"
+        );
         segments.insert(at, Rc::clone(&segment));
         drop(segments);
         self.readers.forget();
         self.store.note_loaded(&segment);
-        let fewer = i64::try_from(old.len()).unwrap_or(1) - 1;
+        let fewer = gauge(old.len()) - 1;
         self.store.shared.metrics.segments.dec_by(fewer);
+        self.check_invariants();
     }
 
     /// Removes what rounds that came to nothing have left. Never of a log that failed: a `.swap` of it may be all that

@@ -170,7 +170,7 @@ async fn set_aside<P: Platform>(
 ) -> Result<PathBuf> {
     let platform = &store.shared.platform;
     let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
-    let dir = folder.parent().unwrap_or(folder);
+    let dir = folder.parent().expect("a log's folder lies in a directory");
     let aside = dir.join(naming::stray_folder_name(partition, unique));
     let renamed = store.disk().rename(folder, &aside).await;
     renamed.map_err(Error::io("rename", folder))?;

@@ -416,10 +416,8 @@ impl<P: Platform> Gathering<'_, P> {
                 "a copy of a segment is not used: the one that counts is on a path that is not there");
             part.logs.remove(&base);
             part.shadowed.push(base);
-            if let Some(folder) = &part.folder {
-                let shadows = self.shadows.entry(base).or_default();
-                shadows.push(Rc::clone(folder));
-            }
+            let shadows = self.shadows.entry(base).or_default();
+            shadows.push(Rc::clone(&part.folder));
         }
     }
 
@@ -527,10 +525,8 @@ impl<P: Platform> Gathering<'_, P> {
             has_asides: self.parts.iter().any(|part| part.has_asides),
             asides: Vec::new(),
         };
-        for part in self.parts {
-            let Some(folder) = part.folder.filter(|_| !part.is_lost) else {
-                continue;
-            };
+        for part in self.parts.into_iter().filter(|part| !part.is_lost) {
+            let folder = part.folder;
             for (base, len) in part.logs {
                 let time = |role| part.times.get(&(base, role)).copied();
                 let file = DataFile {

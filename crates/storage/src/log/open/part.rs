@@ -29,9 +29,8 @@ pub(super) struct Aside {
 }
 
 /// One of the folders.
-#[derive(Default)]
 pub(super) struct Part {
-    pub(super) folder: Option<Rc<Path>>,
+    pub(super) folder: Rc<Path>,
     /// The path that it is on; `None`: it is home.
     pub(super) path: Option<Arc<TierPath>>,
     pub(super) logs: BTreeMap<Offset, u64>,
@@ -61,7 +60,12 @@ pub(super) struct Part {
 
 impl Part {
     pub(super) fn folder(&self) -> &Path {
-        self.folder.as_deref().unwrap_or(Path::new(""))
+        &self.folder
+    }
+
+    /// How long the data file of a segment is that it holds.
+    pub(super) fn len_of(&self, base: Offset) -> u64 {
+        *self.logs.get(&base).expect("only a holder is asked")
     }
 
     /// Sorts the names in a folder, and removes what is on its way out or unfinished.
@@ -72,9 +76,22 @@ impl Part {
         entries: Vec<Entry>,
     ) -> Result<Self> {
         let mut part = Self {
-            folder: Some(folder),
+            folder,
             path,
-            ..Self::default()
+            logs: BTreeMap::new(),
+            snapshots: Vec::new(),
+            indexes: Vec::new(),
+            aborted: Vec::new(),
+            notes_aborted: false,
+            swaps: Vec::new(),
+            times: BTreeMap::new(),
+            away: Vec::new(),
+            owed: Vec::new(),
+            cleaned_from: None,
+            shadowed: Vec::new(),
+            asides: BTreeMap::new(),
+            has_asides: false,
+            is_lost: false,
         };
         for entry in entries {
             let name = if entry.is_dir {
@@ -210,8 +227,7 @@ impl Part {
     /// Removes what a compaction was making of `base`.
     pub(super) async fn remove_unmade<D: Disk>(&mut self, disk: &D, base: Offset) -> Result<()> {
         for (of, role, _) in self.swaps.extract_if(.., |swap| swap.0 == base) {
-            let folder = self.folder.as_deref().unwrap_or(Path::new(""));
-            remove(disk, &naming::swap_path(folder, of, role)).await?;
+            remove(disk, &naming::swap_path(&self.folder, of, role)).await?;
         }
         self.sync(disk).await
     }

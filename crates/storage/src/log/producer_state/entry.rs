@@ -180,6 +180,7 @@ impl Producer {
             offset_delta: header.last_offset_delta,
             timestamp: header.max_timestamp,
         });
+        assert!(self.batches.len() <= BATCHES_KEPT_MAX, "the oldest goes");
         self.last_timestamp = header.max_timestamp;
         let opens = header.is_transactional() && self.transaction_start.is_none();
         if opens {

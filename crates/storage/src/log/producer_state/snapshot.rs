@@ -69,8 +69,8 @@ pub enum SnapshotError {
 /// The bytes of a snapshot file.
 pub fn encode(producers: &[ProducerSnapshot]) -> Vec<u8> {
     let mut entries = Vec::with_capacity(4 + producers.len() * ENTRY_BYTES);
-    // More producers than an i32 can count do not fit in memory either.
-    let count = i32::try_from(producers.len()).unwrap_or(i32::MAX);
+    // With a transaction open there may be more than `PRODUCERS_MAX`, but not so many: they would not fit in memory.
+    let count = i32::try_from(producers.len()).expect("an i32 can count the producers");
     entries.extend_from_slice(&count.to_be_bytes());
     for p in producers {
         entries.extend_from_slice(&p.producer_id.0.to_be_bytes());
@@ -87,6 +87,10 @@ pub fn encode(producers: &[ProducerSnapshot]) -> Vec<u8> {
     bytes.extend_from_slice(&VERSION.to_be_bytes());
     bytes.extend_from_slice(&crc::crc32c(&entries).to_be_bytes());
     bytes.extend_from_slice(&entries);
+    assert_eq!(
+        bytes.len(),
+        HEADER_BYTES + 4 + producers.len() * ENTRY_BYTES
+    );
     bytes
 }
 

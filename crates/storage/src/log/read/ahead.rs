@@ -14,6 +14,7 @@ use wire::types::Offset;
 use super::cursor::Cursor;
 use super::resident::Wanted;
 use crate::log::Log;
+use crate::num::index;
 use crate::read_ahead::{Limits, Run, Taken};
 use crate::segment::Segment;
 
@@ -112,6 +113,7 @@ impl<P: Platform> Log<P> {
         let store = &self.store;
         let ahead = &store.shared.read_ahead;
         let segment = reader.segment;
+        assert!(position < run.end, "a run has a batch");
         let given = run.end - position;
         let before = reader.cursor.map_or(0, |cursor| cursor.window);
         let most = store.shared.options.read_ahead_bytes_max as u64;
@@ -151,7 +153,7 @@ impl<P: Platform> Log<P> {
                 return;
             }
         }
-        memory.note_missed(usize::try_from(bytes).unwrap_or(0));
+        memory.note_missed(index(bytes));
     }
 
     /// Forgets readers and what was read ahead of them: positions have lost their meaning.

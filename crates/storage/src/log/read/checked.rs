@@ -84,7 +84,8 @@ fn take_checked<P: Platform>(
     checked: &mut Checked,
 ) -> Result<Step> {
     let Checked { len, next, .. } = *checked;
-    let rest = bytes.get(len..).unwrap_or_default();
+    // Bounded: `len` is what was taken of them.
+    let rest = &bytes[len..];
     let damage = match BatchHeader::parse(rest) {
         None if len > 0 => None,
         None => Some(NO_BATCH),

@@ -67,5 +67,6 @@ impl Readers {
             cursors.pop_front();
         }
         cursors.push_back(cursor);
+        assert!(cursors.len() <= CURSORS_MAX, "the oldest goes");
     }
 }

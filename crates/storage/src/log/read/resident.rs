@@ -60,7 +60,8 @@ impl<P: Platform> Segment<P> {
         let Some(floor) = self.floor(offset) else {
             let span = i128::from(self.next.get().since(self.base)).max(1);
             let part = i128::from(self.size.get()) * i128::from(offset.since(self.base)) / span;
-            return u64::try_from(part).unwrap_or(0);
+            // Neither is negative: the offset is past the base.
+            return u64::try_from(part).expect("a part of a size");
         };
         let mut position = floor;
         while let Some(header) = self.resident_header(position) {

@@ -20,6 +20,7 @@ use wire::types::Offset;
 use super::super::open::{free_aside, remove};
 use super::{Recovery, VERIFY_BYTES};
 use crate::error::{Error, Result};
+use crate::num::index;
 use crate::segment::naming::Role;
 use crate::segment::scan::{Scan, may_be_batch};
 use crate::segment::{File, Segment};
@@ -48,7 +49,8 @@ impl<P: Platform> Recovery<'_, P> {
                 reason: "no valid batch begins there, and there are valid ones behind it",
             });
         }
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = path.file_name().expect("a file of a log has a name");
+        let name = name.to_string_lossy();
         let part = path.with_file_name(format!("{name}.from-{}", rest.start));
         let aside = free_aside(self.store.disk(), &part, self.now_ms).await?;
         match self.copy(file, rest, &aside).await {
@@ -78,7 +80,7 @@ impl<P: Platform> Recovery<'_, P> {
         }
         let renamed = disk.rename(&unfinished, to).await;
         renamed.map_err(Error::io("rename", &unfinished))?;
-        let dir = to.parent().unwrap_or(to);
+        let dir = to.parent().expect("a file lies in a directory");
         let synced = disk.sync_dir(dir).await;
         synced.map_err(Error::dir_sync(dir))
     }
@@ -91,10 +93,10 @@ async fn write_copy<D: Disk>(disk: &D, file: &D::File, part: Range<u64>, to: &Pa
     let mut at = part.start;
     while at < part.end {
         let left = part.end.saturating_sub(at);
-        let len = usize::try_from(left).map_or(VERIFY_BYTES, |left| left.min(VERIFY_BYTES));
+        let len = index(left).min(VERIFY_BYTES);
         let mut block = pool.take(block_ceil(len));
         block.fill(0);
-        let bytes = block.get_mut(..len).unwrap_or_default();
+        let (bytes, _) = block.split_at_mut(len); // Bounded: rounded up to blocks.
         read_what_can_be(file, at, bytes).await;
         let position = at.saturating_sub(part.start);
         let written = copy.write_at(position, vec![block.freeze()]).await;

@@ -5,16 +5,18 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 
-use bytes::Bytes;
 use platform::Platform;
 use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
 use wire::types::Offset;
 
+use super::super::open::folder::DataFile;
 use super::super::open::notes::{self, Place};
 use super::super::open::{remove, set_aside};
+use super::super::truncate::last_block;
 use super::cut_off::has_batch_behind;
 use super::{Checked, Recovery, VERIFY_BYTES};
 use crate::error::{Error, Result};
+use crate::num::index;
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::Scan;
 use crate::segment::tail::Tail;
@@ -28,7 +30,7 @@ async fn last_of_records<F: DiskFile>(file: &F, from: u64, len: u64) -> Result<O
     let mut last = None;
     let mut at = from;
     while at < len {
-        let wanted = usize::try_from(len - at).map_or(VERIFY_BYTES, |left| left.min(VERIFY_BYTES));
+        let wanted = index(len - at).min(VERIFY_BYTES);
         // What cannot be read is no reason not to start: it goes.
         let Ok(bytes) = file.read_at(at, wanted).await else {
             return Ok(Some(len));
@@ -139,8 +141,7 @@ impl<P: Platform> Recovery<'_, P> {
             self.refuse_batches(bases).await?;
         }
         for &base in bases.iter().rev() {
-            let folder = self.folder.logs.get(&base).map(|data| &data.folder);
-            let folder = folder.unwrap_or(&self.folder.path);
+            let folder = &self.data_of(base).folder;
             let file = file_path(folder, base, Role::Log);
             tracing::warn!(file = %file.display(), "a segment after the end of the log is taken out of it");
             self.forget_place(base, folder).await?;
@@ -173,8 +174,7 @@ impl<P: Platform> Recovery<'_, P> {
     /// Segments of the metadata log that hold batches go only when somebody says so.
     async fn refuse_batches(&self, bases: &[Offset]) -> Result<()> {
         for &base in bases {
-            let folder = self.folder.logs.get(&base).map(|data| &data.folder);
-            let folder = folder.unwrap_or(&self.folder.path);
+            let folder = &self.data_of(base).folder;
             let path = file_path(folder, base, Role::Log);
             if self.has_batches(base, &path).await? {
                 return Err(Error::Corrupt {
@@ -187,9 +187,15 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(())
     }
 
+    /// The data file of a segment that is not absent.
+    fn data_of(&self, base: Offset) -> &DataFile {
+        let data = self.folder.logs.get(&base);
+        data.expect("what is discarded was refused, or has a file")
+    }
+
     /// True when there is a batch whose CRC is right in a data file.
     async fn has_batches(&self, base: Offset, path: &Path) -> Result<bool> {
-        let len = self.folder.logs.get(&base).map_or(0, |data| data.len);
+        let len = self.data_of(base).len;
         let file = match self.store.disk().open(path, Open::Read).await {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -227,15 +233,7 @@ impl<P: Platform> Recovery<'_, P> {
                 .first_timestamp
                 .set(timestamp.filter(|timestamp| *timestamp >= 0));
         }
-        let partial = size % BLOCK_BYTES as u64;
-        let bytes = if partial == 0 {
-            Bytes::new()
-        } else {
-            let len = usize::try_from(partial).unwrap_or(0);
-            file.read_at(size - partial, len)
-                .await
-                .map_err(Error::io("read", &path))?
-        };
+        let bytes = last_block(&file, &path, size).await?;
         *active.tail.borrow_mut() = Tail::at(size, bytes);
         Ok(())
     }

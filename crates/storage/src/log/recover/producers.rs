@@ -75,8 +75,8 @@ impl<P: Platform> Recovery<'_, P> {
         let after = bases.iter().zip(bases.iter().skip(1)).rev();
         let after = after.map(|(base, next)| is_absent(base).then_some(*next));
         let from = after.flatten().next();
-        // A log without segments has no batches to replay.
-        from.or(bases.first().copied()).unwrap_or(Offset::ZERO)
+        from.or(bases.first().copied())
+            .expect("a log that is recovered has segments")
     }
 
     /// The producers as the newest snapshot that can be read, and is not past `max`, has them.

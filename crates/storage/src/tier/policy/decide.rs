@@ -321,7 +321,7 @@ pub fn presses(tiers: &[TierView], settings: &PolicySettings) -> bool {
     all_but_last(tiers).iter().enumerate().any(|(at, tier)| {
         let levels = Levels::of(tier, settings);
         let has_room = levels.settled_bytes < levels.low_bytes && levels.pressure <= 0.0;
-        let slower = tiers.get(at + 1..).unwrap_or_default();
+        let slower = &tiers[at + 1..];
         levels.is_hard()
             || levels.excess_bytes() > 0
             || has_room && slower.iter().any(holds_something)

@@ -26,11 +26,11 @@ impl<P: Platform> Gathering<'_, P> {
         for &at in holders {
             let part = &self.parts[at];
             let path = file_path(part.folder(), base, Role::Log);
-            // Holders have it; of one that has not, nothing is read.
-            let len = part.logs.get(&base).copied().unwrap_or(0);
+            let len = part.len_of(base);
             // What is still written to has room behind its batches, and perhaps half of one.
             let bounds = (base, self.sure_next(base, None));
             let (end, is_whole) = good_end_of(self.store.disk(), &path, bounds, len).await?;
+            // What a compaction has just put in place, or whose time nobody knows, counts as the oldest of equals.
             let modified_ms = part.times.get(&(base, Role::Log)).copied().unwrap_or(0);
             found.push(((end, is_whole, modified_ms), at));
         }
@@ -75,14 +75,14 @@ pub(super) async fn sound_end<D: Disk>(
     (base, next): (Offset, Offset),
 ) -> Result<Option<Offset>> {
     let path = file_path(part.folder(), base, Role::Log);
-    let len = part.logs.get(&base).copied().unwrap_or(0);
+    let len = part.len_of(base);
     sound_end_of(disk, &path, (base, next), len).await
 }
 
 /// True when a segment begins with no good batch.
 pub(super) async fn is_empty<D: Disk>(disk: &D, part: &Part, base: Offset) -> Result<bool> {
     let path = file_path(part.folder(), base, Role::Log);
-    let len = part.logs.get(&base).copied().unwrap_or(0);
+    let len = part.len_of(base);
     let (end, _) = good_end_of(disk, &path, (base, Offset(i64::MAX)), len).await?;
     Ok(end == base)
 }

@@ -1,0 +1,188 @@
+//! What is true of a log whenever nobody is in the middle of changing it.
+//!
+//! Cheap parts are looked at after each append, flush and change of segments, in every build; the rest in debug builds, that
+//! is in tests and in simulation. All of it speaks of the log's own numbers: what files, clients and disks say was judged
+//! before it became one of them.
+//! It does not look at: a log that failed, which a cut may have left half-way, one that is being cut, or a closed one.
+
+use std::rc::Rc;
+
+use platform::Platform;
+
+use super::{Condition, Log};
+use crate::segment::Segment;
+
+impl<P: Platform> Log<P> {
+    /// Ends the process when the log contradicts itself.
+    pub fn check_invariants(&self) {
+        self.check_cheap();
+        if cfg!(debug_assertions) && self.is_to_agree() {
+            self.check_segments();
+            self.check_rest();
+        }
+    }
+
+    /// The same of the log's offsets and its last segment.
+    pub(crate) fn check_cheap(&self) {
+        if !self.is_to_agree() {
+            return;
+        }
+        let (start, end) = (self.start.get(), self.end.get());
+        let high_watermark = self.high_watermark.get();
+        assert!(
+            start <= high_watermark && high_watermark <= end,
+            "the high watermark is between log start and log end"
+        );
+        let (durable, written) = (self.durable.get(), self.written.get());
+        assert!(
+            self.recovery_point.get() <= durable,
+            "the recovery point is durable"
+        );
+        assert!(durable <= written, "what is durable was written");
+        assert!(written <= end, "what is written was appended");
+        let segments = self.segments.borrow();
+        let (Some(first), Some(active)) = (segments.front(), segments.back()) else {
+            unreachable!("a log has a segment");
+        };
+        assert!(first.base <= start, "the log holds its start");
+        assert!(
+            !active.rolled.get() && !active.sealed.get(),
+            "the last segment is the active one"
+        );
+        assert_eq!(
+            active.next.get(),
+            end,
+            "the active segment ends where the log does"
+        );
+        assert!(
+            active.loaded.borrow().is_some(),
+            "the active segment has its indexes"
+        );
+        check_lengths(active);
+    }
+
+    fn is_to_agree(&self) -> bool {
+        let condition = self.condition.borrow();
+        let is_over = matches!(&*condition, Condition::Failed(_) | Condition::Closed);
+        !is_over && !self.truncating.get()
+    }
+
+    fn check_segments(&self) {
+        let segments = self.segments.borrow();
+        for (before, after) in segments.iter().zip(segments.iter().skip(1)) {
+            assert!(before.base < after.base, "segments are in order");
+            assert_eq!(
+                before.next.get(),
+                after.base,
+                "a segment ends where the next one begins"
+            );
+            assert!(before.rolled.get(), "only the last segment grows");
+        }
+        for segment in segments.iter() {
+            check_segment(segment);
+            self.check_settled(segment);
+            self.check_charge(segment);
+        }
+    }
+
+    /// What was written or synced of the log is so of its segments.
+    fn check_settled(&self, segment: &Segment<P>) {
+        let (next, size) = (segment.next.get(), segment.size.get());
+        if next <= self.written.get() {
+            assert_eq!(segment.written.get(), size, "all below is written");
+        }
+        if next <= self.durable.get() {
+            assert_eq!(segment.synced.get(), size, "all below is durable");
+        }
+    }
+
+    /// A segment counts on the path that it is on, and nowhere else.
+    fn check_charge(&self, segment: &Segment<P>) {
+        let path = self.store.tiers().and_then(|tiers| {
+            let is_there = !segment.absent.get();
+            is_there.then(|| tiers.holding(&segment.folder)).flatten()
+        });
+        let charged = segment.charge.as_ref().map(|charge| charge.path().id);
+        assert_eq!(charged, path.map(|path| path.id), "charged where it is");
+    }
+
+    /// Leader epochs, producers and snapshots know of nothing beyond the end.
+    fn check_rest(&self) {
+        let end = self.end.get();
+        let epochs = self.epochs.borrow();
+        let entries = epochs.entries();
+        let ascend = entries
+            .iter()
+            .zip(entries.iter().skip(1))
+            .all(|(one, two)| one.epoch < two.epoch && one.start < two.start);
+        assert!(ascend, "leader epochs ascend");
+        assert!(
+            entries.last().is_none_or(|last| last.start <= end),
+            "the latest epoch begins within the log"
+        );
+        let producers = self.producers.borrow();
+        assert!(
+            producers.end() <= end,
+            "producers are known up to the log end"
+        );
+        assert!(
+            producers.first_unstable_offset().is_none_or(|at| at < end),
+            "an open transaction has a record"
+        );
+        self.upkeep.check(end);
+    }
+}
+
+/// How much of a segment is where.
+fn check_lengths<P: Platform>(segment: &Segment<P>) {
+    let (size, written) = (segment.size.get(), segment.written.get());
+    assert!(
+        segment.synced.get() <= written && written <= size,
+        "what is synced was written, what is written was appended"
+    );
+    assert_eq!(
+        segment.tail.borrow().end(),
+        size,
+        "the tail is as long as the segment"
+    );
+}
+
+fn check_segment<P: Platform>(segment: &Rc<Segment<P>>) {
+    check_lengths(segment);
+    let (size, written) = (segment.size.get(), segment.written.get());
+    let is_sealed = segment.sealed.get();
+    assert!(
+        segment.base <= segment.next.get(),
+        "a segment begins before it ends"
+    );
+    assert!(
+        written <= segment.allocated.get(),
+        "what is written has room"
+    );
+    assert!(
+        written == 0 || segment.named.get(),
+        "what is written has a name"
+    );
+    assert!(
+        written == size || segment.tail.borrow().blocks_from(written).is_some(),
+        "what is not written is in memory"
+    );
+    if is_sealed {
+        assert!(
+            segment.synced.get() == size && segment.named.get(),
+            "what is sealed is durable"
+        );
+    }
+    assert!(
+        is_sealed || !segment.replaced.get(),
+        "only the names of sealed segments are lent"
+    );
+    if segment.absent.get() {
+        assert!(is_sealed && size == 0, "nothing of it is known");
+        assert!(segment.offline().is_some(), "there is a reason");
+    }
+    match &*segment.loaded.borrow() {
+        Some(loaded) => assert_eq!(loaded.indexes.offsets.base(), segment.base, "its own"),
+        None => assert!(is_sealed, "{}", crate::segment::HAS_INDEXES),
+    }
+}

@@ -232,9 +232,9 @@ impl<P: Platform> Log<P> {
             .filter(|segment| segment.is_unwritten());
         unwritten
             .map(|segment| {
-                let tail = segment.tail.borrow();
+                let tail = segment.tail();
                 // Chunks are given up as far as they are written. Left out, records would be acknowledged all the same.
-                let blocks = tail.blocks_from(segment.written.get());
+                let blocks = tail.blocks_from(segment.written());
                 let (blocks, size) = (blocks.expect("what is not written is resident"), tail.end());
                 drop(tail);
                 Write {
@@ -255,14 +255,9 @@ impl<P: Platform> Log<P> {
     }
 
     async fn open_or_name(&self, segment: &Segment<P>) -> Result<File<P>> {
-        if segment.named.get() {
+        if segment.is_named() {
             return segment.file(self.store().disk()).await;
         }
-        assert_eq!(
-            segment.written.get(),
-            0,
-            "nothing is written to a file without a name"
-        );
         let disk = self.store().disk();
         let path = segment.path(Role::Log);
         let at_home = self.is_home(&segment.folder);
@@ -271,20 +266,19 @@ impl<P: Platform> Log<P> {
         }
         // Elsewhere it would be in the way of the next one, and keep its room.
         let prepared = if at_home { self.take_prepared() } else { None };
-        let file = match prepared {
+        let (file, room) = match prepared {
             Some(prepared) => {
                 let renamed = disk.rename(&prepared.path, &path).await;
                 self.prepared_is_named();
                 renamed.map_err(Error::io("rename", &prepared.path))?;
-                segment.allocated.set(prepared.bytes);
-                prepared.file
+                (prepared.file, prepared.bytes)
             }
-            None => create(disk, &path)
-                .await
-                .map_err(Error::io("create", &path))?,
+            None => {
+                let created = create(disk, &path).await;
+                (created.map_err(Error::io("create", &path))?, 0)
+            }
         };
-        segment.named.set(true);
-        segment.set_file(file.clone());
+        segment.name(file.clone(), room);
         self.note_changed(&segment.folder);
         Ok(file)
     }
@@ -292,8 +286,8 @@ impl<P: Platform> Log<P> {
     /// The same for one that takes the place of `old`, in which nothing is. Between two other paths that is noted as a move is:
     /// the note is of the old one until the new one's name is durable, so that a start without either knows where the log goes on.
     pub(crate) async fn name_in_place_of(&self, new: &Segment<P>, old: &Segment<P>) -> Result<()> {
-        let is_from_home = self.is_home(&old.folder) || !old.named.get();
-        if is_from_home || self.is_home(&new.folder) || new.named.get() {
+        let is_from_home = self.is_home(&old.folder) || !old.is_named();
+        if is_from_home || self.is_home(&new.folder) || new.is_named() {
             return self.name_segment(new).await.map(drop);
         }
         self.make_folder(&new.folder).await?;
@@ -305,8 +299,7 @@ impl<P: Platform> Log<P> {
         let file = created.map_err(Error::io("create", &path))?;
         self.sync_folder(to).await?;
         self.write_note(new.base, to).await?;
-        new.named.set(true);
-        new.set_file(file);
+        new.name(file, 0);
         Ok(())
     }
 
@@ -352,16 +345,12 @@ impl<P: Platform> Log<P> {
     /// Syncs what is written and not synced, oldest first, and the names of new files.
     async fn sync_written(&self) -> Result<()> {
         for segment in self.unsealed_segments() {
-            let written = segment.written.get();
-            if segment.synced.get() < written {
+            let written = segment.written();
+            if segment.synced() < written {
                 let file = self.name_segment(&segment).await?;
                 let synced = file.sync().await;
                 synced.map_err(|error| Error::file_sync(&segment.path(Role::Log))(error))?;
-                assert!(
-                    segment.synced.get() <= written && written <= segment.written.get(),
-                    "who may write is alone: nothing is cut during a sync"
-                );
-                segment.synced.set(written);
+                segment.synced_upto(written);
             }
         }
         self.sync_names().await
@@ -403,7 +392,7 @@ async fn write_blocks<P: Platform>(
     };
     let bytes: usize = blocks.parts.iter().map(bytes::Bytes::len).sum(); // Bounded: lengths of bytes in memory.
     assert!(
-        blocks.position <= segment.written.get() && size <= blocks.position + bytes as u64,
+        blocks.position <= segment.written() && size <= blocks.position + bytes as u64,
         "a write covers all that is not written"
     );
     let result = file.write_at(blocks.position, blocks.parts).await;
@@ -416,21 +405,9 @@ async fn write_blocks<P: Platform>(
         return Err(error);
     }
     written_bytes.inc_by(bytes as u64);
-    segment
-        .allocated
-        .set(segment.allocated.get().max(blocks.position + bytes as u64));
-    assert!(
-        segment.written.get() <= size && size <= segment.size.get(),
-        "who may write is alone: nothing is cut during a write"
-    );
-    segment.written.set(size);
-    assert!(
-        size <= segment.allocated.get(),
-        "what is written has its room"
-    );
-    if let Some(charge) = &segment.charge {
+    segment.wrote(size, blocks.position + bytes as u64);
+    if let Some(charge) = segment.charge() {
         charge.path().note_appended(bytes as u64);
-        segment.recharge();
     }
     Ok(())
 }

@@ -211,7 +211,7 @@ impl<P: Platform> Log<P> {
         self.segments
             .borrow()
             .iter()
-            .map(|segment| segment.size.get())
+            .map(|segment| segment.size())
             // Saturates: a sum for a decision.
             .fold(0, u64::saturating_add)
     }
@@ -222,8 +222,8 @@ impl<P: Platform> Log<P> {
         segments
             .iter()
             .rev()
-            .take_while(|segment| !segment.sealed.get())
-            .map(|segment| segment.size.get() - segment.written.get())
+            .take_while(|segment| !segment.is_sealed())
+            .map(|segment| segment.size() - segment.written())
             .fold(0, u64::saturating_add)
     }
 
@@ -421,7 +421,7 @@ impl<P: Platform> Log<P> {
     /// The segments that may have bytes to be written or synced, oldest first.
     pub(crate) fn unsealed_segments(&self) -> Vec<Rc<Segment<P>>> {
         let segments = self.segments.borrow();
-        let sealed = segments.iter().rposition(|segment| segment.sealed.get());
+        let sealed = segments.iter().rposition(|segment| segment.is_sealed());
         segments
             .range(sealed.map_or(0, |at| at + 1)..)
             .cloned()

@@ -168,8 +168,8 @@ impl<P: Platform> Store<P> {
     pub(crate) fn read_ahead(&self, segment: &Rc<Segment<P>>, range: Range<u64>, wanted: bool) {
         let ahead = &self.shared.read_ahead;
         let block_bytes = ahead.block_bytes();
-        let resident_from = segment.tail.borrow().resident_from();
-        let end = range.end.min(segment.written.get()).min(resident_from);
+        let resident_from = segment.tail().resident_from();
+        let end = range.end.min(segment.written()).min(resident_from);
         let mut start = range.start - range.start % block_bytes;
         let mut before_others = 0;
         while start < end {
@@ -251,14 +251,14 @@ impl<P: Platform> Store<P> {
     async fn load_block(&self, segment: Rc<Segment<P>>, block: Rc<Block>, mut buf: AlignedBuf) {
         let ahead = &self.shared.read_ahead;
         // Behind what is written the file may hold anything.
-        let end = segment.written.get().min(block.start + ahead.block_bytes());
+        let end = segment.written().min(block.start + ahead.block_bytes());
         // A cut may have taken all of the block: it is read as empty and thrown away.
         let len = index(end.saturating_sub(block.start));
         buf.truncate(block_ceil(len));
         let result = async {
             let unloaded = segment.open_file().is_none();
             let file = segment.file(self.disk()).await.ok()?;
-            if unloaded && segment.sealed.get() {
+            if unloaded && segment.is_sealed() {
                 self.note_loaded(&segment);
             }
             self.note_read(&segment);

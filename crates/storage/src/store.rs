@@ -274,7 +274,7 @@ impl<P: Platform> Store<P> {
         let mut unreadable = 0;
         for log in self.logs() {
             log.each_segment(|segment| {
-                unreadable += u64::from(segment.offline.borrow().is_some());
+                unreadable += u64::from(segment.is_offline());
             });
         }
         unreadable
@@ -454,8 +454,8 @@ impl<P: Platform> Store<P> {
 
     /// Bytes of a segment are wanted from its medium.
     pub(crate) fn note_read(&self, segment: &Segment<P>) {
-        if let Some(charge) = &segment.charge {
-            segment.read_ms.set(Some(self.clock().wall_ms()));
+        if let Some(charge) = segment.charge() {
+            segment.was_read(self.clock().wall_ms());
             charge.path().note_hit();
         }
     }
@@ -464,7 +464,7 @@ impl<P: Platform> Store<P> {
     pub(crate) fn note_read_bytes(&self, segment: &Segment<P>, bytes: usize) {
         let bytes = bytes as u64;
         self.shared.metrics.read_bytes.inc_by(bytes);
-        if let Some(charge) = &segment.charge {
+        if let Some(charge) = segment.charge() {
             charge.path().note_read_bytes(bytes);
         }
     }

@@ -64,8 +64,8 @@ impl<P: Platform> Log<P> {
     /// closed later. True when it was closed.
     fn close_idle_file(&self) -> bool {
         let active = self.active();
-        let at_rest = !self.flush.running.get() && self.has_no_prepared() && active.named.get();
-        let durable = active.synced.get() == active.size.get()
+        let at_rest = !self.flush.running.get() && self.has_no_prepared() && active.is_named();
+        let durable = active.synced() == active.size()
             && self.durable_offset() == self.log_end_offset()
             && !self.has_unsaved_epochs()
             && self.flush.names.are_durable();

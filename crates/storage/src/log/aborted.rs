@@ -46,7 +46,7 @@ pub(super) async fn read_noted<D: Disk>(disk: &D, home: &Path) -> Result<BTreeSe
 impl<P: Platform> Log<P> {
     /// Has it noted whether a segment has an index of aborted transactions; durable when it returns.
     pub(super) async fn note_aborted(&self, segment: &Segment<P>, has_any: bool) -> Result<()> {
-        if segment.notes_aborted.get() == has_any {
+        if segment.notes_aborted() == has_any {
             return Ok(());
         }
         let mut noted = self.noted_aborted();
@@ -56,16 +56,14 @@ impl<P: Platform> Log<P> {
             noted.remove(&segment.base);
         }
         self.write_noted(&noted).await?;
-        segment.notes_aborted.set(has_any);
+        segment.set_notes_aborted(has_any);
         Ok(())
     }
 
     /// The segments that have one.
     pub(super) fn noted_aborted(&self) -> BTreeSet<Offset> {
         let segments = self.segments.borrow();
-        let noted = segments
-            .iter()
-            .filter(|segment| segment.notes_aborted.get());
+        let noted = segments.iter().filter(|segment| segment.notes_aborted());
         noted.map(|segment| segment.base).collect()
     }
 
@@ -138,7 +136,7 @@ impl<P: Platform> Log<P> {
             };
             self.replay_segment(&segment, &mut states, &mut TxnIndex::new())
                 .await?;
-            states.advance_log_start(segment.next.get());
+            states.advance_log_start(segment.next());
         }
         Ok(states)
     }
@@ -166,7 +164,7 @@ impl<P: Platform> Log<P> {
     ) -> Result<()> {
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
-        let mut scan = Scan::new(&file, 0, segment.size.get(), WALK_BYTES);
+        let mut scan = Scan::new(&file, 0, segment.size(), WALK_BYTES);
         while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
             if header.next_offset() > states.end() {
                 let marker = if header.is_control() {

@@ -12,7 +12,7 @@ use wire::types::{LeaderEpoch, Offset};
 use super::producer_state::EndMarker;
 use super::{Appended, Condition, Log, Stamp};
 use crate::error::{Error, Result};
-use crate::segment::{HAS_INDEXES, POSITION_MAX, Segment};
+use crate::segment::{POSITION_MAX, Segment};
 
 /// No segment grows beyond what a position in an index can say.
 const SEGMENT_BYTES_MAX: u64 = POSITION_MAX;
@@ -67,12 +67,8 @@ impl<P: Platform> Log<P> {
                 Numbering::Leader(stamp) => stamped(&mut fixed, self.end.get(), stamp),
                 Numbering::Given => header,
             };
-            let position = segment.size.get();
-            let mut tail = segment.tail.borrow_mut();
-            tail.append(&fixed, &mut chunks);
-            tail.append(body, &mut chunks);
-            drop(tail);
-            self.note_appended(&segment, &header, batch, position);
+            segment.take(&header, (&fixed, body), &mut chunks);
+            self.note_appended(&segment, &header, batch);
             let log_start = self.start.get();
             let appended = appended.get_or_insert(Appended {
                 base_offset: header.base_offset,
@@ -182,7 +178,7 @@ impl<P: Platform> Log<P> {
             });
         }
         let active = self.active();
-        let size = active.size.get();
+        let size = active.size();
         let out_of_room = self.is_out_of_room(&active);
         if out_of_room && self.folder_with_room().is_none() {
             return Err(self.refuse_for_room());
@@ -192,9 +188,9 @@ impl<P: Platform> Log<P> {
             return Ok(active);
         }
         let is_old = options.segment_ms.is_some_and(|segment_ms| {
-            let age_from = active.first_timestamp.get().unwrap_or(active.born_ms);
+            let age_from = active.first_timestamp().unwrap_or(active.born_ms);
             // By the records' own time, as Kafka does: old records are no reason to begin anew with each batch.
-            let reached = if active.first_timestamp.get().is_some() {
+            let reached = if active.first_timestamp().is_some() {
                 first.max_timestamp.0
             } else {
                 now_ms
@@ -205,8 +201,7 @@ impl<P: Platform> Log<P> {
             reached.saturating_sub(age_from) > i64::try_from(limit).unwrap_or(i64::MAX)
         });
         let indexes_full = active
-            .loaded
-            .borrow()
+            .loaded()
             .as_ref()
             .is_some_and(|loaded| loaded.indexes.is_full());
         // An append is a few batches at most, each of which spans less than an i32 of offsets.
@@ -226,7 +221,7 @@ impl<P: Platform> Log<P> {
         // They are sealed in their order.
         let before = segments.len().checked_sub(ROLLED_MAX + 1);
         let oldest = before.and_then(|at| segments.get(at));
-        oldest.is_some_and(|segment| !segment.sealed.get())
+        oldest.is_some_and(|segment| !segment.is_sealed())
     }
 
     /// Ends the active segment and begins one at the log end. The file follows with the next flush.
@@ -242,15 +237,8 @@ impl<P: Platform> Log<P> {
         new
     }
 
-    /// Takes note of one batch whose bytes are in the tail.
-    fn note_appended(
-        &self,
-        segment: &Segment<P>,
-        header: &BatchHeader,
-        batch: &[u8],
-        position: u64,
-    ) {
-        segment.note(header, position);
+    /// Takes note of one batch that the segment has taken.
+    fn note_appended(&self, segment: &Segment<P>, header: &BatchHeader, batch: &[u8]) {
         let latest = self.latest_epoch();
         if latest.is_none_or(|latest| latest < header.leader_epoch)
             && self
@@ -267,9 +255,7 @@ impl<P: Platform> Log<P> {
         };
         let aborted = self.producers.borrow_mut().replay(header, marker);
         if let Some(aborted) = aborted {
-            let mut loaded = segment.loaded.borrow_mut();
-            loaded.as_mut().expect(HAS_INDEXES).aborted.append(aborted);
-            segment.first_aborted.set(None);
+            segment.note_abort(aborted);
         }
         let end = self.end.replace(header.next_offset());
         assert!(end < header.next_offset(), "each batch has an offset");

@@ -28,7 +28,7 @@ impl<P: Platform> Log<P> {
         // Not while it is cut: what begins beyond the cut would be taken by a start for where the log goes on.
         let gate = self.upkeep.gate.acquire().await;
         let gate = gate.map_err(|_| Error::Closed)?;
-        if self.active().size.get() > 0 && !self.is_closed() {
+        if self.active().size() > 0 && !self.is_closed() {
             let now_ms = self.store.clock().wall_ms();
             self.roll_now(now_ms);
             let _permit = self.may_write().await?;
@@ -103,7 +103,7 @@ impl<P: Platform> Log<P> {
         let _permit = self.may_write().await?;
         // Whoever flushed meanwhile may have reserved anew.
         let active = self.active();
-        if active.allocated.get() > active.size.get() {
+        if active.allocated() > active.size() {
             self.cut_to_length(&active).await?;
         }
         self.discard_prepared().await;

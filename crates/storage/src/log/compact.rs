@@ -239,11 +239,11 @@ impl<P: Platform> Log<P> {
         let first_dirty = self.first_dirty();
         let mut facts = Vec::with_capacity(segments.len());
         for segment in segments {
-            let is_sealed = segment.sealed.get();
+            let is_sealed = segment.is_sealed();
             let mut fact = SegmentFacts {
                 base: segment.base,
-                next: segment.next.get(),
-                size: segment.size.get(),
+                next: segment.next(),
+                size: segment.size(),
                 is_sealed,
                 largest_ms: None,
                 first_ms: None,
@@ -262,14 +262,14 @@ impl<P: Platform> Log<P> {
     }
 
     async fn first_timestamp(&self, segment: &Rc<Segment<P>>) -> Result<Option<i64>> {
-        if segment.first_timestamp.get().is_none() && segment.size.get() > 0 {
+        if segment.first_timestamp().is_none() && segment.size() > 0 {
             let path = segment.path(Role::Log);
             let file = segment.file(self.store.disk()).await?;
-            let mut scan = Scan::new(&file, 0, segment.size.get(), BLOCK_BYTES);
+            let mut scan = Scan::new(&file, 0, segment.size(), BLOCK_BYTES);
             let header = scan.header().await.map_err(Error::io("read", &path))?;
             let timestamp = header.map(|header| header.max_timestamp.0);
-            segment.first_timestamp.set(timestamp);
+            segment.remember_first_timestamp(timestamp);
         }
-        Ok(segment.first_timestamp.get())
+        Ok(segment.first_timestamp())
     }
 }

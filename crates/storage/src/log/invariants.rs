@@ -45,17 +45,14 @@ impl<P: Platform> Log<P> {
             unreachable!("a log has a segment");
         };
         assert!(first.base <= start, "the log holds its start");
-        assert!(
-            !active.rolled.get() && !active.sealed.get(),
-            "the last segment is the active one"
-        );
+        assert!(active.is_active(), "the last segment is the active one");
         assert_eq!(
-            active.next.get(),
+            active.next(),
             end,
             "the active segment ends where the log does"
         );
         assert!(
-            active.loaded.borrow().is_some(),
+            active.loaded().is_some(),
             "the active segment has its indexes"
         );
         check_lengths(active);
@@ -72,11 +69,11 @@ impl<P: Platform> Log<P> {
         for (before, after) in segments.iter().zip(segments.iter().skip(1)) {
             assert!(before.base < after.base, "segments are in order");
             assert_eq!(
-                before.next.get(),
+                before.next(),
                 after.base,
                 "a segment ends where the next one begins"
             );
-            assert!(before.rolled.get(), "only the last segment grows");
+            assert!(!before.is_active(), "only the last segment grows");
         }
         for segment in segments.iter() {
             check_segment(segment);
@@ -87,22 +84,22 @@ impl<P: Platform> Log<P> {
 
     /// What was written or synced of the log is so of its segments.
     fn check_settled(&self, segment: &Segment<P>) {
-        let (next, size) = (segment.next.get(), segment.size.get());
+        let (next, size) = (segment.next(), segment.size());
         if next <= self.written.get() {
-            assert_eq!(segment.written.get(), size, "all below is written");
+            assert_eq!(segment.written(), size, "all below is written");
         }
         if next <= self.durable.get() {
-            assert_eq!(segment.synced.get(), size, "all below is durable");
+            assert_eq!(segment.synced(), size, "all below is durable");
         }
     }
 
     /// A segment counts on the path that it is on, and nowhere else.
     fn check_charge(&self, segment: &Segment<P>) {
         let path = self.store.tiers().and_then(|tiers| {
-            let is_there = !segment.absent.get();
+            let is_there = !segment.is_absent();
             is_there.then(|| tiers.holding(&segment.folder)).flatten()
         });
-        let charged = segment.charge.as_ref().map(|charge| charge.path().id);
+        let charged = segment.charge().map(|charge| charge.path().id);
         assert_eq!(charged, path.map(|path| path.id), "charged where it is");
     }
 
@@ -135,13 +132,13 @@ impl<P: Platform> Log<P> {
 
 /// How much of a segment is where.
 fn check_lengths<P: Platform>(segment: &Segment<P>) {
-    let (size, written) = (segment.size.get(), segment.written.get());
+    let (size, written) = (segment.size(), segment.written());
     assert!(
-        segment.synced.get() <= written && written <= size,
+        segment.synced() <= written && written <= size,
         "what is synced was written, what is written was appended"
     );
     assert_eq!(
-        segment.tail.borrow().end(),
+        segment.tail().end(),
         size,
         "the tail is as long as the segment"
     );
@@ -149,39 +146,36 @@ fn check_lengths<P: Platform>(segment: &Segment<P>) {
 
 fn check_segment<P: Platform>(segment: &Rc<Segment<P>>) {
     check_lengths(segment);
-    let (size, written) = (segment.size.get(), segment.written.get());
-    let is_sealed = segment.sealed.get();
+    let (size, written) = (segment.size(), segment.written());
+    let is_sealed = segment.is_sealed();
     assert!(
-        segment.base <= segment.next.get(),
+        segment.base <= segment.next(),
         "a segment begins before it ends"
     );
+    assert!(written <= segment.allocated(), "what is written has room");
     assert!(
-        written <= segment.allocated.get(),
-        "what is written has room"
-    );
-    assert!(
-        written == 0 || segment.named.get(),
+        written == 0 || segment.is_named(),
         "what is written has a name"
     );
     assert!(
-        written == size || segment.tail.borrow().blocks_from(written).is_some(),
+        written == size || segment.tail().blocks_from(written).is_some(),
         "what is not written is in memory"
     );
     if is_sealed {
         assert!(
-            segment.synced.get() == size && segment.named.get(),
+            segment.synced() == size && segment.is_named(),
             "what is sealed is durable"
         );
     }
     assert!(
-        is_sealed || !segment.replaced.get(),
+        is_sealed || !segment.are_names_lent(),
         "only the names of sealed segments are lent"
     );
-    if segment.absent.get() {
+    if segment.is_absent() {
         assert!(is_sealed && size == 0, "nothing of it is known");
         assert!(segment.offline().is_some(), "there is a reason");
     }
-    match &*segment.loaded.borrow() {
+    match &*segment.loaded() {
         Some(loaded) => assert_eq!(loaded.indexes.offsets.base(), segment.base, "its own"),
         None => assert!(is_sealed, "{}", crate::segment::HAS_INDEXES),
     }

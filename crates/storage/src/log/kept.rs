@@ -66,9 +66,9 @@ impl<P: Platform> Log<P> {
         };
         let mut kept = Vec::with_capacity(segments.len());
         for segment in &segments {
-            let next = segment.next.get();
-            let too_much = excess.is_some_and(|excess| excess >= segment.size.get());
-            excess = excess.map(|excess| excess.saturating_sub(segment.size.get()));
+            let next = segment.next();
+            let too_much = excess.is_some_and(|excess| excess >= segment.size());
+            excess = excess.map(|excess| excess.saturating_sub(segment.size()));
             let largest = self.largest_timestamp(segment).await?;
             let newest_ms = largest.map_or(segment.born_ms, |(timestamp, _)| timestamp.0);
             let age_ms = now.age_ms(newest_ms);

@@ -89,21 +89,17 @@ impl<P: Platform> Log<P> {
         let mut aborted = Vec::new();
         let mut at = from;
         while let Some(segment) = self.segment_with(at) {
-            at = segment.next.get();
-            if segment
-                .first_aborted
-                .get()
-                .is_some_and(|first| first >= below)
-            {
+            at = segment.next();
+            if segment.first_aborted().is_some_and(|first| first >= below) {
                 continue;
             }
             self.load(&segment).await?;
-            let loaded = segment.loaded.borrow();
+            let loaded = segment.loaded();
             let loaded = loaded.as_ref().expect(LOADED);
-            if segment.rolled.get() {
+            if !segment.is_active() {
                 // From here on nothing is added to it.
                 let first = loaded.aborted.first_offset();
-                segment.first_aborted.set(Some(first));
+                segment.remember_first_aborted(first);
             }
             if loaded.aborted.collect(from, below, &mut aborted) {
                 break;
@@ -117,10 +113,10 @@ impl<P: Platform> Log<P> {
         &self,
         segment: &Rc<Segment<P>>,
     ) -> Result<Option<(TimestampMs, Offset)>> {
-        if segment.largest.get() == Largest::Unknown {
+        if segment.largest() == Largest::Unknown {
             self.load(segment).await?;
         }
-        Ok(match segment.largest.get() {
+        Ok(match segment.largest() {
             Largest::At(entry) => Some((entry.timestamp, entry.offset)),
             Largest::None => None,
             Largest::Unknown => unreachable!("{LOADED}"),
@@ -152,7 +148,7 @@ impl<P: Platform> Log<P> {
     ) -> Result<Option<Found>> {
         self.load(segment).await?;
         let mut position = {
-            let loaded = segment.loaded.borrow();
+            let loaded = segment.loaded();
             let indexes = &loaded.as_ref().expect(LOADED).indexes;
             let entry = indexes.times.lookup(timestamp);
             let offset = entry.offset.max(self.start.get());
@@ -214,8 +210,8 @@ impl<P: Platform> Log<P> {
         timestamp: TimestampMs,
     ) -> Result<Option<(u64, BatchHeader)>> {
         let path = segment.path(Role::Log);
-        let written = segment.written.get();
-        if position < segment.tail.borrow().resident_from() {
+        let written = segment.written();
+        if position < segment.tail().resident_from() {
             let file = segment.file(self.store.disk()).await?;
             let mut scan = Scan::new(&file, position, written, WALK_BYTES);
             while scan.position() < written {
@@ -251,8 +247,8 @@ impl<P: Platform> Log<P> {
     /// A whole batch, from memory or from the file.
     async fn batch_at(&self, segment: &Segment<P>, position: u64, len: usize) -> Result<Bytes> {
         let range = position..position + len as u64;
-        if position >= segment.tail.borrow().resident_from() {
-            let slices = segment.tail.borrow().slices(range);
+        if position >= segment.tail().resident_from() {
+            let slices = segment.tail().slices(range);
             if let Some(slices) = slices {
                 return Ok(match <[Bytes; 1]>::try_from(slices) {
                     Ok([only]) => only,

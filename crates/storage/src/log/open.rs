@@ -248,7 +248,7 @@ impl<P: Platform> Log<P> {
     /// go.
     async fn name_first_segment(&self) -> Result<()> {
         let mut active = self.active();
-        if active.named.get() {
+        if active.is_named() {
             return Ok(());
         }
         if self.store.tiers().is_some() {

@@ -127,12 +127,12 @@ impl<P: Platform> Log<P> {
                             self.note_missed(&segment, floor.position, bytes.len() as u64);
                             return Ok(vec![bytes]);
                         }
-                        Found::EndOfFile(end) if end < segment.size.get() => {
+                        Found::EndOfFile(end) if end < segment.size() => {
                             // What follows was not written yet when the read began.
                             match segment.slice_resident(end, wanted) {
                                 Resident::Slices(slices) => return Ok(self.lent(slices)),
                                 Resident::Nothing => return Ok(Vec::new()),
-                                Resident::Beyond => wanted.from = segment.next.get(),
+                                Resident::Beyond => wanted.from = segment.next(),
                                 Resident::Gone => {}
                             }
                         }
@@ -146,9 +146,9 @@ impl<P: Platform> Log<P> {
     /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never
     /// compacted, records are missing there.
     fn beyond(&self, segment: &Segment<P>, from: Offset) -> Offset {
-        let next = segment.next.get();
+        let next = segment.next();
         let has_gaps = self.options.borrow().compact || self.compaction.compacted().is_some();
-        if !has_gaps && !segment.absent.get() && !segment.holes_named.replace(true) {
+        if !has_gaps && !segment.is_absent() && segment.name_hole() {
             self.store.shared.metrics.holes.inc();
             let file = segment.path(Role::Log);
             tracing::warn!(file = %file.display(), %from, %next,
@@ -197,14 +197,14 @@ impl<P: Platform> Log<P> {
         let max_bytes = max as u64;
         let mut bytes = 0;
         let segments = self.segments.borrow();
-        let first = segments.partition_point(|segment| segment.next.get() <= from);
+        let first = segments.partition_point(|segment| segment.next() <= from);
         for segment in segments.range(first..) {
             if segment.base >= below || bytes >= max_bytes {
                 break;
             }
             let start = segment.estimate(from);
-            let end = if below >= segment.next.get() {
-                segment.size.get()
+            let end = if below >= segment.next() {
+                segment.size()
             } else {
                 segment.estimate_end(below)
             };
@@ -237,7 +237,7 @@ impl<P: Platform> Log<P> {
             (None, Some(floor)) => floor,
             (None, None) => return Ok(Plan::Load(segment)),
         };
-        if floor.position >= segment.tail.borrow().resident_from() {
+        if floor.position >= segment.tail().resident_from() {
             return Ok(match segment.slice_resident(floor.position, wanted) {
                 Resident::Slices(slices) => Plan::Memory(slices),
                 Resident::Nothing | Resident::Gone => Plan::Nothing,
@@ -254,16 +254,16 @@ impl<P: Platform> Log<P> {
     /// The segment that holds `offset`, or the first one after it.
     pub(super) fn segment_with(&self, offset: Offset) -> Option<Rc<Segment<P>>> {
         let segments = self.segments.borrow();
-        let at = segments.partition_point(|segment| segment.next.get() <= offset);
+        let at = segments.partition_point(|segment| segment.next() <= offset);
         segments.get(at).cloned()
     }
 
     /// Loads the indexes of a sealed segment.
     pub(super) async fn load(&self, segment: &Rc<Segment<P>>) -> Result<()> {
-        if segment.loaded.borrow().is_some() {
+        if segment.loaded().is_some() {
             return Ok(());
         }
-        if segment.absent.get() {
+        if segment.is_absent() {
             return Err(segment.offline().unwrap_or(Error::Closed));
         }
         let disk = self.store.disk();
@@ -273,14 +273,11 @@ impl<P: Platform> Log<P> {
         } else {
             self.rebuilt(segment).await?
         };
-        if segment.loaded.borrow().is_some() {
+        if segment.loaded().is_some() {
             // Somebody was faster, and may have changed them since: what was read is out of date.
             return Ok(());
         }
-        segment
-            .largest
-            .set(loaded.indexes.largest_timestamp().into());
-        *segment.loaded.borrow_mut() = Some(loaded);
+        segment.set_indexes(loaded);
         self.store.note_loaded(segment);
         Ok(())
     }
@@ -296,7 +293,7 @@ impl<P: Platform> Log<P> {
         let generation = self.readers.generation.get();
         let file = segment.file(self.store.disk()).await?;
         self.store.note_read(segment);
-        let end = segment.written.get();
+        let end = segment.written();
         let window = cursor.map_or(0, |cursor| cursor.window);
         let found = if cursor.is_some() {
             Ok(Some(Batch {

@@ -316,7 +316,8 @@ impl<P: Platform> Recovery<'_, P> {
         };
         let path = Rc::clone(&self.folder.path);
         let charge = self.store.charge(&path, 0);
-        let segment = Rc::new(Segment::fresh(path, base, loaded, self.now_ms).charged(charge));
+        let segment = Segment::fresh(path, base, loaded, charge, self.now_ms);
+        let segment = Rc::new(segment);
         self.producers = ProducerStates::new(base);
         self.epochs.clear();
         self.finish(VecDeque::from([segment]), base, base, base)
@@ -327,14 +328,10 @@ impl<P: Platform> Recovery<'_, P> {
             return Rc::new(self.absent(base, next));
         };
         let charge = self.store.charge(&file.folder, file.len);
-        let (sealed_ms, arrived_ms) = file.ages(self.now_ms);
-        let mut segment = Segment::stored(file.folder, base, next, file.len, None, sealed_ms);
-        segment.arrived_ms = arrived_ms;
-        let segment = segment.charged(charge);
-        segment.named.set(true);
-        segment
-            .notes_aborted
-            .set(self.folder.aborted.contains(&base));
+        let notes_aborted = self.folder.aborted.contains(&base);
+        let ages = file.ages(self.now_ms);
+        let (folder, span) = (file.folder, (base, next));
+        let segment = Segment::found(folder, span, file.len, ages, notes_aborted, charge);
         Rc::new(segment)
     }
 
@@ -344,11 +341,7 @@ impl<P: Platform> Recovery<'_, P> {
         let place = place.expect("a base is that of a file or of a note");
         let name = self.folder.path.file_name();
         let folder = place.dir.join(name.expect("a log's folder has a name"));
-        let segment = Segment::stored(folder.into(), base, next, 0, None, self.now_ms);
-        segment.named.set(true);
-        segment.absent.set(true);
-        segment.take_offline("its path is not there");
-        segment
+        Segment::absent(folder.into(), (base, next), self.now_ms)
     }
 
     /// Where the log ends cannot be known while a segment that may be its last is not there.
@@ -371,8 +364,7 @@ impl<P: Platform> Recovery<'_, P> {
         pairs
             .map(|(&base, &next)| {
                 let segment = self.stored(base, next);
-                segment.rolled.set(true);
-                segment.sealed.set(true);
+                segment.trust();
                 segment
             })
             .collect()
@@ -405,7 +397,7 @@ impl<P: Platform> Recovery<'_, P> {
             let position = u64::from(entry.position);
             let file = self.file_of(&segment).await?;
             let path = segment.path(Role::Log);
-            let mut scan = Scan::new(&file, position, segment.size.get(), WALK_BYTES);
+            let mut scan = Scan::new(&file, position, segment.size(), WALK_BYTES);
             let header = scan.header().await.map_err(Error::io("read", &path))?;
             if let Some(header) = header
                 && header.magic == crate::segment::scan::MAGIC
@@ -470,7 +462,7 @@ impl<P: Platform> Recovery<'_, P> {
         let file = self.file_of(segment).await?;
         let path = segment.path(Role::Log);
         let io = |error| Error::io("read", &path)(error);
-        let len = segment.size.get();
+        let len = segment.size();
         let window = if self.clean { WALK_BYTES } else { VERIFY_BYTES };
         let mut scan = Scan::new(&file, position, len, window);
         while let Some(header) = scan.header().await.map_err(io)? {
@@ -485,9 +477,7 @@ impl<P: Platform> Recovery<'_, P> {
             loaded.indexes.append(&header, scan.position());
             self.note_epoch(&header);
             self.replay(&mut scan, &header, Some(loaded), &path).await?;
-            if segment.first_timestamp.get().is_none() && header.max_timestamp.0 >= 0 {
-                segment.first_timestamp.set(Some(header.max_timestamp.0));
-            }
+            segment.note_first_timestamp(header.max_timestamp.0);
             expected = expected.after(&header);
             scan.skip(&header);
         }

@@ -110,7 +110,7 @@ impl<P: Platform> Relocation<P> {
     /// The end of what has been copied in one piece; the log start if there is nothing yet.
     pub fn copied_end(&self) -> Offset {
         let copied = self.copied.borrow();
-        let ends = copied.iter().map(|copied| copied.segment.next.get());
+        let ends = copied.iter().map(|copied| copied.segment.next());
         ends.max().unwrap_or_else(|| self.log.log_start_offset())
     }
 
@@ -137,7 +137,7 @@ impl<P: Platform> Relocation<P> {
         let segments = self.log.segments.borrow();
         let left = segments.iter().filter(|segment| self.is_wanted(segment));
         Ok(left
-            .map(|segment| segment.size.get())
+            .map(|segment| segment.size())
             .fold(0, u64::saturating_add))
     }
 
@@ -271,25 +271,25 @@ impl<P: Platform> Relocation<P> {
     /// True for a segment at home whose copy is missing, or of what it no longer is.
     fn is_wanted(&self, segment: &Rc<Segment<P>>) -> bool {
         let copied = self.copied.borrow();
-        let has = copied.iter().any(|copied| {
-            Rc::ptr_eq(&copied.segment, segment) && copied.cuts == segment.cuts.get()
-        });
-        !has && self.log.is_home(&segment.folder) && !segment.absent.get()
+        let has = copied
+            .iter()
+            .any(|copied| Rc::ptr_eq(&copied.segment, segment) && copied.cuts == segment.cuts());
+        !has && self.log.is_home(&segment.folder) && !segment.is_absent()
     }
 
     fn sealed(&self) -> Vec<Rc<Segment<P>>> {
         let segments = self.log.segments.borrow();
-        let sealed = segments.iter().filter(|segment| segment.sealed.get());
-        let wanted = sealed.filter(|segment| self.is_wanted(segment) && !segment.replaced.get());
+        let sealed = segments.iter().filter(|segment| segment.is_sealed());
+        let wanted = sealed.filter(|segment| self.is_wanted(segment) && !segment.are_names_lent());
         wanted.cloned().collect()
     }
 
     async fn copy(&self, segment: &Rc<Segment<P>>, rate: &MoveRate) -> Result<()> {
         let disk = self.log.store.disk();
-        let (cuts, size) = (segment.cuts.get(), segment.size.get());
+        let (cuts, size) = (segment.cuts(), segment.size());
         // What grows until the switch is sealed by it.
-        let sealed_ms = if segment.sealed.get() {
-            segment.sealed_ms.get()
+        let sealed_ms = if segment.is_sealed() {
+            segment.sealed_ms()
         } else {
             self.log.store.clock().wall_ms()
         };
@@ -352,7 +352,7 @@ impl<P: Platform> Relocation<P> {
     /// True while the segment is one of the log's and has not been cut.
     fn is_there(&self, segment: &Rc<Segment<P>>, cuts: u32) -> bool {
         let segments = self.log.segments.borrow();
-        segment.cuts.get() == cuts && segments.iter().any(|other| Rc::ptr_eq(other, segment))
+        segment.cuts() == cuts && segments.iter().any(|other| Rc::ptr_eq(other, segment))
     }
 
     /// Producer snapshots, checkpoints and notes: all that is at home and no segment.

@@ -18,7 +18,7 @@ impl<P: Platform> Log<P> {
     /// Bytes that can be appended without any room from the file system.
     pub fn reserved_bytes(&self) -> u64 {
         let active = self.active();
-        active.allocated.get().saturating_sub(active.size.get())
+        active.allocated().saturating_sub(active.size())
     }
 
     /// Makes the reserve whole, or as large as there is room for; fails where that is not all of it.
@@ -34,7 +34,7 @@ impl<P: Platform> Log<P> {
     /// True when the reserve is not whole, and can be made so. A part of it may be used before more is asked for.
     pub(super) fn wants_reserve(&self, bytes: u64) -> bool {
         bytes > 0
-            && self.active().named.get()
+            && self.active().is_named()
             && !self.upkeep.cannot_reserve.get()
             && self.reserved_bytes() < bytes - bytes / 8
     }
@@ -47,9 +47,9 @@ impl<P: Platform> Log<P> {
         let mut bytes = self.options().reserve_bytes;
         let mut failed = None;
         while bytes >= RESERVE_BYTES_MIN {
-            let upto = active.size.get().saturating_add(bytes);
+            let upto = active.size().saturating_add(bytes);
             let upto = upto.next_multiple_of(BLOCK_BYTES as u64);
-            if upto <= active.allocated.get() {
+            if upto <= active.allocated() {
                 break;
             }
             match file
@@ -58,8 +58,7 @@ impl<P: Platform> Log<P> {
                 .map_err(Error::io("reserve room in", &path))
             {
                 Ok(()) => {
-                    active.allocated.set(active.allocated.get().max(upto));
-                    active.recharge();
+                    active.has_room(upto);
                     break;
                 }
                 Err(error) if error.kind() == Kind::Full => {

@@ -63,7 +63,7 @@ impl<P: Platform> Log<P> {
     /// Sees to it that the segment behind the first `count` has its name, durably: when nothing is left of the others it says
     /// where the log goes on, though nothing was written to it yet.
     async fn name_first_to_stay(&self, count: usize) -> Result<()> {
-        let is_named = |segment: &Rc<Segment<P>>| segment.named.get();
+        let is_named = |segment: &Rc<Segment<P>>| segment.is_named();
         if !self.segments.borrow().get(count).is_some_and(is_named) {
             let _permit = self.may_write().await?;
             // Without room it may go on elsewhere by now.
@@ -86,18 +86,18 @@ impl<P: Platform> Log<P> {
         };
         let mut count = 0;
         for segment in &segments {
-            let next = segment.next.get();
+            let next = segment.next();
             let is_active = count + 1 == segments.len();
-            if next > safe || segment.size.get() == 0 && is_active {
+            if next > safe || segment.size() == 0 && is_active {
                 break;
             }
             let below_start = next <= self.start.get() && !is_active;
             // What is absent counts as nothing: without it there is enough all the same.
-            let too_much = excess.is_some_and(|excess| excess >= segment.size.get());
+            let too_much = excess.is_some_and(|excess| excess >= segment.size());
             if !below_start && !too_much {
                 // The age of what is absent is not known: it goes with the next that is there.
                 let mut there = segments.iter().skip(count);
-                let judged = there.find(|segment| !segment.absent.get());
+                let judged = there.find(|segment| !segment.is_absent());
                 let is_expired = match judged {
                     Some(segment) => self.is_expired(options, segment, now).await?,
                     None => false,
@@ -107,7 +107,7 @@ impl<P: Platform> Log<P> {
                 }
             }
             // Nothing is left over once one goes that is larger.
-            excess = excess.map(|excess| excess.saturating_sub(segment.size.get()));
+            excess = excess.map(|excess| excess.saturating_sub(segment.size()));
             count += 1;
         }
         Ok(count)

@@ -13,7 +13,6 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use platform::Platform;
-use wire::types::Offset;
 
 use super::Log;
 use super::indexes::Indexes;
@@ -21,8 +20,7 @@ use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
 use crate::segment::naming::Role;
-use crate::segment::tail::Tail;
-use crate::segment::{HAS_INDEXES, Loaded, Segment};
+use crate::segment::{Loaded, Segment};
 
 impl<P: Platform> Log<P> {
     /// After a write that found no room: puts what is unwritten on paths that have some; true when something changed.
@@ -43,14 +41,14 @@ impl<P: Platform> Log<P> {
             let Some(folder) = self.folder_with_room() else {
                 break;
             };
-            let was_named = segment.named.get();
+            let was_named = segment.is_named();
             if folder.starts_with(full.dir()) {
                 break;
             }
             let Some(new) = self.successor(&segment, folder) else {
                 break;
             };
-            let is_empty = segment.written.get() == 0;
+            let is_empty = segment.written() == 0;
             let is_named = is_empty && self.name_before_leaving(&segment, &new).await;
             if is_empty && was_named && !is_named {
                 self.stay_in(&segment, &new).await;
@@ -99,7 +97,7 @@ impl<P: Platform> Log<P> {
         new: &Segment<P>,
         was_named: bool,
     ) -> Result<()> {
-        if segment.written.get() > 0 {
+        if segment.written() > 0 {
             self.cut_to_length(segment).await?;
             // What follows may get its name now: of two names the first is durable first.
             return self.sync_names().await;
@@ -108,7 +106,7 @@ impl<P: Platform> Log<P> {
             // A file that could not be made may be there, and the note of it is.
             segment.close_file();
             // Home may have the note of the new one already.
-            if self.is_home(&new.folder) || !new.named.get() {
+            if self.is_home(&new.folder) || !new.is_named() {
                 self.note_gone(segment).await?;
             }
             return self.remove_empty(segment, &new.folder).await;
@@ -124,37 +122,33 @@ impl<P: Platform> Log<P> {
 
     /// A segment in `folder` for what is not written of `old`, which begins there; nothing is in it yet.
     fn successor(&self, old: &Segment<P>, folder: Rc<Path>) -> Option<Rc<Segment<P>>> {
-        let boundary = old.resident_header(old.written.get())?.base_offset;
+        let boundary = old.resident_header(old.written())?.base_offset;
         let charge = self.store.charge(&folder, 0);
         let now_ms = self.store.clock().wall_ms();
         let loaded = Loaded {
             indexes: Indexes::new(boundary, self.index_options()),
             aborted: TxnIndex::new(),
         };
-        Some(Rc::new(
-            Segment::fresh(folder, boundary, loaded, now_ms).charged(charge),
-        ))
+        let segment = Segment::fresh(folder, boundary, loaded, charge, now_ms);
+        Some(Rc::new(segment))
     }
 
     /// Ends a segment where it is written, and puts what is not into its successor; false when memory is short.
     fn split(&self, old: &Rc<Segment<P>>, new: &Rc<Segment<P>>) -> bool {
-        let (written, size, next) = (old.written.get(), old.size.get(), old.next.get());
+        let (written, size) = (old.written(), old.size());
         let at = {
             let segments = self.segments.borrow();
             segments.iter().position(|other| Rc::ptr_eq(other, old))
         };
-        let parts = old.tail.borrow().slices(written..size);
+        let parts = old.tail().slices(written..size);
         let (Some(at), Some(parts)) = (at, parts) else {
             return false;
         };
-        if !self.fill(new, &parts) {
+        let len = parts.iter().map(Bytes::len).sum(); // Bounded: lengths of bytes in memory.
+        let Some(chunks) = self.store.shared.memory.take(new, len) else {
             return false;
-        }
-        move_aborted(old, new, new.base);
-        if old.rolled.get() {
-            new.roll(next);
-        }
-        end_at(old, new.base, written);
+        };
+        old.split_at_written(new, &parts, chunks);
         let mut segments = self.segments.borrow_mut();
         if written > 0 {
             segments.insert(at + 1, Rc::clone(new));
@@ -168,60 +162,4 @@ impl<P: Platform> Log<P> {
         self.check_invariants();
         true
     }
-
-    /// Puts batches into an empty segment.
-    fn fill(&self, segment: &Rc<Segment<P>>, parts: &[Bytes]) -> bool {
-        let len: usize = parts.iter().map(Bytes::len).sum(); // Bounded: lengths of bytes in memory.
-        let Some(chunks) = self.store.shared.memory.take(segment, len) else {
-            return false;
-        };
-        let mut chunks = chunks.into_iter();
-        for part in parts {
-            segment.tail.borrow_mut().append(part, &mut chunks);
-        }
-        let mut position = 0;
-        while let Some(header) = segment.resident_header(position) {
-            segment.note(&header, position);
-            position += header.size_bytes as u64;
-        }
-        assert_eq!(position, len as u64, "what was appended is whole batches");
-        true
-    }
-}
-
-/// Aborted transactions whose marker is past `boundary` belong to the new segment.
-fn move_aborted<P: Platform>(old: &Segment<P>, new: &Segment<P>, boundary: Offset) {
-    let (mut from, mut to) = (old.loaded.borrow_mut(), new.loaded.borrow_mut());
-    let from = from.as_mut().expect(HAS_INDEXES);
-    let to = to.as_mut().expect(HAS_INDEXES);
-    for txn in from.aborted.entries() {
-        if txn.last_offset >= boundary {
-            to.aborted.append(*txn);
-        }
-    }
-    from.aborted.truncate_to(boundary);
-}
-
-/// The segment ends at `position`, where the batch at `boundary` would begin.
-fn end_at<P: Platform>(segment: &Segment<P>, boundary: Offset, position: u64) {
-    assert!(
-        segment.base <= boundary && position == segment.written.get(),
-        "it ends where it is written"
-    );
-    let mut loaded = segment.loaded.borrow_mut();
-    let indexes = &mut loaded.as_mut().expect(HAS_INDEXES).indexes;
-    indexes.truncate_to(boundary);
-    // The time index must know the batches after its last entry; they were written just now and are resident.
-    let mut at = u64::from(indexes.observe_from());
-    while at < position
-        && let Some(header) = segment.resident_header(at)
-    {
-        indexes.observe(&header);
-        at += header.size_bytes as u64;
-    }
-    segment.largest.set(indexes.largest_timestamp().into());
-    drop(loaded);
-    segment.size.set(position);
-    *segment.tail.borrow_mut() = Tail::absent(position);
-    segment.roll(boundary);
 }

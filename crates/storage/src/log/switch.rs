@@ -65,16 +65,16 @@ impl<P: Platform> Log<P> {
         if segment.folder == folder {
             return Err(Trouble::Overtaken);
         }
-        segment.moving.set(true);
+        segment.begin_move();
         let carried = Carried {
-            cuts: segment.cuts.get(),
+            cuts: segment.cuts(),
             segment: Rc::clone(&segment),
             to: Arc::clone(to),
             folder,
             class,
         };
-        let size = segment.size.get();
-        let from = segment.charge.as_ref().map(Charge::path);
+        let size = segment.size();
+        let from = segment.charge().map(Charge::path);
         to.arriving.fetch_add(size, Ordering::Relaxed);
         if let Some(from) = from {
             from.leaving.fetch_add(size, Ordering::Relaxed);
@@ -86,7 +86,7 @@ impl<P: Platform> Log<P> {
             let leaving = from.leaving.fetch_sub(size, Ordering::Relaxed);
             assert!(leaving >= size, "what has left was about to");
         }
-        assert!(segment.moving.replace(false), "one move at a time");
+        segment.end_move();
         let Err(mut trouble) = result else {
             return Ok(size);
         };
@@ -103,15 +103,15 @@ impl<P: Platform> Log<P> {
     fn movable(&self, base: Offset) -> Option<Rc<Segment<P>>> {
         let segments = self.segments.borrow();
         let found = segments.iter().find(|segment| segment.base == base)?;
-        let sealed = found.sealed.get() && !found.replaced.get() && !found.moving.get();
-        let may = sealed && found.offline.borrow().is_none() && !self.is_closed();
+        let sealed = found.is_sealed() && !found.are_names_lent() && !found.is_moving();
+        let may = sealed && !found.is_offline() && !self.is_closed();
         may.then(|| Rc::clone(found))
     }
 
     /// True while the segment is what the copy was begun of.
     fn goes_on(&self, carried: &Carried<P>) -> bool {
         let Carried { segment, cuts, .. } = carried;
-        let same = segment.cuts.get() == *cuts && segment.sealed.get() && !segment.replaced.get();
+        let same = segment.cuts() == *cuts && segment.is_sealed() && !segment.are_names_lent();
         let stopping = self.is_closed() || self.flush.is_held();
         same && !stopping && carried.to.failed().is_none()
     }
@@ -133,8 +133,8 @@ impl<P: Platform> Log<P> {
             file: &file,
             path: &segment.path(Role::Log),
             base: segment.base,
-            size: segment.size.get(),
-            sealed_ms: segment.sealed_ms.get(),
+            size: segment.size(),
+            sealed_ms: segment.sealed_ms(),
             class: carried.class,
         };
         let target = moving_path(folder, segment.base, Role::Log);
@@ -155,10 +155,10 @@ impl<P: Platform> Log<P> {
         if !self.goes_on(carried) {
             return Err(Trouble::Overtaken);
         }
-        segment.replaced.set(true);
+        segment.lend_names();
         let named = self.name_copy(carried).await;
         if let Err(trouble) = &named {
-            segment.replaced.set(false);
+            segment.names_back();
             // With the gate held: no other segment of the log can have these names.
             if self.is_unnoted(carried, trouble).await {
                 self.take_copy_back(carried).await;
@@ -243,29 +243,9 @@ impl<P: Platform> Log<P> {
             folder,
             ..
         } = carried;
-        assert!(
-            old.sealed.get() && old.replaced.get(),
-            "only the names of sealed segments are lent"
-        );
-        let (size, next) = (old.size.get(), old.next.get());
-        let loaded = old.loaded.borrow().clone();
-        let charge = self.store.charge(folder, size);
-        let born_ms = old.born_ms;
-        let mut new = Segment::stored(Rc::clone(folder), old.base, next, size, loaded, born_ms);
-        new.arrived_ms = self.store.clock().wall_ms();
-        let new = new.charged(charge);
-        for (to, from) in [
-            (&new.named, &old.named),
-            (&new.rolled, &old.rolled),
-            (&new.sealed, &old.sealed),
-        ] {
-            to.set(from.get());
-        }
-        new.notes_aborted.set(old.notes_aborted.get());
-        new.largest.set(old.largest.get());
-        new.first_timestamp.set(old.first_timestamp.get());
-        new.sealed_ms.set(old.sealed_ms.get());
-        new.read_ms.set(old.read_ms.get());
+        let charge = self.store.charge(folder, old.size());
+        let now_ms = self.store.clock().wall_ms();
+        let new = Segment::moved(old, Rc::clone(folder), charge, now_ms);
         let new = Rc::new(new);
         {
             let mut segments = self.segments.borrow_mut();

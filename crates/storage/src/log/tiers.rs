@@ -138,7 +138,7 @@ impl<P: Platform> Log<P> {
     /// Where the sealed segments begin.
     pub fn sealed_bases(&self) -> Vec<Offset> {
         let segments = self.segments.borrow();
-        let sealed = segments.iter().filter(|segment| segment.sealed.get());
+        let sealed = segments.iter().filter(|segment| segment.is_sealed());
         sealed.map(|segment| segment.base).collect()
     }
 
@@ -163,11 +163,11 @@ impl<P: Platform> Log<P> {
     pub fn bytes_by_path(&self) -> Vec<(PathId, u64)> {
         let mut found: Vec<(PathId, u64)> = Vec::new();
         for segment in self.segments.borrow().iter() {
-            let Some(charge) = &segment.charge else {
+            let Some(charge) = segment.charge() else {
                 continue;
             };
             let id = charge.path().id;
-            let size = segment.size.get();
+            let size = segment.size();
             match found.iter_mut().find(|(path, _)| *path == id) {
                 // Saturates: a sum for people.
                 Some((_, bytes)) => *bytes = bytes.saturating_add(size),
@@ -186,7 +186,7 @@ impl<P: Platform> Log<P> {
     pub(super) fn folders(&self) -> Vec<Rc<Path>> {
         let mut folders = vec![Rc::clone(&self.folder)];
         for segment in self.segments.borrow().iter() {
-            if !segment.absent.get() && !folders.contains(&segment.folder) {
+            if !segment.is_absent() && !folders.contains(&segment.folder) {
                 folders.push(Rc::clone(&segment.folder));
             }
         }
@@ -240,7 +240,7 @@ impl<P: Platform> Log<P> {
     /// What another path does not let go of does not count any more all the same, and is owed.
     pub(super) async fn unname(&self, segment: &Segment<P>) -> Result<Vec<PathBuf>> {
         let mut unnamed = Vec::new();
-        if segment.absent.get() {
+        if segment.is_absent() {
             self.drop_absent(segment).await?;
             return Ok(unnamed);
         }
@@ -408,20 +408,20 @@ impl<P: Platform> Log<P> {
         };
         let folder = self.folder_for_new();
         let charge = self.store.charge(&folder, 0);
-        Rc::new(Segment::fresh(folder, base, loaded, now_ms).charged(charge))
+        Rc::new(Segment::fresh(folder, base, loaded, charge, now_ms))
     }
 
     /// Has the log go on where new segments go: its active segment stands on a path that is left, or on a slower one
     /// than it need be.
     pub(crate) async fn go_on_elsewhere(&self) -> Result<()> {
-        if self.active().size.get() > 0 {
+        if self.active().size() > 0 {
             return self.roll().await;
         }
         let gate = self.upkeep.gate.acquire().await;
         let _gate = gate.map_err(|_| Error::Closed)?;
         let _permit = self.may_write().await?;
         let old = self.active();
-        if old.size.get() > 0 || self.is_closed() {
+        if old.size() > 0 || self.is_closed() {
             return Ok(());
         }
         let new = self.new_segment(old.base, self.store.clock().wall_ms());
@@ -439,7 +439,7 @@ impl<P: Platform> Log<P> {
         };
         let named = named.await;
         // Appends that came meanwhile are in memory still.
-        let is_still_empty = old.size.get() == 0 && Rc::ptr_eq(&self.active(), &old);
+        let is_still_empty = old.size() == 0 && Rc::ptr_eq(&self.active(), &old);
         if named.is_err() || !is_still_empty {
             self.stay_in(&old, &new).await;
             return named;
@@ -578,7 +578,7 @@ impl<P: Platform> Log<P> {
         let mut unsealed = segments
             .iter()
             .rev()
-            .take_while(|segment| !segment.sealed.get());
+            .take_while(|segment| !segment.is_sealed());
         unsealed.any(|segment| segment.folder.starts_with(dir))
     }
 }

@@ -24,7 +24,6 @@ use crate::segment::load::{self, Saved};
 use crate::segment::naming::{self, Name, Role, file_path};
 use crate::segment::scan::{NO_BATCH, Scan};
 use crate::segment::stamps::WRONG_OFFSET;
-use crate::segment::tail::Tail;
 use crate::segment::{HAS_INDEXES, Segment};
 
 /// Bytes of one read of a walk over headers.
@@ -121,7 +120,7 @@ impl<P: Platform> Log<P> {
         let segment = self.segment_with(offset);
         let segment = segment.expect("one ends past each offset before the end");
         self.patiently(async || self.load(&segment).await).await?;
-        let loaded = segment.loaded.borrow().clone();
+        let loaded = segment.loaded().clone();
         let loaded = loaded.expect("a load leaves the indexes in memory");
         self.patiently(async || self.remove_segments_past(segment.base).await)
             .await?;
@@ -129,7 +128,7 @@ impl<P: Platform> Log<P> {
             .patiently(async || self.position_of(&segment, offset).await)
             .await?;
         // What other logs load has this one let go of its indexes, until it is active again.
-        segment.loaded.borrow_mut().get_or_insert(loaded);
+        segment.keep_indexes(loaded);
         let end = self.cut_segment(&segment, position, offset).await?;
         assert!(
             segment.base <= end && end <= offset,
@@ -160,7 +159,7 @@ impl<P: Platform> Log<P> {
         let segments = self.segments.borrow();
         let absent = segments
             .iter()
-            .find(|segment| segment.absent.get() && segment.next.get() > offset);
+            .find(|segment| segment.is_absent() && segment.next() > offset);
         match absent.and_then(|segment| segment.offline()) {
             Some(error) => Err(error),
             None => Ok(()),
@@ -172,14 +171,14 @@ impl<P: Platform> Log<P> {
     async fn refuse_unknown_producers(&self, offset: Offset) -> Result<()> {
         let absent = {
             let segments = self.segments.borrow();
-            let last = segments.iter().rev().find(|segment| segment.absent.get());
+            let last = segments.iter().rev().find(|segment| segment.is_absent());
             last.cloned()
         };
         let Some(absent) = absent else { return Ok(()) };
         // No snapshot is of the middle of a batch, so those that are not past the cut are not past the new end.
         let snapshots = self.snapshots_on_disk().await?;
         let after = snapshots.into_iter().rev();
-        for at in after.filter(|at| (absent.next.get()..=offset).contains(at)) {
+        for at in after.filter(|at| (absent.next()..=offset).contains(at)) {
             if self.snapshot_at(at).await?.is_some() {
                 return Ok(());
             }
@@ -232,7 +231,7 @@ impl<P: Platform> Log<P> {
 
     async fn position_of(&self, segment: &Rc<Segment<P>>, offset: Offset) -> Result<u64> {
         let file = segment.file(self.store.disk()).await?;
-        let size = segment.size.get();
+        let size = segment.size();
         let end = segment.file_end(size);
         let start = Floor {
             position: 0,
@@ -259,10 +258,7 @@ impl<P: Platform> Log<P> {
     ) -> Result<Offset> {
         let disk = self.store.disk();
         let path = segment.path(Role::Log);
-        segment.cuts.set(segment.cuts.get() + 1);
-        segment.sealed.set(false);
-        segment.rolled.set(false);
-        segment.close_file();
+        segment.reopen();
         let file = self.patiently(async || segment.file(disk).await).await?;
         let (end, is_misled) = self.end_before(segment, position, offset).await?;
         file.set_len(position)
@@ -270,19 +266,7 @@ impl<P: Platform> Log<P> {
             .map_err(Error::io("cut", &path))?;
         file.sync().await.map_err(Error::file_sync(&path))?;
         let bytes = last_block(&file, &path, position).await?;
-        *segment.tail.borrow_mut() = Tail::at(position, bytes);
-        for cell in [
-            &segment.size,
-            &segment.written,
-            &segment.synced,
-            &segment.allocated,
-        ] {
-            cell.set(position);
-        }
-        segment.next.set(end);
-        if position == 0 {
-            segment.first_timestamp.set(None);
-        }
+        segment.cut_back(position, end, bytes);
         self.cut_indexes(segment, position, end, is_misled).await
     }
 
@@ -340,7 +324,7 @@ impl<P: Platform> Log<P> {
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
         // The segment keeps them meanwhile, so that no reader loads the old ones from the disk again.
-        let loaded = segment.loaded.borrow().clone();
+        let loaded = segment.loaded().clone();
         let mut loaded = loaded.expect(HAS_INDEXES);
         if is_misled {
             tracing::warn!(file = %path.display(), "an index pointed between batches and is built anew");
@@ -358,10 +342,7 @@ impl<P: Platform> Log<P> {
             }
             scan.skip(&header);
         }
-        segment
-            .largest
-            .set(loaded.indexes.largest_timestamp().into());
-        *segment.loaded.borrow_mut() = Some(loaded);
+        segment.replace_indexes(loaded);
         remove(self.store.disk(), &segment.path(Role::TxnIndex)).await?;
         let saved = Saved::of(segment).expect(HAS_INDEXES);
         let Err(error) = load::save(self.store.disk(), segment, &saved).await else {

@@ -247,8 +247,8 @@ impl<P: Platform> Log<P> {
         if options.preallocate || self.is_mapped(&active) {
             if let Some(file) = active.open_file() {
                 let wanted = room_wanted(
-                    active.size.get(),
-                    active.allocated.get(),
+                    active.size(),
+                    active.allocated(),
                     self.store.shared.options.allocate_step_bytes,
                     u64::from(options.segment_bytes),
                 );
@@ -260,7 +260,7 @@ impl<P: Platform> Log<P> {
                     });
                 }
             }
-            let half_full = active.size.get() * 2 > u64::from(options.segment_bytes);
+            let half_full = active.size() * 2 > u64::from(options.segment_bytes);
             if half_full
                 && self.is_home(&active.folder)
                 && !self.upkeep.naming.get()
@@ -290,7 +290,7 @@ impl<P: Platform> Log<P> {
             .iter()
             .rev()
             .skip(1)
-            .take_while(|segment| !segment.sealed.get());
+            .take_while(|segment| !segment.is_sealed());
         rolled.last().cloned()
     }
 
@@ -305,8 +305,7 @@ impl<P: Platform> Log<P> {
                 file.allocate(bytes)
                     .await
                     .map_err(Error::io("reserve room in", &path))?;
-                segment.allocated.set(segment.allocated.get().max(bytes));
-                segment.recharge();
+                segment.has_room(bytes);
                 Ok(())
             }
             Job::Prepare => self.prepare().await,
@@ -346,7 +345,7 @@ impl<P: Platform> Log<P> {
 
     /// Cuts a rolled segment to its length, syncs it and saves its indexes and the producers at its end.
     pub(super) async fn seal(&self, segment: &Rc<Segment<P>>) -> Result<()> {
-        self.flush_upto(segment.next.get()).await?;
+        self.flush_upto(segment.next()).await?;
         if self.place_of(segment).is_none() {
             // It had no room where it was to be, and another is in its place: a note of this one would win over that.
             return Ok(());
@@ -355,25 +354,15 @@ impl<P: Platform> Log<P> {
         let saved = Saved::of(segment).expect(HAS_INDEXES);
         load::save(self.store.disk(), segment, &saved).await?;
         self.note_aborted(segment, saved.notes_aborted()).await?;
-        let next = segment.next.get();
+        let next = segment.next();
         if let Some(bytes) = self.taken_snapshot(next) {
             self.write_snapshot(next, &bytes).await?;
             self.forget_taken_snapshot(next);
         }
-        assert!(
-            segment.rolled.get() && segment.named.get(),
-            "what is sealed has a file and grows no more"
-        );
-        let size = segment.size.get();
-        assert!(
-            segment.written.get() == size && segment.synced.get() == size,
-            "what is sealed is durable"
-        );
-        segment.sealed.set(true);
-        segment.sealed_ms.set(self.store.clock().wall_ms());
+        segment.seal(self.store.clock().wall_ms());
         self.store.note_loaded(segment);
         self.advance_recovery_point(next);
-        self.store.shared.unnoted.add(size);
+        self.store.shared.unnoted.add(segment.size());
         self.check_invariants();
         Ok(())
     }
@@ -382,15 +371,9 @@ impl<P: Platform> Log<P> {
     pub(super) async fn cut_to_length(&self, segment: &Segment<P>) -> Result<()> {
         let path = segment.path(Role::Log);
         let file = self.name_segment(segment).await?;
-        let size = segment.size.get();
-        assert_eq!(
-            segment.written.get(),
-            size,
-            "a file is cut to what was written"
-        );
+        let size = segment.size();
         file.set_len(size).await.map_err(Error::io("cut", &path))?;
-        segment.allocated.set(size);
-        segment.recharge();
+        segment.was_cut_to_length();
         if let Err(error) = file.sync().await {
             let error = Error::file_sync(&path)(error);
             self.fail(&error);

@@ -53,7 +53,7 @@ pub(crate) async fn indexes_of<P: Platform>(
             return Ok(None);
         }
     };
-    let size = segment.size.get();
+    let size = segment.size();
     let last = offsets.last();
     // Kafka leaves the time index of a short segment empty when it rolls it after a restart.
     let no_times = times.entry_count() == 0 && size > 0;
@@ -62,8 +62,8 @@ pub(crate) async fn indexes_of<P: Platform>(
     }
     let noted = aborted.entries().last().map(|txn| txn.last_offset);
     let told = [Some(last.offset), Some(times.last().offset), noted];
-    let is_beyond = |offset: &Offset| *offset > segment.base && *offset >= segment.next.get();
-    if segment.sealed.get() && told.iter().flatten().any(is_beyond) {
+    let is_beyond = |offset: &Offset| *offset > segment.base && *offset >= segment.next();
+    if segment.is_sealed() && told.iter().flatten().any(is_beyond) {
         let file = segment.path(Role::Log);
         tracing::warn!(file = %file.display(), "an index is of another segment and will be rebuilt");
         return Ok(None);
@@ -74,7 +74,7 @@ pub(crate) async fn indexes_of<P: Platform>(
 
 /// True when there was an index of aborted transactions and is none any more.
 fn is_lost<P: Platform>(segment: &Segment<P>, aborted: Option<&Vec<u8>>) -> bool {
-    segment.notes_aborted.get() && aborted.is_none_or(Vec::is_empty)
+    segment.notes_aborted() && aborted.is_none_or(Vec::is_empty)
 }
 
 async fn read<P: Platform>(
@@ -86,7 +86,7 @@ async fn read<P: Platform>(
     let path = segment.path(role);
     let bytes_max = match role {
         // Each entry stands for a marker in the data, which is longer.
-        Role::TxnIndex => segment.size.get(),
+        Role::TxnIndex => segment.size(),
         _ => u64::from(options.bytes_max).max(SMALL_FILE_BYTES_MAX),
     };
     match disk.read_file_within(&path, bytes_max).await {
@@ -111,7 +111,7 @@ pub(crate) async fn aborted_of<P: Platform>(
     if is_lost(segment, bytes.as_ref()) {
         return Ok(None);
     }
-    let next = segment.next.get();
+    let next = segment.next();
     let is_its = |index: &TxnIndex| index.entries().iter().all(|txn| txn.last_offset < next);
     let index = bytes.and_then(|bytes| TxnIndex::parse(segment.base, &bytes).ok());
     Ok(index.filter(is_its))
@@ -126,17 +126,17 @@ pub(crate) async fn rebuild<P: Platform>(
 ) -> Result<Loaded> {
     let path = segment.path(Role::Log);
     let mut indexes = Indexes::new(segment.base, options);
-    let mut scan = Scan::new(file, 0, segment.size.get(), WINDOW_BYTES);
+    let mut scan = Scan::new(file, 0, segment.size(), WINDOW_BYTES);
     let mut expected = Expected {
         offset: segment.base,
         gaps: true,
         epoch: LeaderEpoch(i32::MIN),
     };
-    while scan.position() < segment.size.get() {
+    while scan.position() < segment.size() {
         let position = scan.position();
         let header = scan.header().await.map_err(Error::io("read", &path))?;
         let refused = |header: &BatchHeader| {
-            if header.next_offset() > segment.next.get() {
+            if header.next_offset() > segment.next() {
                 Some(WRONG_OFFSET)
             } else {
                 expected.refuses(header)
@@ -202,13 +202,13 @@ impl Saved {
 
     /// Takes them.
     pub(crate) fn of<P: Platform>(segment: &Segment<P>) -> Option<Self> {
-        let loaded = segment.loaded.borrow();
+        let loaded = segment.loaded();
         let loaded = loaded.as_ref()?;
         Some(Self {
             offsets: loaded.indexes.offsets.encode(),
             times: loaded.indexes.times.encode(),
             aborted: loaded.aborted.encode(),
-            upto: segment.next.get(),
+            upto: segment.next(),
         })
     }
 }

@@ -54,7 +54,8 @@ impl<P: Platform> Memory<P> {
         let bytes_max = options.cache_bytes_max + options.unwritten_bytes_max;
         let small_bytes = SMALL_CHUNK_BYTES.min(options.chunk_bytes).max(BLOCK_BYTES);
         assert!(
-            small_bytes % BLOCK_BYTES == 0 && options.chunk_bytes % BLOCK_BYTES == 0,
+            small_bytes.is_multiple_of(BLOCK_BYTES)
+                && options.chunk_bytes.is_multiple_of(BLOCK_BYTES),
             "chunks are whole blocks"
         );
         let pool = |chunk_bytes, bytes_max, reserve_chunks| {
@@ -88,7 +89,7 @@ impl<P: Platform> Memory<P> {
         loop {
             // Making room may evict the very chunk that had some, so what is lacking is asked each time.
             let (lacking, warm) = {
-                let tail = segment.tail.borrow();
+                let tail = segment.tail();
                 (tail.lacking(len), tail.is_warm())
             };
             if room >= lacking {
@@ -193,10 +194,9 @@ impl<P: Platform> Memory<P> {
             let Some(segment) = oldest.upgrade() else {
                 return Look::Gone;
             };
-            let mut tail = segment.tail.borrow_mut();
-            if tail.evict_front(segment.written.get()) {
+            if segment.evict_front() {
                 Look::GivenUp
-            } else if tail.is_warm() {
+            } else if segment.tail().is_warm() {
                 Look::Stays
             } else {
                 Look::Gone

@@ -128,7 +128,7 @@ impl<P: Platform> Store<P> {
         for log in self.logs() {
             let (tier_min, tier_max) = log.tier_pins();
             log.each_segment(|segment| {
-                let path = segment.charge.as_ref().map(|charge| charge.path().id);
+                let path = segment.charge().map(|charge| charge.path().id);
                 let Some(place) = path.and_then(|path| tiers.place_of(path)) else {
                     return;
                 };
@@ -137,15 +137,15 @@ impl<P: Platform> Store<P> {
                 gathered.view.segments.push(SegmentView {
                     id,
                     place,
-                    bytes: segment.size.get(),
-                    sealed_ms: segment.sealed.get().then(|| dated(segment.sealed_ms.get())),
+                    bytes: segment.size(),
+                    sealed_ms: segment.is_sealed().then(|| dated(segment.sealed_ms())),
                     arrived_ms: dated(segment.arrived_ms),
-                    read_ms: segment.read_ms.get().map(dated),
+                    read_ms: segment.read_ms().map(dated),
                     tier_min,
                     tier_max,
                     asked: log.asked_tier(segment.base),
-                    moving: segment.moving.get(),
-                    quarantined: segment.offline.borrow().is_some(),
+                    moving: segment.is_moving(),
+                    quarantined: segment.is_offline(),
                 });
             });
         }

@@ -105,7 +105,7 @@ impl<P: Platform> Store<P> {
             Some(SegmentReport {
                 partition: name.clone(),
                 base: *base,
-                next: segment.next.get(),
+                next: segment.next(),
                 bytes: view.bytes,
                 tier: view.place.tier,
                 path,
@@ -126,7 +126,7 @@ impl<P: Platform> Log<P> {
     pub fn sealed_segments(&self) -> Vec<Offset> {
         let mut bases = Vec::new();
         self.each_segment(|segment| {
-            if segment.sealed.get() {
+            if segment.is_sealed() {
                 bases.push(segment.base);
             }
         });
@@ -138,10 +138,10 @@ impl<P: Platform> Log<P> {
     pub async fn verify_segment(&self, base: Offset) -> Option<Verified> {
         let segment = self
             .segment_at(base)
-            .filter(|segment| segment.sealed.get())?;
-        let cuts = segment.cuts.get();
+            .filter(|segment| segment.is_sealed())?;
+        let cuts = segment.cuts();
         let verified = self.read_all(&segment).await;
-        let is_same = |now: Rc<Segment<P>>| Rc::ptr_eq(&now, &segment) && now.cuts.get() == cuts;
+        let is_same = |now: Rc<Segment<P>>| Rc::ptr_eq(&now, &segment) && now.cuts() == cuts;
         if !self.segment_at(base).is_some_and(is_same) {
             return None;
         }
@@ -157,7 +157,7 @@ impl<P: Platform> Log<P> {
 
     async fn read_all(&self, segment: &Segment<P>) -> Result<Verified> {
         let path = segment.path(Role::Log);
-        let size = segment.size.get();
+        let size = segment.size();
         let file = segment.file(self.store().disk()).await?;
         let pool = BufPool::new(2 * STEP_BYTES);
         let mut verifier = Verifier::new(segment.base, size);

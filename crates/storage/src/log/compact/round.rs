@@ -76,7 +76,7 @@ impl<P: Platform> Log<P> {
         let first = segments.first().map_or(end, |first| first.base);
         // Also those past the end of the round that lie in a segment which is written anew: its index names them.
         let last = groups.last().and_then(|group| segments.get(group.end - 1));
-        let below = last.map_or(end, |last| last.next.get());
+        let below = last.map_or(end, |last| last.next());
         let aborted = self.aborted_transactions(first, below).await?;
         let mut survival = Survival {
             map: &map,
@@ -117,7 +117,7 @@ impl<P: Platform> Log<P> {
     pub(super) fn compactable(&self) -> (Vec<Rc<Segment<P>>>, bool) {
         let segments = self.segments.borrow();
         let stays = |segment: &Rc<Segment<P>>| {
-            segment.offline.borrow().is_some() || self.is_on_failed_path(&segment.folder)
+            segment.is_offline() || self.is_on_failed_path(&segment.folder)
         };
         let from = segments.iter().rposition(stays).map_or(0, |at| at + 1);
         (segments.range(from..).cloned().collect(), from == 0)
@@ -163,7 +163,7 @@ impl<P: Platform> Log<P> {
         let (bytes_max, load) = (options.map_bytes_max, options.map_load_factor);
         let mut map = OffsetMap::new(bytes_max, load, offsets, secret);
         let mut transactions = Transactions::new(self.aborted_transactions(from, below).await?);
-        let dirty = |segment: &&Rc<Segment<P>>| segment.next.get() > from && segment.base < below;
+        let dirty = |segment: &&Rc<Segment<P>>| segment.next() > from && segment.base < below;
         for segment in segments.iter().filter(dirty) {
             self.load(segment).await?;
             let position = segment.floor(from).unwrap_or(0);
@@ -174,8 +174,8 @@ impl<P: Platform> Log<P> {
             } else {
                 Offset::ZERO
             };
-            let span = (position, segment.size.get());
-            let bounds = (base, segment.next.get());
+            let span = (position, segment.size());
+            let bounds = (base, segment.next());
             let mut walk = Walk::new(&file, segment.path(Role::Log), span, bounds, buffer_bytes);
             while let Some((header, batch)) = walk.next().await? {
                 if header.base_offset >= below {
@@ -189,7 +189,7 @@ impl<P: Platform> Log<P> {
                 }
             }
             // Gaps at its end have no records to miss.
-            map.cover(segment.next.get().min(below).plus(-1));
+            map.cover(segment.next().min(below).plus(-1));
         }
         Ok(map)
     }
@@ -204,7 +204,7 @@ impl<P: Platform> Log<P> {
     ) -> Result<Replaced> {
         let before: u64 = group
             .iter()
-            .map(|segment| segment.size.get())
+            .map(|segment| segment.size())
             .fold(0, u64::saturating_add);
         let mut left_to_read = before;
         let mut output = Output::new(self, group, buffer_bytes);
@@ -212,9 +212,9 @@ impl<P: Platform> Log<P> {
         for segment in group {
             let file = segment.file(self.store.disk()).await?;
             let file = file.of_class(IoClass::Background);
-            let span = (0, segment.size.get());
+            let span = (0, segment.size());
             let path = segment.path(Role::Log);
-            let bounds = (segment.base, segment.next.get());
+            let bounds = (segment.base, segment.next());
             let mut walk = Walk::new(&file, path, span, bounds, buffer_bytes);
             while let Some((header, batch)) = walk.next().await? {
                 left_to_read = left_to_read.saturating_sub(batch.len() as u64);

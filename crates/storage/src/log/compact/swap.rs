@@ -58,7 +58,7 @@ impl<P: Platform> Log<P> {
             // Retention was faster.
             return Err(Error::Closed);
         };
-        let next = old.last().map(|last| last.next.get());
+        let next = old.last().map(|last| last.next());
         assert!(
             next.is_some_and(|next| made.next <= next),
             "it ends where they did, or before"
@@ -136,7 +136,7 @@ impl<P: Platform> Log<P> {
             }
         }
         for segment in old {
-            segment.replaced.set(false);
+            segment.names_back();
         }
     }
 
@@ -165,21 +165,23 @@ impl<P: Platform> Log<P> {
         let there = segments.range(at..);
         let same = there
             .zip(old)
-            .filter(|(there, old)| Rc::ptr_eq(there, old) && old.sealed.get());
+            .filter(|(there, old)| Rc::ptr_eq(there, old) && old.is_sealed());
         (same.count() == old.len() && at + old.len() < segments.len()).then_some(at)
     }
 
     /// Whoever reads the old segments keeps on with their files and indexes, which lose their names.
     async fn hold_open(&self, old: &[Rc<Segment<P>>]) -> Result<()> {
         for segment in old {
-            segment.replaced.set(true);
+            segment.lend_names();
+        }
+        for segment in old {
             let opened = async {
                 self.load(segment).await?;
                 segment.file(self.store.disk()).await.map(drop)
             };
             if let Err(error) = opened.await {
                 for segment in old {
-                    segment.replaced.set(false);
+                    segment.names_back();
                 }
                 return Err(error);
             }
@@ -277,20 +279,18 @@ impl<P: Platform> Log<P> {
             unreachable!("what was made is made of segments");
         };
         assert!(
-            old.iter().all(|segment| segment.replaced.get()),
+            old.iter().all(|segment| segment.are_names_lent()),
             "their names were lent"
         );
-        let folder = made.folder;
-        let next = last.next.get();
-        let notes_aborted = !made.loaded.aborted.is_empty();
-        let loaded = Some(made.loaded);
-        let charge = self.store.charge(&folder, made.size);
-        let segment = Segment::stored(folder, made.base, next, made.size, loaded, last.born_ms);
-        let segment = segment.charged(charge);
-        segment.named.set(true);
-        segment.rolled.set(true);
-        segment.sealed.set(true);
-        segment.notes_aborted.set(notes_aborted);
+        let charge = self.store.charge(&made.folder, made.size);
+        let Made {
+            folder,
+            base,
+            size,
+            loaded,
+            ..
+        } = made;
+        let segment = Segment::made(folder, base, size, loaded, charge, last);
         if let Some(error) = unfinished {
             segment.take_offline(&error.to_string());
         }

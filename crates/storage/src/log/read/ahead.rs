@@ -72,7 +72,7 @@ impl<P: Platform> Log<P> {
                     at_least_one: wanted.at_least_one,
                     batch_max: ahead.batch_bytes_max(),
                     epochs: &epochs,
-                    end: segment.file_end(segment.written.get()),
+                    end: segment.file_end(segment.written()),
                 };
                 blocks.take(position, wanted.from, limits, now)
             };
@@ -128,11 +128,11 @@ impl<P: Platform> Log<P> {
         let end = run.end + window;
         store.read_ahead(segment, run.end..end, false);
         self.note_missed(segment, position, given);
-        let size = segment.size.get();
+        let size = segment.size();
         if end > size
-            && (segment.rolled.get() || segment.sealed.get())
-            && let Some(next) = self.segment_with(segment.next.get())
-            && next.base >= segment.next.get()
+            && !segment.is_active()
+            && let Some(next) = self.segment_with(segment.next())
+            && next.base >= segment.next()
         {
             store.read_ahead(&next, 0..end - size, false);
         }
@@ -148,7 +148,7 @@ impl<P: Platform> Log<P> {
         let first = segments.partition_point(|other| other.base < segment.base);
         let mut behind = 0_u64;
         for later in segments.range(first..) {
-            behind += later.size.get();
+            behind += later.size();
             if behind.saturating_sub(position) > most {
                 return;
             }

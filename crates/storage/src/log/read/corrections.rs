@@ -91,13 +91,13 @@ impl<P: Platform> Log<P> {
     /// it is the batches that are wrong, a walk over them may still find the one that is wanted.
     async fn reindex(&self, segment: &Rc<Segment<P>>) -> Result<bool> {
         let now = self.store.clock().now();
-        let is_its = segment.sealed.get() && !segment.replaced.get();
+        let is_its = segment.is_sealed() && !segment.are_names_lent();
         if !is_its || !segment.reindexed.may_try(now)? {
             return Ok(false);
         }
-        let cuts = segment.cuts.get();
+        let cuts = segment.cuts();
         let rebuilt = self.rebuilt(segment).await;
-        if segment.cuts.get() != cuts {
+        if segment.cuts() != cuts {
             // It is another now, and its index, too.
             return Ok(true);
         }
@@ -105,7 +105,7 @@ impl<P: Platform> Log<P> {
         match rebuilt {
             Ok(loaded) => {
                 tracing::warn!(file = %path.display(), "an index pointed between batches and was built anew");
-                *segment.loaded.borrow_mut() = Some(loaded);
+                segment.replace_indexes(loaded);
                 segment.reindexed.set(Tried::ForNow);
                 self.store.note_loaded(segment);
                 self.save_index_soon(segment);
@@ -136,13 +136,13 @@ impl<P: Platform> Log<P> {
     fn save_index_soon(&self, segment: &Rc<Segment<P>>) {
         let Some(log) = self.me() else { return };
         let segment = Rc::clone(segment);
-        let cuts = segment.cuts.get();
+        let cuts = segment.cuts();
         task::spawn(async move {
             let Ok(_gate) = log.upkeep.gate.acquire().await else {
                 return;
             };
-            let is_its = segment.cuts.get() == cuts
-                && !segment.replaced.get()
+            let is_its = segment.cuts() == cuts
+                && !segment.are_names_lent()
                 && !log.is_closed()
                 && log.place_of(&segment).is_some();
             let Some(saved) = load::Saved::of(&segment).filter(|_| is_its) else {

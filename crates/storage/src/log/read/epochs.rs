@@ -46,7 +46,7 @@ impl<P: Platform> Log<P> {
     /// more.
     pub(super) async fn relearn_epochs(&self, segment: &Rc<Segment<P>>) -> Result<bool> {
         let now = self.store.clock().now();
-        if segment.replaced.get() || !segment.epochs_asked.may_try(now)? {
+        if segment.are_names_lent() || !segment.epochs_asked.may_try(now)? {
             return Ok(false);
         }
         let generation = self.readers.generation.get();
@@ -71,8 +71,8 @@ impl<P: Platform> Log<P> {
         let found: Vec<_> = runs.iter().map(|run| run.start).collect();
         let mut epochs = self.epochs.borrow_mut();
         // What is in memory only was not asked; its epochs are right.
-        let below = segment.next.get();
-        let below = if segment.sealed.get() { below } else { walked };
+        let below = segment.next();
+        let below = if segment.is_sealed() { below } else { walked };
         epochs.replace_between(segment.base, below, &found);
         drop(epochs);
         self.epochs_dirty.set(true);
@@ -88,7 +88,7 @@ impl<P: Platform> Log<P> {
         };
         if !agree(&runs, None, None) {
             let before = self.neighbour_at(segment.base.0.checked_sub(1)).await?;
-            let after = self.neighbour_at(Some(segment.next.get().0)).await?;
+            let after = self.neighbour_at(Some(segment.next().0)).await?;
             if !agree(&runs, before, after) {
                 return Ok(None);
             }
@@ -101,7 +101,7 @@ impl<P: Platform> Log<P> {
     async fn runs_of(&self, segment: &Rc<Segment<P>>) -> Result<Option<(Vec<Run>, Offset)>> {
         let file = segment.file(self.store.disk()).await?;
         let path = segment.path(Role::Log);
-        let end = segment.written.get();
+        let end = segment.written();
         let mut scan = Scan::new(&file, 0, end, WALK_BYTES);
         let mut expected = Expected {
             offset: segment.base,
@@ -171,11 +171,11 @@ impl<P: Platform> Log<P> {
         let Some(floor) = segment.floor_entry(offset) else {
             return Ok(None);
         };
-        if floor.position >= segment.tail.borrow().resident_from() {
+        if floor.position >= segment.tail().resident_from() {
             return Ok(self.epochs.borrow().epoch_at(offset));
         }
         let file = segment.file(self.store.disk()).await?;
-        let end = segment.file_end(segment.written.get());
+        let end = segment.file_end(segment.written());
         let Some(found) = walk_to(segment, &file, floor, end, offset).await? else {
             return Ok(None);
         };

@@ -41,7 +41,7 @@ impl<P: Platform> Segment<P> {
                 offset: self.base,
             });
         }
-        let loaded = self.loaded.borrow();
+        let loaded = self.loaded();
         let entry = loaded.as_ref()?.indexes.offsets.lookup(offset);
         Some(Floor {
             position: u64::from(entry.position),
@@ -54,12 +54,12 @@ impl<P: Platform> Segment<P> {
         if offset <= self.base {
             return 0;
         }
-        if offset >= self.next.get() {
-            return self.size.get();
+        if offset >= self.next() {
+            return self.size();
         }
         let Some(floor) = self.floor(offset) else {
-            let span = i128::from(self.next.get().since(self.base)).max(1);
-            let part = i128::from(self.size.get()) * i128::from(offset.since(self.base)) / span;
+            let span = i128::from(self.next().since(self.base)).max(1);
+            let part = i128::from(self.size()) * i128::from(offset.since(self.base)) / span;
             // Neither is negative: the offset is past the base.
             return u64::try_from(part).expect("a part of a size");
         };
@@ -76,15 +76,15 @@ impl<P: Platform> Segment<P> {
     /// A guess at where the batches below `offset` end, not too low, and exact where they are resident.
     pub(super) fn estimate_end(&self, offset: Offset) -> u64 {
         let position = self.estimate(offset);
-        if position >= self.tail.borrow().resident_from() {
+        if position >= self.tail().resident_from() {
             return position;
         }
-        let loaded = self.loaded.borrow();
+        let loaded = self.loaded();
         let Some(loaded) = loaded.as_ref() else {
             return position;
         };
         let reaching = loaded.indexes.offsets.first_reaching(offset);
-        let end = reaching.map_or(self.size.get(), |entry| u64::from(entry.position));
+        let end = reaching.map_or(self.size(), |entry| u64::from(entry.position));
         end.max(position)
     }
 
@@ -94,7 +94,7 @@ impl<P: Platform> Segment<P> {
             match self.resident_header(position) {
                 Some(header) if header.next_offset() > wanted.from => break header,
                 Some(header) => position += header.size_bytes as u64,
-                None if position >= self.size.get() => return Resident::Beyond,
+                None if position >= self.size() => return Resident::Beyond,
                 None => return Resident::Gone,
             }
         };
@@ -103,21 +103,21 @@ impl<P: Platform> Segment<P> {
         if first.next_offset() > wanted.below || (first_end > limit && !wanted.at_least_one) {
             return Resident::Nothing;
         }
-        let all = wanted.below >= self.next.get() && self.size.get() <= limit;
+        let all = wanted.below >= self.next() && self.size() <= limit;
         let end = if all {
-            self.size.get()
+            self.size()
         } else if first_end >= limit {
             first_end
         } else {
             self.boundary(first_end, limit, wanted.below)
         };
-        let slices = self.tail.borrow().slices(position..end);
+        let slices = self.tail().slices(position..end);
         slices.map_or(Resident::Gone, Resident::Slices)
     }
 
     /// End of the last batch that ends at or before `limit` and below the offset, walking from `end`, the end of one.
     fn boundary(&self, mut end: u64, limit: u64, below: Offset) -> u64 {
-        if let Some(loaded) = self.loaded.borrow().as_ref() {
+        if let Some(loaded) = self.loaded().as_ref() {
             let offsets = &loaded.indexes.offsets;
             let by_offset = u64::from(offsets.lookup(below).position);
             let by_bytes = u32::try_from(limit).map_or(by_offset, |limit| {

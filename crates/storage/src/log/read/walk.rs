@@ -50,7 +50,7 @@ pub(in crate::log) async fn walk_to<P: Platform>(
         reason,
     };
     let may_reindex =
-        segment.sealed.get() && !segment.replaced.get() && segment.reindexed.is_open();
+        segment.is_sealed() && !segment.are_names_lent() && segment.reindexed.is_open();
     let mut lowest = segment.base;
     let mut damaged = None;
     let mut is_first = from.position > 0;

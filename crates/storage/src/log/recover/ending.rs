@@ -19,7 +19,6 @@ use crate::error::{Error, Result};
 use crate::num::index;
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::Scan;
-use crate::segment::tail::Tail;
 use crate::segment::{File, Loaded, Segment};
 
 /// So many zeros are kept behind what is set aside.
@@ -57,7 +56,7 @@ impl<P: Platform> Recovery<'_, P> {
     pub(super) async fn file_of(&self, segment: &Segment<P>) -> Result<File<P>> {
         match segment.file(self.store.disk()).await {
             Err(error) if is_read_only(&error) && segment.folder != self.folder.path => {
-                segment.sealed.set(true);
+                segment.trust();
                 segment.file(self.store.disk()).await
             }
             result => result,
@@ -66,9 +65,8 @@ impl<P: Platform> Recovery<'_, P> {
 
     /// Refuses what is to be cut or to grow and can be read only.
     pub(super) async fn open_to_write(&self, segment: &Segment<P>) -> Result<()> {
-        if segment.sealed.get() {
-            segment.sealed.set(false);
-            segment.close_file();
+        if segment.is_sealed() {
+            segment.reopen();
             segment.file(self.store.disk()).await?;
         }
         Ok(())
@@ -81,23 +79,14 @@ impl<P: Platform> Recovery<'_, P> {
         loaded: Loaded,
         checked: &Checked,
     ) -> Result<()> {
-        let len = segment.size.get();
-        segment.size.set(checked.size);
-        segment.written.set(checked.size);
-        segment.synced.set(checked.size);
-        segment.allocated.set(checked.size);
-        *segment.tail.borrow_mut() = Tail::absent(checked.size);
-        segment.next.set(checked.expected.offset);
-        segment
-            .largest
-            .set(loaded.indexes.largest_timestamp().into());
-        *segment.loaded.borrow_mut() = Some(loaded);
+        let len = segment.size();
+        segment.settle(checked.size, checked.expected.offset, loaded);
         if self.clean {
             return Ok(());
         }
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
-        if segment.sealed.get() {
+        if segment.is_sealed() {
             // Its file system takes no changes: what was read there stays.
             return Ok(());
         }
@@ -223,18 +212,17 @@ impl<P: Platform> Recovery<'_, P> {
             return Ok(());
         };
         let path = active.path(Role::Log);
-        let size = active.size.get();
+        let size = active.size();
         let file = active.file(disk).await?;
-        if size > 0 && active.first_timestamp.get().is_none() {
+        if size > 0 && active.first_timestamp().is_none() {
             let mut scan = Scan::new(&file, 0, size, BLOCK_BYTES);
             let header = scan.header().await.map_err(Error::io("read", &path))?;
-            let timestamp = header.map(|header| header.max_timestamp.0);
-            active
-                .first_timestamp
-                .set(timestamp.filter(|timestamp| *timestamp >= 0));
+            if let Some(header) = header {
+                active.note_first_timestamp(header.max_timestamp.0);
+            }
         }
         let bytes = last_block(&file, &path, size).await?;
-        *active.tail.borrow_mut() = Tail::at(size, bytes);
+        active.give_end(bytes);
         Ok(())
     }
 }

@@ -63,7 +63,7 @@ impl<P: Platform> Recovery<'_, P> {
         set_aside(self.store, &file).await?;
         let present: Vec<_> = segments
             .iter()
-            .filter(|segment| !segment.absent.get())
+            .filter(|segment| !segment.is_absent())
             .collect();
         let mut epochs = EpochCache::default();
         for (at, segment) in present.iter().enumerate() {
@@ -85,7 +85,7 @@ impl<P: Platform> Recovery<'_, P> {
 
     pub(super) async fn first_header(&self, segment: &Segment<P>) -> Result<Option<BatchHeader>> {
         let file = segment.file(self.store.disk()).await?;
-        let mut scan = Scan::new(&file, 0, segment.size.get(), super::WALK_BYTES);
+        let mut scan = Scan::new(&file, 0, segment.size(), super::WALK_BYTES);
         let path = segment.path(Role::Log);
         let header = scan.header().await.map_err(Error::io("read", &path))?;
         close_again(segment);
@@ -94,7 +94,7 @@ impl<P: Platform> Recovery<'_, P> {
 
     async fn walk_epochs(&self, segment: &Segment<P>, epochs: &mut EpochCache) -> Result<()> {
         let file = segment.file(self.store.disk()).await?;
-        let mut scan = Scan::new(&file, 0, segment.size.get(), WINDOW_BYTES);
+        let mut scan = Scan::new(&file, 0, segment.size(), WINDOW_BYTES);
         let path = segment.path(Role::Log);
         while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
             if header.magic != MAGIC {
@@ -110,7 +110,7 @@ impl<P: Platform> Recovery<'_, P> {
 
 /// A log of many segments must not hold a descriptor for each.
 fn close_again<P: Platform>(segment: &Segment<P>) {
-    if segment.sealed.get() {
+    if segment.is_sealed() {
         segment.close_file();
     }
 }

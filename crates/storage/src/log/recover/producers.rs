@@ -28,19 +28,19 @@ impl<P: Platform> Recovery<'_, P> {
     ) -> Result<()> {
         self.begin_with_snapshot(snapshot_max).await?;
         // What lies between the snapshot and the start is trusted, so its headers are enough.
-        let there = sealed.iter().filter(|segment| !segment.absent.get());
+        let there = sealed.iter().filter(|segment| !segment.is_absent());
         for segment in there.chain([opened]) {
             let is_opened = Rc::ptr_eq(segment, opened);
             let next = if is_opened {
                 start.expected.offset
             } else {
-                segment.next.get()
+                segment.next()
             };
             if next > self.producers.end() {
                 let end = if is_opened {
                     start.position
                 } else {
-                    segment.size.get()
+                    segment.size()
                 };
                 self.replay_headers(segment, end).await?;
             }
@@ -133,9 +133,9 @@ impl<P: Platform> Recovery<'_, P> {
         tracing::warn!(folder = %self.folder.path.display(), %end, snapshot = %self.producers.end(),
             "a producer snapshot is of a longer log and is not used");
         self.begin_with_snapshot(end).await?;
-        for segment in segments.iter().filter(|segment| !segment.absent.get()) {
-            if segment.next.get() > self.producers.end() {
-                self.replay_headers(segment, segment.size.get()).await?;
+        for segment in segments.iter().filter(|segment| !segment.is_absent()) {
+            if segment.next() > self.producers.end() {
+                self.replay_headers(segment, segment.size()).await?;
             }
         }
         Ok(true)

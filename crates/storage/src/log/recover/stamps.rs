@@ -60,7 +60,7 @@ impl<P: Platform> Recovery<'_, P> {
         let segment = self.stored(base, base);
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
-        let mut scan = Scan::new(&file, 0, segment.size.get(), super::WALK_BYTES);
+        let mut scan = Scan::new(&file, 0, segment.size(), super::WALK_BYTES);
         let right = scan.crc_is_right(header).await;
         right.map_err(Error::io("read", &path))
     }

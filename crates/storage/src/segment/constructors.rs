@@ -1,0 +1,136 @@
+//! Where segments come from: begun by an append, found by a start, made by a compaction, moved from another path.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::types::Offset;
+
+use super::lengths::Lengths;
+use super::stage::{Names, Stage};
+use super::tail::Tail;
+use super::{Attempt, Largest, Loaded, Segment};
+use crate::tier::table::Charge;
+
+impl<P: Platform> Segment<P> {
+    /// One that begins at `base` and of which nothing is on disk.
+    pub(crate) fn fresh(
+        folder: Rc<Path>,
+        base: Offset,
+        loaded: Loaded,
+        charge: Option<Charge>,
+        now_ms: i64,
+    ) -> Self {
+        let mut segment = Self::of(folder, (base, base), 0, Some(loaded), now_ms);
+        segment.charge = charge;
+        segment
+    }
+
+    /// One of which a start has found `len` bytes; it ends at `next`, as far as that is known yet.
+    pub(crate) fn found(
+        folder: Rc<Path>,
+        (base, next): (Offset, Offset),
+        len: u64,
+        (sealed_ms, arrived_ms): (i64, i64),
+        notes_aborted: bool,
+        charge: Option<Charge>,
+    ) -> Self {
+        let mut segment = Self::of(folder, (base, next), len, None, sealed_ms);
+        segment.arrived_ms = arrived_ms;
+        segment.charge = charge;
+        segment.names.set(Names::Own);
+        segment.notes_aborted.set(notes_aborted);
+        segment
+    }
+
+    /// One on a path that is not there: it holds its place.
+    pub(crate) fn absent(folder: Rc<Path>, (base, next): (Offset, Offset), now_ms: i64) -> Self {
+        let mut segment = Self::of(folder, (base, next), 0, None, now_ms);
+        segment.absent = true;
+        segment.names.set(Names::Own);
+        segment.stage.set(Stage::Sealed);
+        segment.take_offline("its path is not there");
+        segment
+    }
+
+    /// One that a compaction has made of others, of which `last` is the last.
+    pub(crate) fn made(
+        folder: Rc<Path>,
+        base: Offset,
+        size: u64,
+        loaded: Loaded,
+        charge: Option<Charge>,
+        last: &Self,
+    ) -> Self {
+        let notes_aborted = !loaded.aborted.is_empty();
+        let span = (base, last.next());
+        let mut segment = Self::of(folder, span, size, Some(loaded), last.born_ms);
+        segment.charge = charge;
+        segment.names.set(Names::Own);
+        segment.stage.set(Stage::Sealed);
+        segment.notes_aborted.set(notes_aborted);
+        segment
+    }
+
+    /// The same records as those of a sealed one, in another folder.
+    pub(crate) fn moved(of: &Self, folder: Rc<Path>, charge: Option<Charge>, now_ms: i64) -> Self {
+        assert!(
+            of.is_sealed() && of.are_names_lent(),
+            "only the names of sealed segments are lent"
+        );
+        let loaded = of.loaded().clone();
+        let mut segment = Self::of(folder, (of.base, of.next()), of.size(), loaded, of.born_ms);
+        segment.arrived_ms = now_ms;
+        segment.charge = charge;
+        segment.names.set(Names::Own);
+        segment.stage.set(Stage::Sealed);
+        segment.notes_aborted.set(of.notes_aborted());
+        segment.largest.set(of.largest());
+        segment.first_timestamp.set(of.first_timestamp());
+        segment.sealed_ms.set(of.sealed_ms());
+        segment.read_ms.set(of.read_ms());
+        segment
+    }
+
+    fn of(
+        folder: Rc<Path>,
+        (base, next): (Offset, Offset),
+        size: u64,
+        loaded: Option<Loaded>,
+        now_ms: i64,
+    ) -> Self {
+        let largest = match &loaded {
+            Some(loaded) => loaded.indexes.largest_timestamp().into(),
+            None => Largest::Unknown,
+        };
+        Self {
+            base,
+            folder,
+            born_ms: now_ms,
+            lengths: Lengths::of(size),
+            next: Cell::new(next),
+            stage: Cell::new(Stage::Active),
+            names: Cell::new(Names::None),
+            first_timestamp: Cell::new(None),
+            largest: Cell::new(largest),
+            tail: RefCell::new(Tail::absent(size)),
+            blocks: RefCell::default(),
+            loaded: RefCell::new(loaded),
+            first_aborted: Cell::new(None),
+            notes_aborted: Cell::new(false),
+            reindexed: Attempt::default(),
+            epochs_asked: Attempt::default(),
+            holes_named: Cell::new(false),
+            cuts: Cell::new(0),
+            offline: RefCell::new(None),
+            absent: false,
+            charge: None,
+            arrived_ms: now_ms,
+            read_ms: Cell::new(None),
+            sealed_ms: Cell::new(now_ms),
+            moving: Cell::new(false),
+            file: RefCell::new(None),
+        }
+    }
+}

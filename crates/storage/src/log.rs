@@ -7,7 +7,6 @@
 //! It does not: validate records (the caller has), replicate, know who waits, or decide what is acknowledged.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
@@ -43,6 +42,8 @@ mod recover;
 mod relocate;
 mod reserve;
 mod retention;
+mod segment_event;
+mod segments;
 mod spill;
 mod switch;
 mod tiers;
@@ -61,6 +62,7 @@ use producer_state::{
     EndMarker, Origin, ProducerCheck, ProducerError, ProducerSnapshot, ProducerStates,
 };
 use read::Readers;
+use segments::SegmentList;
 use upkeep::Upkeep;
 
 /// Told when a log has moved on. Called from within the log: implementations wake others and return.
@@ -92,8 +94,7 @@ pub struct Log<P: Platform> {
     folder: Rc<Path>,
     health: Rc<DirHealth>,
     options: RefCell<Rc<LogOptions>>,
-    /// By base offset; never empty; the last one is active.
-    pub(crate) segments: RefCell<VecDeque<Rc<Segment<P>>>>,
+    segments: SegmentList<P>,
     start: Cell<Offset>,
     end: Cell<Offset>,
     written: Cell<Offset>,
@@ -209,7 +210,7 @@ impl<P: Platform> Log<P> {
     /// Bytes of all segments from the log start on.
     pub fn size_bytes(&self) -> u64 {
         self.segments
-            .borrow()
+            .all()
             .iter()
             .map(|segment| segment.size())
             // Saturates: a sum for a decision.
@@ -218,7 +219,7 @@ impl<P: Platform> Log<P> {
 
     /// Bytes that are in memory only.
     pub fn unwritten_bytes(&self) -> u64 {
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         segments
             .iter()
             .rev()
@@ -229,7 +230,7 @@ impl<P: Platform> Log<P> {
 
     /// How many segments there are.
     pub fn segment_count(&self) -> usize {
-        self.segments.borrow().len()
+        self.segments.len()
     }
 
     /// The end of the largest epoch that is not above `epoch`, as `OffsetForLeaderEpoch` answers it; (-1, -1) when the
@@ -420,12 +421,7 @@ impl<P: Platform> Log<P> {
 
     /// The segments that may have bytes to be written or synced, oldest first.
     pub(crate) fn unsealed_segments(&self) -> Vec<Rc<Segment<P>>> {
-        let segments = self.segments.borrow();
-        let sealed = segments.iter().rposition(|segment| segment.is_sealed());
-        segments
-            .range(sealed.map_or(0, |at| at + 1)..)
-            .cloned()
-            .collect()
+        self.segments.unsealed()
     }
 
     /// True when it advanced.
@@ -471,8 +467,7 @@ impl<P: Platform> Log<P> {
     }
 
     pub(crate) fn active(&self) -> Rc<Segment<P>> {
-        let segments = self.segments.borrow();
-        Rc::clone(segments.back().expect("a log has at least one segment"))
+        self.segments.active()
     }
 
     /// Latches the log and its directory after a failure that leaves it unknown what is on the disk.

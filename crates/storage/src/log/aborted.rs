@@ -62,7 +62,7 @@ impl<P: Platform> Log<P> {
 
     /// The segments that have one.
     pub(super) fn noted_aborted(&self) -> BTreeSet<Offset> {
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         let noted = segments.iter().filter(|segment| segment.notes_aborted());
         noted.map(|segment| segment.base).collect()
     }
@@ -118,10 +118,7 @@ impl<P: Platform> Log<P> {
     pub(super) async fn producers_at(&self, end: Offset) -> Result<ProducerStates> {
         let now = self.store.clock().reading();
         let expiration_ms = self.options().producer_id_expiration_ms;
-        let first = {
-            let segments = self.segments.borrow();
-            segments.front().expect("a log has a segment").base
-        };
+        let first = self.segments.first().base;
         let mut states = ProducerStates::new(first.min(end));
         let snapshots = self.snapshots_on_disk().await?;
         for offset in snapshots.into_iter().rev().filter(|at| *at <= end) {

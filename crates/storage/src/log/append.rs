@@ -217,7 +217,7 @@ impl<P: Platform> Log<P> {
 
     /// True when no more segments may be rolled before one is sealed.
     fn seals_too_slowly(&self) -> bool {
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         // They are sealed in their order.
         let before = segments.len().checked_sub(ROLLED_MAX + 1);
         let oldest = before.and_then(|at| segments.get(at));
@@ -227,11 +227,9 @@ impl<P: Platform> Log<P> {
     /// Ends the active segment and begins one at the log end. The file follows with the next flush.
     pub(super) fn roll_now(&self, now_ms: i64) -> Rc<Segment<P>> {
         let base = self.end.get();
-        let old = self.active();
-        old.roll(base);
         let new = self.new_segment(base, now_ms);
-        self.segments.borrow_mut().push_back(Rc::clone(&new));
-        self.store.shared.metrics.segments.inc();
+        let event = self.segments.roll(Rc::clone(&new));
+        self.segment_changed(&event);
         self.upkeep_after_roll(base);
         self.check_invariants();
         new

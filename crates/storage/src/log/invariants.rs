@@ -40,7 +40,7 @@ impl<P: Platform> Log<P> {
         );
         assert!(durable <= written, "what is durable was written");
         assert!(written <= end, "what is written was appended");
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         let (Some(first), Some(active)) = (segments.front(), segments.back()) else {
             unreachable!("a log has a segment");
         };
@@ -65,7 +65,7 @@ impl<P: Platform> Log<P> {
     }
 
     fn check_segments(&self) {
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         for (before, after) in segments.iter().zip(segments.iter().skip(1)) {
             assert!(before.base < after.base, "segments are in order");
             assert_eq!(

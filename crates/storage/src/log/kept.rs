@@ -1,7 +1,6 @@
 //! Why retention keeps a segment: the same rules as `retention`, told instead of followed.
 
 use std::fmt;
-use std::rc::Rc;
 
 use platform::Platform;
 use wire::types::Offset;
@@ -58,7 +57,7 @@ impl<P: Platform> Log<P> {
     pub async fn kept(&self) -> Result<Vec<(Offset, Kept)>> {
         let now = self.store().clock().reading();
         let options = self.options();
-        let segments: Vec<_> = self.segments.borrow().iter().map(Rc::clone).collect();
+        let segments: Vec<_> = self.segments.snapshot();
         let safe = self.high_watermark.get().min(self.durable_offset());
         let mut excess = match options.retention_bytes {
             Some(bytes) if options.delete => self.size_bytes().checked_sub(bytes),

@@ -40,7 +40,7 @@ impl<P: Platform> Log<P> {
         timestamp: TimestampMs,
         below: Offset,
     ) -> Result<Option<Found>> {
-        let segments: Vec<_> = self.segments.borrow().iter().cloned().collect();
+        let segments: Vec<_> = self.segments.snapshot();
         for segment in segments {
             if segment.base >= below {
                 break;
@@ -60,7 +60,7 @@ impl<P: Platform> Log<P> {
 
     /// The first of the records with the largest timestamp, if it lies below `below`.
     pub async fn max_timestamp(&self, below: Offset) -> Result<Option<Found>> {
-        let segments: Vec<_> = self.segments.borrow().iter().cloned().collect();
+        let segments: Vec<_> = self.segments.snapshot();
         let mut best: Option<(TimestampMs, Rc<Segment<P>>)> = None;
         for segment in segments {
             if let Some((timestamp, _)) = self.largest_timestamp(&segment).await?

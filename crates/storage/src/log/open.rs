@@ -13,6 +13,7 @@ use wire::types::{Offset, TopicId, TopicPartition};
 
 use super::epoch_cache::EpochCache;
 use super::producer_state::stray_snapshots;
+use super::segments::SegmentList;
 use super::upkeep::Upkeep;
 use super::{Condition, Log, recover};
 use crate::checkpoint::{Malformed, leader_epochs, partition_metadata};
@@ -69,7 +70,7 @@ pub(crate) async fn open<P: Platform>(
         dir: dir.to_path_buf(),
         folder: Rc::clone(&folder.path),
         options: RefCell::new(Rc::new(options)),
-        segments: RefCell::new(recovered.segments),
+        segments: SegmentList::new(recovered.segments),
         start: Cell::new(recovered.log_start),
         end: Cell::new(recovered.end),
         written: Cell::new(recovered.end),
@@ -252,8 +253,10 @@ impl<P: Platform> Log<P> {
             return Ok(());
         }
         if self.store.tiers().is_some() {
-            active = self.new_segment(active.base, self.store.clock().wall_ms());
-            *self.segments.borrow_mut() = [Rc::clone(&active)].into();
+            let new = self.new_segment(active.base, self.store.clock().wall_ms());
+            let event = self.segments.replace(&[active], &new);
+            self.segment_changed(&event);
+            active = new;
         }
         self.name_segment(&active).await?;
         self.sync_names().await

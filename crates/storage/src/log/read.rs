@@ -196,7 +196,7 @@ impl<P: Platform> Log<P> {
         }
         let max_bytes = max as u64;
         let mut bytes = 0;
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         let first = segments.partition_point(|segment| segment.next() <= from);
         for segment in segments.range(first..) {
             if segment.base >= below || bytes >= max_bytes {
@@ -253,9 +253,7 @@ impl<P: Platform> Log<P> {
 
     /// The segment that holds `offset`, or the first one after it.
     pub(super) fn segment_with(&self, offset: Offset) -> Option<Rc<Segment<P>>> {
-        let segments = self.segments.borrow();
-        let at = segments.partition_point(|segment| segment.next() <= offset);
-        segments.get(at).cloned()
+        self.segments.holding(offset)
     }
 
     /// Loads the indexes of a sealed segment.

@@ -134,7 +134,7 @@ impl<P: Platform> Relocation<P> {
         for segment in self.sealed() {
             self.copy(&segment, &self.rate).await?;
         }
-        let segments = self.log.segments.borrow();
+        let segments = self.log.segments.all();
         let left = segments.iter().filter(|segment| self.is_wanted(segment));
         Ok(left
             .map(|segment| segment.size())
@@ -148,7 +148,7 @@ impl<P: Platform> Relocation<P> {
             return Err(Error::Closed);
         }
         let rest: Vec<_> = {
-            let segments = self.log.segments.borrow();
+            let segments = self.log.segments.all();
             let wanted = segments.iter().filter(|segment| self.is_wanted(segment));
             wanted.cloned().collect()
         };
@@ -278,7 +278,7 @@ impl<P: Platform> Relocation<P> {
     }
 
     fn sealed(&self) -> Vec<Rc<Segment<P>>> {
-        let segments = self.log.segments.borrow();
+        let segments = self.log.segments.all();
         let sealed = segments.iter().filter(|segment| segment.is_sealed());
         let wanted = sealed.filter(|segment| self.is_wanted(segment) && !segment.are_names_lent());
         wanted.cloned().collect()
@@ -351,7 +351,7 @@ impl<P: Platform> Relocation<P> {
 
     /// True while the segment is one of the log's and has not been cut.
     fn is_there(&self, segment: &Rc<Segment<P>>, cuts: u32) -> bool {
-        let segments = self.log.segments.borrow();
+        let segments = self.log.segments.all();
         segment.cuts() == cuts && segments.iter().any(|other| Rc::ptr_eq(other, segment))
     }
 
@@ -397,7 +397,7 @@ impl<P: Platform> Relocation<P> {
         for entry in entries.map_err(Error::io("list", &self.folder))? {
             let stays = match naming::classify(&entry.name) {
                 Name::Segment(base, role) if role != Role::Snapshot => {
-                    let segments = self.log.segments.borrow();
+                    let segments = self.log.segments.all();
                     let mut home = segments.iter();
                     home.any(|segment| segment.base == base && self.log.is_home(&segment.folder))
                 }

@@ -64,10 +64,10 @@ impl<P: Platform> Log<P> {
     /// where the log goes on, though nothing was written to it yet.
     async fn name_first_to_stay(&self, count: usize) -> Result<()> {
         let is_named = |segment: &Rc<Segment<P>>| segment.is_named();
-        if !self.segments.borrow().get(count).is_some_and(is_named) {
+        if !self.segments.all().get(count).is_some_and(is_named) {
             let _permit = self.may_write().await?;
             // Without room it may go on elsewhere by now.
-            let first = self.segments.borrow().get(count).cloned();
+            let first = self.segments.all().get(count).cloned();
             if let Some(first) = first {
                 self.name_segment(&first).await?;
             }
@@ -78,7 +78,7 @@ impl<P: Platform> Log<P> {
 
     /// How many of the oldest segments may go.
     async fn deletable(&self, options: &LogOptions, now: Reading) -> Result<usize> {
-        let segments: Vec<_> = self.segments.borrow().iter().cloned().collect();
+        let segments: Vec<_> = self.segments.snapshot();
         let safe = self.high_watermark.get().min(self.durable_offset());
         let mut excess = match options.retention_bytes {
             Some(bytes) if options.delete => self.size_bytes().checked_sub(bytes),
@@ -117,7 +117,7 @@ impl<P: Platform> Log<P> {
     /// that tell of them; says how many may go. A disk without room lets those go for which that is so already.
     async fn keep_producers_before(&self, count: usize) -> Result<usize> {
         let bases: Vec<_> = {
-            let segments = self.segments.borrow();
+            let segments = self.segments.all();
             let stay = segments.iter().skip(1).take(count);
             stay.map(|segment| segment.base).collect()
         };
@@ -160,7 +160,7 @@ impl<P: Platform> Log<P> {
                 return Err(Error::Closed);
             }
             let (oldest, next) = {
-                let segments = self.segments.borrow();
+                let segments = self.segments.all();
                 let (Some(oldest), Some(next)) = (segments.front(), segments.get(1)) else {
                     break;
                 };
@@ -169,12 +169,8 @@ impl<P: Platform> Log<P> {
             self.advance_log_start(next);
             let mut renamed = self.unname(&oldest).await?;
             self.sync_names().await?;
-            let gone = self.segments.borrow_mut().pop_front();
-            assert!(
-                gone.is_some_and(|gone| Rc::ptr_eq(&gone, &oldest)),
-                "the gate has been held"
-            );
-            self.store.shared.metrics.segments.dec();
+            let event = self.segments.remove_first(&oldest);
+            self.segment_changed(&event);
             self.check_invariants();
             let at_home = self.is_home(&oldest.folder);
             for role in INDEXES {

@@ -135,30 +135,16 @@ impl<P: Platform> Log<P> {
 
     /// Ends a segment where it is written, and puts what is not into its successor; false when memory is short.
     fn split(&self, old: &Rc<Segment<P>>, new: &Rc<Segment<P>>) -> bool {
-        let (written, size) = (old.written(), old.size());
-        let at = {
-            let segments = self.segments.borrow();
-            segments.iter().position(|other| Rc::ptr_eq(other, old))
-        };
-        let parts = old.tail().slices(written..size);
-        let (Some(at), Some(parts)) = (at, parts) else {
+        let parts = old.tail().slices(old.written()..old.size());
+        let (Some(_), Some(parts)) = (self.place_of(old), parts) else {
             return false;
         };
         let len = parts.iter().map(Bytes::len).sum(); // Bounded: lengths of bytes in memory.
         let Some(chunks) = self.store.shared.memory.take(new, len) else {
             return false;
         };
-        old.split_at_written(new, &parts, chunks);
-        let mut segments = self.segments.borrow_mut();
-        if written > 0 {
-            segments.insert(at + 1, Rc::clone(new));
-            self.store.shared.metrics.segments.inc();
-        } else {
-            let slot = segments.get_mut(at).expect("it was found there");
-            assert!(Rc::ptr_eq(slot, old), "nobody was in between");
-            *slot = Rc::clone(new);
-        }
-        drop(segments);
+        let event = self.segments.split(old, new, (&parts, chunks));
+        self.segment_changed(&event);
         self.check_invariants();
         true
     }

@@ -101,11 +101,10 @@ impl<P: Platform> Log<P> {
 
     /// The sealed segment that begins at `base`, if it may be moved now.
     fn movable(&self, base: Offset) -> Option<Rc<Segment<P>>> {
-        let segments = self.segments.borrow();
-        let found = segments.iter().find(|segment| segment.base == base)?;
+        let found = self.segments.at(base)?;
         let sealed = found.is_sealed() && !found.are_names_lent() && !found.is_moving();
         let may = sealed && !found.is_offline() && !self.is_closed();
-        may.then(|| Rc::clone(found))
+        may.then_some(found)
     }
 
     /// True while the segment is what the copy was begun of.
@@ -151,8 +150,7 @@ impl<P: Platform> Log<P> {
         }
         let gate = self.upkeep.gate.acquire().await;
         let _gate = gate.map_err(|_| Trouble::Overtaken)?;
-        let at = self.place_of(segment).ok_or(Trouble::Overtaken)?;
-        if !self.goes_on(carried) {
+        if self.place_of(segment).is_none() || !self.goes_on(carried) {
             return Err(Trouble::Overtaken);
         }
         segment.lend_names();
@@ -165,14 +163,13 @@ impl<P: Platform> Log<P> {
             }
         }
         named?;
-        self.switch(carried, at);
+        self.switch(carried);
         self.unname_source(carried).await;
         Ok(())
     }
 
     pub(super) fn place_of(&self, segment: &Rc<Segment<P>>) -> Option<usize> {
-        let segments = self.segments.borrow();
-        segments.iter().position(|other| Rc::ptr_eq(other, segment))
+        self.segments.place_of(segment)
     }
 
     /// Gives the copy its names, durably; home has a note of it before anything else can depend on it.
@@ -237,7 +234,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// The same for those who read from now on.
-    fn switch(&self, carried: &Carried<P>, at: usize) {
+    fn switch(&self, carried: &Carried<P>) {
         let Carried {
             segment: old,
             folder,
@@ -246,16 +243,8 @@ impl<P: Platform> Log<P> {
         let charge = self.store.charge(folder, old.size());
         let now_ms = self.store.clock().wall_ms();
         let new = Segment::moved(old, Rc::clone(folder), charge, now_ms);
-        let new = Rc::new(new);
-        {
-            let mut segments = self.segments.borrow_mut();
-            let slot = segments.get_mut(at).expect("the gate has been held");
-            assert!(Rc::ptr_eq(slot, old), "the gate has been held");
-            *slot = Rc::clone(&new);
-        }
-        self.forget_asked(old.base);
-        old.blocks.borrow_mut().clear();
-        self.store.note_loaded(&new);
+        let event = self.segments.moved(old, &Rc::new(new));
+        self.segment_changed(&event);
         self.check_invariants();
     }
 

@@ -120,7 +120,7 @@ impl<P: Platform> Log<P> {
 
     /// Asks for the sealed segment that begins at `base` to be moved to a tier when there is room; false if there is none.
     pub fn ask_for_tier(&self, base: Offset, tier: usize) -> bool {
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         let there = segments.iter().any(|segment| segment.base == base);
         if there {
             self.tiers.asked.borrow_mut().insert(base, tier);
@@ -137,9 +137,14 @@ impl<P: Platform> Log<P> {
 
     /// Where the sealed segments begin.
     pub fn sealed_bases(&self) -> Vec<Offset> {
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         let sealed = segments.iter().filter(|segment| segment.is_sealed());
         sealed.map(|segment| segment.base).collect()
+    }
+
+    /// The segment that begins at `base`.
+    pub(crate) fn segment_at(&self, base: Offset) -> Option<Rc<Segment<P>>> {
+        self.segments.at(base)
     }
 
     /// Where an operator wants the segment that begins at `base`.
@@ -154,7 +159,7 @@ impl<P: Platform> Log<P> {
 
     /// Shows every segment, oldest first.
     pub(crate) fn each_segment(&self, mut show: impl FnMut(&Segment<P>)) {
-        for segment in self.segments.borrow().iter() {
+        for segment in self.segments.all().iter() {
             show(segment);
         }
     }
@@ -162,7 +167,7 @@ impl<P: Platform> Log<P> {
     /// Bytes of the log on each path that has any, with tiers; what is on absent paths is not known.
     pub fn bytes_by_path(&self) -> Vec<(PathId, u64)> {
         let mut found: Vec<(PathId, u64)> = Vec::new();
-        for segment in self.segments.borrow().iter() {
+        for segment in self.segments.all().iter() {
             let Some(charge) = segment.charge() else {
                 continue;
             };
@@ -185,7 +190,7 @@ impl<P: Platform> Log<P> {
     /// Home, and the other folders that segments are in.
     pub(super) fn folders(&self) -> Vec<Rc<Path>> {
         let mut folders = vec![Rc::clone(&self.folder)];
-        for segment in self.segments.borrow().iter() {
+        for segment in self.segments.all().iter() {
             if !segment.is_absent() && !folders.contains(&segment.folder) {
                 folders.push(Rc::clone(&segment.folder));
             }
@@ -444,12 +449,8 @@ impl<P: Platform> Log<P> {
             self.stay_in(&old, &new).await;
             return named;
         }
-        {
-            let mut segments = self.segments.borrow_mut();
-            let slot = segments.back_mut().expect("a log has a segment");
-            assert!(Rc::ptr_eq(slot, &old), "nobody was in between");
-            *slot = Rc::clone(&new);
-        }
+        let event = self.segments.replace(std::slice::from_ref(&old), &new);
+        self.segment_changed(&event);
         self.check_invariants();
         old.close_file();
         self.remove_empty(&old, &new.folder).await
@@ -574,7 +575,7 @@ impl<P: Platform> Log<P> {
 
     /// True when bytes of the log are being written to `dir`.
     pub(crate) fn writes_to(&self, dir: &Path) -> bool {
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         let mut unsealed = segments
             .iter()
             .rev()

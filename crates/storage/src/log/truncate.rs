@@ -18,8 +18,9 @@ use super::indexes::Indexes;
 use super::open::remove;
 use super::producer_state::ProducerStates;
 use super::read::walk::{Floor, walk_to};
+use super::segment_event::SegmentEvent;
 use crate::error::{Error, Result};
-use crate::num::{gauge, index};
+use crate::num::index;
 use crate::segment::load::{self, Saved};
 use crate::segment::naming::{self, Name, Role, file_path};
 use crate::segment::scan::{NO_BATCH, Scan};
@@ -149,14 +150,15 @@ impl<P: Platform> Log<P> {
         }
         self.upkeep.truncate_to(end);
         self.compaction.truncate_to(end);
-        self.forget_readers();
+        let event = SegmentEvent::Truncated { segment };
+        self.segment_changed(&event);
         self.patiently(async || self.rebuild_producers(end).await)
             .await
     }
 
     /// What is on a path that is not there cannot be cut off, and would come back with it.
     fn refuse_absent_from(&self, offset: Offset) -> Result<()> {
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         let absent = segments
             .iter()
             .find(|segment| segment.is_absent() && segment.next() > offset);
@@ -170,7 +172,7 @@ impl<P: Platform> Log<P> {
     /// is sent again would be taken again.
     async fn refuse_unknown_producers(&self, offset: Offset) -> Result<()> {
         let absent = {
-            let segments = self.segments.borrow();
+            let segments = self.segments.all();
             let last = segments.iter().rev().find(|segment| segment.is_absent());
             last.cloned()
         };
@@ -196,12 +198,8 @@ impl<P: Platform> Log<P> {
                 break;
             }
             self.remove_files(&last).await?;
-            let gone = self.segments.borrow_mut().pop_back();
-            assert!(
-                gone.is_some_and(|gone| Rc::ptr_eq(&gone, &last)),
-                "who may write is alone"
-            );
-            self.store.shared.metrics.segments.dec();
+            let event = self.segments.remove_last(&last);
+            self.segment_changed(&event);
         }
         Ok(())
     }
@@ -398,7 +396,7 @@ impl<P: Platform> Log<P> {
         for at in snapshots.await? {
             remove(disk, &file_path(&self.folder, at, Role::Snapshot)).await?;
         }
-        let old: Vec<_> = self.segments.borrow().iter().cloned().collect();
+        let old: Vec<_> = self.segments.snapshot();
         for segment in old.iter().rev() {
             self.patiently(async || self.remove_files(segment).await)
                 .await?;
@@ -407,15 +405,9 @@ impl<P: Platform> Log<P> {
         self.patiently(async || self.name_segment(&fresh).await)
             .await?;
         self.patiently(async || self.sync_names().await).await?;
-        let mut segments = self.segments.borrow_mut();
-        segments.clear();
-        segments.push_back(fresh);
-        drop(segments);
-        self.store
-            .shared
-            .metrics
-            .segments
-            .dec_by(gauge(old.len()) - 1);
+        for event in self.segments.restart(&fresh) {
+            self.segment_changed(&event);
+        }
         let start = self.start.replace(offset);
         let recovery_point = self.recovery_point.replace(offset);
         for cell in [&self.end, &self.written, &self.durable] {

@@ -24,6 +24,7 @@ use wire::types::Offset;
 
 use super::Log;
 use super::producer_state::snapshot;
+use super::segment_event::SegmentEvent;
 use crate::error::{Error, Kind, Result};
 use crate::segment::load::{self, Saved};
 use crate::segment::naming::{PREPARED, Role, file_path};
@@ -285,13 +286,7 @@ impl<P: Platform> Log<P> {
     }
 
     pub(super) fn oldest_rolled(&self) -> Option<Rc<Segment<P>>> {
-        let segments = self.segments.borrow();
-        let rolled = segments
-            .iter()
-            .rev()
-            .skip(1)
-            .take_while(|segment| !segment.is_sealed());
-        rolled.last().cloned()
+        self.segments.oldest_rolled()
     }
 
     async fn perform(&self, job: Job<P>) -> Result<()> {
@@ -360,9 +355,11 @@ impl<P: Platform> Log<P> {
             self.forget_taken_snapshot(next);
         }
         segment.seal(self.store.clock().wall_ms());
-        self.store.note_loaded(segment);
+        let segment = Rc::clone(segment);
+        let size = segment.size();
+        self.segment_changed(&SegmentEvent::Sealed { segment });
         self.advance_recovery_point(next);
-        self.store.shared.unnoted.add(segment.size());
+        self.store.shared.unnoted.add(size);
         self.check_invariants();
         Ok(())
     }
@@ -462,7 +459,7 @@ impl<P: Platform> Log<P> {
     async fn remove_snapshot_unless_needed(&self, offset: Offset) {
         let is_base = self
             .segments
-            .borrow()
+            .all()
             .iter()
             .any(|segment| segment.base == offset);
         if is_base || self.upkeep.saved.borrow().contains(&offset) {

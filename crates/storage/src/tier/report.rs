@@ -184,12 +184,4 @@ impl<P: Platform> Log<P> {
             Err(damage) => Verified::Damaged(damage.reason, damage.position),
         })
     }
-
-    fn segment_at(&self, base: Offset) -> Option<Rc<Segment<P>>> {
-        let segments = self.segments.borrow();
-        segments
-            .iter()
-            .find(|segment| segment.base == base)
-            .cloned()
-    }
 }

@@ -115,7 +115,7 @@ impl<P: Platform> Log<P> {
     /// be left alone: the rest is compacted as ever, only that nothing goes that says what of it is deleted, and the
     /// next round begins where this one did.
     pub(super) fn compactable(&self) -> (Vec<Rc<Segment<P>>>, bool) {
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         let stays = |segment: &Rc<Segment<P>>| {
             segment.is_offline() || self.is_on_failed_path(&segment.folder)
         };

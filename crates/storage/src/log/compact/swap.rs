@@ -25,7 +25,6 @@ use super::output::Made;
 use super::pace::Pace;
 use crate::error::{Error, Kind, Result};
 use crate::flush::SHORTAGE_RETRY_INTERVAL;
-use crate::num::gauge;
 use crate::segment::Segment;
 use crate::segment::naming::{
     CLEANED, Name, Role, SWAP, classify, cleaned_path, file_path, swap_path,
@@ -54,10 +53,10 @@ impl<P: Platform> Log<P> {
         let gate = self.upkeep.gate.acquire().await;
         let _gate = gate.map_err(|_| Error::Closed)?;
         pace.check()?;
-        let Some(at) = self.run_of(old) else {
+        if self.run_of(old).is_none() {
             // Retention was faster.
             return Err(Error::Closed);
-        };
+        }
         let next = old.last().map(|last| last.next());
         assert!(
             next.is_some_and(|next| made.next <= next),
@@ -97,7 +96,7 @@ impl<P: Platform> Log<P> {
                 return Err(error);
             }
         };
-        self.replace(old, at, made, unfinished.as_ref());
+        self.replace(old, made, unfinished.as_ref());
         self.remove_later(removed);
         unfinished.map_or(Ok(()), Err)
     }
@@ -157,7 +156,7 @@ impl<P: Platform> Log<P> {
 
     /// Where `old` is in the log, if all of it still is, one after the other and sealed.
     fn run_of(&self, old: &[Rc<Segment<P>>]) -> Option<usize> {
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         let first = old.first()?;
         let at = segments
             .iter()
@@ -274,8 +273,8 @@ impl<P: Platform> Log<P> {
     }
 
     /// The same for those who read from now on.
-    fn replace(&self, old: &[Rc<Segment<P>>], at: usize, made: Made, unfinished: Option<&Error>) {
-        let ([first, ..], [.., last]) = (old, old) else {
+    fn replace(&self, old: &[Rc<Segment<P>>], made: Made, unfinished: Option<&Error>) {
+        let [.., last] = old else {
             unreachable!("what was made is made of segments");
         };
         assert!(
@@ -295,19 +294,8 @@ impl<P: Platform> Log<P> {
             segment.take_offline(&error.to_string());
         }
         let segment = Rc::new(segment);
-        assert_eq!(first.base, segment.base, "it begins where they did");
-        let mut segments = self.segments.borrow_mut();
-        let run = segments.drain(at..at + old.len());
-        assert!(
-            run.zip(old).all(|(there, old)| Rc::ptr_eq(&there, old)),
-            "the gate has been held"
-        );
-        segments.insert(at, Rc::clone(&segment));
-        drop(segments);
-        self.readers.forget();
-        self.store.note_loaded(&segment);
-        let fewer = gauge(old.len()) - 1;
-        self.store.shared.metrics.segments.dec_by(fewer);
+        let event = self.segments.replace(old, &segment);
+        self.segment_changed(&event);
         self.check_invariants();
     }
 

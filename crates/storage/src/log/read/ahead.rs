@@ -144,7 +144,7 @@ impl<P: Platform> Log<P> {
     pub(super) fn note_missed(&self, segment: &Segment<P>, position: u64, bytes: u64) {
         let memory = &self.store.shared.memory;
         let most = memory.cache_bytes_max() as u64;
-        let segments = self.segments.borrow();
+        let segments = self.segments.all();
         let first = segments.partition_point(|other| other.base < segment.base);
         let mut behind = 0_u64;
         for later in segments.range(first..) {
@@ -159,7 +159,7 @@ impl<P: Platform> Log<P> {
     /// Forgets readers and what was read ahead of them: positions have lost their meaning.
     pub(in crate::log) fn forget_readers(&self) {
         self.readers.forget();
-        for segment in self.segments.borrow().iter() {
+        for segment in self.segments.all().iter() {
             segment.blocks.borrow_mut().clear();
         }
     }

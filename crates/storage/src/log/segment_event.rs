@@ -1,0 +1,147 @@
+//! What becomes of a log's segments, and who is told of it.
+//!
+//! Invariant: it is told once the list is as the event says, with nothing of it borrowed. Whoever is told keeps no segment: that of a
+//! moved one is waited for until its last reader lets go. Each of those who are told knows all events: one that is added does not
+//! compile until they do.
+
+use std::rc::Rc;
+
+use platform::Platform;
+
+use super::Log;
+use crate::num::gauge;
+use crate::segment::Segment;
+
+/// What became of a segment.
+pub(in crate::log) enum SegmentEvent<P: Platform> {
+    /// One has begun behind another, or behind nothing.
+    Rolled {
+        /// The new one.
+        begun: Rc<Segment<P>>,
+    },
+    /// Its data is synced, its indexes are saved.
+    Sealed {
+        /// The one.
+        segment: Rc<Segment<P>>,
+    },
+    /// The same records in another place: the new one's names are durable and noted.
+    Moved {
+        /// As it was.
+        old: Rc<Segment<P>>,
+        /// As it is.
+        new: Rc<Segment<P>>,
+    },
+    /// Others with the same range of offsets: after a compaction, or where nothing of it had reached a disk.
+    Replaced {
+        /// As they were.
+        old: Vec<Rc<Segment<P>>>,
+        /// As it is.
+        new: Rc<Segment<P>>,
+    },
+    /// It ends earlier, durably, and is active again.
+    Truncated {
+        /// The one.
+        segment: Rc<Segment<P>>,
+    },
+    /// It belongs to the log no more.
+    Removed {
+        /// The one.
+        segment: Rc<Segment<P>>,
+    },
+}
+
+impl<P: Platform> Log<P> {
+    /// Tells all who want to know.
+    pub(in crate::log) fn segment_changed(&self, event: &SegmentEvent<P>) {
+        if cfg!(debug_assertions) {
+            self.check_event(event);
+        }
+        self.count_segments(event);
+        self.note_loaded_segment(event);
+        self.forget_what_was_read(event);
+        self.forget_what_was_asked(event);
+    }
+
+    /// The list is as the event says.
+    fn check_event(&self, event: &SegmentEvent<P>) {
+        let (gone, there) = match event {
+            SegmentEvent::Rolled { begun } => (&[][..], Some(begun)),
+            SegmentEvent::Sealed { segment } | SegmentEvent::Truncated { segment } => {
+                (&[][..], Some(segment))
+            }
+            SegmentEvent::Moved { old, new } => (std::slice::from_ref(old), Some(new)),
+            SegmentEvent::Replaced { old, new } => (&old[..], Some(new)),
+            SegmentEvent::Removed { segment } => (std::slice::from_ref(segment), None),
+        };
+        let is_there = |segment| self.segments.place_of(segment).is_some();
+        assert!(there.is_none_or(is_there), "what is told of is in the log");
+        assert!(!gone.iter().any(is_there), "what is gone is not");
+    }
+
+    fn count_segments(&self, event: &SegmentEvent<P>) {
+        let segments = &self.store.shared.metrics.segments;
+        match event {
+            SegmentEvent::Rolled { .. } => {
+                segments.inc();
+            }
+            SegmentEvent::Replaced { old, .. } => {
+                segments.dec_by(gauge(old.len()) - 1);
+            }
+            SegmentEvent::Removed { .. } => {
+                segments.dec();
+            }
+            SegmentEvent::Sealed { .. }
+            | SegmentEvent::Moved { .. }
+            | SegmentEvent::Truncated { .. } => {}
+        }
+    }
+
+    /// Sealed segments share a bound of how many are loaded.
+    fn note_loaded_segment(&self, event: &SegmentEvent<P>) {
+        match event {
+            SegmentEvent::Sealed { segment } => self.store.note_loaded(segment),
+            SegmentEvent::Moved { new, .. } => self.store.note_loaded(new),
+            SegmentEvent::Replaced { new, .. } if new.is_sealed() => self.store.note_loaded(new),
+            SegmentEvent::Replaced { .. }
+            | SegmentEvent::Rolled { .. }
+            | SegmentEvent::Truncated { .. }
+            | SegmentEvent::Removed { .. } => {}
+        }
+    }
+
+    /// Readers' positions, and what was read ahead of them.
+    fn forget_what_was_read(&self, event: &SegmentEvent<P>) {
+        match event {
+            // Positions are as they were.
+            SegmentEvent::Moved { old, .. } => old.blocks.borrow_mut().clear(),
+            // Where nothing had reached a disk, nothing was read from there.
+            SegmentEvent::Replaced { new, .. } if new.is_sealed() => self.readers.forget(),
+            SegmentEvent::Truncated { segment } => {
+                self.readers.forget();
+                segment.blocks.borrow_mut().clear();
+            }
+            SegmentEvent::Replaced { .. }
+            | SegmentEvent::Rolled { .. }
+            | SegmentEvent::Sealed { .. }
+            | SegmentEvent::Removed { .. } => {}
+        }
+    }
+
+    /// Where an operator wants it.
+    fn forget_what_was_asked(&self, event: &SegmentEvent<P>) {
+        match event {
+            // What was asked for is done.
+            SegmentEvent::Moved { old, .. } => self.forget_asked(old.base),
+            SegmentEvent::Removed { segment } => self.forget_asked(segment.base),
+            // What is asked of the first is asked of the one in their place.
+            SegmentEvent::Replaced { old, .. } => {
+                for gone in old.iter().skip(1) {
+                    self.forget_asked(gone.base);
+                }
+            }
+            SegmentEvent::Rolled { .. }
+            | SegmentEvent::Sealed { .. }
+            | SegmentEvent::Truncated { .. } => {}
+        }
+    }
+}

@@ -23,13 +23,8 @@ use platform::task;
 
 use crate::num::index;
 use crate::segment::Segment;
+use crate::segment::block::{self, Block};
 use crate::store::Store;
-
-mod block;
-mod blocks;
-
-pub(crate) use block::Block;
-pub(crate) use blocks::{Blocks, Limits, Run, Taken};
 
 /// The part of the cache that blocks may take: one in so many bytes.
 const BUDGET_PART: usize = 4;

@@ -27,9 +27,10 @@ use crate::error::{Error, Result};
 use crate::log::indexes::Indexes;
 use crate::log::time_index::TimeEntry;
 use crate::log::txn_index::TxnIndex;
-use crate::read_ahead::Blocks;
 use crate::tier::table::Charge;
 
+pub(crate) mod block;
+pub(crate) mod blocks;
 mod constructors;
 mod lengths;
 pub(crate) mod load;
@@ -43,6 +44,7 @@ pub(crate) mod tail;
 mod transitions;
 mod tried;
 
+use blocks::Blocks;
 use lengths::Lengths;
 use naming::{Role, file_path};
 use stage::Names;

@@ -195,6 +195,20 @@ mod tests {
     }
 
     #[test]
+    fn a_file_longer_than_an_entry_can_say_is_indexed_up_to_there() {
+        let mut indexes = indexes(0);
+        indexes.append(&batch(0, 1, 100, 10), 0);
+        indexes.append(&batch(1, 1, 100, 20), 100);
+        for (base, position) in [(2, 1 << 31), (3, u64::from(u32::MAX) + 1)] {
+            indexes.append(&batch(base, 1, 100, 30 + base), position);
+        }
+        let last = indexes.offsets.last();
+        assert_eq!((last.offset, last.position), (Offset(1), 100));
+        let largest = indexes.largest_timestamp().map(|entry| entry.timestamp);
+        assert_eq!(largest, Some(TimestampMs(33)));
+    }
+
+    #[test]
     fn sealing_adds_the_largest_timestamp_once() {
         let mut indexes = indexes(1 << 20);
         indexes.append(&batch(0, 1, 100, 10), 0);

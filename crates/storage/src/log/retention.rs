@@ -48,6 +48,13 @@ impl<P: Platform> Log<P> {
         }
         let options = self.options();
         let count = self.deletable(&options, now).await?;
+        // A log that failed goes on in no other segment, and may not end where its last one does.
+        let is_last = count == self.segment_count();
+        let count = if is_last && self.is_beyond_repair() {
+            count - 1
+        } else {
+            count
+        };
         if count == 0 {
             return Ok(0);
         }

@@ -1,54 +1,14 @@
-//! What becomes of a log's segments, and who is told of it.
+//! Who is told what becomes of a log's segments.
 //!
 //! Invariant: it is told once the list is as the event says, with nothing of it borrowed. Whoever is told keeps no segment: that of a
 //! moved one is waited for until its last reader lets go. Each of those who are told knows all events: one that is added does not
 //! compile until they do.
 
-use std::rc::Rc;
-
 use platform::Platform;
 
 use super::Log;
+use super::segments::SegmentEvent;
 use crate::num::gauge;
-use crate::segment::Segment;
-
-/// What became of a segment.
-pub(in crate::log) enum SegmentEvent<P: Platform> {
-    /// One has begun behind another, or behind nothing.
-    Rolled {
-        /// The new one.
-        begun: Rc<Segment<P>>,
-    },
-    /// Its data is synced, its indexes are saved.
-    Sealed {
-        /// The one.
-        segment: Rc<Segment<P>>,
-    },
-    /// The same records in another place: the new one's names are durable and noted.
-    Moved {
-        /// As it was.
-        old: Rc<Segment<P>>,
-        /// As it is.
-        new: Rc<Segment<P>>,
-    },
-    /// Others with the same range of offsets: after a compaction, or where nothing of it had reached a disk.
-    Replaced {
-        /// As they were.
-        old: Vec<Rc<Segment<P>>>,
-        /// As it is.
-        new: Rc<Segment<P>>,
-    },
-    /// It ends earlier, durably, and is active again.
-    Truncated {
-        /// The one.
-        segment: Rc<Segment<P>>,
-    },
-    /// It belongs to the log no more.
-    Removed {
-        /// The one.
-        segment: Rc<Segment<P>>,
-    },
-}
 
 impl<P: Platform> Log<P> {
     /// Tells all who want to know.

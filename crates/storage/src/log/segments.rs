@@ -13,8 +13,45 @@ use platform::Platform;
 use platform::buf::Chunk;
 use wire::types::Offset;
 
-use super::segment_event::SegmentEvent;
 use crate::segment::Segment;
+
+/// What became of a segment.
+pub(in crate::log) enum SegmentEvent<P: Platform> {
+    /// One has begun behind another, or behind nothing.
+    Rolled {
+        /// The new one.
+        begun: Rc<Segment<P>>,
+    },
+    /// Its data is synced, its indexes are saved.
+    Sealed {
+        /// The one.
+        segment: Rc<Segment<P>>,
+    },
+    /// The same records in another place: the new one's names are durable and noted.
+    Moved {
+        /// As it was.
+        old: Rc<Segment<P>>,
+        /// As it is.
+        new: Rc<Segment<P>>,
+    },
+    /// Others with the same range of offsets: after a compaction, or where nothing of it had reached a disk.
+    Replaced {
+        /// As they were.
+        old: Vec<Rc<Segment<P>>>,
+        /// As it is.
+        new: Rc<Segment<P>>,
+    },
+    /// It ends earlier, durably, and is active again.
+    Truncated {
+        /// The one.
+        segment: Rc<Segment<P>>,
+    },
+    /// It belongs to the log no more.
+    Removed {
+        /// The one.
+        segment: Rc<Segment<P>>,
+    },
+}
 
 /// See the module's documentation.
 pub(in crate::log) struct SegmentList<P: Platform> {

@@ -18,7 +18,7 @@ use super::indexes::Indexes;
 use super::open::remove;
 use super::producer_state::ProducerStates;
 use super::read::walk::{Floor, walk_to};
-use super::segment_event::SegmentEvent;
+use super::segments::SegmentEvent;
 use crate::error::{Error, Result};
 use crate::num::index;
 use crate::segment::load::{self, Saved};
@@ -89,6 +89,12 @@ impl<P: Platform> Log<P> {
         let result = async {
             self.flush().await?;
             let _permit = self.may_write().await?;
+            if self.is_beyond_repair()
+                && let Some(error) = self.failed()
+            {
+                // One that failed half-way leaves a log that does not agree with itself.
+                return Err(error);
+            }
             refused.await?;
             self.truncating.set(true);
             let changed = change.await;

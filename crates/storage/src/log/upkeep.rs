@@ -24,7 +24,7 @@ use wire::types::Offset;
 
 use super::Log;
 use super::producer_state::snapshot;
-use super::segment_event::SegmentEvent;
+use super::segments::SegmentEvent;
 use crate::error::{Error, Kind, Result};
 use crate::segment::load::{self, Saved};
 use crate::segment::naming::{PREPARED, Role, file_path};
@@ -381,6 +381,12 @@ impl<P: Platform> Log<P> {
 
     /// Saves what recovery would otherwise have to read the active segment for.
     pub(super) async fn save_active(&self) -> Result<()> {
+        if self.is_beyond_repair()
+            && let Some(error) = self.failed()
+        {
+            // A cut that failed may have left it anywhere.
+            return Err(error);
+        }
         let active = self.active();
         let unsaved_bytes = self.upkeep.unsaved_bytes.get();
         let saved = Saved::of(&active).expect(HAS_INDEXES);

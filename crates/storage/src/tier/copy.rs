@@ -4,11 +4,13 @@
 //! name still says that it is not one. The source is only read.
 
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
 use platform::buf::{BufPool, block_ceil};
 use platform::disk::{Disk, DiskFile, IoClass, Open};
+use platform::task;
 use wire::types::Offset;
 
 use super::pace::MoveRate;
@@ -17,6 +19,12 @@ use crate::error::{Error, Result};
 use crate::num::index;
 use crate::segment::File;
 use crate::store::Store;
+
+/// How long flushes are given way to, before each step: so many looks, so long apart.
+const GIVE_WAY_LOOKS: usize = 8;
+const GIVE_WAY_INTERVAL: Duration = Duration::from_millis(1);
+/// Waits are cut in pieces, so that a copy that has become useless ends soon.
+const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Bytes of one read and one write.
 const STEP_BYTES: usize = 1 << 20;
@@ -102,6 +110,35 @@ pub(crate) async fn data<P: Platform>(
     }
     let synced = copy.sync().await;
     synced.map_err(|error| Trouble::Target(sync_error(target, error)))
+}
+
+impl<P: Platform> Store<P> {
+    /// Waits for the turn of `bytes` of a copy; `goes_on` is asked now and then, and a false ends the wait.
+    pub(crate) async fn wait_to_copy(
+        &self,
+        rate: &MoveRate,
+        bytes: u64,
+        goes_on: impl Fn() -> bool,
+    ) {
+        task::yield_now().await;
+        for _ in 0..GIVE_WAY_LOOKS {
+            if self.shared.flushing.get() == 0 {
+                break;
+            }
+            self.clock().sleep(GIVE_WAY_INTERVAL).await;
+        }
+        let mut changes = rate.changes();
+        let mut left = rate.reserve(self.clock().now(), bytes);
+        while left > Duration::ZERO && goes_on() {
+            let now = left.min(WAIT_MAX);
+            self.clock().sleep(now).await;
+            left = left.saturating_sub(now);
+            if rate.changes() != changes {
+                changes = rate.changes();
+                left = rate.reserve(self.clock().now(), bytes);
+            }
+        }
+    }
 }
 
 /// A whole number of blocks, zeros behind the bytes.

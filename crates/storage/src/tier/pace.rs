@@ -1,24 +1,14 @@
-//! How fast segments are copied: one rate for all shards, and after the flushes of the shard.
+//! How fast segments are copied: one rate for all shards.
 //!
 //! The rate is a promise per step: each reserves the time its bytes take at the rate, after what all shards have
 //! reserved before it, and waits for its turn. Another rate holds at once: what was reserved is forgotten, and who waits
-//! reserves again. A copy never waits for flushes for ever.
+//! reserves again.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use platform::Platform;
 use platform::clock::Instant;
-use platform::task;
-
-use crate::store::Store;
-
-/// How long flushes are given way to, before each step: so many looks, so long apart.
-const GIVE_WAY_LOOKS: usize = 8;
-const GIVE_WAY_INTERVAL: Duration = Duration::from_millis(1);
-/// Waits are cut in pieces, so that a copy that has become useless ends soon.
-const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Without limit.
 const UNLIMITED: u64 = u64::MAX;
@@ -55,7 +45,8 @@ impl MoveRate {
         }
     }
 
-    fn changes(&self) -> u64 {
+    /// How often it was set to another.
+    pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
@@ -81,35 +72,6 @@ impl MoveRate {
                     Some(begins.saturating_add(takes))
                 });
         Duration::from_micros(begins - now_micros)
-    }
-}
-
-impl<P: Platform> Store<P> {
-    /// Waits for the turn of `bytes` of a copy; `goes_on` is asked now and then, and a false ends the wait.
-    pub(crate) async fn wait_to_copy(
-        &self,
-        rate: &MoveRate,
-        bytes: u64,
-        goes_on: impl Fn() -> bool,
-    ) {
-        task::yield_now().await;
-        for _ in 0..GIVE_WAY_LOOKS {
-            if self.shared.flushing.get() == 0 {
-                break;
-            }
-            self.clock().sleep(GIVE_WAY_INTERVAL).await;
-        }
-        let mut changes = rate.changes();
-        let mut left = rate.reserve(self.clock().now(), bytes);
-        while left > Duration::ZERO && goes_on() {
-            let now = left.min(WAIT_MAX);
-            self.clock().sleep(now).await;
-            left = left.saturating_sub(now);
-            if rate.changes() != changes {
-                changes = rate.changes();
-                left = rate.reserve(self.clock().now(), bytes);
-            }
-        }
     }
 }
 

@@ -2,12 +2,14 @@
 //! many producers are in proportion to their records.
 
 use std::path::Path;
+use std::rc::Rc;
 
 use crate::world::*;
 use bytes::Bytes;
 use platform::disk::Disk;
-use storage::LogOptions;
+use platform::sim::SimPlatform;
 use storage::log::producer_state::{Origin, ProducerCheck};
+use storage::{LogOptions, StoreOptions};
 use wire::batch::BatchHeader;
 use wire::batch::builder::BatchBuilder;
 use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
@@ -106,6 +108,41 @@ fn aborted_transactions_are_told_of_after_their_index_was_damaged_or_lost() {
 }
 
 #[test]
+fn a_cut_keeps_what_was_aborted_before_it_while_another_segment_is_loaded() {
+    simulate(async {
+        for yields in 0..80 {
+            let few = StoreOptions {
+                open_segments_max: 1,
+                ..store_options()
+            };
+            let world = World::on(SimPlatform::new(1), few);
+            let log = world.open(options()).await;
+            add(&log, &in_transaction(7, 0, 0));
+            add(&log, &end(7, false));
+            add(&log, &in_transaction(7, 2, 0));
+            for _ in 0..3 {
+                log.roll().await.unwrap();
+                add(&log, &batch(0, 1, 1000));
+            }
+            log.save().await.unwrap();
+            let cut = {
+                let log = Rc::clone(&log);
+                platform::task::spawn(async move { log.truncate_to(Offset(3)).await })
+            };
+            for _ in 0..yields {
+                platform::task::yield_now().await;
+            }
+            // Its segment may be gone; if not, the first one is made to let go of its indexes.
+            let read = log.read(Offset(5), Offset(6), 1, true).await;
+            drop(read);
+            cut.await.unwrap().unwrap();
+            assert_eq!(log.log_end_offset(), Offset(3), "{yields}");
+            assert_eq!(aborted(&log).await, [(7, 0, 2)], "{yields}");
+        }
+    });
+}
+
+#[test]
 fn snapshots_of_many_producers_take_less_than_their_records() {
     simulate(async {
         let world = World::new();
@@ -195,7 +232,7 @@ fn producers_of_deleted_segments_are_known_wherever_the_power_goes_while_they_ar
             log.flush().await.unwrap();
             log.set_high_watermark(log.log_end_offset());
             let until = world.disk().operations() + ended;
-            let retained = std::rc::Rc::clone(&log);
+            let retained = Rc::clone(&log);
             let task = platform::task::spawn(async move { retained.retain(NOW_MS).await });
             while world.disk().operations() < until && !task.is_finished() {
                 platform::task::yield_now().await;

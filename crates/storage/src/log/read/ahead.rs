@@ -15,8 +15,8 @@ use super::cursor::Cursor;
 use super::resident::Wanted;
 use crate::log::Log;
 use crate::num::index;
-use crate::read_ahead::{Limits, Run, Taken};
 use crate::segment::Segment;
+use crate::segment::blocks::{Limits, Run, Taken};
 
 /// How often a reader waits for blocks before it reads for itself; blocks may be let go while it waits.
 const WAITS_MAX: usize = 16;

@@ -17,7 +17,7 @@ use wire::types::Offset;
 /// A piece of a data file.
 pub(crate) struct Block {
     /// Its position in the file.
-    pub(super) start: u64,
+    pub(crate) start: u64,
     state: RefCell<State>,
     settled: Notify,
     /// By position; no two overlap.
@@ -25,7 +25,7 @@ pub(crate) struct Block {
     /// Readers have had everything before this.
     served_upto: Cell<u64>,
     /// When it was asked for or read from last.
-    pub(super) touched: Cell<Instant>,
+    pub(crate) touched: Cell<Instant>,
 }
 
 enum State {
@@ -35,7 +35,7 @@ enum State {
 }
 
 /// The bytes of a block.
-pub(super) struct Loaded {
+pub(crate) struct Loaded {
     buf: AlignedBuf,
     /// What the blocks of the shard take; this one's part is given back when it goes.
     taken_bytes: Arc<AtomicUsize>,
@@ -44,23 +44,23 @@ pub(super) struct Loaded {
 
 /// A batch that was found undamaged.
 #[derive(Clone, Copy)]
-pub(super) struct Checked {
+pub(crate) struct Checked {
     /// Its position in the file.
-    pub(super) position: u64,
-    pub(super) bytes: u32,
+    pub(crate) position: u64,
+    pub(crate) bytes: u32,
     /// The offset after it.
-    pub(super) next: Offset,
+    pub(crate) next: Offset,
 }
 
 impl Checked {
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.position + u64::from(self.bytes)
     }
 }
 
 impl Loaded {
     /// Counts `memory_bytes` as taken, as long as any of the bytes are used.
-    pub(super) fn new(
+    pub(crate) fn new(
         buf: AlignedBuf,
         taken_bytes: &Arc<AtomicUsize>,
         memory_bytes: usize,
@@ -72,12 +72,12 @@ impl Loaded {
         }
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.buf
     }
 
     /// A view without a copy.
-    pub(super) fn slice(self: &Arc<Self>, range: Range<usize>) -> Bytes {
+    pub(crate) fn slice(self: &Arc<Self>, range: Range<usize>) -> Bytes {
         assert!(
             range.start <= range.end && range.end <= self.bytes().len(),
             "a view is of what was loaded"
@@ -110,7 +110,7 @@ impl AsRef<[u8]> for View {
 }
 
 impl Block {
-    pub(super) fn loading(start: u64, now: Instant) -> Self {
+    pub(crate) fn loading(start: u64, now: Instant) -> Self {
         Self {
             start,
             state: RefCell::new(State::Loading),
@@ -121,7 +121,7 @@ impl Block {
         }
     }
 
-    pub(super) fn is_loading(&self) -> bool {
+    pub(crate) fn is_loading(&self) -> bool {
         matches!(&*self.state.borrow(), State::Loading)
     }
 
@@ -140,7 +140,7 @@ impl Block {
     }
 
     /// Ends the loading: the bytes, or none.
-    pub(super) fn settle(&self, loaded: Option<Loaded>) {
+    pub(crate) fn settle(&self, loaded: Option<Loaded>) {
         assert!(self.is_loading(), "a block is settled once");
         *self.state.borrow_mut() = match loaded {
             Some(loaded) => State::Loaded(Arc::new(loaded)),
@@ -149,7 +149,7 @@ impl Block {
         self.settled.notify_waiters();
     }
 
-    pub(super) fn loaded(&self) -> Option<Arc<Loaded>> {
+    pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
         match &*self.state.borrow() {
             State::Loaded(loaded) => Some(Arc::clone(loaded)),
             State::Loading | State::Failed => None,
@@ -157,7 +157,7 @@ impl Block {
     }
 
     /// Bytes that it has.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match &*self.state.borrow() {
             State::Loaded(loaded) => loaded.bytes().len(),
             State::Loading | State::Failed => 0,
@@ -165,14 +165,14 @@ impl Block {
     }
 
     /// Slices of it are under way to readers, so letting go of it would free nothing.
-    pub(super) fn is_in_use(&self) -> bool {
+    pub(crate) fn is_in_use(&self) -> bool {
         match &*self.state.borrow() {
             State::Loaded(loaded) => Arc::strong_count(loaded) > 1,
             State::Loading | State::Failed => true,
         }
     }
 
-    pub(super) fn add_checked(&self, batch: Checked) {
+    pub(crate) fn add_checked(&self, batch: Checked) {
         let mut checked = self.checked.borrow_mut();
         let at = checked.partition_point(|other| other.position < batch.position);
         if checked
@@ -184,7 +184,7 @@ impl Block {
     }
 
     /// Forgets the batch that reaches beyond `start`; true when there is another one before it.
-    pub(super) fn forget_batches_into(&self, start: u64) -> bool {
+    pub(crate) fn forget_batches_into(&self, start: u64) -> bool {
         let mut checked = self.checked.borrow_mut();
         if checked.last().is_some_and(|batch| batch.end() > start) {
             checked.pop();
@@ -193,14 +193,14 @@ impl Block {
     }
 
     /// The first of the undamaged batches from `position` on that ends past `offset`.
-    pub(super) fn checked_past(&self, position: u64, offset: Offset) -> Option<Checked> {
+    pub(crate) fn checked_past(&self, position: u64, offset: Offset) -> Option<Checked> {
         let checked = self.checked.borrow();
         let at = checked.partition_point(|batch| batch.position < position || batch.next <= offset);
         checked.get(at).copied()
     }
 
     /// Shows the undamaged batches from `position` on, one behind the other, until `visit` wants no more.
-    pub(super) fn follow(&self, mut position: u64, mut visit: impl FnMut(Checked) -> bool) {
+    pub(crate) fn follow(&self, mut position: u64, mut visit: impl FnMut(Checked) -> bool) {
         let checked = self.checked.borrow();
         let at = checked.partition_point(|batch| batch.position < position);
         for batch in &checked[at..] {
@@ -212,18 +212,18 @@ impl Block {
     }
 
     /// Takes note that readers have had everything before `position`.
-    pub(super) fn note_served(&self, upto: u64, now: Instant) {
+    pub(crate) fn note_served(&self, upto: u64, now: Instant) {
         self.served_upto.set(self.served_upto.get().max(upto));
         self.touched.set(now);
     }
 
     /// A reader has had its end, so nobody who reads on needs it.
-    pub(super) fn is_used_up(&self) -> bool {
+    pub(crate) fn is_used_up(&self) -> bool {
         self.served_upto.get() >= self.start + self.len() as u64
     }
 
     /// Bytes that no reader has taken.
-    pub(super) fn unused_bytes(&self) -> u64 {
+    pub(crate) fn unused_bytes(&self) -> u64 {
         (self.start + self.len() as u64).saturating_sub(self.served_upto.get())
     }
 }

@@ -69,7 +69,7 @@ pub(crate) enum Taken {
 }
 
 impl Blocks {
-    pub(super) fn at(&self, start: u64) -> Option<&Rc<Block>> {
+    pub(crate) fn at(&self, start: u64) -> Option<&Rc<Block>> {
         self.by_start.get(&start)
     }
 
@@ -79,14 +79,14 @@ impl Blocks {
     }
 
     /// Puts a block in its place, or in that of an older one.
-    pub(super) fn insert(&mut self, block: Rc<Block>) {
+    pub(crate) fn insert(&mut self, block: Rc<Block>) {
         assert!(block.is_loading(), "a new block has no bytes yet");
         self.forget_batches_into(block.start);
         self.by_start.insert(block.start, block);
     }
 
     /// Lets go of a block if it is this one.
-    pub(super) fn remove(&mut self, block: &Rc<Block>) {
+    pub(crate) fn remove(&mut self, block: &Rc<Block>) {
         if self.holds(block) {
             self.forget_batches_into(block.start);
             self.by_start.remove(&block.start);
@@ -102,7 +102,7 @@ impl Blocks {
         }
     }
 
-    pub(super) fn holds(&self, block: &Rc<Block>) -> bool {
+    pub(crate) fn holds(&self, block: &Rc<Block>) -> bool {
         self.at(block.start)
             .is_some_and(|held| Rc::ptr_eq(held, block))
     }

@@ -20,7 +20,7 @@ use wire::types::Offset;
 use crate::checkpoint::leader_epochs;
 use crate::error::{Error, Kind, Result};
 use crate::flush::names::Names;
-use crate::log::Log;
+use crate::log::{Log, view_of_log};
 use crate::options::Durability;
 use crate::segment::naming::Role;
 use crate::segment::tail::Blocks;
@@ -83,7 +83,7 @@ impl<P: Platform> Log<P> {
         }
         let Some(log) = self.me() else { return };
         self.flush.running.set(true);
-        task::spawn(async move { log.run_flushes().await });
+        task::spawn(async move { Flushing(&log).run_flushes().await });
     }
 
     /// Completes when everything appended before the call is durable.
@@ -134,7 +134,63 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    async fn run_flushes(&self) {
+    /// Gives a new segment its file: the one that was prepared, or a new one.
+    pub(crate) async fn name_segment(&self, segment: &Segment<P>) -> Result<File<P>> {
+        match segment.open_file() {
+            Some(file) => Ok(file),
+            None => Box::pin(Flushing(self).open_or_name(segment)).await,
+        }
+    }
+
+    /// The same for one that takes the place of `old`, in which nothing is. Between two other paths that is noted as a move is:
+    /// the note is of the old one until the new one's name is durable, so that a start without either knows where the log goes on.
+    pub(crate) async fn name_in_place_of(&self, new: &Segment<P>, old: &Segment<P>) -> Result<()> {
+        let is_from_home = self.is_home(&old.folder) || !old.is_named();
+        if is_from_home || self.is_home(&new.folder) || new.is_named() {
+            return self.name_segment(new).await.map(drop);
+        }
+        self.make_folder(&new.folder).await?;
+        self.pass_over_asides(new.base, &new.folder).await?;
+        let (from, to) = (&old.folder, &new.folder);
+        self.owe_move(new.base, from, to).await?;
+        let path = new.path(Role::Log);
+        let created = create(self.store().disk(), &path).await;
+        let file = created.map_err(Error::io("create", &path))?;
+        self.sync_folder(to).await?;
+        self.write_note(new.base, to).await?;
+        new.name(file, 0);
+        Ok(())
+    }
+
+    /// Does something that may be done again, until the machine is no longer short of what it takes.
+    pub(crate) async fn patiently<T>(
+        &self,
+        mut attempt: impl AsyncFnMut() -> Result<T>,
+    ) -> Result<T> {
+        let mut said = false;
+        loop {
+            match attempt().await {
+                Err(error) if error.is_exhausted() && !self.is_beyond_repair() => {
+                    if !said {
+                        tracing::warn!(partition = %self.topic_partition(), %error, "waiting until that is over");
+                    }
+                    said = true;
+                    self.store().close_unused_files();
+                    self.store().clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+view_of_log! {
+    /// One flush of a log after the other.
+    pub(crate) Flushing
+}
+
+impl<P: Platform> Flushing<'_, P> {
+    async fn run_flushes(self) {
         let flushing = &self.store().shared.flushing;
         flushing.set(flushing.get() + 1);
         while self.is_flush_needed() {
@@ -167,7 +223,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Lets go of what takes room, or waits until there is some.
-    async fn make_or_await_room(&self, error: Error) {
+    async fn make_or_await_room(self, error: Error) {
         // What a spill reports has latched the log already, or it is closed: the loop sees that.
         if self.store().give_up_pooled(&error).await || self.spill(&error).await.unwrap_or(false) {
             return;
@@ -178,7 +234,7 @@ impl<P: Platform> Log<P> {
         let _ = task::timeout(ROOM_RETRY_INTERVAL, room).await;
     }
 
-    fn is_flush_needed(&self) -> bool {
+    fn is_flush_needed(self) -> bool {
         if self.is_beyond_repair() {
             return false;
         }
@@ -187,7 +243,7 @@ impl<P: Platform> Log<P> {
             || (self.durable_offset() < self.written_offset() && self.is_sync_due())
     }
 
-    fn is_sync_due(&self) -> bool {
+    fn is_sync_due(self) -> bool {
         let options = self.options();
         let unsynced = self.log_end_offset().since(self.durable_offset());
         options.durability == Durability::Synced
@@ -195,7 +251,7 @@ impl<P: Platform> Log<P> {
             || u64::try_from(unsynced).is_ok_and(|unsynced| unsynced >= options.flush_messages)
     }
 
-    async fn flush_once(&self) -> Result<()> {
+    async fn flush_once(self) -> Result<()> {
         let _permit = self.may_write().await?;
         if self.is_limited() {
             // Boxed, as what is rare in a flush is everywhere.
@@ -225,7 +281,7 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    fn plan_writes(&self) -> Vec<Write<P>> {
+    fn plan_writes(self) -> Vec<Write<P>> {
         let segments = self.unsealed_segments();
         let unwritten = segments
             .into_iter()
@@ -246,15 +302,7 @@ impl<P: Platform> Log<P> {
             .collect()
     }
 
-    /// Gives a new segment its file: the one that was prepared, or a new one.
-    pub(crate) async fn name_segment(&self, segment: &Segment<P>) -> Result<File<P>> {
-        match segment.open_file() {
-            Some(file) => Ok(file),
-            None => Box::pin(self.open_or_name(segment)).await,
-        }
-    }
-
-    async fn open_or_name(&self, segment: &Segment<P>) -> Result<File<P>> {
+    async fn open_or_name(self, segment: &Segment<P>) -> Result<File<P>> {
         if segment.is_named() {
             return segment.file(self.store().disk()).await;
         }
@@ -283,27 +331,7 @@ impl<P: Platform> Log<P> {
         Ok(file)
     }
 
-    /// The same for one that takes the place of `old`, in which nothing is. Between two other paths that is noted as a move is:
-    /// the note is of the old one until the new one's name is durable, so that a start without either knows where the log goes on.
-    pub(crate) async fn name_in_place_of(&self, new: &Segment<P>, old: &Segment<P>) -> Result<()> {
-        let is_from_home = self.is_home(&old.folder) || !old.is_named();
-        if is_from_home || self.is_home(&new.folder) || new.is_named() {
-            return self.name_segment(new).await.map(drop);
-        }
-        self.make_folder(&new.folder).await?;
-        self.pass_over_asides(new.base, &new.folder).await?;
-        let (from, to) = (&old.folder, &new.folder);
-        self.owe_move(new.base, from, to).await?;
-        let path = new.path(Role::Log);
-        let created = create(self.store().disk(), &path).await;
-        let file = created.map_err(Error::io("create", &path))?;
-        self.sync_folder(to).await?;
-        self.write_note(new.base, to).await?;
-        new.name(file, 0);
-        Ok(())
-    }
-
-    async fn write(&self, mut writes: Vec<Write<P>>) -> Result<()> {
+    async fn write(self, mut writes: Vec<Write<P>>) -> Result<()> {
         let last = writes.pop();
         // A cycle writes to more than one segment only after a roll.
         let others: Vec<_> = writes
@@ -330,7 +358,7 @@ impl<P: Platform> Log<P> {
         result
     }
 
-    async fn save_epochs(&self) -> Result<()> {
+    async fn save_epochs(self) -> Result<()> {
         if let Some(bytes) = self.take_unsaved_epochs() {
             let path = self.folder().join(leader_epochs::FILE);
             let saved = Box::pin(self.store().disk().replace_file(&path, &bytes)).await;
@@ -343,7 +371,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Syncs what is written and not synced, oldest first, and the names of new files.
-    async fn sync_written(&self) -> Result<()> {
+    async fn sync_written(self) -> Result<()> {
         for segment in self.unsealed_segments() {
             let written = segment.written();
             if segment.synced() < written {
@@ -354,27 +382,6 @@ impl<P: Platform> Log<P> {
             }
         }
         self.sync_names().await
-    }
-
-    /// Does something that may be done again, until the machine is no longer short of what it takes.
-    pub(crate) async fn patiently<T>(
-        &self,
-        mut attempt: impl AsyncFnMut() -> Result<T>,
-    ) -> Result<T> {
-        let mut said = false;
-        loop {
-            match attempt().await {
-                Err(error) if error.is_exhausted() && !self.is_beyond_repair() => {
-                    if !said {
-                        tracing::warn!(partition = %self.topic_partition(), %error, "waiting until that is over");
-                    }
-                    said = true;
-                    self.store().close_unused_files();
-                    self.store().clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
-                }
-                result => return result,
-            }
-        }
     }
 }
 

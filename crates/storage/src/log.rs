@@ -22,6 +22,31 @@ use crate::options::{Durability, LogOptions};
 use crate::segment::Segment;
 use crate::store::{DirHealth, LogPoints, Store};
 
+/// A part of what a log does: a view of the log with functions of its own, so that a log is not all of them at once.
+macro_rules! view_of_log {
+    ($(#[$doc:meta])* $vis:vis $name:ident) => {
+        $(#[$doc])*
+        $vis struct $name<'a, P: platform::Platform>($vis &'a $crate::log::Log<P>);
+
+        impl<P: platform::Platform> Clone for $name<'_, P> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<P: platform::Platform> Copy for $name<'_, P> {}
+
+        impl<P: platform::Platform> std::ops::Deref for $name<'_, P> {
+            type Target = $crate::log::Log<P>;
+
+            fn deref(&self) -> &Self::Target {
+                self.0
+            }
+        }
+    };
+}
+pub(crate) use view_of_log;
+
 mod aborted;
 pub mod append;
 mod asides;

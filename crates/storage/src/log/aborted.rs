@@ -49,44 +49,51 @@ impl<P: Platform> Log<P> {
         if segment.notes_aborted() == has_any {
             return Ok(());
         }
-        let mut noted = self.noted_aborted();
+        let mut noted = Rebuilding(self).noted_aborted();
         if has_any {
             noted.insert(segment.base);
         } else {
             noted.remove(&segment.base);
         }
-        self.write_noted(&noted).await?;
+        Rebuilding(self).write_noted(&noted).await?;
         segment.set_notes_aborted(has_any);
         Ok(())
     }
 
+    /// Notes what was found when the log was opened, where that is not what the note says.
+    pub(super) async fn keep_noted(&self, before: &BTreeSet<Offset>) {
+        let now = Rebuilding(self).noted_aborted();
+        if *before == now {
+            return;
+        }
+        if let Err(error) = Rebuilding(self).write_noted(&now).await {
+            tracing::warn!(partition = %self.partition, %error, "aborted transactions are not noted");
+        }
+    }
+}
+
+view_of_log! {
+    /// Aborted transactions and producers by the batches, where no file says so.
+    pub(in crate::log) Rebuilding
+}
+
+impl<P: Platform> Rebuilding<'_, P> {
     /// The segments that have one.
-    pub(super) fn noted_aborted(&self) -> BTreeSet<Offset> {
+    pub(super) fn noted_aborted(self) -> BTreeSet<Offset> {
         let segments = self.segments.all();
         let noted = segments.iter().filter(|segment| segment.notes_aborted());
         noted.map(|segment| segment.base).collect()
     }
 
-    pub(super) async fn write_noted(&self, noted: &BTreeSet<Offset>) -> Result<()> {
+    pub(super) async fn write_noted(self, noted: &BTreeSet<Offset>) -> Result<()> {
         let path = self.folder.join(aborted_segments::FILE);
         let bytes = aborted_segments::encode(noted);
         let written = self.store.disk().replace_file(&path, &bytes).await;
         written.map_err(Error::io("write", &path))
     }
 
-    /// Notes what was found when the log was opened, where that is not what the note says.
-    pub(super) async fn keep_noted(&self, before: &BTreeSet<Offset>) {
-        let now = self.noted_aborted();
-        if *before == now {
-            return;
-        }
-        if let Err(error) = self.write_noted(&now).await {
-            tracing::warn!(partition = %self.partition, %error, "aborted transactions are not noted");
-        }
-    }
-
     /// The indexes of a sealed segment by its batches.
-    pub(super) async fn rebuilt(&self, segment: &Rc<Segment<P>>) -> Result<Loaded> {
+    pub(super) async fn rebuilt(self, segment: &Rc<Segment<P>>) -> Result<Loaded> {
         let disk = self.store.disk();
         let options = self.index_options();
         let known = load::aborted_of(disk, segment, options).await?;
@@ -105,7 +112,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// The transactions whose abort marker lies in a segment.
-    async fn aborted_in(&self, segment: &Rc<Segment<P>>) -> Result<TxnIndex> {
+    async fn aborted_in(self, segment: &Rc<Segment<P>>) -> Result<TxnIndex> {
         let mut states = self.producers_at(segment.base).await?;
         let mut aborted = TxnIndex::new();
         self.replay_segment(segment, &mut states, &mut aborted)
@@ -115,7 +122,7 @@ impl<P: Platform> Log<P> {
 
     /// The producers as of `end`, which a segment begins with or the log ends with: from the newest snapshot before it
     /// that can be read, and the batches after that.
-    pub(super) async fn producers_at(&self, end: Offset) -> Result<ProducerStates> {
+    pub(super) async fn producers_at(self, end: Offset) -> Result<ProducerStates> {
         let now = self.store.clock().reading();
         let expiration_ms = self.options().producer_id_expiration_ms;
         let first = self.segments.first().base;
@@ -139,10 +146,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// What the snapshot at `offset` says; `None` when it is damaged.
-    pub(super) async fn snapshot_at(
-        &self,
-        offset: Offset,
-    ) -> Result<Option<Vec<ProducerSnapshot>>> {
+    pub(super) async fn snapshot_at(self, offset: Offset) -> Result<Option<Vec<ProducerSnapshot>>> {
         let path = file_path(&self.folder, offset, Role::Snapshot);
         let disk = self.store.disk();
         match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
@@ -154,7 +158,7 @@ impl<P: Platform> Log<P> {
 
     /// Shows the producers what a segment has beyond what they know.
     async fn replay_segment(
-        &self,
+        self,
         segment: &Rc<Segment<P>>,
         states: &mut ProducerStates,
         aborted: &mut TxnIndex,

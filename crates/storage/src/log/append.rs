@@ -12,6 +12,8 @@ use wire::types::{LeaderEpoch, Offset};
 use super::producer_state::EndMarker;
 use super::{Appended, Condition, Log, Stamp};
 use crate::error::{Error, Result};
+use crate::log::tiers::LogTiers;
+use crate::log::upkeep::Upkeeping;
 use crate::segment::{POSITION_MAX, Segment};
 
 /// No segment grows beyond what a position in an index can say.
@@ -34,16 +36,23 @@ impl<P: Platform> Log<P> {
     /// Appends validated batches as their leader: gives them the next offsets, stamps the epoch, and starts a flush.
     /// Nothing is durable yet; see [`Log::committed_offset`] and [`Log::observe`].
     pub fn append(&self, batches: &Bytes, stamp: Stamp, now_ms: i64) -> Result<Appended> {
-        self.append_numbered(batches, Numbering::Leader(stamp), now_ms)
+        Appending(self).append_numbered(batches, Numbering::Leader(stamp), now_ms)
     }
 
     /// Appends batches that have their offsets and epochs already (copied from a leader).
     pub fn append_as_is(&self, batches: &Bytes, now_ms: i64) -> Result<Appended> {
-        self.append_numbered(batches, Numbering::Given, now_ms)
+        Appending(self).append_numbered(batches, Numbering::Given, now_ms)
     }
+}
 
+view_of_log! {
+    /// One append: what is looked at before anything is taken, and what is noted of each batch.
+    pub(in crate::log) Appending
+}
+
+impl<P: Platform> Appending<'_, P> {
     fn append_numbered(
-        &self,
+        self,
         batches: &Bytes,
         numbering: Numbering,
         now_ms: i64,
@@ -87,13 +96,13 @@ impl<P: Platform> Log<P> {
             .metrics
             .appended_bytes
             .inc_by(batches.len() as u64);
-        self.upkeep_after_append(batches.len() as u64);
+        Upkeeping(self.0).upkeep_after_append(batches.len() as u64);
         self.check_cheap();
         self.request_flush();
         Ok(appended)
     }
 
-    fn check_appendable(&self) -> Result<()> {
+    fn check_appendable(self) -> Result<()> {
         match &*self.condition.borrow() {
             Condition::Open => {}
             Condition::Full(error) | Condition::Failed(error) => return Err(error.clone()),
@@ -110,7 +119,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Sees to it that the bytes are whole batches with possible offsets; gives the first one's header.
-    fn check_batches(&self, batches: &[u8], numbering: Numbering) -> Result<BatchHeader> {
+    fn check_batches(self, batches: &[u8], numbering: Numbering) -> Result<BatchHeader> {
         let mut first = None;
         let mut next = self.end.get();
         // Before the first epoch each is new.
@@ -169,7 +178,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// The active segment, or a new one when the old one is full or old enough.
-    fn segment_for(&self, first: &BatchHeader, bytes: u64, now_ms: i64) -> Result<Rc<Segment<P>>> {
+    fn segment_for(self, first: &BatchHeader, bytes: u64, now_ms: i64) -> Result<Rc<Segment<P>>> {
         let options = self.options();
         let bytes_max = u64::from(options.segment_bytes).min(SEGMENT_BYTES_MAX);
         if bytes > SEGMENT_BYTES_MAX {
@@ -179,11 +188,11 @@ impl<P: Platform> Log<P> {
         }
         let active = self.active();
         let size = active.size();
-        let out_of_room = self.is_out_of_room(&active);
-        if out_of_room && self.folder_with_room().is_none() {
-            return Err(self.refuse_for_room());
+        let out_of_room = LogTiers(self.0).is_out_of_room(&active);
+        if out_of_room && LogTiers(self.0).folder_with_room().is_none() {
+            return Err(LogTiers(self.0).refuse_for_room());
         }
-        self.room_again();
+        LogTiers(self.0).room_again();
         if size == 0 {
             return Ok(active);
         }
@@ -216,7 +225,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// True when no more segments may be rolled before one is sealed.
-    fn seals_too_slowly(&self) -> bool {
+    fn seals_too_slowly(self) -> bool {
         let segments = self.segments.all();
         // They are sealed in their order.
         let before = segments.len().checked_sub(ROLLED_MAX + 1);
@@ -225,18 +234,18 @@ impl<P: Platform> Log<P> {
     }
 
     /// Ends the active segment and begins one at the log end. The file follows with the next flush.
-    pub(super) fn roll_now(&self, now_ms: i64) -> Rc<Segment<P>> {
+    pub(super) fn roll_now(self, now_ms: i64) -> Rc<Segment<P>> {
         let base = self.end.get();
         let new = self.new_segment(base, now_ms);
         let event = self.segments.roll(Rc::clone(&new));
         self.segment_changed(&event);
-        self.upkeep_after_roll(base);
+        Upkeeping(self.0).upkeep_after_roll(base);
         self.check_invariants();
         new
     }
 
     /// Takes note of one batch that the segment has taken.
-    fn note_appended(&self, segment: &Segment<P>, header: &BatchHeader, batch: &[u8]) {
+    fn note_appended(self, segment: &Segment<P>, header: &BatchHeader, batch: &[u8]) {
         let latest = self.latest_epoch();
         if latest.is_none_or(|latest| latest < header.leader_epoch)
             && self

@@ -13,6 +13,8 @@ use super::open::folder::is_of_other;
 use super::{Condition, Log};
 use crate::error::{Error, Result};
 use crate::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::log::append::Appending;
+use crate::log::upkeep::Upkeeping;
 use crate::num::gauge;
 use crate::segment::naming;
 
@@ -30,7 +32,7 @@ impl<P: Platform> Log<P> {
         let gate = gate.map_err(|_| Error::Closed)?;
         if self.active().size() > 0 && !self.is_closed() {
             let now_ms = self.store.clock().wall_ms();
-            self.roll_now(now_ms);
+            Appending(self).roll_now(now_ms);
             let _permit = self.may_write().await?;
             // Without room it may go on elsewhere by now.
             self.name_segment(&self.active()).await?;
@@ -51,10 +53,10 @@ impl<P: Platform> Log<P> {
         if self.is_closed() {
             return Err(Error::Closed);
         }
-        while let Some(rolled) = self.oldest_rolled() {
-            self.seal(&rolled).await?;
+        while let Some(rolled) = Upkeeping(self).oldest_rolled() {
+            Upkeeping(self).seal(&rolled).await?;
         }
-        self.save_active().await
+        Upkeeping(self).save_active().await
     }
 
     /// Makes everything durable and leaves the folder as a clean stop does. The log takes no appends afterwards, whether
@@ -65,13 +67,62 @@ impl<P: Platform> Log<P> {
         }
         self.flush.hold();
         self.stop_compacting().await;
-        let result = self.close_cleanly().await;
+        let result = Closing(self).close_cleanly().await;
         self.become_finally(Condition::Closed);
-        self.note_closed();
+        Closing(self).note_closed();
         result
     }
 
-    async fn close_cleanly(&self) -> Result<()> {
+    /// Deletes the log: it is closed, its folder renamed at once and removed after `file.delete.delay.ms`. Where that fails it may be
+    /// tried again.
+    pub async fn delete(&self) -> Result<()> {
+        let _gate = self
+            .upkeep
+            .gate
+            .acquire()
+            .await
+            .map_err(|_| Error::Closed)?;
+        let _permit = self.may_write().await?;
+        self.store.forget(self);
+        if !self.is_closed() {
+            self.become_finally(Condition::Closed);
+            Closing(self).note_closed();
+        }
+        let disk = self.store.disk();
+        let platform = &self.store.shared.platform;
+        let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
+        let target = self
+            .dir
+            .join(naming::deleted_folder_name(&self.partition, unique));
+        disk.rename(&self.folder, &target)
+            .await
+            .map_err(Error::io("rename", &self.folder))?;
+        self.store.sync_dir_with_others(&self.dir).await?;
+        let mut targets = vec![target];
+        targets.extend(Closing(self).unname_elsewhere(unique).await);
+        let delay = Duration::from_millis(self.options().file_delete_delay_ms);
+        let store = self.store.clone();
+        task::spawn(async move {
+            store.clock().sleep(delay).await;
+            for target in targets {
+                if let Err(error) = store.disk().remove_dir(&target).await {
+                    // The next start removes it.
+                    tracing::warn!(folder = %target.display(), %error, "a deleted log's folder stays");
+                }
+            }
+            store.shared.room_made.notify_waiters();
+        });
+        Ok(())
+    }
+}
+
+view_of_log! {
+    /// A clean stop, and the folders of a log that is deleted.
+    pub(in crate::log) Closing
+}
+
+impl<P: Platform> Closing<'_, P> {
+    async fn close_cleanly(self) -> Result<()> {
         for _ in 0..CLOSE_TRIES {
             match self.try_closing().await {
                 Err(error) if error.is_exhausted() && !self.is_beyond_repair() => {
@@ -84,7 +135,7 @@ impl<P: Platform> Log<P> {
         self.try_closing().await
     }
 
-    async fn try_closing(&self) -> Result<()> {
+    async fn try_closing(self) -> Result<()> {
         if let Some(error) = self.failed() {
             return Err(error);
         }
@@ -104,66 +155,24 @@ impl<P: Platform> Log<P> {
         // Whoever flushed meanwhile may have reserved anew.
         let active = self.active();
         if active.allocated() > active.size() {
-            self.cut_to_length(&active).await?;
+            Upkeeping(self.0).cut_to_length(&active).await?;
         }
-        self.discard_prepared().await;
+        Upkeeping(self.0).discard_prepared().await;
         self.flush.names.note(None);
         self.sync_names().await?;
         self.check_invariants();
         Ok(())
     }
 
-    async fn cut_active(&self) -> Result<()> {
+    async fn cut_active(self) -> Result<()> {
         let gate = self.upkeep.gate.acquire().await;
         let _gate = gate.map_err(|_| Error::Closed)?;
         let _permit = self.may_write().await?;
-        self.cut_to_length(&self.active()).await
-    }
-
-    /// Deletes the log: it is closed, its folder renamed at once and removed after `file.delete.delay.ms`. Where that fails it may be
-    /// tried again.
-    pub async fn delete(&self) -> Result<()> {
-        let _gate = self
-            .upkeep
-            .gate
-            .acquire()
-            .await
-            .map_err(|_| Error::Closed)?;
-        let _permit = self.may_write().await?;
-        self.store.forget(self);
-        if !self.is_closed() {
-            self.become_finally(Condition::Closed);
-            self.note_closed();
-        }
-        let disk = self.store.disk();
-        let platform = &self.store.shared.platform;
-        let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
-        let target = self
-            .dir
-            .join(naming::deleted_folder_name(&self.partition, unique));
-        disk.rename(&self.folder, &target)
-            .await
-            .map_err(Error::io("rename", &self.folder))?;
-        self.store.sync_dir_with_others(&self.dir).await?;
-        let mut targets = vec![target];
-        targets.extend(self.unname_elsewhere(unique).await);
-        let delay = Duration::from_millis(self.options().file_delete_delay_ms);
-        let store = self.store.clone();
-        task::spawn(async move {
-            store.clock().sleep(delay).await;
-            for target in targets {
-                if let Err(error) = store.disk().remove_dir(&target).await {
-                    // The next start removes it.
-                    tracing::warn!(folder = %target.display(), %error, "a deleted log's folder stays");
-                }
-            }
-            store.shared.room_made.notify_waiters();
-        });
-        Ok(())
+        Upkeeping(self.0).cut_to_length(&self.active()).await
     }
 
     /// The same of the log's folders on other paths; what cannot be renamed belongs to no topic, and stays.
-    async fn unname_elsewhere(&self, unique: Uuid) -> Vec<PathBuf> {
+    async fn unname_elsewhere(self, unique: Uuid) -> Vec<PathBuf> {
         let disk = self.store.disk();
         let mut targets = Vec::new();
         for path in self.store.paths_away_from(&self.folder) {
@@ -189,7 +198,7 @@ impl<P: Platform> Log<P> {
         targets
     }
 
-    fn note_closed(&self) {
+    fn note_closed(self) {
         let metrics = &self.store.shared.metrics;
         metrics.logs.dec();
         metrics.set_aside_bytes.dec_by(self.aside_bytes.take());

@@ -155,7 +155,7 @@ impl<P: Platform> Log<P> {
         // What is old enough by both clocks is.
         let now_ms = now.into().earliest_ms();
         let (segments, is_whole) = self.compactable();
-        let mut first_dirty = self.first_dirty();
+        let mut first_dirty = Compacting(self).first_dirty();
         if !is_whole {
             let readable_from = segments.first().map_or(self.end.get(), |first| first.base);
             if readable_from > first_dirty {
@@ -163,8 +163,8 @@ impl<P: Platform> Log<P> {
             }
             first_dirty = self.compaction.part_end.get().unwrap_or(first_dirty);
         }
-        let facts = self.facts(&segments, policy).await?;
-        let stable = self.stable();
+        let facts = Compacting(self).facts(&segments, policy).await?;
+        let stable = Compacting(self).stable();
         Ok(plan::dirt(&facts, first_dirty, stable, policy, now_ms))
     }
 
@@ -179,7 +179,7 @@ impl<P: Platform> Log<P> {
             return Ok(None);
         };
         let interruptions = self.compaction.interruptions.get();
-        if self.is_round_over(interruptions) || self.is_uncleanable() {
+        if Compacting(self).is_round_over(interruptions) || self.is_uncleanable() {
             return Ok(None);
         }
         let result = self.round(policy, options).await;
@@ -189,7 +189,7 @@ impl<P: Platform> Log<P> {
                 self.fail_path(error);
             }
             let swept = self.sweep_unfinished().await;
-            if self.is_round_over(interruptions) {
+            if Compacting(self).is_round_over(interruptions) {
                 return Ok(None);
             }
             swept?;
@@ -206,16 +206,23 @@ impl<P: Platform> Log<P> {
         self.compaction.stopping.set(true);
         drop(self.compaction.turn.acquire().await);
     }
+}
 
+view_of_log! {
+    /// Rounds of compaction.
+    pub(in crate::log) Compacting
+}
+
+impl<P: Platform> Compacting<'_, P> {
     /// True when a round that began at `interruptions` must not go on.
-    fn is_round_over(&self, interruptions: u64) -> bool {
+    fn is_round_over(self, interruptions: u64) -> bool {
         self.compaction.stopping.get()
             || self.is_beyond_repair()
             || self.compaction.interruptions.get() != interruptions
     }
 
     /// Where the dirty part begins.
-    fn first_dirty(&self) -> Offset {
+    fn first_dirty(self) -> Offset {
         let (start, end) = (self.start.get(), self.end.get());
         let compacted = self.compaction.compacted.get().unwrap_or(start);
         if compacted > end {
@@ -226,13 +233,13 @@ impl<P: Platform> Log<P> {
     }
 
     /// What lies below is decided for every reader, and durable.
-    fn stable(&self) -> Offset {
+    fn stable(self) -> Offset {
         let decided = self.stable_offset().min(self.high_watermark.get());
         decided.min(self.durable_offset())
     }
 
     async fn facts(
-        &self,
+        self,
         segments: &[Rc<Segment<P>>],
         policy: &CompactPolicy,
     ) -> Result<Vec<SegmentFacts>> {
@@ -261,7 +268,7 @@ impl<P: Platform> Log<P> {
         Ok(facts)
     }
 
-    async fn first_timestamp(&self, segment: &Rc<Segment<P>>) -> Result<Option<i64>> {
+    async fn first_timestamp(self, segment: &Rc<Segment<P>>) -> Result<Option<i64>> {
         if segment.first_timestamp().is_none() && segment.size() > 0 {
             let path = segment.path(Role::Log);
             let file = segment.file(self.store.disk()).await?;

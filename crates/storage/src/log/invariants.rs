@@ -17,8 +17,8 @@ impl<P: Platform> Log<P> {
     pub fn check_invariants(&self) {
         self.check_cheap();
         if cfg!(debug_assertions) && self.is_to_agree() {
-            self.check_segments();
-            self.check_rest();
+            Checking(self).check_segments();
+            Checking(self).check_rest();
         }
     }
 
@@ -63,8 +63,15 @@ impl<P: Platform> Log<P> {
         let is_over = matches!(&*condition, Condition::Failed(_) | Condition::Closed);
         !is_over && !self.truncating.get()
     }
+}
 
-    fn check_segments(&self) {
+view_of_log! {
+    /// A look at all that a log knows.
+    pub(in crate::log) Checking
+}
+
+impl<P: Platform> Checking<'_, P> {
+    fn check_segments(self) {
         let segments = self.segments.all();
         for (before, after) in segments.iter().zip(segments.iter().skip(1)) {
             assert!(before.base < after.base, "segments are in order");
@@ -83,7 +90,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// What was written or synced of the log is so of its segments.
-    fn check_settled(&self, segment: &Segment<P>) {
+    fn check_settled(self, segment: &Segment<P>) {
         let (next, size) = (segment.next(), segment.size());
         if next <= self.written.get() {
             assert_eq!(segment.written(), size, "all below is written");
@@ -94,7 +101,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// A segment counts on the path that it is on, and nowhere else.
-    fn check_charge(&self, segment: &Segment<P>) {
+    fn check_charge(self, segment: &Segment<P>) {
         let path = self.store.tiers().and_then(|tiers| {
             let is_there = !segment.is_absent();
             is_there.then(|| tiers.holding(&segment.folder)).flatten()
@@ -104,7 +111,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Leader epochs, producers and snapshots know of nothing beyond the end.
-    fn check_rest(&self) {
+    fn check_rest(self) {
         let end = self.end.get();
         let epochs = self.epochs.borrow();
         let entries = epochs.entries();

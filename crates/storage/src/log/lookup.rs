@@ -12,6 +12,7 @@ use wire::types::{LeaderEpoch, Offset, TimestampMs};
 use super::Log;
 use super::txn_index::AbortedTxn;
 use crate::error::{Error, Result};
+use crate::log::read::LogReader;
 use crate::segment::naming::Role;
 use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
 use crate::segment::{Largest, Segment};
@@ -51,7 +52,7 @@ impl<P: Platform> Log<P> {
             if largest.0 < timestamp {
                 continue;
             }
-            if let Some(found) = self.first_in(&segment, timestamp, below).await? {
+            if let Some(found) = Looking(self).first_in(&segment, timestamp, below).await? {
                 return Ok(Some(found));
             }
         }
@@ -72,7 +73,7 @@ impl<P: Platform> Log<P> {
             }
         }
         match best {
-            Some((timestamp, segment)) => self.first_in(&segment, timestamp, below).await,
+            Some((timestamp, segment)) => Looking(self).first_in(&segment, timestamp, below).await,
             None => Ok(None),
         }
     }
@@ -122,10 +123,17 @@ impl<P: Platform> Log<P> {
             Largest::Unknown => unreachable!("{LOADED}"),
         })
     }
+}
 
+view_of_log! {
+    /// Lookups by time: the walk over indexes and batches.
+    pub(in crate::log) Looking
+}
+
+impl<P: Platform> Looking<'_, P> {
     /// The first record of a segment that is not older. Where it is the index that is wrong it is corrected first.
     async fn first_in(
-        &self,
+        self,
         segment: &Rc<Segment<P>>,
         timestamp: TimestampMs,
         below: Offset,
@@ -134,14 +142,17 @@ impl<P: Platform> Log<P> {
             let corrections = self.readers.corrections.get();
             let found = self.first_not_older(segment, timestamp, below).await;
             let error = found.as_ref().err();
-            if !self.was_misled(segment, error, true, corrections).await? {
+            if !LogReader(self.0)
+                .was_misled(segment, error, true, corrections)
+                .await?
+            {
                 return found;
             }
         }
     }
 
     async fn first_not_older(
-        &self,
+        self,
         segment: &Rc<Segment<P>>,
         timestamp: TimestampMs,
         below: Offset,
@@ -171,7 +182,7 @@ impl<P: Platform> Log<P> {
     }
 
     fn first_record(
-        &self,
+        self,
         segment: &Segment<P>,
         position: u64,
         batch: &Bytes,
@@ -204,7 +215,7 @@ impl<P: Platform> Log<P> {
 
     /// The first batch from `position` on whose largest timestamp is not older.
     async fn next_batch_not_older(
-        &self,
+        self,
         segment: &Segment<P>,
         mut position: u64,
         timestamp: TimestampMs,
@@ -245,7 +256,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// A whole batch, from memory or from the file.
-    async fn batch_at(&self, segment: &Segment<P>, position: u64, len: usize) -> Result<Bytes> {
+    async fn batch_at(self, segment: &Segment<P>, position: u64, len: usize) -> Result<Bytes> {
         let range = position..position + len as u64;
         if position >= segment.tail().resident_from() {
             let slices = segment.tail().slices(range);

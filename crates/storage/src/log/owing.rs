@@ -23,33 +23,10 @@ impl<P: Platform> Log<P> {
     /// Notes at home that something in a folder on another path does not count any more; durable when it returns.
     pub(super) async fn owe(&self, owing: Owing, base: Offset, folder: &Path) -> Result<()> {
         let mut all = self.owed_of(base);
-        if self.add_owed(&mut all, owing, base, folder) {
+        if Debts(self).add_owed(&mut all, owing, base, folder) {
             self.set_owed(base, all).await?;
         }
         Ok(())
-    }
-
-    /// The same, to be written before anything depends on it.
-    pub(super) fn owe_unwritten(&self, base: Offset, folder: &Path) {
-        let mut all = self.owed_of(base);
-        if self.add_owed(&mut all, Owing::Copy, base, folder) {
-            self.tiers.owed.borrow_mut().insert(base, all);
-            self.tiers.unwritten.borrow_mut().insert(base);
-        }
-    }
-
-    /// False: it is there, and written.
-    fn add_owed(&self, all: &mut Owed, owing: Owing, base: Offset, folder: &Path) -> bool {
-        let owed = (owing, self.place_of_folder(base, folder));
-        let is_written = !self.tiers.unwritten.borrow().contains(&base);
-        if all.contains(&owed) {
-            return !is_written;
-        }
-        if owing == Owing::Copy {
-            all.retain(|(other, place)| *other != Owing::Moving || *place != owed.1);
-        }
-        all.push(owed);
-        true
     }
 
     pub(super) async fn set_owed(&self, base: Offset, owed: Owed) -> Result<()> {
@@ -75,7 +52,7 @@ impl<P: Platform> Log<P> {
     pub(super) async fn owe_no_more(&self, base: Offset, folder: &Path) -> Result<()> {
         let place = self.place_of_folder(base, folder);
         let is_left = |owing: Owing, other: &Place| owing == Owing::Unmade || *other != place;
-        self.keep_owed(base, is_left).await
+        Debts(self).keep_owed(base, is_left).await
     }
 
     /// The end of a move: in `paid` nothing is left of the segment, in `counts` it is.
@@ -87,17 +64,7 @@ impl<P: Platform> Log<P> {
             Owing::Moving => *other != paid && *other != counts,
             Owing::Copy => *other != paid,
         };
-        self.keep_owed(base, is_left).await
-    }
-
-    async fn keep_owed(&self, base: Offset, is_left: impl Fn(Owing, &Place) -> bool) -> Result<()> {
-        let before = self.owed_of(base);
-        let mut owed = before.clone();
-        owed.retain(|(owing, place)| is_left(*owing, place));
-        if owed == before && !self.tiers.unwritten.borrow().contains(&base) {
-            return Ok(());
-        }
-        self.set_owed(base, owed).await
+        Debts(self).keep_owed(base, is_left).await
     }
 
     /// Writes what is owed and could not be written.
@@ -134,5 +101,45 @@ impl<P: Platform> Log<P> {
             }
             written => written,
         }
+    }
+}
+
+view_of_log! {
+    /// What other paths owe a log.
+    pub(in crate::log) Debts
+}
+
+impl<P: Platform> Debts<'_, P> {
+    /// The same, to be written before anything depends on it.
+    pub(super) fn owe_unwritten(self, base: Offset, folder: &Path) {
+        let mut all = self.owed_of(base);
+        if self.add_owed(&mut all, Owing::Copy, base, folder) {
+            self.tiers.owed.borrow_mut().insert(base, all);
+            self.tiers.unwritten.borrow_mut().insert(base);
+        }
+    }
+
+    /// False: it is there, and written.
+    fn add_owed(self, all: &mut Owed, owing: Owing, base: Offset, folder: &Path) -> bool {
+        let owed = (owing, self.place_of_folder(base, folder));
+        let is_written = !self.tiers.unwritten.borrow().contains(&base);
+        if all.contains(&owed) {
+            return !is_written;
+        }
+        if owing == Owing::Copy {
+            all.retain(|(other, place)| *other != Owing::Moving || *place != owed.1);
+        }
+        all.push(owed);
+        true
+    }
+
+    async fn keep_owed(self, base: Offset, is_left: impl Fn(Owing, &Place) -> bool) -> Result<()> {
+        let before = self.owed_of(base);
+        let mut owed = before.clone();
+        owed.retain(|(owing, place)| is_left(*owing, place));
+        if owed == before && !self.tiers.unwritten.borrow().contains(&base) {
+            return Ok(());
+        }
+        self.set_owed(base, owed).await
     }
 }

@@ -30,6 +30,7 @@ use walk::{Batch, Floor, walk_to};
 
 use super::Log;
 use crate::error::{Error, Result};
+use crate::log::aborted::Rebuilding;
 use crate::num::index;
 use crate::segment::load;
 use crate::segment::naming::Role;
@@ -79,26 +80,27 @@ impl<P: Platform> Log<P> {
         bytes_max: usize,
         at_least_one: bool,
     ) -> Result<Vec<Bytes>> {
+        let log = LogReader(self);
         let mut wanted = Wanted {
             from,
             below: below.min(self.end.get()),
             bytes_max: self.store.shared.memory.lends_at_most(bytes_max),
             at_least_one,
         };
-        self.check_range(from)?;
+        log.check_range(from)?;
         loop {
             let metrics = &self.store.shared.metrics;
-            match self.plan_read(wanted)? {
+            match log.plan_read(wanted)? {
                 Plan::Nothing => return Ok(Vec::new()),
                 Plan::Memory(slices) => {
                     metrics.cache_hits.inc();
-                    return Ok(self.lent(slices));
+                    return Ok(log.lent(slices));
                 }
                 Plan::Load(segment) => {
                     let loaded = self.load(&segment).await;
-                    loaded.map_err(|error| self.unless_gone(from, error))?;
+                    loaded.map_err(|error| log.unless_gone(from, error))?;
                 }
-                Plan::Beyond(segment) => wanted.from = self.beyond(&segment, wanted.from),
+                Plan::Beyond(segment) => wanted.from = log.beyond(&segment, wanted.from),
                 Plan::File {
                     segment,
                     floor,
@@ -109,82 +111,37 @@ impl<P: Platform> Log<P> {
                         position: floor.position,
                         cursor,
                     };
-                    if let Some(slices) = self.read_blocks(wanted, &reader).await {
+                    if let Some(slices) = log.read_blocks(wanted, &reader).await {
                         return Ok(slices);
                     }
                     let corrections = self.readers.corrections.get();
-                    let read = self.read_file(wanted, &segment, floor, cursor).await;
-                    let misled = self
-                        .was_misled(&segment, read.as_ref().err(), cursor.is_none(), corrections)
-                        .await;
-                    if misled.map_err(|error| self.unless_gone(from, error))? {
+                    let read = log.read_file(wanted, &segment, floor, cursor).await;
+                    let error = read.as_ref().err();
+                    let misled = log.was_misled(&segment, error, cursor.is_none(), corrections);
+                    if misled.await.map_err(|error| log.unless_gone(from, error))? {
                         continue;
                     }
-                    match read.map_err(|error| self.unless_gone(from, error))? {
-                        Found::Moved => self.check_range(wanted.from)?,
+                    match read.map_err(|error| log.unless_gone(from, error))? {
+                        Found::Moved => log.check_range(wanted.from)?,
                         Found::Batches(bytes) if bytes.is_empty() => return Ok(Vec::new()),
                         Found::Batches(bytes) => {
-                            self.note_missed(&segment, floor.position, bytes.len() as u64);
+                            log.note_missed(&segment, floor.position, bytes.len() as u64);
                             return Ok(vec![bytes]);
                         }
                         Found::EndOfFile(end) if end < segment.size() => {
                             // What follows was not written yet when the read began.
                             match segment.slice_resident(end, wanted) {
-                                Resident::Slices(slices) => return Ok(self.lent(slices)),
+                                Resident::Slices(slices) => return Ok(log.lent(slices)),
                                 Resident::Nothing => return Ok(Vec::new()),
                                 Resident::Beyond => wanted.from = segment.next(),
                                 Resident::Gone => {}
                             }
                         }
-                        Found::EndOfFile(_) => wanted.from = self.beyond(&segment, wanted.from),
+                        Found::EndOfFile(_) => wanted.from = log.beyond(&segment, wanted.from),
                     }
                 }
             }
         }
-    }
-
-    /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never
-    /// compacted, records are missing there.
-    fn beyond(&self, segment: &Segment<P>, from: Offset) -> Offset {
-        let next = segment.next();
-        let has_gaps = self.options.borrow().compact || self.compaction.compacted().is_some();
-        if !has_gaps && !segment.is_absent() && segment.name_hole() {
-            self.store.shared.metrics.holes.inc();
-            let file = segment.path(Role::Log);
-            tracing::warn!(file = %file.display(), %from, %next,
-                "records are missing between a segment and the one after it: readers go on behind the hole");
-        }
-        next
-    }
-
-    /// Slices for a reader; while memory is short in memory of its own: however long it takes to send them, the chunks are
-    /// free for appends.
-    fn lent(&self, slices: Vec<Bytes>) -> Vec<Bytes> {
-        if !self.store.shared.memory.is_short() {
-            return slices;
-        }
-        let copy = |slice: &Bytes| Bytes::copy_from_slice(slice);
-        slices.iter().map(copy).collect()
-    }
-
-    /// What a failure to read is to the reader: no failure of the disk if the segment was deleted under its hands.
-    fn unless_gone(&self, from: Offset, error: Error) -> Error {
-        match (&error, self.check_range(from)) {
-            (Error::Io { .. }, Err(gone)) => gone,
-            _ => error,
-        }
-    }
-
-    fn check_range(&self, from: Offset) -> Result<()> {
-        let (start, end) = (self.start.get(), self.end.get());
-        if from < start || from > end {
-            return Err(Error::OutOfRange {
-                offset: from,
-                start,
-                end,
-            });
-        }
-        Ok(())
     }
 
     /// How many bytes a read between the two offsets would find, at most `max`: an estimate without I/O, exact where the
@@ -214,7 +171,122 @@ impl<P: Platform> Log<P> {
         index(bytes.clamp(1, max_bytes.max(1)))
     }
 
-    fn plan_read(&self, wanted: Wanted) -> Result<Plan<P>> {
+    /// The segment that holds `offset`, or the first one after it.
+    pub(super) fn segment_with(&self, offset: Offset) -> Option<Rc<Segment<P>>> {
+        self.segments.holding(offset)
+    }
+
+    /// Loads the indexes of a sealed segment.
+    pub(super) async fn load(&self, segment: &Rc<Segment<P>>) -> Result<()> {
+        if segment.loaded().is_some() {
+            return Ok(());
+        }
+        if segment.is_absent() {
+            return Err(segment.offline().unwrap_or(Error::Closed));
+        }
+        let disk = self.store.disk();
+        let options = self.index_options();
+        let loaded = if let Some(loaded) = load::indexes_of(disk, segment, options).await? {
+            loaded
+        } else {
+            Rebuilding(self).rebuilt(segment).await?
+        };
+        if segment.loaded().is_some() {
+            // Somebody was faster, and may have changed them since: what was read is out of date.
+            return Ok(());
+        }
+        segment.set_indexes(loaded);
+        self.store.note_loaded(segment);
+        Ok(())
+    }
+
+    /// How many of the bytes from a batch on are taken, and the offset after them. Much is judged in steps, one such read of
+    /// the shard after the other: others have their turn in between.
+    async fn check(
+        &self,
+        segment: &Segment<P>,
+        end: FileEnd,
+        from: Batch,
+        bytes: &Bytes,
+        wanted: Wanted,
+    ) -> Result<Option<(usize, Offset)>> {
+        let _turn = if bytes.len() > STEP_BYTES {
+            self.store.shared.checking.acquire().await.ok()
+        } else {
+            None
+        };
+        let mut checked = Checked::new(wanted, from.lowest);
+        loop {
+            let step = {
+                let epochs = self.epochs.borrow();
+                let mut source = Source {
+                    segment,
+                    position: from.position,
+                    lowest: from.lowest,
+                    end,
+                    epochs: Epochs::new(&epochs),
+                };
+                checked.go_on(bytes, wanted, &mut source, STEP_BYTES)?
+            };
+            match step {
+                Step::Done(taken) => return Ok(taken),
+                Step::Rest => yield_now().await,
+            }
+        }
+    }
+}
+
+view_of_log! {
+    /// A read of a log: the plan, the file, the blocks, and finding out what is wrong when it is misled.
+    pub(in crate::log) LogReader
+}
+
+impl<P: Platform> LogReader<'_, P> {
+    /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never
+    /// compacted, records are missing there.
+    fn beyond(self, segment: &Segment<P>, from: Offset) -> Offset {
+        let next = segment.next();
+        let has_gaps = self.options.borrow().compact || self.compaction.compacted().is_some();
+        if !has_gaps && !segment.is_absent() && segment.name_hole() {
+            self.store.shared.metrics.holes.inc();
+            let file = segment.path(Role::Log);
+            tracing::warn!(file = %file.display(), %from, %next,
+                "records are missing between a segment and the one after it: readers go on behind the hole");
+        }
+        next
+    }
+
+    /// Slices for a reader; while memory is short in memory of its own: however long it takes to send them, the chunks are
+    /// free for appends.
+    fn lent(self, slices: Vec<Bytes>) -> Vec<Bytes> {
+        if !self.store.shared.memory.is_short() {
+            return slices;
+        }
+        let copy = |slice: &Bytes| Bytes::copy_from_slice(slice);
+        slices.iter().map(copy).collect()
+    }
+
+    /// What a failure to read is to the reader: no failure of the disk if the segment was deleted under its hands.
+    fn unless_gone(self, from: Offset, error: Error) -> Error {
+        match (&error, self.check_range(from)) {
+            (Error::Io { .. }, Err(gone)) => gone,
+            _ => error,
+        }
+    }
+
+    fn check_range(self, from: Offset) -> Result<()> {
+        let (start, end) = (self.start.get(), self.end.get());
+        if from < start || from > end {
+            return Err(Error::OutOfRange {
+                offset: from,
+                start,
+                end,
+            });
+        }
+        Ok(())
+    }
+
+    fn plan_read(self, wanted: Wanted) -> Result<Plan<P>> {
         let Wanted { from, below, .. } = wanted;
         if self.is_closed() {
             return Err(Error::Closed);
@@ -251,37 +323,8 @@ impl<P: Platform> Log<P> {
         })
     }
 
-    /// The segment that holds `offset`, or the first one after it.
-    pub(super) fn segment_with(&self, offset: Offset) -> Option<Rc<Segment<P>>> {
-        self.segments.holding(offset)
-    }
-
-    /// Loads the indexes of a sealed segment.
-    pub(super) async fn load(&self, segment: &Rc<Segment<P>>) -> Result<()> {
-        if segment.loaded().is_some() {
-            return Ok(());
-        }
-        if segment.is_absent() {
-            return Err(segment.offline().unwrap_or(Error::Closed));
-        }
-        let disk = self.store.disk();
-        let options = self.index_options();
-        let loaded = if let Some(loaded) = load::indexes_of(disk, segment, options).await? {
-            loaded
-        } else {
-            self.rebuilt(segment).await?
-        };
-        if segment.loaded().is_some() {
-            // Somebody was faster, and may have changed them since: what was read is out of date.
-            return Ok(());
-        }
-        segment.set_indexes(loaded);
-        self.store.note_loaded(segment);
-        Ok(())
-    }
-
     async fn read_file(
-        &self,
+        self,
         wanted: Wanted,
         segment: &Rc<Segment<P>>,
         floor: Floor,
@@ -332,44 +375,9 @@ impl<P: Platform> Log<P> {
         Ok(Found::Batches(bytes.slice(..len)))
     }
 
-    /// How many of the bytes from a batch on are taken, and the offset after them. Much is judged in steps, one such read of
-    /// the shard after the other: others have their turn in between.
-    async fn check(
-        &self,
-        segment: &Segment<P>,
-        end: FileEnd,
-        from: Batch,
-        bytes: &Bytes,
-        wanted: Wanted,
-    ) -> Result<Option<(usize, Offset)>> {
-        let _turn = if bytes.len() > STEP_BYTES {
-            self.store.shared.checking.acquire().await.ok()
-        } else {
-            None
-        };
-        let mut checked = Checked::new(wanted, from.lowest);
-        loop {
-            let step = {
-                let epochs = self.epochs.borrow();
-                let mut source = Source {
-                    segment,
-                    position: from.position,
-                    lowest: from.lowest,
-                    end,
-                    epochs: Epochs::new(&epochs),
-                };
-                checked.go_on(bytes, wanted, &mut source, STEP_BYTES)?
-            };
-            match step {
-                Step::Done(taken) => return Ok(taken),
-                Step::Rest => yield_now().await,
-            }
-        }
-    }
-
     /// Reads what is wanted, or the first batch if that is more and wanted at any price.
     async fn read_range(
-        &self,
+        self,
         segment: &Segment<P>,
         file: &File<P>,
         position: u64,

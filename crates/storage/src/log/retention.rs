@@ -17,6 +17,9 @@ use wire::types::Offset;
 use super::Log;
 use super::open::remove;
 use crate::error::{Error, Kind, Result};
+use crate::log::append::Appending;
+use crate::log::tiers::LogFolders;
+use crate::log::upkeep::Upkeeping;
 use crate::options::LogOptions;
 use crate::segment::Segment;
 use crate::segment::naming::{DELETED, Role, file_name, file_path};
@@ -47,7 +50,7 @@ impl<P: Platform> Log<P> {
             return Err(Error::Closed);
         }
         let options = self.options();
-        let count = self.deletable(&options, now).await?;
+        let count = Retaining(self).deletable(&options, now).await?;
         // A log that failed goes on in no other segment, and may not end where its last one does.
         let is_last = count == self.segment_count();
         let count = if is_last && self.is_beyond_repair() {
@@ -59,17 +62,61 @@ impl<P: Platform> Log<P> {
             return Ok(0);
         }
         if count == self.segment_count() {
-            self.roll_now(now.wall_ms);
+            Appending(self).roll_now(now.wall_ms);
         }
-        self.name_first_to_stay(count).await?;
-        let count = self.keep_producers_before(count).await?;
-        self.delete_first(count).await?;
+        Retaining(self).name_first_to_stay(count).await?;
+        let count = Retaining(self).keep_producers_before(count).await?;
+        Retaining(self).delete_first(count).await?;
         Ok(count)
     }
 
+    /// Renames a file of a segment; `None` when there is no such file.
+    pub(super) async fn rename_deleted(
+        &self,
+        segment: &Segment<P>,
+        role: Role,
+    ) -> Result<Option<PathBuf>> {
+        let base = segment.base;
+        let folder: &Path = if role == Role::Snapshot {
+            &self.folder
+        } else {
+            &segment.folder
+        };
+        let from = file_path(folder, base, role);
+        let to = folder.join(format!("{}{DELETED}", file_name(base, role)));
+        match self.store.disk().rename(&from, &to).await {
+            Ok(()) => Ok(Some(to)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("rename", &from)(error)),
+        }
+    }
+
+    /// Deletes the records below `offset` (not beyond the high watermark). The owner saves the log start offset; segments
+    /// wholly below it go with the next [`Log::retain`].
+    pub fn set_log_start(&self, offset: Offset) -> Result<()> {
+        let end = self.high_watermark.get();
+        if offset > end {
+            return Err(Error::OutOfRange {
+                offset,
+                start: self.start.get(),
+                end,
+            });
+        }
+        Retaining(self).advance_log_start(offset);
+        self.check_cheap();
+        Ok(())
+    }
+}
+
+view_of_log! {
+    /// Deleting what retention and the log start allow.
+    pub(in crate::log) Retaining
+}
+
+impl<P: Platform> Retaining<'_, P> {
     /// Sees to it that the segment behind the first `count` has its name, durably: when nothing is left of the others it says
     /// where the log goes on, though nothing was written to it yet.
-    async fn name_first_to_stay(&self, count: usize) -> Result<()> {
+    async fn name_first_to_stay(self, count: usize) -> Result<()> {
         let is_named = |segment: &Rc<Segment<P>>| segment.is_named();
         if !self.segments.all().get(count).is_some_and(is_named) {
             let _permit = self.may_write().await?;
@@ -84,7 +131,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// How many of the oldest segments may go.
-    async fn deletable(&self, options: &LogOptions, now: Reading) -> Result<usize> {
+    async fn deletable(self, options: &LogOptions, now: Reading) -> Result<usize> {
         let segments: Vec<_> = self.segments.snapshot();
         let safe = self.high_watermark.get().min(self.durable_offset());
         let mut excess = match options.retention_bytes {
@@ -122,7 +169,7 @@ impl<P: Platform> Log<P> {
 
     /// Sees to it that a start finds the producers as of the first segment that stays, for with the others go the batches
     /// that tell of them; says how many may go. A disk without room lets those go for which that is so already.
-    async fn keep_producers_before(&self, count: usize) -> Result<usize> {
+    async fn keep_producers_before(self, count: usize) -> Result<usize> {
         let bases: Vec<_> = {
             let segments = self.segments.all();
             let stay = segments.iter().skip(1).take(count);
@@ -135,7 +182,7 @@ impl<P: Platform> Log<P> {
         if saved.contains(&base) {
             return Ok(count);
         }
-        match self.save_producers_as_of(base).await {
+        match Upkeeping(self.0).save_producers_as_of(base).await {
             Ok(()) => Ok(count),
             Err(error) if error.kind() == Kind::Full => {
                 let kept = bases.iter().rposition(|base| saved.contains(base));
@@ -146,7 +193,7 @@ impl<P: Platform> Log<P> {
     }
 
     async fn is_expired(
-        &self,
+        self,
         options: &LogOptions,
         segment: &Rc<Segment<P>>,
         now: Reading,
@@ -161,7 +208,7 @@ impl<P: Platform> Log<P> {
 
     /// Deletes the first `count` segments; at least one stays. One after the other becomes durable, so that whenever the
     /// power goes, those that are left follow one another; and what cannot be deleted stays in the log.
-    async fn delete_first(&self, count: usize) -> Result<()> {
+    async fn delete_first(self, count: usize) -> Result<()> {
         for _ in 0..count {
             if self.is_closed() {
                 return Err(Error::Closed);
@@ -174,7 +221,7 @@ impl<P: Platform> Log<P> {
                 (Rc::clone(oldest), next.base)
             };
             self.advance_log_start(next);
-            let mut renamed = self.unname(&oldest).await?;
+            let mut renamed = LogFolders(self.0).unname(&oldest).await?;
             self.sync_names().await?;
             let event = self.segments.remove_first(&oldest);
             self.segment_changed(&event);
@@ -197,28 +244,7 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    /// Renames a file of a segment; `None` when there is no such file.
-    pub(super) async fn rename_deleted(
-        &self,
-        segment: &Segment<P>,
-        role: Role,
-    ) -> Result<Option<PathBuf>> {
-        let base = segment.base;
-        let folder: &Path = if role == Role::Snapshot {
-            &self.folder
-        } else {
-            &segment.folder
-        };
-        let from = file_path(folder, base, role);
-        let to = folder.join(format!("{}{DELETED}", file_name(base, role)));
-        match self.store.disk().rename(&from, &to).await {
-            Ok(()) => Ok(Some(to)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io("rename", &from)(error)),
-        }
-    }
-
-    pub(super) fn remove_later(&self, paths: Vec<PathBuf>) {
+    pub(super) fn remove_later(self, paths: Vec<PathBuf>) {
         let delay = Duration::from_millis(self.options().file_delete_delay_ms);
         let store = self.store.clone();
         task::spawn(async move {
@@ -233,23 +259,7 @@ impl<P: Platform> Log<P> {
         });
     }
 
-    /// Deletes the records below `offset` (not beyond the high watermark). The owner saves the log start offset; segments
-    /// wholly below it go with the next [`Log::retain`].
-    pub fn set_log_start(&self, offset: Offset) -> Result<()> {
-        let end = self.high_watermark.get();
-        if offset > end {
-            return Err(Error::OutOfRange {
-                offset,
-                start: self.start.get(),
-                end,
-            });
-        }
-        self.advance_log_start(offset);
-        self.check_cheap();
-        Ok(())
-    }
-
-    fn advance_log_start(&self, offset: Offset) {
+    fn advance_log_start(self, offset: Offset) {
         if offset <= self.start.get() {
             return;
         }

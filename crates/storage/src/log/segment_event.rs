@@ -8,22 +8,30 @@ use platform::Platform;
 
 use super::Log;
 use super::segments::SegmentEvent;
+use crate::log::tiers::LogTiers;
 use crate::num::gauge;
 
 impl<P: Platform> Log<P> {
     /// Tells all who want to know.
     pub(in crate::log) fn segment_changed(&self, event: &SegmentEvent<P>) {
         if cfg!(debug_assertions) {
-            self.check_event(event);
+            Telling(self).check_event(event);
         }
-        self.count_segments(event);
-        self.note_loaded_segment(event);
-        self.forget_what_was_read(event);
-        self.forget_what_was_asked(event);
+        Telling(self).count_segments(event);
+        Telling(self).note_loaded_segment(event);
+        Telling(self).forget_what_was_read(event);
+        Telling(self).forget_what_was_asked(event);
     }
+}
 
+view_of_log! {
+    /// Those who are told what becomes of segments.
+    pub(in crate::log) Telling
+}
+
+impl<P: Platform> Telling<'_, P> {
     /// The list is as the event says.
-    fn check_event(&self, event: &SegmentEvent<P>) {
+    fn check_event(self, event: &SegmentEvent<P>) {
         let (gone, there) = match event {
             SegmentEvent::Rolled { begun } => (&[][..], Some(begun)),
             SegmentEvent::Sealed { segment } | SegmentEvent::Truncated { segment } => {
@@ -38,7 +46,7 @@ impl<P: Platform> Log<P> {
         assert!(!gone.iter().any(is_there), "what is gone is not");
     }
 
-    fn count_segments(&self, event: &SegmentEvent<P>) {
+    fn count_segments(self, event: &SegmentEvent<P>) {
         let segments = &self.store.shared.metrics.segments;
         match event {
             SegmentEvent::Rolled { .. } => {
@@ -57,7 +65,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Sealed segments share a bound of how many are loaded.
-    fn note_loaded_segment(&self, event: &SegmentEvent<P>) {
+    fn note_loaded_segment(self, event: &SegmentEvent<P>) {
         match event {
             SegmentEvent::Sealed { segment } => self.store.note_loaded(segment),
             SegmentEvent::Moved { new, .. } => self.store.note_loaded(new),
@@ -70,7 +78,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Readers' positions, and what was read ahead of them.
-    fn forget_what_was_read(&self, event: &SegmentEvent<P>) {
+    fn forget_what_was_read(self, event: &SegmentEvent<P>) {
         match event {
             // Positions are as they were.
             SegmentEvent::Moved { old, .. } => old.blocks.borrow_mut().clear(),
@@ -88,15 +96,15 @@ impl<P: Platform> Log<P> {
     }
 
     /// Where an operator wants it.
-    fn forget_what_was_asked(&self, event: &SegmentEvent<P>) {
+    fn forget_what_was_asked(self, event: &SegmentEvent<P>) {
         match event {
             // What was asked for is done.
-            SegmentEvent::Moved { old, .. } => self.forget_asked(old.base),
-            SegmentEvent::Removed { segment } => self.forget_asked(segment.base),
+            SegmentEvent::Moved { old, .. } => LogTiers(self.0).forget_asked(old.base),
+            SegmentEvent::Removed { segment } => LogTiers(self.0).forget_asked(segment.base),
             // What is asked of the first is asked of the one in their place.
             SegmentEvent::Replaced { old, .. } => {
                 for gone in old.iter().skip(1) {
-                    self.forget_asked(gone.base);
+                    LogTiers(self.0).forget_asked(gone.base);
                 }
             }
             SegmentEvent::Rolled { .. }

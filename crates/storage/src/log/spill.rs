@@ -19,6 +19,9 @@ use super::indexes::Indexes;
 use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
+use crate::log::tiers::LogFolders;
+use crate::log::tiers::LogTiers;
+use crate::log::upkeep::Upkeeping;
 use crate::segment::naming::Role;
 use crate::segment::{Loaded, Segment};
 
@@ -38,30 +41,31 @@ impl<P: Platform> Log<P> {
             if !segment.is_unwritten() || !segment.folder.starts_with(full.dir()) {
                 continue;
             }
-            let Some(folder) = self.folder_with_room() else {
+            let Some(folder) = LogTiers(self).folder_with_room() else {
                 break;
             };
             let was_named = segment.is_named();
             if folder.starts_with(full.dir()) {
                 break;
             }
-            let Some(new) = self.successor(&segment, folder) else {
+            let Some(new) = Spilling(self).successor(&segment, folder) else {
                 break;
             };
             let is_empty = segment.written() == 0;
-            let is_named = is_empty && self.name_before_leaving(&segment, &new).await;
+            let is_named = is_empty && Spilling(self).name_before_leaving(&segment, &new).await;
             if is_empty && was_named && !is_named {
-                self.stay_in(&segment, &new).await;
+                LogFolders(self).stay_in(&segment, &new).await;
                 break;
             }
-            if !self.split(&segment, &new) {
+            if !Spilling(self).split(&segment, &new) {
                 if is_empty {
-                    self.stay_in(&segment, &new).await;
+                    LogFolders(self).stay_in(&segment, &new).await;
                 }
                 break;
             }
             spilled = true;
-            let left = self.patiently(async || self.leave_behind(&segment, &new, was_named).await);
+            let left = self
+                .patiently(async || Spilling(self).leave_behind(&segment, &new, was_named).await);
             if let Err(error) = left.await {
                 self.fail(&error);
                 return Err(error);
@@ -70,14 +74,21 @@ impl<P: Platform> Log<P> {
         if spilled {
             tracing::warn!(partition = %self.partition, full = %full.dir().display(),
                 "no room: what was not written yet goes to another tier");
-            self.start_upkeep();
+            Upkeeping(self).start_upkeep();
         }
         Ok(spilled)
     }
+}
 
+view_of_log! {
+    /// Taking what is not written to another path.
+    pub(in crate::log) Spilling
+}
+
+impl<P: Platform> Spilling<'_, P> {
     /// Gives what goes on in the place of an empty segment its name, before that loses its own; false where there is no room
     /// even for a name.
-    async fn name_before_leaving(&self, old: &Segment<P>, new: &Segment<P>) -> bool {
+    async fn name_before_leaving(self, old: &Segment<P>, new: &Segment<P>) -> bool {
         let named = self.patiently(async || {
             self.name_in_place_of(new, old).await?;
             self.sync_names().await
@@ -92,13 +103,13 @@ impl<P: Platform> Log<P> {
     /// What the failed write may have left of the bytes that go elsewhere goes, durably, before they count there: a start
     /// would take them for the log, and what follows them for something else.
     async fn leave_behind(
-        &self,
+        self,
         segment: &Segment<P>,
         new: &Segment<P>,
         was_named: bool,
     ) -> Result<()> {
         if segment.written() > 0 {
-            self.cut_to_length(segment).await?;
+            Upkeeping(self.0).cut_to_length(segment).await?;
             // What follows may get its name now: of two names the first is durable first.
             return self.sync_names().await;
         }
@@ -107,21 +118,21 @@ impl<P: Platform> Log<P> {
             segment.close_file();
             // Home may have the note of the new one already.
             if self.is_home(&new.folder) || !new.is_named() {
-                self.note_gone(segment).await?;
+                LogFolders(self.0).note_gone(segment).await?;
             }
-            return self.remove_empty(segment, &new.folder).await;
+            return LogFolders(self.0).remove_empty(segment, &new.folder).await;
         }
         if was_named {
             segment.close_file();
             remove(self.store.disk(), &segment.path(Role::Log)).await?;
-            self.note_gone(segment).await?;
+            LogFolders(self.0).note_gone(segment).await?;
             self.sync_names().await?;
         }
         Ok(())
     }
 
     /// A segment in `folder` for what is not written of `old`, which begins there; nothing is in it yet.
-    fn successor(&self, old: &Segment<P>, folder: Rc<Path>) -> Option<Rc<Segment<P>>> {
+    fn successor(self, old: &Segment<P>, folder: Rc<Path>) -> Option<Rc<Segment<P>>> {
         let boundary = old.resident_header(old.written())?.base_offset;
         let charge = self.store.charge(&folder, 0);
         let now_ms = self.store.clock().wall_ms();
@@ -134,7 +145,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Ends a segment where it is written, and puts what is not into its successor; false when memory is short.
-    fn split(&self, old: &Rc<Segment<P>>, new: &Rc<Segment<P>>) -> bool {
+    fn split(self, old: &Rc<Segment<P>>, new: &Rc<Segment<P>>) -> bool {
         let parts = old.tail().slices(old.written()..old.size());
         let (Some(_), Some(parts)) = (self.place_of(old), parts) else {
             return false;

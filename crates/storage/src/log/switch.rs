@@ -22,6 +22,8 @@ use super::Log;
 use super::open::notes::Owing;
 use super::open::remove;
 use crate::error::{Error, Kind, Result};
+use crate::log::owing::Debts;
+use crate::log::tiers::LogFolders;
 use crate::segment::Segment;
 use crate::segment::load::Saved;
 use crate::segment::naming::{Role, file_path, moving_path};
@@ -58,7 +60,7 @@ impl<P: Platform> Log<P> {
         to: &Arc<TierPath>,
         class: IoClass,
     ) -> Result<u64, Trouble> {
-        let (Some(tiers), Some(segment)) = (self.store.tiers(), self.movable(base)) else {
+        let (Some(tiers), Some(segment)) = (self.store.tiers(), Moving(self).movable(base)) else {
             return Err(Trouble::Overtaken);
         };
         let folder = self.folder_on(to);
@@ -79,7 +81,7 @@ impl<P: Platform> Log<P> {
         if let Some(from) = from {
             from.leaving.fetch_add(size, Ordering::Relaxed);
         }
-        let result = self.carry(tiers, &carried).await;
+        let result = Moving(self).carry(tiers, &carried).await;
         let arriving = to.arriving.fetch_sub(size, Ordering::Relaxed);
         assert!(arriving >= size, "what has arrived was on its way");
         if let Some(from) = from {
@@ -90,17 +92,28 @@ impl<P: Platform> Log<P> {
         let Err(mut trouble) = result else {
             return Ok(size);
         };
-        if !self.goes_on(&carried) {
+        if !Moving(self).goes_on(&carried) {
             // What is being deleted cannot be read or written to, and that is nobody's fault.
             trouble = Trouble::Overtaken;
         }
-        self.remove_unnamed(&carried).await;
-        self.note_trouble(&carried, &trouble);
+        Moving(self).remove_unnamed(&carried).await;
+        Moving(self).note_trouble(&carried, &trouble);
         Err(trouble)
     }
 
+    pub(super) fn place_of(&self, segment: &Rc<Segment<P>>) -> Option<usize> {
+        self.segments.place_of(segment)
+    }
+}
+
+view_of_log! {
+    /// A move of one segment, from the copy to the removal of the old one.
+    pub(in crate::log) Moving
+}
+
+impl<P: Platform> Moving<'_, P> {
     /// The sealed segment that begins at `base`, if it may be moved now.
-    fn movable(&self, base: Offset) -> Option<Rc<Segment<P>>> {
+    fn movable(self, base: Offset) -> Option<Rc<Segment<P>>> {
         let found = self.segments.at(base)?;
         let sealed = found.is_sealed() && !found.are_names_lent() && !found.is_moving();
         let may = sealed && !found.is_offline() && !self.is_closed();
@@ -108,14 +121,14 @@ impl<P: Platform> Log<P> {
     }
 
     /// True while the segment is what the copy was begun of.
-    fn goes_on(&self, carried: &Carried<P>) -> bool {
+    fn goes_on(self, carried: &Carried<P>) -> bool {
         let Carried { segment, cuts, .. } = carried;
         let same = segment.cuts() == *cuts && segment.is_sealed() && !segment.are_names_lent();
         let stopping = self.is_closed() || self.flush.is_held();
         same && !stopping && carried.to.failed().is_none()
     }
 
-    async fn carry(&self, tiers: &TierTable, carried: &Carried<P>) -> Result<(), Trouble> {
+    async fn carry(self, tiers: &TierTable, carried: &Carried<P>) -> Result<(), Trouble> {
         let Carried {
             segment, folder, ..
         } = carried;
@@ -168,12 +181,8 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    pub(super) fn place_of(&self, segment: &Rc<Segment<P>>) -> Option<usize> {
-        self.segments.place_of(segment)
-    }
-
     /// Gives the copy its names, durably; home has a note of it before anything else can depend on it.
-    async fn name_copy(&self, carried: &Carried<P>) -> Result<(), Trouble> {
+    async fn name_copy(self, carried: &Carried<P>) -> Result<(), Trouble> {
         let Carried {
             segment, folder, ..
         } = carried;
@@ -207,7 +216,9 @@ impl<P: Platform> Log<P> {
         synced.map_err(Error::dir_sync(folder)).map_err(target)?;
         // From here on the copy is the segment, whatever becomes of the other.
         let noted = if is_home {
-            self.note_home(segment.base, &segment.folder).await
+            LogFolders(self.0)
+                .note_home(segment.base, &segment.folder)
+                .await
         } else {
             self.write_note(segment.base, folder).await
         };
@@ -216,12 +227,16 @@ impl<P: Platform> Log<P> {
 
     /// True when home says, for certain, that the old copy counts. If it cannot be told which does, both stay and the log
     /// goes no further.
-    async fn is_unnoted(&self, carried: &Carried<P>, trouble: &Trouble) -> bool {
+    async fn is_unnoted(self, carried: &Carried<P>, trouble: &Trouble) -> bool {
         let segment = &carried.segment;
         let Trouble::Home(error) = trouble else {
             return true;
         };
-        let noted = async || self.note_as_before(segment.base, &segment.folder).await;
+        let noted = async || {
+            LogFolders(self.0)
+                .note_as_before(segment.base, &segment.folder)
+                .await
+        };
         match self.patiently(noted).await {
             Ok(()) => true,
             // Nothing was written.
@@ -234,7 +249,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// The same for those who read from now on.
-    fn switch(&self, carried: &Carried<P>) {
+    fn switch(self, carried: &Carried<P>) {
         let Carried {
             segment: old,
             folder,
@@ -250,7 +265,7 @@ impl<P: Platform> Log<P> {
 
     /// Takes the names from the old copy, durably, and removes it when nobody reads it any more. What fails here leaves
     /// a copy that does not count, which its path owes; the path is not trusted with more.
-    async fn unname_source(&self, carried: &Carried<P>) {
+    async fn unname_source(self, carried: &Carried<P>) {
         let old = &carried.segment;
         let mut unnamed = Vec::new();
         let result: Result<()> = async {
@@ -285,7 +300,7 @@ impl<P: Platform> Log<P> {
             let owed = self.owe(Owing::Copy, old.base, &old.folder).await;
             if owed.is_err() {
                 // The note of where the segment is says the same while it is there.
-                self.owe_unwritten(old.base, &old.folder);
+                Debts(self.0).owe_unwritten(old.base, &old.folder);
             }
             owed
         };
@@ -295,7 +310,7 @@ impl<P: Platform> Log<P> {
         self.remove_when_unread(Rc::clone(old), unnamed);
     }
 
-    async fn remove_names_of(&self, old: &Segment<P>) -> Result<()> {
+    async fn remove_names_of(self, old: &Segment<P>) -> Result<()> {
         self.patiently(async || {
             for role in ROLES.into_iter().rev() {
                 remove(self.store.disk(), &file_path(&old.folder, old.base, role)).await?;
@@ -305,7 +320,7 @@ impl<P: Platform> Log<P> {
         .await
     }
 
-    fn remove_when_unread(&self, old: Rc<Segment<P>>, paths: Vec<PathBuf>) {
+    fn remove_when_unread(self, old: Rc<Segment<P>>, paths: Vec<PathBuf>) {
         let store = self.store.clone();
         task::spawn(async move {
             for _ in 0..DRAIN_LOOKS {
@@ -328,7 +343,7 @@ impl<P: Platform> Log<P> {
 
     /// Removes a copy that may have its names and is not to count, durably: one that came back after a loss of power would
     /// be a stale twin of what the segment is by then. What cannot be removed is owed.
-    async fn take_copy_back(&self, carried: &Carried<P>) {
+    async fn take_copy_back(self, carried: &Carried<P>) {
         let (base, folder) = (carried.segment.base, &carried.folder);
         let gone = self.patiently(async || {
             for role in ROLES.into_iter().rev() {
@@ -354,7 +369,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Removes what there is of a copy that has no names.
-    async fn remove_unnamed(&self, carried: &Carried<P>) {
+    async fn remove_unnamed(self, carried: &Carried<P>) {
         // The data file first: without it the rest is nothing.
         for role in ROLES.into_iter().rev() {
             let path = moving_path(&carried.folder, carried.segment.base, role);
@@ -364,7 +379,7 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    fn note_trouble(&self, carried: &Carried<P>, trouble: &Trouble) {
+    fn note_trouble(self, carried: &Carried<P>, trouble: &Trouble) {
         let segment = &carried.segment;
         let file = segment.path(Role::Log);
         match trouble {

@@ -80,35 +80,12 @@ impl<P: Platform> Log<P> {
         self.tiers.unbounded.set(true);
     }
 
-    /// True when the segment's path has nothing left: what comes next goes elsewhere, if anywhere.
-    pub(super) fn is_out_of_room(&self, segment: &Segment<P>) -> bool {
-        segment.is_out_of_room() && !self.tiers.unbounded.get()
-    }
-
     /// True when no path has room for another segment, and the one of the active segment has nothing left.
     pub fn is_without_room(&self) -> bool {
         self.store.tiers().is_some()
             && !self.is_closed()
-            && self.is_out_of_room(&self.active())
-            && self.folder_with_room().is_none()
-    }
-
-    /// Why an append is refused that finds no room anywhere. Said once for all logs of the directory, as of a file system
-    /// without room.
-    pub(super) fn refuse_for_room(&self) -> Error {
-        let path = self.folder.to_path_buf();
-        let error = Error::Full { path };
-        if !self.tiers.refusing.replace(true) {
-            self.health.enter_full(&self.dir, &error);
-        }
-        error
-    }
-
-    /// An append has found room.
-    pub(super) fn room_again(&self) {
-        if self.tiers.refusing.replace(false) {
-            self.health.leave_full(&self.dir);
-        }
+            && LogTiers(self).is_out_of_room(&self.active())
+            && LogTiers(self).folder_with_room().is_none()
     }
 
     /// The log takes no appends any more, room or not.
@@ -152,11 +129,6 @@ impl<P: Platform> Log<P> {
         self.tiers.asked.borrow().get(&base).copied()
     }
 
-    /// The segment has been moved: what was asked for is done.
-    pub(super) fn forget_asked(&self, base: Offset) {
-        self.tiers.asked.borrow_mut().remove(&base);
-    }
-
     /// Shows every segment, oldest first.
     pub(crate) fn each_segment(&self, mut show: impl FnMut(&Segment<P>)) {
         for segment in self.segments.all().iter() {
@@ -187,40 +159,10 @@ impl<P: Platform> Log<P> {
         Rc::ptr_eq(folder, &self.folder) || *folder == self.folder
     }
 
-    /// Home, and the other folders that segments are in.
-    pub(super) fn folders(&self) -> Vec<Rc<Path>> {
-        let mut folders = vec![Rc::clone(&self.folder)];
-        for segment in self.segments.all().iter() {
-            if !segment.is_absent() && !folders.contains(&segment.folder) {
-                folders.push(Rc::clone(&segment.folder));
-            }
-        }
-        folders
-    }
-
     /// Names in `folder` have changed: it is synced before what follows counts.
     pub(crate) fn note_changed(&self, folder: &Rc<Path>) {
         let elsewhere = (!self.is_home(folder)).then_some(folder);
         self.flush.names.note(elsewhere);
-    }
-
-    /// The files of a segment have lost their names.
-    pub(super) async fn note_gone(&self, segment: &Segment<P>) -> Result<()> {
-        self.note_changed(&segment.folder);
-        if self.is_home(&segment.folder) {
-            return Ok(());
-        }
-        self.remove_note(segment.base, &segment.folder).await?;
-        // One that came back would count.
-        self.flush.names.note(None);
-        Ok(())
-    }
-
-    async fn remove_note(&self, base: Offset, folder: &Rc<Path>) -> Result<()> {
-        // It may be all that says of a copy elsewhere that it does not count.
-        self.write_unwritten(base).await?;
-        let id = self.place_of_folder(base, folder).id;
-        remove_away(self.store.disk(), &self.folder, base, id).await
     }
 
     /// The directory that a folder is in.
@@ -241,128 +183,23 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// Takes the names from a segment's files, the data first, durably unless it is at home; gives what is to be removed.
-    /// What another path does not let go of does not count any more all the same, and is owed.
-    pub(super) async fn unname(&self, segment: &Segment<P>) -> Result<Vec<PathBuf>> {
-        let mut unnamed = Vec::new();
-        if segment.is_absent() {
-            self.drop_absent(segment).await?;
-            return Ok(unnamed);
-        }
-        let at_home = self.is_home(&segment.folder);
-        let result = async {
-            if !at_home {
-                self.pass_over_asides(segment.base, &segment.folder).await?;
-            }
-            unnamed.extend(self.rename_deleted(segment, Role::Log).await?);
-            if at_home {
-                // Its owner syncs the names.
-                return Ok(());
-            }
-            for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
-                unnamed.extend(self.rename_deleted(segment, role).await?);
-            }
-            self.sync_folder(&segment.folder).await
-        };
-        self.gone_or_owed(segment, result.await).await?;
-        Ok(unnamed)
-    }
-
-    /// A segment does not count any more, whether its files are gone, durably where they were elsewhere, or are owed.
-    pub(super) async fn gone_or_owed(&self, segment: &Segment<P>, gone: Result<()>) -> Result<()> {
-        self.flush.names.note(None);
-        if self.is_home(&segment.folder) {
-            return gone;
-        }
-        if let Err(error) = gone {
-            if error.is_exhausted() {
-                // Not now: it is tried again.
-                return Err(error);
-            }
-            self.fail_path(&error);
-            self.owe(Owing::Copy, segment.base, &segment.folder).await?;
-        }
-        self.remove_note(segment.base, &segment.folder).await
-    }
-
-    /// A segment on a path that is not there does not count any more; when the path is there it goes.
-    async fn drop_absent(&self, segment: &Segment<P>) -> Result<()> {
-        let base = segment.base;
-        self.owe(Owing::Copy, base, &segment.folder).await?;
-        let shadows = self.tiers.shadows.get(&base);
-        for folder in shadows.into_iter().flatten() {
-            let removed = async {
-                for role in [
-                    Role::Log,
-                    Role::OffsetIndex,
-                    Role::TimeIndex,
-                    Role::TxnIndex,
-                ] {
-                    remove(self.store.disk(), &file_path(folder, base, role)).await?;
-                }
-                self.sync_folder(folder).await
-            };
-            match removed.await {
-                Err(error) if !self.is_home(folder) => {
-                    self.fail_path(&error);
-                    self.owe(Owing::Copy, base, folder).await?;
-                }
-                removed => removed?,
-            }
-        }
-        self.flush.names.note(None);
-        self.remove_note(base, &segment.folder).await
-    }
-
     pub(crate) async fn sync_folder(&self, folder: &Path) -> Result<()> {
         let synced = self.store.disk().sync_dir(folder).await;
         synced.map_err(Error::dir_sync(folder))
-    }
-
-    /// Notes at home that the segment at `base` is in `folder`, whatever that owed of it; durable when it returns.
-    pub(super) async fn note_away(&self, base: Offset, folder: &Path) -> Result<()> {
-        self.owe_no_more(base, folder).await?;
-        self.write_note(base, folder).await
     }
 
     /// The same, whatever is owed of it: that wins over the note.
     pub(crate) async fn write_note(&self, base: Offset, folder: &Path) -> Result<()> {
         let place = self.place_of_folder(base, folder);
         let disk = self.store.disk();
-        write_away(disk, &self.folder, base, &place, &self.path_ids()).await
-    }
-
-    /// The directories that a note may name.
-    fn path_ids(&self) -> Vec<Uuid> {
-        let paths = self.store.paths_away_from(&self.folder);
-        paths.iter().filter_map(|path| path.identity()).collect()
-    }
-
-    /// The segment at `base` is at home, whatever there is of it in `from`; durable when it returns.
-    pub(super) async fn note_home(&self, base: Offset, from: &Rc<Path>) -> Result<()> {
-        self.owe(Owing::Copy, base, from).await?;
-        if let Err(error) = self.remove_note(base, from).await {
-            // What is owed wins over it.
-            tracing::warn!(partition = %self.partition, %error, "a note that says nothing stays");
-        }
-        Ok(())
-    }
-
-    /// After a note was refused, which may be there all the same: the segment at `base` is in `folder`, as before.
-    pub(super) async fn note_as_before(&self, base: Offset, folder: &Rc<Path>) -> Result<()> {
-        let place = self.place_of_folder(base, folder);
-        let mut owed = self.owed_of(base);
-        // It may have been said by now that this one does not count.
-        owed.retain(|(owing, other)| *owing != Owing::Copy || *other != place);
-        self.set_owed(base, owed).await?;
-        let disk = self.store.disk();
-        if !self.is_home(folder) {
-            return write_away(disk, &self.folder, base, &place, &self.path_ids()).await;
-        }
-        // One by name counts: a text beside it is of an earlier place, and goes first.
-        remove(disk, &away_path(&self.folder, base)).await?;
-        self.sync_folder(&self.folder).await?;
-        remove_names(disk, &self.folder, base, &self.path_ids(), None).await
+        write_away(
+            disk,
+            &self.folder,
+            base,
+            &place,
+            &LogFolders(self).path_ids(),
+        )
+        .await
     }
 
     /// Sees to it that a folder on another path is there and that home has a note of the segment at `base` in it. Without
@@ -371,7 +208,7 @@ impl<P: Platform> Log<P> {
     pub(crate) async fn prepare_folder(&self, folder: &Rc<Path>, base: Offset) -> Result<()> {
         self.make_folder(folder).await?;
         self.pass_over_asides(base, folder).await?;
-        self.note_away(base, folder).await
+        LogFolders(self).note_away(base, folder).await
     }
 
     /// Sees to it that a folder on another path is there and names the topic.
@@ -411,7 +248,7 @@ impl<P: Platform> Log<P> {
             indexes: Indexes::new(base, self.index_options()),
             aborted: TxnIndex::new(),
         };
-        let folder = self.folder_for_new();
+        let folder = LogTiers(self).folder_for_new();
         let charge = self.store.charge(&folder, 0);
         Rc::new(Segment::fresh(folder, base, loaded, charge, now_ms))
     }
@@ -438,7 +275,7 @@ impl<P: Platform> Log<P> {
             self.name_in_place_of(&new, &old).await?;
             self.sync_names().await?;
             if self.is_home(&new.folder) {
-                self.note_home(new.base, &old.folder).await?;
+                LogFolders(self).note_home(new.base, &old.folder).await?;
             }
             Ok(())
         };
@@ -446,71 +283,14 @@ impl<P: Platform> Log<P> {
         // Appends that came meanwhile are in memory still.
         let is_still_empty = old.size() == 0 && Rc::ptr_eq(&self.active(), &old);
         if named.is_err() || !is_still_empty {
-            self.stay_in(&old, &new).await;
+            LogFolders(self).stay_in(&old, &new).await;
             return named;
         }
         let event = self.segments.replace(std::slice::from_ref(&old), &new);
         self.segment_changed(&event);
         self.check_invariants();
         old.close_file();
-        self.remove_empty(&old, &new.folder).await
-    }
-
-    /// The log goes on in `old`, of which nothing is written yet: what there is of `new`, which was to take its place, goes,
-    /// durably, and home says so before that. Without room, too.
-    pub(super) async fn stay_in(&self, old: &Segment<P>, new: &Segment<P>) {
-        new.close_file();
-        let undo = async || {
-            let noted = async || self.note_as_before(old.base, &old.folder).await;
-            self.insist(noted).await?;
-            self.insist(async || self.remove_empty(new, &old.folder).await)
-                .await
-        };
-        if let Err(error) = self.patiently(undo).await {
-            // A start could go on where nothing is.
-            self.fail(&error);
-        }
-    }
-
-    /// Removes the file of a segment that holds nothing and does not count: the one in `counts` does.
-    pub(super) async fn remove_empty(&self, gone: &Segment<P>, counts: &Path) -> Result<()> {
-        let removed = remove(self.store.disk(), &gone.path(Role::Log)).await;
-        if self.is_home(&gone.folder) {
-            removed?;
-            self.note_changed(&gone.folder);
-            return self.sync_names().await;
-        }
-        let synced = match (&removed, self.sync_folder(&gone.folder).await) {
-            // Without its folder it was never made.
-            (Ok(()), Err(Error::Io { source, .. })) if source.kind() == ErrorKind::NotFound => {
-                Ok(())
-            }
-            (_, synced) => synced,
-        };
-        match removed.and(synced) {
-            Ok(()) => self.owe_no_move(gone.base, &gone.folder, counts).await,
-            Err(error) => {
-                self.fail_path(&error);
-                self.owe(Owing::Copy, gone.base, &gone.folder).await
-            }
-        }
-    }
-
-    /// Where the next segment goes.
-    fn folder_for_new(&self) -> Rc<Path> {
-        // With no room anywhere it is at home that writes are refused until there is.
-        self.folder_with_room()
-            .unwrap_or_else(|| Rc::clone(&self.folder))
-    }
-
-    /// Where the next segment goes; `None`: nothing has room.
-    pub(super) fn folder_with_room(&self) -> Option<Rc<Path>> {
-        let Some(tiers) = self.store.tiers() else {
-            return Some(Rc::clone(&self.folder));
-        };
-        let home = tiers.holding(&self.folder).map(|path| path.id);
-        let placed = tiers.place(home, self.tier_pins())?;
-        Some(self.folder_on(placed))
+        LogFolders(self).remove_empty(&old, &new.folder).await
     }
 
     /// Takes another path out of use after a failure there, and latches the logs that are being written to it. False for
@@ -533,12 +313,6 @@ impl<P: Platform> Log<P> {
             }
         }
         true
-    }
-
-    /// True for a folder on a path that has failed.
-    pub(super) fn is_on_failed_path(&self, folder: &Path) -> bool {
-        let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
-        path.is_some_and(|path| path.dir() != self.dir && path.failed().is_some())
     }
 
     /// Latches what a failure has made unusable: the log directory, or another path and whatever is being written there.
@@ -581,5 +355,252 @@ impl<P: Platform> Log<P> {
             .rev()
             .take_while(|segment| !segment.is_sealed());
         unsealed.any(|segment| segment.folder.starts_with(dir))
+    }
+}
+
+view_of_log! {
+    /// Which path of which tier a log goes on, and what becomes of it when one fails.
+    pub(in crate::log) LogTiers
+}
+
+impl<P: Platform> LogTiers<'_, P> {
+    /// True when the segment's path has nothing left: what comes next goes elsewhere, if anywhere.
+    pub(super) fn is_out_of_room(self, segment: &Segment<P>) -> bool {
+        segment.is_out_of_room() && !self.tiers.unbounded.get()
+    }
+
+    /// Why an append is refused that finds no room anywhere. Said once for all logs of the directory, as of a file system
+    /// without room.
+    pub(super) fn refuse_for_room(self) -> Error {
+        let path = self.folder.to_path_buf();
+        let error = Error::Full { path };
+        if !self.tiers.refusing.replace(true) {
+            self.health.enter_full(&self.dir, &error);
+        }
+        error
+    }
+
+    /// An append has found room.
+    pub(super) fn room_again(self) {
+        if self.tiers.refusing.replace(false) {
+            self.health.leave_full(&self.dir);
+        }
+    }
+
+    /// The segment has been moved: what was asked for is done.
+    pub(super) fn forget_asked(self, base: Offset) {
+        self.tiers.asked.borrow_mut().remove(&base);
+    }
+
+    /// Where the next segment goes.
+    fn folder_for_new(self) -> Rc<Path> {
+        // With no room anywhere it is at home that writes are refused until there is.
+        self.folder_with_room()
+            .unwrap_or_else(|| Rc::clone(&self.folder))
+    }
+
+    /// Where the next segment goes; `None`: nothing has room.
+    pub(super) fn folder_with_room(self) -> Option<Rc<Path>> {
+        let Some(tiers) = self.store.tiers() else {
+            return Some(Rc::clone(&self.folder));
+        };
+        let home = tiers.holding(&self.folder).map(|path| path.id);
+        let placed = tiers.place(home, self.tier_pins())?;
+        Some(self.folder_on(placed))
+    }
+
+    /// True for a folder on a path that has failed.
+    pub(super) fn is_on_failed_path(self, folder: &Path) -> bool {
+        let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
+        path.is_some_and(|path| path.dir() != self.dir && path.failed().is_some())
+    }
+}
+
+view_of_log! {
+    /// The folders of a log, and the notes of which segments are in them.
+    pub(in crate::log) LogFolders
+}
+
+impl<P: Platform> LogFolders<'_, P> {
+    /// Home, and the other folders that segments are in.
+    pub(super) fn folders(self) -> Vec<Rc<Path>> {
+        let mut folders = vec![Rc::clone(&self.folder)];
+        for segment in self.segments.all().iter() {
+            if !segment.is_absent() && !folders.contains(&segment.folder) {
+                folders.push(Rc::clone(&segment.folder));
+            }
+        }
+        folders
+    }
+
+    /// The files of a segment have lost their names.
+    pub(super) async fn note_gone(self, segment: &Segment<P>) -> Result<()> {
+        self.note_changed(&segment.folder);
+        if self.is_home(&segment.folder) {
+            return Ok(());
+        }
+        self.remove_note(segment.base, &segment.folder).await?;
+        // One that came back would count.
+        self.flush.names.note(None);
+        Ok(())
+    }
+
+    async fn remove_note(self, base: Offset, folder: &Rc<Path>) -> Result<()> {
+        // It may be all that says of a copy elsewhere that it does not count.
+        self.write_unwritten(base).await?;
+        let id = self.place_of_folder(base, folder).id;
+        remove_away(self.store.disk(), &self.folder, base, id).await
+    }
+
+    /// Takes the names from a segment's files, the data first, durably unless it is at home; gives what is to be removed.
+    /// What another path does not let go of does not count any more all the same, and is owed.
+    pub(super) async fn unname(self, segment: &Segment<P>) -> Result<Vec<PathBuf>> {
+        let mut unnamed = Vec::new();
+        if segment.is_absent() {
+            self.drop_absent(segment).await?;
+            return Ok(unnamed);
+        }
+        let at_home = self.is_home(&segment.folder);
+        let result = async {
+            if !at_home {
+                self.pass_over_asides(segment.base, &segment.folder).await?;
+            }
+            unnamed.extend(self.rename_deleted(segment, Role::Log).await?);
+            if at_home {
+                // Its owner syncs the names.
+                return Ok(());
+            }
+            for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
+                unnamed.extend(self.rename_deleted(segment, role).await?);
+            }
+            self.sync_folder(&segment.folder).await
+        };
+        self.gone_or_owed(segment, result.await).await?;
+        Ok(unnamed)
+    }
+
+    /// A segment does not count any more, whether its files are gone, durably where they were elsewhere, or are owed.
+    pub(super) async fn gone_or_owed(self, segment: &Segment<P>, gone: Result<()>) -> Result<()> {
+        self.flush.names.note(None);
+        if self.is_home(&segment.folder) {
+            return gone;
+        }
+        if let Err(error) = gone {
+            if error.is_exhausted() {
+                // Not now: it is tried again.
+                return Err(error);
+            }
+            self.fail_path(&error);
+            self.owe(Owing::Copy, segment.base, &segment.folder).await?;
+        }
+        self.remove_note(segment.base, &segment.folder).await
+    }
+
+    /// A segment on a path that is not there does not count any more; when the path is there it goes.
+    async fn drop_absent(self, segment: &Segment<P>) -> Result<()> {
+        let base = segment.base;
+        self.owe(Owing::Copy, base, &segment.folder).await?;
+        let shadows = self.tiers.shadows.get(&base);
+        for folder in shadows.into_iter().flatten() {
+            let removed = async {
+                for role in [
+                    Role::Log,
+                    Role::OffsetIndex,
+                    Role::TimeIndex,
+                    Role::TxnIndex,
+                ] {
+                    remove(self.store.disk(), &file_path(folder, base, role)).await?;
+                }
+                self.sync_folder(folder).await
+            };
+            match removed.await {
+                Err(error) if !self.is_home(folder) => {
+                    self.fail_path(&error);
+                    self.owe(Owing::Copy, base, folder).await?;
+                }
+                removed => removed?,
+            }
+        }
+        self.flush.names.note(None);
+        self.remove_note(base, &segment.folder).await
+    }
+
+    /// Notes at home that the segment at `base` is in `folder`, whatever that owed of it; durable when it returns.
+    pub(super) async fn note_away(self, base: Offset, folder: &Path) -> Result<()> {
+        self.owe_no_more(base, folder).await?;
+        self.write_note(base, folder).await
+    }
+
+    /// The directories that a note may name.
+    fn path_ids(self) -> Vec<Uuid> {
+        let paths = self.store.paths_away_from(&self.folder);
+        paths.iter().filter_map(|path| path.identity()).collect()
+    }
+
+    /// The segment at `base` is at home, whatever there is of it in `from`; durable when it returns.
+    pub(super) async fn note_home(self, base: Offset, from: &Rc<Path>) -> Result<()> {
+        self.owe(Owing::Copy, base, from).await?;
+        if let Err(error) = self.remove_note(base, from).await {
+            // What is owed wins over it.
+            tracing::warn!(partition = %self.partition, %error, "a note that says nothing stays");
+        }
+        Ok(())
+    }
+
+    /// After a note was refused, which may be there all the same: the segment at `base` is in `folder`, as before.
+    pub(super) async fn note_as_before(self, base: Offset, folder: &Rc<Path>) -> Result<()> {
+        let place = self.place_of_folder(base, folder);
+        let mut owed = self.owed_of(base);
+        // It may have been said by now that this one does not count.
+        owed.retain(|(owing, other)| *owing != Owing::Copy || *other != place);
+        self.set_owed(base, owed).await?;
+        let disk = self.store.disk();
+        if !self.is_home(folder) {
+            return write_away(disk, &self.folder, base, &place, &self.path_ids()).await;
+        }
+        // One by name counts: a text beside it is of an earlier place, and goes first.
+        remove(disk, &away_path(&self.folder, base)).await?;
+        self.sync_folder(&self.folder).await?;
+        remove_names(disk, &self.folder, base, &self.path_ids(), None).await
+    }
+
+    /// The log goes on in `old`, of which nothing is written yet: what there is of `new`, which was to take its place, goes,
+    /// durably, and home says so before that. Without room, too.
+    pub(super) async fn stay_in(self, old: &Segment<P>, new: &Segment<P>) {
+        new.close_file();
+        let undo = async || {
+            let noted = async || self.note_as_before(old.base, &old.folder).await;
+            self.insist(noted).await?;
+            self.insist(async || self.remove_empty(new, &old.folder).await)
+                .await
+        };
+        if let Err(error) = self.patiently(undo).await {
+            // A start could go on where nothing is.
+            self.fail(&error);
+        }
+    }
+
+    /// Removes the file of a segment that holds nothing and does not count: the one in `counts` does.
+    pub(super) async fn remove_empty(self, gone: &Segment<P>, counts: &Path) -> Result<()> {
+        let removed = remove(self.store.disk(), &gone.path(Role::Log)).await;
+        if self.is_home(&gone.folder) {
+            removed?;
+            self.note_changed(&gone.folder);
+            return self.sync_names().await;
+        }
+        let synced = match (&removed, self.sync_folder(&gone.folder).await) {
+            // Without its folder it was never made.
+            (Ok(()), Err(Error::Io { source, .. })) if source.kind() == ErrorKind::NotFound => {
+                Ok(())
+            }
+            (_, synced) => synced,
+        };
+        match removed.and(synced) {
+            Ok(()) => self.owe_no_move(gone.base, &gone.folder, counts).await,
+            Err(error) => {
+                self.fail_path(&error);
+                self.owe(Owing::Copy, gone.base, &gone.folder).await
+            }
+        }
     }
 }

@@ -20,6 +20,8 @@ use super::producer_state::ProducerStates;
 use super::read::walk::{Floor, walk_to};
 use super::segments::SegmentEvent;
 use crate::error::{Error, Result};
+use crate::log::aborted::Rebuilding;
+use crate::log::tiers::LogFolders;
 use crate::num::index;
 use crate::segment::load::{self, Saved};
 use crate::segment::naming::{self, Name, Role, file_path};
@@ -59,22 +61,47 @@ impl<P: Platform> Log<P> {
             return self.truncate_fully_and_start_at(offset).await;
         }
         let refused = async {
-            self.refuse_absent_from(offset)?;
-            self.refuse_unknown_producers(offset).await
+            Truncating(self).refuse_absent_from(offset)?;
+            Truncating(self).refuse_unknown_producers(offset).await
         };
-        self.held(refused, self.cut(offset)).await
+        Truncating(self)
+            .held(refused, Truncating(self).cut(offset))
+            .await
     }
 
     /// Deletes everything; the log begins and ends at `offset`.
     pub async fn truncate_fully_and_start_at(&self, offset: Offset) -> Result<()> {
-        let refused = async { self.refuse_absent_from(Offset(i64::MIN)) };
-        self.held(refused, self.start_anew(offset)).await
+        let refused = async { Truncating(self).refuse_absent_from(Offset(i64::MIN)) };
+        Truncating(self)
+            .held(refused, Truncating(self).start_anew(offset))
+            .await
     }
 
+    pub(super) async fn snapshots_on_disk(&self) -> Result<Vec<Offset>> {
+        let listed = self.store.disk().list(&self.folder).await;
+        let entries = listed.map_err(Error::io("list", &self.folder))?;
+        let mut offsets: Vec<_> = entries
+            .iter()
+            .filter_map(|entry| match naming::classify(&entry.name) {
+                Name::Segment(offset, Role::Snapshot) => Some(offset),
+                _ => None,
+            })
+            .collect();
+        offsets.sort_unstable();
+        Ok(offsets)
+    }
+}
+
+view_of_log! {
+    /// Cutting the end off a log, with nobody else at it.
+    pub(in crate::log) Truncating
+}
+
+impl<P: Platform> Truncating<'_, P> {
     /// Does something to the files while nobody else does, unless it is refused before anything has changed. A failure
     /// half-way latches the log.
     async fn held(
-        &self,
+        self,
         refused: impl Future<Output = Result<()>>,
         change: impl Future<Output = Result<()>>,
     ) -> Result<()> {
@@ -112,7 +139,7 @@ impl<P: Platform> Log<P> {
         result
     }
 
-    async fn cut(&self, offset: Offset) -> Result<()> {
+    async fn cut(self, offset: Offset) -> Result<()> {
         if offset >= self.end.get() {
             // Another cut was faster.
             return Ok(());
@@ -163,7 +190,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// What is on a path that is not there cannot be cut off, and would come back with it.
-    fn refuse_absent_from(&self, offset: Offset) -> Result<()> {
+    fn refuse_absent_from(self, offset: Offset) -> Result<()> {
         let segments = self.segments.all();
         let absent = segments
             .iter()
@@ -176,7 +203,7 @@ impl<P: Platform> Log<P> {
 
     /// Without the segments on a path that is not there, only a snapshot after them says who has written what, and what
     /// is sent again would be taken again.
-    async fn refuse_unknown_producers(&self, offset: Offset) -> Result<()> {
+    async fn refuse_unknown_producers(self, offset: Offset) -> Result<()> {
         let absent = {
             let segments = self.segments.all();
             let last = segments.iter().rev().find(|segment| segment.is_absent());
@@ -187,7 +214,7 @@ impl<P: Platform> Log<P> {
         let snapshots = self.snapshots_on_disk().await?;
         let after = snapshots.into_iter().rev();
         for at in after.filter(|at| (absent.next()..=offset).contains(at)) {
-            if self.snapshot_at(at).await?.is_some() {
+            if Rebuilding(self.0).snapshot_at(at).await?.is_some() {
                 return Ok(());
             }
         }
@@ -195,7 +222,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Removes the segments whose base is past `base`, the last first.
-    async fn remove_segments_past(&self, base: Offset) -> Result<()> {
+    async fn remove_segments_past(self, base: Offset) -> Result<()> {
         loop {
             // One after the other on the disk, too: no gap may be left by a crash.
             self.sync_names().await?;
@@ -211,7 +238,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Removes a segment's files. What another path does not let go of does not count any more all the same, and is owed.
-    async fn remove_files(&self, segment: &Segment<P>) -> Result<()> {
+    async fn remove_files(self, segment: &Segment<P>) -> Result<()> {
         let roles = [
             Role::OffsetIndex,
             Role::TimeIndex,
@@ -230,10 +257,12 @@ impl<P: Platform> Log<P> {
             }
             self.sync_folder(&segment.folder).await
         };
-        self.gone_or_owed(segment, removed.await).await
+        LogFolders(self.0)
+            .gone_or_owed(segment, removed.await)
+            .await
     }
 
-    async fn position_of(&self, segment: &Rc<Segment<P>>, offset: Offset) -> Result<u64> {
+    async fn position_of(self, segment: &Rc<Segment<P>>, offset: Offset) -> Result<u64> {
         let file = segment.file(self.store.disk()).await?;
         let size = segment.size();
         let end = segment.file_end(size);
@@ -255,7 +284,7 @@ impl<P: Platform> Log<P> {
 
     /// Makes `segment` the active one again, `position` bytes long; gives the offset at which it ends.
     async fn cut_segment(
-        &self,
+        self,
         segment: &Rc<Segment<P>>,
         position: u64,
         offset: Offset,
@@ -276,7 +305,7 @@ impl<P: Platform> Log<P> {
 
     /// The offset after the last batch that ends at `position`, and whether the index is wrong.
     async fn end_before(
-        &self,
+        self,
         segment: &Segment<P>,
         position: u64,
         offset: Offset,
@@ -301,7 +330,7 @@ impl<P: Platform> Log<P> {
 
     /// The same by the batches from `floor` on; `None` where they do not lead there.
     async fn end_from(
-        &self,
+        self,
         segment: &Segment<P>,
         floor: u64,
         position: u64,
@@ -319,7 +348,7 @@ impl<P: Platform> Log<P> {
     }
 
     async fn cut_indexes(
-        &self,
+        self,
         segment: &Rc<Segment<P>>,
         position: u64,
         end: Offset,
@@ -360,7 +389,7 @@ impl<P: Platform> Log<P> {
         Ok(end)
     }
 
-    async fn remove_snapshots_past(&self, offset: Offset) -> Result<()> {
+    async fn remove_snapshots_past(self, offset: Offset) -> Result<()> {
         for at in self.snapshots_on_disk().await? {
             if at > offset {
                 remove(
@@ -374,29 +403,15 @@ impl<P: Platform> Log<P> {
         self.sync_names().await
     }
 
-    pub(super) async fn snapshots_on_disk(&self) -> Result<Vec<Offset>> {
-        let listed = self.store.disk().list(&self.folder).await;
-        let entries = listed.map_err(Error::io("list", &self.folder))?;
-        let mut offsets: Vec<_> = entries
-            .iter()
-            .filter_map(|entry| match naming::classify(&entry.name) {
-                Name::Segment(offset, Role::Snapshot) => Some(offset),
-                _ => None,
-            })
-            .collect();
-        offsets.sort_unstable();
-        Ok(offsets)
-    }
-
     /// Restores the producers as of `end`.
-    async fn rebuild_producers(&self, end: Offset) -> Result<()> {
-        let mut states = self.producers_at(end).await?;
+    async fn rebuild_producers(self, end: Offset) -> Result<()> {
+        let mut states = Rebuilding(self.0).producers_at(end).await?;
         states.advance_high_watermark(self.high_watermark.get());
         *self.producers.borrow_mut() = states;
         Ok(())
     }
 
-    async fn start_anew(&self, offset: Offset) -> Result<()> {
+    async fn start_anew(self, offset: Offset) -> Result<()> {
         let disk = self.store.disk();
         let snapshots = self.patiently(async || self.snapshots_on_disk().await);
         for at in snapshots.await? {

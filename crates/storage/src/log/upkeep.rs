@@ -147,20 +147,69 @@ impl<P: Platform> Upkeep<P> {
 }
 
 impl<P: Platform> Log<P> {
-    pub(super) fn upkeep_after_append(&self, bytes: u64) {
+    /// Goes on with what the last stop left undone.
+    pub(super) fn upkeep_after_open(&self, scanned_bytes: u64) {
+        self.upkeep.unsaved_bytes.set(scanned_bytes);
+        Upkeeping(self).start_upkeep();
+    }
+
+    /// The prepared file, for whoever names the next segment and then says so.
+    pub(crate) fn take_prepared(&self) -> Option<Prepared<P>> {
+        let prepared = self.upkeep.prepared.borrow_mut().take();
+        if prepared.is_some() {
+            // Else another may be at it.
+            self.upkeep.naming.set(true);
+        }
+        prepared
+    }
+
+    /// What was taken has its name now, or is given up.
+    pub(crate) fn prepared_is_named(&self) {
+        assert!(self.upkeep.naming.replace(false), "a file was taken before");
+    }
+
+    /// How many saves there are snapshots of.
+    pub(crate) fn saves_kept(&self) -> usize {
+        self.upkeep.saved.borrow().len()
+    }
+
+    /// The checkpoints say that recovery begins at `recovery_point` at the earliest.
+    pub(crate) async fn checkpointed(&self, recovery_point: Offset) {
+        Upkeeping(self)
+            .remove_useless_snapshots(recovery_point)
+            .await;
+    }
+
+    /// True when no file waits to become the next segment.
+    pub(crate) fn has_no_prepared(&self) -> bool {
+        self.upkeep.prepared.borrow().is_none()
+    }
+
+    /// Has the prepared file removed, in the background: the log is idle. Another is made when it is needed.
+    pub(crate) fn start_discarding(&self) {
+        let Some(log) = self.me() else { return };
+        task::spawn(async move {
+            if let Ok(_gate) = log.upkeep.gate.acquire().await {
+                Upkeeping(&log).discard_prepared().await;
+            }
+        });
+    }
+}
+
+view_of_log! {
+    /// What is done in the background, one thing at a time.
+    pub(in crate::log) Upkeeping
+}
+
+impl<P: Platform> Upkeeping<'_, P> {
+    pub(super) fn upkeep_after_append(self, bytes: u64) {
         for count in [&self.upkeep.unsaved_bytes, &self.upkeep.unsnapshot_bytes] {
             count.set(count.get().saturating_add(bytes));
         }
         self.start_upkeep();
     }
 
-    /// Goes on with what the last stop left undone.
-    pub(super) fn upkeep_after_open(&self, scanned_bytes: u64) {
-        self.upkeep.unsaved_bytes.set(scanned_bytes);
-        self.start_upkeep();
-    }
-
-    pub(super) fn upkeep_after_roll(&self, base: Offset) {
+    pub(super) fn upkeep_after_roll(self, base: Offset) {
         let size = snapshot::encoded_bytes(self.producers.borrow().producer_count());
         if self.upkeep.unsnapshot_bytes.get() >= size.saturating_mul(SNAPSHOT_SHARE) {
             let bytes = snapshot::encode(&self.producers.borrow().snapshot());
@@ -179,22 +228,7 @@ impl<P: Platform> Log<P> {
         self.start_upkeep();
     }
 
-    /// The prepared file, for whoever names the next segment and then says so.
-    pub(crate) fn take_prepared(&self) -> Option<Prepared<P>> {
-        let prepared = self.upkeep.prepared.borrow_mut().take();
-        if prepared.is_some() {
-            // Else another may be at it.
-            self.upkeep.naming.set(true);
-        }
-        prepared
-    }
-
-    /// What was taken has its name now, or is given up.
-    pub(crate) fn prepared_is_named(&self) {
-        assert!(self.upkeep.naming.replace(false), "a file was taken before");
-    }
-
-    pub(super) fn start_upkeep(&self) {
+    pub(super) fn start_upkeep(self) {
         if self.upkeep.running.get() {
             return;
         }
@@ -209,10 +243,10 @@ impl<P: Platform> Log<P> {
         }
         let Some(log) = self.me() else { return };
         self.upkeep.running.set(true);
-        task::spawn(async move { log.run_upkeep().await });
+        task::spawn(async move { Upkeeping(&log).run_upkeep().await });
     }
 
-    async fn run_upkeep(&self) {
+    async fn run_upkeep(self) {
         loop {
             // What there is to do is decided with the gate held: the files may have changed while waiting for it.
             let Ok(_permit) = self.upkeep.gate.acquire().await else {
@@ -239,7 +273,7 @@ impl<P: Platform> Log<P> {
         self.upkeep.running.set(false);
     }
 
-    fn next_job(&self) -> Option<Job<P>> {
+    fn next_job(self) -> Option<Job<P>> {
         if self.is_beyond_repair() {
             return None;
         }
@@ -281,15 +315,15 @@ impl<P: Platform> Log<P> {
     }
 
     /// True when appends are stores to memory, which need their room to be there before them.
-    fn is_mapped(&self, segment: &Segment<P>) -> bool {
+    fn is_mapped(self, segment: &Segment<P>) -> bool {
         self.store.disk().medium(&segment.folder) != Medium::File
     }
 
-    pub(super) fn oldest_rolled(&self) -> Option<Rc<Segment<P>>> {
+    pub(super) fn oldest_rolled(self) -> Option<Rc<Segment<P>>> {
         self.segments.oldest_rolled()
     }
 
-    async fn perform(&self, job: Job<P>) -> Result<()> {
+    async fn perform(self, job: Job<P>) -> Result<()> {
         match job {
             Job::Allocate {
                 segment,
@@ -310,7 +344,7 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    async fn prepare(&self) -> Result<()> {
+    async fn prepare(self) -> Result<()> {
         let options = &self.store.shared.options;
         let segment_bytes = u64::from(self.options().segment_bytes);
         let bytes = segment_bytes.min(options.allocate_step_bytes);
@@ -339,7 +373,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Cuts a rolled segment to its length, syncs it and saves its indexes and the producers at its end.
-    pub(super) async fn seal(&self, segment: &Rc<Segment<P>>) -> Result<()> {
+    pub(super) async fn seal(self, segment: &Rc<Segment<P>>) -> Result<()> {
         self.flush_upto(segment.next()).await?;
         if self.place_of(segment).is_none() {
             // It had no room where it was to be, and another is in its place: a note of this one would win over that.
@@ -365,7 +399,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Gives a segment's file exactly the length of its batches, durably.
-    pub(super) async fn cut_to_length(&self, segment: &Segment<P>) -> Result<()> {
+    pub(super) async fn cut_to_length(self, segment: &Segment<P>) -> Result<()> {
         let path = segment.path(Role::Log);
         let file = self.name_segment(segment).await?;
         let size = segment.size();
@@ -380,7 +414,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Saves what recovery would otherwise have to read the active segment for.
-    pub(super) async fn save_active(&self) -> Result<()> {
+    pub(super) async fn save_active(self) -> Result<()> {
         if self.is_beyond_repair()
             && let Some(error) = self.failed()
         {
@@ -415,37 +449,27 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    /// How many saves there are snapshots of.
-    pub(crate) fn saves_kept(&self) -> usize {
-        self.upkeep.saved.borrow().len()
-    }
-
-    /// The checkpoints say that recovery begins at `recovery_point` at the earliest.
-    pub(crate) async fn checkpointed(&self, recovery_point: Offset) {
-        self.remove_useless_snapshots(recovery_point).await;
-    }
-
-    async fn remove_useless_snapshots(&self, recovery_point: Offset) {
+    async fn remove_useless_snapshots(self, recovery_point: Offset) {
         for at in self.upkeep.take_useless(recovery_point) {
             self.remove_snapshot_unless_needed(at).await;
         }
     }
 
     /// The snapshot that was taken when the segment at `base` began, as long as it is not written.
-    fn taken_snapshot(&self, base: Offset) -> Option<Vec<u8>> {
+    fn taken_snapshot(self, base: Offset) -> Option<Vec<u8>> {
         let snapshots = self.upkeep.snapshots.borrow();
         let taken = snapshots.iter().find(|(offset, _)| *offset == base);
         taken.map(|(_, bytes)| bytes.clone())
     }
 
-    fn forget_taken_snapshot(&self, base: Offset) {
+    fn forget_taken_snapshot(self, base: Offset) {
         let mut snapshots = self.upkeep.snapshots.borrow_mut();
         snapshots.retain(|(offset, _)| *offset != base);
     }
 
     /// Writes a snapshot of the producers as they were when the segment at `base` began; without those that have written
     /// since, of which the batches from `base` on tell.
-    pub(super) async fn save_producers_as_of(&self, base: Offset) -> Result<()> {
+    pub(super) async fn save_producers_as_of(self, base: Offset) -> Result<()> {
         let bytes = self.taken_snapshot(base).unwrap_or_else(|| {
             let mut producers = self.producers.borrow().snapshot();
             producers.retain(|producer| producer.last_offset < base);
@@ -456,13 +480,13 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    async fn write_snapshot(&self, offset: Offset, bytes: &[u8]) -> Result<()> {
+    async fn write_snapshot(self, offset: Offset, bytes: &[u8]) -> Result<()> {
         let path = file_path(&self.folder, offset, Role::Snapshot);
         let replaced = self.store.disk().replace_file(&path, bytes).await;
         replaced.map_err(Error::io("write", &path))
     }
 
-    async fn remove_snapshot_unless_needed(&self, offset: Offset) {
+    async fn remove_snapshot_unless_needed(self, offset: Offset) {
         let is_base = self
             .segments
             .all()
@@ -477,23 +501,8 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// True when no file waits to become the next segment.
-    pub(crate) fn has_no_prepared(&self) -> bool {
-        self.upkeep.prepared.borrow().is_none()
-    }
-
-    /// Has the prepared file removed, in the background: the log is idle. Another is made when it is needed.
-    pub(crate) fn start_discarding(&self) {
-        let Some(log) = self.me() else { return };
-        task::spawn(async move {
-            if let Ok(_gate) = log.upkeep.gate.acquire().await {
-                log.discard_prepared().await;
-            }
-        });
-    }
-
     /// Removes the prepared file; a closed log leaves nothing behind.
-    pub(super) async fn discard_prepared(&self) {
+    pub(super) async fn discard_prepared(self) {
         let Some(prepared) = self.take_prepared() else {
             return;
         };

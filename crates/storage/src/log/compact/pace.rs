@@ -19,6 +19,7 @@ use wire::types::TimestampMs;
 
 use super::super::Log;
 use crate::error::{Error, Result};
+use crate::log::compact::Compacting;
 
 /// Bytes of work after which others get their turn.
 const STEP_BYTES: usize = 64 << 10;
@@ -116,7 +117,7 @@ impl<'a, P: Platform> Pace<'a, P> {
 
     /// An error when the round is over.
     pub(super) fn check(&self) -> Result<()> {
-        if self.log.is_round_over(self.interruptions) {
+        if Compacting(&self.log).is_round_over(self.interruptions) {
             return Err(Error::Closed);
         }
         Ok(())

@@ -19,6 +19,9 @@ use super::transactions::Transactions;
 use super::walk::Walk;
 use super::{CompactOptions, CompactPolicy, Compacted, Dirt};
 use crate::error::{Error, Result};
+use crate::log::compact::Compacting;
+use crate::log::compact::swap::Swapping;
+use crate::log::tiers::LogTiers;
 use crate::segment::naming::Role;
 use crate::segment::{POSITION_MAX, Segment};
 
@@ -45,22 +48,29 @@ impl<P: Platform> Log<P> {
         policy: &CompactPolicy,
         options: &CompactOptions,
     ) -> Result<Option<Compacted>> {
+        let rounds = Compacting(self);
         let pace = Pace::new(self, options.bytes_per_second_max);
         self.sweep_unfinished().await?;
         let now = self.store.clock().reading();
         let now_ms = now.earliest_ms();
         let (segments, is_whole) = self.compactable();
-        let facts = self.facts(&segments, policy).await?;
-        if !is_whole && !self.is_part_due(&facts, policy, now_ms) {
+        let facts = rounds.facts(&segments, policy).await?;
+        if !is_whole && !rounds.is_part_due(&facts, policy, now_ms) {
             return Ok(None);
         }
-        let dirt = plan::dirt(&facts, self.first_dirty(), self.stable(), policy, now_ms);
+        let dirt = plan::dirt(
+            &facts,
+            rounds.first_dirty(),
+            rounds.stable(),
+            policy,
+            now_ms,
+        );
         if dirt.dirty_bytes == 0 || dirt.first_dirty >= dirt.first_uncleanable {
             return Ok(None);
         }
         let buffer_bytes = block_floor(options.buffer_bytes / 2)
             .clamp(BUFFER_BYTES.0.max(BLOCK_BYTES), BUFFER_BYTES.1);
-        let map = self
+        let map = rounds
             .newest(&segments, dirt, options, buffer_bytes, &pace)
             .await?;
         let end = Offset(map.latest().0 + 1);
@@ -91,7 +101,7 @@ impl<P: Platform> Log<P> {
         for group in groups {
             let group = &segments[group];
             survival.producers = Producers::new(&self.producers());
-            let replaced = self
+            let replaced = rounds
                 .compact_group(group, &mut survival, buffer_bytes, &pace)
                 .await?;
             bytes_before = bytes_before.saturating_add(replaced.before);
@@ -117,15 +127,17 @@ impl<P: Platform> Log<P> {
     pub(super) fn compactable(&self) -> (Vec<Rc<Segment<P>>>, bool) {
         let segments = self.segments.all();
         let stays = |segment: &Rc<Segment<P>>| {
-            segment.is_offline() || self.is_on_failed_path(&segment.folder)
+            segment.is_offline() || LogTiers(self).is_on_failed_path(&segment.folder)
         };
         let from = segments.iter().rposition(stays).map_or(0, |at| at + 1);
         (segments.range(from..).cloned().collect(), from == 0)
     }
+}
 
+impl<P: Platform> Compacting<'_, P> {
     /// Whether a round over a part is worth its while: as any is, counted from where the last one ended.
     fn is_part_due(
-        &self,
+        self,
         facts: &[plan::SegmentFacts],
         policy: &CompactPolicy,
         now_ms: i64,
@@ -144,7 +156,7 @@ impl<P: Platform> Log<P> {
 
     /// The newest offset of each key of the dirty part, as far as there is room.
     async fn newest(
-        &self,
+        self,
         segments: &Segments<P>,
         dirt: Dirt,
         options: &CompactOptions,
@@ -196,7 +208,7 @@ impl<P: Platform> Log<P> {
 
     /// Writes neighbours anew as one, and puts it in their place.
     async fn compact_group(
-        &self,
+        self,
         group: &Segments<P>,
         survival: &mut Survival<'_>,
         buffer_bytes: usize,
@@ -207,7 +219,7 @@ impl<P: Platform> Log<P> {
             .map(|segment| segment.size())
             .fold(0, u64::saturating_add);
         let mut left_to_read = before;
-        let mut output = Output::new(self, group, buffer_bytes);
+        let mut output = Output::new(self.0, group, buffer_bytes);
         let mut last = None;
         for segment in group {
             let file = segment.file(self.store.disk()).await?;
@@ -226,12 +238,12 @@ impl<P: Platform> Log<P> {
                 }
                 let room = room_for_longer(output.size(), left_to_read);
                 match fitting(judged.left, batch.len(), room) {
-                    Left::Nothing => output.differ(self, pace).await?,
-                    Left::Same => output.add(self, pace, &header, &batch).await?,
+                    Left::Nothing => output.differ(self.0, pace).await?,
+                    Left::Same => output.add(self.0, pace, &header, &batch).await?,
                     Left::Less(batch) => {
-                        output.differ(self, pace).await?;
+                        output.differ(self.0, pace).await?;
                         let header = BatchHeader::parse(&batch).expect(WRITTEN_HERE);
-                        output.add(self, pace, &header, &batch).await?;
+                        output.add(self.0, pace, &header, &batch).await?;
                     }
                 }
                 pace.step(batch.len(), 0, judged.work_bytes).await?;
@@ -246,17 +258,17 @@ impl<P: Platform> Log<P> {
             let batch = emptied(&header).map_err(|_| Error::Invalid {
                 reason: "an empty batch is longer than any",
             })?;
-            output.differ(self, pace).await?;
+            output.differ(self.0, pace).await?;
             let header = BatchHeader::parse(&batch).expect(WRITTEN_HERE);
-            output.add(self, pace, &header, &batch).await?;
+            output.add(self.0, pace, &header, &batch).await?;
         }
-        let Some(made) = output.finish(self, pace).await? else {
+        let Some(made) = output.finish(self.0, pace).await? else {
             let after = before;
             return Ok(Replaced { before, after });
         };
         pace.check()?;
         let after = made.size;
-        self.put_in_place(group, made, pace).await?;
+        Swapping(self.0).put_in_place(group, made, pace).await?;
         Ok(Replaced { before, after })
     }
 }

@@ -25,6 +25,10 @@ use super::output::Made;
 use super::pace::Pace;
 use crate::error::{Error, Kind, Result};
 use crate::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::log::aborted::Rebuilding;
+use crate::log::retention::Retaining;
+use crate::log::tiers::LogFolders;
+use crate::log::tiers::LogTiers;
 use crate::segment::Segment;
 use crate::segment::naming::{
     CLEANED, Name, Role, SWAP, classify, cleaned_path, file_path, swap_path,
@@ -43,9 +47,55 @@ const ROLES: [Role; 4] = [
 const TRIES_WITHOUT_ROOM: usize = 40;
 
 impl<P: Platform> Log<P> {
+    /// Does what cannot stay undone here: names change although there is no room for it just now, as soon as there is some.
+    pub(in crate::log) async fn insist<T>(
+        &self,
+        mut attempt: impl AsyncFnMut() -> Result<T>,
+    ) -> Result<T> {
+        for _ in 1..TRIES_WITHOUT_ROOM {
+            match attempt().await {
+                Err(error) if error.kind() == Kind::Full && !self.is_beyond_repair() => {
+                    self.store.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
+                }
+                result => return result,
+            }
+        }
+        attempt().await
+    }
+
+    /// Removes what rounds that came to nothing have left. Never of a log that failed: a `.swap` of it may be all that
+    /// is left of the segments it was made of.
+    pub(super) async fn sweep_unfinished(&self) -> Result<()> {
+        let mut swept = false;
+        let folders = LogFolders(self).folders().into_iter();
+        for folder in folders.filter(|folder| !LogTiers(self).is_on_failed_path(folder)) {
+            let listed = self.store.disk().list(&folder).await;
+            for entry in listed.map_err(Error::io("list", &folder))? {
+                let name = entry.name.trim_end_matches(".tmp");
+                let is_ours = classify(name) != Name::Foreign;
+                if is_ours && (name.ends_with(CLEANED) || name.ends_with(SWAP)) {
+                    remove(self.store.disk(), &folder.join(&entry.name)).await?;
+                    self.note_changed(&folder);
+                    swept = true;
+                }
+            }
+        }
+        if swept {
+            self.sync_names().await?;
+        }
+        Ok(())
+    }
+}
+
+view_of_log! {
+    /// Putting what a compaction has made in the place of what it was made of.
+    pub(in crate::log) Swapping
+}
+
+impl<P: Platform> Swapping<'_, P> {
     /// Puts what was made in the place of `old`.
     pub(super) async fn put_in_place(
-        &self,
+        self,
         old: &[Rc<Segment<P>>],
         made: Made,
         pace: &Pace<'_, P>,
@@ -97,14 +147,14 @@ impl<P: Platform> Log<P> {
             }
         };
         self.replace(old, made, unfinished.as_ref());
-        self.remove_later(removed);
+        Retaining(self.0).remove_later(removed);
         unfinished.map_or(Ok(()), Err)
     }
 
     /// Has it noted whether what was made has an index of aborted transactions. What is noted too little before the swap is
     /// found by the indexes that are there.
-    async fn note_compacted(&self, old: &[Rc<Segment<P>>], made: &Made) -> Result<()> {
-        let before = self.noted_aborted();
+    async fn note_compacted(self, old: &[Rc<Segment<P>>], made: &Made) -> Result<()> {
+        let before = Rebuilding(self.0).noted_aborted();
         let mut noted = before.clone();
         noted.retain(|base| !old.iter().any(|segment| segment.base == *base));
         if !made.loaded.aborted.is_empty() {
@@ -113,15 +163,15 @@ impl<P: Platform> Log<P> {
         if noted == before {
             return Ok(());
         }
-        self.write_noted(&noted).await
+        Rebuilding(self.0).write_noted(&noted).await
     }
 
     /// Nothing old has gone: the log stays as it was, and what was made goes, or is owed by a path that does not let it.
-    async fn give_up(&self, old: &[Rc<Segment<P>>], made: &Made, error: &Error) {
+    async fn give_up(self, old: &[Rc<Segment<P>>], made: &Made, error: &Error) {
         // After a failed sync at home nobody knows what is there; a start finds out.
         if !self.is_beyond_repair() {
             let at_home = self.is_home(&made.folder);
-            let failed = self.is_on_failed_path(&made.folder);
+            let failed = LogTiers(self.0).is_on_failed_path(&made.folder);
             let swept = !failed && self.sweep_unfinished().await.is_ok();
             if !swept && at_home {
                 self.fail(error);
@@ -141,13 +191,13 @@ impl<P: Platform> Log<P> {
 
     /// Takes the names from the segment in whose place and folder the new one comes, so that a folder which takes no
     /// changes any more is found before anything has gone.
-    async fn unname_first(&self, old: &[Rc<Segment<P>>], made: &Made) -> Result<()> {
+    async fn unname_first(self, old: &[Rc<Segment<P>>], made: &Made) -> Result<()> {
         let Some(first) = old.first().filter(|_| !self.is_home(&made.folder)) else {
             return Ok(());
         };
         match self.rename_deleted(first, Role::Log).await {
             Ok(removed) => {
-                self.remove_later(removed.into_iter().collect());
+                Retaining(self.0).remove_later(removed.into_iter().collect());
                 Ok(())
             }
             Err(error) => Err(error),
@@ -155,7 +205,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Where `old` is in the log, if all of it still is, one after the other and sealed.
-    fn run_of(&self, old: &[Rc<Segment<P>>]) -> Option<usize> {
+    fn run_of(self, old: &[Rc<Segment<P>>]) -> Option<usize> {
         let segments = self.segments.all();
         let first = old.first()?;
         let at = segments
@@ -169,7 +219,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Whoever reads the old segments keeps on with their files and indexes, which lose their names.
-    async fn hold_open(&self, old: &[Rc<Segment<P>>]) -> Result<()> {
+    async fn hold_open(self, old: &[Rc<Segment<P>>]) -> Result<()> {
         for segment in old {
             segment.lend_names();
         }
@@ -188,7 +238,7 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    async fn name_swap(&self, folder: &Rc<Path>, base: Offset) -> Result<()> {
+    async fn name_swap(self, folder: &Rc<Path>, base: Offset) -> Result<()> {
         for role in ROLES {
             let from = cleaned_path(folder, base, role);
             self.rename_if_there(role, &from, &swap_path(folder, base, role))
@@ -205,7 +255,7 @@ impl<P: Platform> Log<P> {
 
     /// Takes the names from the old segments and gives theirs to the new one; what is to be removed.
     async fn change_names(
-        &self,
+        self,
         old: &[Rc<Segment<P>>],
         folder: &Rc<Path>,
         base: Offset,
@@ -219,7 +269,7 @@ impl<P: Platform> Log<P> {
                 }
             } else {
                 let others = [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex];
-                let unnamed = self.insist(async || self.unname(segment).await);
+                let unnamed = self.insist(async || LogFolders(self.0).unname(segment).await);
                 removed.extend(unnamed.await?);
                 for role in others.into_iter().chain([Role::Snapshot]) {
                     if role == Role::Snapshot || self.is_home(&segment.folder) {
@@ -244,23 +294,7 @@ impl<P: Platform> Log<P> {
         Ok(removed)
     }
 
-    /// Does what cannot stay undone here: names change although there is no room for it just now, as soon as there is some.
-    pub(in crate::log) async fn insist<T>(
-        &self,
-        mut attempt: impl AsyncFnMut() -> Result<T>,
-    ) -> Result<T> {
-        for _ in 1..TRIES_WITHOUT_ROOM {
-            match attempt().await {
-                Err(error) if error.kind() == Kind::Full && !self.is_beyond_repair() => {
-                    self.store.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
-                }
-                result => return result,
-            }
-        }
-        attempt().await
-    }
-
-    async fn rename_if_there(&self, role: Role, from: &Path, to: &Path) -> Result<()> {
+    async fn rename_if_there(self, role: Role, from: &Path, to: &Path) -> Result<()> {
         match self.store.disk().rename(from, to).await {
             // Without aborted transactions there is no index of them.
             Err(error)
@@ -273,7 +307,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// The same for those who read from now on.
-    fn replace(&self, old: &[Rc<Segment<P>>], made: Made, unfinished: Option<&Error>) {
+    fn replace(self, old: &[Rc<Segment<P>>], made: Made, unfinished: Option<&Error>) {
         let [.., last] = old else {
             unreachable!("what was made is made of segments");
         };
@@ -297,28 +331,5 @@ impl<P: Platform> Log<P> {
         let event = self.segments.replace(old, &segment);
         self.segment_changed(&event);
         self.check_invariants();
-    }
-
-    /// Removes what rounds that came to nothing have left. Never of a log that failed: a `.swap` of it may be all that
-    /// is left of the segments it was made of.
-    pub(super) async fn sweep_unfinished(&self) -> Result<()> {
-        let mut swept = false;
-        let folders = self.folders().into_iter();
-        for folder in folders.filter(|folder| !self.is_on_failed_path(folder)) {
-            let listed = self.store.disk().list(&folder).await;
-            for entry in listed.map_err(Error::io("list", &folder))? {
-                let name = entry.name.trim_end_matches(".tmp");
-                let is_ours = classify(name) != Name::Foreign;
-                if is_ours && (name.ends_with(CLEANED) || name.ends_with(SWAP)) {
-                    remove(self.store.disk(), &folder.join(&entry.name)).await?;
-                    self.note_changed(&folder);
-                    swept = true;
-                }
-            }
-        }
-        if swept {
-            self.sync_names().await?;
-        }
-        Ok(())
     }
 }

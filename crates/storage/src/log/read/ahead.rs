@@ -14,6 +14,7 @@ use wire::types::Offset;
 use super::cursor::Cursor;
 use super::resident::Wanted;
 use crate::log::Log;
+use crate::log::read::LogReader;
 use crate::num::index;
 use crate::segment::Segment;
 use crate::segment::blocks::{Limits, Run, Taken};
@@ -42,9 +43,19 @@ impl<P: Platform> Reader<'_, P> {
 }
 
 impl<P: Platform> Log<P> {
+    /// Forgets readers and what was read ahead of them: positions have lost their meaning.
+    pub(in crate::log) fn forget_readers(&self) {
+        self.readers.forget();
+        for segment in self.segments.all().iter() {
+            segment.blocks.borrow_mut().clear();
+        }
+    }
+}
+
+impl<P: Platform> LogReader<'_, P> {
     /// What is wanted, from blocks; `None` when the reader has to read from the file.
     pub(super) async fn read_blocks(
-        &self,
+        self,
         wanted: Wanted,
         reader: &Reader<'_, P>,
     ) -> Option<Vec<Bytes>> {
@@ -109,7 +120,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Takes note of what a reader was given, and reads on ahead of it.
-    fn note_run(&self, run: Run, reader: &Reader<'_, P>, position: u64) -> Vec<Bytes> {
+    fn note_run(self, run: Run, reader: &Reader<'_, P>, position: u64) -> Vec<Bytes> {
         let store = &self.store;
         let ahead = &store.shared.read_ahead;
         let segment = reader.segment;
@@ -141,7 +152,7 @@ impl<P: Platform> Log<P> {
 
     /// A reader was given `bytes` at `position` from the disk. If they are so near to the log's end that a larger cache
     /// would have had them, it grows.
-    pub(super) fn note_missed(&self, segment: &Segment<P>, position: u64, bytes: u64) {
+    pub(super) fn note_missed(self, segment: &Segment<P>, position: u64, bytes: u64) {
         let memory = &self.store.shared.memory;
         let most = memory.cache_bytes_max() as u64;
         let segments = self.segments.all();
@@ -154,13 +165,5 @@ impl<P: Platform> Log<P> {
             }
         }
         memory.note_missed(index(bytes));
-    }
-
-    /// Forgets readers and what was read ahead of them: positions have lost their meaning.
-    pub(in crate::log) fn forget_readers(&self) {
-        self.readers.forget();
-        for segment in self.segments.all().iter() {
-            segment.blocks.borrow_mut().clear();
-        }
     }
 }

@@ -14,7 +14,8 @@ use platform::Platform;
 use platform::task;
 
 use crate::error::{Error, Result};
-use crate::log::Log;
+use crate::log::aborted::Rebuilding;
+use crate::log::read::LogReader;
 use crate::segment::naming::Role;
 use crate::segment::scan::NO_BATCH;
 use crate::segment::stamps::WRONG_EPOCH;
@@ -23,11 +24,11 @@ use crate::segment::{Segment, Tried, load};
 /// How long a disk that failed is not asked again: what is asked is the whole of a segment.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> LogReader<'_, P> {
     /// True when what looks like damage may be an index or the leader epochs, which have been corrected, if not for this
     /// reader then for another since there were so many `corrections`. An error where that cannot be found out now.
     pub(in crate::log) async fn was_misled(
-        &self,
+        self,
         segment: &Rc<Segment<P>>,
         error: Option<&Error>,
         looked_up: bool,
@@ -47,7 +48,11 @@ impl<P: Platform> Log<P> {
             && let Some(log) = self.me()
         {
             let segment = Rc::clone(segment);
-            let correcting = async move { log.until_closed(log.correct(&segment, index)).await };
+            let correcting = async move {
+                LogReader(&log)
+                    .until_closed(LogReader(&log).correct(&segment, index))
+                    .await
+            };
             // It goes on when the reader has gone.
             let corrected = task::spawn(correcting).await;
             corrected.unwrap_or(Err(Error::Closed))?;
@@ -56,7 +61,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Does something that is not to outlive the log.
-    async fn until_closed<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+    async fn until_closed<T>(self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let mut closed = pin!(self.readers.closed.notified());
         if self.is_closed() {
             return Err(Error::Closed);
@@ -72,7 +77,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Finds out whether an index, or else the leader epochs, are wrong, and corrects them.
-    async fn correct(&self, segment: &Rc<Segment<P>>, index: bool) -> Result<()> {
+    async fn correct(self, segment: &Rc<Segment<P>>, index: bool) -> Result<()> {
         let turn = self.correcting.acquire().await;
         let _turn = turn.map_err(|_| Error::Closed)?;
         let corrected = if index {
@@ -89,14 +94,14 @@ impl<P: Platform> Log<P> {
 
     /// Builds the indexes of a sealed segment anew, once, because they may be what is wrong; says whether it has tried. Where
     /// it is the batches that are wrong, a walk over them may still find the one that is wanted.
-    async fn reindex(&self, segment: &Rc<Segment<P>>) -> Result<bool> {
+    async fn reindex(self, segment: &Rc<Segment<P>>) -> Result<bool> {
         let now = self.store.clock().now();
         let is_its = segment.is_sealed() && !segment.are_names_lent();
         if !is_its || !segment.reindexed.may_try(now)? {
             return Ok(false);
         }
         let cuts = segment.cuts();
-        let rebuilt = self.rebuilt(segment).await;
+        let rebuilt = Rebuilding(self.0).rebuilt(segment).await;
         if segment.cuts() != cuts {
             // It is another now, and its index, too.
             return Ok(true);
@@ -124,7 +129,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// What is to be said of something that a disk has refused.
-    pub(super) fn refused(&self, error: &Error) -> Tried {
+    pub(super) fn refused(self, error: &Error) -> Tried {
         if error.is_exhausted() {
             return Tried::Not;
         }
@@ -133,7 +138,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// No reader waits for it: the names may be in other hands for long.
-    fn save_index_soon(&self, segment: &Rc<Segment<P>>) {
+    fn save_index_soon(self, segment: &Rc<Segment<P>>) {
         let Some(log) = self.me() else { return };
         let segment = Rc::clone(segment);
         let cuts = segment.cuts();

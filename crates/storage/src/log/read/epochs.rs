@@ -14,8 +14,8 @@ use wire::types::{LeaderEpoch, Offset};
 use super::WALK_BYTES;
 use super::walk::walk_to;
 use crate::error::{Error, Result};
-use crate::log::Log;
 use crate::log::epoch_cache::EpochStart;
+use crate::log::read::LogReader;
 use crate::segment::naming::Role;
 use crate::segment::scan::{Expected, Scan};
 use crate::segment::{Segment, Tried};
@@ -41,10 +41,10 @@ struct Neighbour {
     differs: bool,
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> LogReader<'_, P> {
     /// Asks the batches of a segment for their epochs, once; says whether what was known of them was wrong, and is not any
     /// more.
-    pub(super) async fn relearn_epochs(&self, segment: &Rc<Segment<P>>) -> Result<bool> {
+    pub(super) async fn relearn_epochs(self, segment: &Rc<Segment<P>>) -> Result<bool> {
         let now = self.store.clock().now();
         if segment.are_names_lent() || !segment.epochs_asked.may_try(now)? {
             return Ok(false);
@@ -82,7 +82,7 @@ impl<P: Platform> Log<P> {
 
     /// The epochs of a segment's batches, and the offset after them, where they agree among themselves or with the batches
     /// around, which are asked where it takes them.
-    async fn agreed_runs(&self, segment: &Rc<Segment<P>>) -> Result<Option<(Vec<Run>, Offset)>> {
+    async fn agreed_runs(self, segment: &Rc<Segment<P>>) -> Result<Option<(Vec<Run>, Offset)>> {
         let Some((runs, walked)) = self.runs_of(segment).await? else {
             return Ok(None);
         };
@@ -98,7 +98,7 @@ impl<P: Platform> Log<P> {
 
     /// The epochs of a segment's batches as far as they are in its file, and the offset after them; `None` when one is
     /// damaged.
-    async fn runs_of(&self, segment: &Rc<Segment<P>>) -> Result<Option<(Vec<Run>, Offset)>> {
+    async fn runs_of(self, segment: &Rc<Segment<P>>) -> Result<Option<(Vec<Run>, Offset)>> {
         let file = segment.file(self.store.disk()).await?;
         let path = segment.path(Role::Log);
         let end = segment.written();
@@ -144,7 +144,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// The batch that holds an offset; `None` where there is none, or a damaged one.
-    async fn neighbour_at(&self, offset: Option<i64>) -> Result<Option<Neighbour>> {
+    async fn neighbour_at(self, offset: Option<i64>) -> Result<Option<Neighbour>> {
         let Some(offset) = offset.map(Offset) else {
             return Ok(None);
         };
@@ -163,7 +163,7 @@ impl<P: Platform> Log<P> {
     }
 
     async fn epoch_in(
-        &self,
+        self,
         segment: &Rc<Segment<P>>,
         offset: Offset,
     ) -> Result<Option<LeaderEpoch>> {

@@ -314,17 +314,14 @@ impl<P: Platform> Flushing<'_, P> {
         }
         // Elsewhere it would be in the way of the next one, and keep its room.
         let prepared = if at_home { self.take_prepared() } else { None };
-        let (file, room) = match prepared {
-            Some(prepared) => {
-                let renamed = disk.rename(&prepared.path, &path).await;
-                self.prepared_is_named();
-                renamed.map_err(Error::io("rename", &prepared.path))?;
-                (prepared.file, prepared.bytes)
-            }
-            None => {
-                let created = create(disk, &path).await;
-                (created.map_err(Error::io("create", &path))?, 0)
-            }
+        let (file, room) = if let Some(prepared) = prepared {
+            let renamed = disk.rename(&prepared.path, &path).await;
+            self.prepared_is_named();
+            renamed.map_err(Error::io("rename", &prepared.path))?;
+            (prepared.file, prepared.bytes)
+        } else {
+            let created = create(disk, &path).await;
+            (created.map_err(Error::io("create", &path))?, 0)
         };
         segment.name(file.clone(), room);
         self.note_changed(&segment.folder);

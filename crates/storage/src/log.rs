@@ -28,6 +28,10 @@ macro_rules! view_of_log {
         $(#[$doc])*
         $vis struct $name<'a, P: platform::Platform>($vis &'a $crate::log::Log<P>);
 
+        #[expect(
+            clippy::expl_impl_clone_on_copy,
+            reason = "derived, it would ask the same of the platform"
+        )]
         impl<P: platform::Platform> Clone for $name<'_, P> {
             fn clone(&self) -> Self {
                 *self

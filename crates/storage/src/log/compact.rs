@@ -154,7 +154,7 @@ impl<P: Platform> Log<P> {
     pub async fn dirt(&self, policy: &CompactPolicy, now: impl Into<Reading>) -> Result<Dirt> {
         // What is old enough by both clocks is.
         let now_ms = now.into().earliest_ms();
-        let (segments, is_whole) = self.compactable();
+        let (segments, is_whole) = Compacting(self).compactable();
         let mut first_dirty = Compacting(self).first_dirty();
         if !is_whole {
             let readable_from = segments.first().map_or(self.end.get(), |first| first.base);
@@ -182,7 +182,7 @@ impl<P: Platform> Log<P> {
         if Compacting(self).is_round_over(interruptions) || self.is_uncleanable() {
             return Ok(None);
         }
-        let result = self.round(policy, options).await;
+        let result = Compacting(self).round(policy, options).await;
         if let (Err(error), false) = (&result, self.is_beyond_repair()) {
             // What was being made is of no use. What stays, the next round or the next start removes.
             if error.is_of_a_write() {

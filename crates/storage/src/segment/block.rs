@@ -105,7 +105,8 @@ struct View {
 
 impl AsRef<[u8]> for View {
     fn as_ref(&self) -> &[u8] {
-        &self.loaded.bytes()[self.range.clone()]
+        let view = self.loaded.bytes().get(self.range.clone());
+        view.expect("a view is of what was loaded")
     }
 }
 
@@ -203,7 +204,8 @@ impl Block {
     pub(crate) fn follow(&self, mut position: u64, mut visit: impl FnMut(Checked) -> bool) {
         let checked = self.checked.borrow();
         let at = checked.partition_point(|batch| batch.position < position);
-        for batch in &checked[at..] {
+        // Bounded: a position in it.
+        for batch in checked.split_at(at).1 {
             if batch.position != position || !visit(*batch) {
                 return;
             }

@@ -228,7 +228,7 @@ impl Blocks {
             let bytes = piece(loaded.bytes(), block.start, at, end);
             // Bounded: the lesser of both.
             let (now, later) = rest.split_at_mut(bytes.len().min(rest.len()));
-            now.copy_from_slice(&bytes[..now.len()]);
+            now.copy_from_slice(bytes.split_at(now.len()).0); // Bounded: the lesser of both.
             at += now.len() as u64;
             rest = later;
         }
@@ -313,7 +313,8 @@ impl Blocks {
 /// The bytes from `at` to `end`, as far as they are in a block that begins at `start`.
 fn piece(bytes: &[u8], start: u64, at: u64, end: u64) -> &[u8] {
     let to = index(end - start).min(bytes.len());
-    let piece = &bytes[index(at - start)..to];
+    let piece = bytes.get(index(at - start)..to);
+    let piece = piece.expect("the block holds the position");
     assert!(
         !piece.is_empty(),
         "a block that holds a position has a byte there"

@@ -117,7 +117,7 @@ impl<'a, P: Platform> Pace<'a, P> {
 
     /// An error when the round is over.
     pub(super) fn check(&self) -> Result<()> {
-        if Compacting(&self.log).is_round_over(self.interruptions) {
+        if Compacting(self.log).is_round_over(self.interruptions) {
             return Err(Error::Closed);
         }
         Ok(())

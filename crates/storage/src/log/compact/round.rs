@@ -9,7 +9,6 @@ use wire::batch::retain::emptied;
 use wire::batch::{BatchError, BatchHeader};
 use wire::types::Offset;
 
-use super::super::Log;
 use super::offset_map::OffsetMap;
 use super::output::Output;
 use super::pace::Pace;
@@ -41,36 +40,29 @@ struct Replaced {
     after: u64,
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> Compacting<'_, P> {
     /// One round; an error when it cannot be finished, of whatever it was in the way.
     pub(super) async fn round(
-        &self,
+        self,
         policy: &CompactPolicy,
         options: &CompactOptions,
     ) -> Result<Option<Compacted>> {
-        let rounds = Compacting(self);
-        let pace = Pace::new(self, options.bytes_per_second_max);
+        let pace = Pace::new(self.0, options.bytes_per_second_max);
         self.sweep_unfinished().await?;
         let now = self.store.clock().reading();
         let now_ms = now.earliest_ms();
         let (segments, is_whole) = self.compactable();
-        let facts = rounds.facts(&segments, policy).await?;
-        if !is_whole && !rounds.is_part_due(&facts, policy, now_ms) {
+        let facts = self.facts(&segments, policy).await?;
+        if !is_whole && !self.is_part_due(&facts, policy, now_ms) {
             return Ok(None);
         }
-        let dirt = plan::dirt(
-            &facts,
-            rounds.first_dirty(),
-            rounds.stable(),
-            policy,
-            now_ms,
-        );
+        let dirt = plan::dirt(&facts, self.first_dirty(), self.stable(), policy, now_ms);
         if dirt.dirty_bytes == 0 || dirt.first_dirty >= dirt.first_uncleanable {
             return Ok(None);
         }
         let buffer_bytes = block_floor(options.buffer_bytes / 2)
             .clamp(BUFFER_BYTES.0.max(BLOCK_BYTES), BUFFER_BYTES.1);
-        let map = rounds
+        let map = self
             .newest(&segments, dirt, options, buffer_bytes, &pace)
             .await?;
         let end = Offset(map.latest().0 + 1);
@@ -101,7 +93,7 @@ impl<P: Platform> Log<P> {
         for group in groups {
             let group = &segments[group];
             survival.producers = Producers::new(&self.producers());
-            let replaced = rounds
+            let replaced = self
                 .compact_group(group, &mut survival, buffer_bytes, &pace)
                 .await?;
             bytes_before = bytes_before.saturating_add(replaced.before);
@@ -124,17 +116,15 @@ impl<P: Platform> Log<P> {
     /// The segments after the last that cannot be read or replaced; true if that is all of them. What lies before it can
     /// be left alone: the rest is compacted as ever, only that nothing goes that says what of it is deleted, and the
     /// next round begins where this one did.
-    pub(super) fn compactable(&self) -> (Vec<Rc<Segment<P>>>, bool) {
+    pub(super) fn compactable(self) -> (Vec<Rc<Segment<P>>>, bool) {
         let segments = self.segments.all();
         let stays = |segment: &Rc<Segment<P>>| {
-            segment.is_offline() || LogTiers(self).is_on_failed_path(&segment.folder)
+            segment.is_offline() || LogTiers(self.0).is_on_failed_path(&segment.folder)
         };
         let from = segments.iter().rposition(stays).map_or(0, |at| at + 1);
         (segments.range(from..).cloned().collect(), from == 0)
     }
-}
 
-impl<P: Platform> Compacting<'_, P> {
     /// Whether a round over a part is worth its while: as any is, counted from where the last one ended.
     fn is_part_due(
         self,

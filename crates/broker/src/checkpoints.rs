@@ -16,7 +16,7 @@ use storage::store::LogPoints;
 use wire::types::{Offset, TopicPartition};
 
 use crate::Broker;
-use crate::broker::CONTROLLER_SHARD;
+use crate::names::CONTROLLER_SHARD;
 
 pub(crate) mod room;
 

@@ -23,7 +23,7 @@ pub(crate) mod topic_name;
 pub(crate) mod topics;
 
 pub use batches::BadBatch;
-pub use metadata_log::{Home, METADATA_TOPIC, MetadataLogError};
+pub use metadata_log::{Home, MetadataLogError};
 pub use mutations::Caller;
 pub use service::{Controller, Publish};
 

@@ -34,10 +34,10 @@ use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::answers::FLOOR_BYTES;
-use crate::broker::CONTROLLER_SHARD;
 use crate::controller::{Caller, Controller, Rules};
 use crate::handler::{self, Context};
 use crate::many::{LARGE_BYTES, Place};
+use crate::names::CONTROLLER_SHARD;
 use crate::quota::{Busy, Kind, timed};
 use crate::room::Room;
 

@@ -25,13 +25,12 @@ mod moved;
 mod places;
 mod roster;
 
+use crate::names::METADATA_TOPIC;
 pub(crate) use claims::{Claim, Claims};
 pub use error::LogDirsError;
 use found::{Found, Log};
 pub(crate) use moved::Unfinished;
 use moved::{Arrived, read_note};
-
-use crate::controller::METADATA_TOPIC;
 
 /// The id of a node that nobody gave one.
 const DEFAULT_NODE_ID: NodeId = NodeId(1);
@@ -463,7 +462,7 @@ fn is_ours(name: &str) -> bool {
         lower::FILE,
         roster::FILE,
         crate::checkpoints::room::FILE,
-        crate::wall_clock::FILE,
+        crate::names::CLOCK_FILE,
         storage::tier::DRAINED_FILE,
         ".lock",
     ];

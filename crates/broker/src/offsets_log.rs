@@ -20,7 +20,8 @@ use crate::Broker;
 use crate::group::OffsetsLog;
 use crate::group::cluster::MetadataView;
 use crate::group::coordinator::{OpenTransactions, Unwritten, Written};
-use crate::image::{Image, OFFSETS_TOPIC};
+use crate::image::Image;
+use crate::names::OFFSETS_TOPIC;
 use crate::partition::Partition;
 use crate::replayed::each_batch;
 

@@ -17,13 +17,13 @@ use wire::types::{LeaderEpoch, TopicId, TopicPartition};
 use crate::Broker;
 use crate::broker::Slot;
 use crate::group::GoneTopics;
-use crate::image::{Image, OFFSETS_TOPIC, PartitionImage, TopicImage};
+use crate::image::{Image, PartitionImage, TopicImage};
 use crate::join::join_all;
 use crate::log_dirs;
+use crate::names::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::partition::Partition;
 use crate::rests::{DECISION, Rests};
 use crate::topic_config::{TopicConfig, TopicConfigs};
-use crate::transaction::TRANSACTIONS_TOPIC;
 use crate::unopened::Unopened;
 
 mod behind;

@@ -20,9 +20,9 @@ use storage::{OpenAs, Relocation};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::Broker;
-use crate::broker::CONTROLLER_SHARD;
 use crate::hanging::Begun;
 use crate::log_dirs;
+use crate::names::CONTROLLER_SHARD;
 use crate::partition::Partition;
 use crate::unopened::Unopened;
 

@@ -24,12 +24,11 @@ use crate::Broker;
 use crate::broker::Groups;
 use crate::group::{Client, is_long, partition_for};
 use crate::handler::{self, Context};
-use crate::image::{GROUP_VERSION, OFFSETS_TOPIC};
+use crate::names::{GROUP_VERSION, OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::rests::{Rests, each};
 use crate::room::Room;
 use crate::route::at_homes;
 use crate::shards::ShardIndex;
-use crate::transaction::TRANSACTIONS_TOPIC;
 
 /// A request that names one group.
 trait OfGroup: wire::protocol::Request + Send + 'static {

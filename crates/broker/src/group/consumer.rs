@@ -25,7 +25,9 @@ mod pattern;
 mod reconcile;
 pub mod record;
 mod subscribe;
+mod successor;
 mod target;
+mod timer_change;
 mod timers;
 
 pub(crate) use pattern::Pattern;
@@ -46,7 +48,7 @@ pub use heartbeat::{Answer, Heartbeat};
 pub use leave::Leave;
 use member::{Member, Progress};
 use record::{ConsumerRecord, Epoch, Matched, TargetEpoch};
-pub use timers::TimerChange;
+pub use timer_change::TimerChange;
 use timers::Timers;
 
 /// Where a group stands.

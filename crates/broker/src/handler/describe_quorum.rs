@@ -3,12 +3,11 @@
 //! This node is the only voter and the leader. Version 1 brought the times, version 2 directories
 //! and endpoints of controllers: ours has none, because nothing but the broker talks to it.
 
+use crate::names::METADATA_TOPIC;
 use wire::StrBytes;
 use wire::messages::describe_quorum_response::{Node, PartitionData, ReplicaState, TopicData};
 use wire::messages::{BrokerId, DescribeQuorumRequest, DescribeQuorumResponse};
 use wire::types::{ErrorCode, LeaderEpoch, NodeId, Offset, Uuid};
-
-use crate::controller::METADATA_TOPIC;
 
 /// The quorum as its only member sees it.
 #[derive(Clone, Copy, Debug)]

@@ -21,7 +21,7 @@ use super::coordinator::Identity;
 use super::home_of;
 use super::state::{EPOCH_BUMPS, PartitionName};
 use crate::Broker;
-use crate::image::OFFSETS_TOPIC;
+use crate::names::OFFSETS_TOPIC;
 use crate::partition::{Guard, Partition, Verified};
 use crate::route::{Target, at_partitions};
 use crate::topic_config::{BrokerSettings, Source};

@@ -10,7 +10,7 @@ use wire::types::{ErrorCode, Uuid};
 
 use super::member::{JOIN, Member, Progress};
 use super::record::{ConsumerRecord, Matched};
-use super::timers::TimerChange;
+use super::timer_change::TimerChange;
 use super::{Ask, ConsumerGroup, Decision, Refused};
 use crate::group::assignor::Partitions;
 

@@ -35,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
         zstd: choice & 16 == 0,
     };
     match validate_produced(&bytes, &limits) {
-        Ok(produced) => check_accepted(&produced.header, &produced.batch),
+        Ok(produced) => check_accepted(produced.batch.header(), produced.batch.bytes()),
         Err(error) => {
             let _ = (error.error_code(), error.to_string());
         }

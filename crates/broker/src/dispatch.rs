@@ -148,7 +148,7 @@ fn roomy<P: Platform>(
     match answered {
         Ok(Reply::Send(response) | Reply::Pause(Some(response), _))
             if is_question(api)
-                && response.bytes() > FLOOR_BYTES
+                && response.size_bytes() > FLOOR_BYTES
                 && broker.answers.is_over(context.peer.ip()) =>
         {
             Reply::Close(CloseReason::NoRoom(api))

@@ -277,7 +277,7 @@ impl<P: Platform> Partition<P> {
         self.check_verified(&header, verified)?;
         let (produced, work_bytes) = judged.recoded(&config)?;
         // As it is written: the topic's codec may make more of it.
-        if produced.batch.len() > config.segment_bytes() {
+        if produced.batch.size_bytes() > config.segment_bytes() {
             return Err(ErrorCode::RecordListTooLarge.into());
         }
         let log_append_time = config.log_append_time.then_some(TimestampMs(now_ms));
@@ -289,8 +289,8 @@ impl<P: Platform> Partition<P> {
             base_offset,
             last_offset,
             ..
-        } = self.log.append(&produced.batch, stamp, now_ms)?;
-        self.note_opened(&produced.header);
+        } = self.log.append(produced.batch.bytes(), stamp, now_ms)?;
+        self.note_opened(produced.batch.header());
         let log_append_time = log_append_time.unwrap_or(TimestampMs::NONE);
         Ok(Accepted {
             base_offset,

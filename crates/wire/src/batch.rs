@@ -15,6 +15,7 @@ pub mod retain;
 pub mod validate;
 pub mod varint;
 mod walk;
+mod whole;
 
 pub use builder::BatchBuilder;
 pub use compression::Compression;
@@ -22,6 +23,7 @@ pub use iter::{Batches, validate_stored};
 pub use recompress::recompress;
 pub use record::{Record, records};
 pub use validate::{Produced, ValidateLimits, validate_produced};
+pub use whole::WholeBatch;
 
 use crate::crc;
 pub use crate::error::{BatchError, RecordError};
@@ -34,6 +36,45 @@ pub const LENGTH_END: usize = 12;
 /// First byte that the CRC covers.
 pub const CRC_START: usize = 21;
 
+/// Where the fields of the fixed part begin.
+mod at {
+    pub(super) const BASE_OFFSET: usize = 0;
+    pub(super) const LENGTH: usize = 8;
+    pub(super) const LEADER_EPOCH: usize = 12;
+    pub(super) const MAGIC: usize = 16;
+    pub(super) const CRC: usize = 17;
+    pub(super) const ATTRIBUTES: usize = 21;
+    pub(super) const LAST_OFFSET_DELTA: usize = 23;
+    pub(super) const BASE_TIMESTAMP: usize = 27;
+    pub(super) const MAX_TIMESTAMP: usize = 35;
+    pub(super) const PRODUCER_ID: usize = 43;
+    pub(super) const PRODUCER_EPOCH: usize = 51;
+    pub(super) const BASE_SEQUENCE: usize = 53;
+    pub(super) const RECORD_COUNT: usize = 57;
+}
+
+const _: () = assert!(
+    at::LENGTH + size_of::<i32>() == LENGTH_END && at::LEADER_EPOCH == LENGTH_END,
+    "the length counts what follows it"
+);
+const _: () = assert!(
+    at::CRC + size_of::<u32>() == CRC_START && at::ATTRIBUTES == CRC_START,
+    "the CRC covers what follows it"
+);
+const _: () = assert!(
+    at::BASE_OFFSET + size_of::<i64>() <= CRC_START
+        && at::LEADER_EPOCH + size_of::<i32>() <= CRC_START,
+    "what the broker stamps is not under the CRC"
+);
+const _: () = assert!(
+    at::RECORD_COUNT + size_of::<i32>() == HEADER_BYTES,
+    "the records follow their number"
+);
+
+/// Attribute: the codec.
+const COMPRESSION: i16 = 0x07;
+/// Attribute: the max timestamp is the append time, and that of every record.
+const LOG_APPEND_TIME: i16 = 0x08;
 /// Attribute: the base timestamp is the delete horizon.
 const DELETE_HORIZON: i16 = 0x40;
 
@@ -74,24 +115,52 @@ impl BatchHeader {
     /// field is too small to be a batch; nothing else is judged.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let header: &[u8; HEADER_BYTES] = bytes.get(..HEADER_BYTES)?.try_into().ok()?;
-        let size = usize::try_from(i32::from_be_bytes(array(header, 8)))
+        let size = usize::try_from(i32::from_be_bytes(array::<{ at::LENGTH }, _>(header)))
             .ok()?
             .checked_add(LENGTH_END)?;
         (size >= HEADER_BYTES).then(|| Self {
-            base_offset: Offset(i64::from_be_bytes(array(header, 0))),
+            base_offset: Offset(i64::from_be_bytes(array::<{ at::BASE_OFFSET }, _>(header))),
             size_bytes: size,
-            leader_epoch: LeaderEpoch(i32::from_be_bytes(array(header, 12))),
-            magic: i8::from_be_bytes(array(header, 16)),
-            crc: u32::from_be_bytes(array(header, 17)),
-            attributes: i16::from_be_bytes(array(header, 21)),
-            last_offset_delta: i32::from_be_bytes(array(header, 23)),
-            base_timestamp: TimestampMs(i64::from_be_bytes(array(header, 27))),
-            max_timestamp: TimestampMs(i64::from_be_bytes(array(header, 35))),
-            producer_id: ProducerId(i64::from_be_bytes(array(header, 43))),
-            producer_epoch: i16::from_be_bytes(array(header, 51)),
-            base_sequence: i32::from_be_bytes(array(header, 53)),
-            record_count: i32::from_be_bytes(array(header, 57)),
+            leader_epoch: LeaderEpoch(i32::from_be_bytes(array::<{ at::LEADER_EPOCH }, _>(header))),
+            magic: i8::from_be_bytes(array::<{ at::MAGIC }, _>(header)),
+            crc: u32::from_be_bytes(array::<{ at::CRC }, _>(header)),
+            attributes: i16::from_be_bytes(array::<{ at::ATTRIBUTES }, _>(header)),
+            last_offset_delta: i32::from_be_bytes(array::<{ at::LAST_OFFSET_DELTA }, _>(header)),
+            base_timestamp: TimestampMs(i64::from_be_bytes(array::<{ at::BASE_TIMESTAMP }, _>(
+                header,
+            ))),
+            max_timestamp: TimestampMs(i64::from_be_bytes(array::<{ at::MAX_TIMESTAMP }, _>(
+                header,
+            ))),
+            producer_id: ProducerId(i64::from_be_bytes(array::<{ at::PRODUCER_ID }, _>(header))),
+            producer_epoch: i16::from_be_bytes(array::<{ at::PRODUCER_EPOCH }, _>(header)),
+            base_sequence: i32::from_be_bytes(array::<{ at::BASE_SEQUENCE }, _>(header)),
+            record_count: i32::from_be_bytes(array::<{ at::RECORD_COUNT }, _>(header)),
         })
+    }
+
+    /// The bytes of the fixed part: what [`Self::parse`] reads back.
+    pub(crate) fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        assert!(
+            self.size_bytes >= HEADER_BYTES,
+            "a batch has its fixed part"
+        );
+        let length = i32::try_from(self.size_bytes - LENGTH_END).expect("the length has a field");
+        let mut bytes = [0; HEADER_BYTES];
+        put::<{ at::BASE_OFFSET }, _>(&mut bytes, self.base_offset.0.to_be_bytes());
+        put::<{ at::LENGTH }, _>(&mut bytes, length.to_be_bytes());
+        put::<{ at::LEADER_EPOCH }, _>(&mut bytes, self.leader_epoch.0.to_be_bytes());
+        put::<{ at::MAGIC }, _>(&mut bytes, self.magic.to_be_bytes());
+        put::<{ at::CRC }, _>(&mut bytes, self.crc.to_be_bytes());
+        put::<{ at::ATTRIBUTES }, _>(&mut bytes, self.attributes.to_be_bytes());
+        put::<{ at::LAST_OFFSET_DELTA }, _>(&mut bytes, self.last_offset_delta.to_be_bytes());
+        put::<{ at::BASE_TIMESTAMP }, _>(&mut bytes, self.base_timestamp.0.to_be_bytes());
+        put::<{ at::MAX_TIMESTAMP }, _>(&mut bytes, self.max_timestamp.0.to_be_bytes());
+        put::<{ at::PRODUCER_ID }, _>(&mut bytes, self.producer_id.0.to_be_bytes());
+        put::<{ at::PRODUCER_EPOCH }, _>(&mut bytes, self.producer_epoch.to_be_bytes());
+        put::<{ at::BASE_SEQUENCE }, _>(&mut bytes, self.base_sequence.to_be_bytes());
+        put::<{ at::RECORD_COUNT }, _>(&mut bytes, self.record_count.to_be_bytes());
+        bytes
     }
 
     /// Offset of the last record.
@@ -116,7 +185,7 @@ impl BatchHeader {
 
     /// True when the broker's append time is the timestamp of every record.
     pub fn is_log_append_time(&self) -> bool {
-        self.attributes & 0x08 != 0
+        self.attributes & LOG_APPEND_TIME != 0
     }
 
     /// From when on the tombstones and markers of the batch may go, if compaction has said so. The
@@ -127,7 +196,7 @@ impl BatchHeader {
 
     /// The raw compression code (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd).
     pub fn compression_code(&self) -> i16 {
-        self.attributes & 0x07
+        self.attributes & COMPRESSION
     }
 
     /// Sequence of the last record; sequences wrap from `i32::MAX` to 0. -1 without identity.
@@ -145,57 +214,53 @@ pub fn sequence_plus(sequence: i32, by: i32) -> i32 {
     sequence.wrapping_add(by) & i32::MAX
 }
 
-/// Computes the CRC of a whole batch's bytes (at least [`HEADER_BYTES`]).
+/// Computes the CRC of a whole batch.
+///
+/// # Panics
+/// When there are fewer than [`HEADER_BYTES`] bytes: that is no batch.
 pub fn crc_of(batch: &[u8]) -> u32 {
-    crc::crc32c(batch.get(CRC_START..).unwrap_or_default())
+    assert!(batch.len() >= HEADER_BYTES, "a batch has its fixed part");
+    crc::crc32c(batch.split_at(CRC_START).1) // Bounded: before the end of the header.
 }
 
 /// Makes every record of a batch carry the broker's time: sets timestamp type and max timestamp in
 /// the header of a whole, valid batch and amends the CRC, without touching (or reading) the
 /// records.
+///
+/// # Panics
+/// When [`BatchHeader::parse`] does not take the header.
 pub fn stamp_append_time(header: &mut [u8; HEADER_BYTES], now: TimestampMs) {
-    set_time(header, true, now);
-}
-
-/// Sets timestamp type and max timestamp, and amends the CRC for the bytes that changed.
-pub(crate) fn set_time(header: &mut [u8; HEADER_BYTES], append_time: bool, max: TimestampMs) {
-    let Some(parsed) = BatchHeader::parse(header) else {
-        return;
-    };
+    let parsed = BatchHeader::parse(header).expect("the fixed part of a whole batch");
     let summed_before = crc_of(header);
-    let attributes = if append_time {
-        parsed.attributes | 0x08
-    } else {
-        parsed.attributes & !0x08
-    };
-    put(header, 21, attributes.to_be_bytes());
-    put(header, 35, max.0.to_be_bytes());
+    let attributes = parsed.attributes | LOG_APPEND_TIME;
+    put::<{ at::ATTRIBUTES }, _>(header, attributes.to_be_bytes());
+    put::<{ at::MAX_TIMESTAMP }, _>(header, now.0.to_be_bytes());
     // CRCs are linear: what differs at the front, shifted over the records behind it, is what
     // differs in the sum.
     let records_bytes = parsed.size_bytes - HEADER_BYTES;
     let differs = crc::crc32c_combine(summed_before, 0, records_bytes)
         ^ crc::crc32c_combine(crc_of(header), 0, records_bytes);
-    put(header, 17, (parsed.crc ^ differs).to_be_bytes());
+    put::<{ at::CRC }, _>(header, (parsed.crc ^ differs).to_be_bytes());
 }
 
 /// Writes base offset and leader epoch into the first bytes of a batch; no other field and not the
 /// CRC change.
 pub fn stamp(header: &mut [u8; HEADER_BYTES], base_offset: Offset, epoch: LeaderEpoch) {
-    put(header, 0, base_offset.0.to_be_bytes());
-    put(header, 12, epoch.0.to_be_bytes());
+    put::<{ at::BASE_OFFSET }, _>(header, base_offset.0.to_be_bytes());
+    put::<{ at::LEADER_EPOCH }, _>(header, epoch.0.to_be_bytes());
 }
 
-/// Every caller's `at` is a constant within the header.
-fn put<const N: usize>(header: &mut [u8; HEADER_BYTES], at: usize, value: [u8; N]) {
-    for (to, from) in header.iter_mut().skip(at).zip(value) {
+fn put<const AT: usize, const N: usize>(header: &mut [u8; HEADER_BYTES], value: [u8; N]) {
+    const { assert!(AT + N <= HEADER_BYTES, "a field is in the fixed part") };
+    for (to, from) in header.iter_mut().skip(AT).zip(value) {
         *to = from;
     }
 }
 
-/// Every caller's `at` is a constant within the header.
-fn array<const N: usize>(header: &[u8; HEADER_BYTES], at: usize) -> [u8; N] {
+fn array<const AT: usize, const N: usize>(header: &[u8; HEADER_BYTES]) -> [u8; N] {
+    const { assert!(AT + N <= HEADER_BYTES, "a field is in the fixed part") };
     let mut value = [0; N];
-    for (to, from) in value.iter_mut().zip(header.iter().skip(at)) {
+    for (to, from) in value.iter_mut().zip(header.iter().skip(AT)) {
         *to = *from;
     }
     value

@@ -32,7 +32,8 @@ pub fn crc32c_combine(first: u32, second: u32, second_len: usize) -> u32 {
 
 /// A checksum of 32 bits in the form that serves all widths.
 fn low_half(wide: u64) -> u32 {
-    u32::try_from(wide & u64::from(u32::MAX)).unwrap_or_default()
+    let [a, b, c, d, ..] = wide.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
 }
 
 #[cfg(test)]

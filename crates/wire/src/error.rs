@@ -4,11 +4,10 @@
 //! code, a bad frame or request closes the connection, a response that cannot be encoded is a fault
 //! of ours.
 
-use crate::batch::compression::Compression;
 use crate::types::ErrorCode;
 
-/// A codec that there is, but not in every version of a request.
-const ZSTD: i16 = Compression::Zstd.code();
+/// The code of a codec that there is, but not in every version of a request.
+pub(crate) const ZSTD_CODE: i16 = 4;
 
 /// Why bytes are no acceptable record batch.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -115,7 +114,9 @@ impl BatchError {
         match self {
             Self::Length { .. } | Self::Crc { .. } => ErrorCode::CorruptMessage,
             Self::TooLarge { .. } => ErrorCode::MessageTooLarge,
-            Self::Compression { code } if *code == ZSTD => ErrorCode::UnsupportedCompressionType,
+            Self::Compression { code } if *code == ZSTD_CODE => {
+                ErrorCode::UnsupportedCompressionType
+            }
             // A codec that nobody has, or a stream that it cannot read: Kafka expects neither.
             Self::Compression { .. } | Self::Decompress { .. } => ErrorCode::UnknownServerError,
             Self::Records {

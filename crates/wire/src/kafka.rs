@@ -10,6 +10,7 @@ pub mod frame;
 pub mod newest;
 pub mod produce;
 mod reader;
+mod response;
 pub mod shape;
 mod throttle;
 mod writer;

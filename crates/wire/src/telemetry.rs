@@ -63,6 +63,10 @@ pub fn samples(bytes: &[u8], bounds: Bounds) -> Result<Samples> {
             scope.for_each(2, |metric| found.take_metric(metric))
         })
     })?;
+    assert!(
+        found.samples.samples.len() <= bounds.samples,
+        "no number in the bytes makes more samples than the bound"
+    );
     Ok(found.samples)
 }
 
@@ -251,6 +255,7 @@ impl<'a> Fields<'a> {
             0 => Value::Number(self.varint()?),
             1 => Value::Fixed(u64::from_le_bytes(self.fixed()?)),
             2 => {
+                // What does not fit is longer than the rest.
                 let length = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
                 let bytes = self.take(length)?;
                 Value::Message(Message { bytes, left })

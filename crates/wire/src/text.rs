@@ -38,7 +38,7 @@ fn escaped_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     if is_plain(text) || !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len().saturating_add(16));
+    let mut shown = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if is_hidden(c) {
             // Writing to a String cannot fail.
@@ -62,7 +62,7 @@ pub fn escaped_json(json: &str) -> Cow<'_, str> {
     if json.bytes().all(|byte| byte < 0x7f) || !json.contains(is_hidden) {
         return Cow::Borrowed(json);
     }
-    let mut shown = String::with_capacity(json.len().saturating_add(16));
+    let mut shown = String::with_capacity(json.len() + 16);
     for c in json.chars() {
         if is_hidden(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
@@ -77,11 +77,10 @@ pub fn escaped_json(json: &str) -> Cow<'_, str> {
 
 /// The longest beginning of a text that has at most so many bytes.
 pub fn cut(text: &str, bytes_max: usize) -> &str {
-    let mut end = bytes_max.min(text.len());
-    while !text.is_char_boundary(end) {
-        end = end.saturating_sub(1);
-    }
-    text.get(..end).unwrap_or_default()
+    // Bounded: no more than there is.
+    let (cut, _) = text.split_at(text.floor_char_boundary(bytes_max));
+    assert!(cut.len() <= bytes_max, "what is cut is within its bound");
+    cut
 }
 
 /// True for what a reader of a terminal would not see, or what changes where and how the rest is seen.

@@ -84,19 +84,30 @@ impl TopicId {
     pub const ZERO: Self = Self(Uuid::nil());
 }
 
+const _: () = assert!(
+    TopicId::METADATA.0.as_u128() != TopicId::ZERO.0.as_u128(),
+    "an id is not \"no id\""
+);
+
+/// Digits of the text form that carry six bits each; one more carries the last two.
+const FULL_DIGITS: u32 = 21;
+
+const _: () = assert!(6 * FULL_DIGITS + 2 == u128::BITS);
+
 /// Kafka's text form of a UUID: 22 characters of URL-safe base64 without padding.
 pub fn uuid_to_base64(uuid: Uuid) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let bits = uuid.as_u128();
-    // 21 digits carry the upper 126 bits, the last one the lower 2 bits and 4 bits of padding.
-    (0..22)
+    // The last digit has the lower 2 bits and 4 bits of padding.
+    (0..=FULL_DIGITS)
         .map(|digit| {
-            let value = if digit < 21 {
+            let value = if digit < FULL_DIGITS {
                 bits >> (122 - 6 * digit)
             } else {
                 bits << 4
             };
-            char::from(ALPHABET[usize::try_from(value & 63).unwrap_or(0)])
+            let [low, ..] = value.to_le_bytes();
+            char::from(ALPHABET[usize::from(low & 63)])
         })
         .collect()
 }
@@ -107,7 +118,7 @@ pub fn uuid_from_base64(text: &str) -> Option<Uuid> {
         return None;
     }
     let mut bits: u128 = 0;
-    for (digit, c) in text.bytes().enumerate() {
+    for (digit, c) in (0..).zip(text.bytes()) {
         let value = u128::from(match c {
             b'A'..=b'Z' => c - b'A',
             b'a'..=b'z' => c - b'a' + 26,
@@ -116,7 +127,7 @@ pub fn uuid_from_base64(text: &str) -> Option<Uuid> {
             b'_' => 63,
             _ => return None,
         });
-        if digit < 21 {
+        if digit < FULL_DIGITS {
             bits |= value << (122 - 6 * digit);
         } else if value & 0xf != 0 {
             return None;

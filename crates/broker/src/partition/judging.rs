@@ -79,8 +79,9 @@ impl Judge {
             BatchError::Decompress { .. } => Unjudged::Heavy,
             error => Unjudged::Refused(error),
         })?;
-        let other =
-            |(codec, _): &(Compression, i32)| codec.code() != produced.header.compression_code();
+        let other = |(codec, _): &(Compression, i32)| {
+            codec.code() != produced.batch.header().compression_code()
+        };
         if let Some((codec, level)) = self.config.compression.filter(other)
             && produced.walked_bytes > little_recoded_bytes(codec, level)
         {
@@ -105,7 +106,7 @@ impl Judge {
 
 impl Judged {
     pub(super) fn header(&self) -> &BatchHeader {
-        &self.produced.header
+        self.produced.batch.header()
     }
 
     /// Bytes of records that it took to judge it.
@@ -192,7 +193,7 @@ mod tests {
         let judge = judge_of(Some((Compression::Zstd, 19)));
         let more = batch(Compression::None, 1, &vec![0; largest + 1]);
         let judged = judge.whole(&more).ok().and_then(|judged| judged.recoded);
-        assert!(judged.is_some_and(|(recoded, _)| recoded.batch.len() < 1000));
+        assert!(judged.is_some_and(|(recoded, _)| recoded.batch.size_bytes() < 1000));
     }
 
     #[test]
@@ -202,7 +203,11 @@ mod tests {
             let judge = judge_of(Some((Compression::Zstd, level)));
             let judged = judge.whole(&records).unwrap();
             let (recoded, _) = judged.recoded.unwrap();
-            assert_eq!(recoded.header.compression_code(), codec.code(), "{level}");
+            assert_eq!(
+                recoded.batch.header().compression_code(),
+                codec.code(),
+                "{level}"
+            );
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn recoded(
         return Ok((produced, walked_bytes));
     }
     let recoded = recompress(produced, codec, Some(level), bytes_max)?;
-    let (size_bytes, bytes_max) = (recoded.batch.len(), config.max_message_bytes);
+    let (size_bytes, bytes_max) = (recoded.batch.size_bytes(), config.max_message_bytes);
     if size_bytes > bytes_max {
         return Err(BatchError::TooLarge {
             size_bytes,

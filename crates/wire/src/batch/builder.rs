@@ -9,8 +9,7 @@ use std::io;
 use bytes::Bytes;
 
 use super::compression::Compression;
-use super::{CRC_START, HEADER_BYTES, LENGTH_END, crc_of, put, varint};
-use crate::crc;
+use super::{BatchHeader, HEADER_BYTES, LOG_APPEND_TIME, WholeBatch, varint};
 use crate::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 
 /// A header of a record.
@@ -67,7 +66,7 @@ impl BatchBuilder {
     /// Gives every record the time of appending, which is the largest timestamp added.
     #[must_use]
     pub fn log_append_time(self, append_time: bool) -> Self {
-        self.attribute(0x08, append_time)
+        self.attribute(LOG_APPEND_TIME, append_time)
     }
 
     /// Compresses the records.
@@ -103,7 +102,8 @@ impl BatchBuilder {
         varint::put(record, i64::from(self.record_count));
         varint::put_bytes(record, key);
         varint::put_bytes(record, value);
-        varint::put(record, i64::try_from(headers.len()).unwrap_or(i64::MAX));
+        let headers_len = i64::try_from(headers.len()).expect("memory has fewer bytes than 2^63");
+        varint::put(record, headers_len);
         for (name, value) in headers {
             varint::put_bytes(record, Some(name.as_bytes()));
             varint::put_bytes(record, *value);
@@ -122,10 +122,8 @@ impl BatchBuilder {
         HEADER_BYTES + self.records.len()
     }
 
-    /// The batch. Fails only where a codec does.
-    ///
-    /// # Panics
-    /// When the batch is longer than its length field can say (2 GiB).
+    /// The batch. Fails where a codec does, and when it is longer than its length field can say (2 GiB): records of a foreign
+    /// metadata log may be.
     pub fn finish(self) -> io::Result<Bytes> {
         let compressed;
         let records = if self.compression == Compression::None {
@@ -134,30 +132,24 @@ impl BatchBuilder {
             compressed = self.compression.compress(&self.records)?;
             &compressed
         };
-        let length = i32::try_from(HEADER_BYTES - LENGTH_END + records.len())
-            .expect("a batch of this broker is far below 2 GiB");
-        let mut header = [0; HEADER_BYTES];
-        put(&mut header, 0, self.base_offset.0.to_be_bytes());
-        put(&mut header, 8, length.to_be_bytes());
-        put(&mut header, 12, self.leader_epoch.0.to_be_bytes());
-        put(&mut header, 16, 2i8.to_be_bytes());
-        let attributes = self.attributes | self.compression.code();
-        put(&mut header, 21, attributes.to_be_bytes());
-        let last_offset_delta = (self.record_count - 1).max(0);
-        put(&mut header, 23, last_offset_delta.to_be_bytes());
-        let base_timestamp = self.base_timestamp.unwrap_or(TimestampMs::NONE);
-        put(&mut header, 27, base_timestamp.0.to_be_bytes());
-        put(&mut header, 35, self.max_timestamp.0.to_be_bytes());
-        put(&mut header, 43, self.producer_id.0.to_be_bytes());
-        put(&mut header, 51, self.producer_epoch.to_be_bytes());
-        put(&mut header, 53, self.base_sequence.to_be_bytes());
-        put(&mut header, 57, self.record_count.to_be_bytes());
-        let crc = crc::crc32c_append(crc_of(&header), records);
-        put(&mut header, CRC_START - 4, crc.to_be_bytes());
-        let mut batch = Vec::with_capacity(HEADER_BYTES + records.len());
-        batch.extend_from_slice(&header);
-        batch.extend_from_slice(records);
-        Ok(batch.into())
+        let header = BatchHeader {
+            base_offset: self.base_offset,
+            size_bytes: HEADER_BYTES,
+            leader_epoch: self.leader_epoch,
+            magic: 2,
+            crc: 0,
+            attributes: self.attributes | self.compression.code(),
+            last_offset_delta: (self.record_count - 1).max(0),
+            // Without a record there is none.
+            base_timestamp: self.base_timestamp.unwrap_or(TimestampMs::NONE),
+            max_timestamp: self.max_timestamp,
+            producer_id: self.producer_id,
+            producer_epoch: self.producer_epoch,
+            base_sequence: self.base_sequence,
+            record_count: self.record_count,
+        };
+        let batch = WholeBatch::of_records(header, records).map_err(io::Error::other)?;
+        Ok(batch.into_bytes())
     }
 
     fn attribute(mut self, bit: i16, set: bool) -> Self {

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use crate::error::BatchError;
+use crate::error::{BatchError, ZSTD_CODE};
 
 /// How the records of a batch are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +90,7 @@ impl Compression {
                 encoder.finish().map_err(io::Error::other)
             }
             Self::Zstd => {
+                // 0 is the default level.
                 let mut encoder = zstd::Encoder::new(Vec::new(), level.unwrap_or(0))?;
                 // Else the highest levels prepare half a gigabyte of tables for whatever may come.
                 encoder.set_pledged_src_size(Some(bytes.len() as u64))?;
@@ -126,6 +127,15 @@ impl Compression {
     }
 }
 
+const _: () = assert!(
+    Compression::None.code() == 0
+        && Compression::Gzip.code() == 1
+        && Compression::Snappy.code() == 2
+        && Compression::Lz4.code() == 3
+        && Compression::Zstd.code() == ZSTD_CODE,
+    "the codes are those of Kafka"
+);
+
 pub(super) fn failed(error: &io::Error) -> BatchError {
     BatchError::Decompress {
         reason: error.to_string(),
@@ -157,6 +167,11 @@ const XERIAL_HEADER: [u8; 16] = [
 const XERIAL_MAGIC_BYTES: usize = 8;
 const XERIAL_BLOCK_BYTES: usize = 32 * 1024;
 
+const _: () = assert!(
+    XERIAL_MAGIC_BYTES <= XERIAL_HEADER.len(),
+    "the header begins with the magic"
+);
+
 fn xerial_compress(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = XERIAL_HEADER.to_vec();
     let mut encoder = snap::raw::Encoder::new();
@@ -178,7 +193,7 @@ struct SnappyReader<'a> {
 
 impl<'a> SnappyReader<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        // Bounded: both are constants.
+        // Bounded: both are constants, compared above.
         let magic = XERIAL_HEADER.split_at(XERIAL_MAGIC_BYTES).0;
         let blocks = bytes
             .split_at_checked(XERIAL_HEADER.len())

@@ -22,10 +22,16 @@ impl<'a> Batches<'a> {
     /// Bytes from here up to the end of the last whole batch. What follows is cut short or no batch
     /// at all.
     pub fn complete_len(&self) -> usize {
-        self.clone()
+        let complete_len = self
+            .clone()
             .map_while(Result::ok)
             .map(|(_, batch)| batch.len())
-            .sum() // Bounded: lengths of bytes in memory.
+            .sum(); // Bounded: lengths of bytes in memory.
+        assert!(
+            complete_len <= self.rest.len(),
+            "batches lie one behind the other"
+        );
+        complete_len
     }
 }
 
@@ -38,7 +44,7 @@ impl<'a> Iterator for Batches<'a> {
         }
         let first = first_batch(self.rest);
         self.rest = match &first {
-            Ok((header, _)) => self.rest.get(header.size_bytes..).unwrap_or_default(),
+            Ok((_, batch)) => self.rest.split_at(batch.len()).1, // Bounded: it was there.
             Err(_) => &[],
         };
         Some(first)
@@ -54,7 +60,8 @@ pub fn first_batch(bytes: &[u8]) -> Result<(BatchHeader, &[u8]), BatchError> {
     let (start, _) = bytes
         .split_first_chunk::<LENGTH_END>()
         .ok_or_else(|| incomplete(HEADER_BYTES))?;
-    let length = start.last_chunk().copied().map_or(0, i32::from_be_bytes);
+    let [.., a, b, c, d] = *start;
+    let length = i32::from_be_bytes([a, b, c, d]);
     if usize::try_from(length).is_ok_and(|length| length + LENGTH_END >= HEADER_BYTES) {
         let header = BatchHeader::parse(bytes).ok_or_else(|| incomplete(HEADER_BYTES))?;
         let batch = bytes

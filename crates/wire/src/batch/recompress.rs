@@ -4,13 +4,9 @@
 //! The records stay byte for byte what they were; attributes, length and CRC change. Not for
 //! control batches, which are never compressed.
 
-use std::io;
-
 use super::{
-    BatchHeader, CRC_START, Compression, HEADER_BYTES, LENGTH_END, Produced, compression, crc_of,
-    put,
+    BatchHeader, COMPRESSION, Compression, HEADER_BYTES, Produced, WholeBatch, compression,
 };
-use crate::crc;
 use crate::error::BatchError;
 
 /// The batch compressed with `codec` at `level`; itself when it already is, at whatever level. Decompresses to at most
@@ -22,36 +18,25 @@ pub fn recompress(
     level: Option<i32>,
     decompressed_bytes_max: usize,
 ) -> Result<Produced, BatchError> {
-    let Produced {
-        header,
-        batch,
-        walked_bytes,
-    } = produced;
+    let header = *produced.batch.header();
     let had = Compression::from_code(header.compression_code())?;
-    let (Some(fixed), true) = (batch.first_chunk::<HEADER_BYTES>(), had != codec) else {
-        return Ok(Produced {
-            header,
-            batch,
-            walked_bytes,
-        });
-    };
-    let records = batch.get(HEADER_BYTES..).unwrap_or_default();
+    if had == codec {
+        return Ok(produced);
+    }
+    // Bounded: a whole batch has its header.
+    let (_, records) = produced.batch.bytes().split_at(HEADER_BYTES);
     let records = had.decompress(records, decompressed_bytes_max)?;
     let records = codec
         .compress_at(level, &records)
         .map_err(|error| compression::failed(&error))?;
-    let length = i32::try_from(HEADER_BYTES - LENGTH_END + records.len())
-        .map_err(|error| compression::failed(&io::Error::other(error)))?;
-    let mut fixed = *fixed;
-    put(&mut fixed, 8, length.to_be_bytes());
-    let attributes = header.attributes & !0x07 | codec.code();
-    put(&mut fixed, 21, attributes.to_be_bytes());
-    let crc = crc::crc32c_append(crc_of(&fixed), &records);
-    put(&mut fixed, CRC_START - 4, crc.to_be_bytes());
+    let header = BatchHeader {
+        attributes: header.attributes & !COMPRESSION | codec.code(),
+        ..header
+    };
+    let batch = WholeBatch::of_records(header, &records)?;
     Ok(Produced {
-        header: BatchHeader::parse(&fixed).unwrap_or(header),
-        batch: [&fixed[..], &records].concat().into(),
-        walked_bytes,
+        batch,
+        walked_bytes: produced.walked_bytes,
     })
 }
 
@@ -77,12 +62,10 @@ mod tests {
                 batch.add(TimestampMs(5), Some(b"k"), Some(&[1; 500]), &[]);
                 batch.add(TimestampMs(6), None, None, &[]);
                 let batch = batch.finish().unwrap();
-                let header = BatchHeader::parse(&batch).unwrap();
                 let before = records(&batch).unwrap().map(Result::unwrap);
                 let now = recompress(
                     Produced {
-                        header,
-                        batch: batch.clone(),
+                        batch: WholeBatch::first_of(&batch).unwrap(),
                         walked_bytes: 0,
                     },
                     to,
@@ -90,11 +73,12 @@ mod tests {
                     1 << 20,
                 )
                 .unwrap();
-                validate_stored(&now.header, &now.batch).unwrap();
-                assert_eq!(now.header.compression_code(), to.code());
-                assert_eq!(now.header.base_sequence, 9);
-                assert!(before.eq(records(&now.batch).unwrap().map(Result::unwrap)));
-                assert_eq!(from == to, now.batch == batch);
+                let (header, bytes) = (now.batch.header(), now.batch.bytes());
+                validate_stored(header, bytes).unwrap();
+                assert_eq!(header.compression_code(), to.code());
+                assert_eq!(header.base_sequence, 9);
+                assert!(before.eq(records(bytes).unwrap().map(Result::unwrap)));
+                assert_eq!(from == to, *bytes == batch);
             }
         }
     }

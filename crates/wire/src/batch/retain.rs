@@ -10,10 +10,7 @@
 use bytes::Bytes;
 
 use super::compression::{self, Compression};
-use super::{
-    BatchHeader, CRC_START, DELETE_HORIZON, HEADER_BYTES, LENGTH_END, crc_of, iter, put, varint,
-};
-use crate::crc;
+use super::{BatchHeader, COMPRESSION, DELETE_HORIZON, HEADER_BYTES, WholeBatch, iter, varint};
 use crate::error::BatchError;
 use crate::types::{Offset, TimestampMs};
 
@@ -71,6 +68,14 @@ impl Opened {
         self.records.len()
     }
 
+    /// For [`Opened::retain`]: that all records stay. A header may count more of them than there are bytes; what reads them says
+    /// so.
+    pub fn keep_all(&self) -> Vec<bool> {
+        // Fewer than none are none.
+        let said = usize::try_from(self.header.record_count).unwrap_or(0);
+        vec![true; said.min(self.records.len().saturating_add(1))]
+    }
+
     /// Its records, in order. Ends after an error.
     pub fn records(&self) -> RawRecords<'_> {
         RawRecords {
@@ -84,6 +89,9 @@ impl Opened {
     /// The batch with those records for which `keep` says so, in the same codec. With
     /// `delete_horizon`, it says from when on its tombstones and markers may go; one that it has
     /// already stays.
+    ///
+    /// # Panics
+    /// When `keep` says nothing of a record.
     pub fn retain(
         &self,
         keep: &[bool],
@@ -99,9 +107,10 @@ impl Opened {
         let mut scratch = Vec::new();
         let mut newest = TimestampMs::NONE;
         header.record_count = 0;
-        for (record, keep) in self.records().zip(keep) {
+        let mut keep = keep.iter();
+        for record in self.records() {
             let record = record?;
-            if !keep {
+            if !keep.next().expect("each record stays or goes") {
                 continue;
             }
             header.record_count += 1;
@@ -118,6 +127,11 @@ impl Opened {
             scratch.extend_from_slice(record.rest);
             varint::put_bytes(&mut bytes, Some(&scratch));
         }
+        // A header from a file may count fewer than none.
+        assert!(
+            header.record_count <= self.header.record_count.max(0),
+            "no record comes from nowhere"
+        );
         if !header.is_log_append_time() {
             header.max_timestamp = newest;
         }
@@ -127,7 +141,7 @@ impl Opened {
                 .compress(&bytes)
                 .map_err(|error| compression::failed(&error))?;
         }
-        encode(&header, &bytes)
+        WholeBatch::of_records(header, &bytes).map(WholeBatch::into_bytes)
     }
 }
 
@@ -135,33 +149,12 @@ impl Opened {
 /// sequence that its producer goes on from.
 pub fn emptied(header: &BatchHeader) -> Result<Bytes, BatchError> {
     let header = BatchHeader {
-        attributes: header.attributes & !(DELETE_HORIZON | 0x07),
+        attributes: header.attributes & !(DELETE_HORIZON | COMPRESSION),
         base_timestamp: TimestampMs::NONE,
         record_count: 0,
         ..*header
     };
-    encode(&header, &[])
-}
-
-fn encode(header: &BatchHeader, records: &[u8]) -> Result<Bytes, BatchError> {
-    let length = i32::try_from(HEADER_BYTES - LENGTH_END + records.len())
-        .map_err(|error| compression::failed(&std::io::Error::other(error)))?;
-    let mut fixed = [0; HEADER_BYTES];
-    put(&mut fixed, 0, header.base_offset.0.to_be_bytes());
-    put(&mut fixed, 8, length.to_be_bytes());
-    put(&mut fixed, 12, header.leader_epoch.0.to_be_bytes());
-    put(&mut fixed, 16, header.magic.to_be_bytes());
-    put(&mut fixed, 21, header.attributes.to_be_bytes());
-    put(&mut fixed, 23, header.last_offset_delta.to_be_bytes());
-    put(&mut fixed, 27, header.base_timestamp.0.to_be_bytes());
-    put(&mut fixed, 35, header.max_timestamp.0.to_be_bytes());
-    put(&mut fixed, 43, header.producer_id.0.to_be_bytes());
-    put(&mut fixed, 51, header.producer_epoch.to_be_bytes());
-    put(&mut fixed, 53, header.base_sequence.to_be_bytes());
-    put(&mut fixed, 57, header.record_count.to_be_bytes());
-    let crc = crc::crc32c_append(crc_of(&fixed), records);
-    put(&mut fixed, CRC_START - 4, crc.to_be_bytes());
-    Ok([&fixed[..], records].concat().into())
+    WholeBatch::of_records(header, &[]).map(WholeBatch::into_bytes)
 }
 
 /// The records of an opened batch.
@@ -300,10 +293,18 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 0..100), count in 0..50_i32,
         ) {
             let header = BatchHeader::parse(&batch(Compression::None, false)).unwrap();
-            let whole = encode(&BatchHeader { record_count: count, ..header }, &bytes).unwrap();
+            let whole = WholeBatch::of_records(BatchHeader { record_count: count, ..header }, &bytes).unwrap();
+            let whole = whole.into_bytes();
             let opened = Opened::open(&whole, BYTES_MAX).unwrap();
             prop_assert!(opened.records().count() <= usize::try_from(count).unwrap());
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "each record stays or goes")]
+    fn no_record_goes_because_nothing_was_said_of_it() {
+        let opened = Opened::open(&batch(Compression::None, false), BYTES_MAX).unwrap();
+        let _ = opened.retain(&[true; 8], None);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod mutated;
+
 /// Timestamp, key, value.
 pub(crate) type TestRecord<'a> = (i64, Option<&'a [u8]>, Option<&'a [u8]>);
 
@@ -106,6 +108,12 @@ fn runs_of_batches_are_walked_up_to_the_partial_one() {
         Batches::new(&[0; 100]).next(),
         Some(Err(BatchError::Length { length: 0 }))
     );
+}
+
+#[test]
+#[should_panic(expected = "a batch has its fixed part")]
+fn less_than_a_batch_has_no_crc() {
+    crc_of(&[0; HEADER_BYTES - 1]);
 }
 
 #[test]

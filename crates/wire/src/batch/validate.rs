@@ -14,9 +14,9 @@ use bytes::Bytes;
 
 use super::compression::{self, Compression};
 use super::walk::{self, Broken, Slice, Source, Stream};
-use super::{BatchHeader, HEADER_BYTES, iter, set_time};
+use super::{BatchHeader, HEADER_BYTES, LOG_APPEND_TIME, WholeBatch, iter};
 use crate::error::{BatchError, RecordError};
-use crate::types::TimestampMs;
+use crate::types::{Offset, TimestampMs};
 
 /// Refused records that are named one by one; further ones are only counted.
 pub const RECORD_ERRORS_MAX: usize = 1000;
@@ -45,10 +45,8 @@ pub struct ValidateLimits {
 /// A batch that may be appended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Produced {
-    /// Its fixed part.
-    pub header: BatchHeader,
-    /// The batch, nothing else: a slice of what was given, save where the header had to be mended.
-    pub batch: Bytes,
+    /// The batch: a slice of what was given, save where the header had to be mended.
+    pub batch: WholeBatch,
     /// Bytes of its records, decompressed: what judging it took.
     pub walked_bytes: usize,
 }
@@ -65,7 +63,8 @@ pub fn validate_produced(records: &Bytes, limits: &ValidateLimits) -> Result<Pro
     }
     iter::check_crc(&header, batch)?;
     check_header(&header)?;
-    let records_bytes = batch.get(HEADER_BYTES..).unwrap_or_default();
+    // Bounded: a whole batch has its header.
+    let (_, records_bytes) = batch.split_at(HEADER_BYTES);
     let (max_timestamp, walked_bytes) = match Compression::from_code(header.compression_code())? {
         Compression::None => check_records(Slice::new(records_bytes), &header, limits),
         codec => {
@@ -73,23 +72,21 @@ pub fn validate_produced(records: &Bytes, limits: &ValidateLimits) -> Result<Pro
             check_records(Stream::new(reader), &header, limits)
         }
     }?;
-    let batch = records.slice(..header.size_bytes);
-    if limits.log_append_time
+    assert!(
+        header.base_offset == Offset::ZERO && header.record_count - 1 == header.last_offset_delta,
+        "the offsets of a batch that was accepted follow one another from 0"
+    );
+    let batch = if limits.log_append_time
         || (max_timestamp == header.max_timestamp && !header.is_log_append_time())
     {
-        Ok(Produced {
-            header,
-            batch,
-            walked_bytes,
-        })
+        WholeBatch::of_parts(header, records.slice(..batch.len()))
     } else {
-        let (header, batch) = mend_time(&batch, max_timestamp).unwrap_or((header, batch));
-        Ok(Produced {
-            header,
-            batch,
-            walked_bytes,
-        })
-    }
+        mend_time(header, records_bytes, max_timestamp)?
+    };
+    Ok(Produced {
+        batch,
+        walked_bytes,
+    })
 }
 
 /// The one batch of a record set. Like Kafka, ignores a partial batch behind it.
@@ -107,8 +104,8 @@ fn single_batch<'a>(
     if code == Compression::Zstd.code() && !limits.zstd {
         return Err(BatchError::Compression { code });
     }
-    let rest = records.get(header.size_bytes..).unwrap_or_default();
-    match iter::first_batch(rest) {
+    // Bounded: the batch is a part of the records.
+    match iter::first_batch(records.split_at(batch.len()).1) {
         Ok(_) => Err(rule("batches in one partition of a produce request", 2, 1)),
         Err(BatchError::Incomplete { .. }) => Ok((header, batch)),
         Err(error) => Err(error),
@@ -247,6 +244,11 @@ impl Refused {
         if self.count == 0 {
             return Ok(());
         }
+        assert_eq!(
+            self.errors.len(),
+            self.count.min(RECORD_ERRORS_MAX),
+            "the first records that were refused are named"
+        );
         Err(BatchError::Records {
             timestamp: self.timestamp,
             count: self.count,
@@ -257,10 +259,17 @@ impl Refused {
 
 /// The batch with the producer's time and this max timestamp in its header. Copies; no real client
 /// makes it necessary.
-fn mend_time(batch: &Bytes, max_timestamp: TimestampMs) -> Option<(BatchHeader, Bytes)> {
-    let mut mended = batch.to_vec();
-    set_time(mended.first_chunk_mut()?, false, max_timestamp);
-    Some((BatchHeader::parse(&mended)?, mended.into()))
+fn mend_time(
+    header: BatchHeader,
+    records: &[u8],
+    max_timestamp: TimestampMs,
+) -> Result<WholeBatch, BatchError> {
+    let header = BatchHeader {
+        attributes: header.attributes & !LOG_APPEND_TIME,
+        max_timestamp,
+        ..header
+    };
+    WholeBatch::of_records(header, records)
 }
 
 fn broken_record(broken: Broken, index: i32) -> BatchError {

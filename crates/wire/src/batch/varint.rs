@@ -35,9 +35,11 @@ pub(crate) fn put(out: &mut Vec<u8>, value: i64) {
 
 /// Appends a length, or -1 for none, and the bytes.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
-    let length = bytes.map_or(-1, |bytes| i64::try_from(bytes.len()).unwrap_or(i64::MAX));
+    let length = bytes.map_or(-1, |bytes| {
+        i64::try_from(bytes.len()).expect("memory has fewer bytes than 2^63")
+    });
     put(out, length);
-    out.extend_from_slice(bytes.unwrap_or_default());
+    out.extend_from_slice(bytes.unwrap_or_default()); // Null has no bytes.
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! flexible.
 //!
 //! The versions are those of Apache Kafka 4.3; where the generated codecs end one before,
-//! [`super::newest`] has the last. What is not in the table is neither advertised nor accepted. Produce is advertised from version 0 but served
-//! from 3, as Kafka does for the sake of old librdkafka (KIP-896).
+//! [`super::newest`] has the last ([`beyond`]). What is not in the table is neither advertised nor accepted. Produce is
+//! advertised from version 0 but served from 3, as Kafka does for the sake of old librdkafka (KIP-896).
 
 use std::ops::RangeInclusive;
 
@@ -232,12 +232,47 @@ impl Api {
     }
 }
 
+/// True for an API whose newest version is beyond the generated codecs.
+pub const fn beyond(api: Api) -> bool {
+    matches!(
+        api,
+        Api::ListOffsets
+            | Api::OffsetCommit
+            | Api::OffsetFetch
+            | Api::WriteTxnMarkers
+            | Api::DescribeLogDirs
+            | Api::AddRaftVoter
+    )
+}
+
+const _: () = {
+    let mut rest = Api::ALL;
+    let mut key_before = -1;
+    while let [api, others @ ..] = rest {
+        let row = api.row();
+        assert!(
+            key_before < row.key,
+            "the table is in the order of the keys"
+        );
+        assert!(
+            Api::from_key(row.key).is_some(),
+            "an API is found by its key"
+        );
+        assert!(
+            0 <= row.advertised_min && row.advertised_min <= row.min && row.min <= row.max,
+            "what is served is advertised"
+        );
+        assert!(row.flexible_from >= 0, "a version is not negative");
+        key_before = row.key;
+        rest = others;
+    }
+};
+
 #[cfg(test)]
 mod tests {
     use kafka_protocol::messages::ApiKey;
 
     use super::*;
-    use crate::kafka::newest::beyond;
 
     #[test]
     fn headers_and_versions_agree_with_the_codecs() {

@@ -10,9 +10,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::api::Api;
-use super::frame::Response;
 use super::produce::{CurrentLeader, NodeEndpoint, encode_endpoints, encode_leader};
 use super::reader::Reader;
+use super::response::Response;
 use super::writer::Writer;
 use crate::error::{DecodeError, EncodeError};
 use crate::protocol::StrBytes;

@@ -1,23 +1,19 @@
 //! Frames: a length prefix of four bytes, a request or response header, a body. Sans-io.
 //!
-//! Invariants: nothing is allocated for a frame before its length was checked; a response is a list
-//! of segments whose first bytes are the prefix, so records go from the log to the socket without
-//! being copied. ApiVersions with a version nobody knows still has a header that decodes; it is the
-//! one request that is handed on in an unserved version ([`Request::is_unknown_api_versions`]), to
-//! be answered in version 0 with UNSUPPORTED_VERSION. Every other unserved key or version is an
-//! error that ends the connection, as in Kafka.
+//! Invariant: nothing is allocated for a frame before its length was checked.
+//! ApiVersions with a version nobody knows still has a header that decodes; it is the one request that is handed on in an
+//! unserved version ([`Request::is_unknown_api_versions`]), to be answered in version 0 with UNSUPPORTED_VERSION. Every
+//! other unserved key or version is an error that ends the connection, as in Kafka.
 //! Not here: reading sockets, and the bytes in flight of a connection (`server`).
 
 use bytes::{Bytes, BytesMut};
 
 use super::api::Api;
 use super::reader::Reader;
+pub use super::response::{PREFIX_BYTES, Response};
 use super::writer::Writer;
 use crate::error::{DecodeError, EncodeError, FrameError};
 use crate::protocol::{Encodable, StrBytes};
-
-/// Bytes of the length prefix.
-pub const PREFIX_BYTES: usize = 4;
 
 /// Judges a length prefix: the number of bytes that follow it.
 pub fn frame_length(prefix: [u8; PREFIX_BYTES], bytes_max: usize) -> Result<usize, FrameError> {
@@ -49,7 +45,9 @@ pub fn next_frame(read: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>
     // Bounded: compared above.
     let mut frame = read.split_to(PREFIX_BYTES + length);
     // Bounded: the prefix was read.
-    Ok(Some(frame.split_off(PREFIX_BYTES).freeze()))
+    let frame = frame.split_off(PREFIX_BYTES).freeze();
+    assert_eq!(frame.len(), length, "a frame is as long as its prefix says");
+    Ok(Some(frame))
 }
 
 /// Who asks what, in which version.
@@ -123,45 +121,6 @@ impl Request {
     /// (KIP-511).
     pub fn is_unknown_api_versions(&self) -> bool {
         self.header.api == Api::ApiVersions && !self.header.api.serves(self.header.version)
-    }
-}
-
-/// A whole response frame, as segments to be written one after the other.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Response {
-    segments: Vec<Bytes>,
-}
-
-impl Response {
-    /// `segments` begin with the length prefix.
-    pub(super) fn new(segments: Vec<Bytes>) -> Self {
-        Self { segments }
-    }
-
-    /// How long it is.
-    pub fn bytes(&self) -> usize {
-        let bytes = self.segments.iter().map(Bytes::len);
-        bytes.fold(0, usize::saturating_add)
-    }
-
-    /// The segments, in order; none is empty.
-    pub fn segments(&self) -> &[Bytes] {
-        &self.segments
-    }
-
-    /// The segments, in order; none is empty.
-    pub fn into_segments(self) -> Vec<Bytes> {
-        self.segments
-    }
-
-    /// Bytes on the wire, prefix included.
-    pub fn size_bytes(&self) -> usize {
-        self.segments.iter().map(Bytes::len).sum() // Bounded: lengths of bytes in memory.
-    }
-
-    /// The frame in one piece, copied. For tests and tools.
-    pub fn to_bytes(&self) -> Bytes {
-        self.segments.concat().into()
     }
 }
 

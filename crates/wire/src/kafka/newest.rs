@@ -9,8 +9,8 @@
 use bytes::BytesMut;
 use kafka_protocol::protocol::buf::{ByteBuf, ByteBufMut};
 
-use super::Api;
 use super::shape::{Shape, newer, older};
+use crate::error::DecodeError;
 use crate::protocol::{Decodable, Encodable, HeaderVersion, Message, Request, VersionRange};
 
 mod messages;
@@ -32,8 +32,9 @@ pub trait Beyond: Message {
     /// The shape of the message in its two newest versions; none where they have the same bytes.
     fn shape() -> Option<Shape>;
 
-    /// Takes the fields that only the newest version has, one after the other.
-    fn tell(&mut self, row: &[u8]) -> Self::More;
+    /// Takes the fields that only the newest version has, one after the other; an error when they are not as many as the
+    /// message has places for.
+    fn tell(&mut self, row: &[u8]) -> Result<Self::More, DecodeError>;
 
     /// The fields that only the newest version has.
     fn row(&self, more: &Self::More) -> Vec<u8>;
@@ -43,19 +44,6 @@ pub trait Beyond: Message {
 pub trait Asks: Request + Beyond {
     /// Its answer: as generated where that has the newest version.
     type Answer: Message + Encodable + Decodable + HeaderVersion;
-}
-
-/// True for an API whose newest version is beyond the generated codecs.
-pub const fn beyond(api: Api) -> bool {
-    matches!(
-        api,
-        Api::ListOffsets
-            | Api::OffsetCommit
-            | Api::OffsetFetch
-            | Api::WriteTxnMarkers
-            | Api::DescribeLogDirs
-            | Api::AddRaftVoter
-    )
 }
 
 impl<T: Beyond> From<T> for Newest<T> {
@@ -91,9 +79,10 @@ impl<T: Beyond + Decodable> Decodable for Newest<T> {
         };
         let rest = buffer.peek_bytes(0..buffer.remaining());
         let mut before = older(&shape, version, &rest)?;
+        assert!(before.read <= rest.len(), "what was read was there");
         buffer.advance(before.read);
         let mut message = T::decode(&mut before.body, version - 1)?;
-        let more = message.tell(&before.row);
+        let more = message.tell(&before.row)?;
         Ok(Self { message, more })
     }
 }

@@ -8,8 +8,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::api::Api;
-use super::frame::{Request, Response};
+use super::frame::Request;
 use super::reader::Reader;
+use super::response::Response;
 use super::writer::{Writer, put_compact_string, put_uvarint};
 use crate::error::{DecodeError, EncodeError, RecordError};
 use crate::protocol::StrBytes;
@@ -246,7 +247,7 @@ pub(super) fn encode_leader(leader: CurrentLeader) -> Bytes {
 /// The value of a `NodeEndpoints` tag, the same in Produce and Fetch.
 pub(super) fn encode_endpoints(endpoints: &[NodeEndpoint]) -> Bytes {
     let mut value = BytesMut::new();
-    let count = u32::try_from(endpoints.len() + 1).unwrap_or(u32::MAX);
+    let count = u32::try_from(endpoints.len() + 1).expect("a cluster has fewer than 2^32 nodes");
     put_uvarint(&mut value, count);
     for endpoint in endpoints {
         value.put_i32(endpoint.node.0);

@@ -37,8 +37,19 @@ const ARRAY_BYTES_MAX: usize = 64 << 20;
 /// and answers in some hundredths of a second.
 pub(super) const PARTS_MAX: usize = 100_000;
 
+const _: () = assert!(ARRAY_BYTES_MIN <= ARRAY_BYTES_MAX);
+const _: () = assert!(
+    PARTS_MAX * size_of::<i32>() <= ARRAY_BYTES_MAX,
+    "memory allows as many partitions as one request may name"
+);
+const _: () = assert!(
+    usize::BITS >= u32::BITS,
+    "a length in a frame is one in memory"
+);
+
 impl<'a> Reader<'a> {
     pub(super) fn new(frame: &'a Bytes, flexible: bool) -> Self {
+        // Saturates: a bound is no smaller for a frame that is very long.
         let budget = frame
             .len()
             .saturating_mul(ARRAY_BYTES_PER_BYTE_MAX)
@@ -130,6 +141,7 @@ impl<'a> Reader<'a> {
             .ok_or(DecodeError::TooManyParts {
                 parts_max: PARTS_MAX,
             })?;
+        // Saturates: a claim beyond all bounds is refused by this one.
         let bytes = count.saturating_mul(size_of::<T>());
         self.budget = self
             .budget
@@ -138,6 +150,7 @@ impl<'a> Reader<'a> {
                 bytes,
                 bytes_max: self.budget_max,
             })?;
+        assert!(count <= PARTS_MAX, "nothing is reserved for a mere claim");
         let mut elements = Vec::with_capacity(count);
         for _ in 0..count {
             elements.push(element(self)?);
@@ -192,13 +205,13 @@ impl<'a> Reader<'a> {
     /// Passes over a nullable string without looking at it.
     pub(super) fn pass_string(&mut self, field: &'static str) -> Result<(), DecodeError> {
         let length = self.text_length(field)?;
-        self.pass(length.unwrap_or(0), field)
+        self.pass(length.unwrap_or(0), field) // Null has no bytes.
     }
 
     /// Passes over nullable bytes without looking at them.
     pub(super) fn pass_bytes(&mut self, field: &'static str) -> Result<(), DecodeError> {
         let length = self.long_length(field)?;
-        self.pass(length.unwrap_or(0), field)
+        self.pass(length.unwrap_or(0), field) // Null has no bytes.
     }
 
     /// Reads the number of elements of a nullable array; the rest of the frame can hold as many.
@@ -210,6 +223,7 @@ impl<'a> Reader<'a> {
         let Some(count) = self.long_length(field)? else {
             return Ok(None);
         };
+        // Saturates: a frame has fewer bytes.
         let need = (count as u64).saturating_mul(element_bytes_min as u64);
         if need > self.remaining() as u64 {
             return Err(self.truncated(field, need));
@@ -243,7 +257,7 @@ impl<'a> Reader<'a> {
         match self.compact_length(field)? {
             Some(length) if length > TEXT_BYTES_MAX => Err(DecodeError::Length {
                 field: field.to_owned(),
-                length: i64::try_from(length).unwrap_or(i64::MAX),
+                length: i64::try_from(length).unwrap_or(i64::MAX), // A text for people.
             }),
             length => Ok(length),
         }

@@ -10,9 +10,8 @@
 
 use bytes::Bytes;
 
-use super::api::Api;
-use super::newest::beyond;
-use super::reader::Reader;
+use super::api::{Api, beyond};
+use super::reader::{PARTS_MAX, Reader};
 use crate::error::DecodeError;
 use crate::protocol;
 
@@ -35,6 +34,15 @@ pub const DECODED_BYTES_MAX: usize = 16 << 20;
 
 /// What an element of an array counts for at least: a number of four bytes is answered with a structure.
 const ELEMENT_BYTES_MIN: usize = 64;
+
+const _: () = assert!(
+    ELEMENT_BYTES_MIN * PARTS_MAX <= DECODED_BYTES_MAX,
+    "a request without records may name as many partitions as one with records"
+);
+const _: () = assert!(
+    TAG_BYTES <= FIRST_TAG_BYTES,
+    "the first tag pays for the map, too"
+);
 
 /// The fields of a message, by version.
 pub struct Shape(&'static [Field]);
@@ -152,12 +160,14 @@ impl Walk<'_> {
                 _ => Ok(()),
             },
             Kind::Each(element) => {
+                // Null has no elements.
                 let count = self.reader.count(name, 1)?.unwrap_or(0);
                 let bytes = element_bytes(*element).max(ELEMENT_BYTES_MIN);
                 self.grow(bytes.saturating_mul(count));
                 (0..count).try_for_each(|_| self.value(name, *element))
             }
             Kind::List(fields) => {
+                // Null has no elements.
                 let count = self.reader.count(name, 1)?.unwrap_or(0);
                 let bytes = struct_bytes(fields).max(ELEMENT_BYTES_MIN);
                 self.grow(bytes.saturating_mul(count));
@@ -169,6 +179,7 @@ impl Walk<'_> {
         }
     }
 
+    /// Saturates, as the products of its callers do: counts are a client's, and the sum is compared with a bound.
     fn grow(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
     }

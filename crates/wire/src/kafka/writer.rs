@@ -7,7 +7,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::api::Api;
-use super::frame::Response;
+use super::response::{PREFIX_BYTES, Response};
 use crate::error::EncodeError;
 use crate::types::Uuid;
 
@@ -76,6 +76,7 @@ impl Writer {
                 Err(_) => self.too_long = self.too_long.or(length),
             }
         }
+        // Null has no bytes.
         self.fields.put_slice(value.unwrap_or_default().as_bytes());
     }
 
@@ -100,6 +101,10 @@ impl Writer {
         self.array_length(length);
         self.spliced_bytes += length;
         let at = self.fields.len();
+        assert!(
+            self.splices.last().is_none_or(|(before, _)| *before <= at),
+            "positions of splices ascend"
+        );
         self.splices.extend(
             segments
                 .into_iter()
@@ -114,6 +119,10 @@ impl Writer {
         if !self.flexible {
             return;
         }
+        assert!(
+            tags.is_sorted_by(|(before, _), (after, _)| before < after),
+            "tags ascend"
+        );
         self.uvarint(tags.len());
         for (tag, value) in tags {
             self.uvarint(*tag as usize);
@@ -123,12 +132,14 @@ impl Writer {
     }
 
     pub(super) fn no_tags(&mut self) {
-        self.tags(&[]);
+        if self.flexible {
+            self.fields.put_u8(0);
+        }
     }
 
     /// Cuts the buffer at the splices and fills in the length prefix.
     pub(super) fn finish(mut self) -> Result<Response, EncodeError> {
-        let frame_bytes = self.fields.len() - super::frame::PREFIX_BYTES + self.spliced_bytes;
+        let frame_bytes = self.fields.len() - PREFIX_BYTES + self.spliced_bytes;
         let bytes = self.too_long.unwrap_or(frame_bytes);
         let too_long = EncodeError::TooLong {
             api: self.api.name(),
@@ -138,22 +149,26 @@ impl Writer {
         if self.too_long.is_some() {
             return Err(too_long);
         }
-        if let Some(prefix) = self.fields.first_chunk_mut() {
-            *prefix = length.to_be_bytes();
-        }
+        let prefix = self.fields.first_chunk_mut();
+        *prefix.expect("the fields begin with room for the length") = length.to_be_bytes();
         let fields = self.fields.freeze();
         let mut segments = Vec::with_capacity(2 * self.splices.len() + 1);
-        let mut done = 0;
+        let (mut done, mut spliced_bytes) = (0, 0);
         for (at, splice) in self.splices {
             if at > done {
                 segments.push(fields.slice(done..at));
                 done = at;
             }
+            spliced_bytes += splice.len(); // Bounded: lengths of bytes in memory.
             segments.push(splice);
         }
         if done < fields.len() {
             segments.push(fields.slice(done..));
         }
+        assert_eq!(
+            spliced_bytes, self.spliced_bytes,
+            "the length counts every splice"
+        );
         Ok(Response::new(segments))
     }
 
@@ -182,9 +197,10 @@ pub(super) fn put_uvarint(buffer: &mut BytesMut, mut value: u32) {
     }
 }
 
-/// Appends a compact nullable string.
+/// Appends a compact nullable string: a name from a settings file or a metadata record, which are far below 4 GiB.
 pub(super) fn put_compact_string(buffer: &mut BytesMut, value: Option<&str>) {
     let length = value.map_or(0, |text| text.len() + 1);
-    put_uvarint(buffer, u32::try_from(length).unwrap_or(u32::MAX));
-    buffer.put_slice(value.unwrap_or_default().as_bytes());
+    let length = u32::try_from(length).expect("a name is shorter than what it was read from");
+    put_uvarint(buffer, length);
+    buffer.put_slice(value.unwrap_or_default().as_bytes()); // Null has no bytes.
 }

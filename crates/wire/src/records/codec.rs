@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
         for _ in 0..self.unsigned_varint()? {
             let tag = self.unsigned_varint()?;
             let len = self.unsigned_varint()?;
-            let bytes = self.take(usize::try_from(len).unwrap_or(usize::MAX))?;
+            let bytes = self.take(len as usize)?;
             known(tag, &mut Self::new(bytes))?;
         }
         Ok(())
@@ -174,34 +174,37 @@ pub fn write_unsigned_varint(out: &mut Vec<u8>, mut value: u32) {
 }
 
 fn low_byte(value: u32) -> u8 {
-    u8::try_from(value & 0x7f).unwrap_or_default()
+    let [low, ..] = value.to_le_bytes();
+    low & 0x7f
 }
 
-/// Appends the length of a string (plain: 16 bits), saturating: longer values do not fit any Kafka
-/// request.
+/// Appends the length of a string (plain: 16 bits); its callers cut it to that.
 fn write_short_length(out: &mut Vec<u8>, length: Option<usize>, form: Form) {
     if form.flexible {
         write_compact_length(out, length);
     } else {
-        let length = length.map_or(-1, |length| i16::try_from(length).unwrap_or(i16::MAX));
+        let length = length.map_or(-1, |length| {
+            i16::try_from(length).expect("a string is cut to its field")
+        });
         out.extend(length.to_be_bytes());
     }
 }
 
-/// Appends the length of bytes or an array (plain: 32 bits).
+/// Appends the length of bytes or an array (plain: 32 bits). What is written came in one frame, or is bounded below one.
 fn write_long_length(out: &mut Vec<u8>, length: Option<usize>, form: Form) {
     if form.flexible {
         write_compact_length(out, length);
     } else {
-        let length = length.map_or(-1, |length| i32::try_from(length).unwrap_or(i32::MAX));
+        let length = length.map_or(-1, |length| {
+            i32::try_from(length).expect("a field is shorter than a frame")
+        });
         out.extend(length.to_be_bytes());
     }
 }
 
 fn write_compact_length(out: &mut Vec<u8>, length: Option<usize>) {
-    let plus_one = length.map_or(0, |length| {
-        u32::try_from(length).map_or(u32::MAX, |length| length.saturating_add(1))
-    });
+    let plus_one = length.map_or(0, |length| length + 1);
+    let plus_one = u32::try_from(plus_one).expect("a field is shorter than a frame");
     write_unsigned_varint(out, plus_one);
 }
 
@@ -242,7 +245,7 @@ impl Field for Option<String> {
     fn write(&self, out: &mut Vec<u8>, form: Form) {
         let text = self.as_deref().map(cut_to_field);
         write_short_length(out, text.map(str::len), form);
-        out.extend(text.unwrap_or_default().as_bytes());
+        out.extend(text.unwrap_or_default().as_bytes()); // Null has no bytes.
     }
     fn read(input: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
         let Some(length) = input.length(form, Reader::short_length)? else {
@@ -267,9 +270,9 @@ impl Field for String {
 /// The longest prefix of `text` that a string field holds (32767 bytes), so that length and bytes
 /// always agree.
 fn cut_to_field(text: &str) -> &str {
-    const STRING_BYTES_MAX: usize = 0x7fff;
-    text.get(..text.floor_char_boundary(STRING_BYTES_MAX))
-        .unwrap_or_default()
+    const STRING_BYTES_MAX: usize = i16::MAX as usize;
+    // Bounded: no more than there is.
+    text.split_at(text.floor_char_boundary(STRING_BYTES_MAX)).0
 }
 
 impl Field for Bytes {
@@ -336,6 +339,25 @@ mod tests {
             Reader::new(&too_long).unsigned_varint(),
             Err(DecodeError::Varint)
         );
+    }
+
+    #[test]
+    fn a_text_longer_than_its_field_is_cut_and_reads_back() {
+        let long = "\u{e4}".repeat(20_000);
+        for flexible in [false, true] {
+            let form = Form {
+                version: 0,
+                flexible,
+            };
+            let mut out = Vec::new();
+            long.write(&mut out, form);
+            Some(long.clone()).write(&mut out, form);
+            let mut input = Reader::new(&out);
+            let text = String::read(&mut input, form).unwrap();
+            assert!(text.len() == 0x7ffe && long.starts_with(&text));
+            assert_eq!(Option::<String>::read(&mut input, form), Ok(Some(text)));
+            assert_eq!(input.finish(), Ok(()));
+        }
     }
 
     #[test]

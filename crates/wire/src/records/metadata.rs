@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 pub use schemas::*;
 
+use super::schema::ascend;
 use super::{DecodeError, Field, Form, Reader, write_unsigned_varint};
 
 const FRAME_VERSION: u32 = 1;
@@ -58,6 +59,21 @@ macro_rules! records {
                 Self::$variant(record)
             }
         })*
+
+        const _: () = {
+            const KEYS: &[i16] = &[$($key),*];
+            assert!(ascend(KEYS), "the table is in the order of the keys");
+            assert!(ascend(&OPAQUE), "the table is in the order of the keys");
+            let mut keys = KEYS;
+            while let [key, rest @ ..] = keys {
+                let mut opaque: &[i16] = &OPAQUE;
+                while let [other, others @ ..] = opaque {
+                    assert!(*key != *other, "what is understood is not kept as bytes");
+                    opaque = others;
+                }
+                keys = rest;
+            }
+        };
 
         impl MetadataRecord {
             /// The record's key.
@@ -171,7 +187,8 @@ impl MetadataRecord {
         let mut out = Vec::with_capacity(64);
         write_unsigned_varint(&mut out, FRAME_VERSION);
         for number in [self.key(), version] {
-            write_unsigned_varint(&mut out, u32::try_from(number).unwrap_or_default());
+            let number = u32::try_from(number).expect("keys and versions are not negative");
+            write_unsigned_varint(&mut out, number);
         }
         self.write_body(
             &mut out,

@@ -37,6 +37,16 @@ macro_rules! schema {
             }
         }
 
+        const _: () = {
+            use $crate::records::schema::{ascend, within};
+            assert!(within($high, $low, i16::MAX), "a record has a version");
+            $(assert!(
+                within($from, $low, $to) && within($to, $from, $high),
+                "the versions of a field are versions of its record"
+            );)*
+            assert!(ascend(&[$($($tag,)?)*]), "tags ascend");
+        };
+
         impl $name {
             /// The schema versions that can be read and written.
             pub const VERSIONS: ::std::ops::RangeInclusive<i16> = $low..=$high;
@@ -121,9 +131,22 @@ pub(super) const fn within(version: i16, from: i16, to: i16) -> bool {
     version >= from && version <= to
 }
 
-/// Appends the section of tagged fields.
+/// True when each number is larger than the one before.
+pub(super) const fn ascend(mut numbers: &[i16]) -> bool {
+    while let [before, rest @ ..] = numbers {
+        if let [after, ..] = rest
+            && *before >= *after
+        {
+            return false;
+        }
+        numbers = rest;
+    }
+    true
+}
+
+/// Appends the section of tagged fields, in ascending order of tag.
 pub(super) fn write_tagged(out: &mut Vec<u8>, fields: &[(u32, Vec<u8>)]) {
-    let number = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+    let number = |length: usize| u32::try_from(length).expect("a field is shorter than a frame");
     super::write_unsigned_varint(out, number(fields.len()));
     for (tag, value) in fields {
         super::write_unsigned_varint(out, *tag);

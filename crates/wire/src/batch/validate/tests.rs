@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::batch::{BatchBuilder, builder::HeaderRef, put, records};
+use crate::batch::{BatchBuilder, builder::HeaderRef, records};
 use crate::types::{ErrorCode, LeaderEpoch, Offset, ProducerId};
 
 const NOW: i64 = 1_700_000_000_000;
@@ -36,7 +36,7 @@ fn filled(mut builder: BatchBuilder) -> Bytes {
 /// Changes bytes of the header and sums anew.
 fn with_header<const N: usize>(batch: &Bytes, at: usize, value: [u8; N]) -> Bytes {
     let mut bytes = batch.to_vec();
-    put(bytes.first_chunk_mut().unwrap(), at, value);
+    bytes[at..at + N].copy_from_slice(&value);
     resummed(bytes)
 }
 
@@ -65,13 +65,13 @@ fn sound_batches_pass_untouched_in_every_codec() {
         let idempotent = filled(builder().compression(codec).producer(ProducerId(7), 0, 0));
         for batch in [plain, idempotent] {
             let produced = validate_produced(&batch, &limits()).unwrap();
-            assert_eq!(produced.batch, batch);
+            assert_eq!(*produced.batch.bytes(), batch);
             assert_eq!(
-                produced.batch.as_ptr(),
+                produced.batch.bytes().as_ptr(),
                 batch.as_ptr(),
                 "must not be copied"
             );
-            assert_eq!(produced.header.record_count, 3);
+            assert_eq!(produced.batch.header().record_count, 3);
         }
     }
 }
@@ -117,7 +117,10 @@ fn exactly_one_whole_batch_of_magic_two() {
     assert_eq!(code(&short, &limits()), ErrorCode::CorruptMessage);
     let trailing = Bytes::from([&batch[..], &batch[..40]].concat());
     assert_eq!(
-        validate_produced(&trailing, &limits()).unwrap().batch,
+        *validate_produced(&trailing, &limits())
+            .unwrap()
+            .batch
+            .bytes(),
         batch
     );
 }
@@ -243,8 +246,8 @@ fn a_wrong_max_timestamp_is_mended() {
     let batch = filled(builder());
     let wrong = with_header(&batch, 35, 99i64.to_be_bytes());
     let produced = validate_produced(&wrong, &limits()).unwrap();
-    assert_eq!(produced.batch, batch);
-    assert_eq!(produced.header.max_timestamp, TimestampMs(NOW + 5));
+    assert_eq!(*produced.batch.bytes(), batch);
+    assert_eq!(produced.batch.header().max_timestamp, TimestampMs(NOW + 5));
 }
 
 #[test]
@@ -275,7 +278,7 @@ fn what_another_encoder_made_is_accepted_and_read() {
     let batch =
         crate::batch::tests::their_batch(&[(NOW, None, Some(b"a")), (NOW + 1, Some(b"k"), None)]);
     let produced = validate_produced(&batch, &limits()).unwrap();
-    assert_eq!(produced.batch, batch);
+    assert_eq!(*produced.batch.bytes(), batch);
     let mut ours = builder();
     ours.add(TimestampMs(NOW), None, Some(b"a"), &[]);
     ours.add(TimestampMs(NOW + 1), Some(b"k"), None, &[]);
@@ -302,10 +305,10 @@ proptest! {
         let bytes = resummed(bytes);
         if let Ok(produced) = validate_produced(&bytes, &limits()) {
             let mut last = None;
-            for record in records(&produced.batch).unwrap() {
+            for record in records(produced.batch.bytes()).unwrap() {
                 last = Some(record.unwrap().offset);
             }
-            prop_assert_eq!(last, Some(produced.header.last_offset()));
+            prop_assert_eq!(last, Some(produced.batch.header().last_offset()));
         }
     }
 }

@@ -5,14 +5,26 @@
 //! `AddRaftVoter` 1: whether the answer waits for the change.
 
 use super::{Asks, Beyond, Newest};
-use crate::kafka::Api;
+use crate::error::DecodeError;
+use crate::kafka::api::{Api, beyond};
 use crate::kafka::shape::Shape;
 use crate::messages::{
     AddRaftVoterRequest, AddRaftVoterResponse, DescribeLogDirsRequest, DescribeLogDirsResponse,
     ListOffsetsRequest, ListOffsetsResponse, OffsetCommitRequest, OffsetCommitResponse,
     OffsetFetchRequest, OffsetFetchResponse, WriteTxnMarkersRequest, WriteTxnMarkersResponse,
 };
+use crate::protocol::{Message, Request};
 use crate::types::Uuid;
+
+/// That a message says as much as it has places for.
+fn places(said: usize, places: usize) -> Result<(), DecodeError> {
+    if said == places {
+        return Ok(());
+    }
+    Err(DecodeError::Codec {
+        reason: format!("the newest version says {said} fields more, not {places}"),
+    })
+}
 
 /// Messages whose newest version has the bytes of the one before.
 macro_rules! same {
@@ -24,7 +36,9 @@ macro_rules! same {
                 None
             }
 
-            fn tell(&mut self, _row: &[u8]) {}
+            fn tell(&mut self, row: &[u8]) -> Result<(), DecodeError> {
+                places(row.len(), 0)
+            }
 
             fn row(&self, (): &()) -> Vec<u8> {
                 Vec::new()
@@ -50,11 +64,15 @@ macro_rules! by_id {
                 $shape
             }
 
-            fn tell(&mut self, row: &[u8]) {
+            fn tell(&mut self, row: &[u8]) -> Result<(), DecodeError> {
                 let $it = self;
-                for (topic, id) in $topics_mut.zip(row.chunks_exact(16)) {
-                    topic.topic_id = Uuid::from_slice(id).unwrap_or_default();
+                let (ids, rest) = row.as_chunks::<16>();
+                places(rest.len(), 0)?;
+                places(ids.len(), $topics.count())?;
+                for (topic, id) in $topics_mut.zip(ids) {
+                    topic.topic_id = Uuid::from_bytes(*id);
                 }
+                Ok(())
             }
 
             fn row(&self, (): &()) -> Vec<u8> {
@@ -91,8 +109,9 @@ impl Beyond for DescribeLogDirsResponse {
         Shape::of_response(Api::DescribeLogDirs)
     }
 
-    fn tell(&mut self, row: &[u8]) -> Vec<bool> {
-        row.iter().map(|cordoned| *cordoned != 0).collect()
+    fn tell(&mut self, row: &[u8]) -> Result<Vec<bool>, DecodeError> {
+        places(row.len(), self.results.len())?;
+        Ok(row.iter().map(|cordoned| *cordoned != 0).collect())
     }
 
     fn row(&self, more: &Vec<bool>) -> Vec<u8> {
@@ -109,8 +128,9 @@ impl Beyond for WriteTxnMarkersRequest {
         Shape::of(Api::WriteTxnMarkers)
     }
 
-    fn tell(&mut self, row: &[u8]) -> Vec<i8> {
-        row.iter().map(|version| version.cast_signed()).collect()
+    fn tell(&mut self, row: &[u8]) -> Result<Vec<i8>, DecodeError> {
+        places(row.len(), self.markers.len())?;
+        Ok(row.iter().map(|version| version.cast_signed()).collect())
     }
 
     fn row(&self, more: &Vec<i8>) -> Vec<u8> {
@@ -130,8 +150,9 @@ impl Beyond for AddRaftVoterRequest {
         Shape::of(Api::AddRaftVoter)
     }
 
-    fn tell(&mut self, row: &[u8]) -> bool {
-        row.iter().any(|waits| *waits != 0)
+    fn tell(&mut self, row: &[u8]) -> Result<bool, DecodeError> {
+        places(row.len(), 1)?;
+        Ok(row.iter().any(|waits| *waits != 0))
     }
 
     fn row(&self, more: &bool) -> Vec<u8> {
@@ -145,6 +166,21 @@ macro_rules! asks {
         impl Asks for $request {
             type Answer = $answer;
         }
+
+        const _: () = {
+            let Some(api) = Api::from_key(<$request as Request>::KEY) else {
+                panic!("its API is served");
+            };
+            assert!(beyond(api), "its newest version is beyond the codec");
+            assert!(
+                <Newest<$request> as Message>::VERSIONS.max == *api.versions().end(),
+                "its newest version is the newest that is served"
+            );
+            assert!(
+                <$answer as Message>::VERSIONS.max >= *api.versions().end(),
+                "every version that is served has an answer"
+            );
+        };
     )*};
 }
 asks!(

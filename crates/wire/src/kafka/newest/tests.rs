@@ -15,6 +15,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::kafka::api::{Api, beyond};
 use crate::kafka::shape::{decode_request, decoded_bytes};
 use crate::protocol::StrBytes;
 use crate::types::Uuid;
@@ -90,6 +91,34 @@ fn a_cordoned_directory_is_a_byte_behind_its_room() {
     ];
     assert_eq!(bytes_of(&response, 5), expected.concat());
     assert_eq!(bytes_of(&response, 4), bytes_of(&response.message, 4));
+}
+
+#[test]
+fn a_row_that_does_not_fit_its_message_is_refused() {
+    let topics = vec![OffsetCommitRequestTopic::default(); 2];
+    let mut commit = OffsetCommitRequest::default().with_topics(topics);
+    for (row_bytes, fits) in [
+        (0, false),
+        (16, false),
+        (31, false),
+        (32, true),
+        (48, false),
+    ] {
+        assert_eq!(
+            commit.tell(&vec![1; row_bytes]).is_ok(),
+            fits,
+            "{row_bytes}"
+        );
+    }
+    assert_eq!(commit.topics[1].topic_id.as_bytes(), &[1; 16]);
+    let results = vec![DescribeLogDirsResult::default(); 2];
+    let dirs = DescribeLogDirsResponse::default().with_results(results);
+    assert!(dirs.clone().tell(&[1]).is_err());
+    let shape = DescribeLogDirsResponse::shape().unwrap();
+    let before = bytes_of(&dirs, 4);
+    assert!(newer(&shape, 5, &before, &[1, 0]).is_ok());
+    assert!(newer(&shape, 5, &before, &[1]).is_err());
+    assert!(newer(&shape, 5, &before, &[1, 0, 1]).is_err());
 }
 
 #[test]
@@ -210,6 +239,13 @@ prop_compose! {
     }
 }
 
+fn again<T: Beyond + Encodable + Decodable>(mut bytes: Bytes) {
+    let version = Newest::<T>::VERSIONS.max;
+    if let Ok(message) = Newest::<T>::decode(&mut bytes, version) {
+        let _ = message.encode(&mut BytesMut::new(), version);
+    }
+}
+
 proptest! {
     #[test]
     fn every_message_comes_back_as_it_went(
@@ -219,6 +255,26 @@ proptest! {
         check(&Newest::from(question));
         check(&dirs);
         check(&markers);
+    }
+
+    #[test]
+    fn a_message_changed_at_random_is_one_or_an_error(
+        commit in commit(), question in question(), dirs in dirs(), markers in markers(),
+        changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), cut: prop::sample::Index,
+    ) {
+        let changed = |bytes: Bytes| {
+            let mut bytes = bytes.to_vec();
+            for (at, byte) in &changes {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            let end = bytes.len() - cut.index(bytes.len()) / 4;
+            Bytes::from(bytes).slice(..end)
+        };
+        again::<OffsetCommitRequest>(changed(bytes_of(&Newest::from(commit), 10)));
+        again::<OffsetFetchRequest>(changed(bytes_of(&Newest::from(question), 10)));
+        again::<DescribeLogDirsResponse>(changed(bytes_of(&dirs, 5)));
+        again::<WriteTxnMarkersRequest>(changed(bytes_of(&markers, 2)));
     }
 
     #[test]

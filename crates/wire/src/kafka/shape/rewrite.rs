@@ -38,14 +38,13 @@ pub(in crate::kafka) fn older(
 ) -> Result<Older, DecodeError> {
     let mut rewrite = Rewrite::new(bytes, version, Way::Down(BytesMut::new()));
     rewrite.structure("message", shape.0)?;
-    let row = match rewrite.way {
-        Way::Down(row) => row.freeze(),
-        Way::Up(_) => Bytes::new(),
+    let Way::Down(row) = rewrite.way else {
+        unreachable!("a message goes one way");
     };
     Ok(Older {
         read: rewrite.reader.position(),
         body: rewrite.out.freeze(),
-        row,
+        row: row.freeze(),
     })
 }
 
@@ -58,7 +57,12 @@ pub(in crate::kafka) fn newer(
 ) -> Result<BytesMut, DecodeError> {
     let mut rewrite = Rewrite::new(bytes, version, Way::Up(row));
     rewrite.structure("message", shape.0)?;
-    Ok(rewrite.out)
+    match rewrite.way {
+        Way::Up(rest) if !rest.is_empty() => Err(DecodeError::Codec {
+            reason: format!("the message has no places for {} bytes more", rest.len()),
+        }),
+        _ => Ok(rewrite.out),
+    }
 }
 
 struct Rewrite<'a> {
@@ -105,11 +109,13 @@ impl<'a> Rewrite<'a> {
         let start = self.reader.position();
         match field.kind {
             Kind::List(fields) => {
+                // Null has no elements.
                 let count = self.reader.count(field.name, 1)?.unwrap_or(0);
                 self.copy(start);
                 (0..count).try_for_each(|_| self.structure(field.name, fields))
             }
             Kind::Each(element) => {
+                // Null has no elements.
                 let count = self.reader.count(field.name, 1)?.unwrap_or(0);
                 (0..count).try_for_each(|_| self.pass(field.name, *element))?;
                 self.copy(start);

@@ -1,0 +1,111 @@
+//! A whole batch with its fixed part beside it, so that what was read once is not read again.
+//!
+//! Invariant: the header is what the first bytes of the batch say, and the length it says is that of the batch.
+//! It does not: judge what the batch says, or look at records.
+
+use bytes::Bytes;
+
+use super::{BatchHeader, HEADER_BYTES, LENGTH_END, at, compression, crc_of, iter, put};
+use crate::crc;
+use crate::error::BatchError;
+
+const BYTES_MAX: usize = i32::MAX as usize + LENGTH_END;
+
+/// A batch, nothing else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WholeBatch {
+    header: BatchHeader,
+    bytes: Bytes,
+}
+
+impl WholeBatch {
+    /// The batch at the start of `bytes`; more may follow it.
+    pub fn first_of(bytes: &Bytes) -> Result<Self, BatchError> {
+        let (header, batch) = iter::first_batch(bytes)?;
+        Ok(Self::of_parts(header, bytes.slice(..batch.len())))
+    }
+
+    /// A batch of which the header is the fixed part.
+    pub(super) fn of_parts(header: BatchHeader, bytes: Bytes) -> Self {
+        assert_eq!(
+            header.size_bytes,
+            bytes.len(),
+            "the header is that of the batch"
+        );
+        debug_assert_eq!(BatchHeader::parse(&bytes), Some(header));
+        Self { header, bytes }
+    }
+
+    /// These records, compressed as the header says, behind the header; its length and CRC are made right. An error when
+    /// they are more than a length can say.
+    pub(super) fn of_records(header: BatchHeader, records: &[u8]) -> Result<Self, BatchError> {
+        if records.len() > BYTES_MAX - HEADER_BYTES {
+            let reason = "the records are longer than a batch can be";
+            return Err(compression::failed(&std::io::Error::other(reason)));
+        }
+        let size_bytes = HEADER_BYTES + records.len();
+        let mut header = BatchHeader {
+            size_bytes,
+            ..header
+        };
+        let mut fixed = header.to_bytes();
+        header.crc = crc::crc32c_append(crc_of(&fixed), records);
+        put::<{ at::CRC }, _>(&mut fixed, header.crc.to_be_bytes());
+        let mut bytes = Vec::with_capacity(size_bytes);
+        bytes.extend_from_slice(&fixed);
+        bytes.extend_from_slice(records);
+        Ok(Self::of_parts(header, bytes.into()))
+    }
+
+    /// Its fixed part.
+    pub const fn header(&self) -> &BatchHeader {
+        &self.header
+    }
+
+    /// Length of its bytes.
+    pub const fn size_bytes(&self) -> usize {
+        self.header.size_bytes
+    }
+
+    /// Its bytes.
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Its bytes.
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::batch::{Batches, validate_stored};
+
+    proptest! {
+        #[test]
+        fn the_header_is_what_the_bytes_say(
+            fixed in prop::array::uniform32(any::<u8>()), more in prop::array::uniform29(any::<u8>()),
+            records in prop::collection::vec(any::<u8>(), 0..100), behind: u8,
+        ) {
+            let mut fixed = [&fixed[..], &more].concat();
+            fixed[at::LENGTH..LENGTH_END].copy_from_slice(&1000_i32.to_be_bytes());
+            fixed[at::MAGIC] = 2;
+            let header = BatchHeader::parse(&fixed).unwrap();
+            prop_assert_eq!(&header.to_bytes()[..], &fixed);
+            let batch = WholeBatch::of_records(header, &records).unwrap();
+            prop_assert_eq!(BatchHeader::parse(batch.bytes()), Some(*batch.header()));
+            prop_assert_eq!(batch.bytes().len(), HEADER_BYTES + records.len());
+            prop_assert!(validate_stored(batch.header(), batch.bytes()).is_ok());
+            prop_assert!(batch.bytes().ends_with(&records));
+            let run = Bytes::from([batch.bytes(), &[behind][..]].concat());
+            prop_assert_eq!(WholeBatch::first_of(&run), Ok(batch.clone()));
+            prop_assert_eq!(Batches::new(&run).complete_len(), batch.bytes().len());
+            let only = BatchHeader { size_bytes: 1012, crc: header.crc, ..*batch.header() };
+            prop_assert_eq!(only, header, "what the records do not change stays");
+        }
+    }
+}

@@ -436,6 +436,36 @@ fn a_log_that_was_cut_and_waits_for_a_path_that_hangs_keeps_no_directory_from_it
     });
 }
 
+#[test]
+fn no_log_is_compacted_before_a_checkpoint_says_that_it_is() {
+    let disk = SimDisk::new(1);
+    life(&disk, &tiers(), async |cluster| {
+        let config = [
+            ("cleanup.policy", "compact"),
+            ("min.cleanable.dirty.ratio", "0.01"),
+        ];
+        cluster.create_with("u", 1, &config).await;
+        for _ in 0..4 {
+            disk.inject(Fault {
+                path_contains: Some("cleaner-offset-checkpoint".into()),
+                ..Fault::at(0, Effect::Fail(ErrorKind::PermissionDenied))
+            });
+        }
+        three_segments(cluster, "u").await;
+        let is_said = |dir: &str| {
+            let said = disk.contents(Path::new(&format!("{dir}/cleaner-offset-checkpoint")));
+            said.is_ok_and(|rows| String::from_utf8_lossy(&rows).contains("u 0 "))
+        };
+        let mut is_compacted = false;
+        for _ in 0..5 * 60 {
+            cluster.pass_ms(1000).await;
+            is_compacted = cluster.all("u", 0).await.len() < 7;
+            assert!(!is_compacted || is_said("/a") || is_said("/b"));
+        }
+        assert!(is_compacted && disk.faults_left() == 0);
+    });
+}
+
 /// Has the lower tier hang, and three logs at home to be compacted, on a disk that takes its time; gives how many rounds are under
 /// way at most, at once, and how many logs are compacted in the end.
 fn slow_rounds(backoff_ms: &str, millis: u64) -> (usize, usize) {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Reading;
-use wire::batch::retain::{Opened, emptied};
+use wire::batch::retain::emptied;
 use wire::batch::{BatchError, BatchHeader};
 use wire::types::{Offset, ProducerId, TimestampMs};
 
@@ -253,6 +253,7 @@ pub(super) async fn note<P: Platform>(
 mod tests {
     use super::*;
     use wire::batch::builder::BatchBuilder;
+    use wire::batch::retain::Opened;
     use wire::types::LeaderEpoch;
 
     #[test]

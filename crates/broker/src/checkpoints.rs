@@ -61,9 +61,14 @@ impl<P: Platform> Broker<P> {
     /// Writes up to where each log of a directory is compacted; false when that could not be written.
     pub(crate) async fn save_compacted(&self, dir: PathBuf) -> bool {
         let write = |broker: Rc<Self>| async move {
-            let _turn = broker.checkpoint_turn(&dir).await;
-            let points = broker.gathered(&dir).await;
-            broker.write_compacted(&dir, &points).await
+            let (me, path) = (Rc::clone(&broker), dir.clone());
+            let write = async move {
+                let _turn = me.checkpoint_turn(&path).await;
+                let points = me.gathered(&path).await;
+                me.write_compacted(&path, &points).await
+            };
+            let written = broker.while_it_answers(&dir, write).await;
+            written.unwrap_or(false)
         };
         self.shards
             .call(CONTROLLER_SHARD, write)

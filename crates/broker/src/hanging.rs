@@ -203,7 +203,7 @@ impl<P: Platform> Broker<P> {
     }
 
     /// Waits for what is under way until it `hangs`, which is asked at each look.
-    async fn wait_unless<T: 'static>(
+    pub(crate) async fn wait_unless<T: 'static>(
         &self,
         mut hangs: impl FnMut() -> bool,
         mut work: JoinHandle<T>,
@@ -271,7 +271,7 @@ impl<P: Platform> Broker<P> {
     }
 
     /// Whether a path of a tier hangs.
-    fn tier_hangs(&self) -> bool {
+    pub(crate) fn tier_hangs(&self) -> bool {
         self.tier_dirs().any(|dir| self.hangs(dir))
     }
 

@@ -29,7 +29,7 @@ const OPEN_AGAIN: Duration = Duration::from_secs(1);
 const OPEN_AGAIN_MAX: Duration = Duration::from_mins(1);
 
 /// A log, and its name, which nobody else takes before the log is led.
-type Opened<P> = storage::Result<(Rc<Log<P>>, Claim)>;
+pub(crate) type Opened<P> = storage::Result<(Rc<Log<P>>, Claim)>;
 
 /// Opens a log that there was no room for, or no descriptor, as soon as there is.
 async fn open_later<P: Platform>(broker: Weak<Broker<P>>, topic_id: TopicId, name: TopicPartition) {
@@ -129,9 +129,7 @@ impl<P: Platform> Broker<P> {
                 let me = Rc::clone(self);
                 task::spawn(async move {
                     let Ok(opened) = opening.await else { return };
-                    if !me.lead_late(&missing, opened).await {
-                        open_later(Rc::downgrade(&me), key.0, missing.name).await;
-                    }
+                    me.lead_or_retry(key.0, missing.name, opened).await;
                 });
             }
         }
@@ -139,7 +137,7 @@ impl<P: Platform> Broker<P> {
     }
 
     /// Has a partition offline, and keeps what is known of its log.
-    fn keep_unopened(self: &Rc<Self>, key: (TopicId, i32), at: Unopened) {
+    pub(crate) fn keep_unopened(self: &Rc<Self>, key: (TopicId, i32), at: Unopened) {
         self.unopened.borrow_mut().insert(key, at);
         self.install(key.0, key.1, Err(ErrorCode::KafkaStorageError));
     }
@@ -191,7 +189,7 @@ impl<P: Platform> Broker<P> {
             return false;
         };
         let opened = Rc::clone(self).open_as(missing.clone(), at, claim).await;
-        self.lead_late(&missing, opened).await
+        self.lead_late(topic_id, name, opened).await
     }
 
     /// What is to be known of a partition that is offline, as the image has it now; none if it is not offline any more, or gone.
@@ -219,19 +217,35 @@ impl<P: Platform> Broker<P> {
         self.still_missing(key, name)
     }
 
+    /// The same, as often as it takes.
+    pub(crate) async fn lead_or_retry(
+        self: &Rc<Self>,
+        topic_id: TopicId,
+        name: TopicPartition,
+        opened: Opened<P>,
+    ) {
+        if !self.lead_late(topic_id, &name, opened).await {
+            task::spawn(open_later(Rc::downgrade(self), topic_id, name));
+        }
+    }
+
     /// Leads a partition whose log has come late, as the image has it by now; deletes the log of one that is gone. True when
     /// there is nothing left to try.
-    async fn lead_late(self: &Rc<Self>, missing: &Missing, opened: Opened<P>) -> bool {
+    async fn lead_late(
+        self: &Rc<Self>,
+        topic_id: TopicId,
+        name: &TopicPartition,
+        opened: Opened<P>,
+    ) -> bool {
         let (log, claim) = match opened {
             Ok(opened) => opened,
             Err(error) if error.is_passing() => return false,
             Err(error) => {
-                tracing::error!(partition = %missing.name, %error, "cannot open the log; the partition is offline");
+                tracing::error!(partition = %name, %error, "cannot open the log; the partition is offline");
                 return true;
             }
         };
-        let name = &missing.name;
-        let key = (missing.topic_id, name.partition);
+        let key = (topic_id, name.partition);
         self.raise_behind(key, name, &log).await;
         if self.stopping_since.get().is_some() {
             // Its directory is left unclean: the next start looks at the log.

@@ -209,6 +209,11 @@ impl<P: Platform> Broker<P> {
     }
 
     pub(crate) fn publish(&self, image: Arc<Image>) {
+        let (before, now) = (
+            self.image().last_applied_offset(),
+            image.last_applied_offset(),
+        );
+        assert!(before <= now, "the image only moves forward");
         self.quotas.learn(&image);
         *self.image.borrow_mut() = image;
     }

@@ -70,6 +70,8 @@ pub(crate) fn quoted(name: &str) -> &str {
         .unwrap_or(name)
 }
 
+const _: () = assert!(PRODUCER_ID_BLOCK > 0, "a block has an id");
+
 /// A decision: what to write, and what to answer once it is durable.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome<R> {

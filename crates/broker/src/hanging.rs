@@ -42,6 +42,15 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// path that hangs.
 const LOOKS_MAX: usize = 10;
 
+const _: () = assert!(
+    LOOK_INTERVAL.as_millis() < HANGS_AFTER.as_millis(),
+    "what hangs is seen before it ends"
+);
+const _: () = assert!(
+    HANGS_AFTER.as_millis() < GIVEN_UP_AFTER.as_millis(),
+    "a stop gives up only what hangs"
+);
+
 /// The directories that hang, for all shards; clones share it.
 #[derive(Clone, Default, Debug)]
 // Unbounded: the log directories and tier paths of the settings.

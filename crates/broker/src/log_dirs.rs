@@ -262,14 +262,6 @@ impl LogDirs {
         dir.unwrap_or(&self.dirs[0])
     }
 
-    /// Position in `dirs` of the directory that holds `log`.
-    pub fn index_of(&self, log: &Path) -> usize {
-        self.dirs
-            .iter()
-            .position(|dir| log.starts_with(&dir.path))
-            .unwrap_or(0)
-    }
-
     /// The directory of a partition: the one where its log lies, or for a new one the one with the most room.
     /// Directories with about the same room (one file system, often) share new partitions by number. A directory that
     /// is closed to new ones is taken only where all are.

@@ -16,5 +16,14 @@ pub(crate) const MANY: usize = 2048;
 /// A request of more bytes may be about very many.
 pub(crate) const LARGE_BYTES: usize = 64 << 10;
 
+const _: () = assert!(
+    AT_ONCE > 1,
+    "one that waits for a disk leaves a place to another"
+);
+const _: () = assert!(
+    MANY > crate::rests::PIECE,
+    "very many things are more than one piece"
+);
+
 /// A place; dropped, it is the next one's.
 pub(crate) type Place = Turn;

@@ -43,6 +43,17 @@ pub(crate) const SUPPORTED_FEATURES: [(&str, i16, i16); 4] = [
     (TRANSACTION_VERSION, 0, 2),
 ];
 
+const _: () = {
+    let mut at = 0;
+    while at < SUPPORTED_FEATURES.len() {
+        assert!(
+            SUPPORTED_FEATURES[at].1 <= SUPPORTED_FEATURES[at].2,
+            "a feature has a level"
+        );
+        at += 1;
+    }
+};
+
 /// The user of a connection on which nobody has said who they are.
 pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
 

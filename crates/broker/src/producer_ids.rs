@@ -42,6 +42,10 @@ impl ProducerIds {
 
     /// Begins a new block.
     pub(crate) fn refill(&self, first: i64, count: i64) {
+        assert!(
+            self.next.get() >= self.end.get(),
+            "a block is used up before the next"
+        );
         self.next.set(first);
         self.end.set(first.saturating_add(count));
     }

@@ -193,6 +193,12 @@ impl Telemetry {
         }
         instance.heard = now;
         let decided = decide(instance);
+        assert_eq!(
+            of.len(),
+            ledger.len(),
+            "each client that is known has a place"
+        );
+        assert!(ledger.len() <= self.instances_max, "another has given way");
         self.received.count_instances(ledger.len());
         if let Err(code) = &decided {
             self.received.refused(*code);
@@ -212,6 +218,11 @@ impl Telemetry {
             }
             stays
         });
+        assert_eq!(
+            of.len(),
+            ledger.len(),
+            "each client that is known has a place"
+        );
         self.received.count_instances(ledger.len());
     }
 }

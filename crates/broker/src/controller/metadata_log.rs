@@ -35,6 +35,11 @@ const SNAPSHOT_AGAIN: Duration = Duration::from_mins(1);
 /// No image of the metadata is longer.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
 
+const _: () = assert!(
+    READ_BYTES <= BATCH_BYTES_MAX,
+    "a read is of a batch or of several"
+);
+
 /// Why the metadata log cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -76,7 +76,9 @@ impl Buckets {
 
     fn weigh(&mut self) {
         let bytes = self.of.keys().map(bytes_of);
-        self.bytes = bytes.fold(0, usize::saturating_add);
+        let bytes = bytes.fold(0, usize::saturating_add);
+        assert!(bytes <= self.bytes, "who is forgotten takes nothing");
+        self.bytes = bytes;
     }
 }
 

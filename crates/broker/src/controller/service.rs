@@ -37,7 +37,10 @@ use super::answers::Answer;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
 use super::mutations::{Caller, Gate, Mutations};
 use super::topic_name::MetricNames;
-use super::{Outcome, Rules, allocate_producer_ids, producer_ids, startup, topics, uuid_v4};
+use super::{
+    Outcome, RECORDS_PER_REQUEST_MAX, Rules, allocate_producer_ids, producer_ids, startup, topics,
+    uuid_v4,
+};
 
 mod turn;
 
@@ -45,6 +48,15 @@ mod turn;
 const START_RECORDS_MAX: usize = 5000;
 /// No partition has so many leaders between two backups; a log that is further ahead takes nothing.
 const EPOCHS_RAISED_MAX: i32 = 10_000;
+
+const _: () = assert!(
+    START_RECORDS_MAX <= RECORDS_PER_REQUEST_MAX,
+    "a start writes no more at once than a request"
+);
+const _: () = assert!(
+    EPOCHS_RAISED_MAX > 0,
+    "a log that is ahead is caught up with"
+);
 
 /// Hands an image to every shard; completes when all of them act on it.
 pub type Publish = Rc<dyn Fn(Arc<Image>) -> Pin<Box<dyn Future<Output = ()>>>>;

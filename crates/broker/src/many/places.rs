@@ -12,15 +12,15 @@ use crate::Broker;
 use crate::network::network;
 
 impl<P: Platform> Broker<P> {
-    /// A place for a request from `peer`, as soon as there is one; none while the broker stops.
-    pub(crate) async fn place(&self, peer: IpAddr) -> Option<Place> {
+    /// A place for a request from `peer`, as soon as there is one.
+    pub(crate) async fn place(&self, peer: IpAddr) -> Place {
         self.many.turn_of(&network(peer)).await
     }
 
     /// A place for a request of so many bytes, if it needs one.
     pub(crate) async fn place_for_bytes(&self, bytes: usize, peer: IpAddr) -> Option<Place> {
         if bytes > LARGE_BYTES {
-            return Box::pin(self.place(peer)).await;
+            return Some(Box::pin(self.place(peer)).await);
         }
         None
     }
@@ -32,7 +32,7 @@ impl<P: Platform> Broker<P> {
         peer: IpAddr,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Option<R> {
-        let turn = self.elsewhere.turn_of(&network(peer)).await?;
+        let turn = self.elsewhere.turn_of(&network(peer)).await;
         let work = move || {
             // Held until it is done, also if nobody waits for it any more.
             let _turn = turn;
@@ -44,7 +44,7 @@ impl<P: Platform> Broker<P> {
     /// The same for one that turns out to be about so many things, if it has no place yet.
     pub(crate) async fn place_for(&self, things: usize, peer: IpAddr, place: &mut Option<Place>) {
         if things > MANY && place.is_none() {
-            *place = Box::pin(self.place(peer)).await;
+            *place = Some(Box::pin(self.place(peer)).await);
         }
     }
 }

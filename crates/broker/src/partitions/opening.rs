@@ -28,6 +28,11 @@ use crate::unopened::Unopened;
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 const OPEN_AGAIN_MAX: Duration = Duration::from_mins(1);
 
+const _: () = assert!(
+    OPEN_AGAIN.as_millis() < OPEN_AGAIN_MAX.as_millis(),
+    "a pause grows"
+);
+
 /// A log, and its name, which nobody else takes before the log is led.
 pub(crate) type Opened<P> = storage::Result<(Rc<Log<P>>, Claim)>;
 

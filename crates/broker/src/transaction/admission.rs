@@ -164,8 +164,10 @@ impl First {
         let known = at_partitions(broker, vec![(Ok(target), self)], |_, partition, first| {
             std::future::ready(Ok(first.known_to(&partition)))
         });
-        let mut known = known.await;
-        known.pop().unwrap_or(Err(ErrorCode::NotLeaderOrFollower))
+        let Some(known) = known.await.pop() else {
+            unreachable!("one was asked for");
+        };
+        known
     }
 }
 

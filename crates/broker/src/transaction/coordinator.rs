@@ -369,7 +369,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         });
         match completed {
             Ok((change, entry)) if change.incarnation == incarnation => {
-                debug_assert_eq!(change.partition, partition, "an id stays in its partition");
+                assert_eq!(change.partition, partition, "an id stays in its partition");
                 self.store(&change, entry).await.is_ok()
             }
             _ => false,

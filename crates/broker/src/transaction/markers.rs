@@ -25,6 +25,15 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 /// How long a marker may take to be committed before it is written again.
 const MARKER_TIMEOUT: Duration = Duration::from_secs(30);
 
+const _: () = assert!(
+    RETRY_MIN.as_millis() < RETRY_MAX.as_millis(),
+    "a pause grows"
+);
+const _: () = assert!(
+    RETRY_MAX.as_millis() < MARKER_TIMEOUT.as_millis(),
+    "a marker has more than a pause"
+);
+
 pub(super) async fn carry_out<P: Platform>(
     coordinator: Rc<TransactionCoordinator<P>>,
     partition: i32,
@@ -73,6 +82,7 @@ pub(super) async fn carry_out<P: Platform>(
 }
 
 fn ending_of(entry: &Entry, coordinator_epoch: i32) -> Ending {
+    assert!(entry.state.is_prepared(), "what is not decided has no end");
     let outcome = if entry.state == State::PrepareCommit {
         Outcome::Commit
     } else {

@@ -14,25 +14,6 @@ use crate::Broker;
 use crate::handler::Context;
 use crate::handler::{acls, delegation_tokens, raft_voters, sasl};
 
-/// True for the requests that are answered here.
-pub(super) const fn is_about(api: Api) -> bool {
-    matches!(
-        api,
-        Api::SaslHandshake
-            | Api::SaslAuthenticate
-            | Api::DescribeAcls
-            | Api::CreateAcls
-            | Api::DeleteAcls
-            | Api::CreateDelegationToken
-            | Api::RenewDelegationToken
-            | Api::ExpireDelegationToken
-            | Api::DescribeDelegationToken
-            | Api::UnregisterBroker
-            | Api::AddRaftVoter
-            | Api::RemoveRaftVoter
-    )
-}
-
 pub(super) async fn answer<P: Platform>(
     b: &Rc<Broker<P>>,
     c: &Context,

@@ -2,7 +2,7 @@
 //!
 //! Decisions are pure: they read an [`Image`] and the options, and return an [`Outcome`]: records
 //! to append, and the response to give once they are durable. Nothing changes before
-//! [`Image::replay`] sees the records. `controller/topics.rs` creates, deletes and grows topics,
+//! [`Image::replay`] sees the records. `controller/decide/` has one file for each request, `controller/topics.rs` creates, deletes and grows topics,
 //! `controller/configs.rs` changes settings, `controller/startup.rs` says what a start writes. Not
 //! here: appending and waiting (`controller/metadata_log.rs`).
 
@@ -10,10 +10,12 @@ pub(crate) mod answers;
 pub(crate) mod batches;
 pub(crate) mod bounds;
 pub(crate) mod configs;
+pub(crate) mod decide;
 pub mod metadata_log;
 pub(crate) mod mutations;
 pub mod offline;
 pub(crate) mod placement;
+pub(crate) mod quorum;
 pub(crate) mod quorum_state;
 pub(crate) mod quotas;
 mod service;

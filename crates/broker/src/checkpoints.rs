@@ -17,6 +17,7 @@ use wire::types::{Offset, TopicPartition};
 
 use crate::Broker;
 use crate::names::CONTROLLER_SHARD;
+use crate::queues::turn_at;
 
 pub(crate) mod room;
 
@@ -145,8 +146,7 @@ impl<P: Platform> Broker<P> {
     /// Waits for the turn to write the files of a directory. One at a time: an older gathering must not replace the file of a
     /// newer one.
     async fn checkpoint_turn(&self, dir: &Path) -> Option<SemaphorePermit<'_>> {
-        // Never closed.
-        self.checkpoint_turns.get(dir)?.acquire().await.ok()
+        Some(turn_at(self.checkpoint_turns.get(dir)?).await)
     }
 
     /// `with_starts`: the log starts of the same points are written.

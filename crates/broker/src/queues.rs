@@ -7,7 +7,16 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use platform::sync::{OwnedSemaphorePermit, Semaphore};
+use platform::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+/// A turn of those that there are, when it is free. They are never closed: without a turn, work would begin beside the work that it is
+/// to wait for.
+pub(crate) async fn turn_at(turns: &Semaphore) -> SemaphorePermit<'_> {
+    let Ok(turn) = turns.acquire().await else {
+        unreachable!("turns are never closed");
+    };
+    turn
+}
 
 /// Who is in line.
 pub(crate) struct Queues<K> {

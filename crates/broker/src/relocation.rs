@@ -24,6 +24,7 @@ use crate::hanging::Begun;
 use crate::log_dirs::{self, Claim};
 use crate::names::CONTROLLER_SHARD;
 use crate::partition::Partition;
+use crate::queues::turn_at;
 use crate::unopened::Unopened;
 
 /// Bytes that may be left for the switch: for so many rounds of copying and rolling it waits until it is few.
@@ -103,9 +104,7 @@ impl<P: Platform> Broker<P> {
         dir: &Path,
         may: bool,
     ) -> Result<(), ErrorCode> {
-        let Ok(_turn) = self.moves.beginning.acquire().await else {
-            return Err(ErrorCode::KafkaStorageError);
-        };
+        let _turn = turn_at(&self.moves.beginning).await;
         if let Some(under_way) = self.moves.of(partition) {
             if under_way.dir() == dir && !under_way.is_cancelled() {
                 return Ok(());
@@ -282,8 +281,7 @@ impl<P: Platform> Broker<P> {
         relocation: &Relocation<P>,
     ) -> storage::Result<(SemaphorePermit<'_>, Claim)> {
         loop {
-            let turn = self.image_turn.acquire().await;
-            let turn = turn.map_err(|_| storage::Error::Closed)?;
+            let turn = turn_at(&self.image_turn).await;
             let key = (partition.topic_id, partition.name.partition);
             let is_led = || {
                 let led = self.led(key);

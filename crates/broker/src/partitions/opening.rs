@@ -21,6 +21,7 @@ use crate::broker::Slot;
 use crate::hanging::Begun;
 use crate::log_dirs::Claim;
 use crate::partition::Partition;
+use crate::queues::turn_at;
 use crate::topic_config::TopicConfigs;
 use crate::unopened::Unopened;
 
@@ -85,7 +86,7 @@ impl<P: Platform> Broker<P> {
         let (platform, store) = (self.platform.clone(), self.store.clone());
         let (log, name) = (Rc::clone(&partition.log), partition.name.clone());
         let deletion = async move {
-            let _turn = turns.deleting.acquire().await;
+            let _turn = turn_at(&turns.deleting).await;
             delete_for_good(platform, store, log, name, claim).await;
         };
         if let Begun::Hangs(_) = self.begin_in(partition.log.dir(), deletion).await {
@@ -166,7 +167,7 @@ impl<P: Platform> Broker<P> {
 
     async fn open_as(self: Rc<Self>, missing: Missing, at: Unopened, claim: Claim) -> Opened<P> {
         let turns = self.turns_in(&at.dir);
-        let _turn = turns.opening.acquire().await;
+        let _turn = turn_at(&turns.opening).await;
         let opened = self.open_log(missing.topic_id, &at, &missing.config).await;
         opened.map(|log| (log, claim))
     }
@@ -218,7 +219,7 @@ impl<P: Platform> Broker<P> {
         key: (TopicId, i32),
         name: &TopicPartition,
     ) -> Option<Missing> {
-        let _turn = self.image_turn.acquire().await;
+        let _turn = turn_at(&self.image_turn).await;
         self.still_missing(key, name)
     }
 
@@ -257,7 +258,7 @@ impl<P: Platform> Broker<P> {
             return true;
         }
         // No image is applied meanwhile: the partition stays what it is.
-        let turn = self.image_turn.acquire().await;
+        let turn = turn_at(&self.image_turn).await;
         if let Some(now) = self.still_missing(key, name) {
             log.set_options(now.config.log_options());
             let led = self.lead(&now, log);

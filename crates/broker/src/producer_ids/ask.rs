@@ -9,6 +9,7 @@ use wire::types::{ErrorCode, ProducerId};
 
 use crate::Broker;
 use crate::names::CONTROLLER_SHARD;
+use crate::queues::turn_at;
 
 /// A new id; asks the controller for a block when this shard's is used up.
 pub(crate) async fn next<P: Platform>(broker: &Rc<Broker<P>>) -> Result<ProducerId, ErrorCode> {
@@ -16,10 +17,7 @@ pub(crate) async fn next<P: Platform>(broker: &Rc<Broker<P>>) -> Result<Producer
         if let Some(id) = broker.producer_ids.take() {
             return Ok(id);
         }
-        let asking = broker.producer_ids.asking.acquire().await;
-        if asking.is_err() {
-            return Err(ErrorCode::CoordinatorNotAvailable);
-        }
+        let _asking = turn_at(&broker.producer_ids.asking).await;
         if let Some(id) = broker.producer_ids.take() {
             return Ok(id);
         }

@@ -41,7 +41,7 @@ use crate::many::{LARGE_BYTES, Place};
 use crate::names::CONTROLLER_SHARD;
 use crate::quota::{Busy, Kind, timed};
 use crate::room::Room;
-use table::{By, Loss, Order, Quota, Row};
+use table::{By, Loss, Order, Quota, Row, elsewhere};
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -277,12 +277,13 @@ async fn change_clients_or_settings<P: Platform>(
         Api::AlterClientQuotas => {
             controlled(b, c, request, async |c, r| c.alter_client_quotas(&r).await).await
         }
-        _ => {
+        Api::IncrementalAlterConfigs => {
             controlled(b, c, request, async |c, r| {
                 c.incremental_alter_configs(&r).await
             })
             .await
         }
+        api => elsewhere(api),
     }
 }
 
@@ -325,13 +326,8 @@ where
     R: Encodable + Send + 'static,
     F: AsyncFnOnce(Rc<Controller<P>>, T) -> R + Send + 'static,
 {
-    let is_large = request.body.len() > LARGE_BYTES;
-    let (header, asked) = decoded_beside(broker, context, request).await?;
-    let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
-        Some(work(broker.controller().ok()?, asked).await)
-    });
-    let response = decided.await.flatten().ok_or(CloseReason::Stopping)?;
-    encoded_beside(broker, is_large.then_some(context), header, response).await
+    let unpaused = async move |controller, asked| (work(controller, asked).await, Duration::ZERO);
+    gated(broker, context, request, unpaused).await
 }
 
 /// Requests that are answered from the image.
@@ -378,7 +374,7 @@ async fn describe<P: Platform>(
             })
             .await
         }
-        _ => {
+        Api::DescribeConfigs => {
             run(request, async |r| {
                 let rules = Rules {
                     image: &b.image(),
@@ -389,6 +385,7 @@ async fn describe<P: Platform>(
             })
             .await
         }
+        api => elsewhere(api),
     }
 }
 

@@ -9,6 +9,7 @@ use wire::messages::{
     RenewDelegationTokenRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
 };
 
+use super::table::elsewhere;
 use super::{CloseReason, Reply, controlled, run};
 use crate::Broker;
 use crate::handler::Context;
@@ -60,6 +61,9 @@ pub(super) async fn answer<P: Platform>(
             .await
         }
         Api::RemoveRaftVoter => run(request, async |r| raft_voters::remove(&r, cluster_id)).await,
-        _ => controlled(b, c, request, async |c, r| c.unregister_broker(&r).await).await,
+        Api::UnregisterBroker => {
+            controlled(b, c, request, async |c, r| c.unregister_broker(&r).await).await
+        }
+        api => elsewhere(api),
     }
 }

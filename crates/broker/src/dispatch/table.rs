@@ -17,6 +17,8 @@ pub(super) struct Row {
     pub(super) quota: Quota,
     /// What a client loses that never gets the answer.
     pub(super) loss: Loss,
+    /// About how many things it may be.
+    pub(super) size: Size,
 }
 
 /// The part of `dispatch` that an API belongs to.
@@ -80,8 +82,24 @@ pub(super) enum Loss {
     Something,
 }
 
+/// How many things a request may be about, each of which takes many times in memory of what it takes in the request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Size {
+    /// Few, or such as take little.
+    Few,
+    /// Very many: a large one takes a place among those, and waits for nothing that clients bring while it has it.
+    Many,
+    /// The same, and it takes its place, and gives it up, where it is handled.
+    Own,
+}
+
+/// A request that is not handled here: its row leads elsewhere than its handler is, which the sweep over all requests finds.
+pub(super) fn elsewhere(api: Api) -> ! {
+    unreachable!("{api:?} is handled elsewhere")
+}
+
 macro_rules! requests {
-    ($($api:ident: $by:ident, $order:ident, $quota:ident $({ $field:ident: $since:literal })?, $loss:ident;)*) => {
+    ($($api:ident: $by:ident, $order:ident, $quota:ident $({ $field:ident: $since:literal })?, $loss:ident, $size:ident;)*) => {
         impl Row {
             /// The row of an API.
             pub(super) const fn of(api: Api) -> Self {
@@ -91,6 +109,7 @@ macro_rules! requests {
                         order: Order::$order,
                         quota: Quota::$quota $({ $field: $since })?,
                         loss: Loss::$loss,
+                        size: Size::$size,
                     },)*
                 }
             }
@@ -99,69 +118,69 @@ macro_rules! requests {
 }
 
 requests! {
-    Produce: Produce, OverlapsUnlessTransactional, Own, Something;
-    Fetch: Fetch, Alone, Own, NothingWhileItWaits;
-    ListOffsets: Positions, Alone, Time, Nothing;
-    Metadata: Descriptions, Alone, Time, Nothing;
-    OffsetCommit: Groups, Alone, Time, Something;
-    OffsetFetch: Groups, Alone, Time, Nothing;
-    FindCoordinator: Groups, Alone, Time, Nothing;
-    JoinGroup: Groups, Alone, Time, Something;
-    Heartbeat: Groups, Alone, Time, Something;
-    LeaveGroup: Groups, Alone, Time, Something;
-    SyncGroup: Groups, Alone, Time, Something;
-    DescribeGroups: Groups, Alone, Time, Nothing;
-    ListGroups: Groups, Alone, Time, Nothing;
-    SaslHandshake: Security, Alone, Time, Something;
-    ApiVersions: Versions, Alone, Time, Nothing;
-    CreateTopics: Changes, Alone, Mutations { strict_since: 6 }, Something;
-    DeleteTopics: Changes, Alone, Mutations { strict_since: 5 }, Something;
-    DeleteRecords: Positions, Alone, Time, Something;
-    InitProducerId: Transactions, Alone, Time, Something;
-    OffsetForLeaderEpoch: Positions, Alone, Time, Nothing;
-    AddPartitionsToTxn: Transactions, Alone, Time, Something;
-    AddOffsetsToTxn: Transactions, Alone, Time, Something;
-    EndTxn: Transactions, Alone, Time, Something;
-    WriteTxnMarkers: Transactions, Alone, Free, Something;
-    TxnOffsetCommit: Groups, Alone, Time, Something;
-    DescribeAcls: Security, Alone, Time, Nothing;
-    CreateAcls: Security, Alone, Time, Something;
-    DeleteAcls: Security, Alone, Time, Something;
-    DescribeConfigs: Descriptions, Alone, Time, Nothing;
-    AlterConfigs: Changes, Alone, Time, Something;
-    AlterReplicaLogDirs: Administration, Alone, Time, Something;
-    DescribeLogDirs: Administration, Alone, Time, Nothing;
-    SaslAuthenticate: Security, Alone, Time, Something;
-    CreatePartitions: Changes, Alone, Mutations { strict_since: 3 }, Something;
-    CreateDelegationToken: Security, Alone, Time, Something;
-    RenewDelegationToken: Security, Alone, Time, Something;
-    ExpireDelegationToken: Security, Alone, Time, Something;
-    DescribeDelegationToken: Security, Alone, Time, Nothing;
-    DeleteGroups: Groups, Alone, Time, Something;
-    ElectLeaders: Administration, Alone, Time, Nothing;
-    IncrementalAlterConfigs: Changes, Alone, Time, Something;
-    AlterPartitionReassignments: Changes, Alone, Time, Something;
-    ListPartitionReassignments: Administration, Alone, Time, Nothing;
-    OffsetDelete: Groups, Alone, Time, Something;
-    DescribeClientQuotas: Administration, Alone, Time, Nothing;
-    AlterClientQuotas: Changes, Alone, Time, Something;
-    DescribeUserScramCredentials: Administration, Alone, Time, Nothing;
-    AlterUserScramCredentials: Changes, Alone, Time, Something;
-    DescribeQuorum: Changes, Alone, Time, Nothing;
-    UpdateFeatures: Changes, Alone, Time, Something;
-    DescribeCluster: Descriptions, Alone, Time, Nothing;
-    DescribeProducers: Transactions, Alone, Time, Nothing;
-    UnregisterBroker: Security, Alone, Time, Something;
-    DescribeTransactions: Transactions, Alone, Time, Nothing;
-    ListTransactions: Transactions, Alone, Time, Nothing;
-    ConsumerGroupHeartbeat: Groups, Alone, Time, Something;
-    ConsumerGroupDescribe: Groups, Alone, Time, Nothing;
-    GetTelemetrySubscriptions: Administration, Alone, Time, Something;
-    PushTelemetry: Administration, Alone, Time, Something;
-    ListConfigResources: Administration, Alone, Time, Nothing;
-    DescribeTopicPartitions: Descriptions, Alone, Time, Nothing;
-    AddRaftVoter: Security, Alone, Time, Something;
-    RemoveRaftVoter: Security, Alone, Time, Something;
+    Produce: Produce, OverlapsUnlessTransactional, Own, Something, Few;
+    Fetch: Fetch, Alone, Own, NothingWhileItWaits, Own;
+    ListOffsets: Positions, Alone, Time, Nothing, Few;
+    Metadata: Descriptions, Alone, Time, Nothing, Few;
+    OffsetCommit: Groups, Alone, Time, Something, Many;
+    OffsetFetch: Groups, Alone, Time, Nothing, Many;
+    FindCoordinator: Groups, Alone, Time, Nothing, Few;
+    JoinGroup: Groups, Alone, Time, Something, Few;
+    Heartbeat: Groups, Alone, Time, Something, Few;
+    LeaveGroup: Groups, Alone, Time, Something, Few;
+    SyncGroup: Groups, Alone, Time, Something, Few;
+    DescribeGroups: Groups, Alone, Time, Nothing, Many;
+    ListGroups: Groups, Alone, Time, Nothing, Few;
+    SaslHandshake: Security, Alone, Time, Something, Few;
+    ApiVersions: Versions, Alone, Time, Nothing, Few;
+    CreateTopics: Changes, Alone, Mutations { strict_since: 6 }, Something, Few;
+    DeleteTopics: Changes, Alone, Mutations { strict_since: 5 }, Something, Few;
+    DeleteRecords: Positions, Alone, Time, Something, Few;
+    InitProducerId: Transactions, Alone, Time, Something, Few;
+    OffsetForLeaderEpoch: Positions, Alone, Time, Nothing, Few;
+    AddPartitionsToTxn: Transactions, Alone, Time, Something, Few;
+    AddOffsetsToTxn: Transactions, Alone, Time, Something, Few;
+    EndTxn: Transactions, Alone, Time, Something, Few;
+    WriteTxnMarkers: Transactions, Alone, Free, Something, Few;
+    TxnOffsetCommit: Groups, Alone, Time, Something, Many;
+    DescribeAcls: Security, Alone, Time, Nothing, Few;
+    CreateAcls: Security, Alone, Time, Something, Few;
+    DeleteAcls: Security, Alone, Time, Something, Few;
+    DescribeConfigs: Descriptions, Alone, Time, Nothing, Few;
+    AlterConfigs: Changes, Alone, Time, Something, Few;
+    AlterReplicaLogDirs: Administration, Alone, Time, Something, Own;
+    DescribeLogDirs: Administration, Alone, Time, Nothing, Few;
+    SaslAuthenticate: Security, Alone, Time, Something, Few;
+    CreatePartitions: Changes, Alone, Mutations { strict_since: 3 }, Something, Few;
+    CreateDelegationToken: Security, Alone, Time, Something, Few;
+    RenewDelegationToken: Security, Alone, Time, Something, Few;
+    ExpireDelegationToken: Security, Alone, Time, Something, Few;
+    DescribeDelegationToken: Security, Alone, Time, Nothing, Few;
+    DeleteGroups: Groups, Alone, Time, Something, Many;
+    ElectLeaders: Administration, Alone, Time, Nothing, Few;
+    IncrementalAlterConfigs: Changes, Alone, Time, Something, Few;
+    AlterPartitionReassignments: Changes, Alone, Time, Something, Few;
+    ListPartitionReassignments: Administration, Alone, Time, Nothing, Few;
+    OffsetDelete: Groups, Alone, Time, Something, Many;
+    DescribeClientQuotas: Administration, Alone, Time, Nothing, Few;
+    AlterClientQuotas: Changes, Alone, Time, Something, Few;
+    DescribeUserScramCredentials: Administration, Alone, Time, Nothing, Few;
+    AlterUserScramCredentials: Changes, Alone, Time, Something, Few;
+    DescribeQuorum: Changes, Alone, Time, Nothing, Few;
+    UpdateFeatures: Changes, Alone, Time, Something, Few;
+    DescribeCluster: Descriptions, Alone, Time, Nothing, Few;
+    DescribeProducers: Transactions, Alone, Time, Nothing, Few;
+    UnregisterBroker: Security, Alone, Time, Something, Few;
+    DescribeTransactions: Transactions, Alone, Time, Nothing, Few;
+    ListTransactions: Transactions, Alone, Time, Nothing, Few;
+    ConsumerGroupHeartbeat: Groups, Alone, Time, Something, Few;
+    ConsumerGroupDescribe: Groups, Alone, Time, Nothing, Many;
+    GetTelemetrySubscriptions: Administration, Alone, Time, Something, Few;
+    PushTelemetry: Administration, Alone, Time, Something, Few;
+    ListConfigResources: Administration, Alone, Time, Nothing, Few;
+    DescribeTopicPartitions: Descriptions, Alone, Time, Nothing, Few;
+    AddRaftVoter: Security, Alone, Time, Something, Few;
+    RemoveRaftVoter: Security, Alone, Time, Something, Few;
 }
 
 #[cfg(test)]

@@ -537,10 +537,7 @@ impl<P: Platform> Partition<P> {
 
     fn advance_high_watermark(&self) {
         let safe = self.log.committed_offset();
-        assert!(
-            safe <= self.log.log_end_offset(),
-            "what is committed is in the log"
-        );
+        assert!(safe <= self.log.log_end_offset(), "it is in the log");
         if safe > self.high_watermark.get() {
             self.high_watermark.set(safe);
             self.log.set_high_watermark(safe);

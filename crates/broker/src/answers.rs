@@ -169,7 +169,7 @@ impl Answers {
 
     /// Counts them as held no more.
     pub(crate) fn release(&self, bytes: usize) {
-        self.shared.used.fetch_sub(bytes, Ordering::Relaxed);
+        take_off(&self.shared.used, bytes);
     }
 
     /// Sets memory aside for an answer to `ip` that would have `wanted` bytes; says how many it may have.
@@ -195,6 +195,7 @@ impl Answers {
             );
         }
         let granted = wanted.min((self.free_bytes(ip) / 8).max(FLOOR_BYTES));
+        assert!(granted >= FLOOR_BYTES, "everybody gets some");
         let bytes = granted.saturating_sub(FLOOR_BYTES);
         let account = self.account(ip);
         account.hold(bytes);
@@ -224,6 +225,12 @@ impl Answers {
         let is_over = own > bytes_max / 2 || (all > bytes_max && own > self.shared.fair(bytes_max));
         (!is_over).then_some(waiting)
     }
+}
+
+/// Counts bytes as held no more. Beyond none the count would begin again at the top, and every answer would be refused from then on.
+fn take_off(count: &AtomicUsize, bytes: usize) {
+    let before = count.fetch_sub(bytes, Ordering::Relaxed);
+    assert!(before >= bytes, "bytes are released as they were held");
 }
 
 impl Shared {
@@ -270,8 +277,8 @@ impl Account {
 
     /// Counts bytes as sent that were held.
     pub fn release(&self, bytes: usize) {
-        self.shared.used.fetch_sub(bytes, Ordering::Relaxed);
-        self.address.used.fetch_sub(bytes, Ordering::Relaxed);
+        take_off(&self.shared.used, bytes);
+        take_off(&self.address.used, bytes);
     }
 
     /// True when more is held than may be: by all, or by this address.
@@ -285,11 +292,13 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         let mut addresses = self.shared.addresses();
-        if let Some(weighed) = addresses.get_mut(&self.ip) {
-            weighed.accounts = weighed.accounts.saturating_sub(1);
-            if weighed.accounts == 0 {
-                addresses.remove(&self.ip);
-            }
+        let Some(weighed) = addresses.get_mut(&self.ip) else {
+            unreachable!("an address is known while it has an account");
+        };
+        assert!(weighed.accounts > 0, "an account ends once");
+        weighed.accounts = weighed.accounts.saturating_sub(1);
+        if weighed.accounts == 0 {
+            addresses.remove(&self.ip);
         }
         self.shared.count.store(addresses.len(), Ordering::Relaxed);
     }
@@ -307,10 +316,8 @@ impl Drop for Aside<'_> {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(account) = &self.account {
-            let all = &account.shared.waiting;
-            all.fetch_sub(self.bytes, Ordering::Relaxed);
-            let waiting = &account.address.waiting;
-            waiting.fetch_sub(self.bytes, Ordering::Relaxed);
+            take_off(&account.shared.waiting, self.bytes);
+            take_off(&account.address.waiting, self.bytes);
         }
     }
 }

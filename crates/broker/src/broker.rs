@@ -26,6 +26,7 @@ use crate::lines::Lines;
 use crate::log_dirs::LogDirs;
 use crate::many;
 use crate::metrics::Metrics;
+use crate::names::CONTROLLER_SHARD;
 use crate::node_config::NodeConfigs;
 use crate::offsets_log::PartitionOffsetsLog;
 use crate::options::BrokerOptions;
@@ -37,14 +38,11 @@ use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::relocation::Moves;
 use crate::seldom::Seldom;
-use crate::shards::{Inbox, Seat, ShardIndex, Shards};
+use crate::shards::{Inbox, Seat, Shards};
 use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
 use crate::unopened::Unopened;
 use crate::wall_clock::WallClock;
-
-/// The shard that runs the controller.
-pub const CONTROLLER_SHARD: ShardIndex = 0;
 
 /// A partition that this shard should lead: led, or offline because its log could not be opened.
 pub(crate) type Slot<P> = Result<Rc<Partition<P>>, ErrorCode>;
@@ -211,6 +209,11 @@ impl<P: Platform> Broker<P> {
     }
 
     pub(crate) fn publish(&self, image: Arc<Image>) {
+        let (before, now) = (
+            self.image().last_applied_offset(),
+            image.last_applied_offset(),
+        );
+        assert!(before <= now, "the image only moves forward");
         self.quotas.learn(&image);
         *self.image.borrow_mut() = image;
     }

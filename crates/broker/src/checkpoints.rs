@@ -16,7 +16,8 @@ use storage::store::LogPoints;
 use wire::types::{Offset, TopicPartition};
 
 use crate::Broker;
-use crate::broker::CONTROLLER_SHARD;
+use crate::names::CONTROLLER_SHARD;
+use crate::queues::turn_at;
 
 pub(crate) mod room;
 
@@ -61,9 +62,14 @@ impl<P: Platform> Broker<P> {
     /// Writes up to where each log of a directory is compacted; false when that could not be written.
     pub(crate) async fn save_compacted(&self, dir: PathBuf) -> bool {
         let write = |broker: Rc<Self>| async move {
-            let _turn = broker.checkpoint_turn(&dir).await;
-            let points = broker.gathered(&dir).await;
-            broker.write_compacted(&dir, &points).await
+            let (me, path) = (Rc::clone(&broker), dir.clone());
+            let write = async move {
+                let _turn = me.checkpoint_turn(&path).await;
+                let points = me.gathered(&path).await;
+                me.write_compacted(&path, &points).await
+            };
+            let written = broker.while_it_answers(&dir, write).await;
+            written.unwrap_or(false)
         };
         self.shards
             .call(CONTROLLER_SHARD, write)
@@ -140,8 +146,7 @@ impl<P: Platform> Broker<P> {
     /// Waits for the turn to write the files of a directory. One at a time: an older gathering must not replace the file of a
     /// newer one.
     async fn checkpoint_turn(&self, dir: &Path) -> Option<SemaphorePermit<'_>> {
-        // Never closed.
-        self.checkpoint_turns.get(dir)?.acquire().await.ok()
+        Some(turn_at(self.checkpoint_turns.get(dir)?).await)
     }
 
     /// `with_starts`: the log starts of the same points are written.

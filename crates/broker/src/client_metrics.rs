@@ -22,6 +22,15 @@ pub(crate) const DEFAULT_INTERVAL_MS: i32 = 300_000;
 const INTERVAL_MS_MIN: i64 = 100;
 const INTERVAL_MS_MAX: i64 = 3_600_000;
 
+const _: () = assert!(
+    INTERVAL_MS_MIN <= DEFAULT_INTERVAL_MS as i64,
+    "the default may be set"
+);
+const _: () = assert!(
+    DEFAULT_INTERVAL_MS as i64 <= INTERVAL_MS_MAX,
+    "the default may be set"
+);
+
 /// Subscriptions there may be.
 const SUBSCRIPTIONS_MAX: usize = 100;
 /// Bytes of the names and settings of all subscriptions.

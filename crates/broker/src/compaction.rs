@@ -140,6 +140,7 @@ async fn compact_one<P: Platform>(broker: Rc<Broker<P>>, settings: Settings, due
     let log = &due.partition.log;
     let is_first = log.begin_compacting();
     if is_first && !broker.save_compacted(log.dir().to_owned()).await {
+        log.has_not_compacted();
         return false;
     }
     let clock = broker.platform.clock();

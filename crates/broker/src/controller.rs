@@ -2,7 +2,7 @@
 //!
 //! Decisions are pure: they read an [`Image`] and the options, and return an [`Outcome`]: records
 //! to append, and the response to give once they are durable. Nothing changes before
-//! [`Image::replay`] sees the records. `controller/topics.rs` creates, deletes and grows topics,
+//! [`Image::replay`] sees the records. `controller/decide/` has one file for each request, `controller/topics.rs` creates, deletes and grows topics,
 //! `controller/configs.rs` changes settings, `controller/startup.rs` says what a start writes. Not
 //! here: appending and waiting (`controller/metadata_log.rs`).
 
@@ -10,10 +10,12 @@ pub(crate) mod answers;
 pub(crate) mod batches;
 pub(crate) mod bounds;
 pub(crate) mod configs;
+pub(crate) mod decide;
 pub mod metadata_log;
 pub(crate) mod mutations;
 pub mod offline;
 pub(crate) mod placement;
+pub(crate) mod quorum;
 pub(crate) mod quorum_state;
 pub(crate) mod quotas;
 mod service;
@@ -23,7 +25,7 @@ pub(crate) mod topic_name;
 pub(crate) mod topics;
 
 pub use batches::BadBatch;
-pub use metadata_log::{Home, METADATA_TOPIC, MetadataLogError};
+pub use metadata_log::{Home, MetadataLogError};
 pub use mutations::Caller;
 pub use service::{Controller, Publish};
 
@@ -69,6 +71,8 @@ pub(crate) fn quoted(name: &str) -> &str {
     name.get(..name.floor_char_boundary(BYTES_MAX))
         .unwrap_or(name)
 }
+
+const _: () = assert!(PRODUCER_ID_BLOCK > 0, "a block has an id");
 
 /// A decision: what to write, and what to answer once it is durable.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,4 +1,4 @@
-//! From a frame to its handler: one match over the API keys, and nothing else.
+//! From a frame to its handler, by the table of requests (`dispatch/table.rs`).
 //!
 //! Order: a [`Called`] that overlaps may be polled while earlier ones of its connection still wait; everything it does
 //! that has to keep the order of the connection it does in its first poll. Every other call runs alone.
@@ -17,6 +17,7 @@ mod groups;
 mod pace;
 mod records;
 mod security;
+mod table;
 mod transactions;
 
 use std::future::Future;
@@ -34,12 +35,13 @@ use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::answers::FLOOR_BYTES;
-use crate::broker::CONTROLLER_SHARD;
 use crate::controller::{Caller, Controller, Rules};
 use crate::handler::{self, Context};
 use crate::many::{LARGE_BYTES, Place};
+use crate::names::CONTROLLER_SHARD;
 use crate::quota::{Busy, Kind, timed};
 use crate::room::Room;
+use table::{By, Loss, Order, Quota, Row, elsewhere};
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -93,6 +95,8 @@ pub struct Called {
     pub overlaps: bool,
     /// API, for metrics and logs.
     pub api: Option<Api>,
+    /// It changes nothing, and is dropped while it waits when its client goes.
+    pub only_reads: bool,
     /// The answer.
     pub reply: Pin<Box<dyn Future<Output = Reply>>>,
 }
@@ -106,6 +110,7 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
             return Called {
                 overlaps: false,
                 api: None,
+                only_reads: false,
                 reply,
             };
         }
@@ -116,7 +121,11 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
         frame_bytes: frame.len(),
         ..context
     };
-    let overlaps = api == Api::Produce && !kafka::produce::names_transaction(&request);
+    let row = Row::of(api);
+    let overlaps = match row.order {
+        Order::Alone => false,
+        Order::OverlapsUnlessTransactional => !kafka::produce::names_transaction(&request),
+    };
     let broker = Rc::clone(broker);
     let reply = Box::pin(async move {
         if !broker.limits_time() {
@@ -133,6 +142,7 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     Called {
         overlaps,
         api: Some(api),
+        only_reads: row.loss == Loss::NothingWhileItWaits,
         reply,
     }
 }
@@ -147,7 +157,7 @@ fn roomy<P: Platform>(
 ) -> Reply {
     match answered {
         Ok(Reply::Send(response) | Reply::Pause(Some(response), _))
-            if is_question(api)
+            if Row::of(api).loss == Loss::Nothing
                 && response.size_bytes() > FLOOR_BYTES
                 && broker.answers.is_over(context.peer.ip()) =>
         {
@@ -155,16 +165,6 @@ fn roomy<P: Platform>(
         }
         Ok(reply) => reply,
         Err(reason) => Reply::Close(reason),
-    }
-}
-
-/// True when nothing is lost with an answer: it changes nothing, and nobody waits in a group for it. Fetches find less
-/// instead.
-fn is_question(api: Api) -> bool {
-    match api {
-        Api::Produce | Api::Fetch => false,
-        Api::Metadata | Api::OffsetFetch | Api::FindCoordinator | Api::ElectLeaders => true,
-        api => api.name().starts_with("Describe") || api.name().starts_with("List"),
     }
 }
 
@@ -177,10 +177,10 @@ async fn answer<P: Platform>(
 ) -> Result<Reply, CloseReason> {
     let v = request.header.version;
     let id = request.header.correlation_id;
-    match request.header.api {
-        Api::Produce => Box::pin(records::produce(b, c, busy, request)).await,
-        Api::Fetch => Box::pin(records::fetch(b, c, busy, request)).await,
-        Api::ApiVersions if request.is_unknown_api_versions() => {
+    match Row::of(request.header.api).by {
+        By::Produce => Box::pin(records::produce(b, c, busy, request)).await,
+        By::Fetch => Box::pin(records::fetch(b, c, busy, request)).await,
+        By::Versions if request.is_unknown_api_versions() => {
             let response = handler::api_versions::unsupported(&b.image());
             Ok(Reply::Send(kafka::encode_response(
                 Api::ApiVersions,
@@ -189,48 +189,19 @@ async fn answer<P: Platform>(
                 &response,
             )?))
         }
-        Api::ApiVersions => {
+        By::Versions => {
             run(request, async |r| {
                 handler::api_versions::handle(b, &c.software, &r, v)
             })
             .await
         }
-        Api::ListOffsets | Api::OffsetForLeaderEpoch | Api::DeleteRecords => {
-            Box::pin(records::positions(b, request)).await
-        }
-        Api::InitProducerId
-        | Api::AddPartitionsToTxn
-        | Api::AddOffsetsToTxn
-        | Api::EndTxn
-        | Api::WriteTxnMarkers
-        | Api::DescribeProducers
-        | Api::DescribeTransactions
-        | Api::ListTransactions => Box::pin(transactions::answer(b, c, request)).await,
-        Api::CreateTopics
-        | Api::DeleteTopics
-        | Api::CreatePartitions
-        | Api::AlterConfigs
-        | Api::AlterClientQuotas
-        | Api::AlterUserScramCredentials
-        | Api::AlterPartitionReassignments
-        | Api::UpdateFeatures
-        | Api::DescribeQuorum
-        | Api::IncrementalAlterConfigs => Box::pin(change(b, c, request)).await,
-        Api::Metadata
-        | Api::DescribeCluster
-        | Api::DescribeTopicPartitions
-        | Api::DescribeConfigs => Box::pin(describe(b, c, request)).await,
-        Api::DescribeClientQuotas
-        | Api::DescribeUserScramCredentials
-        | Api::ElectLeaders
-        | Api::ListPartitionReassignments
-        | Api::AlterReplicaLogDirs
-        | Api::DescribeLogDirs
-        | Api::GetTelemetrySubscriptions
-        | Api::PushTelemetry
-        | Api::ListConfigResources => Box::pin(administration::answer(b, c, request)).await,
-        api if security::is_about(api) => Box::pin(security::answer(b, c, request)).await,
-        _ => Box::pin(groups::answer(b, c, request)).await,
+        By::Positions => Box::pin(records::positions(b, request)).await,
+        By::Transactions => Box::pin(transactions::answer(b, c, request)).await,
+        By::Changes => Box::pin(change(b, c, request)).await,
+        By::Descriptions => Box::pin(describe(b, c, request)).await,
+        By::Administration => Box::pin(administration::answer(b, c, request)).await,
+        By::Security => Box::pin(security::answer(b, c, request)).await,
+        By::Groups => Box::pin(groups::answer(b, c, request)).await,
     }
 }
 
@@ -241,15 +212,10 @@ async fn change<P: Platform>(
     request: Request,
 ) -> Result<Reply, CloseReason> {
     let v = request.header.version;
-    // From this version on, clients know that their quota of changes can be used up.
-    let strict_since = match request.header.api {
-        Api::CreateTopics => 6,
-        Api::DeleteTopics => 5,
-        _ => 3,
-    };
+    let quota = Row::of(request.header.api).quota;
     let caller = Caller {
         client_id: c.client_id.clone(),
-        strict: v >= strict_since,
+        strict: matches!(quota, Quota::Mutations { strict_since } if v >= strict_since),
     };
     match request.header.api {
         Api::CreateTopics => {
@@ -311,12 +277,13 @@ async fn change_clients_or_settings<P: Platform>(
         Api::AlterClientQuotas => {
             controlled(b, c, request, async |c, r| c.alter_client_quotas(&r).await).await
         }
-        _ => {
+        Api::IncrementalAlterConfigs => {
             controlled(b, c, request, async |c, r| {
                 c.incremental_alter_configs(&r).await
             })
             .await
         }
+        api => elsewhere(api),
     }
 }
 
@@ -359,13 +326,8 @@ where
     R: Encodable + Send + 'static,
     F: AsyncFnOnce(Rc<Controller<P>>, T) -> R + Send + 'static,
 {
-    let is_large = request.body.len() > LARGE_BYTES;
-    let (header, asked) = decoded_beside(broker, context, request).await?;
-    let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
-        Some(work(broker.controller().ok()?, asked).await)
-    });
-    let response = decided.await.flatten().ok_or(CloseReason::Stopping)?;
-    encoded_beside(broker, is_large.then_some(context), header, response).await
+    let unpaused = async move |controller, asked| (work(controller, asked).await, Duration::ZERO);
+    gated(broker, context, request, unpaused).await
 }
 
 /// Requests that are answered from the image.
@@ -412,7 +374,7 @@ async fn describe<P: Platform>(
             })
             .await
         }
-        _ => {
+        Api::DescribeConfigs => {
             run(request, async |r| {
                 let rules = Rules {
                     image: &b.image(),
@@ -423,6 +385,7 @@ async fn describe<P: Platform>(
             })
             .await
         }
+        api => elsewhere(api),
     }
 }
 

@@ -43,6 +43,11 @@ pub const BYTES_MAX: usize = 64 << 20;
 /// What a partition takes beside its topic's name: two keys, what is wanted, what was told, its node of the map.
 const PARTITION_BYTES: usize = 256;
 
+const _: () = assert!(
+    MANY * PARTITION_BYTES < BYTES_MAX,
+    "a session may be of very many partitions"
+);
+
 /// A topic as the request named it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TopicKey {
@@ -232,8 +237,9 @@ impl FetchSessions {
         session.bytes = content.bytes;
         session.used = now;
         session.next_epoch = epoch_after(claim.epoch);
+        content.check();
         let (is_empty, bytes) = (partitions.is_empty(), session.bytes);
-        self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes);
+        self.weigh(before, bytes);
         Ok(Resolved {
             id: self.id_of(claim.id, is_empty),
             partitions,
@@ -275,6 +281,11 @@ impl FetchSessions {
             return vec![true; told.len()];
         };
         let content = &mut session.content;
+        assert_eq!(
+            told.len(),
+            resolved.partitions.len(),
+            "each partition is told of"
+        );
         let all = resolved.partitions.iter().zip(told);
         let tell = |((key, _), told): (&(Key, Wanted), &Told)| {
             content.tell(key, *told, resolved.incremental)
@@ -302,20 +313,32 @@ impl FetchSessions {
 
     fn remove(&mut self, id: i32) {
         if let Some(session) = self.sessions.remove(&id) {
-            self.bytes = self.bytes.saturating_sub(session.bytes);
+            self.weigh(session.bytes, 0);
         }
+        assert!(
+            self.bytes == 0 || !self.sessions.is_empty(),
+            "no session, no bytes"
+        );
+    }
+
+    /// A session takes other bytes than before.
+    fn weigh(&mut self, before: usize, now: usize) {
+        assert!(self.bytes >= before, "the sum of what sessions take");
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(now);
     }
 
     fn create(&mut self, by_id: bool, named: &[(Key, Wanted)], now: Instant, random: u64) -> i32 {
         let Some(id) = self.place(by_id, named, now, random) else {
             return 0;
         };
-        if let Some(session) = self.sessions.get_mut(&id) {
-            let content = &mut session.content;
-            for (key, wanted) in named {
-                content.name(key.clone(), *wanted);
-            }
+        let Some(session) = self.sessions.get_mut(&id) else {
+            unreachable!("it was placed just now");
+        };
+        let content = &mut session.content;
+        for (key, wanted) in named {
+            content.name(key.clone(), *wanted);
         }
+        content.check();
         id
     }
 
@@ -343,7 +366,13 @@ impl FetchSessions {
             used: now,
         };
         self.bytes = self.bytes.saturating_add(bytes);
-        self.sessions.insert(id, session);
+        let taken = self.sessions.insert(id, session);
+        assert!(taken.is_none(), "an id is one session's");
+        assert!(self.bytes <= BYTES_MAX, "there was room for it");
+        assert!(
+            self.sessions.len() <= self.sessions_max,
+            "there was a slot for it"
+        );
         Some(id)
     }
 
@@ -379,6 +408,16 @@ impl FetchSessions {
 }
 
 impl Content {
+    /// What holds between requests.
+    fn check(&self) {
+        let (order, known) = (self.order.len(), self.partitions.len());
+        assert_eq!(order, known, "each partition has one place in the order");
+        assert!(
+            self.bytes >= known.saturating_mul(PARTITION_BYTES),
+            "each partition is weighed"
+        );
+    }
+
     /// A fetch names a partition.
     fn name(&mut self, key: Key, wanted: Wanted) {
         if let Some(cached) = self.partitions.get_mut(&key) {
@@ -398,6 +437,7 @@ impl Content {
     /// A partition leaves the session; the order has it until it is [`Self::remembered`].
     fn forget(&mut self, key: &Key) {
         if self.partitions.remove(key).is_some() {
+            assert!(self.bytes >= bytes_of(key), "it was weighed as it came");
             self.bytes = self.bytes.saturating_sub(bytes_of(key));
         }
     }

@@ -147,7 +147,7 @@ async fn wait_and_read<P: Platform>(
         let had_place = place.take().is_some();
         wait(broker, &items, &estimates, missing, limits).await;
         if had_place {
-            *place = broker.place(limits.peer).await;
+            *place = Some(broker.place(limits.peer).await);
         }
     };
     let mut read = pin!(read(broker, &items, &estimates, limits));
@@ -164,7 +164,7 @@ async fn wait_and_read<P: Platform>(
     // What was read counts until the place is there again: others that have read are in line, too.
     let (fetched, _aside) = read.await;
     if had_place {
-        *place = broker.place(limits.peer).await;
+        *place = Some(broker.place(limits.peer).await);
     }
     fetched
 }
@@ -221,12 +221,14 @@ async fn wait<P: Platform>(
     missing: usize,
     limits: FetchLimits,
 ) {
+    assert_eq!(items.len(), estimates.len(), "each partition is estimated");
     let mut by_shard: Vec<Vec<Seen>> = vec![Vec::new(); broker.shards.count()];
     let mut rests = Rests::new();
     for ((target, wanted), estimate) in items.iter().zip(estimates) {
-        if let (Ok(target), Ok(estimate)) = (target, estimate)
-            && let Some(seen) = by_shard.get_mut(broker.shards.owner(target.0, target.1))
-        {
+        if let (Ok(target), Ok(estimate)) = (target, estimate) {
+            let Some(seen) = by_shard.get_mut(broker.shards.owner(target.0, target.1)) else {
+                unreachable!("an owner is one of the shards");
+            };
             let bytes_max = usize::try_from(wanted.max_bytes).unwrap_or(0);
             seen.push(Seen {
                 target: *target,
@@ -238,7 +240,10 @@ async fn wait<P: Platform>(
     }
     let asked = by_shard.iter().filter(|seen| !seen.is_empty()).count();
     // While no shard has its share of what is missing, all of them together have less than that.
-    let share = missing.checked_div(asked).unwrap_or(missing).max(1);
+    let Some(share) = missing.checked_div(asked) else {
+        unreachable!("a fetch that waits has a partition to wait for");
+    };
+    let share = share.max(1);
     let sleeping = by_shard
         .into_iter()
         .enumerate()
@@ -261,6 +266,7 @@ async fn read<'a, P: Platform>(
     estimates: &[Result<Estimate, ErrorCode>],
     limits: FetchLimits,
 ) -> (Vec<Result<Fetched, ErrorCode>>, Option<Aside<'a>>) {
+    assert_eq!(items.len(), estimates.len(), "each partition is estimated");
     let due = items.iter().zip(estimates).map(|((_, wanted), estimate)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
         due.min(usize::try_from(wanted.max_bytes).unwrap_or(0))

@@ -39,11 +39,12 @@ mod versioned;
 use platform::clock::{Instant, Reading};
 use wire::protocol::StrBytes;
 
+pub use cluster::Topics;
 pub(crate) use consumer::Pattern;
 pub use coordinator::{GroupCoordinator, OffsetsLog};
 pub use java_hash::partition_for;
+pub use offsets::GoneTopics;
 pub(crate) use offsets::{COMMIT_BY_ID, Commit, Fetched, Going, Readied, Verdict, is_long};
-pub use offsets::{GoneTopics, Topics};
 
 /// Both clocks, read once per decision.
 #[derive(Clone, Copy, Debug)]

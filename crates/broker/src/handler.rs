@@ -1,9 +1,8 @@
 //! One file per API key, or for a few that refuse the same thing: what a request does, told once from top to bottom.
 //!
 //! Handlers decide with what the shard knows (an immutable image, its own partitions), send work to the shards that own
-//! other partitions, and answer every part of the request with a code of its own. Those that change metadata are pure:
-//! they return the records to write with the response to send once they are durable ([`crate::controller::Outcome`]).
-//! They know no frames: decoding and encoding are `dispatch`'s.
+//! other partitions, and answer every part of the request with a code of its own. Those that change metadata are the
+//! controller's (`controller/decide/`). They know no frames: decoding and encoding are `dispatch`'s.
 
 #![cfg_attr(
     not(test),
@@ -48,20 +47,13 @@ pub struct ClientSoftware {
 pub(crate) mod acls;
 pub(crate) mod add_offsets_to_txn;
 pub(crate) mod add_partitions_to_txn;
-pub(crate) mod alter_client_quotas;
-pub(crate) mod alter_configs;
-pub(crate) mod alter_partition_reassignments;
 pub(crate) mod alter_replica_log_dirs;
-pub(crate) mod alter_user_scram_credentials;
 pub(crate) mod api_versions;
 pub(crate) mod consumer_group_describe;
 pub(crate) mod consumer_group_heartbeat;
-pub(crate) mod create_partitions;
-pub(crate) mod create_topics;
 pub(crate) mod delegation_tokens;
 pub(crate) mod delete_groups;
 pub(crate) mod delete_records;
-pub(crate) mod delete_topics;
 pub(crate) mod describe_client_quotas;
 pub(crate) mod describe_cluster;
 pub(crate) mod describe_configs;
@@ -78,7 +70,6 @@ pub(crate) mod fetch;
 pub(crate) mod find_coordinator;
 pub(crate) mod get_telemetry_subscriptions;
 pub(crate) mod heartbeat;
-pub(crate) mod incremental_alter_configs;
 pub(crate) mod init_producer_id;
 pub(crate) mod join_group;
 pub(crate) mod leave_group;
@@ -98,6 +89,4 @@ pub(crate) mod raft_voters;
 pub(crate) mod sasl;
 pub(crate) mod sync_group;
 pub(crate) mod txn_offset_commit;
-pub(crate) mod unregister_broker;
-pub(crate) mod update_features;
 pub(crate) mod write_txn_markers;

@@ -42,6 +42,15 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// path that hangs.
 const LOOKS_MAX: usize = 10;
 
+const _: () = assert!(
+    LOOK_INTERVAL.as_millis() < HANGS_AFTER.as_millis(),
+    "what hangs is seen before it ends"
+);
+const _: () = assert!(
+    HANGS_AFTER.as_millis() < GIVEN_UP_AFTER.as_millis(),
+    "a stop gives up only what hangs"
+);
+
 /// The directories that hang, for all shards; clones share it.
 #[derive(Clone, Default, Debug)]
 // Unbounded: the log directories and tier paths of the settings.
@@ -203,7 +212,7 @@ impl<P: Platform> Broker<P> {
     }
 
     /// Waits for what is under way until it `hangs`, which is asked at each look.
-    async fn wait_unless<T: 'static>(
+    pub(crate) async fn wait_unless<T: 'static>(
         &self,
         mut hangs: impl FnMut() -> bool,
         mut work: JoinHandle<T>,
@@ -271,7 +280,7 @@ impl<P: Platform> Broker<P> {
     }
 
     /// Whether a path of a tier hangs.
-    fn tier_hangs(&self) -> bool {
+    pub(crate) fn tier_hangs(&self) -> bool {
         self.tier_dirs().any(|dir| self.hangs(dir))
     }
 

@@ -10,9 +10,9 @@ use platform::Platform;
 use platform::task;
 
 use crate::Broker;
-use crate::broker::CONTROLLER_SHARD;
 use crate::compaction;
 use crate::hanging::Left;
+use crate::names::CONTROLLER_SHARD;
 use crate::partition::Partition;
 use crate::wall_clock;
 

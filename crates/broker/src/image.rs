@@ -30,32 +30,7 @@ pub use replay::ReplayError;
 pub use resource::{ResourceSettings, ResourceType};
 pub use transaction::Replayer;
 
-use crate::transaction::{TRANSACTIONS_TOPIC, VERSION_FEATURE};
-
-/// The feature of group protocols: 1 has consumer groups.
-pub const GROUP_VERSION: &str = "group.version";
-
-/// Features that this broker supports: name, lowest and highest level.
-pub const SUPPORTED_FEATURES: [(&str, i16, i16); 4] = [
-    (GROUP_VERSION, 0, 1),
-    ("kraft.version", 0, 1),
-    (
-        MetadataVersion::FEATURE,
-        MetadataVersion::V3_3.0,
-        MetadataVersion::V4_3.0,
-    ),
-    (VERSION_FEATURE, 0, 2),
-];
-
-/// The topic that holds groups and their offsets.
-pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
-/// Topics that belong to Kafka itself.
-pub const INTERNAL_TOPICS: [&str; 3] = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"];
-
-/// True for the topics that Kafka keeps for itself.
-pub fn is_internal(topic: &str) -> bool {
-    INTERNAL_TOPICS.contains(&topic)
-}
+use crate::names::SUPPORTED_FEATURES;
 
 /// SCRAM credentials by user and mechanism.
 pub type ScramTable = BTreeMap<(String, i8), UserScramCredentialRecord>;

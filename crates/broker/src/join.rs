@@ -55,11 +55,12 @@ pub(crate) async fn join_boxed<F: Future>(
         })
         .await;
     }
+    // One left out would have the results behind it taken for those of other futures.
     let done = |slot| match slot {
-        Slot::Done(output) => Some(output),
-        Slot::Waiting(_) => None,
+        Slot::Done(output) => output,
+        Slot::Waiting(_) => unreachable!("all futures have ended"),
     };
-    slots.into_iter().filter_map(done).collect()
+    slots.into_iter().map(done).collect()
 }
 
 fn poll_all<F: Future>(slots: &mut [Slot<F>], context: &mut Context<'_>) -> Poll<()> {
@@ -129,7 +130,7 @@ impl Bell {
             }
         }
         let Self::Hung(waker, _) = self else {
-            return false;
+            unreachable!("a bell hangs while its neighbours wait");
         };
         let waiting = poll(&mut Context::from_waker(waker)).is_pending();
         if !waiting {

@@ -28,6 +28,7 @@ mod lines;
 pub mod log_dirs;
 mod many;
 pub mod metrics;
+mod names;
 pub mod network;
 pub mod node_config;
 pub mod offsets_log;
@@ -52,7 +53,6 @@ mod transaction;
 mod unopened;
 pub mod wall_clock;
 
-pub use broker::{Broker, CONTROLLER_SHARD, Shared};
-pub use image::OFFSETS_TOPIC;
+pub use broker::{Broker, Shared};
+pub use names::{CONTROLLER_SHARD, METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 pub use shards::{ShardIndex, Shards};
-pub use transaction::TRANSACTIONS_TOPIC;

@@ -18,9 +18,10 @@ use storage::checkpoint::clean_shutdown;
 use wire::types::{ProducerId, TopicPartition};
 
 use crate::Broker;
-use crate::controller::{Controller, Home, METADATA_TOPIC, MetadataLogError, Publish};
+use crate::controller::{Controller, Home, MetadataLogError, Publish};
 use crate::image::Image;
 use crate::join::join_all;
+use crate::names::METADATA_TOPIC;
 use crate::partition::Partition;
 
 /// What part of a file system, or of a tier's path, the room for changes of the metadata may take.

@@ -84,6 +84,9 @@ impl<K: Ord + Clone> Lines<K> {
             gone,
         };
         let before = lines.by_key.insert(line.clone(), last);
+        if let Some(before) = &before {
+            assert!(before.place < number, "places are numbered as they come");
+        }
         Place {
             lines: Rc::clone(&self.0),
             line,
@@ -108,6 +111,9 @@ impl<K: Ord + Clone> Drop for Place<K> {
     fn drop(&mut self) {
         let lines = &mut self.lines.borrow_mut().by_key;
         let before = self.before.take().and_then(Ahead::present);
+        if let Some(before) = &before {
+            assert!(before.place < self.number, "who is before came earlier");
+        }
         let last = lines.get_mut(&self.line);
         let is_last = last.is_some_and(|last| last.place == self.number);
         match before {

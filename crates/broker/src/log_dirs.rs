@@ -25,13 +25,12 @@ mod moved;
 mod places;
 mod roster;
 
+use crate::names::METADATA_TOPIC;
 pub(crate) use claims::{Claim, Claims};
 pub use error::LogDirsError;
 use found::{Found, Log};
 pub(crate) use moved::Unfinished;
 use moved::{Arrived, read_note};
-
-use crate::controller::METADATA_TOPIC;
 
 /// The id of a node that nobody gave one.
 const DEFAULT_NODE_ID: NodeId = NodeId(1);
@@ -263,14 +262,6 @@ impl LogDirs {
         dir.unwrap_or(&self.dirs[0])
     }
 
-    /// Position in `dirs` of the directory that holds `log`.
-    pub fn index_of(&self, log: &Path) -> usize {
-        self.dirs
-            .iter()
-            .position(|dir| log.starts_with(&dir.path))
-            .unwrap_or(0)
-    }
-
     /// The directory of a partition: the one where its log lies, or for a new one the one with the most room.
     /// Directories with about the same room (one file system, often) share new partitions by number. A directory that
     /// is closed to new ones is taken only where all are.
@@ -463,7 +454,7 @@ fn is_ours(name: &str) -> bool {
         lower::FILE,
         roster::FILE,
         crate::checkpoints::room::FILE,
-        crate::wall_clock::FILE,
+        crate::names::CLOCK_FILE,
         storage::tier::DRAINED_FILE,
         ".lock",
     ];

@@ -20,13 +20,19 @@ use crate::Broker;
 use crate::group::OffsetsLog;
 use crate::group::cluster::MetadataView;
 use crate::group::coordinator::{OpenTransactions, Unwritten, Written};
-use crate::image::{Image, OFFSETS_TOPIC};
+use crate::image::Image;
+use crate::names::OFFSETS_TOPIC;
 use crate::partition::Partition;
 use crate::replayed::each_batch;
 
 /// How soon groups that are not served are loaded again, and how long it takes at most.
 const AGAIN_MIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_mins(5);
+
+const _: () = assert!(
+    AGAIN_MIN.as_millis() < AGAIN_MAX.as_millis(),
+    "a pause grows"
+);
 
 /// A partition, and the broker that leads it.
 type Led<P> = (Rc<Broker<P>>, Rc<Partition<P>>);
@@ -243,9 +249,13 @@ impl<P: Platform> Loading<'_, P> {
             offset,
             timestamp,
         } = written;
-        self.broker
-            .groups
-            .replay(self.index, key, value.as_ref(), *offset, *timestamp);
+        self.broker.groups.replay(
+            (self.index, self.incarnation),
+            key,
+            value.as_ref(),
+            *offset,
+            *timestamp,
+        );
         self.count += 1;
     }
 }

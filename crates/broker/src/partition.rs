@@ -290,6 +290,10 @@ impl<P: Platform> Partition<P> {
             last_offset,
             ..
         } = self.log.append(produced.batch.bytes(), stamp, now_ms)?;
+        assert!(
+            base_offset <= last_offset,
+            "a batch has a first and a last record"
+        );
         self.note_opened(produced.batch.header());
         let log_append_time = log_append_time.unwrap_or(TimestampMs::NONE);
         Ok(Accepted {
@@ -356,7 +360,9 @@ impl<P: Platform> Partition<P> {
         let batch = builder
             .finish()
             .map_err(|_| ErrorCode::UnknownServerError)?;
-        let header = BatchHeader::parse(&batch).ok_or(ErrorCode::UnknownServerError)?;
+        let Some(header) = BatchHeader::parse(&batch) else {
+            unreachable!("a batch of our own has a header");
+        };
         self.log.check_marker(&header, ending.marker)?;
         let accepted = self.append_own(&batch, now_ms)?;
         self.verifying.borrow_mut().end(ending.producer_id);
@@ -531,6 +537,7 @@ impl<P: Platform> Partition<P> {
 
     fn advance_high_watermark(&self) {
         let safe = self.log.committed_offset();
+        assert!(safe <= self.log.log_end_offset(), "it is in the log");
         if safe > self.high_watermark.get() {
             self.high_watermark.set(safe);
             self.log.set_high_watermark(safe);

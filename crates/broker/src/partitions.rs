@@ -17,13 +17,14 @@ use wire::types::{LeaderEpoch, TopicId, TopicPartition};
 use crate::Broker;
 use crate::broker::Slot;
 use crate::group::GoneTopics;
-use crate::image::{Image, OFFSETS_TOPIC, PartitionImage, TopicImage};
+use crate::image::{Image, PartitionImage, TopicImage};
 use crate::join::join_all;
 use crate::log_dirs;
+use crate::names::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::partition::Partition;
+use crate::queues::turn_at;
 use crate::rests::{DECISION, Rests};
 use crate::topic_config::{TopicConfig, TopicConfigs};
-use crate::transaction::TRANSACTIONS_TOPIC;
 use crate::unopened::Unopened;
 
 mod behind;
@@ -60,7 +61,7 @@ impl<P: Platform> Broker<P> {
     /// have been deleted.
     pub async fn apply_image(self: &Rc<Self>, image: Arc<Image>) -> bool {
         // One image after the other; a late one that is older than what is applied changes nothing.
-        let _turn = self.image_turn.acquire().await;
+        let _turn = turn_at(&self.image_turn).await;
         if image.last_applied_offset() < self.image().last_applied_offset() {
             return false;
         }

@@ -136,7 +136,8 @@ impl Waiters {
         });
         let place = (due, serial);
         let entry = (Rc::clone(waiter), name);
-        queue.waiting.borrow_mut().insert(place, entry);
+        let taken = queue.waiting.borrow_mut().insert(place, entry);
+        assert!(taken.is_none(), "a place is one waiter's");
         Registration {
             queue: Rc::downgrade(queue),
             place,

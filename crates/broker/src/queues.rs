@@ -7,7 +7,16 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use platform::sync::{OwnedSemaphorePermit, Semaphore};
+use platform::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+/// A turn of those that there are, when it is free. They are never closed: without a turn, work would begin beside the work that it is
+/// to wait for.
+pub(crate) async fn turn_at(turns: &Semaphore) -> SemaphorePermit<'_> {
+    let Ok(turn) = turns.acquire().await else {
+        unreachable!("turns are never closed");
+    };
+    turn
+}
 
 /// Who is in line.
 pub(crate) struct Queues<K> {
@@ -22,6 +31,7 @@ pub(crate) type Turn = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 impl<K: Ord + Clone> Queues<K> {
     /// Nobody in line for so many turns.
     pub(crate) fn new(turns: usize) -> Self {
+        assert!(turns > 0, "somebody has a turn");
         Self {
             shard: Arc::new(Semaphore::new(turns)),
             by_key: RefCell::default(),
@@ -29,7 +39,7 @@ impl<K: Ord + Clone> Queues<K> {
     }
 
     /// Waits for a turn of a key.
-    pub(crate) async fn turn_of(&self, key: &K) -> Option<Turn> {
+    pub(crate) async fn turn_of(&self, key: &K) -> Turn {
         let line = self.of(key);
         self.turn(&line).await
     }
@@ -47,16 +57,21 @@ impl<K: Ord + Clone> Queues<K> {
     }
 
     /// Waits for a turn of somebody in that line. They are never closed.
-    pub(crate) async fn turn(&self, line: &Arc<Semaphore>) -> Option<Turn> {
-        let first = Arc::clone(line).acquire_owned().await.ok()?;
-        let turn = Arc::clone(&self.shard).acquire_owned().await.ok()?;
-        Some((first, turn))
+    pub(crate) async fn turn(&self, line: &Arc<Semaphore>) -> Turn {
+        // Without a turn more would be at work than may be.
+        let Ok(first) = Arc::clone(line).acquire_owned().await else {
+            unreachable!("a line is never closed");
+        };
+        let Ok(turn) = Arc::clone(&self.shard).acquire_owned().await else {
+            unreachable!("turns are never closed");
+        };
+        (first, turn)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Poll, Waker};
+    use std::task::{Context, Waker};
 
     use super::*;
 
@@ -75,7 +90,7 @@ mod tests {
         assert!(other.as_mut().poll(&mut cx).is_pending());
         assert_eq!(ready.iter().filter(|turn| turn.is_ready()).count(), 1);
         drop(ready);
-        assert!(matches!(other.as_mut().poll(&mut cx), Poll::Ready(Some(_))));
+        assert!(other.as_mut().poll(&mut cx).is_ready());
         assert_eq!(lines.by_key.borrow().len(), 2);
         drop((all, other));
         drop((mine, theirs));

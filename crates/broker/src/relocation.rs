@@ -6,24 +6,25 @@
 //! fails leaves the log where it was. A restart begins an unfinished move anew.
 //! Not here: copying and renaming (`storage::Relocation`), what a start finds (`log_dirs/moved.rs`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use platform::sync::Semaphore;
+use platform::sync::{Semaphore, SemaphorePermit};
 use platform::{Disk, Platform, task};
 use storage::tier::TierPath;
-use storage::{OpenAs, Relocation};
+use storage::{LogPoints, OpenAs, Relocation};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::Broker;
-use crate::broker::CONTROLLER_SHARD;
 use crate::hanging::Begun;
-use crate::log_dirs;
+use crate::log_dirs::{self, Claim};
+use crate::names::CONTROLLER_SHARD;
 use crate::partition::Partition;
+use crate::queues::turn_at;
 use crate::unopened::Unopened;
 
 /// Bytes that may be left for the switch: for so many rounds of copying and rolling it waits until it is few.
@@ -45,6 +46,14 @@ pub(crate) struct Moves<P: Platform> {
     under_way: RefCell<ByPartition<P>>,
     /// Held while a move begins.
     beginning: Semaphore,
+}
+
+/// What has become of a log that was closed to be switched.
+struct Switched<P: Platform> {
+    moved: storage::Result<()>,
+    at: Unopened,
+    /// `None`: only a start can say where it is.
+    opened: Option<storage::Result<Rc<storage::Log<P>>>>,
 }
 
 impl<P: Platform> Default for Moves<P> {
@@ -95,9 +104,7 @@ impl<P: Platform> Broker<P> {
         dir: &Path,
         may: bool,
     ) -> Result<(), ErrorCode> {
-        let Ok(_turn) = self.moves.beginning.acquire().await else {
-            return Err(ErrorCode::KafkaStorageError);
-        };
+        let _turn = turn_at(&self.moves.beginning).await;
         if let Some(under_way) = self.moves.of(partition) {
             if under_way.dir() == dir && !under_way.is_cancelled() {
                 return Ok(());
@@ -207,7 +214,7 @@ impl<P: Platform> Broker<P> {
     async fn carry(
         self: &Rc<Self>,
         partition: &Rc<Partition<P>>,
-        relocation: &Relocation<P>,
+        relocation: &Rc<Relocation<P>>,
     ) -> storage::Result<()> {
         for round in 0.. {
             let few = round < ROUNDS_FOR_FEW;
@@ -266,71 +273,184 @@ impl<P: Platform> Broker<P> {
         Some(relocation.retire().await)
     }
 
-    /// Closes the log, completes its copy, and leads it from where it is then.
+    /// The turn of images and the log's name, to switch it: partitions neither come nor go meanwhile. Images wait for a switch, so it
+    /// does not begin with a directory that hangs.
+    async fn begin_switch(
+        &self,
+        partition: &Rc<Partition<P>>,
+        relocation: &Relocation<P>,
+    ) -> storage::Result<(SemaphorePermit<'_>, Claim)> {
+        loop {
+            let turn = turn_at(&self.image_turn).await;
+            let key = (partition.topic_id, partition.name.partition);
+            let is_led = || {
+                let led = self.led(key);
+                led.is_ok_and(|led| Rc::ptr_eq(&led, partition))
+            };
+            if relocation.is_cancelled() || !is_led() {
+                return Err(storage::Error::Closed);
+            }
+            if !self.switch_waits(partition, relocation)
+                && let Some(claim) = self.log_dirs.claims.claim(&partition.name)
+            {
+                return Ok((turn, claim));
+            }
+            drop(turn);
+            self.platform.clock().sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Whether a switch would wait for a disk that hangs. Opening the log where it is then looks at all paths of tiers.
+    fn switch_waits(&self, partition: &Partition<P>, relocation: &Relocation<P>) -> bool {
+        let dirs = [partition.log.dir(), relocation.dir()];
+        dirs.iter().any(|dir| self.hangs(dir)) || self.tier_hangs()
+    }
+
+    /// Closes the log, completes its copy, and leads it from where it is then. A directory that begins to hang meanwhile keeps the
+    /// partition offline, and nobody else waiting.
     async fn switch(
         self: &Rc<Self>,
         partition: &Rc<Partition<P>>,
-        relocation: &Relocation<P>,
+        relocation: &Rc<Relocation<P>>,
     ) -> storage::Result<()> {
-        // Images wait for a switch: it does not begin with a directory that hangs.
-        let turn = loop {
-            // Partitions neither come nor go meanwhile.
-            let turn = self.image_turn.acquire().await;
-            if !self.log_hangs(&partition.log) && !self.hangs(relocation.dir()) {
-                break turn;
-            }
-            drop(turn);
-            if relocation.is_cancelled() || partition.is_closed() {
-                return Err(storage::Error::Closed);
-            }
-            self.platform.clock().sleep(LOOK_AGAIN).await;
-        };
-        let _turn = turn.map_err(|_| storage::Error::Closed)?;
+        let (turn, claim) = self.begin_switch(partition, relocation).await?;
         let key = (partition.topic_id, partition.name.partition);
-        if !self.led(key).is_ok_and(|led| Rc::ptr_eq(&led, partition)) || relocation.is_cancelled()
-        {
-            return Err(storage::Error::Closed);
-        }
         // What was taken is acknowledged before the producers are sent away.
         partition.leave();
-        if let Err(error) = partition.log.flush().await {
-            partition.stay();
-            return Err(error);
-        }
-        self.resign(partition, key.1);
-        let closed = partition.log.close().await;
-        let clean = closed.is_ok();
-        let moved = match closed {
-            Ok(()) => {
-                relocation
-                    .switch(self.directory_id(partition.log.dir()))
-                    .await
+        let is_clean = Rc::new(Cell::new(false));
+        let (me, its, to) = (Rc::clone(self), Rc::clone(partition), Rc::clone(relocation));
+        let its_clean = Rc::clone(&is_clean);
+        let work = async move {
+            its.log.flush().await?;
+            Ok(me.close_and_switch(&its, Ok(&to), &its_clean).await)
+        };
+        let hangs = || self.switch_waits(partition, relocation);
+        match self.wait_unless(hangs, task::spawn(work)).await {
+            Begun::Done(Ok(switched)) => self.lead_switched(partition, switched),
+            Begun::Done(Err(error)) => {
+                partition.stay();
+                Err(error)
             }
-            Err(error) => Err(error),
-        };
-        let (dir, points) = match &moved {
-            Ok(points) => (relocation.dir(), points.clone()),
-            Err(_) => (partition.log.dir(), partition.log.points()),
-        };
-        let at = Unopened {
-            name: partition.name.clone(),
-            dir: dir.to_owned(),
-            how: OpenAs {
-                clean,
-                recovery_point: points.recovery_point,
-                log_start: points.log_start,
-                compacted: points.compacted,
-            },
-            is_new: false,
-        };
-        if relocation.is_undecided() {
-            self.unopened.borrow_mut().insert(key, at);
-            self.install(key.0, key.1, Err(ErrorCode::KafkaStorageError));
-            self.count_partitions();
-        } else {
-            self.reopen(partition, at).await;
+            Begun::Stopping => Err(storage::Error::Closed),
+            Begun::Hangs(work) => {
+                let from = partition.log.dir();
+                let is_from = self.hangs(from);
+                let dir = self.waits_for(if is_from { from } else { relocation.dir() });
+                tracing::error!(partition = %partition.name, dir = %dir.display(),
+                    "a disk does not answer while a log is switched to another directory: the partition is offline until it does");
+                self.resign(partition, key.1);
+                let points = partition.log.points();
+                let at = unopened(partition, partition.log.dir(), is_clean.get(), &points);
+                self.keep_unopened(key, at);
+                self.count_partitions();
+                drop(turn);
+                let switched = match work.await {
+                    Ok(Ok(switched)) => switched,
+                    // It is led no more: it is opened anew where it was.
+                    Ok(Err(error)) => {
+                        self.close_and_switch(partition, Err(error), &is_clean)
+                            .await
+                    }
+                    Err(_) => return Err(storage::Error::Closed),
+                };
+                self.lead_switched_late(partition, switched, claim).await
+            }
         }
-        moved.map(|_| ())
+    }
+
+    /// Closes the log, completes its copy unless that is not to be, and opens it where it is then.
+    async fn close_and_switch(
+        self: &Rc<Self>,
+        partition: &Partition<P>,
+        to: storage::Result<&Rc<Relocation<P>>>,
+        is_clean: &Cell<bool>,
+    ) -> Switched<P> {
+        if !partition.is_closed() {
+            self.resign(partition, partition.name.partition);
+        }
+        let closed = partition.log.close().await;
+        is_clean.set(closed.is_ok());
+        let from = partition.log.dir();
+        let (moved, is_undecided, new) = match (closed, to) {
+            (Ok(()), Ok(to)) => {
+                let moved = to.switch(self.directory_id(from)).await;
+                (moved, to.is_undecided(), to.dir())
+            }
+            (Err(error), Ok(_)) | (_, Err(error)) => (Err(error), false, from),
+        };
+        let at = match &moved {
+            Ok(points) => unopened(partition, new, is_clean.get(), points),
+            Err(_) => unopened(partition, from, is_clean.get(), &partition.log.points()),
+        };
+        let opened = if is_undecided {
+            None
+        } else {
+            Some(self.reopen(partition, &at).await)
+        };
+        Switched {
+            moved: moved.map(|_| ()),
+            at,
+            opened,
+        }
+    }
+
+    /// Opens a log where it is now.
+    async fn reopen(
+        &self,
+        before: &Partition<P>,
+        at: &Unopened,
+    ) -> storage::Result<Rc<storage::Log<P>>> {
+        let (name, options) = (at.name.clone(), before.config().log_options());
+        let opening = self
+            .store
+            .open_log(&at.dir, name, before.topic_id, options, at.how);
+        let log = opening.await?;
+        log.take_over_asks(&before.log);
+        Ok(log)
+    }
+
+    /// Leads a partition from where its log is now, with the turn of images in hand.
+    fn lead_switched(
+        self: &Rc<Self>,
+        before: &Partition<P>,
+        switched: Switched<P>,
+    ) -> storage::Result<()> {
+        let Switched { moved, at, opened } = switched;
+        let (id, name) = (before.topic_id, before.name.clone());
+        let index = name.partition;
+        let slot = match opened {
+            Some(Ok(log)) => {
+                let (epoch, config) = (before.leader_epoch(), before.config());
+                Ok(Partition::lead(id, name, log, epoch, config, &self.metrics))
+            }
+            Some(Err(error)) => Err(self.cannot_open(id, at, &error)),
+            None => {
+                self.unopened.borrow_mut().insert((id, index), at);
+                Err(ErrorCode::KafkaStorageError)
+            }
+        };
+        self.install(id, index, slot);
+        self.count_partitions();
+        moved
+    }
+
+    /// The same without: the image may be another one by now.
+    async fn lead_switched_late(
+        self: &Rc<Self>,
+        before: &Partition<P>,
+        switched: Switched<P>,
+        claim: Claim,
+    ) -> storage::Result<()> {
+        let (id, name) = (before.topic_id, &before.name);
+        // It is not kept of a topic that is no more.
+        if let Some(known) = self.unopened.borrow_mut().get_mut(&(id, name.partition)) {
+            *known = switched.at;
+        }
+        if let Some(opened) = switched.opened {
+            let opened = opened.map(|log| (log, claim));
+            self.lead_or_retry(id, name.clone(), opened).await;
+        }
+        switched.moved
     }
 
     fn directory_id(&self, dir: &Path) -> Uuid {
@@ -338,32 +458,24 @@ impl<P: Platform> Broker<P> {
         dirs.find(|known| known.path == dir)
             .map_or_else(Uuid::nil, |known| known.id)
     }
+}
 
-    /// Leads the partition from where its log is now, as soon as it can be opened there.
-    async fn reopen(self: &Rc<Self>, before: &Partition<P>, at: Unopened) {
-        let config = before.config();
-        let (id, name) = (before.topic_id, before.name.clone());
-        let options = config.log_options();
-        let log = self
-            .store
-            .open_log(&at.dir, name.clone(), id, options, at.how)
-            .await;
-        let slot = match log {
-            Ok(log) => {
-                log.take_over_asks(&before.log);
-                let epoch = before.leader_epoch();
-                Ok(Partition::lead(
-                    id,
-                    name.clone(),
-                    log,
-                    epoch,
-                    config,
-                    &self.metrics,
-                ))
-            }
-            Err(error) => Err(self.cannot_open(id, at, &error)),
-        };
-        self.install(id, name.partition, slot);
-        self.count_partitions();
+/// Where the log of a partition is, and how it is to be opened there.
+fn unopened<P: Platform>(
+    partition: &Partition<P>,
+    dir: &Path,
+    clean: bool,
+    points: &LogPoints,
+) -> Unopened {
+    Unopened {
+        name: partition.name.clone(),
+        dir: dir.to_owned(),
+        how: OpenAs {
+            clean,
+            recovery_point: points.recovery_point,
+            log_start: points.log_start,
+            compacted: points.compacted,
+        },
+        is_new: false,
     }
 }

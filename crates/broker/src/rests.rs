@@ -14,6 +14,11 @@ pub(crate) const PIECE: usize = ITEMS as usize;
 /// What a decision on a part of a change weighs, in items: it looks at settings, and makes records and an answer.
 pub(crate) const DECISION: usize = 16;
 
+const _: () = assert!(
+    DECISION > 0 && DECISION < PIECE,
+    "a decision is less than a piece"
+);
+
 /// How far a loop is from its next rest.
 pub(crate) struct Rests(u32);
 
@@ -31,6 +36,7 @@ impl Rests {
     /// The same for one that is worth several.
     pub(crate) async fn items(&mut self, count: usize) {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
+        assert!(self.0 > 0, "a rest that is due is taken");
         self.0 = self.0.saturating_sub(count);
         if self.0 == 0 {
             self.0 = ITEMS;

@@ -25,6 +25,19 @@ const COUNTED_BYTES_MAX: usize = 1 << 40;
 /// Bytes that are counted at a time.
 const STEP_BYTES: usize = FLOOR_BYTES;
 
+const _: () = assert!(
+    BYTES_MAX <= LIST_BYTES_MAX,
+    "all there is has no less room than what is named"
+);
+const _: () = assert!(
+    STEP_BYTES < BYTES_MAX,
+    "an answer is counted while it is made"
+);
+const _: () = assert!(
+    LIST_BYTES_MAX < COUNTED_BYTES_MAX,
+    "all that may be told is counted"
+);
+
 /// The room of one answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {

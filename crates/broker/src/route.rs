@@ -120,6 +120,7 @@ where
             }
         }];
     }
+    let asked = items.len();
     let (mut results, by_shard) = match line {
         // Those of a line begin in the first poll.
         Some(_) => divided(broker, items),
@@ -135,6 +136,8 @@ where
             broker.shards.call(shard, all)
         });
     fill(&mut results, join_all(calls).await).await;
+    // Callers put the results beside what they asked for.
+    assert_eq!(results.len(), asked, "each item has a result");
     results
 }
 
@@ -166,6 +169,7 @@ where
             }
         }];
     }
+    let asked = items.len();
     let (mut results, by_shard) = divided_in_turns(broker, items).await;
     let calls = by_shard
         .into_iter()
@@ -177,6 +181,8 @@ where
             broker.shards.call_abandoned(shard, all)
         });
     fill(&mut results, join_all(calls).await).await;
+    // Callers put the results beside what they asked for.
+    assert_eq!(results.len(), asked, "each item has a result");
     results
 }
 
@@ -230,9 +236,10 @@ fn divide<P: Platform, T, R>(
     results.push(Err(target.as_ref().err().copied().unwrap_or(UNANSWERED)));
     if let Ok(target) = target {
         let owner = broker.shards.owner(target.0, target.1);
-        if let Some(list) = by_shard.get_mut(owner) {
-            list.push((index, target, item));
-        }
+        let Some(list) = by_shard.get_mut(owner) else {
+            unreachable!("an owner is one of the shards");
+        };
+        list.push((index, target, item));
     }
 }
 
@@ -395,9 +402,10 @@ type Done<R> = Option<Vec<(usize, Result<R, ErrorCode>)>>;
 async fn fill<R>(results: &mut [Result<R, ErrorCode>], done: Vec<Done<R>>) {
     let mut rests = Rests::new();
     for (index, result) in done.into_iter().flatten().flatten() {
-        if let Some(slot) = results.get_mut(index) {
-            *slot = result;
-        }
+        let Some(slot) = results.get_mut(index) else {
+            unreachable!("a shard answers what it was asked");
+        };
+        *slot = result;
         rests.item().await;
     }
 }
@@ -422,9 +430,10 @@ where
     by_shard.resize_with(broker.shards.count(), Vec::new);
     let mut rests = Rests::new();
     for (index, (home, item)) in items.into_iter().enumerate() {
-        if let Some(list) = by_shard.get_mut(home) {
-            list.push((index, item));
-        }
+        let Some(list) = by_shard.get_mut(home) else {
+            unreachable!("a home is one of the shards");
+        };
+        list.push((index, item));
         rests.item().await;
     }
     let calls = by_shard
@@ -438,9 +447,11 @@ where
                 .call(shard, move |broker| at_home(broker, list, work))
         });
     for (index, result) in join_all(calls).await.into_iter().flatten().flatten() {
-        if let Some(slot) = results.get_mut(index) {
-            *slot = Some(result);
-        }
+        let Some(slot) = results.get_mut(index) else {
+            unreachable!("a home answers what it was asked");
+        };
+        assert!(slot.is_none(), "an item is answered once");
+        *slot = Some(result);
         rests.item().await;
     }
     results

@@ -57,6 +57,7 @@ impl<P: platform::Platform> Seat<P> {
     /// Takes the seat on the shard's own thread.
     pub fn take(self) -> (Shards<P>, Inbox<P>) {
         let Self { me, peers, inbox } = self;
+        assert!(me < peers.len(), "a shard is one of those that there are");
         (
             Shards {
                 me,
@@ -91,6 +92,12 @@ impl<P: platform::Platform> Shards<P> {
         assert!(self.local.set(broker).is_ok(), "a shard has one broker");
     }
 
+    /// The way to a shard. A number that none has is a mistake of ours, and would look like a shard that stops.
+    fn peer(&self, to: ShardIndex) -> &mpsc::UnboundedSender<Task<P>> {
+        assert!(to < self.peers.len(), "a shard of this process");
+        &self.peers[to]
+    }
+
     fn local(&self) -> Option<Rc<Broker<P>>> {
         self.local.get().and_then(Weak::upgrade)
     }
@@ -115,7 +122,7 @@ impl<P: platform::Platform> Shards<P> {
                 let _ = answer.send(work.await);
             })
         });
-        self.peers.get(to)?.send(task).ok()?;
+        self.peer(to).send(task).ok()?;
         answered.await.ok()
     }
 
@@ -144,7 +151,7 @@ impl<P: platform::Platform> Shards<P> {
                 }
             })
         });
-        self.peers.get(to)?.send(task).ok()?;
+        self.peer(to).send(task).ok()?;
         answered.await.ok()
     }
 

@@ -16,17 +16,14 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::future::Future;
-use std::rc::Rc;
 use std::time::Duration;
 
-use platform::Platform;
 use platform::clock::Instant;
 use wire::types::{ErrorCode, Uuid};
 
-use crate::Broker;
 use crate::handler::Context;
 
+mod home;
 mod ledger;
 mod received;
 mod retained;
@@ -86,24 +83,6 @@ pub(crate) struct Push {
     pub(crate) known_codec: bool,
     /// Bytes of metrics, compressed.
     pub(crate) bytes: usize,
-}
-
-impl<P: Platform> Broker<P> {
-    /// Runs `work` on the shard that knows a client.
-    pub(crate) async fn at_telemetry<R, Fut>(
-        &self,
-        id: Uuid,
-        work: impl FnOnce(Rc<Self>) -> Fut + Send + 'static,
-    ) -> Result<R, ErrorCode>
-    where
-        R: Send + 'static,
-        Fut: Future<Output = Result<R, ErrorCode>> + 'static,
-    {
-        let (high, low) = id.as_u64_pair();
-        let owner = usize::try_from((high ^ low) % self.shards.count() as u64).unwrap_or(0);
-        let done = self.shards.call(owner, work).await;
-        done.unwrap_or(Err(ErrorCode::UnknownServerError))
-    }
 }
 
 impl Context {
@@ -214,6 +193,12 @@ impl Telemetry {
         }
         instance.heard = now;
         let decided = decide(instance);
+        assert_eq!(
+            of.len(),
+            ledger.len(),
+            "each client that is known has a place"
+        );
+        assert!(ledger.len() <= self.instances_max, "another has given way");
         self.received.count_instances(ledger.len());
         if let Err(code) = &decided {
             self.received.refused(*code);
@@ -233,6 +218,11 @@ impl Telemetry {
             }
             stays
         });
+        assert_eq!(
+            of.len(),
+            ledger.len(),
+            "each client that is known has a place"
+        );
         self.received.count_instances(ledger.len());
     }
 }

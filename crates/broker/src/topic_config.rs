@@ -10,6 +10,8 @@
 
 mod broker_settings;
 mod check;
+mod kind;
+mod source;
 mod sources;
 mod table;
 mod tiers;
@@ -24,9 +26,11 @@ use crate::image::{Image, ResourceType};
 use crate::options::BrokerOptions;
 
 pub(crate) use broker_settings::{BrokerSettings, of_listener};
-pub use check::{InvalidSetting, validate};
-pub(crate) use check::{canonical, parse_kind};
-pub(crate) use sources::{Source, Sourced, topic_sources};
+pub use check::validate;
+pub use kind::InvalidSetting;
+pub(crate) use kind::{canonical, parse_kind};
+pub(crate) use source::{Source, Sourced};
+pub(crate) use sources::topic_sources;
 pub(crate) use table::{DEFINITIONS, Definition, definition};
 
 /// The settings of one topic that the broker acts on.

@@ -23,6 +23,7 @@
 
 mod admission;
 pub(crate) mod coordinator;
+mod ending;
 pub(crate) mod log;
 pub(crate) mod machine;
 mod markers;
@@ -38,15 +39,14 @@ use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::group::partition_for;
+use crate::names::TRANSACTIONS_TOPIC;
 use crate::shards::ShardIndex;
 
 pub(crate) use admission::{admit, admit_offsets, told_of_admission};
-pub(crate) use coordinator::{TransactionCoordinator, VERSION_FEATURE};
+pub(crate) use coordinator::TransactionCoordinator;
+pub(crate) use ending::Ending;
 pub(crate) use log::is_readable;
-pub(crate) use markers::{Ending, end_at};
-
-/// The topic of transactional ids.
-pub const TRANSACTIONS_TOPIC: &str = "__transaction_state";
+pub(crate) use markers::end_at;
 
 /// How long whoever asks for a change is kept waiting for it to be written down. It goes on without him, and who asks
 /// again meanwhile is told that another change is on its way.

@@ -7,26 +7,14 @@
 //! Invariant: nothing is deleted for its age between the opening of the first log and the first look. It does not: refuse
 //! timestamps, which follow the wall clock as it is, or end anybody's waiting, which follows the monotonic one.
 
+mod look;
+
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
-use std::rc::Rc;
-use std::time::Duration;
 
-use platform::clock::steps::{Mark, Seen, StepSettings, Steps};
-use platform::{Disk, Platform};
-use storage::checkpoint::meta_properties::java_date;
-use storage::checkpoint::{offsets, properties};
-use wire::types::TimestampMs;
+use platform::clock::steps::{Mark, Steps};
+use storage::checkpoint::properties;
 
-use crate::Broker;
-use crate::checkpoints::room;
-
-/// Name of the note, in the directory of the metadata log.
-pub const FILE: &str = "clock-checkpoint";
-/// How often the clocks are compared.
-const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// How old the note may become.
-const NOTE_INTERVAL_MS: i64 = 600_000;
+pub(crate) use look::watch;
 
 /// What the shard of the controller knows of the clock.
 #[derive(Debug, Default)]
@@ -43,167 +31,6 @@ pub struct HeldStep {
     pub by_ms: i64,
     /// When it will be believed, if it runs steadily until then, in milliseconds from now.
     pub left_ms: i64,
-}
-
-/// Watches the clock as long as the shard lives.
-pub(crate) async fn watch<P: Platform>(broker: Rc<Broker<P>>) {
-    loop {
-        broker.look_at_clock().await;
-        broker.platform.clock().sleep(LOOK_INTERVAL).await;
-    }
-}
-
-impl<P: Platform> Broker<P> {
-    /// Decides at a start what is believed of the clock, before a log is opened.
-    pub(crate) async fn begin_clock(&self) {
-        let clock = self.platform.clock();
-        let settings = self.step_settings();
-        let mark = match self.noted_mark().await {
-            Some(mark) => Some(mark),
-            None => self.last_sign_of_life().await,
-        };
-        let (mono_ms, wall_ms) = (clock.up_ms(), clock.wall_ms());
-        let steps = match mark {
-            Some(mark) => Steps::resuming(mark, mono_ms, wall_ms, settings),
-            None => Steps::trusting(mono_ms, wall_ms),
-        };
-        *self.wall_clock.steps.borrow_mut() = Some(steps);
-        self.believe(&steps, settings);
-        if let Some(held) = self.held_step() {
-            self.metrics.clock_steps.inc();
-            tracing::warn!(
-                wall = date(wall_ms),
-                last_here = date(wall_ms.saturating_sub(held.by_ms)),
-                hold_s = held.left_ms / 1000,
-                "the wall clock is not where the last run left it: nothing is deleted for its age by it until \
-                 it has run steadily for that long (clock.step.hold.ms; 0 has it believed at once)"
-            );
-        }
-    }
-
-    /// A step of the clock that is not believed yet; known to the shard of the controller.
-    pub fn held_step(&self) -> Option<HeldStep> {
-        let steps = (*self.wall_clock.steps.borrow())?;
-        let clock = self.platform.clock();
-        steps.is_held().then(|| HeldStep {
-            by_ms: clock.reading().step_ms(),
-            left_ms: steps.left_ms(clock.up_ms(), self.step_settings()),
-        })
-    }
-
-    /// Compares the clocks.
-    async fn look_at_clock(&self) {
-        let clock = self.platform.clock();
-        let settings = self.step_settings();
-        let (mono_ms, wall_ms) = (clock.up_ms(), clock.wall_ms());
-        let known = *self.wall_clock.steps.borrow();
-        let mut steps = known.unwrap_or_else(|| Steps::trusting(mono_ms, wall_ms));
-        let seen = steps.observe(mono_ms, wall_ms, settings);
-        *self.wall_clock.steps.borrow_mut() = Some(steps);
-        self.believe(&steps, settings);
-        match seen {
-            Seen::Steady | Seen::Held => {}
-            Seen::Stepped(by_ms) => {
-                self.metrics.clock_steps.inc();
-                tracing::warn!(
-                    wall = date(wall_ms),
-                    expected = date(wall_ms.saturating_sub(by_ms)),
-                    by_s = by_ms / 1000,
-                    hold_s = settings.hold_ms / 1000,
-                    "the wall clock was set: nothing is deleted for its age by it until it has run steadily for \
-                     that long (clock.step.hold.ms; 0 has it believed at once)"
-                );
-            }
-            Seen::Returned => {
-                tracing::warn!(wall = date(wall_ms), "the wall clock is back where it was");
-            }
-            Seen::Followed(by_ms) => {
-                tracing::warn!(
-                    wall = date(wall_ms),
-                    by_s = by_ms / 1000,
-                    "the wall clock is believed: what is too old by it is deleted from now on"
-                );
-            }
-        }
-        let noted_ms = self.wall_clock.noted_ms.get();
-        let is_old = noted_ms.is_none_or(|at| mono_ms.saturating_sub(at) >= NOTE_INTERVAL_MS);
-        if is_old || !matches!(seen, Seen::Steady | Seen::Held) {
-            self.note_clock().await;
-        }
-    }
-
-    fn believe(&self, steps: &Steps, settings: StepSettings) {
-        let clock = self.platform.clock();
-        let threshold_ms = if settings.hold_ms > 0 {
-            settings.threshold_ms
-        } else {
-            i64::MAX
-        };
-        clock.believe(steps.line_ms(), threshold_ms);
-        self.metrics.clock_step.set(clock.reading().step_ms());
-    }
-
-    /// Writes down what the next start has to know.
-    pub(crate) async fn note_clock(&self) {
-        let Some(steps) = *self.wall_clock.steps.borrow() else {
-            return;
-        };
-        let clock = self.platform.clock();
-        let (mono_ms, wall_ms) = (clock.up_ms(), clock.wall_ms());
-        self.wall_clock.noted_ms.set(Some(mono_ms));
-        let bytes = encode(steps.mark(mono_ms, wall_ms));
-        let path = self.clock_note();
-        let written = room::replace(self.platform.disk(), &path, bytes.as_bytes()).await;
-        if let Err(error) = written {
-            tracing::debug!(path = %path.display(), %error, "the clock is not noted");
-        }
-    }
-
-    async fn noted_mark(&self) -> Option<Mark> {
-        let path = self.clock_note();
-        let bytes = self.platform.disk().read_file(&path).await.ok()?;
-        let mark = parse(&path, &bytes);
-        if mark.is_none() {
-            tracing::warn!(file = %path.display(), "damaged, and not used");
-        }
-        mark
-    }
-
-    /// When the newest checkpoint file of any directory was written.
-    async fn last_sign_of_life(&self) -> Option<Mark> {
-        let files = [
-            offsets::RECOVERY_POINTS,
-            offsets::LOG_STARTS,
-            offsets::HIGH_WATERMARKS,
-        ];
-        let mut newest_ms = None;
-        for dir in &self.log_dirs.dirs {
-            let Ok(entries) = self.platform.disk().list(&dir.path).await else {
-                continue;
-            };
-            let there = entries.iter();
-            let there =
-                there.filter(|entry| files.contains(&entry.name.as_str()) && entry.modified_ms > 0);
-            newest_ms = newest_ms.max(there.map(|entry| entry.modified_ms).max());
-        }
-        newest_ms.map(|wall_ms| Mark {
-            wall_ms,
-            steady_ms: wall_ms,
-            held_ms: 0,
-        })
-    }
-
-    fn clock_note(&self) -> PathBuf {
-        self.metadata_home().dir.join(FILE)
-    }
-
-    fn step_settings(&self) -> StepSettings {
-        self.node.clock().unwrap_or(self.options.clock)
-    }
-}
-
-fn date(ms: i64) -> String {
-    java_date(TimestampMs(ms))
 }
 
 fn encode(mark: Mark) -> String {
@@ -240,7 +67,7 @@ mod tests {
             steady_ms: -3,
             held_ms: i64::MAX,
         };
-        let path = std::path::Path::new(FILE);
+        let path = std::path::Path::new("clock-checkpoint");
         assert_eq!(parse(path, encode(mark).as_bytes()), Some(mark));
         for damaged in [
             "",

@@ -24,7 +24,6 @@ use platform::{Disk as _, Platform as _};
 use storage::tier::TierTable;
 use storage::{Store, StoreOptions};
 use tokio::sync::watch;
-use wire::kafka::Api;
 use wire::types::NodeId;
 
 use crate::admission::Changing;
@@ -395,7 +394,7 @@ impl Service for BrokerService {
         };
         Called {
             overlaps: called.overlaps,
-            only_reads: called.api == Some(Api::Fetch),
+            only_reads: called.only_reads,
             future,
         }
     }

@@ -18,6 +18,12 @@ const RESERVE_SHARE: u64 = 256;
 /// What a small file may take beside its bytes: the last block, and one for names.
 const SLACK_BYTES: u64 = 8 << 10;
 
+const _: () = assert!(
+    SLACK_BYTES < RESERVE_BYTES,
+    "the room is for more than the last block"
+);
+const _: () = assert!(RESERVE_SHARE > 1, "the room is a part of the file system");
+
 /// Writes a small file, if need be in the place of reserved room.
 pub(crate) async fn replace<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) -> io::Result<()> {
     match disk.replace_file(path, bytes).await {

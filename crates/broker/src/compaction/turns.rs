@@ -41,7 +41,7 @@ impl Turn {
     pub(super) fn leave(&self, left_max: usize) {
         if !self.is_left.get() && is_one_more(&self.counts.left, left_max) {
             self.is_left.set(true);
-            self.counts.taken.fetch_sub(1, Ordering::Relaxed);
+            one_less(&self.counts.taken);
         }
     }
 }
@@ -53,12 +53,18 @@ fn is_one_more(count: &AtomicUsize, max: usize) -> bool {
     counted.is_ok()
 }
 
+/// Counts one less. Below none there would be no turn for anybody any more.
+fn one_less(count: &AtomicUsize) {
+    let before = count.fetch_sub(1, Ordering::Relaxed);
+    assert!(before > 0, "a turn that was taken is given back once");
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
         let counts = &self.counts;
         let is_left = self.is_left.get();
         let count = if is_left { &counts.left } else { &counts.taken };
-        count.fetch_sub(1, Ordering::Relaxed);
+        one_less(count);
     }
 }
 

@@ -18,6 +18,11 @@ pub(crate) const OFFSET_MAX: i64 = 1 << 62;
 /// Records passed over that get a line each; those that follow are only counted.
 const LINES_MAX: u64 = 20;
 
+const _: () = assert!(
+    OFFSET_MAX < i64::MAX,
+    "an offset below the greatest has a next one"
+);
+
 /// Why the bytes of a metadata log or snapshot cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum BadBatch {

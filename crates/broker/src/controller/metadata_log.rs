@@ -22,19 +22,23 @@ use wire::records::metadata::{MetadataRecord, MetadataVersion};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
 
 use crate::image::{Applied, Image, Replayer};
+use crate::names::METADATA_TOPIC;
 
 use super::batches::{BadBatch, QuorumRecords, Unfit, encode, encode_control, replay};
 use super::quorum_state::{self, QuorumState};
 use super::snapshot::{self, BOOTSTRAP_FILE_NAME, SnapshotId};
 
-/// Name of the metadata topic.
-pub const METADATA_TOPIC: &str = "__cluster_metadata";
 const READ_BYTES: usize = 1 << 20;
 const BATCH_BYTES_MAX: usize = 8 << 20;
 /// After a snapshot that could not be written, for so long none is tried.
 const SNAPSHOT_AGAIN: Duration = Duration::from_mins(1);
 /// No image of the metadata is longer.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
+
+const _: () = assert!(
+    READ_BYTES <= BATCH_BYTES_MAX,
+    "a read is of a batch or of several"
+);
 
 /// Why the metadata log cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -13,7 +13,8 @@ use wire::StrBytes;
 use wire::types::ErrorCode;
 
 use super::{Refusal, Rules};
-use crate::quota::{ANONYMOUS, Bucket, Kind, Limits, TokenBucket, Windows};
+use crate::names::ANONYMOUS;
+use crate::quota::{Bucket, Kind, Limits, TokenBucket, Windows};
 
 /// Clients whose tokens are remembered before those that have all of theirs are forgotten.
 const CLIENTS_MIN: usize = 1024;
@@ -75,7 +76,9 @@ impl Buckets {
 
     fn weigh(&mut self) {
         let bytes = self.of.keys().map(bytes_of);
-        self.bytes = bytes.fold(0, usize::saturating_add);
+        let bytes = bytes.fold(0, usize::saturating_add);
+        assert!(bytes <= self.bytes, "who is forgotten takes nothing");
+        self.bytes = bytes;
     }
 }
 

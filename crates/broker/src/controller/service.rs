@@ -26,8 +26,6 @@ use wire::messages::{
 use wire::records::metadata::{AbortTransactionRecord, MetadataVersion};
 use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs, TopicPartition};
 
-use crate::handler;
-use crate::handler::describe_quorum::Quorum;
 use crate::image::{Image, Replayer};
 use crate::options::BrokerOptions;
 use crate::rests::{DECISION, Rests};
@@ -36,8 +34,12 @@ use crate::seldom::Seldom;
 use super::answers::Answer;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
 use super::mutations::{Caller, Gate, Mutations};
+use super::quorum::Quorum;
 use super::topic_name::MetricNames;
-use super::{Outcome, Rules, allocate_producer_ids, producer_ids, startup, topics, uuid_v4};
+use super::{
+    Outcome, RECORDS_PER_REQUEST_MAX, Rules, allocate_producer_ids, decide, producer_ids, startup,
+    topics, uuid_v4,
+};
 
 mod turn;
 
@@ -45,6 +47,15 @@ mod turn;
 const START_RECORDS_MAX: usize = 5000;
 /// No partition has so many leaders between two backups; a log that is further ahead takes nothing.
 const EPOCHS_RAISED_MAX: i32 = 10_000;
+
+const _: () = assert!(
+    START_RECORDS_MAX <= RECORDS_PER_REQUEST_MAX,
+    "a start writes no more at once than a request"
+);
+const _: () = assert!(
+    EPOCHS_RAISED_MAX > 0,
+    "a log that is ahead is caught up with"
+);
 
 /// Hands an image to every shard; completes when all of them act on it.
 pub type Publish = Rc<dyn Fn(Arc<Image>) -> Pin<Box<dyn Future<Output = ()>>>>;
@@ -207,7 +218,7 @@ impl<P: Platform> Controller<P> {
         caller: &Caller,
     ) -> (CreateTopicsResponse, Duration) {
         self.gated(caller, async |rules, random, gate| {
-            handler::create_topics::handle(rules, request, random, gate).await
+            decide::create_topics::handle(rules, request, random, gate).await
         })
         .await
     }
@@ -220,7 +231,7 @@ impl<P: Platform> Controller<P> {
         caller: &Caller,
     ) -> (DeleteTopicsResponse, Duration) {
         self.gated(caller, async |rules, _, gate| {
-            handler::delete_topics::handle(rules, request, version, gate).await
+            decide::delete_topics::handle(rules, request, version, gate).await
         })
         .await
     }
@@ -232,7 +243,7 @@ impl<P: Platform> Controller<P> {
         caller: &Caller,
     ) -> (CreatePartitionsResponse, Duration) {
         self.gated(caller, async |rules, _, gate| {
-            handler::create_partitions::handle(rules, request, gate).await
+            decide::create_partitions::handle(rules, request, gate).await
         })
         .await
     }
@@ -242,7 +253,7 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &AlterPartitionReassignmentsRequest,
     ) -> AlterPartitionReassignmentsResponse {
-        self.answer(async |rules, _| handler::alter_partition_reassignments::handle(rules, request))
+        self.answer(async |rules, _| decide::alter_partition_reassignments::handle(rules, request))
             .await
     }
 
@@ -252,7 +263,7 @@ impl<P: Platform> Controller<P> {
         request: &UpdateFeaturesRequest,
         version: i16,
     ) -> UpdateFeaturesResponse {
-        self.answer(async |rules, _| handler::update_features::handle(rules, request, version))
+        self.answer(async |rules, _| decide::update_features::handle(rules, request, version))
             .await
     }
 
@@ -261,7 +272,7 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &UnregisterBrokerRequest,
     ) -> UnregisterBrokerResponse {
-        self.answer(async |rules, _| handler::unregister_broker::handle(rules, request))
+        self.answer(async |rules, _| decide::unregister_broker::handle(rules, request))
             .await
     }
 
@@ -283,7 +294,7 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &AlterClientQuotasRequest,
     ) -> AlterClientQuotasResponse {
-        self.answer(async |rules, _| handler::alter_client_quotas::handle(rules, request))
+        self.answer(async |rules, _| decide::alter_client_quotas::handle(rules, request))
             .await
     }
 
@@ -293,14 +304,14 @@ impl<P: Platform> Controller<P> {
         request: &AlterUserScramCredentialsRequest,
     ) -> AlterUserScramCredentialsResponse {
         self.answer(async |rules, _| {
-            handler::alter_user_scram_credentials::handle(rules.image, request)
+            decide::alter_user_scram_credentials::handle(rules.image, request)
         })
         .await
     }
 
     /// `AlterConfigs`.
     pub async fn alter_configs(&self, request: &AlterConfigsRequest) -> AlterConfigsResponse {
-        self.answer(async |rules, _| handler::alter_configs::handle(rules, request).await)
+        self.answer(async |rules, _| decide::alter_configs::handle(rules, request).await)
             .await
     }
 
@@ -310,7 +321,7 @@ impl<P: Platform> Controller<P> {
         request: &IncrementalAlterConfigsRequest,
     ) -> IncrementalAlterConfigsResponse {
         self.answer(async |rules, _| {
-            handler::incremental_alter_configs::handle(rules, request).await
+            decide::incremental_alter_configs::handle(rules, request).await
         })
         .await
     }

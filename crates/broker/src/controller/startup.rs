@@ -11,12 +11,12 @@ use wire::records::metadata::{
 };
 use wire::types::{NodeId, Offset, TopicPartition, Uuid};
 
-use crate::image::{GROUP_VERSION, Image, PartitionImage, SUPPORTED_FEATURES};
+use crate::image::{Image, PartitionImage};
+use crate::names::{GROUP_VERSION, SUPPORTED_FEATURES, TRANSACTION_VERSION};
 use crate::options::BrokerOptions;
-use crate::transaction::VERSION_FEATURE;
 
 /// The version of the transaction protocol that a new cluster begins with.
-const TRANSACTION_VERSION: i16 = 2;
+const TRANSACTION_LEVEL: i16 = 2;
 
 /// The records of a log that has none: the level of Kafka 4.3 for the log itself, and the features
 /// that this broker serves. Those that it does not (`share.version` and the rest) stay at 0.
@@ -24,7 +24,7 @@ pub(crate) fn bootstrap() -> Vec<MetadataRecord> {
     let levels = [
         (MetadataVersion::FEATURE, MetadataVersion::V4_3.0),
         (GROUP_VERSION, 1),
-        (VERSION_FEATURE, TRANSACTION_VERSION),
+        (TRANSACTION_VERSION, TRANSACTION_LEVEL),
     ];
     levels.map(|(name, level)| feature(name, level)).into()
 }

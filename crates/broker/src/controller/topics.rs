@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use wire::records::metadata::{MetadataRecord, PartitionRecord, RemoveTopicRecord, TopicRecord};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
-use crate::image::{OFFSETS_TOPIC, ResourceType, TopicImage, is_internal};
-use crate::transaction::TRANSACTIONS_TOPIC;
+use crate::image::{ResourceType, TopicImage};
+use crate::names::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal};
 
 use super::bounds::check_settings;
 use super::configs::{Change, change_settings};

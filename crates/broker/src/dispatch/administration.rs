@@ -10,6 +10,7 @@ use wire::messages::{
 use wire::protocol::Encodable;
 use wire::types::ErrorCode;
 
+use super::table::elsewhere;
 use super::{CloseReason, Reply, run, run_many};
 use crate::Broker;
 use crate::handler::{self, Context};
@@ -91,7 +92,7 @@ async fn lists<P: Platform>(
             })
             .await
         }
-        _ => {
+        Api::ListConfigResources => {
             run(request, async |r| {
                 let told = handler::list_config_resources::handle(&image, &r, v);
                 within(b, c, v, told, |code| {
@@ -100,6 +101,7 @@ async fn lists<P: Platform>(
             })
             .await
         }
+        api => elsewhere(api),
     }
 }
 

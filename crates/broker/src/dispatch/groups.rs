@@ -19,17 +19,17 @@ use wire::messages::{
 use wire::protocol::{Encodable, StrBytes};
 use wire::types::ErrorCode;
 
+use super::table::{Row, Size, elsewhere};
 use super::{CloseReason, Reply, decoded, encoded, run};
 use crate::Broker;
 use crate::broker::Groups;
 use crate::group::{Client, is_long, partition_for};
 use crate::handler::{self, Context};
-use crate::image::{GROUP_VERSION, OFFSETS_TOPIC};
+use crate::names::{GROUP_VERSION, OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::rests::{Rests, each};
 use crate::room::Room;
 use crate::route::at_homes;
 use crate::shards::ShardIndex;
-use crate::transaction::TRANSACTIONS_TOPIC;
 
 /// A request that names one group.
 trait OfGroup: wire::protocol::Request + Send + 'static {
@@ -68,7 +68,7 @@ pub(super) async fn answer<P: Platform>(
 ) -> Result<Reply, CloseReason> {
     let v = request.header.version;
     // Each thing named takes many times in memory of what it takes in the request, until it is answered.
-    let _place = if waits_for_no_client(request.header.api) {
+    let _place = if Row::of(request.header.api).size == Size::Many {
         b.place_for_bytes(request.body.len(), c.peer.ip()).await
     } else {
         None
@@ -119,27 +119,14 @@ pub(super) async fn answer<P: Platform>(
             .await
         }
         Api::OffsetCommit | Api::TxnOffsetCommit => commit(b, c, request).await,
-        _ => {
+        Api::OffsetDelete => {
             at_home(b, request, async |broker, groups, r| {
                 handler::offset_delete::handle(&groups, &r, || broker.image()).await
             })
             .await
         }
+        api => elsewhere(api),
     }
-}
-
-/// Requests about many groups or positions; what they wait for is the log, and for that only as long as clients do.
-const fn waits_for_no_client(api: Api) -> bool {
-    matches!(
-        api,
-        Api::OffsetCommit
-            | Api::TxnOffsetCommit
-            | Api::OffsetFetch
-            | Api::OffsetDelete
-            | Api::DescribeGroups
-            | Api::ConsumerGroupDescribe
-            | Api::DeleteGroups
-    )
 }
 
 /// Positions, of a transaction or not; whoever sends them pays for a group that they make.

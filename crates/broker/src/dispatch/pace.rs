@@ -9,6 +9,7 @@ use platform::Platform;
 use wire::kafka::Api;
 
 use super::Reply;
+use super::table::{Quota, Row};
 use crate::Broker;
 use crate::handler::Context;
 use crate::quota::{Busy, Charge, Kind, wire_ms};
@@ -51,6 +52,9 @@ pub(super) fn told((api, version): (Api, i16), reply: Reply) -> Reply {
     }
 }
 
-fn charges_itself(api: Api) -> bool {
-    matches!(api, Api::Produce | Api::Fetch | Api::WriteTxnMarkers)
+const fn charges_itself(api: Api) -> bool {
+    match Row::of(api).quota {
+        Quota::Own | Quota::Free => true,
+        Quota::Time | Quota::Mutations { .. } => false,
+    }
 }

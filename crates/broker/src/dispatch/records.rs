@@ -9,6 +9,7 @@ use wire::error::EncodeError;
 use wire::kafka::fetch::Encoding;
 use wire::kafka::{self, Api, Newest, Request, Response};
 
+use super::table::elsewhere;
 use super::{CloseReason, Reply, malformed, run};
 use crate::Broker;
 use crate::handler::produce::Outcome;
@@ -131,11 +132,12 @@ pub(super) async fn positions<P: Platform>(
             })
             .await
         }
-        _ => {
+        Api::DeleteRecords => {
             run(request, async |r| {
                 handler::delete_records::handle(b, r).await
             })
             .await
         }
+        api => elsewhere(api),
     }
 }

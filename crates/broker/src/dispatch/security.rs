@@ -9,29 +9,11 @@ use wire::messages::{
     RenewDelegationTokenRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
 };
 
+use super::table::elsewhere;
 use super::{CloseReason, Reply, controlled, run};
 use crate::Broker;
 use crate::handler::Context;
 use crate::handler::{acls, delegation_tokens, raft_voters, sasl};
-
-/// True for the requests that are answered here.
-pub(super) const fn is_about(api: Api) -> bool {
-    matches!(
-        api,
-        Api::SaslHandshake
-            | Api::SaslAuthenticate
-            | Api::DescribeAcls
-            | Api::CreateAcls
-            | Api::DeleteAcls
-            | Api::CreateDelegationToken
-            | Api::RenewDelegationToken
-            | Api::ExpireDelegationToken
-            | Api::DescribeDelegationToken
-            | Api::UnregisterBroker
-            | Api::AddRaftVoter
-            | Api::RemoveRaftVoter
-    )
-}
 
 pub(super) async fn answer<P: Platform>(
     b: &Rc<Broker<P>>,
@@ -79,6 +61,9 @@ pub(super) async fn answer<P: Platform>(
             .await
         }
         Api::RemoveRaftVoter => run(request, async |r| raft_voters::remove(&r, cluster_id)).await,
-        _ => controlled(b, c, request, async |c, r| c.unregister_broker(&r).await).await,
+        Api::UnregisterBroker => {
+            controlled(b, c, request, async |c, r| c.unregister_broker(&r).await).await
+        }
+        api => elsewhere(api),
     }
 }

@@ -17,6 +17,7 @@ use wire::messages::{
 use wire::protocol::Encodable;
 use wire::types::{ErrorCode, ProducerId};
 
+use super::table::elsewhere;
 use super::{CloseReason, Reply, decoded, encoded, run};
 use crate::Broker;
 use crate::handler::add_partitions_to_txn::{self, Asked};
@@ -83,7 +84,8 @@ pub(super) async fn answer<P: Platform>(
             .await
         }
         Api::DescribeTransactions => run(request, async |r| describe(b, c, r, v).await).await,
-        _ => run(request, async |r| list(b, c, r).await).await,
+        Api::ListTransactions => run(request, async |r| list(b, c, r).await).await,
+        api => elsewhere(api),
     }
 }
 

@@ -83,7 +83,10 @@ async fn resolve_many(
         let id = wants_session
             .then(|| sessions.borrow_mut().place(by_id, &named, now, random))
             .flatten();
-        if let Some(mut out) = id.and_then(|id| Out::of(sessions, id)) {
+        if let Some(id) = id {
+            let Some(mut out) = Out::of(sessions, id) else {
+                unreachable!("it was placed just now");
+            };
             for (key, wanted) in &named {
                 out.content.name(key.clone(), *wanted);
                 rests.item().await;
@@ -102,7 +105,9 @@ async fn resolve_many(
         session.used = now;
         session.next_epoch = epoch_after(claim.epoch);
     }
-    let mut out = Out::of(sessions, claim.id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
+    let Some(mut out) = Out::of(sessions, claim.id) else {
+        unreachable!("it was claimed just now");
+    };
     for (key, wanted) in named {
         out.content.name(key, wanted);
         rests.item().await;
@@ -139,6 +144,11 @@ async fn answer_many(sessions: &Sessions, resolved: &Resolved, told: &[Told]) ->
     let mut rests = Rests::new();
     let mut mentioned = Vec::with_capacity(told.len());
     let mut served = 0_usize;
+    assert_eq!(
+        told.len(),
+        resolved.partitions.len(),
+        "each partition is told of"
+    );
     for ((key, _), told) in resolved.partitions.iter().zip(told) {
         mentioned.push(out.content.tell(key, *told, resolved.incremental));
         served = served.saturating_add(usize::from(told.urgent));
@@ -202,11 +212,13 @@ impl<'a> Out<'a> {
         let Some(session) = all.sessions.get_mut(&self.id) else {
             return;
         };
+        assert!(session.is_out, "one works on it at a time");
+        content.check();
         let before = std::mem::replace(&mut session.bytes, content.bytes);
         let bytes = content.bytes;
         session.content = content;
         session.is_out = false;
-        all.bytes = all.bytes.saturating_sub(before).saturating_add(bytes);
+        all.weigh(before, bytes);
     }
 }
 

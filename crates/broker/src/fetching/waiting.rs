@@ -94,9 +94,10 @@ impl<P: Platform> Sleep<P> {
         while let Woken::Reached(names) = self.waiter.woken().await {
             let mut rests = Rests::new();
             for name in &names {
-                if let Some(part) = self.parts.get_mut(*name) {
-                    self.missing.take(part.gain(self.isolation));
-                }
+                let Some(part) = self.parts.get_mut(*name) else {
+                    unreachable!("a name is a place among the parts");
+                };
+                self.missing.take(part.gain(self.isolation));
                 rests.item().await;
             }
             if self.asks_again(names).await || (self.is_due() && self.asks_all().await) {
@@ -136,14 +137,15 @@ impl<P: Platform> Sleep<P> {
             if self.is_due() {
                 break;
             }
-            if let Some(part) = self.parts.get_mut(name) {
-                // Who ends from here on wakes those who are registered.
-                if part.partition.is_closed() {
-                    return true;
-                }
-                self.missing.take(part.gain(self.isolation));
-                part.register(&self.waiter, name, self.missing.share, self.isolation);
+            let Some(part) = self.parts.get_mut(name) else {
+                unreachable!("a name is a place among the parts");
+            };
+            // Who ends from here on wakes those who are registered.
+            if part.partition.is_closed() {
+                return true;
             }
+            self.missing.take(part.gain(self.isolation));
+            part.register(&self.waiter, name, self.missing.share, self.isolation);
             rests.item().await;
         }
         self.missing.bytes == 0
@@ -186,6 +188,7 @@ struct Missing {
 
 impl Missing {
     fn new(bytes: usize, parts: usize) -> Self {
+        assert!(parts > 0, "who waits has a partition to wait for");
         let mut missing = Self {
             bytes,
             parts,
@@ -199,6 +202,10 @@ impl Missing {
     fn share_out(&mut self) {
         let share = self.bytes.checked_div(self.parts).unwrap_or(0) / 2;
         self.share = share.max(1);
+        assert!(
+            self.share == 1 || self.share.saturating_mul(self.parts) <= self.bytes,
+            "what is gained unasked is less than what is missing"
+        );
     }
 
     fn take(&mut self, gained: usize) {

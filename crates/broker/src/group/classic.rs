@@ -51,6 +51,11 @@ const PENDING_BYTES: usize = 512;
 /// Ids handed out to members that have not yet come back with them, per group.
 pub(super) const PENDING_MEMBERS_MAX: usize = 10_000;
 
+const _: () = assert!(
+    ABSENCE_MIN.as_millis() < NEW_MEMBER_TIMEOUT.as_millis(),
+    "who is away is looked for before who is new is given up"
+);
+
 /// Where a group stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
@@ -340,6 +345,30 @@ impl ClassicGroup {
             Ok(())
         } else {
             Err(ErrorCode::UnknownMemberId)
+        }
+    }
+
+    /// What holds between calls.
+    pub(super) fn check(&self) {
+        let leader = self.leader.as_ref();
+        assert!(
+            leader.is_none_or(|leader| self.members.contains_key(leader)),
+            "the leader is a member"
+        );
+        let is_empty = self.members.is_empty();
+        assert_eq!(leader.is_none(), is_empty, "members have a leader");
+        assert!(
+            self.state != State::Empty || is_empty,
+            "who is in it has it begin"
+        );
+        let (waited, all) = (self.pending_syncs.len(), self.members.len());
+        assert!(waited <= all, "who is waited for is a member");
+        if is_empty {
+            assert_eq!(self.bytes, 0, "the sum of what members take");
+            assert!(self.offered.is_empty(), "what members offer");
+        }
+        if self.pending_joins.is_empty() {
+            assert_eq!(self.pending_bytes, 0, "the sum of what ids take");
         }
     }
 

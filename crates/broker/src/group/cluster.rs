@@ -7,8 +7,15 @@ use std::sync::Arc;
 use wire::protocol::StrBytes;
 use wire::types::{NodeId, TopicId, Uuid};
 
-use super::offsets::Topics;
 use crate::image::{Image, ResourceType};
+
+/// Which topics and partitions there are.
+pub trait Topics {
+    /// The topic's id, if there is such a topic.
+    fn topic_id(&self, name: &str) -> Option<TopicId>;
+    /// True when the topic has this partition.
+    fn has_partition(&self, name: &str, partition: i32) -> bool;
+}
 
 /// The cluster as it is now.
 pub trait Cluster: Topics {
@@ -36,6 +43,17 @@ pub trait Cluster: Topics {
 pub struct MetadataView {
     pub(crate) image: Arc<Image>,
     pub(crate) node: NodeId,
+}
+
+impl Topics for Image {
+    fn topic_id(&self, name: &str) -> Option<TopicId> {
+        self.topic_by_name(name).map(|topic| topic.id)
+    }
+
+    fn has_partition(&self, name: &str, partition: i32) -> bool {
+        self.topic_by_name(name)
+            .is_some_and(|topic| topic.partitions.contains_key(&partition))
+    }
 }
 
 impl Topics for MetadataView {

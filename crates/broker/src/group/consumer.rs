@@ -25,7 +25,9 @@ mod pattern;
 mod reconcile;
 pub mod record;
 mod subscribe;
+mod successor;
 mod target;
+mod timer_change;
 mod timers;
 
 pub(crate) use pattern::Pattern;
@@ -46,7 +48,7 @@ pub use heartbeat::{Answer, Heartbeat};
 pub use leave::Leave;
 use member::{Member, Progress};
 use record::{ConsumerRecord, Epoch, Matched, TargetEpoch};
-pub use timers::TimerChange;
+pub use timer_change::TimerChange;
 use timers::Timers;
 
 /// Where a group stands.
@@ -381,6 +383,11 @@ impl ConsumerGroup {
     }
 }
 
+const _: () = assert!(
+    FIRST_EPOCH > member::JOIN,
+    "who joins has no epoch of the group"
+);
+
 /// What a member takes beside what it says: places in maps.
 const SEAT_BYTES: usize = 1024;
 /// What a partition takes that somebody is to have, or has.
@@ -411,6 +418,7 @@ impl Index {
     }
 
     fn lighten(&mut self, bytes: usize) {
+        assert!(self.bytes >= bytes, "the sum of what is kept of members");
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
@@ -430,6 +438,10 @@ impl Index {
     fn leave(&mut self, id: &StrBytes, member: Option<&Member>) {
         let Some(member) = member else { return };
         self.lighten(member_bytes(id, member));
+        assert!(
+            self.classic <= self.members,
+            "members with the classic protocol are members"
+        );
         self.members -= 1;
         self.classic -= usize::from(member.classic.is_some());
         if let Some(instance) = &member.instance_id

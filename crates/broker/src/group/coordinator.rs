@@ -190,7 +190,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         });
         match waited.await {
             Ok(Reply::Join(response)) => response,
-            Ok(Reply::Sync(_)) => join_refused(id, ErrorCode::UnknownServerError),
+            Ok(Reply::Sync(_)) => unreachable!("who joins is answered as such"),
             Err(error) => join_refused(id, error),
         }
     }
@@ -203,7 +203,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         });
         match waited.await {
             Ok(Reply::Sync(response)) => response,
-            Ok(Reply::Join(_)) => sync_refused(ErrorCode::UnknownServerError),
+            Ok(Reply::Join(_)) => unreachable!("who syncs is answered as such"),
             Err(error) => sync_refused(error),
         }
     }
@@ -477,9 +477,10 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             return;
         };
         let sequence = slot.queue.push(append, done);
-        if let Some(append) = slot.queue.last() {
-            slot.groups.stage(sequence, &append.records, now);
-        }
+        let Some(append) = slot.queue.last() else {
+            unreachable!("it was queued just now");
+        };
+        slot.groups.stage(sequence, &append.records, now);
         if slot.queue.begin_writing() {
             let incarnation = slot.incarnation;
             drop(slots);

@@ -51,6 +51,12 @@ const EXPIRED_AT_ONCE_MAX: usize = 100;
 /// The least time between two looks at the deadlines of one group.
 const MOMENT: Duration = Duration::from_millis(1);
 
+const _: () = assert!(EXPIRED_AT_ONCE_MAX < GROUPS_MAX, "others get their turn");
+const _: () = assert!(
+    !MOMENT.is_zero(),
+    "a deadline that is always due leaves no turn to others"
+);
+
 /// Limits of groups and offsets.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupsOptions {
@@ -580,6 +586,7 @@ impl Groups {
                 let before = offset_bytes(topic, offset);
                 offset.settle(sequence, appended);
                 let after = offset_bytes(topic, offset);
+                assert!(group.offsets_bytes >= before, "the sum of its offsets");
                 let bytes = group.offsets_bytes.saturating_sub(before);
                 group.offsets_bytes = bytes.saturating_add(after);
                 if offset.is_vacant() {
@@ -626,6 +633,7 @@ impl Groups {
         let offset = offsets.entry(*partition).or_default();
         let before = offset_bytes(topic, offset);
         offset.commit(position);
+        assert!(known.offsets_bytes >= before, "the sum of its offsets");
         let bytes = known.offsets_bytes.saturating_sub(before);
         known.offsets_bytes = bytes.saturating_add(offset_bytes(topic, offset));
         self.sweep(group);
@@ -713,6 +721,7 @@ impl Groups {
             self.deadlines.remove(&(armed, id.clone()));
         }
         if let Some(group) = self.by_id.remove(id) {
+            assert!(self.bytes >= group.counted, "the sum of what groups take");
             self.bytes = self.bytes.saturating_sub(group.counted);
         }
     }

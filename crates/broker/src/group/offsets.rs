@@ -25,25 +25,6 @@ use super::open::Unstable;
 use super::records::GroupRecord;
 use super::{Now, Since, owned};
 
-/// Which topics and partitions there are.
-pub trait Topics {
-    /// The topic's id, if there is such a topic.
-    fn topic_id(&self, name: &str) -> Option<TopicId>;
-    /// True when the topic has this partition.
-    fn has_partition(&self, name: &str, partition: i32) -> bool;
-}
-
-impl Topics for crate::image::Image {
-    fn topic_id(&self, name: &str) -> Option<TopicId> {
-        self.topic_by_name(name).map(|topic| topic.id)
-    }
-
-    fn has_partition(&self, name: &str, partition: i32) -> bool {
-        self.topic_by_name(name)
-            .is_some_and(|topic| topic.partitions.contains_key(&partition))
-    }
-}
-
 impl Groups {
     /// Handles a deletion of a group. What an open transaction has written goes too: its end would bring the group back.
     pub fn delete_group(&self, id: &StrBytes) -> Result<Vec<GroupRecord>, ErrorCode> {

@@ -76,7 +76,8 @@ impl OpenTransactions {
             mine.entry(partition).or_default().insert(serial, source);
         }
         let records = self.by_producer.entry(producer).or_default();
-        records.insert(serial, record);
+        let taken = records.insert(serial, record);
+        assert!(taken.is_none(), "a number is one record's");
     }
 
     /// The records of a transaction that ended; to be replayed if it was committed.
@@ -85,7 +86,19 @@ impl OpenTransactions {
         for (serial, record) in &ended {
             self.forget(*serial, record);
         }
+        self.check();
         ended.into_values().collect()
+    }
+
+    /// What holds between calls.
+    fn check(&self) {
+        if self.is_empty() {
+            assert_eq!(self.bytes, 0, "the sum of the records that are open");
+            assert!(
+                self.by_group.is_empty(),
+                "each entry is a record that is open"
+            );
+        }
     }
 
     /// A transaction was committed, and is about to count: its records stay until [`Self::take_closed`], and what its producer
@@ -104,6 +117,7 @@ impl OpenTransactions {
         for (serial, record) in &ended {
             self.forget(*serial, record);
         }
+        self.check();
         ended.into_values().collect()
     }
 
@@ -153,10 +167,12 @@ impl OpenTransactions {
         if let Some(record) = record {
             self.forget(serial, &record);
         }
+        self.check();
     }
 
     /// A record is not in `by_producer` any more.
     fn forget(&mut self, serial: Serial, record: &Written) {
+        assert!(self.bytes >= size(record), "it was weighed as it came");
         self.bytes = self.bytes.saturating_sub(size(record));
         let Some((group, partition, _)) = about(&record.key, None) else {
             return;

@@ -10,7 +10,7 @@ use wire::types::{ErrorCode, ProducerId};
 
 use super::add_partitions_to_txn::known_to;
 use crate::Broker;
-use crate::image::OFFSETS_TOPIC;
+use crate::names::OFFSETS_TOPIC;
 
 pub(crate) async fn handle<P: Platform>(
     broker: Rc<Broker<P>>,

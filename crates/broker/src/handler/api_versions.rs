@@ -80,7 +80,7 @@ fn with_features(
 ) -> ApiVersionsResponse {
     let text = |name: &str| StrBytes::from_string(name.to_owned());
     // Before version 4, clients reject features whose minimum is 0 (KAFKA-17011).
-    let supported = crate::image::SUPPORTED_FEATURES
+    let supported = crate::names::SUPPORTED_FEATURES
         .iter()
         .filter(|(_, min, _)| version >= 4 || *min > 0)
         .map(|(name, min, max)| {

@@ -15,7 +15,7 @@ const CODE: ErrorCode = ErrorCode::DelegationTokenRequestNotAllowed;
 /// The first version that names an owner and a requester.
 const OWNERS: i16 = 3;
 const USER: StrBytes = StrBytes::from_static_str("User");
-const ANONYMOUS: StrBytes = StrBytes::from_static_str("ANONYMOUS");
+const ANONYMOUS: StrBytes = StrBytes::from_static_str(crate::names::ANONYMOUS);
 
 pub(crate) fn create(
     request: &CreateDelegationTokenRequest,

@@ -14,7 +14,7 @@ use wire::types::{ErrorCode, Offset};
 
 use crate::Broker;
 use crate::fetch_session::TopicKey;
-use crate::image::is_internal;
+use crate::names::is_internal;
 use crate::partition::Partition;
 use crate::rests::Rests;
 use crate::route::at_partitions;

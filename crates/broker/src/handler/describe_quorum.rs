@@ -6,26 +6,10 @@
 use wire::StrBytes;
 use wire::messages::describe_quorum_response::{Node, PartitionData, ReplicaState, TopicData};
 use wire::messages::{BrokerId, DescribeQuorumRequest, DescribeQuorumResponse};
-use wire::types::{ErrorCode, LeaderEpoch, NodeId, Offset, Uuid};
+use wire::types::ErrorCode;
 
-use crate::controller::METADATA_TOPIC;
-
-/// The quorum as its only member sees it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Quorum {
-    /// That member.
-    pub(crate) node: NodeId,
-    /// Its log directory, as far as the log names it.
-    pub(crate) directory: Uuid,
-    /// The epoch in which it leads.
-    pub(crate) epoch: LeaderEpoch,
-    /// What is committed: all below.
-    pub(crate) high_watermark: Offset,
-    /// The end of its log.
-    pub(crate) end: Offset,
-    /// The time of day.
-    pub(crate) now_ms: i64,
-}
+use crate::controller::quorum::Quorum;
+use crate::names::METADATA_TOPIC;
 
 /// Answers for the metadata log; anything else has no quorum.
 pub(crate) fn handle(

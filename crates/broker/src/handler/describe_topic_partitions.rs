@@ -13,7 +13,8 @@ use wire::messages::{BrokerId, DescribeTopicPartitionsRequest, DescribeTopicPart
 use wire::types::{ErrorCode, Uuid};
 
 use crate::controller::topic_name;
-use crate::image::{Image, PartitionImage, is_internal};
+use crate::image::{Image, PartitionImage};
+use crate::names::is_internal;
 use crate::rests::Rests;
 
 use super::metadata::TOPIC_OPERATIONS;

@@ -88,7 +88,12 @@ pub(crate) async fn handle<P: Platform>(
     broker
         .metrics
         .fetch_sessions
-        .set(i64::try_from(broker.sessions.borrow().count()).unwrap_or(0));
+        .set(i64::try_from(broker.sessions.borrow().count()).unwrap_or(i64::MAX));
+    assert_eq!(
+        mentioned.len(),
+        fetched.len(),
+        "each partition is mentioned or not"
+    );
     let session_id = resolved.id;
     let runs = runs(&resolved.partitions, &mentioned).await;
     let answers = resolved.partitions.into_iter().zip(fetched).zip(mentioned);

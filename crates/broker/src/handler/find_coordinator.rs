@@ -60,7 +60,9 @@ pub(crate) async fn handle(
     if version >= 4 {
         return FindCoordinatorResponse::default().with_coordinators(found);
     }
-    let only = found.pop().unwrap_or_default();
+    let Some(only) = found.pop() else {
+        unreachable!("before version 4 one key is asked for");
+    };
     // The one-key form has always said "NONE" for success.
     let message = match ErrorCode::try_from_code(only.error_code) {
         None => StrBytes::from_static_str("NONE"),

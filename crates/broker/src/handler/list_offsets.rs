@@ -32,6 +32,11 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
+const _: () = assert!(
+    EARLIEST_PENDING_UPLOAD < 0 && LATEST < 0,
+    "no special time is a time"
+);
+
 /// How long the high watermark may take to come as far as the log; then it is told as it is.
 const SETTLES: Duration = Duration::from_secs(5);
 

@@ -15,7 +15,8 @@ use wire::messages::{BrokerId, MetadataRequest, MetadataResponse};
 use wire::types::{ErrorCode, NodeId, TopicId, Uuid};
 
 use crate::controller::{check_count, topic_name};
-use crate::image::{Image, PartitionImage, TopicImage, is_internal};
+use crate::image::{Image, PartitionImage, TopicImage};
+use crate::names::is_internal;
 use crate::rests::{Rests, each};
 
 use super::describe_cluster::CLUSTER_OPERATIONS;

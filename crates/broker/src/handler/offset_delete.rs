@@ -83,7 +83,10 @@ async fn answer(
         let is_read = read.contains(&topic.name.0);
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for (partition, code) in topic.partitions.iter().zip(told.by_ref()) {
-            let code = match code.unwrap_or_default() {
+            let Some(code) = code else {
+                unreachable!("a topic has its place before its partitions");
+            };
+            let code = match code {
                 0 if is_read => ErrorCode::GroupSubscribedToTopic.code(),
                 code => code,
             };

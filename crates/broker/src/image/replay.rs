@@ -171,6 +171,7 @@ impl Image {
             let gone = gone.iter().flat_map(|settings| settings.iter());
             let bytes = gone.map(|(key, value)| setting_bytes(&name, key, value));
             let bytes = bytes.fold(0, usize::saturating_add);
+            assert!(self.settings_bytes >= bytes, "the sum of all settings");
             self.settings_bytes = self.settings_bytes.saturating_sub(bytes);
         }
         Ok(())
@@ -232,6 +233,7 @@ impl Image {
         let bytes = |value: &String| setting_bytes(&record.resource_name, &record.name, value);
         let after = record.value.as_ref().map_or(0, bytes);
         let before = resource.get(&record.name).map_or(0, bytes);
+        assert!(self.settings_bytes >= before, "the sum of all settings");
         self.settings_bytes = self
             .settings_bytes
             .saturating_sub(before)

@@ -57,11 +57,13 @@ impl Claims {
 impl Drop for Claim {
     fn drop(&mut self) {
         let mut names = self.of.names();
-        if let Entry::Occupied(mut users) = names.entry(self.name.clone()) {
-            *users.get_mut() = users.get().saturating_sub(1);
-            if *users.get() == 0 {
-                users.remove();
-            }
+        let Entry::Occupied(mut users) = names.entry(self.name.clone()) else {
+            unreachable!("a name is in use while it is claimed");
+        };
+        assert!(*users.get() > 0, "a claim ends once");
+        *users.get_mut() = users.get().saturating_sub(1);
+        if *users.get() == 0 {
+            users.remove();
         }
     }
 }

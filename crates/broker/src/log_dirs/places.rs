@@ -13,7 +13,7 @@ use storage::checkpoint::partition_metadata;
 use wire::types::{Uuid, uuid_to_base64};
 
 use super::{LogDirs, LogDirsError, Told, is_part, optional, read_identity, roster};
-use crate::controller::METADATA_TOPIC;
+use crate::names::METADATA_TOPIC;
 
 impl LogDirs {
     /// Refuses directories that are given twice, and log directories among the `lower` ones.

@@ -55,6 +55,7 @@ impl Verifying {
         let guard = Guard(self.next);
         self.asked.insert(producer, (epoch, guard));
         self.by_age.insert(guard, producer);
+        self.check();
         guard
     }
 
@@ -63,6 +64,14 @@ impl Verifying {
         if let Some((_, guard)) = self.asked.remove(&producer) {
             self.by_age.remove(&guard);
         }
+        self.check();
+    }
+
+    /// What holds between calls.
+    fn check(&self) {
+        let (asked, aged) = (self.asked.len(), self.by_age.len());
+        assert_eq!(asked, aged, "each producer that is asked for has an age");
+        assert!(asked <= ASKED_MAX, "the oldest guard has gone");
     }
 
     /// True when nothing has come between the asking and now.

@@ -12,8 +12,8 @@ use storage::Log;
 use wire::types::{ErrorCode, LeaderEpoch, ProducerId, TopicId, TopicPartition};
 
 use crate::Broker;
-use crate::broker::CONTROLLER_SHARD;
 use crate::lifecycle::PRODUCER_IDS_RAISED_MAX;
+use crate::names::CONTROLLER_SHARD;
 
 /// How long after the metadata could not be changed it is tried again.
 const RAISE_AGAIN: Duration = Duration::from_secs(5);

@@ -15,6 +15,11 @@ use wire::types::TopicPartition;
 const DELETE_AGAIN: Duration = Duration::from_secs(5);
 const DELETE_AGAIN_MAX: Duration = Duration::from_mins(1);
 
+const _: () = assert!(
+    DELETE_AGAIN.as_millis() < DELETE_AGAIN_MAX.as_millis(),
+    "a pause grows"
+);
+
 /// Deletes a log, with the claim to its name in hand; where that fails, more tries are made by a task of their own.
 pub(super) async fn delete_for_good<P: Platform>(
     platform: P,

@@ -21,6 +21,7 @@ use crate::broker::Slot;
 use crate::hanging::Begun;
 use crate::log_dirs::Claim;
 use crate::partition::Partition;
+use crate::queues::turn_at;
 use crate::topic_config::TopicConfigs;
 use crate::unopened::Unopened;
 
@@ -28,8 +29,13 @@ use crate::unopened::Unopened;
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 const OPEN_AGAIN_MAX: Duration = Duration::from_mins(1);
 
+const _: () = assert!(
+    OPEN_AGAIN.as_millis() < OPEN_AGAIN_MAX.as_millis(),
+    "a pause grows"
+);
+
 /// A log, and its name, which nobody else takes before the log is led.
-type Opened<P> = storage::Result<(Rc<Log<P>>, Claim)>;
+pub(crate) type Opened<P> = storage::Result<(Rc<Log<P>>, Claim)>;
 
 /// Opens a log that there was no room for, or no descriptor, as soon as there is.
 async fn open_later<P: Platform>(broker: Weak<Broker<P>>, topic_id: TopicId, name: TopicPartition) {
@@ -80,7 +86,7 @@ impl<P: Platform> Broker<P> {
         let (platform, store) = (self.platform.clone(), self.store.clone());
         let (log, name) = (Rc::clone(&partition.log), partition.name.clone());
         let deletion = async move {
-            let _turn = turns.deleting.acquire().await;
+            let _turn = turn_at(&turns.deleting).await;
             delete_for_good(platform, store, log, name, claim).await;
         };
         if let Begun::Hangs(_) = self.begin_in(partition.log.dir(), deletion).await {
@@ -129,9 +135,7 @@ impl<P: Platform> Broker<P> {
                 let me = Rc::clone(self);
                 task::spawn(async move {
                     let Ok(opened) = opening.await else { return };
-                    if !me.lead_late(&missing, opened).await {
-                        open_later(Rc::downgrade(&me), key.0, missing.name).await;
-                    }
+                    me.lead_or_retry(key.0, missing.name, opened).await;
                 });
             }
         }
@@ -139,7 +143,7 @@ impl<P: Platform> Broker<P> {
     }
 
     /// Has a partition offline, and keeps what is known of its log.
-    fn keep_unopened(self: &Rc<Self>, key: (TopicId, i32), at: Unopened) {
+    pub(crate) fn keep_unopened(self: &Rc<Self>, key: (TopicId, i32), at: Unopened) {
         self.unopened.borrow_mut().insert(key, at);
         self.install(key.0, key.1, Err(ErrorCode::KafkaStorageError));
     }
@@ -163,7 +167,7 @@ impl<P: Platform> Broker<P> {
 
     async fn open_as(self: Rc<Self>, missing: Missing, at: Unopened, claim: Claim) -> Opened<P> {
         let turns = self.turns_in(&at.dir);
-        let _turn = turns.opening.acquire().await;
+        let _turn = turn_at(&turns.opening).await;
         let opened = self.open_log(missing.topic_id, &at, &missing.config).await;
         opened.map(|log| (log, claim))
     }
@@ -191,7 +195,7 @@ impl<P: Platform> Broker<P> {
             return false;
         };
         let opened = Rc::clone(self).open_as(missing.clone(), at, claim).await;
-        self.lead_late(&missing, opened).await
+        self.lead_late(topic_id, name, opened).await
     }
 
     /// What is to be known of a partition that is offline, as the image has it now; none if it is not offline any more, or gone.
@@ -215,30 +219,46 @@ impl<P: Platform> Broker<P> {
         key: (TopicId, i32),
         name: &TopicPartition,
     ) -> Option<Missing> {
-        let _turn = self.image_turn.acquire().await;
+        let _turn = turn_at(&self.image_turn).await;
         self.still_missing(key, name)
+    }
+
+    /// The same, as often as it takes.
+    pub(crate) async fn lead_or_retry(
+        self: &Rc<Self>,
+        topic_id: TopicId,
+        name: TopicPartition,
+        opened: Opened<P>,
+    ) {
+        if !self.lead_late(topic_id, &name, opened).await {
+            task::spawn(open_later(Rc::downgrade(self), topic_id, name));
+        }
     }
 
     /// Leads a partition whose log has come late, as the image has it by now; deletes the log of one that is gone. True when
     /// there is nothing left to try.
-    async fn lead_late(self: &Rc<Self>, missing: &Missing, opened: Opened<P>) -> bool {
+    async fn lead_late(
+        self: &Rc<Self>,
+        topic_id: TopicId,
+        name: &TopicPartition,
+        opened: Opened<P>,
+    ) -> bool {
         let (log, claim) = match opened {
             Ok(opened) => opened,
             Err(error) if error.is_passing() => return false,
             Err(error) => {
-                tracing::error!(partition = %missing.name, %error, "cannot open the log; the partition is offline");
+                tracing::error!(partition = %name, %error, "cannot open the log; the partition is offline");
                 return true;
             }
         };
-        let name = &missing.name;
-        let key = (missing.topic_id, name.partition);
+        let key = (topic_id, name.partition);
         self.raise_behind(key, name, &log).await;
         if self.stopping_since.get().is_some() {
             // Its directory is left unclean: the next start looks at the log.
             return true;
         }
         // No image is applied meanwhile: the partition stays what it is.
-        let turn = self.image_turn.acquire().await;
+        let turn = turn_at(&self.image_turn).await;
         if let Some(now) = self.still_missing(key, name) {
             log.set_options(now.config.log_options());
             let led = self.lead(&now, log);

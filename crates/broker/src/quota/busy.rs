@@ -50,6 +50,10 @@ pub(crate) async fn timed<F: Future + Unpin>(busy: &Busy, mut future: F) -> F::O
         return future.await;
     };
     poll_fn(|context| {
+        assert!(
+            taken.since.get().is_none(),
+            "a request is polled once at a time"
+        );
         let since = taken.clock.now();
         taken.since.set(Some(since));
         let polled = Pin::new(&mut future).poll(context);

@@ -23,6 +23,11 @@ const BYTES_MAX: usize = 8 << 20;
 /// What a meter takes beside its name: windows, and its place in the table.
 const METER_BYTES: usize = 768;
 
+const _: () = assert!(
+    SWEEP_MIN * METER_BYTES < BYTES_MAX,
+    "few meters are never looked through"
+);
+
 /// What is done with an amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Charge {
@@ -109,6 +114,7 @@ impl Meters {
             }
             is_kept
         });
+        assert!(bytes <= self.bytes, "who is forgotten takes nothing");
         self.bytes = bytes;
     }
 }

@@ -64,7 +64,13 @@ impl Ledger {
         entry.heard = self.heard;
         entry.amount = entry.amount.saturating_add(more);
         let holder = entry.holder;
-        self.order.insert((holder, self.heard), id);
+        let taken = self.order.insert((holder, self.heard), id);
+        assert!(taken.is_none(), "a place in the order is one client's");
+        assert_eq!(
+            self.order.len(),
+            self.clients.len(),
+            "each client has one place"
+        );
         self.total = self.total.saturating_add(more);
         self.set_held(holder, self.held_by(holder).saturating_add(more));
     }
@@ -75,8 +81,10 @@ impl Ledger {
             return;
         };
         self.order.remove(&(entry.holder, entry.heard));
+        assert!(self.total >= entry.amount, "the sum of what clients hold");
         self.total = self.total.saturating_sub(entry.amount);
         let held = self.held_by(entry.holder);
+        assert!(held >= entry.amount, "the sum of what its clients hold");
         self.set_held(entry.holder, held.saturating_sub(entry.amount));
     }
 
@@ -128,6 +136,11 @@ impl Ledger {
             self.held.insert(holder, now);
             self.ranked.insert((now, holder));
         }
+        assert_eq!(
+            self.held.len(),
+            self.ranked.len(),
+            "each holder has one rank"
+        );
     }
 }
 

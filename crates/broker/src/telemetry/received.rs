@@ -28,6 +28,13 @@ const CLIENT_BYTES_MAX: usize = 512 << 10;
 const SERIES_MAX: usize = 20_000;
 /// Bytes of the series of all clients, over all shards.
 pub const BYTES_MAX: usize = 32 << 20;
+const _: () = assert!(CLIENT_SERIES_MAX < SERIES_MAX, "one client is not all");
+const _: () = assert!(CLIENT_BYTES_MAX < BYTES_MAX, "one client is not all");
+const _: () = assert!(
+    CLIENT_SERIES_MAX * SERIES_BYTES <= CLIENT_BYTES_MAX,
+    "a client has room for the series that it may have"
+);
+
 /// What is read of a push.
 const READ: telemetry::Bounds = telemetry::Bounds {
     samples: 5000,

@@ -80,6 +80,14 @@ impl<S: Weighed + Hash + Eq + Clone> Retained<S> {
         self.ledger.heard(id, holder, bytes);
         self.of.entry(id).or_default().insert(series.clone());
         self.series = self.series.saturating_add(1);
+        assert!(
+            self.series <= self.bounds.series,
+            "no more series than may be"
+        );
+        assert!(
+            self.bytes() <= self.bounds.bytes,
+            "no more bytes than may be"
+        );
         verdict(true, given_up)
     }
 
@@ -87,6 +95,7 @@ impl<S: Weighed + Hash + Eq + Clone> Retained<S> {
     pub(super) fn forget(&mut self, id: Uuid) -> Vec<S> {
         self.ledger.remove(id);
         let gone: Vec<_> = self.of.remove(&id).into_iter().flatten().collect();
+        assert!(self.series >= gone.len(), "the sum of what clients have");
         self.series = self.series.saturating_sub(gone.len());
         gone
     }

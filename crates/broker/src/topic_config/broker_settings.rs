@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::image::{Image, ResourceType};
 use crate::options::{Allowed, BrokerOptions, Changes, ConfigKey, ConfigKind};
 
-use super::sources::{Source, Sourced};
+use super::source::{Source, Sourced};
 
 /// Keys that stand for one another, the first that has a value wins.
 const SYNONYMS: [&[&str]; 4] = [

@@ -2,16 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::options::ConfigKind;
-
 use super::broker_settings::BrokerSettings;
+use super::kind::{InvalidSetting, canonical, invalid, parse_kind, parts};
 use super::table::{Check, DEFINITIONS, Definition, definition};
 use super::tiers;
-
-/// Why a setting is refused.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct InvalidSetting(pub String);
 
 /// Judges all settings that a topic would have of its own.
 pub fn validate(
@@ -55,65 +49,6 @@ pub fn validate(
         ));
     }
     Ok(())
-}
-
-/// Checks that `text` has the form of `kind`.
-pub(crate) fn parse_kind(name: &str, kind: ConfigKind, text: &str) -> Result<(), InvalidSetting> {
-    if canonical(kind, text).is_some() {
-        return Ok(());
-    }
-    let message = match kind {
-        ConfigKind::Boolean => "Expected value to be either true or false".to_owned(),
-        kind => format!(
-            "Not a number of type {}",
-            format!("{kind:?}").to_ascii_uppercase()
-        ),
-    };
-    Err(invalid(name, text, &message))
-}
-
-/// The text as Kafka shows it after reading it; `None` when it is not of that kind.
-pub(crate) fn canonical(kind: ConfigKind, text: &str) -> Option<String> {
-    let trimmed = text.trim();
-    Some(match kind {
-        ConfigKind::Boolean => {
-            let lower = trimmed.to_ascii_lowercase();
-            matches!(lower.as_str(), "true" | "false").then_some(lower)?
-        }
-        ConfigKind::Short => trimmed.parse::<i16>().ok()?.to_string(),
-        ConfigKind::Int => trimmed.parse::<i32>().ok()?.to_string(),
-        ConfigKind::Long => trimmed.parse::<i64>().ok()?.to_string(),
-        ConfigKind::Double => fraction(trimmed.parse::<f64>().ok()?),
-        ConfigKind::List => parts(trimmed).collect::<Vec<_>>().join(","),
-        ConfigKind::String | ConfigKind::Class | ConfigKind::Password => trimmed.to_owned(),
-    })
-}
-
-/// As Java writes it: with a decimal at least, and with an exponent where it is very large or small.
-fn fraction(number: f64) -> String {
-    if number != 0.0 && !(1e-3..1e7).contains(&number.abs()) && number.is_finite() {
-        let text = format!("{number:E}");
-        return match text.split_once('E') {
-            Some((digits, exponent)) if !digits.contains('.') => format!("{digits}.0E{exponent}"),
-            _ => text,
-        };
-    }
-    if number.fract() == 0.0 {
-        return format!("{number:.1}");
-    }
-    number.to_string()
-}
-
-fn parts(list: &str) -> impl Iterator<Item = &str> {
-    list.split(',')
-        .map(str::trim)
-        .filter(move |_| !list.is_empty())
-}
-
-pub(super) fn invalid(name: &str, text: &str, message: &str) -> InvalidSetting {
-    InvalidSetting(format!(
-        "Invalid value {text} for configuration {name}: {message}"
-    ))
 }
 
 impl Definition {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::check::{InvalidSetting, invalid};
+use super::kind::{InvalidSetting, invalid};
 
 const MIN: &str = "storage.tier.min";
 const MAX: &str = "storage.tier.max";

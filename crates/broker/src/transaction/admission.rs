@@ -21,7 +21,7 @@ use super::coordinator::Identity;
 use super::home_of;
 use super::state::{EPOCH_BUMPS, PartitionName};
 use crate::Broker;
-use crate::image::OFFSETS_TOPIC;
+use crate::names::OFFSETS_TOPIC;
 use crate::partition::{Guard, Partition, Verified};
 use crate::route::{Target, at_partitions};
 use crate::topic_config::{BrokerSettings, Source};
@@ -164,8 +164,10 @@ impl First {
         let known = at_partitions(broker, vec![(Ok(target), self)], |_, partition, first| {
             std::future::ready(Ok(first.known_to(&partition)))
         });
-        let mut known = known.await;
-        known.pop().unwrap_or(Err(ErrorCode::NotLeaderOrFollower))
+        let Some(known) = known.await.pop() else {
+            unreachable!("one was asked for");
+        };
+        known
     }
 }
 

@@ -15,7 +15,6 @@ use platform::clock::{Instant, Reading};
 use platform::task::yield_now;
 use wire::types::{ErrorCode, LeaderEpoch, ProducerId};
 
-use super::TRANSACTIONS_TOPIC;
 use super::log::{self, Unwritten};
 use super::machine::{Add, Begin, End, EndRequest, Transaction};
 use super::markers;
@@ -24,6 +23,7 @@ use super::weight::{self, IDS_MAX, Ids};
 use crate::Broker;
 use crate::group::partition_for;
 use crate::join::join_all;
+use crate::names::{TRANSACTION_VERSION, TRANSACTIONS_TOPIC};
 use crate::partition::Partition;
 use crate::producer_ids;
 use crate::rests::Rests;
@@ -32,9 +32,6 @@ mod revive;
 mod survey;
 
 use survey::{AT_ONCE, discard};
-
-/// The feature whose level says which protocol is in use.
-pub(crate) const VERSION_FEATURE: &str = "transaction.version";
 
 /// What a producer that begins is given: its id and epoch.
 pub(crate) type Identity = (ProducerId, i16);
@@ -130,7 +127,7 @@ impl<P: Platform> TransactionCoordinator<P> {
     /// The version of the protocol that the cluster has agreed on.
     pub(super) fn server_version(&self) -> i16 {
         self.broker()
-            .map_or(0, |broker| broker.image().feature(VERSION_FEATURE))
+            .map_or(0, |broker| broker.image().feature(TRANSACTION_VERSION))
     }
 
     /// What the ids of this shard take.
@@ -372,7 +369,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         });
         match completed {
             Ok((change, entry)) if change.incarnation == incarnation => {
-                debug_assert_eq!(change.partition, partition, "an id stays in its partition");
+                assert_eq!(change.partition, partition, "an id stays in its partition");
                 self.store(&change, entry).await.is_ok()
             }
             _ => false,

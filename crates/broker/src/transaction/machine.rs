@@ -136,6 +136,7 @@ impl Transaction {
     }
 
     fn change(&mut self, entry: Entry) -> Entry {
+        assert!(!self.pending, "an id has one change on its way at a time");
         self.pending = true;
         entry
     }
@@ -177,6 +178,10 @@ impl Transaction {
     /// The transaction aborted with an epoch that shuts its producer out, until that takes note of it: by beginning
     /// with the epoch that it had, or by aborting, from version 2 of the protocol on, it gets this one.
     fn fenced(&self, now_ms: i64) -> Entry {
+        assert!(
+            self.entry.state == State::Ongoing,
+            "what is open is aborted"
+        );
         let had = self.entry.epoch;
         let (epoch, last_epoch) = match had {
             _ if self.fence_failed => (had, -1),

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use platform::Platform;
 use storage::log::producer_state::{EndMarker, Outcome};
-use wire::types::{ErrorCode, ProducerId};
+use wire::types::ErrorCode;
 
 use super::coordinator::TransactionCoordinator;
+use super::ending::Ending;
 use super::state::{Entry, PartitionName, State};
 use crate::Broker;
 use crate::fetch_session::TopicKey;
-use crate::image::OFFSETS_TOPIC;
+use crate::names::OFFSETS_TOPIC;
 use crate::partition::Acks;
 use crate::route::at_partitions;
 
@@ -24,18 +25,14 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 /// How long a marker may take to be committed before it is written again.
 const MARKER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The end of one producer's transaction.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ending {
-    /// Whose.
-    pub(crate) producer_id: ProducerId,
-    /// Its epoch.
-    pub(crate) epoch: i16,
-    /// How it ends, by which coordinator.
-    pub(crate) marker: EndMarker,
-    /// Its epoch is above that of the transaction that it ends; one in the same epoch is refused.
-    pub(crate) raises_epoch: bool,
-}
+const _: () = assert!(
+    RETRY_MIN.as_millis() < RETRY_MAX.as_millis(),
+    "a pause grows"
+);
+const _: () = assert!(
+    RETRY_MAX.as_millis() < MARKER_TIMEOUT.as_millis(),
+    "a marker has more than a pause"
+);
 
 pub(super) async fn carry_out<P: Platform>(
     coordinator: Rc<TransactionCoordinator<P>>,
@@ -85,6 +82,7 @@ pub(super) async fn carry_out<P: Platform>(
 }
 
 fn ending_of(entry: &Entry, coordinator_epoch: i32) -> Ending {
+    assert!(entry.state.is_prepared(), "what is not decided has no end");
     let outcome = if entry.state == State::PrepareCommit {
         Outcome::Commit
     } else {

@@ -45,18 +45,18 @@ impl State {
 
     /// Its number in the log.
     pub(crate) fn number(self) -> i8 {
-        Self::ALL
-            .iter()
-            .find(|(state, ..)| *state == self)
-            .map_or(0, |(_, number, _)| *number)
+        let Some((_, number, _)) = Self::ALL.iter().find(|(state, ..)| *state == self) else {
+            unreachable!("all states have numbers");
+        };
+        *number
     }
 
     /// Its name, as tools show it.
     pub(crate) fn name(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(state, ..)| *state == self)
-            .map_or("", |(.., name)| name)
+        let Some((.., name)) = Self::ALL.iter().find(|(state, ..)| *state == self) else {
+            unreachable!("all states have names");
+        };
+        name
     }
 
     /// The state of this name, also of those that only Kafka's memory has: they filter nothing out of a list.

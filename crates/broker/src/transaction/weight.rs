@@ -73,13 +73,16 @@ impl Ids {
         let text = id.len();
         if let Some(before) = self.by_id.insert(id, transaction) {
             let before = bytes_of_entry(before.entry()).saturating_add(text);
+            assert!(self.bytes >= before, "the sum over all ids");
             self.bytes = self.bytes.saturating_sub(before);
         }
     }
 
     pub(super) fn remove(&mut self, id: &str) {
         if let Some(gone) = self.by_id.remove(id) {
-            self.bytes = self.bytes.saturating_sub(bytes_of(id, gone.entry()));
+            let bytes = bytes_of(id, gone.entry());
+            assert!(self.bytes >= bytes, "the sum over all ids");
+            self.bytes = self.bytes.saturating_sub(bytes);
         }
     }
 
@@ -89,6 +92,7 @@ impl Ids {
             let before = bytes_of_entry(known.entry());
             known.settle(stored);
             let after = bytes_of_entry(known.entry());
+            assert!(self.bytes >= before, "the sum over all ids");
             self.bytes = self.bytes.saturating_sub(before).saturating_add(after);
         }
     }

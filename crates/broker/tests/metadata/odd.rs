@@ -200,7 +200,7 @@ fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
         }
         let length = u32::from_be_bytes(bytes[8..12].try_into().unwrap());
         let end = usize::try_from(length).unwrap().saturating_add(12);
-        if let Some(checked) = bytes.get(..end) {
+        if let Some(checked) = bytes.get(..end).filter(|batch| batch.len() >= 61) {
             let crc = crc_of(checked);
             bytes[17..21].copy_from_slice(&crc.to_be_bytes());
         }

@@ -17,7 +17,7 @@ use wire::types::{ErrorCode, Offset, TopicId, Uuid};
 use crate::harness::asks::{outcome, produce, text};
 use crate::harness::batches::{batch, keyed, large};
 use crate::harness::{Cluster, Setup, life};
-use crate::moving::{alter, names};
+use crate::moving::{alter, home, names, other};
 use crate::moving_tiers::tiers;
 
 fn two_directories() -> Setup {
@@ -436,6 +436,36 @@ fn a_log_that_was_cut_and_waits_for_a_path_that_hangs_keeps_no_directory_from_it
     });
 }
 
+#[test]
+fn no_log_is_compacted_before_a_checkpoint_says_that_it_is() {
+    let disk = SimDisk::new(1);
+    life(&disk, &tiers(), async |cluster| {
+        let config = [
+            ("cleanup.policy", "compact"),
+            ("min.cleanable.dirty.ratio", "0.01"),
+        ];
+        cluster.create_with("u", 1, &config).await;
+        for _ in 0..4 {
+            disk.inject(Fault {
+                path_contains: Some("cleaner-offset-checkpoint".into()),
+                ..Fault::at(0, Effect::Fail(ErrorKind::PermissionDenied))
+            });
+        }
+        three_segments(cluster, "u").await;
+        let is_said = |dir: &str| {
+            let said = disk.contents(Path::new(&format!("{dir}/cleaner-offset-checkpoint")));
+            said.is_ok_and(|rows| String::from_utf8_lossy(&rows).contains("u 0 "))
+        };
+        let mut is_compacted = false;
+        for _ in 0..5 * 60 {
+            cluster.pass_ms(1000).await;
+            is_compacted = cluster.all("u", 0).await.len() < 7;
+            assert!(!is_compacted || is_said("/a") || is_said("/b"));
+        }
+        assert!(is_compacted && disk.faults_left() == 0);
+    });
+}
+
 /// Has the lower tier hang, and three logs at home to be compacted, on a disk that takes its time; gives how many rounds are under
 /// way at most, at once, and how many logs are compacted in the end.
 fn slow_rounds(backoff_ms: &str, millis: u64) -> (usize, usize) {
@@ -532,5 +562,136 @@ fn a_log_is_not_moved_to_a_disk_that_hangs_and_others_move_elsewhere() {
         cluster.pass_ms(60_000).await;
         assert!(folders(cluster, "/b", &topic).await.is_empty());
         assert_eq!(cluster.values(&topic, 0).await, ["a", "b"]);
+    });
+}
+
+/// A topic with a record, whose log is on its way from one directory to the other; the one of which it is begins to hang in
+/// the switch.
+async fn hung_in_its_switch(cluster: &Cluster, disk: &SimDisk, from: &str, hangs: &str) -> String {
+    let to = if from == "/a" { "/b" } else { "/a" };
+    let mut topic = String::new();
+    for number in 0..20 {
+        topic = format!("t{number}");
+        cluster.create(&topic, 1).await;
+        cluster.produce(&topic, 0, &["a"]).await;
+        if !folders(cluster, from, &topic).await.is_empty() {
+            break;
+        }
+    }
+    // Closing cuts the file; switching leaves a note beside the copy.
+    let (of, at) = if hangs == to {
+        (OpKind::Rename, "-future/moved.metadata".to_owned())
+    } else {
+        (OpKind::SetLen, format!("{from}/{topic}-0/"))
+    };
+    disk.inject(Fault {
+        of: Some(of),
+        path_contains: Some(at),
+        ..Fault::at(0, Effect::Slow(Duration::from_secs(2)))
+    });
+    assert_eq!(alter(cluster, &topic, to).await, None);
+    for _ in 0..600 {
+        if disk.faults_left() == 0 {
+            break;
+        }
+        cluster.pass_ms(100).await;
+    }
+    assert_eq!(disk.faults_left(), 0, "there was no switch");
+    disk.set_hanging(Path::new(hangs), true);
+    topic
+}
+
+/// From where a log moves, and what hangs. The metadata are in the first directory.
+const SWITCHES: [(&str, &str); 2] = [("/a", "/b"), ("/b", "/b")];
+
+#[test]
+fn a_disk_that_begins_to_hang_while_a_log_is_switched_keeps_only_that_log_waiting() {
+    for (from, hangs) in SWITCHES {
+        let disk = SimDisk::new(1);
+        life(&disk, &two_directories(), async |cluster| {
+            let topic = hung_in_its_switch(cluster, &disk, from, hangs).await;
+            soon("a new topic", cluster.create("u", 4)).await;
+            assert_eq!(soon("a deletion", cluster.delete("u")).await, None);
+            let refused = soon("a record", cluster.try_produce(&topic, 0, batch(&["b"])));
+            assert_eq!(refused.await, Err(ErrorCode::KafkaStorageError));
+            cluster.pass_ms(60_000).await;
+            disk.set_hanging(Path::new(hangs), false);
+            cluster.pass_ms(60_000).await;
+            assert_eq!(cluster.produce(&topic, 0, &["b"]).await, 1);
+            assert_eq!(cluster.values(&topic, 0).await, ["a", "b"]);
+            assert_eq!(
+                folders(cluster, "/b", &topic).await.is_empty(),
+                from == "/b"
+            );
+            assert_eq!(
+                folders(cluster, "/a", &topic).await.is_empty(),
+                from == "/a"
+            );
+        });
+    }
+}
+
+#[test]
+fn a_topic_that_is_deleted_while_the_switch_of_its_log_hangs_leaves_nothing() {
+    for (from, hangs) in SWITCHES {
+        let disk = SimDisk::new(1);
+        life(&disk, &two_directories(), async |cluster| {
+            let topic = hung_in_its_switch(cluster, &disk, from, hangs).await;
+            cluster.pass_ms(15_000).await;
+            assert_eq!(soon("a deletion", cluster.delete(&topic)).await, None);
+            soon("a topic of the same name", cluster.create(&topic, 1)).await;
+            disk.set_hanging(Path::new(hangs), false);
+            cluster.pass_ms(3 * 60_000).await;
+            assert_eq!(cluster.produce(&topic, 0, &["new"]).await, 0);
+            let mut all = folders(cluster, "/a", &topic).await;
+            all.extend(folders(cluster, "/b", &topic).await);
+            assert_eq!(all.len(), 1, "{all:?}");
+        });
+    }
+}
+
+#[test]
+fn a_stop_while_the_switch_of_a_log_hangs_ends_and_loses_nothing() {
+    for (from, hangs) in SWITCHES {
+        let (disk, setup) = (SimDisk::new(1), two_directories());
+        let mut topic = String::new();
+        life(&disk, &setup, async |cluster| {
+            topic = hung_in_its_switch(cluster, &disk, from, hangs).await;
+            cluster.pass_ms(1000).await;
+            let stopped = timeout(Duration::from_mins(2), cluster.stop());
+            assert!(stopped.await.is_ok(), "it waits for ever");
+        });
+        let marked = |dir: &str| disk.contents(&Path::new(dir).join(".kafka_cleanshutdown"));
+        assert!(marked("/a").is_ok());
+        assert!(marked("/b").is_err());
+        for after in [disk.kill(2), disk.crash(2)] {
+            after.set_hanging(Path::new("/b"), false);
+            life(&after, &setup.next(), async |cluster| {
+                // The move is made again.
+                cluster.pass_ms(10_000).await;
+                assert_eq!(cluster.values(&topic, 0).await, ["a"]);
+                assert_eq!(cluster.produce(&topic, 0, &["b"]).await, 1);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_log_that_moves_beside_a_lower_tier_that_hangs_is_switched_when_that_answers() {
+    let disk = SimDisk::new(1);
+    life(&disk, &tiers(), async |cluster| {
+        cluster.create("t", 1).await;
+        cluster.produce("t", 0, &["a"]).await;
+        let from = home(&disk, "t");
+        hang(cluster, "/c");
+        cluster.pass_ms(11_000).await;
+        assert_eq!(alter(cluster, "t", other(from)).await, None);
+        cluster.pass_ms(5000).await;
+        soon("a new topic", cluster.create("u", 4)).await;
+        assert_eq!(soon("a record", cluster.produce("t", 0, &["b"])).await, 1);
+        disk.set_hanging(Path::new("/c"), false);
+        cluster.pass_ms(60_000).await;
+        assert_eq!(home(&disk, "t"), other(from));
+        assert_eq!(cluster.values("t", 0).await, ["a", "b"]);
     });
 }

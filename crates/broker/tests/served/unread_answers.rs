@@ -10,9 +10,12 @@ use wire::kafka::Api;
 use wire::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
 use wire::messages::describe_configs_request::DescribeConfigsResource;
 use wire::messages::metadata_request::MetadataRequestTopic;
+use wire::messages::offset_for_leader_epoch_request::{
+    OffsetForLeaderPartition, OffsetForLeaderTopic,
+};
 use wire::messages::{
     AlterClientQuotasRequest, DescribeClientQuotasRequest, DescribeConfigsRequest,
-    ListGroupsRequest, ListTransactionsRequest, MetadataRequest,
+    ListGroupsRequest, ListTransactionsRequest, MetadataRequest, OffsetForLeaderEpochRequest,
 };
 use wire::protocol::Encodable;
 use wire::types::ErrorCode;
@@ -195,6 +198,27 @@ fn while_clients_leave_too_much_untaken_a_large_answer_ends_the_connection_and_a
         slow.release(5 * MIB);
         own.release(MIB);
         assert_eq!(cluster.ask(9, &large).await.topics.len(), 1000);
+    });
+}
+
+#[test]
+fn while_clients_leave_too_much_untaken_a_large_answer_about_epochs_ends_the_connection() {
+    with_answers_of(4 * MIB, async |cluster| {
+        let partition = |index| OffsetForLeaderPartition::default().with_partition(index);
+        let topic = OffsetForLeaderTopic::default()
+            .with_topic(topic_name("t"))
+            .with_partitions((0..6000).map(partition).collect());
+        let large = OffsetForLeaderEpochRequest::default().with_topics(vec![topic]);
+        assert_eq!(cluster.ask(4, &large).await.topics.len(), 1);
+        let slow = cluster.answers.account(slow_reader());
+        slow.hold(5 * MIB);
+        let own = cluster.answers.account([127, 0, 0, 1].into());
+        own.hold(MIB);
+        let refused = cluster.refused(&frame(4, &large)).await;
+        assert_eq!(refused, CloseReason::NoRoom(Api::OffsetForLeaderEpoch));
+        slow.release(5 * MIB);
+        own.release(MIB);
+        assert_eq!(cluster.ask(4, &large).await.topics.len(), 1);
     });
 }
 

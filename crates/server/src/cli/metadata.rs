@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use broker::controller::METADATA_TOPIC;
+use broker::METADATA_TOPIC;
 use broker::controller::offline::{self, Files, Reading};
 use clap::{Args, Subcommand, ValueEnum};
 use platform::bounded;

@@ -105,13 +105,14 @@ fn try_both(first: &Semaphore, second: &Semaphore, bytes: u32) -> bool {
 
 /// Waits in both lines, one after the other.
 async fn both(first: &Semaphore, second: &Semaphore, bytes: u32) {
-    // Neither is ever closed.
     let first = first.acquire_many(bytes).await;
     let second = second.acquire_many(bytes).await;
-    if let (Ok(first), Ok(second)) = (first, second) {
-        first.forget();
-        second.forget();
-    }
+    // Else bytes would be counted as taken that were not.
+    let (Ok(first), Ok(second)) = (first, second) else {
+        unreachable!("neither is ever closed");
+    };
+    first.forget();
+    second.forget();
 }
 
 impl Budget {
@@ -186,11 +187,13 @@ impl Shared {
 impl Drop for Account {
     fn drop(&mut self) {
         let mut addresses = self.shared.addresses();
-        if let Some(weighed) = addresses.get_mut(&self.ip) {
-            weighed.connections -= 1;
-            if weighed.connections == 0 {
-                addresses.remove(&self.ip);
-            }
+        let Some(weighed) = addresses.get_mut(&self.ip) else {
+            unreachable!("an address is known while it has a connection");
+        };
+        assert!(weighed.connections > 0, "a connection ends once");
+        weighed.connections -= 1;
+        if weighed.connections == 0 {
+            addresses.remove(&self.ip);
         }
     }
 }

@@ -144,6 +144,11 @@ impl<P: Platform> Log<P> {
         is_first
     }
 
+    /// The checkpoint could not be written: no round begins, and the next that would is the first again.
+    pub fn has_not_compacted(&self) {
+        self.compaction.compacted.set(None);
+    }
+
     /// True when damage was found that no round gets past.
     pub fn is_uncleanable(&self) -> bool {
         self.compaction.uncleanable.get()

@@ -464,6 +464,7 @@ impl<P: Platform> LogFolders<'_, P> {
         let result = async {
             if !at_home {
                 self.pass_over_asides(segment.base, &segment.folder).await?;
+                self.remove_swap(segment).await?;
             }
             unnamed.extend(self.rename_deleted(segment, Role::Log).await?);
             if at_home {

@@ -248,6 +248,7 @@ impl<P: Platform> Truncating<'_, P> {
         let removed = async {
             if !self.is_home(&segment.folder) {
                 self.pass_over_asides(segment.base, &segment.folder).await?;
+                self.remove_swap(segment).await?;
             }
             for role in roles {
                 remove(self.store.disk(), &segment.path(role)).await?;

@@ -463,3 +463,68 @@ fn a_home_without_a_byte_left_is_relieved() {
         assert_holds(&log, 0, end).await;
     });
 }
+
+/// A compacted log on a slow path that `tries` times does not give a segment the name that is all it lacks.
+async fn unfinished(scene: &Scene, model: &mut Model, tries: usize, errno: i32) -> SimLog {
+    let log = scene.try_open(compacted(), false, 0, 0).await.unwrap();
+    for key in 100..104 {
+        put(&log, model, key, Some(key)).await;
+    }
+    keyed(scene, &log, model).await;
+    for key in 0..20 {
+        put(&log, model, key, (key % 3 > 0).then_some(7000 + key)).await;
+    }
+    log.roll().await.unwrap();
+    log.save().await.unwrap();
+    for _ in 0..tries {
+        scene.disk().inject(Fault {
+            path_contains: Some(format!("{BULK_FOLDER}/{:020}.log.swap", 0)),
+            ..Fault::at_kind(0, OpKind::Rename, Effect::Errno(errno))
+        });
+    }
+    let compacted = log.compact(&policy(), &rounds()).await;
+    assert_eq!(scene.disk().faults_left(), 0, "it was refused");
+    assert!(compacted.is_err());
+    log
+}
+
+#[test]
+fn what_a_compaction_could_not_name_is_kept_until_a_start_does() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let mut model = Model::new();
+        // No room, for longer than it waits.
+        let log = unfinished(&scene, &mut model, 40, 28).await;
+        compact(&log).await;
+        let end = log.log_end_offset().0;
+        let next = scene.successor(scene.disk().kill(1), store_options());
+        let log = next.try_open(compacted(), false, end, 0).await.unwrap();
+        assert!(living(&replayed(&log).await) == living(&model));
+    });
+}
+
+#[test]
+fn what_a_compaction_could_not_name_does_not_come_back_when_it_has_been_deleted() {
+    for tries in [1, 2] {
+        simulate(async {
+            let scene = Scene::new(GB, GB);
+            let mut model = Model::new();
+            let log = unfinished(&scene, &mut model, 1, 5).await;
+            let end = log.log_end_offset();
+            if tries > 1 {
+                // Nor does its path let go of it.
+                scene.disk().set_read_only_below(Path::new(BULK), true);
+            }
+            log.set_log_start(end).unwrap();
+            while log.retain(NOW_MS).await.unwrap() > 0 {}
+            let disk = scene.disk().kill(1);
+            disk.set_read_only_below(Path::new(BULK), false);
+            let next = scene.successor(disk, store_options());
+            let log = next.try_open(compacted(), false, end.0, 0).await.unwrap();
+            assert_eq!((log.log_start_offset(), log.log_end_offset()), (end, end));
+            let names = ["log", "log.swap", "log.aside", "log.swap.aside"];
+            let left = names.map(|name| next.has(BULK_FOLDER, &format!("{:020}.{name}", 0)));
+            assert_eq!(left, [false; 4], "{tries}");
+        });
+    }
+}

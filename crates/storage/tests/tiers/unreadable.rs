@@ -313,3 +313,26 @@ fn a_copy_that_nobody_noted_is_served_while_its_twin_is_on_a_path_with_something
         assert_holds(&log, 0, end).await;
     });
 }
+
+#[test]
+fn a_note_that_is_none_costs_nothing_and_a_list_of_debts_that_is_none_is_named() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let (bases, end) = left(&scene, true).await;
+        let disk = scene.disk().kill(1);
+        let name = |kind: &str| Path::new(FOLDER).join(format!("{:020}.{kind}", bases[0]));
+        disk.put(&name("away"), &vec![b'x'; 17 << 20]).unwrap();
+        let next = scene.successor(disk, store_options());
+        let log = next.try_open(small(), true, end, 0).await.unwrap();
+        assert_holds(&log, 0, end).await;
+        drop(log);
+        let disk = next.disk().kill(1);
+        // Whoever reads all of it compares each line with each.
+        disk.put(&name("owed"), &b"copy x\n".repeat(10_000))
+            .unwrap();
+        let next = scene.successor(disk, store_options());
+        let refused = next.try_open(small(), true, end, 0).await;
+        let error = refused.map(drop).unwrap_err().to_string();
+        assert!(error.contains(".owed"), "{error}");
+    });
+}

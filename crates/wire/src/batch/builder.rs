@@ -122,10 +122,8 @@ impl BatchBuilder {
         HEADER_BYTES + self.records.len()
     }
 
-    /// The batch. Fails only where a codec does.
-    ///
-    /// # Panics
-    /// When the batch is longer than its length field can say (2 GiB).
+    /// The batch. Fails where a codec does, and when it is longer than its length field can say (2 GiB): records of a foreign
+    /// metadata log may be.
     pub fn finish(self) -> io::Result<Bytes> {
         let compressed;
         let records = if self.compression == Compression::None {
@@ -150,8 +148,7 @@ impl BatchBuilder {
             base_sequence: self.base_sequence,
             record_count: self.record_count,
         };
-        let batch = WholeBatch::of_records(header, records);
-        let batch = batch.expect("a batch of this broker is far below 2 GiB");
+        let batch = WholeBatch::of_records(header, records).map_err(io::Error::other)?;
         Ok(batch.into_bytes())
     }
 

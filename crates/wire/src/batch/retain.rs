@@ -68,6 +68,14 @@ impl Opened {
         self.records.len()
     }
 
+    /// For [`Opened::retain`]: that all records stay. A header may count more of them than there are bytes; what reads them says
+    /// so.
+    pub fn keep_all(&self) -> Vec<bool> {
+        // Fewer than none are none.
+        let said = usize::try_from(self.header.record_count).unwrap_or(0);
+        vec![true; said.min(self.records.len().saturating_add(1))]
+    }
+
     /// Its records, in order. Ends after an error.
     pub fn records(&self) -> RawRecords<'_> {
         RawRecords {

@@ -82,7 +82,12 @@ impl<P: Platform> Controller<P> {
     /// Makes records durable and applies them.
     async fn commit(&self, records: Vec<MetadataRecord>) -> Result<(), MetadataLogError> {
         let level = self.replayer.borrow().image().metadata_version();
+        let before = self.replayer.borrow().image().last_applied_offset();
         let applied = self.log.append(&records, level).await?;
+        assert!(
+            applied.offset > before,
+            "what is appended comes after what is applied"
+        );
         self.replay(records, applied);
         Ok(())
     }

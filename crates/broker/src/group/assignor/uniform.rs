@@ -22,6 +22,11 @@ const LOOKS_MAX: usize = 20_000_000;
 /// The same that a shard waits for: some milliseconds' worth.
 const LOOKS_AT_ONCE: usize = 200_000;
 
+const _: () = assert!(
+    LOOKS_AT_ONCE < LOOKS_MAX,
+    "elsewhere more is looked at than a shard waits for"
+);
+
 pub(super) fn assign(question: &Question) -> BTreeMap<StrBytes, Partitions> {
     made(question, LOOKS_MAX).answer(question)
 }

@@ -49,7 +49,7 @@ impl ClassicGroup {
         let id = join.member_id.clone();
         if !self.has_room_for(&id) {
             effects.refuse_join(token, StrBytes::default(), ErrorCode::GroupMaxSizeReached);
-            self.remove(&id);
+            self.remove(&id, &mut effects);
             self.complete_if_joined(now, &mut effects);
         } else if !self.supports(&join.protocol_type, &join.protocols) {
             effects.refuse_join(token, id, ErrorCode::InconsistentGroupProtocol);
@@ -72,6 +72,7 @@ impl ClassicGroup {
                 then: Then::Created,
             });
         }
+        self.check();
         effects
     }
 

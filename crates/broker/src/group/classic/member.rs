@@ -138,13 +138,16 @@ impl ClassicGroup {
 
     fn withdraw(&mut self, id: &StrBytes, member: &Member) {
         let bytes = bytes_of_member(id, member);
+        assert!(self.bytes >= bytes, "a member is weighed as it comes");
         self.bytes = self.bytes.saturating_sub(bytes);
         for name in member.offers() {
-            if let Some(count) = self.offered.get_mut(name) {
-                *count = count.saturating_sub(1);
-                if *count == 0 {
-                    self.offered.remove(name);
-                }
+            let Some(count) = self.offered.get_mut(name) else {
+                unreachable!("what a member offers is counted");
+            };
+            assert!(*count > 0, "what nobody offers is forgotten");
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.offered.remove(name);
             }
         }
     }
@@ -161,6 +164,10 @@ impl ClassicGroup {
     pub(super) fn stop_awaiting(&mut self, id: &StrBytes) {
         if self.pending_joins.remove(id).is_some() {
             let bytes = PENDING_BYTES.saturating_add(id.len());
+            assert!(
+                self.pending_bytes >= bytes,
+                "an id is weighed as it is handed out"
+            );
             self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
         }
     }
@@ -174,6 +181,10 @@ impl ClassicGroup {
     /// True when every member offers the protocol.
     pub(super) fn is_offered_by_all(&self, name: &StrBytes) -> bool {
         let count = self.offered.get(name).copied().unwrap_or(0);
+        assert!(
+            count <= self.members.len(),
+            "a member offers a protocol once"
+        );
         count == self.members.len()
     }
 }

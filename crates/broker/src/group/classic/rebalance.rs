@@ -106,7 +106,7 @@ impl ClassicGroup {
             .filter(|(_, member)| member.awaiting_join.is_none() && member.instance_id.is_none());
         let late: Vec<StrBytes> = late.map(|(id, _)| id.clone()).collect();
         for id in &late {
-            self.remove(id);
+            self.remove(id, effects);
         }
         if !self.members.is_empty() && !self.elect_joined_leader() {
             // Static members only, and none of them is here: they are waited for.
@@ -136,7 +136,7 @@ impl ClassicGroup {
         for id in ids {
             let answer = self.joined(&id);
             let Some(member) = self.members.get_mut(&id) else {
-                continue;
+                unreachable!("these are the ids of members");
             };
             member.is_new = false;
             member.session_deadline = after(now, member.session_timeout_ms);
@@ -145,6 +145,11 @@ impl ClassicGroup {
             }
             self.pending_syncs.insert(id);
         }
+        assert_eq!(
+            self.pending_syncs.len(),
+            self.members.len(),
+            "a generation begins with a sync of each member"
+        );
         self.sync_deadline = Some(now.at + self.rebalance_timeout());
     }
 
@@ -256,14 +261,16 @@ impl ClassicGroup {
         subscription::of_all(offered.iter().map(|metadata| &metadata[..]))
     }
 
-    /// Forgets a member, expected or present. Whoever waits as this member must have been answered
-    /// before.
-    pub(super) fn remove(&mut self, id: &StrBytes) {
+    /// Forgets a member, expected or present, and tells whoever waits as it: nobody else would.
+    pub(super) fn remove(&mut self, id: &StrBytes, effects: &mut Effects) {
         if let Some(member) = self.strike(id) {
-            debug_assert!(
-                member.awaiting_sync.is_none(),
-                "a sync of {id:?} waits for nothing"
-            );
+            if let Some(token) = member.awaiting_join {
+                effects.refuse_join(token, StrBytes::default(), ErrorCode::UnknownMemberId);
+            }
+            if let Some(token) = member.awaiting_sync {
+                let answer = super::sync::sync_refused(ErrorCode::UnknownMemberId);
+                effects.replies.push((token, Reply::Sync(answer)));
+            }
             if let Some(instance) = member.instance_id {
                 self.statics.remove(&instance);
             }

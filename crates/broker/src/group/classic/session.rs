@@ -4,7 +4,7 @@ use platform::clock::Instant;
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::{ClassicGroup, Effects, Reply, State, after};
+use super::{ClassicGroup, Effects, State, after};
 use crate::group::Now;
 
 /// Who wants to leave.
@@ -91,6 +91,7 @@ impl ClassicGroup {
                 State::Empty => {}
             }
         }
+        self.check();
         (departed, effects)
     }
 
@@ -101,28 +102,14 @@ impl ClassicGroup {
                 .and_then(|instance| self.statics.get(instance))
                 .cloned();
             let holder = holder.ok_or(ErrorCode::UnknownMemberId)?;
-            self.dismiss(&holder, effects);
+            self.remove(&holder, effects);
         } else if self.pending_joins.contains_key(&leaver.member_id) {
-            self.remove(&leaver.member_id);
+            self.remove(&leaver.member_id, effects);
         } else {
             self.check_member(&leaver.member_id, instance)?;
-            self.dismiss(&leaver.member_id, effects);
+            self.remove(&leaver.member_id, effects);
         }
         Ok(())
-    }
-
-    /// Removes a member and tells whoever waits as it.
-    fn dismiss(&mut self, id: &StrBytes, effects: &mut Effects) {
-        if let Some(member) = self.members.get_mut(id) {
-            if let Some(token) = member.awaiting_join.take() {
-                effects.refuse_join(token, StrBytes::default(), ErrorCode::UnknownMemberId);
-            }
-            if let Some(token) = member.awaiting_sync.take() {
-                let answer = super::sync::sync_refused(ErrorCode::UnknownMemberId);
-                effects.replies.push((token, Reply::Sync(answer)));
-            }
-        }
-        self.remove(id);
     }
 
     /// Does what is due.
@@ -142,6 +129,7 @@ impl ClassicGroup {
             self.sync_deadline = None;
             self.expire_syncs(now, &mut effects);
         }
+        self.check();
         effects
     }
 
@@ -162,11 +150,8 @@ impl ClassicGroup {
                 silent.push(id.clone());
             }
         }
-        for id in &lapsed {
-            self.remove(id);
-        }
-        for id in &silent {
-            self.dismiss(id, effects);
+        for id in lapsed.iter().chain(&silent) {
+            self.remove(id, effects);
         }
         if silent.is_empty() && lapsed.is_empty() {
             return;
@@ -187,7 +172,7 @@ impl ClassicGroup {
             return;
         }
         for id in std::mem::take(&mut self.pending_syncs) {
-            self.dismiss(&id, effects);
+            self.remove(&id, effects);
         }
         self.prepare_rebalance(now, effects);
     }

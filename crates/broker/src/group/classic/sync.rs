@@ -47,7 +47,7 @@ impl ClassicGroup {
         }
         let leads = self.leader.as_ref() == Some(&id);
         let Some(member) = self.members.get_mut(&id) else {
-            return effects;
+            unreachable!("it was checked that it is a member");
         };
         if self.state == State::Stable {
             let answer = SyncGroupResponse::default()
@@ -130,6 +130,7 @@ impl ClassicGroup {
             (Then::Created, Err(error)) if self.generation == 0 => return self.abandon(error),
             (Then::Created | Then::Emptied, _) => {}
         }
+        self.check();
         effects
     }
 

@@ -32,6 +32,11 @@ const TEXT_BYTES: usize = 4 << 10;
 const COMPILED_BYTES: usize = 256 << 10;
 const COMPARED_BYTES: usize = 32 << 20;
 
+const _: () = assert!(
+    TEXT_BYTES < COMPILED_BYTES && COMPILED_BYTES < COMPARED_BYTES,
+    "each step takes more"
+);
+
 /// What everybody who was in a group at an epoch is to have.
 #[derive(Clone, Debug)]
 pub(super) struct Made {

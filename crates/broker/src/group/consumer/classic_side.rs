@@ -12,11 +12,11 @@ use wire::messages::{JoinGroupResponse, SyncGroupResponse};
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::convert::{Successor, assigned_bytes};
 use super::decision::millis;
 use super::draft::Draft;
 use super::member::{ClassicSide, Member, MemberState};
-use super::timers::TimerChange;
+use super::successor::{Successor, assigned_bytes};
+use super::timer_change::TimerChange;
 use super::{Ask, ConsumerGroup, Decision, Refused};
 use crate::group::assignor::Partitions;
 use crate::group::classic::{CONSUMER, ClassicGroup, Join, Limits, Sync};

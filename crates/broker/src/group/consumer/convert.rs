@@ -15,13 +15,14 @@ use super::classic_side::by_id;
 use super::decision::millis;
 use super::member::{ClassicSide, Member, MemberState, Progress};
 use super::record::{ConsumerRecord, Epoch, TargetEpoch};
-use super::timers::TimerChange;
+use super::successor::{Successor, assigned_bytes};
+use super::timer_change::TimerChange;
 use super::{Ask, ConsumerGroup, ConsumerOptions, Refused};
 use crate::group::Now;
 use crate::group::assignor::Partitions;
 use crate::group::classic::{self, ClassicGroup, Converted, Limits};
 use crate::group::cluster::Cluster;
-use crate::group::embedded::{Assigned, Subscription, encode_assignment};
+use crate::group::embedded::{Assigned, Subscription};
 use crate::group::metadata_hash;
 
 /// A classic group as a consumer group.
@@ -143,16 +144,6 @@ fn upgraded(
     Upgrade { records, timers }
 }
 
-/// A member that takes the place of another while the group goes back.
-pub struct Successor<'a> {
-    /// The new member.
-    pub id: &'a StrBytes,
-    /// What it says of itself.
-    pub member: &'a Member,
-    /// The one whose place it takes.
-    pub replaces: &'a StrBytes,
-}
-
 impl ConsumerGroup {
     /// True when the group is to go back to the classic protocol once `gone` are gone.
     pub fn downgrades_without(
@@ -208,17 +199,4 @@ impl ConsumerGroup {
         };
         ClassicGroup::converted(limits, self.epoch(), members, assign, now)
     }
-}
-
-/// An assignment as members with the classic protocol read it.
-pub(super) fn assigned_bytes(
-    version: i16,
-    partitions: &Partitions,
-    cluster: &dyn Cluster,
-) -> Bytes {
-    let named = partitions.iter().filter_map(|(topic, partitions)| {
-        let name = cluster.name_of(*topic)?;
-        Some((name.to_string(), partitions.iter().copied().collect()))
-    });
-    encode_assignment(version, &named.collect())
 }

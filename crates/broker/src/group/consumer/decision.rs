@@ -7,7 +7,7 @@ use wire::types::ErrorCode;
 
 use super::ahead::Job;
 use super::record::ConsumerRecord;
-use super::timers::TimerChange;
+use super::timer_change::TimerChange;
 use crate::group::Now;
 use crate::group::assignor::Assignor;
 use crate::group::cluster::Cluster;

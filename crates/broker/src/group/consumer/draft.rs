@@ -10,7 +10,7 @@ use wire::types::{ErrorCode, Uuid};
 
 use super::member::{JOIN, Member, Progress};
 use super::record::{ConsumerRecord, Matched};
-use super::timers::TimerChange;
+use super::timer_change::TimerChange;
 use super::{Ask, ConsumerGroup, Decision, Refused};
 use crate::group::assignor::Partitions;
 
@@ -90,7 +90,10 @@ impl<'a> Draft<'a> {
             group.check_instance(id, instance)?;
             return Ok(Self::new(group, ask, id.clone()));
         }
-        let old = group.member(holder).cloned().unwrap_or_default();
+        let Some(old) = group.member(holder).cloned() else {
+            let message = format!("There is no member with instance id {instance} in the group.");
+            return Err(Refused::new(ErrorCode::UnknownMemberId, message));
+        };
         let has_left = group.progress(holder).epoch == super::member::LEAVE_STATIC;
         if !classic && old.classic.is_none() && !has_left {
             return Err(Refused::new(

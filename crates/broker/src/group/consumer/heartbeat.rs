@@ -6,7 +6,7 @@ use wire::types::ErrorCode;
 
 use super::draft::Draft;
 use super::member::{Assignment, JOIN, Member, Progress};
-use super::timers::TimerChange;
+use super::timer_change::TimerChange;
 use super::{Ask, ConsumerGroup, Decision, Refused};
 use crate::group::Client;
 use crate::group::assignor::Partitions;

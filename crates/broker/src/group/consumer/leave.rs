@@ -8,7 +8,7 @@ use super::draft::removal;
 use super::heartbeat::Answer;
 use super::member::{Assignment, LEAVE_STATIC, Progress};
 use super::record::{ConsumerRecord, Epoch};
-use super::timers::TimerChange;
+use super::timer_change::TimerChange;
 use super::{Ask, ConsumerGroup, Decision, Refused};
 use crate::group::classic::{Departed, Leaver};
 use crate::group::metadata_hash;

@@ -19,6 +19,12 @@ pub const LEAVE: i32 = -1;
 /// Epoch of a static member that leaves and will be back.
 pub const LEAVE_STATIC: i32 = -2;
 
+const _: () = assert!(
+    LEAVE < JOIN && LEAVE_STATIC < JOIN,
+    "who leaves has no epoch of the group"
+);
+const _: () = assert!(LEAVE != LEAVE_STATIC, "who will be back says so");
+
 /// Partitions by topic, each with the epoch in which the member got it.
 pub type Assignment = BTreeMap<Uuid, BTreeMap<i32, i32>>;
 

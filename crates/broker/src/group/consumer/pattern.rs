@@ -10,6 +10,11 @@ use regex::{Regex, RegexBuilder};
 const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Largest compiled expression, in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
+const _: () = assert!(
+    TEXT_BYTES_MAX < COMPILED_BYTES_MAX,
+    "an expression is larger when it is compiled"
+);
+
 /// A compiled expression.
 #[derive(Debug)]
 pub(crate) struct Pattern(Regex);

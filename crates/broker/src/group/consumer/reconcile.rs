@@ -14,7 +14,7 @@ use super::decision::millis;
 use super::draft::Draft;
 use super::member::{Assignment, MemberState, Progress};
 use super::record::ConsumerRecord;
-use super::timers::TimerChange;
+use super::timer_change::TimerChange;
 use crate::group::assignor::Partitions;
 
 impl Draft<'_> {

@@ -9,31 +9,13 @@ use wire::protocol::StrBytes;
 
 use super::decision::millis;
 use super::member::MemberState;
+use super::timer_change::TimerChange;
 use super::{ConsumerGroup, Decision};
 use crate::group::Now;
 
 /// Members that came out of the log, or that could not be given up because the log took nothing, have at
 /// least this long, whatever their records say: else a log that takes nothing would be asked all the time.
 const RESUMED_MIN: Duration = Duration::from_secs(1);
-
-/// What to do with a member's timers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TimerChange {
-    /// It has until then to be heard of again.
-    Session(Instant),
-    /// It has until then to leave this epoch.
-    Rebalance(Instant, i32),
-    /// It has given up what it had to.
-    Rebalanced,
-    /// It has until then to join again, unless it already has to by an earlier time.
-    JoinBy(Instant),
-    /// It has joined, and has until then to ask for its assignment.
-    SyncBy(Instant),
-    /// It has asked for its assignment.
-    Synced,
-    /// It is gone.
-    Gone,
-}
 
 /// The timers of a group.
 pub(super) type Timers = BTreeMap<StrBytes, MemberTimers>;

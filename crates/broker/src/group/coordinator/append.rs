@@ -76,6 +76,11 @@ impl Queue {
         self.next_sequence += 1;
         let records = append.records.iter();
         let bytes = records.fold(0, |all: usize, record| all.saturating_add(record.size()));
+        let last = self.entries.back();
+        assert!(
+            last.is_none_or(|last| last.sequence < self.next_sequence),
+            "entries are queued in the order of their numbers"
+        );
         self.entries.push_back(Entry {
             sequence: self.next_sequence,
             append,
@@ -144,6 +149,10 @@ impl Queue {
             records.extend(raw);
             entries.extend(self.entries.pop_front());
         }
+        assert!(
+            records.is_empty() || !entries.is_empty(),
+            "each record is of an entry"
+        );
         (entries, records)
     }
 }

@@ -46,9 +46,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         } = work;
         let line = self.elsewhere.of(&network_of_host(&host));
         loop {
-            let Some(turn) = self.elsewhere.turn(&line).await else {
-                return;
-            };
+            let turn = self.elsewhere.turn(&line).await;
             let awaited = self.slot(partition, incarnation, |slot| {
                 slot.groups.awaits(&group, &job)
             });

@@ -59,7 +59,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             positions: BTreeMap::new(),
             made: (None, Outcome::default()),
         };
-        self.slots.borrow_mut().insert(partition, slot);
+        let before = self.slots.borrow_mut().insert(partition, slot);
+        assert!(before.is_none(), "a partition comes when it has gone");
         incarnation
     }
 
@@ -87,10 +88,11 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     }
 
     /// Takes in one record of a partition that is being loaded: in the order of the log, save for
-    /// those of transactions, which come when the transaction's commit marker does.
+    /// those of transactions, which come when the transaction's commit marker does. What a loading reads that is over, because the
+    /// partition has gone since or has come anew, is nobody's.
     pub fn replay(
         &self,
-        partition: i32,
+        (partition, incarnation): (i32, u64),
         key: &Bytes,
         value: Option<&Bytes>,
         offset: Offset,
@@ -98,10 +100,11 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     ) {
         let now = self.now();
         let mut slots = self.slots.borrow_mut();
-        let Some(slot) = slots.get_mut(&partition) else {
+        let slot = slots.get_mut(&partition);
+        let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
             return;
         };
-        debug_assert!(
+        assert!(
             slot.phase != Phase::Active,
             "records are replayed before groups are served"
         );
@@ -146,6 +149,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             drop(slots);
             return self.serve_again(partition);
         }
+        assert!(slot.phase == Phase::Loading, "a partition is loaded once");
         self.failures.borrow_mut().remove(&partition);
         slot.phase = Phase::Active;
         slot.positions.clear();

@@ -44,6 +44,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         const SMALL: usize = 256 << 10;
         /// A decision is made in one piece: tens of milliseconds for so much, however large batches may be.
         const DECIDED_BYTES_MAX: usize = 4 << 20;
+        const _: () = assert!(SMALL < DECIDED_BYTES_MAX, "what is small may be decided");
         if bytes <= SMALL {
             return Ok(true);
         }

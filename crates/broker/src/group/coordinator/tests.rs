@@ -940,14 +940,21 @@ fn a_restart_finds_groups_and_offsets_and_members_have_a_session_to_be_heard() {
             log.clone(),
             Metrics::default(),
         );
-        for partition in 0..4 {
-            after.begin_load(partition);
-        }
+        let loads: Vec<_> = (0..4)
+            .map(|partition| after.begin_load(partition))
+            .collect();
         for (at, (key, value)) in log.0.records.borrow().iter().enumerate() {
             let group = GroupRecord::decode(key, value.as_deref()).unwrap().unwrap();
             let partition = partition_for(group.group(), 4);
             let offset = Offset(i64::try_from(at).unwrap());
-            after.replay(partition, key, value.as_ref(), offset, TimestampMs(0));
+            let load = loads[usize::try_from(partition).unwrap()];
+            after.replay(
+                (partition, load),
+                key,
+                value.as_ref(),
+                offset,
+                TimestampMs(0),
+            );
         }
         for partition in 0..4 {
             after.finish_load(partition, LeaderEpoch(1));
@@ -968,22 +975,43 @@ fn a_log_that_cannot_be_read_is_not_served() {
     simulate(async {
         let coordinator = coordinator(&TestLog::default());
         let partition = partition_for("g", 4);
-        coordinator.begin_load(partition);
-        let replay = |key: &'static [u8]| {
+        let replay = |load: u64, key: &'static [u8]| {
             let key = Bytes::from_static(key);
-            coordinator.replay(partition, &key, None, Offset(0), TimestampMs(0));
+            coordinator.replay((partition, load), &key, None, Offset(0), TimestampMs(0));
         };
+        let load = coordinator.begin_load(partition);
         // A type of record that we do not know is nothing to worry about.
-        replay(b"\x00\x63");
+        replay(load, b"\x00\x63");
         coordinator.finish_load(partition, LeaderEpoch(0));
         assert_eq!(commit(&coordinator, "g", 1).await, 0);
-        coordinator.begin_load(partition);
-        replay(b"\x00\x01\x00\x05");
+        let load = coordinator.begin_load(partition);
+        replay(load, b"\x00\x01\x00\x05");
         coordinator.finish_load(partition, LeaderEpoch(0));
         assert_eq!(
             commit(&coordinator, "g", 1).await,
             code(ErrorCode::NotCoordinator)
         );
+    });
+}
+
+#[test]
+fn what_a_loading_reads_that_is_over_moves_no_position_of_the_next_one() {
+    simulate(async {
+        let log = TestLog::default();
+        let coordinator = coordinator(&log);
+        let partition = partition_for("g", 4);
+        let before = coordinator.begin_load(partition);
+        let after = coordinator.begin_load(partition);
+        assert!(!coordinator.is_here(partition, before));
+        coordinator.finish_load(partition, LeaderEpoch(1));
+        assert_eq!(commit(&coordinator, "g", 1).await, 0);
+        let (key, value) = log.0.records.borrow()[0].clone();
+        assert_eq!(commit(&coordinator, "g", 2).await, 0);
+        assert_ne!(before, after);
+        // A slow disk gives the first loading its records only now.
+        let old = (partition, before);
+        coordinator.replay(old, &key, value.as_ref(), Offset(0), TimestampMs(0));
+        assert_eq!(fetched(&coordinator, "g", false).await, Some(2));
     });
 }
 
@@ -1004,10 +1032,10 @@ fn offsets_of_a_transaction_do_not_hide_later_ones() {
         };
         let reader = coordinator(&TestLog::default());
         let partition = partition_for("g", 4);
-        reader.begin_load(partition);
+        let load = reader.begin_load(partition);
         let replay = |one: &Written| {
             reader.replay(
-                partition,
+                (partition, load),
                 &one.key,
                 one.value.as_ref(),
                 one.offset,
@@ -1217,7 +1245,13 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
             };
             let (key, value) = record.encode();
             let offset = Offset(i64::try_from(at).unwrap());
-            coordinator.replay(partition, &key, value.as_ref(), offset, TimestampMs(0));
+            coordinator.replay(
+                (partition, loading),
+                &key,
+                value.as_ref(),
+                offset,
+                TimestampMs(0),
+            );
         }
         let mut rounds = 0;
         while coordinator.load_some(partition, loading) {

@@ -329,10 +329,12 @@ impl Groups {
         let Some(group) = self.by_id.get_mut(id) else {
             return (Vec::new(), Outcome::default());
         };
+        // Beside what is left of a consumer group a classic one would be two.
+        let Some(consumer) = group.consumer.as_ref() else {
+            return (Vec::new(), Outcome::default());
+        };
         tracing::info!(group = %id, "a consumer group becomes a classic group");
-        let consumer = group.consumer.as_ref();
-        let removal = consumer.map(|consumer| consumer.removal());
-        let mut records = of_group(id, removal.unwrap_or_default());
+        let mut records = of_group(id, consumer.removal());
         records.push(GroupRecord::Metadata {
             group: id.clone(),
             value: Some(machine.value()),

@@ -27,6 +27,11 @@ pub(in crate::group) const GROUP_BYTES: usize = 1024;
 /// What an offset takes beside texts.
 pub(in crate::group) const OFFSET_BYTES: usize = 256;
 
+const _: () = assert!(
+    GROUP_BYTES + OFFSET_BYTES < GROUP_BYTES_MAX,
+    "a group may have members"
+);
+
 /// What the groups of each address take, on one shard.
 #[derive(Default, Debug)]
 pub(in crate::group) struct Shares {
@@ -94,6 +99,7 @@ impl Paid {
         let before = std::mem::replace(&mut self.bytes, bytes);
         let mut by_host = self.shares.by_host.borrow_mut();
         let all = by_host.get(&self.host).copied().unwrap_or(0);
+        assert!(all >= before, "the sum of what its groups take");
         let all = all.saturating_sub(before).saturating_add(bytes);
         if all == 0 {
             by_host.remove(&self.host);
@@ -235,6 +241,7 @@ impl Groups {
             if let Some(paid) = &mut group.paid {
                 paid.set(bytes);
             }
+            assert!(self.bytes >= before, "the sum of what groups take");
             self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes);
         }
     }

@@ -13,8 +13,9 @@ use wire::protocol::StrBytes;
 use wire::records::offsets::OffsetCommitValue;
 use wire::types::{ErrorCode, TopicId};
 
-use super::{Topics, commit_answer, unknown_to};
+use super::{commit_answer, unknown_to};
 use crate::group::classic::State;
+use crate::group::cluster::Topics;
 use crate::group::consumer::ConsumerGroup;
 use crate::group::groups::{GROUP_BYTES, Groups, OFFSET_BYTES};
 use crate::group::records::GroupRecord;

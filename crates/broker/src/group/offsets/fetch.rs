@@ -156,7 +156,9 @@ fn asked_for(
         };
         let (name, indexes) = (&topic.name, &topic.partition_indexes);
         let offsets = finding.group.and_then(|group| group.offsets.get(&name.0));
-        let some = indexes.get(told.at.1..).unwrap_or_default();
+        let Some(some) = indexes.get(told.at.1..) else {
+            unreachable!("the place is within the topic");
+        };
         let some = some.get(..left).unwrap_or(some);
         let answers = some.iter().map(|index| {
             let offset = offsets.and_then(|offsets| offsets.get(index));

@@ -6,8 +6,8 @@ use wire::messages::incremental_alter_configs_request::{
 };
 
 use super::*;
+use crate::controller::decide::{alter_configs, incremental_alter_configs};
 use crate::controller::tests::{apply, create, options, started};
-use crate::handler::{alter_configs, incremental_alter_configs};
 use crate::image::Image;
 use crate::rests::tests::rested;
 

@@ -11,8 +11,8 @@ use wire::types::ErrorCode;
 use crate::Broker;
 use crate::fetch_session::TopicKey;
 use crate::group::records::GroupRecord;
-use crate::image::{OFFSETS_TOPIC, is_internal};
-use crate::transaction::{TRANSACTIONS_TOPIC, is_readable};
+use crate::names::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal};
+use crate::transaction::is_readable;
 
 /// Who calls itself so may write where only the coordinators do.
 const ADMIN_CLIENT: &str = "__admin_client";

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Reading;
-use wire::batch::retain::{Opened, emptied};
+use wire::batch::retain::emptied;
 use wire::batch::{BatchError, BatchHeader};
 use wire::types::{Offset, ProducerId, TimestampMs};
 
@@ -132,7 +132,7 @@ impl Survival<'_> {
             self.emptied(header)?
         } else if horizon.is_none() {
             let opened = pace.open(batch).await??;
-            let keep = keep_all(header, &opened);
+            let keep = opened.keep_all();
             Left::Less(pace.retain(opened, keep, Some(self.horizon())).await??)
         } else if self.is_past(horizon) {
             self.emptied(header)?
@@ -249,16 +249,11 @@ pub(super) async fn note<P: Platform>(
     Ok(Ok(walked))
 }
 
-/// That all records of a batch stay. A header may count more of them than there are bytes: what reads them says so.
-fn keep_all(header: &BatchHeader, opened: &Opened) -> Vec<bool> {
-    let said = usize::try_from(header.record_count).unwrap_or(0);
-    vec![true; said.min(opened.records_bytes().saturating_add(1))]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use wire::batch::builder::BatchBuilder;
+    use wire::batch::retain::Opened;
     use wire::types::LeaderEpoch;
 
     #[test]
@@ -272,7 +267,7 @@ mod tests {
         let opened = Opened::open(&batch, 1 << 20).unwrap();
         let header = BatchHeader::parse(&batch).unwrap();
         assert_eq!(header.record_count, i32::MAX);
-        let keep = keep_all(&header, &opened);
+        let keep = opened.keep_all();
         assert!(keep.len() <= batch.len());
         assert!(opened.retain(&keep, None).is_err());
     }

@@ -63,8 +63,26 @@ impl<P: Platform> Log<P> {
         attempt().await
     }
 
-    /// Removes what rounds that came to nothing have left. Never of a log that failed: a `.swap` of it may be all that
-    /// is left of the segments it was made of.
+    /// True when a start is to give a segment its name: nothing else is left of the records in it.
+    fn is_unfinished(&self, folder: &Rc<Path>, base: Offset) -> bool {
+        let segments = self.segments.all();
+        let mut there = segments.iter();
+        there.any(|at| at.base == base && at.folder == *folder && at.offline().is_some())
+    }
+
+    /// Removes what a compaction could not name of a segment that goes: a start would finish it, and bring it back.
+    pub(in crate::log) async fn remove_swap(&self, segment: &Segment<P>) -> Result<()> {
+        if self.is_unfinished(&segment.folder, segment.base) {
+            for role in ROLES.into_iter().rev() {
+                let swap = swap_path(&segment.folder, segment.base, role);
+                remove(self.store.disk(), &swap).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what rounds that came to nothing have left. Never of a log that failed, or of a segment without its name: a `.swap`
+    /// of it may be all that is left of the segments it was made of.
     pub(super) async fn sweep_unfinished(&self) -> Result<()> {
         let mut swept = false;
         let folders = LogFolders(self).folders().into_iter();
@@ -72,8 +90,13 @@ impl<P: Platform> Log<P> {
             let listed = self.store.disk().list(&folder).await;
             for entry in listed.map_err(Error::io("list", &folder))? {
                 let name = entry.name.trim_end_matches(".tmp");
-                let is_ours = classify(name) != Name::Foreign;
-                if is_ours && (name.ends_with(CLEANED) || name.ends_with(SWAP)) {
+                let class = classify(name);
+                if let Name::Swap(base, _) = class
+                    && self.is_unfinished(&folder, base)
+                {
+                    continue;
+                }
+                if class != Name::Foreign && (name.ends_with(CLEANED) || name.ends_with(SWAP)) {
                     remove(self.store.disk(), &folder.join(&entry.name)).await?;
                     self.note_changed(&folder);
                     swept = true;

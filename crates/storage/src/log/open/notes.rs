@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use platform::disk::{Disk, Open};
+use platform::disk::{Disk, Open, is_unreadable};
 use wire::types::{Offset, Uuid, uuid_from_base64, uuid_to_base64};
 
 use super::remove;
@@ -22,6 +22,8 @@ use crate::segment::naming::{away_path, away_to_path, owed_path};
 use crate::tier::{TierPath, TierTable};
 
 const VERSION: &str = "version: 1";
+/// No longer note was ever written: a few lines, each with a path.
+const FILE_BYTES_MAX: u64 = 64 << 10;
 /// Stands for the id of a directory that has none.
 const NO_ID: &str = "-";
 
@@ -137,7 +139,15 @@ pub(super) async fn read_away<D: Disk>(
             dir: PathBuf::new(),
         });
     }
-    let text = read(disk, &away_path(home, base)).await?;
+    let file = away_path(home, base);
+    let text = match disk.read_file_within(&file, FILE_BYTES_MAX).await {
+        // As with one whose text makes no sense: what there is of the segment says where it is.
+        Err(error) if is_unreadable(&error) => {
+            tracing::error!(file = %file.display(), %error, "a note of where a segment is cannot be one");
+            String::new()
+        }
+        read => text_of(&read.map_err(Error::io("read", &file))?),
+    };
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
     if first == VERSION {
@@ -150,7 +160,17 @@ pub(super) async fn read_away<D: Disk>(
 /// Reads what is owed of a base offset. A line that makes no sense is named and forgotten.
 pub(super) async fn read_owed<D: Disk>(disk: &D, home: &Path, base: Offset) -> Result<Owed> {
     let file = owed_path(home, base);
-    let text = read(disk, &file).await?;
+    let read = disk.read_file_within(&file, FILE_BYTES_MAX).await;
+    let bytes = read.map_err(Error::io("read", &file));
+    let bytes = bytes.inspect_err(|error| {
+        if !error.is_exhausted() {
+            // Without it, what was deleted could count again.
+            tracing::error!(file = %file.display(), %error,
+                "nobody knows what does not count of a segment, and the log stays offline. Put the file back from a backup; or see \
+                 that of the files of this base offset only those are left, in all directories, that are to count, and remove it");
+        }
+    });
+    let text = text_of(&bytes?);
     let mut owed = Owed::new();
     for line in text.lines().skip_while(|line| *line == VERSION) {
         match line.split_once(' ') {
@@ -195,12 +215,8 @@ pub(super) fn is_end_of_move(owed: &Owed, place: &Place) -> bool {
     owed.iter().any(is_end)
 }
 
-async fn read<D: Disk>(disk: &D, file: &Path) -> Result<String> {
-    let bytes = disk
-        .read_file(file)
-        .await
-        .map_err(Error::io("read", file))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Notes at home that the segment at `base` is in `place`; durable when it returns. Of `others`, which are ids of

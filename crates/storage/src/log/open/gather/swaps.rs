@@ -56,6 +56,12 @@ impl<P: Platform> Gathering<'_, P> {
             || self.parts.iter().any(|part| part.logs.contains_key(&base))
     }
 
+    /// True when there is such a segment, or where it is noted could not be read.
+    fn is_left(&self, base: Offset) -> bool {
+        let noted = self.notes.away.get(&base).map(|place| self.noted(place));
+        matches!(noted, Some(Noted::Unread | Noted::Unsure)) || !self.holders(base).is_empty()
+    }
+
     /// What compaction was still making is worthless, and so is what it had made of the same segments: in the same
     /// folder, for nothing old goes anywhere while another is being made. Where the old one is gone, it is no such thing.
     async fn drop_overtaken_swaps(&mut self, at: usize) -> Result<()> {
@@ -65,7 +71,7 @@ impl<P: Platform> Gathering<'_, P> {
         let swaps = std::mem::take(&mut self.parts[at].swaps);
         let (overtaken, kept): (Vec<_>, Vec<_>) = swaps
             .into_iter()
-            .partition(|(base, ..)| *base >= from && self.is_known(*base));
+            .partition(|(base, ..)| *base >= from && self.is_left(*base));
         self.parts[at].swaps = kept;
         for (base, role, _) in overtaken {
             let path = swap_path(self.parts[at].folder(), base, role);

@@ -17,13 +17,13 @@ use crate::controller::mutations::Gate;
 use crate::controller::topic_name::MetricNames;
 use crate::controller::topics::{Created, NewTopic};
 use crate::controller::{Outcome, Refusal, Rules};
+use crate::names::METADATA_TOPIC;
 use crate::rests::{DECISION, Rests};
 use crate::topic_config::{BrokerSettings, DEFINITIONS, Source};
 
 const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
 /// Topics of an answer whose settings are told: a topic takes 30 bytes to name, and kilobytes to describe.
 const DESCRIBED_MAX: usize = 1_000;
-const METADATA_TOPIC: &str = "__cluster_metadata";
 
 /// Decides on a request. `random` gives the bits of topic ids.
 pub(crate) async fn handle(

@@ -13,7 +13,7 @@ use wire::records::metadata::{FeatureLevelRecord, MetadataRecord, MetadataVersio
 use wire::types::ErrorCode;
 
 use crate::controller::{Outcome, Refusal, Rules, check_count};
-use crate::image::SUPPORTED_FEATURES;
+use crate::names::SUPPORTED_FEATURES;
 
 const KRAFT_VERSION: &str = "kraft.version";
 

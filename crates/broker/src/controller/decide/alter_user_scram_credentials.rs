@@ -30,6 +30,11 @@ const SHA_512: i8 = 2;
 const ITERATIONS_MIN: i32 = 4096;
 const ITERATIONS_MAX: i32 = 16_384;
 
+const _: () = assert!(
+    ITERATIONS_MIN < ITERATIONS_MAX,
+    "some number of iterations may be asked for"
+);
+
 type Judged = Result<MetadataRecord, Refusal>;
 
 /// Decides on a request.

@@ -1,0 +1,25 @@
+//! Requests that change the metadata: one file each, told once from top to bottom.
+//!
+//! Invariant: a decision is pure. It reads the newest image and the options, and returns the records to write with the response to
+//! send once they are durable ([`crate::controller::Outcome`]). It does not: append (`controller/service/turn.rs`), or know who
+//! decodes and encodes (`dispatch`).
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::indexing_slicing,
+        reason = "numbers of clients reach this: an overflow or an index out of bounds ends the broker"
+    )
+)]
+
+pub(crate) mod alter_client_quotas;
+pub(crate) mod alter_configs;
+pub(crate) mod alter_partition_reassignments;
+pub(crate) mod alter_user_scram_credentials;
+pub(crate) mod create_partitions;
+pub(crate) mod create_topics;
+pub(crate) mod delete_topics;
+pub(crate) mod incremental_alter_configs;
+pub(crate) mod unregister_broker;
+pub(crate) mod update_features;

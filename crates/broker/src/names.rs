@@ -1,0 +1,61 @@
+//! Names that are fixed by Kafka or by the files on disk, and that several parts of the broker need: topics, features, files.
+//!
+//! Invariant: nothing of the crate is used here, so that whoever needs only a name depends on no other part.
+//! It does not: hold rules about what is named.
+
+use wire::records::metadata::MetadataVersion;
+
+/// The shard that runs the controller.
+pub const CONTROLLER_SHARD: usize = 0;
+
+/// The topic that holds groups and their offsets.
+pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
+/// The topic of transactional ids.
+pub const TRANSACTIONS_TOPIC: &str = "__transaction_state";
+
+/// The topic of the metadata log: not a topic of the metadata.
+pub const METADATA_TOPIC: &str = "__cluster_metadata";
+
+/// Topics that belong to Kafka itself.
+const INTERNAL_TOPICS: [&str; 3] = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"];
+
+/// True for the topics that Kafka keeps for itself.
+pub(crate) fn is_internal(topic: &str) -> bool {
+    INTERNAL_TOPICS.contains(&topic)
+}
+
+/// The feature of group protocols: 1 has consumer groups.
+pub(crate) const GROUP_VERSION: &str = "group.version";
+
+/// The feature of transactions: its level says which protocol is in use.
+pub(crate) const TRANSACTION_VERSION: &str = "transaction.version";
+
+/// Features that this broker supports: name, lowest and highest level.
+pub(crate) const SUPPORTED_FEATURES: [(&str, i16, i16); 4] = [
+    (GROUP_VERSION, 0, 1),
+    ("kraft.version", 0, 1),
+    (
+        MetadataVersion::FEATURE,
+        MetadataVersion::V3_3.0,
+        MetadataVersion::V4_3.0,
+    ),
+    (TRANSACTION_VERSION, 0, 2),
+];
+
+const _: () = {
+    let mut at = 0;
+    while at < SUPPORTED_FEATURES.len() {
+        assert!(
+            SUPPORTED_FEATURES[at].1 <= SUPPORTED_FEATURES[at].2,
+            "a feature has a level"
+        );
+        at += 1;
+    }
+};
+
+/// The user of a connection on which nobody has said who they are.
+pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
+
+/// The note of the wall clock, in the directory of the metadata log.
+pub(crate) const CLOCK_FILE: &str = "clock-checkpoint";

@@ -242,8 +242,10 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &AlterPartitionReassignmentsRequest,
     ) -> AlterPartitionReassignmentsResponse {
-        self.answer(async |rules, _| handler::alter_partition_reassignments::handle(rules, request))
-            .await
+        self.answer(async |rules, _| {
+            handler::alter_partition_reassignments::handle(rules, request).await
+        })
+        .await
     }
 
     /// `UpdateFeatures`.
@@ -283,7 +285,7 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &AlterClientQuotasRequest,
     ) -> AlterClientQuotasResponse {
-        self.answer(async |rules, _| handler::alter_client_quotas::handle(rules, request))
+        self.answer(async |rules, _| handler::alter_client_quotas::handle(rules, request).await)
             .await
     }
 
@@ -293,7 +295,7 @@ impl<P: Platform> Controller<P> {
         request: &AlterUserScramCredentialsRequest,
     ) -> AlterUserScramCredentialsResponse {
         self.answer(async |rules, _| {
-            handler::alter_user_scram_credentials::handle(rules.image, request)
+            handler::alter_user_scram_credentials::handle(rules.image, request).await
         })
         .await
     }

@@ -1,14 +1,15 @@
 """An honest load with a ledger, and everything that clients who mean harm can do beside it, in a loop from several connections.
 
 Rounds of five minutes at most, because what a ledger names must stay on the disk: first the honest load alone for a while,
-then the same load beside the attacks. Nothing that was acknowledged is missing, the honest p99 is at most doubled, memory
-and descriptors come back to what they were.
+then the same load beside the attacks. Nothing that was acknowledged is missing, memory and descriptors come back to what they
+were, and at the end the honest p99 is at most doubled: that of the middle round, for a machine's own disk has bad minutes.
 """
 
 import contextlib
 import os
 import random
 import re
+import statistics
 import subprocess
 import threading
 import time
@@ -111,22 +112,27 @@ def test_hostile(victim, request, tmp_path):
     left = 60 * request.config.getoption("--minutes")
     before = None
     number = 0
+    latencies = []
     while left > 0:
         seconds = int(min(left, ROUND_SECONDS))
         left -= seconds
-        kept = one_round(victim, tmp_path, f"honest-{number}", rate, seconds, seed + number)
+        kept, latency = one_round(victim, tmp_path, f"honest-{number}", rate, seconds, seed + number)
+        latencies.append(latency)
         # The first round fills what is kept anyway: caches, pools.
         before = before or kept
         assert kept[0] < before[0] + KEPT_MAX, f"{kept[0] // MB} MB resident, {before[0] // MB} after the first round"
         assert kept[1] < before[1] + 100, f"{kept[1]} descriptors, {before[1]} after the first round"
         number += 1
     assert victim.stop() == 0, victim.process.tail()
+    alone, beside = (statistics.median(column) for column in zip(*latencies, strict=True))
+    print(f"p99 of the middle round of {len(latencies)}: {alone:.1f} ms alone, {beside:.1f} ms beside the attacks", flush=True)
+    assert beside <= 2 * max(alone, P99_FLOOR_MS), f"p99 {beside:.1f} ms beside the attacks, {alone:.1f} ms alone"
 
 
 def one_round(victim, home, name, rate, seconds, seed):
-    """The load alone and beside the attacks; memory and descriptors when all is over."""
+    """The load alone and beside the attacks; memory and descriptors when all is over, and the p99 of both in ms."""
     # A topic each: readers would begin with all that was written alone.
-    alone = Honest(victim, home, f"{name}-alone", rate).load(max(15, seconds // 5))
+    alone = Honest(victim, home, f"{name}-alone", rate).load(max(15, seconds // 10))
     ending = threading.Event()
     attackers = [Attacker(victim, number, seed, ending) for number in range(ATTACKERS)]
     begun = time.monotonic()
@@ -145,9 +151,8 @@ def one_round(victim, home, name, rate, seconds, seed):
     print(f"{name}: p99 {alone:.1f} ms alone, {beside:.1f} ms beside {done} attacks in {time.monotonic() - begun:.0f} s", flush=True)
     print("\n".join(f"  {line[:200]}" for line in failed[:20]), flush=True)
     assert done >= len(ATTACKS) or seconds < 120, "too few attacks to say anything"
-    assert beside <= 2 * max(alone, P99_FLOOR_MS), f"p99 {beside:.1f} ms beside the attacks, {alone:.1f} ms alone"
     with contextlib.suppress(Closed, OSError), Prey(victim.port).client() as client:
         for topic in (f"{name}-alone-0", f"{name}-0"):
             client.delete_topic(topic)
     wait_until(lambda: victim.descriptors() < DESCRIPTORS // 4, "the connections to be forgotten", 60)
-    return victim.resident(), victim.descriptors()
+    return (victim.resident(), victim.descriptors()), (alone, beside)

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use platform::Platform;
 use platform::clock::Instant;
 use platform::sync::Semaphore;
+use platform::{Platform, task};
 use storage::store::Store;
 use wire::types::{ErrorCode, TopicId};
 
@@ -24,6 +24,7 @@ use crate::group::GroupCoordinator;
 use crate::image::Image;
 use crate::lines::Lines;
 use crate::log_dirs::LogDirs;
+use crate::making::{Making, SOON};
 use crate::many;
 use crate::metrics::Metrics;
 use crate::names::CONTROLLER_SHARD;
@@ -101,6 +102,7 @@ pub struct Broker<P: Platform> {
     pub(crate) producer_ids: ProducerIds,
     /// Logs on their way to another directory.
     pub(crate) moves: Moves<P>,
+    making: Making,
     pub(crate) quotas: Quotas,
     /// The clients whose metrics come here.
     pub(crate) telemetry: Telemetry,
@@ -172,6 +174,7 @@ impl<P: Platform> Broker<P> {
             unopened: RefCell::default(),
             producer_ids: ProducerIds::default(),
             moves: Moves::default(),
+            making: Making::default(),
             quotas: Quotas::new(),
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             lines: Lines::default(),
@@ -240,6 +243,21 @@ impl<P: Platform> Broker<P> {
             self.controller.set(controller).is_ok(),
             "a broker has one controller"
         );
+    }
+
+    /// Creates topics that a client asked for and that are missing. Those that take longer than the answer waits come behind it,
+    /// which does not know them yet (Kafka's never waits).
+    pub(crate) async fn create_asked(self: &Rc<Self>, names: Vec<String>) {
+        let Some(made) = self.making.begin() else {
+            return self.create_missing(names).await;
+        };
+        let me = Rc::clone(self);
+        let creation = task::spawn(async move {
+            let _made = made;
+            me.create_missing(names).await;
+        });
+        // Whether it is through or not, the newest image says.
+        drop(task::timeout(SOON, creation).await);
     }
 
     /// Creates topics that a client asked for, or that the broker needs, and that are missing.

@@ -345,7 +345,7 @@ async fn describe<P: Platform>(
                 if b.options.auto_create_topics {
                     let missing = handler::metadata::missing(&b.image(), &r, v).await;
                     if !missing.is_empty() {
-                        b.create_missing(missing).await;
+                        b.create_asked(missing).await;
                     }
                 }
                 let asked = handler::metadata::Asked {
@@ -354,7 +354,7 @@ async fn describe<P: Platform>(
                     node,
                     version: v,
                 };
-                handler::metadata::handle(&b.image(), asked, &r, &[]).await
+                handler::metadata::handle(&b.image(), asked, &r).await
             })
             .await
         }

@@ -26,6 +26,7 @@ mod join;
 pub mod lifecycle;
 mod lines;
 pub mod log_dirs;
+mod making;
 mod many;
 pub mod metrics;
 mod names;

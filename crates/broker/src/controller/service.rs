@@ -253,8 +253,10 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &AlterPartitionReassignmentsRequest,
     ) -> AlterPartitionReassignmentsResponse {
-        self.answer(async |rules, _| decide::alter_partition_reassignments::handle(rules, request))
-            .await
+        self.answer(async |rules, _| {
+            decide::alter_partition_reassignments::handle(rules, request).await
+        })
+        .await
     }
 
     /// `UpdateFeatures`.
@@ -294,7 +296,7 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &AlterClientQuotasRequest,
     ) -> AlterClientQuotasResponse {
-        self.answer(async |rules, _| decide::alter_client_quotas::handle(rules, request))
+        self.answer(async |rules, _| decide::alter_client_quotas::handle(rules, request).await)
             .await
     }
 
@@ -304,7 +306,7 @@ impl<P: Platform> Controller<P> {
         request: &AlterUserScramCredentialsRequest,
     ) -> AlterUserScramCredentialsResponse {
         self.answer(async |rules, _| {
-            decide::alter_user_scram_credentials::handle(rules.image, request)
+            decide::alter_user_scram_credentials::handle(rules.image, request).await
         })
         .await
     }

@@ -43,7 +43,7 @@ pub(super) async fn answer<P: Platform>(
         }
         Api::ListPartitionReassignments => {
             run(request, async |r| {
-                handler::list_partition_reassignments::handle(&image, &r)
+                handler::list_partition_reassignments::handle(&image, &r).await
             })
             .await
         }

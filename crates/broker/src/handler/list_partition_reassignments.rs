@@ -1,7 +1,7 @@
 //! `ListPartitionReassignments` (key 46), version 0: partitions that are on their way from one set of
 //! replicas to another. On one node there are some only in a directory that was a cluster's.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use wire::StrBytes;
 use wire::messages::list_partition_reassignments_response::{
@@ -12,28 +12,39 @@ use wire::messages::{
 };
 
 use crate::image::{Image, PartitionImage, TopicImage};
+use crate::rests::Rests;
 
 /// Answers from the image.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     image: &Image,
     request: &ListPartitionReassignmentsRequest,
 ) -> ListPartitionReassignmentsResponse {
-    let topics: Vec<_> = match &request.topics {
-        None => image
-            .topics()
-            .filter_map(|topic| ongoing(topic, topic.partitions.iter()))
-            .collect(),
-        Some(named) => {
-            let of_one = |wanted: &wire::messages::list_partition_reassignments_request::ListPartitionReassignmentsTopics| {
-                let topic = image.topic_by_name(wanted.name.as_str())?;
-                // From what is asked for, not from all that there is: a topic may be named again and again.
-                let indexes: BTreeSet<_> = wanted.partition_indexes.iter().collect();
-                let asked = indexes.into_iter();
-                ongoing(topic, asked.filter_map(|index| topic.partitions.get_key_value(index)))
-            };
-            named.iter().filter_map(of_one).collect()
+    let mut topics = Vec::new();
+    let mut rests = Rests::new();
+    let Some(named) = &request.topics else {
+        for topic in image.topics() {
+            topics.extend(ongoing(topic, topic.partitions.iter()));
+            rests.items(topic.partitions.len()).await;
         }
+        return told(topics);
     };
+    for wanted in named {
+        rests.item().await;
+        let Some(topic) = image.topic_by_name(wanted.name.as_str()) else {
+            continue;
+        };
+        // From what is asked for, not from all that there is: a topic may be named again and again.
+        let mut asked = BTreeMap::new();
+        for index in &wanted.partition_indexes {
+            asked.extend(topic.partitions.get_key_value(index));
+            rests.item().await;
+        }
+        topics.extend(ongoing(topic, asked.into_iter()));
+    }
+    told(topics)
+}
+
+fn told(topics: Vec<OngoingTopicReassignment>) -> ListPartitionReassignmentsResponse {
     ListPartitionReassignmentsResponse::default()
         .with_error_message(None)
         .with_topics(topics)

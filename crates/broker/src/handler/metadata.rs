@@ -40,7 +40,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// Topics that the client asked for by name and leave to create, and that are not there. The caller
-/// creates them where `auto.create.topics.enable` says so, and then answers from the new image.
+/// creates them where `auto.create.topics.enable` says so, and then answers from the newest image.
 pub(crate) async fn missing(image: &Image, request: &MetadataRequest, version: i16) -> Vec<String> {
     let by_id =
         |topic: &wire::messages::metadata_request::MetadataRequestTopic| !topic.topic_id.is_nil();
@@ -73,13 +73,11 @@ pub(crate) async fn missing(image: &Image, request: &MetadataRequest, version: i
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// Answers from `image`. `creating` names topics that are about to be created: they have no leader
-/// yet.
+/// Answers from `image`.
 pub(crate) async fn handle(
     image: &Image,
     asked: Asked<'_>,
     request: &MetadataRequest,
-    creating: &[String],
 ) -> MetadataResponse {
     let wanted = match wanted(image, request, asked.version).await {
         Ok(wanted) => wanted,
@@ -88,7 +86,7 @@ pub(crate) async fn handle(
     let mut topics = Vec::with_capacity(wanted.len());
     let mut rests = Rests::new();
     for topic in wanted {
-        let topic = topic.answer(image, asked, request, creating);
+        let topic = topic.answer(image, asked, request);
         rests.items(topic.partitions.len().max(1)).await;
         topics.push(topic);
     }
@@ -171,7 +169,6 @@ impl Wanted<'_> {
         image: &Image,
         asked: Asked<'_>,
         request: &MetadataRequest,
-        creating: &[String],
     ) -> MetadataResponseTopic {
         let topic = MetadataResponseTopic::default();
         let topic = match self {
@@ -183,8 +180,6 @@ impl Wanted<'_> {
             Self::UnknownName(name) => {
                 let code = if topic_name::invalid(name).is_some() {
                     ErrorCode::InvalidTopicException
-                } else if creating.iter().any(|creating| creating == name) {
-                    ErrorCode::LeaderNotAvailable
                 } else {
                     ErrorCode::UnknownTopicOrPartition
                 };

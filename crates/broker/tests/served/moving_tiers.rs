@@ -4,7 +4,8 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use platform::sim::{Effect, Fault, SimDisk};
+use platform::Platform;
+use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use storage::Kind;
 use storage::tier::policy::PolicySettings;
 use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions};
@@ -193,4 +194,51 @@ fn is_unsynced(cluster: &Cluster) -> bool {
     let led = cluster.brokers[0].led_partitions();
     let mut failures = led.iter().filter_map(|partition| partition.log.failed());
     failures.any(|error| error.kind() == Kind::Failed && error.to_string().contains("cannot sync"))
+}
+
+/// Seven records in three segments; from now on the log moves to the other directory, which is given.
+async fn moves(cluster: &Cluster, disk: &SimDisk) -> &'static str {
+    cluster.create("t", 1).await;
+    for number in 0..RECORDS {
+        cluster.produce("t", PARTITION, &[&value(number)]).await;
+    }
+    let to = other(home(disk, "t"));
+    let slow = Duration::from_millis(5);
+    disk.set_latency(slow, slow);
+    assert_eq!(alter(cluster, "t", to).await, None);
+    to
+}
+
+async fn until(cluster: &Cluster, is_so: impl Fn() -> bool) {
+    for _ in 0..10_000 {
+        if is_so() {
+            return;
+        }
+        cluster.pass_ms(1).await;
+    }
+    panic!("it does not move");
+}
+
+#[test]
+fn a_clock_that_is_set_back_while_a_log_is_switched_to_another_directory_costs_no_record() {
+    let (disk, setup) = (SimDisk::new(1), tiers());
+    life(&disk, &setup, async |cluster| {
+        let to = moves(cluster, &disk).await;
+        // Closing has cut the file.
+        disk.inject(Fault {
+            of: Some(OpKind::SyncDir),
+            path_contains: Some(format!("{}/t-0", other(to))),
+            ..Fault::at(0, Effect::Slow(Duration::from_secs(2)))
+        });
+        until(cluster, || disk.faults_left() == 0).await;
+        cluster.platform.clock().jump_ms(-3_600_000);
+        disk.set_latency(Duration::ZERO, Duration::ZERO);
+        cluster.pass_ms(120_000).await;
+        assert!(cluster.values("t", PARTITION).await == expected());
+    });
+    life(&disk.kill(2), &setup.next(), async |cluster| {
+        assert!(cluster.values("t", PARTITION).await == expected());
+        let offset = cluster.produce("t", PARTITION, &["after"]).await;
+        assert_eq!(usize::try_from(offset), Ok(RECORDS));
+    });
 }

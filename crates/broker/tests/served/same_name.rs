@@ -12,6 +12,7 @@ use crate::harness::asks::text;
 use crate::harness::batches::{batch, large};
 use crate::harness::{Cluster, Setup, life};
 use crate::moving::{alter, home, names, other, two_directories};
+use crate::moving_tiers::tiers;
 use crate::offsets::delete_before;
 
 /// "No space left on device".
@@ -176,5 +177,37 @@ fn the_old_folder_of_a_move_that_is_another_topics_by_now_is_not_removed() {
     });
     life(&disk, &setup.next(), async |cluster| {
         assert_eq!(cluster.values("t", 0).await, ["new"]);
+    });
+}
+
+#[test]
+fn a_log_that_a_deleted_topic_left_in_another_directory_of_a_tier_is_no_part_of_the_new_topics() {
+    let not_in = |dir: &str| tiers().with("cordoned.log.dirs", dir);
+    let disk = SimDisk::new(1);
+    disk.put(Path::new("/c/x"), b"").unwrap();
+    life(&disk, &not_in("/a"), async |cluster| {
+        cluster.create("t", 1).await;
+        for value in 0..20 {
+            cluster.produce("t", 0, &[&format!("old {value}")]).await;
+        }
+        cluster.pass_ms(120_000).await;
+        disk.set_hanging(Path::new("/b"), true);
+        assert_eq!(cluster.delete("t").await, None);
+    });
+    let disk = disk.kill(2);
+    disk.set_hanging(Path::new("/b"), false);
+    life(&disk, &not_in("/b").next(), async |cluster| {
+        cluster.create("t", 1).await;
+        for value in 0..10 {
+            let offset = cluster.produce("t", 0, &[&value.to_string()]).await;
+            assert_eq!(offset, value);
+        }
+        assert_eq!(cluster.values("t", 0).await.len(), 10);
+        cluster.pass_ms(120_000).await;
+    });
+    let disk = disk.kill(3);
+    life(&disk, &not_in("/b").next().next(), async |cluster| {
+        assert_eq!(cluster.values("t", 0).await.len(), 10);
+        assert_eq!(cluster.produce("t", 0, &["10"]).await, 10);
     });
 }

@@ -1,7 +1,13 @@
 //! Topics come and go: seen at once on every shard, and nothing of the old one in the new.
 
+use std::time::Duration;
+
+use platform::Platform;
 use platform::sim::SimDisk;
-use wire::messages::{CreatePartitionsRequest, create_partitions_request::CreatePartitionsTopic};
+use wire::messages::metadata_request::MetadataRequestTopic;
+use wire::messages::{
+    CreatePartitionsRequest, MetadataRequest, create_partitions_request::CreatePartitionsTopic,
+};
 use wire::types::ErrorCode;
 
 use crate::harness::asks::{error, fetch, outcome, partitions, produce, topic_name};
@@ -104,5 +110,38 @@ fn ids_tell_a_topic_from_its_successor() {
         let answer = cluster.ask(13, &request).await;
         let code = error(partitions(&answer)[0].error_code);
         assert_eq!(code, Some(ErrorCode::UnknownTopicId));
+    });
+}
+
+#[test]
+fn topics_that_take_long_to_make_are_not_known_yet_and_come_behind_the_answer() {
+    let disk = SimDisk::new(1);
+    let mut setup = Setup::shards(2);
+    setup.options.auto_create_topics = true;
+    life(&disk, &setup, async |cluster| {
+        let names: Vec<_> = (0..40).map(|number| format!("t{number}")).collect();
+        let named =
+            |name: &String| MetadataRequestTopic::default().with_name(Some(topic_name(name)));
+        let request = MetadataRequest::default()
+            .with_topics(Some(names.iter().map(named).collect()))
+            .with_allow_auto_topic_creation(true);
+        let codes = async || {
+            let answer = cluster.ask(9, &request).await;
+            let codes = answer.topics.iter().map(|topic| error(topic.error_code));
+            codes.collect::<Vec<_>>()
+        };
+        disk.set_latency(Duration::from_secs(1), Duration::from_secs(1));
+        let begun = cluster.platform.clock().now();
+        let not_yet = Some(ErrorCode::UnknownTopicOrPartition);
+        assert_eq!(codes().await, vec![not_yet; names.len()]);
+        let took = cluster
+            .platform
+            .clock()
+            .now()
+            .saturating_duration_since(begun);
+        assert!(took < Duration::from_secs(1), "{took:?}");
+        disk.set_latency(Duration::ZERO, Duration::ZERO);
+        cluster.pass_ms(60_000).await;
+        assert_eq!(codes().await, vec![None; names.len()]);
     });
 }

@@ -19,7 +19,7 @@ use wire::types::{Offset, Uuid};
 
 use super::Log;
 use super::indexes::Indexes;
-use super::open::folder::{Folder, claim};
+use super::open::folder::{Claimed, Folder, claim};
 use super::open::notes::{Owed, Owing, Place, remove_away, remove_names, write_away};
 use super::open::remove;
 use super::txn_index::TxnIndex;
@@ -221,8 +221,14 @@ impl<P: Platform> Log<P> {
             loop {
                 let created = disk.create_dir(folder).await;
                 created.map_err(Error::io("create", folder))?;
-                if claim(&self.store, folder, &self.partition, self.topic_id).await? {
-                    break;
+                match claim(&self.store, folder, &self.partition, self.topic_id).await? {
+                    Claimed::Ours => break,
+                    Claimed::Nothing => {}
+                    // All that is in it goes soon. What was to come here goes elsewhere, or waits, as without room.
+                    Claimed::OldHome => {
+                        let path = folder.to_path_buf();
+                        return Err(Error::Full { path });
+                    }
                 }
             }
             self.tiers.ready.borrow_mut().push(Rc::clone(folder));

@@ -11,9 +11,10 @@ use wire::types::ErrorCode;
 
 use crate::controller::{Outcome, Refusal, Rules, check_count};
 use crate::image::QuotaEntity;
+use crate::rests::{DECISION, Rests, each};
 
 /// Decides on a request.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &AlterClientQuotasRequest,
 ) -> Outcome<AlterClientQuotasResponse> {
@@ -21,6 +22,7 @@ pub(crate) fn handle(
     let mut results = BTreeMap::new();
     let parts = request.entries.iter().map(|entry| entry.ops.len().max(1));
     let allowed = check_count(parts.fold(0, usize::saturating_add));
+    let mut rests = Rests::new();
     for entry in &request.entries {
         let entity = entity(entry);
         let values = allowed.clone().and_then(|()| values(&entry.ops, &entity));
@@ -33,18 +35,20 @@ pub(crate) fn handle(
             Err(refusal) => Err(refusal),
         };
         results.insert(entity, judged.map(|more| records.extend(more)));
+        let items = entry.ops.len().saturating_add(entry.entity.len());
+        rests.items(items.saturating_add(DECISION)).await;
     }
     if request.validate_only {
         records.clear();
     }
-    let entries = results.into_iter().map(|(entity, judged)| {
+    let entries = each(results, |(entity, judged)| {
         let (code, message) = Refusal::parts(judged);
         response::EntryData::default()
             .with_error_code(code)
             .with_error_message(message)
             .with_entity(names(entity))
     });
-    let response = AlterClientQuotasResponse::default().with_entries(entries.collect());
+    let response = AlterClientQuotasResponse::default().with_entries(entries.await);
     Outcome { records, response }
 }
 

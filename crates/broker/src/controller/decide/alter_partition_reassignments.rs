@@ -16,9 +16,10 @@ use wire::types::ErrorCode;
 use crate::controller::placement::{check_manual, directories_of};
 use crate::controller::{Outcome, Refusal, Rules, check_count, quoted};
 use crate::image::PartitionImage;
+use crate::rests::{DECISION, Rests};
 
 /// Decides on a request.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &AlterPartitionReassignmentsRequest,
 ) -> Outcome<AlterPartitionReassignmentsResponse> {
@@ -30,18 +31,23 @@ pub(crate) fn handle(
         .iter()
         .map(|topic| topic.partitions.len().max(1));
     let allowed = check_count(parts.fold(0, usize::saturating_add));
+    let mut rests = Rests::new();
     for topic in &request.topics {
-        let partitions = topic.partitions.iter().map(|partition| {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        for partition in &topic.partitions {
             let decided = allowed
                 .clone()
                 .and_then(|()| rules.reassign(topic.name.as_str(), partition, keeps_factor));
             let (code, message) = Refusal::parts(decided.map(|more| records.extend(more)));
-            ReassignablePartitionResponse::default()
-                .with_partition_index(partition.partition_index)
-                .with_error_code(code)
-                .with_error_message(message)
-        });
-        let partitions = partitions.collect();
+            partitions.push(
+                ReassignablePartitionResponse::default()
+                    .with_partition_index(partition.partition_index)
+                    .with_error_code(code)
+                    .with_error_message(message),
+            );
+            rests.items(DECISION).await;
+        }
+        rests.item().await;
         responses.push(
             ReassignableTopicResponse::default()
                 .with_name(topic.name.clone())

@@ -23,6 +23,7 @@ use wire::types::ErrorCode;
 use crate::controller::bounds::{check_entities, check_text};
 use crate::controller::{Outcome, Refusal, check_count};
 use crate::image::Image;
+use crate::rests::{DECISION, Rests, each};
 
 const SHA_256: i8 = 1;
 const SHA_512: i8 = 2;
@@ -38,7 +39,7 @@ const _: () = assert!(
 type Judged = Result<MetadataRecord, Refusal>;
 
 /// Decides on a request.
-pub(crate) fn handle(
+pub(crate) async fn handle(
     image: &Image,
     request: &AlterUserScramCredentialsRequest,
 ) -> Outcome<AlterUserScramCredentialsResponse> {
@@ -48,23 +49,26 @@ pub(crate) fn handle(
         .len()
         .saturating_add(request.upsertions.len());
     let allowed = || check_count(changes);
+    let mut rests = Rests::new();
     for deletion in &request.deletions {
         let decide = || allowed().and_then(|()| removed(image, deletion));
         judge(&mut users, &deletion.name, decide);
+        rests.items(DECISION).await;
     }
     for upsertion in &request.upsertions {
         let decide = || allowed().and_then(|()| set(image, upsertion));
         judge(&mut users, &upsertion.name, decide);
+        rests.items(DECISION).await;
     }
     let mut records = Vec::new();
-    let results = users.into_iter().map(|(user, judged)| {
+    let results = each(users, |(user, judged)| {
         let (code, message) = Refusal::parts(judged.map(|record| records.push(record)));
         AlterUserScramCredentialsResult::default()
             .with_user(StrBytes::from_string(user.to_owned()))
             .with_error_code(code)
             .with_error_message(message)
     });
-    let response = AlterUserScramCredentialsResponse::default().with_results(results.collect());
+    let response = AlterUserScramCredentialsResponse::default().with_results(results.await);
     Outcome { records, response }
 }
 
@@ -160,6 +164,7 @@ fn keyed<M: Mac + KeyInit>(key: &[u8], what: &str) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::controller::bounds::{ENTITIES_MAX, NAME_BYTES_MAX};
+    use crate::rests::tests::rested;
 
     fn deletion(user: &str, mechanism: i8) -> ScramCredentialDeletion {
         ScramCredentialDeletion::default()
@@ -194,7 +199,7 @@ mod tests {
         let request = AlterUserScramCredentialsRequest::default()
             .with_deletions(deletions)
             .with_upsertions(upsertions);
-        let Outcome { records, response } = handle(image, &request);
+        let Outcome { records, response } = rested(handle(image, &request)).1;
         let results = response.results.iter();
         let results = results.map(|result| (result.user.to_string(), result.error_code));
         (records, results.collect())

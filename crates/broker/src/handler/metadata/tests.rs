@@ -7,13 +7,8 @@ use crate::controller::startup;
 use crate::controller::tests::{apply, create, started};
 use crate::rests::tests::now;
 
-fn answered(
-    image: &Image,
-    asked: Asked<'_>,
-    request: &MetadataRequest,
-    creating: &[String],
-) -> MetadataResponse {
-    now(handle(image, asked, request, creating))
+fn answered(image: &Image, asked: Asked<'_>, request: &MetadataRequest) -> MetadataResponse {
+    now(handle(image, asked, request))
 }
 
 fn found_missing(image: &Image, request: &MetadataRequest, version: i16) -> Vec<String> {
@@ -66,15 +61,15 @@ fn null_means_all_and_empty_means_none_but_all_in_version_0() {
     let image = with_topics();
     let all = MetadataRequest::default().with_topics(None);
     let none = MetadataRequest::default().with_topics(Some(Vec::new()));
-    assert_eq!(answered(&image, asked(VERSION), &all, &[]).topics.len(), 2);
-    assert_eq!(answered(&image, asked(1), &none, &[]).topics.len(), 0);
-    assert_eq!(answered(&image, asked(0), &none, &[]).topics.len(), 2);
+    assert_eq!(answered(&image, asked(VERSION), &all).topics.len(), 2);
+    assert_eq!(answered(&image, asked(1), &none).topics.len(), 0);
+    assert_eq!(answered(&image, asked(0), &none).topics.len(), 2);
 }
 
 #[test]
 fn a_topic_is_told_with_its_leader_and_where_it_listens() {
     let image = with_topics();
-    let response = answered(&image, asked(VERSION), &by_name(&["a"]), &[]);
+    let response = answered(&image, asked(VERSION), &by_name(&["a"]));
     let broker = &response.brokers[0];
     assert_eq!(
         (broker.node_id.0, broker.host.as_str(), broker.port),
@@ -104,33 +99,26 @@ fn topics_can_be_asked_for_by_id() {
     let image = with_topics();
     let id = image.topic_by_name("a").unwrap().id.0;
     assert_eq!(
-        names(&answered(&image, asked(12), &by_id(id), &[])),
+        names(&answered(&image, asked(12), &by_id(id))),
         [("a".into(), 0)]
     );
-    let unknown = answered(&image, asked(12), &by_id(Uuid::from_u128(5)), &[]);
+    let unknown = answered(&image, asked(12), &by_id(Uuid::from_u128(5)));
     assert_eq!(unknown.topics[0].name, None);
     assert_eq!(
         unknown.topics[0].error_code,
         ErrorCode::UnknownTopicId.code()
     );
-    assert_eq!(
-        names(&answered(&image, asked(10), &by_id(id), &[]))[0].1,
-        42
-    );
+    assert_eq!(names(&answered(&image, asked(10), &by_id(id)))[0].1, 42);
 }
 
 #[test]
 fn missing_and_misnamed_topics_have_their_own_errors() {
     let image = with_topics();
-    let request = by_name(&["new", "bad name", "later"]);
-    let response = answered(&image, asked(VERSION), &request, &["later".into()]);
+    let request = by_name(&["new", "bad name"]);
+    let response = answered(&image, asked(VERSION), &request);
     assert_eq!(
         names(&response),
-        [
-            ("bad name".into(), 17),
-            ("later".into(), 5),
-            ("new".into(), 3)
-        ]
+        [("bad name".into(), 17), ("new".into(), 3)]
     );
 }
 
@@ -156,7 +144,6 @@ fn internal_topics_are_marked() {
         &with_topics(),
         asked(VERSION),
         &by_name(&["__consumer_offsets"]),
-        &[],
     );
     assert!(response.topics[0].is_internal);
 }
@@ -166,7 +153,7 @@ fn a_partition_whose_leader_is_fenced_has_none() {
     let mut image = with_topics();
     let fence = startup::fence(&image, NodeId(1), true);
     apply(&mut image, fence);
-    let response = answered(&image, asked(VERSION), &by_name(&["a"]), &[]);
+    let response = answered(&image, asked(VERSION), &by_name(&["a"]));
     assert!(response.brokers.is_empty());
     let partition = &response.topics[0].partitions[0];
     assert_eq!((partition.error_code, partition.leader_id.0), (5, -1));
@@ -175,7 +162,7 @@ fn a_partition_whose_leader_is_fenced_has_none() {
         listener: "OTHER",
         ..asked(VERSION)
     };
-    let response = answered(&with_topics(), other, &by_name(&["a"]), &[]);
+    let response = answered(&with_topics(), other, &by_name(&["a"]));
     assert_eq!(
         response.topics[0].partitions[0].error_code,
         ErrorCode::ListenerNotFound.code()
@@ -187,7 +174,7 @@ fn operations_are_told_on_demand() {
     let request = by_name(&["a"])
         .with_include_topic_authorized_operations(true)
         .with_include_cluster_authorized_operations(true);
-    let response = answered(&with_topics(), asked(10), &request, &[]);
+    let response = answered(&with_topics(), asked(10), &request);
     assert_eq!(response.cluster_authorized_operations, 8096);
     assert_eq!(response.topics[0].topic_authorized_operations, 3576);
 }

@@ -119,34 +119,57 @@ impl DataFile {
     }
 }
 
-/// Sees to it that a folder on another path names the topic, from now on if it names none; false if it was another
-/// topic's of the same name, and is out of the way now.
+/// What there is in the place of a log's folder on another path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::log) enum Claimed {
+    /// Its folder: it names the topic.
+    Ours,
+    /// Nothing any more: it was another topic's of the same name, and is out of the way now.
+    Nothing,
+    /// The log was at home there, and has moved: what is in it does not count, and all of it goes.
+    OldHome,
+}
+
+/// Sees to it that a folder on another path names the topic, from now on if it names none, and is no log's home.
 pub(in crate::log) async fn claim<P: Platform>(
     store: &Store<P>,
     folder: &Path,
     partition: &TopicPartition,
     topic_id: TopicId,
-) -> Result<bool> {
+) -> Result<Claimed> {
     let disk = store.disk();
     let path = folder.join(partition_metadata::PART_FILE);
-    match disk.read_file(&path).await {
-        Ok(bytes) => {
-            let found = partition_metadata::parse(&path, &bytes).map_err(malformed)?;
-            if found == topic_id {
-                return Ok(true);
-            }
-            let aside = set_aside(store, folder, partition).await?;
-            tracing::warn!(folder = %folder.display(), topic_id = %found, aside = %aside.display(),
-                "segments of a topic that is no more have been set aside");
-            Ok(false)
+    let mut found = named_in(disk, &path).await?;
+    if found.is_none() {
+        // A path of the fastest tier is a log directory: what is there may be a home, and of another topic.
+        found = named_in(disk, &folder.join(partition_metadata::FILE)).await?;
+        if found == Some(topic_id) {
+            return Ok(Claimed::OldHome);
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let bytes = partition_metadata::encode(topic_id);
-            let written = disk.replace_file(&path, &bytes).await;
-            written.map_err(Error::io("write", &path))?;
-            Ok(true)
-        }
-        Err(error) => Err(Error::io("read", &path)(error)),
+    }
+    let Some(found) = found else {
+        let bytes = partition_metadata::encode(topic_id);
+        let written = disk.replace_file(&path, &bytes).await;
+        written.map_err(Error::io("write", &path))?;
+        return Ok(Claimed::Ours);
+    };
+    if found == topic_id {
+        return Ok(Claimed::Ours);
+    }
+    let aside = set_aside(store, folder, partition).await?;
+    tracing::warn!(folder = %folder.display(), topic_id = %found, aside = %aside.display(),
+        "segments of a topic that is no more have been set aside");
+    Ok(Claimed::Nothing)
+}
+
+/// The topic that a file names; `None`: there is no such file.
+async fn named_in<D: Disk>(disk: &D, path: &Path) -> Result<Option<TopicId>> {
+    match disk.read_file(path).await {
+        Ok(bytes) => Ok(Some(
+            partition_metadata::parse(path, &bytes).map_err(malformed)?,
+        )),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("read", path)(error)),
     }
 }
 
@@ -156,10 +179,12 @@ pub(in crate::log) async fn is_of_other<D: Disk>(
     folder: &Path,
     topic_id: TopicId,
 ) -> bool {
-    let path = folder.join(partition_metadata::PART_FILE);
-    let named = disk.read_file(&path).await;
-    let named = named.map(|bytes| partition_metadata::parse(&path, &bytes));
-    named.is_ok_and(|found| found.is_ok_and(|id| id != topic_id))
+    for name in [partition_metadata::PART_FILE, partition_metadata::FILE] {
+        if let Ok(Some(named)) = named_in(disk, &folder.join(name)).await {
+            return named != topic_id;
+        }
+    }
+    false
 }
 
 /// Renames a folder that is in the way, as Kafka names strays. Nothing of it is lost.

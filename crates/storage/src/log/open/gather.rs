@@ -19,7 +19,7 @@ use platform::Platform;
 use platform::disk::{Disk, is_not_now};
 use wire::types::{Offset, TopicId, TopicPartition};
 
-use super::folder::{DataFile, Folder, claim};
+use super::folder::{Claimed, DataFile, Folder, claim};
 use super::notes::{self, Notes, Owing, Place};
 use super::part::Part;
 use crate::checkpoint::meta_properties;
@@ -165,13 +165,15 @@ impl<P: Platform> Gathering<'_, P> {
         let disk = self.store.disk();
         match listed {
             Ok(entries) => match claim(self.store, &folder, partition, topic_id).await {
-                Ok(true) => {
+                Ok(Claimed::Ours) => {
                     let part = Part::tidy(disk, folder, Some(Arc::clone(path)), entries).await?;
                     self.parts.push(part);
                     self.read.push(Arc::clone(path));
                 }
-                // Another topic's, out of the way now.
-                Ok(false) => self.read.push(Arc::clone(path)),
+                Ok(Claimed::Nothing) => self.read.push(Arc::clone(path)),
+                Ok(Claimed::OldHome) => {
+                    tracing::info!(folder = %folder.display(), "the log is at home elsewhere: this folder of it is left alone");
+                }
                 Err(error @ Error::Corrupt { .. }) => {
                     tracing::error!(folder = %folder.display(), %error,
                         "nobody knows whose segments these are: they are left alone and not served");

@@ -8,6 +8,7 @@ use super::*;
 use crate::controller::tests::{apply, options, started};
 use crate::handler::describe_client_quotas;
 use crate::image::Image;
+use crate::rests::tests::rested;
 
 fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
@@ -37,10 +38,8 @@ fn decide(image: &Image, entries: Vec<EntryData>) -> Outcome<AlterClientQuotasRe
         image,
         options: &options,
     };
-    handle(
-        rules,
-        &AlterClientQuotasRequest::default().with_entries(entries),
-    )
+    let request = AlterClientQuotasRequest::default().with_entries(entries);
+    rested(handle(rules, &request)).1
 }
 
 fn set(image: &mut Image, names: &[(&str, &str)], ops: &[(&str, Option<f64>)]) {
@@ -299,4 +298,22 @@ fn quotas_of_more_entities_than_can_be_kept_are_refused_and_those_there_are_can_
     set(&mut image, &known, &set_to(Some(2.0)));
     set(&mut image, &known, &set_to(None));
     assert_eq!(code(&image, "one more", Some(1.0)), None);
+}
+
+#[test]
+fn a_request_about_many_entities_lets_others_run_in_between() {
+    let names: Vec<String> = (0..20_000).map(|number| format!("user {number}")).collect();
+    let entries = names
+        .iter()
+        .map(|name| entry(&[("user", name)], &[("producer_byte_rate", Some(1.0))]));
+    let options = options();
+    let image = started();
+    let rules = Rules {
+        image: &image,
+        options: &options,
+    };
+    let request = AlterClientQuotasRequest::default().with_entries(entries.collect());
+    let (rests, outcome) = rested(handle(rules, &request));
+    assert!(rests > 500, "{rests}");
+    assert_eq!(outcome.response.entries.len(), names.len());
 }

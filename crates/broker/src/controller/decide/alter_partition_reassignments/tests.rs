@@ -10,6 +10,7 @@ use super::*;
 use crate::controller::tests::{DIRECTORY, apply, create, options, started};
 use crate::handler::{elect_leaders, list_partition_reassignments};
 use crate::image::Image;
+use crate::rests::tests::now;
 
 fn topic(name: &str, index: i32, replicas: Option<&[i32]>) -> ReassignableTopic {
     let replicas = replicas.map(|ids| ids.iter().copied().map(BrokerId).collect());
@@ -34,7 +35,7 @@ fn decide(
     let request = AlterPartitionReassignmentsRequest::default()
         .with_allow_replication_factor_change(may_change)
         .with_topics(vec![topic]);
-    let outcome = handle(rules, &request);
+    let outcome = now(handle(rules, &request));
     let result = &outcome.response.responses[0].partitions[0];
     let message = result
         .error_message
@@ -139,7 +140,7 @@ fn what_a_cluster_left_behind_is_listed_and_can_be_settled_or_called_off() {
     let image = taken_over();
     let list = |image: &Image| {
         let request = ListPartitionReassignmentsRequest::default().with_topics(None);
-        list_partition_reassignments::handle(image, &request).topics
+        now(list_partition_reassignments::handle(image, &request)).topics
     };
     let partition = &list(&image)[0].partitions[0];
     assert_eq!(partition.replicas, [BrokerId(2), BrokerId(1), BrokerId(3)]);

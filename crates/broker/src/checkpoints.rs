@@ -69,6 +69,7 @@ impl<P: Platform> Broker<P> {
                 me.write_compacted(&path, &points).await
             };
             let written = broker.while_it_answers(&dir, write).await;
+            // Given up: nothing says that it was written.
             written.unwrap_or(false)
         };
         self.shards
@@ -165,7 +166,7 @@ impl<P: Platform> Broker<P> {
         }
         let points: Arc<[LogPoints]> = points.into();
         let dir: Arc<Path> = dir.into();
-        // Each shard knows what hangs of its own.
+        // Each shard knows what hangs of its own; one that gives up holds for nothing.
         let tell = move |broker: Rc<Self>| {
             let (points, dir, me) = (Arc::clone(&points), Arc::clone(&dir), Rc::clone(&broker));
             let told = async move { me.store.checkpointed(&points, with_starts).await };

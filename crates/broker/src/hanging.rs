@@ -276,6 +276,7 @@ impl<P: Platform> Broker<P> {
     /// The directory that work in `dir` waits for: that one, or a path that may have parts of what is in it.
     pub(crate) fn waits_for<'a>(&'a self, dir: &'a Path) -> &'a Path {
         let mut dirs = [dir].into_iter().chain(self.tier_dirs());
+        // By now none may hang: then it is told of the one in which the work is.
         dirs.find(|dir| self.hangs(dir)).unwrap_or(dir)
     }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 /// An answer waits so long for the topics that its request names.
 pub(crate) const SOON: Duration = Duration::from_millis(500);
-const LEFT_MAX: usize = 16;
+/// Ten thousand names of 249 bytes each at most: 10 MB a shard.
+const LEFT_MAX: usize = 4;
 
 /// Counts what is being made.
 #[derive(Debug, Default)]

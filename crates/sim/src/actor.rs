@@ -43,6 +43,8 @@ pub(crate) struct Actor<W: World> {
     pub(crate) trouble: Trouble,
     /// A path of a tier is missing in this life: what is there is refused, as not there now.
     pub(crate) missing: bool,
+    /// A path of a tier failed before the log was open: what is there is known by notes alone.
+    pub(crate) has_failed_path: bool,
     /// Where there are two slow paths: what was where before the log was opened.
     pub(crate) places: Option<Rc<Places>>,
     /// A path of a tier takes no writes at some time of this life: a log that is written to there takes no more.
@@ -64,6 +66,7 @@ impl<W: World> Clone for Actor<W> {
             plan: Rc::clone(&self.plan),
             trouble: self.trouble,
             missing: self.missing,
+            has_failed_path: self.has_failed_path,
             places: self.places.clone(),
             read_only: self.read_only,
             planted: self.planted,

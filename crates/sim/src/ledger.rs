@@ -53,8 +53,8 @@ pub struct LogLedger {
     pub log_start_max: Offset,
     /// Segments that begin below were deleted in this life: nothing but a loss of power may bring them back.
     pub gone_below: Offset,
-    /// Where notes said that the log starts, when a path was missing as it was opened; what they told of may have been
-    /// deleted before.
+    /// Where notes said that the log starts, when a path was missing or failed as it was opened; what they told of may have
+    /// been deleted before.
     pub start_by_note: Option<Offset>,
     /// A truncation to this offset has begun and has not been seen to end.
     pub truncating: Option<Offset>,

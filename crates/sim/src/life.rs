@@ -259,6 +259,12 @@ impl<W: World> Life<'_, W> {
         }
     }
 
+    /// True when a path of a tier has failed already, as it may while the logs are opened.
+    fn has_failed_path(&self) -> bool {
+        let table = self.store.tiers();
+        table.is_some_and(|table| table.paths().iter().any(|path| path.failed().is_some()))
+    }
+
     fn count_moves(&self) {
         let tables = self.store.tiers().filter(|table| table.paths().len() > 2);
         for path in tables.iter().flat_map(|table| table.paths()).skip(1) {
@@ -364,6 +370,7 @@ impl<W: World> Life<'_, W> {
             plan: Rc::clone(&kept.plan),
             trouble: self.plan.trouble,
             missing: self.missing,
+            has_failed_path: self.has_failed_path(),
             places: kept.places.borrow().clone(),
             read_only: self.read_only,
             planted: self.run.plan.planted,

@@ -321,9 +321,11 @@ impl<P: Platform> Store<P> {
                 && log.is_limited()
                 && let Err(error) = log.lift_limits(points, end).await
             {
-                tracing::error!(partition = %log.topic_partition(), %error,
-                    "what limits the checkpoints of a log stays until they are written again");
                 all_hold = false;
+                if !matches!(error, Error::Busy) {
+                    tracing::error!(partition = %log.topic_partition(), %error,
+                        "what limits the checkpoints of a log stays until they are written again");
+                }
             }
         }
         all_hold

@@ -40,7 +40,8 @@ pub(crate) async fn check<W: World>(actor: &Actor<W>, before: Before, healthy: b
         from = next;
     }
     let lost = actor.ledger.borrow_mut().recovered(start, end);
-    actor.ledger.borrow_mut().start_by_note = actor.missing.then_some(start);
+    let by_note = actor.missing || actor.has_failed_path;
+    actor.ledger.borrow_mut().start_by_note = by_note.then_some(start);
     actor.journal.count(|counts| counts.lost += lost as u64);
     actor.journal.note(&[4, start.0, end.0]);
 }

@@ -145,6 +145,7 @@ impl<P: Platform> Log<P> {
             Ok((gate, self.may_write().await?))
         };
         let rights = timeout(left, rights).await;
+        // No time is left: the next checkpoint tries again.
         let _rights = rights.unwrap_or(Err(Error::Busy))?;
         let is_true = points.recovery_point <= self.recovery_point.get()
             && points.log_start <= self.start.get();

@@ -26,6 +26,7 @@ impl<P: Platform> Gathering<'_, P> {
     /// Lists the log's folder on a path; `None` where a new log does without.
     pub(super) async fn listed_on(&self, path: &TierPath, is_new: bool) -> Option<Listed> {
         let disk = self.store.disk();
+        // Home is a log's folder, which has a name.
         let name = self.home.file_name().unwrap_or_default();
         let folder: Rc<Path> = path.dir().join(name).into();
         let waits = !is_new || !self.notes.away.is_empty() || !self.notes.owed.is_empty();

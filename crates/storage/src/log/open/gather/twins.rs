@@ -58,6 +58,7 @@ impl<P: Platform> Gathering<'_, P> {
     async fn is_spoiled(&self, noted: usize, twin: usize, base: Offset) -> Result<bool> {
         let disk = self.store.disk();
         let next = self.sure_next(base, None);
+        // Both hold it; a length of 0 would be the shorter one, and never be preferred.
         let len = |at: usize| self.parts[at].logs.get(&base).copied().unwrap_or(0);
         let path = |at: usize| file_path(self.parts[at].folder(), base, Role::Log);
         let (len, twin_len) = (len(noted), len(twin));
@@ -123,6 +124,7 @@ impl<P: Platform> Gathering<'_, P> {
 
     /// Notes that a segment is at home, where its move began: the other end owes its copy.
     async fn note_home(&mut self, base: Offset, old: Place) -> Result<()> {
+        // Of one that owes nothing nothing is noted.
         let before = self.notes.owed.get(&base).cloned().unwrap_or_default();
         if let Err(error) = self.note_owed(base, old).await {
             self.notes.owed.insert(base, before);

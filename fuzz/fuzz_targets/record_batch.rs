@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use wire::batch::iter::{Batches, validate_stored};
 use wire::batch::record::records_within;
 use wire::batch::validate::{ValidateLimits, validate_produced};
-use wire::batch::{BatchHeader, CRC_START, HEADER_BYTES, LENGTH_END, crc_of};
+use wire::batch::{BatchHeader, CRC_START, HEADER_BYTES, LENGTH_END, WholeBatch, crc_of};
 
 const DECOMPRESSED_BYTES_MAX: usize = 1 << 20;
 const NOW_MS: i64 = 1_800_000_000_000;
@@ -32,9 +32,9 @@ fuzz_target!(|input: &[u8]| {
         timestamp_after_max_ms: if choice & 2 == 0 { i64::MAX } else { 1000 },
         compacted: choice & 4 != 0,
         log_append_time: choice & 8 != 0,
-        zstd: choice & 16 == 0,
     };
-    match validate_produced(&bytes, &limits) {
+    let batch = WholeBatch::of_produced(&bytes, choice & 16 == 0);
+    match batch.and_then(|batch| validate_produced(&batch, &limits)) {
         Ok(produced) => check_accepted(produced.batch.header(), produced.batch.bytes()),
         Err(error) => {
             let _ = (error.error_code(), error.to_string());

@@ -97,9 +97,9 @@ impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
             batch.add(now, Some(key), value.as_deref(), &[]);
         }
         let batch = batch
-            .finish()
+            .finish_whole()
             .map_err(|_| Unwritten::Refused(ErrorCode::UnknownServerError))?;
-        let accepted = partition.append(&batch, true, broker.platform.clock());
+        let accepted = partition.append(&batch, broker.platform.clock());
         let accepted = accepted.map_err(|error| Unwritten::Refused(error.code))?;
         // Without the broker: nobody is to be kept from stopping by a disk without room.
         drop(broker);

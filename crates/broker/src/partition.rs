@@ -10,7 +10,6 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use platform::clock::Instant;
 use platform::sync::Notify;
 use platform::task::timeout_at;
@@ -18,8 +17,8 @@ use platform::{Clock, Platform};
 use prometheus_client::metrics::gauge::Gauge;
 use storage::log::producer_state::{Origin, ProducerCheck};
 use storage::{Appended, Log, Observer, Stamp};
-use wire::batch::BatchHeader;
 use wire::batch::builder::BatchBuilder;
+use wire::batch::{BatchHeader, WholeBatch};
 use wire::types::{
     ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition,
 };
@@ -231,24 +230,19 @@ impl<P: Platform> Partition<P> {
     }
 
     /// Appends what a producer sent. Decides and copies; does not wait, so that appends keep the order of calls.
-    /// `zstd` says whether the producer's request may carry that codec. However much it is, it is judged here and now.
+    /// However much it is, it is judged here and now.
     ///
     /// `min.insync.replicas` cannot refuse here: it counts no more replicas than a partition has, which is one.
-    pub fn append(
-        &self,
-        records: &Bytes,
-        zstd: bool,
-        clock: &Clock,
-    ) -> Result<Accepted, AppendError> {
-        let judged = self.judge(zstd, clock)?.whole(records)?;
+    pub fn append(&self, batch: &WholeBatch, clock: &Clock) -> Result<Accepted, AppendError> {
+        let judged = self.judge(clock)?.whole(batch)?;
         self.take(judged, Verified::Unasked, clock)
     }
 
     /// How batches are judged now, before [`Partition::take`].
-    pub(crate) fn judge(&self, zstd: bool, clock: &Clock) -> Result<Judge, AppendError> {
+    pub(crate) fn judge(&self, clock: &Clock) -> Result<Judge, AppendError> {
         // Before any look at sequences: what a failed log refuses leaves a gap that is not the producer's.
         self.takes_appends()?;
-        Ok(Judge::new(self.config(), zstd, clock))
+        Ok(Judge::new(self.config(), clock))
     }
 
     /// Appends a batch that was judged, here or elsewhere, of a producer of whom the coordinator may have been asked: what
@@ -289,7 +283,7 @@ impl<P: Platform> Partition<P> {
             base_offset,
             last_offset,
             ..
-        } = self.log.append(produced.batch.bytes(), stamp, now_ms)?;
+        } = self.log.append(&produced.batch, stamp, now_ms)?;
         assert!(
             base_offset <= last_offset,
             "a batch has a first and a last record"
@@ -358,12 +352,9 @@ impl<P: Platform> Partition<P> {
         let mut builder = builder.producer(ending.producer_id, ending.epoch, -1);
         builder.add(TimestampMs(now_ms), Some(&key), Some(&value), &[]);
         let batch = builder
-            .finish()
+            .finish_whole()
             .map_err(|_| ErrorCode::UnknownServerError)?;
-        let Some(header) = BatchHeader::parse(&batch) else {
-            unreachable!("a batch of our own has a header");
-        };
-        self.log.check_marker(&header, ending.marker)?;
+        self.log.check_marker(batch.header(), ending.marker)?;
         let accepted = self.append_own(&batch, now_ms)?;
         self.verifying.borrow_mut().end(ending.producer_id);
         Ok(accepted)
@@ -373,23 +364,23 @@ impl<P: Platform> Partition<P> {
     /// wait.
     pub(crate) fn append_for_producer(
         &self,
-        batch: &Bytes,
+        batch: &WholeBatch,
         verified: Verified,
         clock: &Clock,
     ) -> Result<Accepted, AppendError> {
         self.takes_appends()?;
-        if batch.len() > self.config().max_message_bytes {
+        if batch.size_bytes() > self.config().max_message_bytes {
             return Err(ErrorCode::MessageTooLarge.into());
         }
-        let header = BatchHeader::parse(batch).ok_or(ErrorCode::UnknownServerError)?;
-        self.log.check_producer(&header, Origin::Coordinator)?;
-        self.check_verified(&header, verified)?;
+        let header = batch.header();
+        self.log.check_producer(header, Origin::Coordinator)?;
+        self.check_verified(header, verified)?;
         let accepted = self.append_own(batch, clock.wall_ms())?;
-        self.note_opened(&header);
+        self.note_opened(header);
         Ok(accepted)
     }
 
-    fn append_own(&self, batch: &Bytes, now_ms: i64) -> Result<Accepted, AppendError> {
+    fn append_own(&self, batch: &WholeBatch, now_ms: i64) -> Result<Accepted, AppendError> {
         let stamp = Stamp {
             leader_epoch: self.leader_epoch.get(),
             log_append_time: None,
@@ -399,7 +390,7 @@ impl<P: Platform> Partition<P> {
             base_offset: appended.base_offset,
             last_offset: appended.last_offset,
             log_append_time: TimestampMs::NONE,
-            work_bytes: batch.len(),
+            work_bytes: batch.size_bytes(),
         })
     }
 

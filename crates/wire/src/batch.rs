@@ -223,24 +223,46 @@ pub fn crc_of(batch: &[u8]) -> u32 {
     crc::crc32c(batch.split_at(CRC_START).1) // Bounded: before the end of the header.
 }
 
-/// Makes every record of a batch carry the broker's time: sets timestamp type and max timestamp in
-/// the header of a whole, valid batch and amends the CRC, without touching (or reading) the
-/// records.
-///
-/// # Panics
-/// When [`BatchHeader::parse`] does not take the header.
-pub fn stamp_append_time(header: &mut [u8; HEADER_BYTES], now: TimestampMs) {
-    let parsed = BatchHeader::parse(header).expect("the fixed part of a whole batch");
-    let summed_before = crc_of(header);
-    let attributes = parsed.attributes | LOG_APPEND_TIME;
-    put::<{ at::ATTRIBUTES }, _>(header, attributes.to_be_bytes());
-    put::<{ at::MAX_TIMESTAMP }, _>(header, now.0.to_be_bytes());
+/// Gives a batch what its leader gives it: offset and epoch, and perhaps the append time. `fixed` is its fixed part and `header`
+/// what that says; what it says then is returned. The records are not read.
+pub fn stamp_as_leader(
+    fixed: &mut [u8; HEADER_BYTES],
+    header: &BatchHeader,
+    (base_offset, leader_epoch): (Offset, LeaderEpoch),
+    append_time: Option<TimestampMs>,
+) -> BatchHeader {
+    stamp(fixed, base_offset, leader_epoch);
+    let mut stamped = BatchHeader {
+        base_offset,
+        leader_epoch,
+        ..*header
+    };
+    if let Some(time) = append_time {
+        stamp_append_time(fixed, &mut stamped, time);
+    }
+    debug_assert_eq!(BatchHeader::parse(fixed), Some(stamped));
+    stamped
+}
+
+/// Makes every record of a batch carry the broker's time: sets timestamp type and max timestamp and amends the CRC, without
+/// touching (or reading) the records.
+fn stamp_append_time(fixed: &mut [u8; HEADER_BYTES], header: &mut BatchHeader, now: TimestampMs) {
+    assert!(
+        header.size_bytes >= HEADER_BYTES,
+        "a batch has its fixed part"
+    );
+    let summed_before = crc_of(fixed);
+    header.attributes |= LOG_APPEND_TIME;
+    header.max_timestamp = now;
+    put::<{ at::ATTRIBUTES }, _>(fixed, header.attributes.to_be_bytes());
+    put::<{ at::MAX_TIMESTAMP }, _>(fixed, now.0.to_be_bytes());
     // CRCs are linear: what differs at the front, shifted over the records behind it, is what
     // differs in the sum.
-    let records_bytes = parsed.size_bytes - HEADER_BYTES;
+    let records_bytes = header.size_bytes - HEADER_BYTES;
     let differs = crc::crc32c_combine(summed_before, 0, records_bytes)
-        ^ crc::crc32c_combine(crc_of(header), 0, records_bytes);
-    put::<{ at::CRC }, _>(header, (parsed.crc ^ differs).to_be_bytes());
+        ^ crc::crc32c_combine(crc_of(fixed), 0, records_bytes);
+    header.crc ^= differs;
+    put::<{ at::CRC }, _>(fixed, header.crc.to_be_bytes());
 }
 
 /// Writes base offset and leader epoch into the first bytes of a batch; no other field and not the

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
 use platform::task::elsewhere;
-use wire::batch::BatchHeader;
+use wire::batch::{BatchError, WholeBatch};
 use wire::kafka::produce::{
     CurrentLeader, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopicResponse,
 };
@@ -107,7 +107,7 @@ pub(crate) async fn handle<P: Platform>(
                 zstd: version >= 7,
                 in_transaction,
             };
-            start(broker, partition, records, terms, (acks, deadline))
+            start(broker, partition, &records, terms, (acks, deadline))
         },
     );
     let appended = appended.await;
@@ -185,47 +185,86 @@ struct Terms {
 fn start<P: Platform>(
     broker: Rc<Broker<P>>,
     partition: Rc<Partition<P>>,
-    records: Bytes,
+    records: &Bytes,
     terms: Terms,
     (acks, deadline): (Acks, Instant),
-) -> Begun<impl Future<Output = Result<Appended, ErrorCode>>> {
-    match begin(&broker, &partition, &records, terms) {
-        Some(begun) => {
-            let worth = worth(&begun, &records);
+) -> Begun<impl Future<Output = Result<Appended, ErrorCode>> + use<P>> {
+    let bytes = records.len();
+    let batch = WholeBatch::of_produced(records, terms.zstd);
+    let extent = Extent::of(bytes, batch.as_ref().ok());
+    match begin(&broker, &partition, batch, terms) {
+        Begins::Done(begun) => {
+            count(&partition, extent, &begun);
+            let worth = worth(&begun, extent);
             Begun::Now(worth, finish(partition, begun, acks, deadline))
         }
-        None => Begun::Later(Box::pin(async move {
-            let begun = begin_heavy(&broker, &partition, records, terms).await;
+        Begins::Heavy(batch) => Begun::Later(Box::pin(async move {
+            let begun = begin_heavy(&broker, &partition, batch, terms).await;
+            count(&partition, extent, &begun);
             finish(partition, begun, acks, deadline)
         })),
     }
 }
 
-/// Judges a batch and appends it. `None` when judging it takes long: see [`begin_heavy`].
+/// What of a batch is counted.
+#[derive(Clone, Copy)]
+struct Extent {
+    bytes: usize,
+    records: u32,
+    is_compressed: bool,
+}
+
+impl Extent {
+    /// Of bytes that a client sent, which are this batch, or none.
+    fn of(bytes: usize, batch: Option<&WholeBatch>) -> Self {
+        let header = batch.map(WholeBatch::header);
+        Self {
+            bytes,
+            // It is not judged yet: there may be fewer than none.
+            records: header.map_or(0, |header| header.record_count.unsigned_abs()),
+            is_compressed: header.is_some_and(|header| header.compression_code() != 0),
+        }
+    }
+}
+
+/// How far an append has come at once.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is taken apart where it is made"
+)]
+enum Begins {
+    /// It has begun, or was refused.
+    Done(Result<Accepted, AppendError>),
+    /// Judging it takes long: see [`begin_heavy`].
+    Heavy(WholeBatch),
+}
+
+/// Judges a batch and appends it.
 fn begin<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
-    records: &Bytes,
+    batch: Result<WholeBatch, BatchError>,
     terms: Terms,
-) -> Option<Result<Accepted, AppendError>> {
+) -> Begins {
     let clock = broker.platform.clock();
-    let header = BatchHeader::parse(records);
-    let transactional = header.as_ref().is_some_and(BatchHeader::is_transactional);
-    let begun = if transactional && !terms.in_transaction {
+    let is_transactional = |batch: &WholeBatch| batch.header().is_transactional();
+    if batch.as_ref().is_ok_and(is_transactional) && !terms.in_transaction {
         // Nobody would ever end it: the request names no transactional id.
-        Err(ErrorCode::TransactionalIdAuthorizationFailed.into())
-    } else {
-        match partition.judge(terms.zstd, clock) {
-            Ok(judge) => match judge.little(records) {
-                Ok(judged) => partition.take(judged, terms.verified, clock),
-                Err(Unjudged::Refused(error)) => Err(error.into()),
-                Err(Unjudged::Heavy) => return None,
-            },
-            Err(error) => Err(error),
-        }
+        return Begins::Done(Err(ErrorCode::TransactionalIdAuthorizationFailed.into()));
+    }
+    let judge = match partition.judge(clock) {
+        Ok(judge) => judge,
+        Err(error) => return Begins::Done(Err(error)),
     };
-    count(partition, records, &begun);
-    Some(begun)
+    let batch = match batch {
+        Ok(batch) => batch,
+        Err(error) => return Begins::Done(Err(error.into())),
+    };
+    match judge.little(&batch) {
+        Ok(judged) => Begins::Done(partition.take(judged, terms.verified, clock)),
+        Err(Unjudged::Refused(error)) => Begins::Done(Err(error.into())),
+        Err(Unjudged::Heavy) => Begins::Heavy(batch),
+    }
 }
 
 /// The same for a batch that takes long to judge: on another thread, one at a time, and of the batches of an address one
@@ -233,42 +272,35 @@ fn begin<P: Platform>(
 async fn begin_heavy<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
-    records: Bytes,
+    batch: WholeBatch,
     terms: Terms,
 ) -> Result<Accepted, AppendError> {
     let clock = broker.platform.clock();
-    let begun = async {
-        let turn = broker.judging.turn_of(&network(terms.peer)).await;
-        if clock.now() > terms.judged_until {
-            return Err(ErrorCode::RequestTimedOut.into());
-        }
-        let judge = partition.judge(terms.zstd, clock)?;
-        let batch = records.clone();
-        let judged = elsewhere(move || {
-            // Held until it is done, also if nobody waits for it any more.
-            let _turn = turn;
-            judge.whole(&batch)
-        });
-        let judged = judged.await.ok_or(ErrorCode::UnknownServerError)??;
-        partition.take(judged, terms.verified, clock)
-    };
-    let begun = begun.await;
-    count(partition, &records, &begun);
-    begun
+    let turn = broker.judging.turn_of(&network(terms.peer)).await;
+    if clock.now() > terms.judged_until {
+        return Err(ErrorCode::RequestTimedOut.into());
+    }
+    let judge = partition.judge(clock)?;
+    let judged = elsewhere(move || {
+        // Held until it is done, also if nobody waits for it any more.
+        let _turn = turn;
+        judge.whole(&batch)
+    });
+    let judged = judged.await.ok_or(ErrorCode::UnknownServerError)??;
+    partition.take(judged, terms.verified, clock)
 }
 
 fn count<P: Platform>(
     partition: &Partition<P>,
-    records: &Bytes,
+    extent: Extent,
     begun: &Result<Accepted, AppendError>,
 ) {
     let metrics = &partition.metrics;
     metrics.produce_requests.add(1);
-    let bytes = records.len() as u64;
+    let bytes = extent.bytes as u64;
     match begun {
         Ok(_) => {
-            let records = BatchHeader::parse(records).map_or(0, |header| header.record_count);
-            metrics.messages_in.add(u64::from(records.unsigned_abs()));
+            metrics.messages_in.add(u64::from(extent.records));
             metrics.bytes_in.add(bytes);
         }
         Err(error) => {
@@ -280,17 +312,13 @@ fn count<P: Platform>(
 }
 
 /// What an append was worth, in items of a request. What was refused may have been decompressed to whatever it is.
-fn worth(begun: &Result<Accepted, AppendError>, records: &Bytes) -> usize {
+fn worth(begun: &Result<Accepted, AppendError>, extent: Extent) -> usize {
     let bytes = match begun {
         Ok(accepted) => accepted.work_bytes,
-        Err(_) if is_compressed(records) => usize::MAX,
-        Err(_) => records.len(),
+        Err(_) if extent.is_compressed => usize::MAX,
+        Err(_) => extent.bytes,
     };
     (bytes / ITEM_BYTES).saturating_add(1)
-}
-
-fn is_compressed(records: &Bytes) -> bool {
-    BatchHeader::parse(records).is_some_and(|header| header.compression_code() != 0)
 }
 
 async fn finish<P: Platform>(

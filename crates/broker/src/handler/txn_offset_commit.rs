@@ -151,7 +151,7 @@ async fn store<P: Platform>(
     for (key, value) in &raw {
         builder.add(now, Some(key), value.as_deref(), &[]);
     }
-    let batch = builder.finish();
+    let batch = builder.finish_whole();
     let batch = batch.map_err(|_| ErrorCode::UnknownServerError)?;
     let accepted = led.append_for_producer(&batch, verified, clock);
     let accepted = accepted.map_err(|error| told_of_append(error.code))?;

@@ -6,12 +6,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use platform::Clock;
 use wire::batch::compression::Compression;
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::batch::validate::{ValidateLimits, validate_produced};
-use wire::batch::{BatchError, BatchHeader, Produced};
+use wire::batch::{BatchError, BatchHeader, Produced, WholeBatch};
 
 use super::recoded::recoded;
 use crate::topic_config::TopicConfig;
@@ -51,7 +50,7 @@ pub(crate) enum Unjudged {
 }
 
 impl Judge {
-    pub(super) fn new(config: Arc<TopicConfig>, zstd: bool, clock: &Clock) -> Self {
+    pub(super) fn new(config: Arc<TopicConfig>, clock: &Clock) -> Self {
         let limits = ValidateLimits {
             max_batch_bytes: config.max_message_bytes,
             decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
@@ -60,21 +59,21 @@ impl Judge {
             timestamp_after_max_ms: config.timestamp_after_max_ms,
             compacted: config.compacted,
             log_append_time: config.log_append_time,
-            zstd,
         };
         Self { config, limits }
     }
 
     /// Judges what is little.
-    pub(crate) fn little(&self, records: &Bytes) -> Result<Judged, Unjudged> {
-        if records.len() > LITTLE_BYTES && records.len() <= self.limits.max_batch_bytes {
+    pub(crate) fn little(&self, batch: &WholeBatch) -> Result<Judged, Unjudged> {
+        let bytes = batch.size_bytes();
+        if bytes > LITTLE_BYTES && bytes <= self.limits.max_batch_bytes {
             return Err(Unjudged::Heavy);
         }
         let limits = ValidateLimits {
             decompressed_bytes_max: LITTLE_BYTES,
             ..self.limits
         };
-        let produced = validate_produced(records, &limits).map_err(|error| match error {
+        let produced = validate_produced(batch, &limits).map_err(|error| match error {
             // Broken or too much: that is seen when it is judged as a whole.
             BatchError::Decompress { .. } => Unjudged::Heavy,
             error => Unjudged::Refused(error),
@@ -94,8 +93,8 @@ impl Judge {
     }
 
     /// Judges whatever it is, however long that takes, and gives it its codec.
-    pub(crate) fn whole(&self, records: &Bytes) -> Result<Judged, BatchError> {
-        let produced = validate_produced(records, &self.limits)?;
+    pub(crate) fn whole(&self, batch: &WholeBatch) -> Result<Judged, BatchError> {
+        let produced = validate_produced(batch, &self.limits)?;
         let recoded = recoded(produced.clone(), &self.config)?;
         Ok(Judged {
             produced,
@@ -138,24 +137,24 @@ mod tests {
 
     const NOW: i64 = 1_000_000;
 
-    fn batch(codec: Compression, records: usize, value: &[u8]) -> Bytes {
+    fn batch(codec: Compression, records: usize, value: &[u8]) -> WholeBatch {
         let builder = BatchBuilder::new(Offset(0), LeaderEpoch(-1));
         let mut builder = builder.compression(codec);
         for _ in 0..records {
             builder.add(TimestampMs(NOW), None, Some(value), &[]);
         }
-        builder.finish().unwrap()
+        builder.finish_whole().unwrap()
     }
 
     fn judge_of(compression: Option<(Compression, i32)>) -> Judge {
         let mut config = TopicConfig::resolve(&Image::empty(), &options(), "t");
         config.compression = compression;
         config.max_message_bytes = 100 << 20;
-        Judge::new(Arc::new(config), true, &Clock::starting_at(NOW))
+        Judge::new(Arc::new(config), &Clock::starting_at(NOW))
     }
 
-    fn is_heavy(judge: &Judge, records: &Bytes) -> bool {
-        matches!(judge.little(records), Err(Unjudged::Heavy))
+    fn is_heavy(judge: &Judge, batch: &WholeBatch) -> bool {
+        matches!(judge.little(batch), Err(Unjudged::Heavy))
     }
 
     #[test]
@@ -167,7 +166,7 @@ mod tests {
         for codec in [Compression::Gzip, Compression::Lz4, Compression::Zstd] {
             assert!(!is_heavy(&judge, &batch(codec, 100, b"value")));
             let bomb = batch(codec, 1, &much);
-            assert!(bomb.len() < 100_000 && is_heavy(&judge, &bomb));
+            assert!(bomb.size_bytes() < 100_000 && is_heavy(&judge, &bomb));
             assert!(judge.whole(&bomb).is_ok());
             assert!(is_heavy(&judge, &batch(codec, 1_000_000, b"")));
         }

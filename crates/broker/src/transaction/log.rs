@@ -43,9 +43,9 @@ pub(super) async fn append<P: Platform>(
     let now = TimestampMs(clock.wall_ms());
     batch.add(now, Some(&key), value.as_deref(), &[]);
     let batch = batch
-        .finish()
+        .finish_whole()
         .map_err(|_| Unwritten::Refused(ErrorCode::UnknownServerError))?;
-    let accepted = partition.append(&batch, true, clock);
+    let accepted = partition.append(&batch, clock);
     let accepted = accepted.map_err(|error| Unwritten::Refused(told(error.code)))?;
     let mut fate = pin!(partition.fate(accepted));
     loop {

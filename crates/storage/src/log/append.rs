@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use platform::Platform;
-use wire::batch::{self, BatchHeader, HEADER_BYTES, varint};
-use wire::types::{LeaderEpoch, Offset};
+use wire::batch::{self, BatchHeader, HEADER_BYTES, WholeBatch, varint};
+use wire::types::LeaderEpoch;
 
 use super::producer_state::EndMarker;
 use super::{Appended, Condition, Log, Stamp};
@@ -32,15 +32,55 @@ enum Numbering {
     Given,
 }
 
+/// Batches that a log takes: one, whose header is known, or bytes in which they follow one another.
+pub trait Batches {
+    /// Bytes of all.
+    fn size_bytes(&self) -> usize;
+
+    /// One after the other, each with its header; `None` is the last where the rest is no whole batch.
+    fn each(&self) -> impl Iterator<Item = Option<(BatchHeader, &[u8])>> + Clone;
+}
+
+impl Batches for WholeBatch {
+    fn size_bytes(&self) -> usize {
+        self.size_bytes()
+    }
+
+    fn each(&self) -> impl Iterator<Item = Option<(BatchHeader, &[u8])>> + Clone {
+        std::iter::once(Some((*self.header(), &self.bytes()[..])))
+    }
+}
+
+impl Batches for Bytes {
+    fn size_bytes(&self) -> usize {
+        self.len()
+    }
+
+    fn each(&self) -> impl Iterator<Item = Option<(BatchHeader, &[u8])>> + Clone {
+        let mut rest: &[u8] = self;
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let batch = split_batch(rest);
+            rest = match batch {
+                Some((_, batch)) => rest.split_at(batch.len()).1, // Bounded: it was split off there.
+                None => &[],
+            };
+            Some(batch)
+        })
+    }
+}
+
 impl<P: Platform> Log<P> {
     /// Appends validated batches as their leader: gives them the next offsets, stamps the epoch, and starts a flush.
     /// Nothing is durable yet; see [`Log::committed_offset`] and [`Log::observe`].
-    pub fn append(&self, batches: &Bytes, stamp: Stamp, now_ms: i64) -> Result<Appended> {
+    pub fn append(&self, batches: &impl Batches, stamp: Stamp, now_ms: i64) -> Result<Appended> {
         Appending(self).append_numbered(batches, Numbering::Leader(stamp), now_ms)
     }
 
     /// Appends batches that have their offsets and epochs already (copied from a leader).
-    pub fn append_as_is(&self, batches: &Bytes, now_ms: i64) -> Result<Appended> {
+    pub fn append_as_is(&self, batches: &impl Batches, now_ms: i64) -> Result<Appended> {
         Appending(self).append_numbered(batches, Numbering::Given, now_ms)
     }
 }
@@ -53,30 +93,36 @@ view_of_log! {
 impl<P: Platform> Appending<'_, P> {
     fn append_numbered(
         self,
-        batches: &Bytes,
+        batches: &impl Batches,
         numbering: Numbering,
         now_ms: i64,
     ) -> Result<Appended> {
         self.check_appendable()?;
-        let first = self.check_batches(batches, numbering)?;
-        let segment = self.segment_for(&first, batches.len() as u64, now_ms)?;
+        let first = self.check_batches(batches.each(), numbering)?;
+        let bytes = batches.size_bytes();
+        let segment = self.segment_for(&first, bytes as u64, now_ms)?;
         let memory = &self.store.shared.memory;
-        let chunks = memory.take(&segment, batches.len());
+        let chunks = memory.take(&segment, bytes);
         let chunks = chunks.ok_or(Error::Busy)?;
         let mut chunks = chunks.into_iter();
         let mut appended: Option<Appended> = None;
-        let mut rest: &[u8] = batches;
-        while let Some((header, batch)) = split_batch(rest) {
-            rest = rest.split_at(batch.len()).1; // Bounded: it was split off there.
+        let mut taken = 0;
+        for batch in batches.each() {
+            // What was looked at before anything was taken.
+            let (header, batch) = batch.expect("all of the bytes are whole batches");
             // `BatchHeader::parse` takes no batch for one that is shorter than its header.
             let fixed = batch.split_first_chunk::<HEADER_BYTES>();
             let (fixed, body) = fixed.expect("a batch has a header");
             let mut fixed = *fixed;
             let header = match numbering {
-                Numbering::Leader(stamp) => stamped(&mut fixed, self.end.get(), stamp),
+                Numbering::Leader(stamp) => {
+                    let place = (self.end.get(), stamp.leader_epoch);
+                    batch::stamp_as_leader(&mut fixed, &header, place, stamp.log_append_time)
+                }
                 Numbering::Given => header,
             };
             segment.take(&header, (&fixed, body), &mut chunks);
+            taken += batch.len();
             self.note_appended(&segment, &header, batch);
             let log_start = self.start.get();
             let appended = appended.get_or_insert(Appended {
@@ -88,15 +134,14 @@ impl<P: Platform> Appending<'_, P> {
             appended.last_offset = header.last_offset();
             appended.max_timestamp = appended.max_timestamp.max(header.max_timestamp);
         }
-        // What was looked at before anything was taken.
-        assert!(rest.is_empty(), "all of the bytes were whole batches");
+        assert_eq!(taken, bytes, "every byte is one of a batch");
         let appended = appended.expect("there is a first batch");
         self.store
             .shared
             .metrics
             .appended_bytes
-            .inc_by(batches.len() as u64);
-        Upkeeping(self.0).upkeep_after_append(batches.len() as u64);
+            .inc_by(bytes as u64);
+        Upkeeping(self.0).upkeep_after_append(bytes as u64);
         self.check_cheap();
         self.request_flush();
         Ok(appended)
@@ -119,14 +164,17 @@ impl<P: Platform> Appending<'_, P> {
     }
 
     /// Sees to it that the bytes are whole batches with possible offsets; gives the first one's header.
-    fn check_batches(self, batches: &[u8], numbering: Numbering) -> Result<BatchHeader> {
+    fn check_batches<'a>(
+        self,
+        batches: impl Iterator<Item = Option<(BatchHeader, &'a [u8])>>,
+        numbering: Numbering,
+    ) -> Result<BatchHeader> {
         let mut first = None;
         let mut next = self.end.get();
         // Before the first epoch each is new.
         let mut epoch = self.latest_epoch().unwrap_or(LeaderEpoch(i32::MIN));
-        let mut rest = batches;
-        while !rest.is_empty() {
-            let Some((mut header, batch)) = split_batch(rest) else {
+        for batch in batches {
+            let Some((mut header, _)) = batch else {
                 return Err(Error::Invalid {
                     reason: "not a whole batch",
                 });
@@ -172,7 +220,6 @@ impl<P: Platform> Appending<'_, P> {
             next = header.next_offset();
             epoch = header.leader_epoch;
             first.get_or_insert(header);
-            rest = rest.split_at(batch.len()).1; // Bounded: it was split off there.
         }
         first.ok_or(Error::Invalid { reason: "no batch" })
     }
@@ -273,15 +320,6 @@ impl<P: Platform> Appending<'_, P> {
 fn split_batch(bytes: &[u8]) -> Option<(BatchHeader, &[u8])> {
     let header = BatchHeader::parse(bytes)?;
     Some((header, bytes.get(..header.size_bytes)?))
-}
-
-/// Puts offset, epoch and perhaps the append time into the fixed part of a batch.
-fn stamped(fixed: &mut [u8; HEADER_BYTES], base: Offset, stamp: Stamp) -> BatchHeader {
-    batch::stamp(fixed, base, stamp.leader_epoch);
-    if let Some(time) = stamp.log_append_time {
-        batch::stamp_append_time(fixed, time);
-    }
-    BatchHeader::parse(fixed).expect("it was parsed before and its length has not changed")
 }
 
 /// The transaction marker in a control batch, if it is one.

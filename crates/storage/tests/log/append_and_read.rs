@@ -219,7 +219,9 @@ fn bytes_that_are_no_batches_are_refused_as_a_whole() {
         two.extend_from_slice(&good[..good.len() - 1]);
         for bad in [vec![], vec![0; 100], good[..60].to_vec(), two] {
             assert_eq!(
-                log.append(&bad.into(), EPOCH, NOW_MS).unwrap_err().kind(),
+                log.append(&bytes::Bytes::from(bad), EPOCH, NOW_MS)
+                    .unwrap_err()
+                    .kind(),
                 Kind::Invalid
             );
         }

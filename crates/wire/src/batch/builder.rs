@@ -122,9 +122,14 @@ impl BatchBuilder {
         HEADER_BYTES + self.records.len()
     }
 
+    /// The bytes of the batch; fails as [`Self::finish_whole`] does.
+    pub fn finish(self) -> io::Result<Bytes> {
+        self.finish_whole().map(WholeBatch::into_bytes)
+    }
+
     /// The batch. Fails where a codec does, and when it is longer than its length field can say (2 GiB): records of a foreign
     /// metadata log may be.
-    pub fn finish(self) -> io::Result<Bytes> {
+    pub fn finish_whole(self) -> io::Result<WholeBatch> {
         let compressed;
         let records = if self.compression == Compression::None {
             &self.records
@@ -148,8 +153,7 @@ impl BatchBuilder {
             base_sequence: self.base_sequence,
             record_count: self.record_count,
         };
-        let batch = WholeBatch::of_records(header, records).map_err(io::Error::other)?;
-        Ok(batch.into_bytes())
+        WholeBatch::of_records(header, records).map_err(io::Error::other)
     }
 
     fn attribute(mut self, bit: i16, set: bool) -> Self {

@@ -74,11 +74,19 @@ fn stamping_keeps_the_crc() {
 fn append_time_is_stamped_without_reading_records() {
     for value in [&b""[..], &[7; 5000]] {
         let mut batch = their_batch(&[(100, None, Some(value))]).to_vec();
-        stamp_append_time(
+        let before = BatchHeader::parse(&batch).unwrap();
+        let stamped = stamp_as_leader(
             batch.first_chunk_mut().unwrap(),
-            TimestampMs(1_700_000_000_000),
+            &before,
+            (Offset(5), LeaderEpoch(6)),
+            Some(TimestampMs(1_700_000_000_000)),
         );
         let header = BatchHeader::parse(&batch).unwrap();
+        assert_eq!(header, stamped);
+        assert_eq!(
+            (header.base_offset, header.leader_epoch),
+            (Offset(5), LeaderEpoch(6))
+        );
         assert!(header.is_log_append_time());
         assert_eq!(header.max_timestamp, TimestampMs(1_700_000_000_000));
         validate_stored(&header, &batch).unwrap();

@@ -1,8 +1,8 @@
 //! Judges what a producer sent for one partition: everything that Kafka 4.3 refuses before the log
-//! sees a batch.
+//! sees a batch, but for what [`WholeBatch::of_produced`] refuses.
 //!
 //! Order as in Kafka, because the first failure is what the client is told: exactly one batch of
-//! magic 2, base offset 0, size, CRC, header, then the records. A batch whose max timestamp is not
+//! magic 2 (by then), base offset 0, size, CRC, header, then the records. A batch whose max timestamp is not
 //! that of its records is mended, not refused; that is the only case in which the bytes change.
 //! Compressed records are walked as a stream. Measured against Kafka 4.3, these answers differ on
 //! purpose: a codec that does not exist and records that do not decompress (Kafka:
@@ -10,11 +10,9 @@
 //! Not here: sequences and epochs against what the producer sent before (`storage`), and the
 //! stamping of offsets.
 
-use bytes::Bytes;
-
 use super::compression::{self, Compression};
 use super::walk::{self, Broken, Slice, Source, Stream};
-use super::{BatchHeader, HEADER_BYTES, LOG_APPEND_TIME, WholeBatch, iter};
+use super::{BatchHeader, LOG_APPEND_TIME, WholeBatch, iter};
 use crate::error::{BatchError, RecordError};
 use crate::types::{Offset, TimestampMs};
 
@@ -38,8 +36,6 @@ pub struct ValidateLimits {
     pub compacted: bool,
     /// The topic uses the time of appending: timestamps of the producer do not matter.
     pub log_append_time: bool,
-    /// The request's version knows zstd (Produce from version 7).
-    pub zstd: bool,
 }
 
 /// A batch that may be appended.
@@ -51,9 +47,12 @@ pub struct Produced {
     pub walked_bytes: usize,
 }
 
-/// Validates the record set that a client produced to one partition.
-pub fn validate_produced(records: &Bytes, limits: &ValidateLimits) -> Result<Produced, BatchError> {
-    let (header, batch) = single_batch(records, limits)?;
+/// Validates the batch that a client produced to one partition ([`WholeBatch::of_produced`]).
+pub fn validate_produced(
+    batch: &WholeBatch,
+    limits: &ValidateLimits,
+) -> Result<Produced, BatchError> {
+    let header = *batch.header();
     check_rule("base offset of a produced batch", header.base_offset.0, 0)?;
     if header.size_bytes > limits.max_batch_bytes {
         return Err(BatchError::TooLarge {
@@ -61,10 +60,9 @@ pub fn validate_produced(records: &Bytes, limits: &ValidateLimits) -> Result<Pro
             bytes_max: limits.max_batch_bytes,
         });
     }
-    iter::check_crc(&header, batch)?;
+    iter::check_crc(&header, batch.bytes())?;
     check_header(&header)?;
-    // Bounded: a whole batch has its header.
-    let (_, records_bytes) = batch.split_at(HEADER_BYTES);
+    let records_bytes = batch.records();
     let (max_timestamp, walked_bytes) = match Compression::from_code(header.compression_code())? {
         Compression::None => check_records(Slice::new(records_bytes), &header, limits),
         codec => {
@@ -79,7 +77,7 @@ pub fn validate_produced(records: &Bytes, limits: &ValidateLimits) -> Result<Pro
     let batch = if limits.log_append_time
         || (max_timestamp == header.max_timestamp && !header.is_log_append_time())
     {
-        WholeBatch::of_parts(header, records.slice(..batch.len()))
+        batch.clone()
     } else {
         mend_time(header, records_bytes, max_timestamp)?
     };
@@ -87,29 +85,6 @@ pub fn validate_produced(records: &Bytes, limits: &ValidateLimits) -> Result<Pro
         batch,
         walked_bytes,
     })
-}
-
-/// The one batch of a record set. Like Kafka, ignores a partial batch behind it.
-fn single_batch<'a>(
-    records: &'a Bytes,
-    limits: &ValidateLimits,
-) -> Result<(BatchHeader, &'a [u8]), BatchError> {
-    let (header, batch) = iter::first_batch(records)?;
-    if header.magic != 2 {
-        return Err(BatchError::Magic {
-            magic: header.magic,
-        });
-    }
-    let code = header.compression_code();
-    if code == Compression::Zstd.code() && !limits.zstd {
-        return Err(BatchError::Compression { code });
-    }
-    // Bounded: the batch is a part of the records.
-    match iter::first_batch(records.split_at(batch.len()).1) {
-        Ok(_) => Err(rule("batches in one partition of a produce request", 2, 1)),
-        Err(BatchError::Incomplete { .. }) => Ok((header, batch)),
-        Err(error) => Err(error),
-    }
 }
 
 fn check_header(header: &BatchHeader) -> Result<(), BatchError> {

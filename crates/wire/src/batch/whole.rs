@@ -5,7 +5,8 @@
 
 use bytes::Bytes;
 
-use super::{BatchHeader, HEADER_BYTES, LENGTH_END, at, compression, crc_of, iter, put};
+use super::compression::{self, Compression};
+use super::{BatchHeader, HEADER_BYTES, LENGTH_END, at, crc_of, iter, put};
 use crate::crc;
 use crate::error::BatchError;
 
@@ -23,6 +24,33 @@ impl WholeBatch {
     pub fn first_of(bytes: &Bytes) -> Result<Self, BatchError> {
         let (header, batch) = iter::first_batch(bytes)?;
         Ok(Self::of_parts(header, bytes.slice(..batch.len())))
+    }
+
+    /// The one batch that a producer sent for a partition. Like Kafka, ignores a partial batch behind it. `zstd` says whether
+    /// the request may carry that codec.
+    pub fn of_produced(records: &Bytes, zstd: bool) -> Result<Self, BatchError> {
+        let (header, batch) = iter::first_batch(records)?;
+        if header.magic != 2 {
+            return Err(BatchError::Magic {
+                magic: header.magic,
+            });
+        }
+        let code = header.compression_code();
+        if code == Compression::Zstd.code() && !zstd {
+            return Err(BatchError::Compression { code });
+        }
+        // Bounded: the batch is a part of the records.
+        match iter::first_batch(records.split_at(batch.len()).1) {
+            Ok(_) => Err(BatchError::Header {
+                reason: "batches in one partition of a produce request",
+                found: 2,
+                expected: 1,
+            }),
+            Err(BatchError::Incomplete { .. }) => {
+                Ok(Self::of_parts(header, records.slice(..batch.len())))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// A batch of which the header is the fixed part.
@@ -55,6 +83,11 @@ impl WholeBatch {
         bytes.extend_from_slice(&fixed);
         bytes.extend_from_slice(records);
         Ok(Self::of_parts(header, bytes.into()))
+    }
+
+    /// What is behind its fixed part.
+    pub fn records(&self) -> &[u8] {
+        self.bytes.split_at(HEADER_BYTES).1 // Bounded: a batch has its fixed part.
     }
 
     /// Its fixed part.

@@ -99,13 +99,13 @@ fn limits(choice: u8) -> ValidateLimits {
         timestamp_after_max_ms: bound(8),
         compacted: choice & 16 != 0,
         log_append_time: choice & 32 != 0,
-        zstd: choice & 64 == 0,
     }
 }
 
 /// As a producer's.
-fn produce(bytes: &Bytes, limits: &ValidateLimits) -> Result<(), TestCaseError> {
-    let produced = match validate_produced(bytes, limits) {
+fn produce(bytes: &Bytes, zstd: bool, limits: &ValidateLimits) -> Result<(), TestCaseError> {
+    let batch = WholeBatch::of_produced(bytes, zstd);
+    let produced = match batch.and_then(|batch| validate_produced(&batch, limits)) {
         Ok(produced) => produced,
         Err(error) => {
             let _ = (error.error_code(), error.to_string());
@@ -117,9 +117,9 @@ fn produce(bytes: &Bytes, limits: &ValidateLimits) -> Result<(), TestCaseError> 
     prop_assert_eq!(is_sound(&produced), Ok(()));
     let mut stamped = produced.batch.bytes().to_vec();
     let fixed = stamped.first_chunk_mut().unwrap();
-    stamp_append_time(fixed, TimestampMs(9));
-    stamp(fixed, Offset(i64::MAX), LeaderEpoch(i32::MIN));
-    let header = BatchHeader::parse(&stamped).unwrap();
+    let place = (Offset(i64::MAX), LeaderEpoch(i32::MIN));
+    let header = stamp_as_leader(fixed, produced.batch.header(), place, Some(TimestampMs(9)));
+    prop_assert_eq!(BatchHeader::parse(&stamped), Some(header));
     prop_assert_eq!(validate_stored(&header, &stamped), Ok(()));
     for code in 0..5 {
         let codec = Compression::from_code(code).unwrap();
@@ -174,7 +174,7 @@ proptest! {
             apply(&mut bytes, change);
         }
         let bytes = Bytes::from(bytes);
-        produce(&bytes, &limits(choice))?;
+        produce(&bytes, choice & 64 == 0, &limits(choice))?;
         compact(&bytes, keep, horizon.map(TimestampMs))?;
     }
 
@@ -187,7 +187,7 @@ proptest! {
             apply(&mut bytes, &Change::Repair);
         }
         let bytes = Bytes::from(bytes);
-        produce(&bytes, &limits(choice))?;
+        produce(&bytes, choice & 64 == 0, &limits(choice))?;
         compact(&bytes, keep, None)?;
     }
 }

@@ -1,5 +1,6 @@
 //! Each thing a producer can do wrong, and the code it is told.
 
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
@@ -17,7 +18,6 @@ fn limits() -> ValidateLimits {
         timestamp_after_max_ms: 3_600_000,
         compacted: false,
         log_append_time: false,
-        zstd: true,
     }
 }
 
@@ -46,8 +46,14 @@ fn resummed(mut bytes: Vec<u8>) -> Bytes {
     bytes.into()
 }
 
+/// A record set, judged as that of a partition in a request.
+fn judged(bytes: &Bytes, limits: &ValidateLimits) -> Result<Produced, BatchError> {
+    let batch = WholeBatch::of_produced(bytes, true)?;
+    validate_produced(&batch, limits)
+}
+
 fn code(bytes: &Bytes, limits: &ValidateLimits) -> ErrorCode {
-    validate_produced(bytes, limits).unwrap_err().error_code()
+    judged(bytes, limits).unwrap_err().error_code()
 }
 
 const CODECS: [Compression; 5] = [
@@ -64,7 +70,7 @@ fn sound_batches_pass_untouched_in_every_codec() {
         let plain = filled(builder().compression(codec));
         let idempotent = filled(builder().compression(codec).producer(ProducerId(7), 0, 0));
         for batch in [plain, idempotent] {
-            let produced = validate_produced(&batch, &limits()).unwrap();
+            let produced = judged(&batch, &limits()).unwrap();
             assert_eq!(*produced.batch.bytes(), batch);
             assert_eq!(
                 produced.batch.bytes().as_ptr(),
@@ -116,13 +122,7 @@ fn exactly_one_whole_batch_of_magic_two() {
     let short = with_header(&batch, 8, 20i32.to_be_bytes());
     assert_eq!(code(&short, &limits()), ErrorCode::CorruptMessage);
     let trailing = Bytes::from([&batch[..], &batch[..40]].concat());
-    assert_eq!(
-        *validate_produced(&trailing, &limits())
-            .unwrap()
-            .batch
-            .bytes(),
-        batch
-    );
+    assert_eq!(*judged(&trailing, &limits()).unwrap().batch.bytes(), batch);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn size_crc_and_codec_have_codes_of_their_own() {
         max_batch_bytes: batch.len(),
         ..limits()
     };
-    validate_produced(&batch, &exact).unwrap();
+    judged(&batch, &exact).unwrap();
 
     let mut flipped = batch.to_vec();
     *flipped.last_mut().unwrap() ^= 1;
@@ -168,11 +168,8 @@ fn size_crc_and_codec_have_codes_of_their_own() {
     let unknown = with_header(&batch, 21, 5i16.to_be_bytes());
     assert_eq!(code(&unknown, &limits()), ErrorCode::UnknownServerError);
     let zstd = filled(builder().compression(Compression::Zstd));
-    let old = ValidateLimits {
-        zstd: false,
-        ..limits()
-    };
-    assert_eq!(code(&zstd, &old), ErrorCode::UnsupportedCompressionType);
+    let refused = WholeBatch::of_produced(&zstd, false).unwrap_err();
+    assert_eq!(refused.error_code(), ErrorCode::UnsupportedCompressionType);
     let not_gzip = with_header(&batch, 21, 1i16.to_be_bytes());
     assert_eq!(code(&not_gzip, &limits()), ErrorCode::UnknownServerError);
 }
@@ -184,7 +181,7 @@ fn a_small_batch_cannot_become_a_huge_one() {
         bomb.add(TimestampMs(NOW), None, Some(&vec![0; 8 << 20]), &[]);
         let bomb = bomb.finish().unwrap();
         assert!(bomb.len() < 1 << 20);
-        let error = validate_produced(&bomb, &limits()).unwrap_err();
+        let error = judged(&bomb, &limits()).unwrap_err();
         assert!(
             matches!(error, BatchError::Decompress { .. }),
             "{codec:?}: {error}"
@@ -200,7 +197,7 @@ fn timestamps_out_of_range_are_named_record_by_record() {
         timestamp_after_max_ms: 4,
         ..limits()
     };
-    let error = validate_produced(&filled(builder()), &strict).unwrap_err();
+    let error = judged(&filled(builder()), &strict).unwrap_err();
     assert_eq!(error.error_code(), ErrorCode::InvalidTimestamp);
     let refused: Vec<i32> = error
         .record_errors()
@@ -217,12 +214,12 @@ fn timestamps_out_of_range_are_named_record_by_record() {
         log_append_time: true,
         ..strict
     };
-    validate_produced(&filled(builder()), &append_time).unwrap();
+    judged(&filled(builder()), &append_time).unwrap();
     let theirs = filled(builder().log_append_time(true));
     assert_eq!(code(&theirs, &append_time), ErrorCode::InvalidTimestamp);
     let mut none = builder();
     none.add(TimestampMs::NONE, None, None, &[]);
-    validate_produced(&none.finish().unwrap(), &strict).unwrap();
+    judged(&none.finish().unwrap(), &strict).unwrap();
 }
 
 #[test]
@@ -231,12 +228,12 @@ fn compacted_topics_want_keys() {
     batch.add(TimestampMs(NOW), Some(b"k"), None, &[]);
     batch.add(TimestampMs(NOW), None, Some(b"v"), &[]);
     let batch = batch.finish().unwrap();
-    validate_produced(&batch, &limits()).unwrap();
+    judged(&batch, &limits()).unwrap();
     let compacted = ValidateLimits {
         compacted: true,
         ..limits()
     };
-    let error = validate_produced(&batch, &compacted).unwrap_err();
+    let error = judged(&batch, &compacted).unwrap_err();
     assert_eq!(error.error_code(), ErrorCode::InvalidRecord);
     assert_eq!(error.record_errors()[0].batch_index, 1);
 }
@@ -245,7 +242,7 @@ fn compacted_topics_want_keys() {
 fn a_wrong_max_timestamp_is_mended() {
     let batch = filled(builder());
     let wrong = with_header(&batch, 35, 99i64.to_be_bytes());
-    let produced = validate_produced(&wrong, &limits()).unwrap();
+    let produced = judged(&wrong, &limits()).unwrap();
     assert_eq!(*produced.batch.bytes(), batch);
     assert_eq!(produced.batch.header().max_timestamp, TimestampMs(NOW + 5));
 }
@@ -269,7 +266,7 @@ fn broken_framing_is_refused_wherever_it_is() {
     let mut gap = batch.to_vec();
     assert_eq!(gap[64], 0);
     gap[64] = 2;
-    let error = validate_produced(&resummed(gap), &limits()).unwrap_err();
+    let error = judged(&resummed(gap), &limits()).unwrap_err();
     assert_eq!(error.record_errors()[0].batch_index, 0);
 }
 
@@ -277,7 +274,7 @@ fn broken_framing_is_refused_wherever_it_is() {
 fn what_another_encoder_made_is_accepted_and_read() {
     let batch =
         crate::batch::tests::their_batch(&[(NOW, None, Some(b"a")), (NOW + 1, Some(b"k"), None)]);
-    let produced = validate_produced(&batch, &limits()).unwrap();
+    let produced = judged(&batch, &limits()).unwrap();
     assert_eq!(*produced.batch.bytes(), batch);
     let mut ours = builder();
     ours.add(TimestampMs(NOW), None, Some(b"a"), &[]);
@@ -289,7 +286,7 @@ proptest! {
     #[test]
     fn any_bytes_give_a_batch_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let bytes = Bytes::from(bytes);
-        let _ = validate_produced(&bytes, &limits());
+        let _ = judged(&bytes, &limits());
         if let Ok(records) = records(&bytes) {
             records.for_each(drop);
         }
@@ -303,7 +300,7 @@ proptest! {
         let records_bytes = bytes.len() - 61;
         bytes[61 + at % records_bytes] = byte;
         let bytes = resummed(bytes);
-        if let Ok(produced) = validate_produced(&bytes, &limits()) {
+        if let Ok(produced) = judged(&bytes, &limits()) {
             let mut last = None;
             for record in records(produced.batch.bytes()).unwrap() {
                 last = Some(record.unwrap().offset);

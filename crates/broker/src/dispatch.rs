@@ -12,11 +12,11 @@
     )
 )]
 
-mod administration;
+mod call;
+mod descriptions;
 mod groups;
 mod pace;
 mod records;
-mod security;
 mod table;
 mod transactions;
 
@@ -28,20 +28,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::Platform;
 use wire::error::{DecodeError, EncodeError, FrameError};
-use wire::kafka::shape::DECODED_BYTES_MAX;
-use wire::kafka::{self, Api, Request, RequestHeader, Response};
-use wire::protocol::Encodable;
+use wire::kafka::{self, Api, Request, Response};
 use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::answers::FLOOR_BYTES;
-use crate::controller::{Caller, Controller, Rules};
 use crate::handler::{self, Context};
-use crate::many::{LARGE_BYTES, Place};
-use crate::names::CONTROLLER_SHARD;
-use crate::quota::{Busy, Kind, timed};
-use crate::room::Room;
-use table::{By, Loss, Order, Quota, Row, elsewhere};
+use crate::quota::{Busy, timed};
+use call::Call;
+use table::{Loss, Order, Row};
+pub use table::{Operation, ResourceType, rights};
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -84,6 +80,9 @@ pub enum CloseReason {
     /// Too many answers have not been taken yet for one so large; the client may ask again.
     #[error("the answer to {0:?} finds no room among those that clients have not taken yet")]
     NoRoom(Api),
+    /// Who asks has not the right that the whole of it needs.
+    #[error("the client may not ask for {0:?}")]
+    NotAllowed(Api),
     /// Whoever would answer is stopping.
     #[error("the broker is stopping")]
     Stopping,
@@ -168,324 +167,18 @@ fn roomy<P: Platform>(
     }
 }
 
-/// Boxed each: a request takes the memory that its own API needs, not what the hungriest does.
+/// An answer to whatever was asked.
 async fn answer<P: Platform>(
-    b: &Rc<Broker<P>>,
-    c: &Context,
+    broker: &Rc<Broker<P>>,
+    context: &Context,
     busy: &Busy,
     request: Request,
 ) -> Result<Reply, CloseReason> {
-    let v = request.header.version;
-    let id = request.header.correlation_id;
-    match Row::of(request.header.api).by {
-        By::Produce => Box::pin(records::produce(b, c, busy, request)).await,
-        By::Fetch => Box::pin(records::fetch(b, c, busy, request)).await,
-        By::Versions if request.is_unknown_api_versions() => {
-            let response = handler::api_versions::unsupported(&b.image());
-            Ok(Reply::Send(kafka::encode_response(
-                Api::ApiVersions,
-                0,
-                id,
-                &response,
-            )?))
-        }
-        By::Versions => {
-            run(request, async |r| {
-                handler::api_versions::handle(b, &c.software, &r, v)
-            })
-            .await
-        }
-        By::Positions => Box::pin(records::positions(b, request)).await,
-        By::Transactions => Box::pin(transactions::answer(b, c, request)).await,
-        By::Changes => Box::pin(change(b, c, request)).await,
-        By::Descriptions => Box::pin(describe(b, c, request)).await,
-        By::Administration => Box::pin(administration::answer(b, c, request)).await,
-        By::Security => Box::pin(security::answer(b, c, request)).await,
-        By::Groups => Box::pin(groups::answer(b, c, request)).await,
+    if request.is_unknown_api_versions() {
+        let response = handler::api_versions::unsupported(&broker.image());
+        let id = request.header.correlation_id;
+        let response = kafka::encode_response(Api::ApiVersions, 0, id, &response)?;
+        return Ok(Reply::Send(response));
     }
-}
-
-/// Requests that change metadata: decided by the controller.
-async fn change<P: Platform>(
-    b: &Rc<Broker<P>>,
-    c: &Context,
-    request: Request,
-) -> Result<Reply, CloseReason> {
-    let v = request.header.version;
-    let quota = Row::of(request.header.api).quota;
-    let caller = Caller {
-        client_id: c.client_id.clone(),
-        strict: matches!(quota, Quota::Mutations { strict_since } if v >= strict_since),
-    };
-    match request.header.api {
-        Api::CreateTopics => {
-            gated(b, c, request, async move |c, r| {
-                c.create_topics(&r, &caller).await
-            })
-            .await
-        }
-        Api::DeleteTopics => {
-            gated(b, c, request, async move |c, r| {
-                c.delete_topics(&r, v, &caller).await
-            })
-            .await
-        }
-        Api::CreatePartitions => {
-            gated(b, c, request, async move |c, r| {
-                c.create_partitions(&r, &caller).await
-            })
-            .await
-        }
-        Api::AlterConfigs => {
-            controlled(b, c, request, async |c, r| c.alter_configs(&r).await).await
-        }
-        Api::AlterPartitionReassignments => {
-            controlled(b, c, request, async |c, r| {
-                c.alter_partition_reassignments(&r).await
-            })
-            .await
-        }
-        Api::UpdateFeatures => {
-            controlled(b, c, request, async move |c, r| {
-                c.update_features(&r, v).await
-            })
-            .await
-        }
-        Api::DescribeQuorum => {
-            controlled(b, c, request, async move |c, r| {
-                handler::describe_quorum::handle(c.quorum(), &r, v)
-            })
-            .await
-        }
-        _ => change_clients_or_settings(b, c, request).await,
-    }
-}
-
-/// The same about clients and settings.
-async fn change_clients_or_settings<P: Platform>(
-    b: &Rc<Broker<P>>,
-    c: &Context,
-    request: Request,
-) -> Result<Reply, CloseReason> {
-    match request.header.api {
-        Api::AlterUserScramCredentials => {
-            controlled(b, c, request, async |c, r| {
-                c.alter_user_scram_credentials(&r).await
-            })
-            .await
-        }
-        Api::AlterClientQuotas => {
-            controlled(b, c, request, async |c, r| c.alter_client_quotas(&r).await).await
-        }
-        Api::IncrementalAlterConfigs => {
-            controlled(b, c, request, async |c, r| {
-                c.incremental_alter_configs(&r).await
-            })
-            .await
-        }
-        api => elsewhere(api),
-    }
-}
-
-/// As [`controlled`], for what a quota of changes holds back.
-async fn gated<P, T, R, F>(
-    broker: &Rc<Broker<P>>,
-    context: &Context,
-    request: Request,
-    work: F,
-) -> Result<Reply, CloseReason>
-where
-    P: Platform,
-    T: wire::protocol::Request + Send + 'static,
-    R: Encodable + Send + 'static,
-    F: AsyncFnOnce(Rc<Controller<P>>, T) -> (R, Duration) + Send + 'static,
-{
-    let is_large = request.body.len() > LARGE_BYTES;
-    let (header, asked) = decoded_beside(broker, context, request).await?;
-    let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
-        Some(work(broker.controller().ok()?, asked).await)
-    });
-    let (response, pause) = decided.await.flatten().ok_or(CloseReason::Stopping)?;
-    broker.metrics.quotas.throttled(Kind::Mutation, pause);
-    match encoded_beside(broker, is_large.then_some(context), header, response).await? {
-        Reply::Send(response) if !pause.is_zero() => Ok(Reply::Pause(Some(response), pause)),
-        reply => Ok(reply),
-    }
-}
-
-/// As [`run`], on the shard of the controller.
-async fn controlled<P, T, R, F>(
-    broker: &Rc<Broker<P>>,
-    context: &Context,
-    request: Request,
-    work: F,
-) -> Result<Reply, CloseReason>
-where
-    P: Platform,
-    T: wire::protocol::Request + Send + 'static,
-    R: Encodable + Send + 'static,
-    F: AsyncFnOnce(Rc<Controller<P>>, T) -> R + Send + 'static,
-{
-    let unpaused = async move |controller, asked| (work(controller, asked).await, Duration::ZERO);
-    gated(broker, context, request, unpaused).await
-}
-
-/// Requests that are answered from the image.
-async fn describe<P: Platform>(
-    b: &Rc<Broker<P>>,
-    c: &Context,
-    request: Request,
-) -> Result<Reply, CloseReason> {
-    let v = request.header.version;
-    let cluster_id = &b.log_dirs.cluster_id;
-    let node = b.options.node_id;
-    match request.header.api {
-        Api::Metadata => {
-            run(request, async |r| {
-                if b.options.auto_create_topics {
-                    let missing = handler::metadata::missing(&b.image(), &r, v).await;
-                    if !missing.is_empty() {
-                        b.create_asked(missing).await;
-                    }
-                }
-                let asked = handler::metadata::Asked {
-                    listener: &c.listener,
-                    cluster_id,
-                    node,
-                    version: v,
-                };
-                handler::metadata::handle(&b.image(), asked, &r).await
-            })
-            .await
-        }
-        Api::DescribeCluster => {
-            run(request, async |r| {
-                handler::describe_cluster::handle(&b.image(), &c.listener, cluster_id, node, &r, v)
-            })
-            .await
-        }
-        Api::DescribeTopicPartitions => {
-            run(request, async |r| {
-                let image = b.image();
-                let described =
-                    handler::describe_topic_partitions::handle(&image, &c.listener, &r).await;
-                described
-                    .unwrap_or_else(|code| handler::describe_topic_partitions::refuse(&r, code))
-            })
-            .await
-        }
-        Api::DescribeConfigs => {
-            run(request, async |r| {
-                let rules = Rules {
-                    image: &b.image(),
-                    options: &b.options,
-                };
-                let room = Room::of(&b.answers, c.peer.ip());
-                handler::describe_configs::handle(rules, &r, v, &room).await
-            })
-            .await
-        }
-        api => elsewhere(api),
-    }
-}
-
-/// Decodes the body, runs the handler, encodes its answer.
-async fn run<T: wire::protocol::Request, R: Encodable>(
-    request: Request,
-    handle: impl AsyncFnOnce(T) -> R,
-) -> Result<Reply, CloseReason> {
-    let (header, asked) = decoded(request)?;
-    let response = handle(asked).await;
-    encoded(&header, &response)
-}
-
-/// As [`run`], for a request that may name very many things. Whoever handles it gives its place up before it waits for disks.
-async fn run_many<P, T, R>(
-    broker: &Rc<Broker<P>>,
-    context: &Context,
-    request: Request,
-    handle: impl AsyncFnOnce(T, Option<Place>) -> R,
-) -> Result<Reply, CloseReason>
-where
-    P: Platform,
-    T: wire::protocol::Request + Send + 'static,
-    R: Encodable + Send + 'static,
-{
-    let is_large = request.body.len() > LARGE_BYTES;
-    let place = broker
-        .place_for_bytes(request.body.len(), context.peer.ip())
-        .await;
-    let (header, asked) = decoded_beside(broker, context, request).await?;
-    let response = handle(asked, place).await;
-    encoded_beside(broker, is_large.then_some(context), header, response).await
-}
-
-/// Decodes a large request where it holds up nobody.
-async fn decoded_beside<P, T>(
-    broker: &Rc<Broker<P>>,
-    context: &Context,
-    request: Request,
-) -> Result<(RequestHeader, T), CloseReason>
-where
-    P: Platform,
-    T: wire::protocol::Request + Send + 'static,
-{
-    if request.body.len() <= LARGE_BYTES {
-        return decoded(request);
-    }
-    let decode = move || decoded(request);
-    let done = Box::pin(broker.beside(context.peer.ip(), decode)).await;
-    done.unwrap_or(Err(CloseReason::Stopping))
-}
-
-/// Encodes the answer to a large request in the same way.
-async fn encoded_beside<P, R>(
-    broker: &Rc<Broker<P>>,
-    large: Option<&Context>,
-    header: RequestHeader,
-    response: R,
-) -> Result<Reply, CloseReason>
-where
-    P: Platform,
-    R: Encodable + Send + 'static,
-{
-    let Some(context) = large else {
-        return encoded(&header, &response);
-    };
-    let encode = move || encoded(&header, &response);
-    let done = Box::pin(broker.beside(context.peer.ip(), encode)).await;
-    done.unwrap_or(Err(CloseReason::Stopping))
-}
-
-fn decoded<T: wire::protocol::Request>(
-    request: Request,
-) -> Result<(RequestHeader, T), CloseReason> {
-    let Request { header, body } = request;
-    let asked = kafka::decode_request(header.version, &body, DECODED_BYTES_MAX);
-    let asked = asked.map_err(|source| malformed(&header, source))?;
-    Ok((header, asked))
-}
-
-fn encoded<R: Encodable>(header: &RequestHeader, response: &R) -> Result<Reply, CloseReason> {
-    let RequestHeader {
-        api,
-        version,
-        correlation_id,
-        ..
-    } = header;
-    Ok(Reply::Send(kafka::encode_response(
-        *api,
-        *version,
-        *correlation_id,
-        response,
-    )?))
-}
-
-fn malformed(header: &RequestHeader, source: DecodeError) -> CloseReason {
-    CloseReason::Body {
-        api: header.api.name(),
-        version: header.version,
-        client: header.client_id.to_string(),
-        source,
-    }
+    table::handle(&Call::new(broker, context, busy, request)).await
 }

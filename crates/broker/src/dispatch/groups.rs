@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
-use wire::kafka::{Api, Newest, Request};
+use wire::kafka::Newest;
 use wire::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
     DeleteGroupsRequest, DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse,
@@ -16,13 +16,12 @@ use wire::messages::{
     OffsetDeleteRequest, OffsetFetchRequest, OffsetFetchResponse, SyncGroupRequest,
     TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
-use wire::protocol::{Encodable, StrBytes};
+use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::table::{Row, Size, elsewhere};
-use super::{CloseReason, Reply, decoded, encoded, run};
+use super::call::{Call, at_group};
+use super::{CloseReason, Reply};
 use crate::Broker;
-use crate::broker::Groups;
 use crate::group::{Client, is_long, partition_for};
 use crate::handler::{self, Context};
 use crate::names::{GROUP_VERSION, OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
@@ -32,7 +31,8 @@ use crate::route::at_homes;
 use crate::shards::ShardIndex;
 
 /// A request that names one group.
-trait OfGroup: wire::protocol::Request + Send + 'static {
+pub(super) trait OfGroup: wire::protocol::Request + Send + 'static {
+    /// Its name.
     fn group(&self) -> &str;
 }
 
@@ -61,108 +61,55 @@ impl OfGroup for Newest<OffsetCommitRequest> {
     }
 }
 
-pub(super) async fn answer<P: Platform>(
-    b: &Rc<Broker<P>>,
-    c: &Context,
-    request: Request,
-) -> Result<Reply, CloseReason> {
-    let v = request.header.version;
-    // Each thing named takes many times in memory of what it takes in the request, until it is answered.
-    let _place = if Row::of(request.header.api).size == Size::Many {
-        b.place_for_bytes(request.body.len(), c.peer.ip()).await
-    } else {
-        None
-    };
-    match request.header.api {
-        Api::FindCoordinator => run(request, async |r| find_coordinator(b, c, &r, v).await).await,
-        Api::OffsetFetch => run(request, async |r| offset_fetch(b, c, r, v).await).await,
-        Api::DescribeGroups => run(request, async |r| describe_groups(b, c, r, v).await).await,
-        Api::DeleteGroups => run(request, async |r| delete_groups(b, r).await).await,
-        Api::ListGroups => run(request, async |r| list_groups(b, c, r).await).await,
-        Api::JoinGroup => {
-            let client = client(c);
-            at_home(b, request, async move |_, groups, r| {
-                handler::join_group::handle(&groups, r, v, &client).await
-            })
-            .await
-        }
-        Api::ConsumerGroupDescribe => {
-            run(request, async |r| {
-                describe_consumer_groups(b, c, r, v).await
-            })
-            .await
-        }
-        Api::ConsumerGroupHeartbeat => {
-            let client = client(c);
-            at_home(b, request, async move |broker, groups, r| {
-                let served = serves_consumer_groups(&broker);
-                handler::consumer_group_heartbeat::handle(&groups, &r, v, &client, served).await
-            })
-            .await
-        }
-        Api::SyncGroup => {
-            at_home(b, request, async move |_, groups, r| {
-                handler::sync_group::handle(&groups, r, v).await
-            })
-            .await
-        }
-        Api::Heartbeat => {
-            at_home(b, request, async |_, groups, r| {
-                handler::heartbeat::handle(&groups, &r)
-            })
-            .await
-        }
-        Api::LeaveGroup => {
-            at_home(b, request, async move |_, groups, r| {
-                handler::leave_group::handle(&groups, &r, v).await
-            })
-            .await
-        }
-        Api::OffsetCommit | Api::TxnOffsetCommit => commit(b, c, request).await,
-        Api::OffsetDelete => {
-            at_home(b, request, async |broker, groups, r| {
-                handler::offset_delete::handle(&groups, &r, || broker.image()).await
-            })
-            .await
-        }
-        api => elsewhere(api),
-    }
+pub(super) async fn join_group<P: Platform>(call: &Call<'_, P>) -> Result<Reply, CloseReason> {
+    let (version, client) = (call.header.version, client_of(call.context));
+    at_group(call, async move |at, r| {
+        handler::join_group::handle(&at.groups, r, version, &client).await
+    })
+    .await
 }
 
-/// Positions, of a transaction or not; whoever sends them pays for a group that they make.
-async fn commit<P: Platform>(
-    b: &Rc<Broker<P>>,
-    c: &Context,
-    request: Request,
+pub(super) async fn consumer_group_heartbeat<P: Platform>(
+    call: &Call<'_, P>,
 ) -> Result<Reply, CloseReason> {
-    let (v, host) = (request.header.version, client(c).host);
-    if request.header.api == Api::TxnOffsetCommit {
-        return at_home(b, request, async move |broker, _, r| {
-            txn_offset_commit(broker, r, v, host).await
-        })
-        .await;
-    }
-    at_home(
-        b,
-        request,
-        async move |broker, groups, r: Newest<OffsetCommitRequest>| {
-            let mut r = r.message;
-            // Before the first rest: commits to a group are decided in the order in which they came.
-            let topics = r.topics.iter();
-            let notes =
-                topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
-            let place = groups.in_line(&r.group_id, &host, is_long(notes));
-            let image = broker.image();
-            handler::offset_commit::name(&mut r, v, &image).await;
-            let topics = (image, || broker.image());
-            handler::offset_commit::handle(&groups, &r, v, (&host, place), topics).await
-        },
-    )
+    let (version, client) = (call.header.version, client_of(call.context));
+    at_group(call, async move |at, r| {
+        let served = serves_consumer_groups(&at.broker);
+        handler::consumer_group_heartbeat::handle(&at.groups, &r, version, &client, served).await
+    })
+    .await
+}
+
+/// Positions; whoever sends them pays for a group that they make.
+pub(super) async fn offset_commit<P: Platform>(call: &Call<'_, P>) -> Result<Reply, CloseReason> {
+    let (v, host) = (call.header.version, client_of(call.context).host);
+    at_group(call, async move |at, r: Newest<OffsetCommitRequest>| {
+        let mut r = r.message;
+        // Before the first rest: commits to a group are decided in the order in which they came.
+        let topics = r.topics.iter();
+        let notes = topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
+        let place = at.groups.in_line(&r.group_id, &host, is_long(notes));
+        let image = at.broker.image();
+        handler::offset_commit::name(&mut r, v, &image).await;
+        let topics = (image, || at.broker.image());
+        handler::offset_commit::handle(&at.groups, &r, v, (&host, place), topics).await
+    })
+    .await
+}
+
+/// The same, of a transaction.
+pub(super) async fn txn_offset_commit<P: Platform>(
+    call: &Call<'_, P>,
+) -> Result<Reply, CloseReason> {
+    let (v, host) = (call.header.version, client_of(call.context).host);
+    at_group(call, async move |at, r| {
+        commit_to_the_end(at.broker, r, v, host).await
+    })
     .await
 }
 
 /// To its end, whether or not the client is still there: what has been appended must be known to the groups.
-async fn txn_offset_commit<P: Platform>(
+async fn commit_to_the_end<P: Platform>(
     broker: Rc<Broker<P>>,
     request: TxnOffsetCommitRequest,
     version: i16,
@@ -176,7 +123,7 @@ async fn txn_offset_commit<P: Platform>(
     }
 }
 
-fn client(context: &Context) -> Client {
+fn client_of(context: &Context) -> Client {
     Client {
         id: context.client_id.clone(),
         host: StrBytes::from_string(format!("/{}", context.peer.ip())),
@@ -208,29 +155,8 @@ fn serves_consumer_groups<P: Platform>(broker: &Broker<P>) -> bool {
     broker.options.group.consumer_protocol && broker.image().feature(GROUP_VERSION) >= 1
 }
 
-/// Answers a request about one group where the group lives.
-async fn at_home<P, T, R, F>(
-    broker: &Rc<Broker<P>>,
-    request: Request,
-    work: F,
-) -> Result<Reply, CloseReason>
-where
-    P: Platform,
-    T: OfGroup,
-    R: Encodable + Send + 'static,
-    F: AsyncFnOnce(Rc<Broker<P>>, Rc<Groups<P>>, T) -> R + Send + 'static,
-{
-    let (header, asked) = decoded::<T>(request)?;
-    let home = home_of(broker, asked.group());
-    let answered = broker.shards.call(home, |broker| async move {
-        let groups = Rc::clone(&broker.groups);
-        work(broker, groups, asked).await
-    });
-    encoded(&header, &answered.await.ok_or(CloseReason::Stopping)?)
-}
-
 /// The shard of a group; this one while no group has a home.
-fn home_of<P: Platform>(broker: &Broker<P>, group: &str) -> ShardIndex {
+pub(super) fn home_of<P: Platform>(broker: &Broker<P>, group: &str) -> ShardIndex {
     let image = broker.image();
     image
         .topic_by_name(OFFSETS_TOPIC)
@@ -246,7 +172,7 @@ async fn homes<P: Platform>(broker: &Broker<P>, groups: &[GroupId]) -> Vec<(Shar
     each(groups, home).await
 }
 
-async fn find_coordinator<P: Platform>(
+pub(super) async fn find_coordinator<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
     request: &FindCoordinatorRequest,
@@ -281,7 +207,7 @@ async fn find_coordinator<P: Platform>(
     .await
 }
 
-async fn offset_fetch<P: Platform>(
+pub(super) async fn offset_fetch<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
     Newest {
@@ -336,7 +262,7 @@ async fn offset_fetch<P: Platform>(
     handler::offset_fetch::gather(told, version).await
 }
 
-async fn describe_groups<P: Platform>(
+pub(super) async fn describe_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
     request: DescribeGroupsRequest,
@@ -359,7 +285,7 @@ async fn describe_groups<P: Platform>(
     DescribeGroupsResponse::default().with_groups(each(answers, told).await)
 }
 
-async fn describe_consumer_groups<P: Platform>(
+pub(super) async fn describe_consumer_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
     request: ConsumerGroupDescribeRequest,
@@ -387,7 +313,7 @@ async fn describe_consumer_groups<P: Platform>(
     ConsumerGroupDescribeResponse::default().with_groups(each(answers, told).await)
 }
 
-async fn delete_groups<P: Platform>(
+pub(super) async fn delete_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: DeleteGroupsRequest,
 ) -> DeleteGroupsResponse {
@@ -403,7 +329,7 @@ async fn delete_groups<P: Platform>(
     DeleteGroupsResponse::default().with_results(each(answers, told).await)
 }
 
-async fn list_groups<P: Platform>(
+pub(super) async fn list_groups<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
     request: ListGroupsRequest,

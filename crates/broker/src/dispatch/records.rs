@@ -1,35 +1,29 @@
-//! Produce and Fetch, requests with codecs of their own and quotas of bytes; and where partitions begin and end.
+//! Produce and Fetch: requests with codecs of their own, and with quotas of bytes that they charge themselves.
 
-use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
 use platform::task::yield_now;
 use wire::error::EncodeError;
 use wire::kafka::fetch::Encoding;
-use wire::kafka::{self, Api, Newest, Request, Response};
+use wire::kafka::{self, Response};
 
-use super::table::elsewhere;
-use super::{CloseReason, Reply, malformed, run};
-use crate::Broker;
+use super::call::{Call, malformed};
+use super::{CloseReason, Reply};
+use crate::handler;
 use crate::handler::produce::Outcome;
-use crate::handler::{self, Context};
-use crate::quota::{Busy, Charge, Kind, wire_ms};
+use crate::quota::{Charge, Kind, wire_ms};
 use crate::rests::PIECE;
 
 /// Appends, and charges the producer for the bytes of its request; without an answer (`acks=0`)
 /// its time is free, as in Kafka.
-pub(super) async fn produce<P: Platform>(
-    b: &Rc<Broker<P>>,
-    c: &Context,
-    busy: &Busy,
-    request: Request,
-) -> Result<Reply, CloseReason> {
-    let (v, id) = (request.header.version, request.header.correlation_id);
-    let asked = kafka::produce::ProduceRequest::decode(&request.body, v);
-    let asked = asked.map_err(|source| malformed(&request.header, source))?;
+pub(super) async fn produce<P: Platform>(call: &Call<'_, P>) -> Result<Reply, CloseReason> {
+    call.check_allowed()?;
+    let (b, c, busy) = (call.broker, call.context, call.busy);
+    let (v, id) = (call.header.version, call.header.correlation_id);
     // The frame's memory is free for the next request once the records are in the log's.
-    drop(request);
+    let asked = kafka::produce::ProduceRequest::decode(&call.take_body(), v);
+    let asked = asked.map_err(|source| malformed(&call.header, source))?;
     let client = c.client_id.as_str();
     let outcome = handler::produce::handle(b, asked, v, (client, c.peer)).await;
     #[allow(clippy::cast_precision_loss, reason = "frames are far smaller")]
@@ -55,23 +49,20 @@ pub(super) async fn produce<P: Platform>(
 
 /// Reads, and charges the consumer for the bytes of the answer; one that has to wait is sent
 /// nothing but how long.
-pub(super) async fn fetch<P: Platform>(
-    b: &Rc<Broker<P>>,
-    c: &Context,
-    busy: &Busy,
-    request: Request,
-) -> Result<Reply, CloseReason> {
-    let (v, id) = (request.header.version, request.header.correlation_id);
-    let peer = c.peer.ip();
-    let mut place = b.place_for_bytes(request.body.len(), peer).await;
+pub(super) async fn fetch<P: Platform>(call: &Call<'_, P>) -> Result<Reply, CloseReason> {
+    call.check_allowed()?;
+    let (b, c, busy) = (call.broker, call.context, call.busy);
+    let (v, id) = (call.header.version, call.header.correlation_id);
+    let peer = call.ip();
+    let mut place = b.place_for_bytes(call.body_bytes(), peer).await;
+    let body = call.take_body();
     let asked = if place.is_none() {
-        kafka::fetch::FetchRequest::decode(&request.body, v)
+        kafka::fetch::FetchRequest::decode(&body, v)
     } else {
-        let body = request.body.clone();
         let decode = move || kafka::fetch::FetchRequest::decode(&body, v);
         b.beside(peer, decode).await.ok_or(CloseReason::Stopping)?
     };
-    let asked = asked.map_err(|source| malformed(&request.header, source))?;
+    let asked = asked.map_err(|source| malformed(&call.header, source))?;
     let client = c.client_id.as_str();
     let mut time = Duration::ZERO;
     let mut bytes_pause = Duration::ZERO;
@@ -111,33 +102,4 @@ async fn in_turns(mut encoding: Encoding) -> Result<Response, EncodeError> {
         yield_now().await;
     }
     encoding.finish()
-}
-
-/// Where partitions begin and end, and moving where they begin.
-pub(super) async fn positions<P: Platform>(
-    b: &Rc<Broker<P>>,
-    request: Request,
-) -> Result<Reply, CloseReason> {
-    let v = request.header.version;
-    match request.header.api {
-        Api::ListOffsets => {
-            run(request, async |r: Newest<_>| {
-                Newest::from(handler::list_offsets::handle(b, r.message, v).await)
-            })
-            .await
-        }
-        Api::OffsetForLeaderEpoch => {
-            run(request, async |r| {
-                handler::offset_for_leader_epoch::handle(b, r).await
-            })
-            .await
-        }
-        Api::DeleteRecords => {
-            run(request, async |r| {
-                handler::delete_records::handle(b, r).await
-            })
-            .await
-        }
-        api => elsewhere(api),
-    }
 }

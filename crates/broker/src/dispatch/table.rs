@@ -1,16 +1,27 @@
-//! The table of requests: what the steps around a handler have to know of each API, one row each.
+//! The table of requests: who may ask what of whom, where it runs, what it costs and who handles it, one row for each API.
 //!
 //! Invariant: there is no API without a row, for nothing in here stands for "all others": an API that is new in
-//! `wire/kafka/api.rs` does not compile before it has one. It does not: say which versions there are (that table does), or carry
-//! anything out.
+//! `wire/kafka/api.rs` does not compile before it has one. It does not: say which versions there are (that table does), or how
+//! the steps are carried out (`call.rs`).
 
-use wire::kafka::Api;
+use platform::Platform;
+use wire::kafka::{Api, Newest};
+use wire::messages::{
+    DescribeAclsRequest, DescribeDelegationTokenRequest, ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
+};
+
+use super::call::{Call, at_group, at_transaction, controlled, gated, here, with_place};
+use super::{CloseReason, Reply, descriptions, groups, records, transactions};
+use crate::handler::{self, acls, delegation_tokens, raft_voters, sasl};
 
 /// What is known of one API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Row {
-    /// Where it is decoded and handled.
-    pub(super) by: By,
+    /// What a client must be allowed to do.
+    pub(super) guard: Guard,
+    /// Where it is handled.
+    pub(super) runs: Runs,
     /// Whether it begins while others of its connection wait.
     pub(super) order: Order,
     /// What it is charged.
@@ -21,29 +32,77 @@ pub(super) struct Row {
     pub(super) size: Size,
 }
 
-/// The part of `dispatch` that an API belongs to.
+/// An operation, as Kafka's ACLs have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum By {
-    /// `records`.
-    Produce,
-    /// `records`.
-    Fetch,
-    /// Here, also in versions that are not served.
-    Versions,
-    /// `records`: where partitions begin and end.
-    Positions,
-    /// `transactions`.
-    Transactions,
-    /// What the controller decides.
-    Changes,
-    /// What the metadata say.
-    Descriptions,
-    /// `administration`.
-    Administration,
-    /// `security`.
-    Security,
-    /// `groups`.
-    Groups,
+pub enum Operation {
+    /// READ.
+    Read,
+    /// WRITE.
+    Write,
+    /// CREATE.
+    Create,
+    /// DELETE.
+    Delete,
+    /// ALTER.
+    Alter,
+    /// DESCRIBE.
+    Describe,
+    /// `CLUSTER_ACTION`: what brokers ask of each other.
+    ClusterAction,
+    /// `DESCRIBE_CONFIGS`.
+    DescribeConfigs,
+    /// `ALTER_CONFIGS`.
+    AlterConfigs,
+    /// `IDEMPOTENT_WRITE`.
+    IdempotentWrite,
+}
+
+/// What an operation is done to, as Kafka's ACLs have it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ResourceType {
+    /// A topic.
+    Topic,
+    /// A group.
+    Group,
+    /// The cluster.
+    Cluster,
+    /// A transactional id.
+    TransactionalId,
+}
+
+/// What a client must be allowed to do, and which step asks that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Guard {
+    /// The step.
+    pub(super) asked: Asked,
+    /// Each right; where the handler asks, one of them may do for another.
+    pub(super) rights: &'static [(ResourceType, Operation)],
+}
+
+/// Where rights are asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Asked {
+    /// Nowhere: anybody may.
+    Open,
+    /// Before it is handled: there is one resource, for all of the request.
+    Step,
+    /// In the handler, for each resource that it meets.
+    Handler,
+}
+
+/// The shard that handles a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Runs {
+    /// That of the connection.
+    Here,
+    /// That of the controller.
+    Controller,
+    /// That of the group which it names.
+    Group,
+    /// That of the transactional id which it names.
+    Transaction,
+    /// That of each partition which it names.
+    Partitions,
 }
 
 /// When a request may begin.
@@ -93,19 +152,28 @@ pub(super) enum Size {
     Own,
 }
 
-/// A request that is not handled here: its row leads elsewhere than its handler is, which the sweep over all requests finds.
-pub(super) fn elsewhere(api: Api) -> ! {
-    unreachable!("{api:?} is handled elsewhere")
+macro_rules! guard {
+    ($asked:ident $($kind:ident $operation:ident),*) => {
+        Guard {
+            asked: Asked::$asked,
+            rights: &[$((ResourceType::$kind, Operation::$operation)),*],
+        }
+    };
 }
 
 macro_rules! requests {
-    ($($api:ident: $by:ident, $order:ident, $quota:ident $({ $field:ident: $since:literal })?, $loss:ident, $size:ident;)*) => {
+    (
+        ($call:ident, $b:ident, $c:ident, $v:ident)
+        $($api:ident: [$($guard:tt)*], $runs:ident, $order:ident, $quota:ident $({ $field:ident: $since:literal })?, $loss:ident, $size:ident
+            => $handle:expr;)*
+    ) => {
         impl Row {
             /// The row of an API.
             pub(super) const fn of(api: Api) -> Self {
                 match api {
                     $(Api::$api => Self {
-                        by: By::$by,
+                        guard: guard!($($guard)*),
+                        runs: Runs::$runs,
                         order: Order::$order,
                         quota: Quota::$quota $({ $field: $since })?,
                         loss: Loss::$loss,
@@ -114,73 +182,150 @@ macro_rules! requests {
                 }
             }
         }
+
+        /// Has a request handled. Boxed each: it takes the memory that its own API needs, not what the hungriest does.
+        pub(super) async fn handle<P: Platform>($call: &Call<'_, P>) -> Result<Reply, CloseReason> {
+            let ($b, $c, $v) = ($call.broker, $call.context, $call.header.version);
+            match $call.header.api {
+                $(Api::$api => Box::pin($handle).await,)*
+            }
+        }
     };
 }
 
 requests! {
-    Produce: Produce, OverlapsUnlessTransactional, Own, Something, Few;
-    Fetch: Fetch, Alone, Own, NothingWhileItWaits, Own;
-    ListOffsets: Positions, Alone, Time, Nothing, Few;
-    Metadata: Descriptions, Alone, Time, Nothing, Few;
-    OffsetCommit: Groups, Alone, Time, Something, Many;
-    OffsetFetch: Groups, Alone, Time, Nothing, Many;
-    FindCoordinator: Groups, Alone, Time, Nothing, Few;
-    JoinGroup: Groups, Alone, Time, Something, Few;
-    Heartbeat: Groups, Alone, Time, Something, Few;
-    LeaveGroup: Groups, Alone, Time, Something, Few;
-    SyncGroup: Groups, Alone, Time, Something, Few;
-    DescribeGroups: Groups, Alone, Time, Nothing, Many;
-    ListGroups: Groups, Alone, Time, Nothing, Few;
-    SaslHandshake: Security, Alone, Time, Something, Few;
-    ApiVersions: Versions, Alone, Time, Nothing, Few;
-    CreateTopics: Changes, Alone, Mutations { strict_since: 6 }, Something, Few;
-    DeleteTopics: Changes, Alone, Mutations { strict_since: 5 }, Something, Few;
-    DeleteRecords: Positions, Alone, Time, Something, Few;
-    InitProducerId: Transactions, Alone, Time, Something, Few;
-    OffsetForLeaderEpoch: Positions, Alone, Time, Nothing, Few;
-    AddPartitionsToTxn: Transactions, Alone, Time, Something, Few;
-    AddOffsetsToTxn: Transactions, Alone, Time, Something, Few;
-    EndTxn: Transactions, Alone, Time, Something, Few;
-    WriteTxnMarkers: Transactions, Alone, Free, Something, Few;
-    TxnOffsetCommit: Groups, Alone, Time, Something, Many;
-    DescribeAcls: Security, Alone, Time, Nothing, Few;
-    CreateAcls: Security, Alone, Time, Something, Few;
-    DeleteAcls: Security, Alone, Time, Something, Few;
-    DescribeConfigs: Descriptions, Alone, Time, Nothing, Few;
-    AlterConfigs: Changes, Alone, Time, Something, Few;
-    AlterReplicaLogDirs: Administration, Alone, Time, Something, Own;
-    DescribeLogDirs: Administration, Alone, Time, Nothing, Few;
-    SaslAuthenticate: Security, Alone, Time, Something, Few;
-    CreatePartitions: Changes, Alone, Mutations { strict_since: 3 }, Something, Few;
-    CreateDelegationToken: Security, Alone, Time, Something, Few;
-    RenewDelegationToken: Security, Alone, Time, Something, Few;
-    ExpireDelegationToken: Security, Alone, Time, Something, Few;
-    DescribeDelegationToken: Security, Alone, Time, Nothing, Few;
-    DeleteGroups: Groups, Alone, Time, Something, Many;
-    ElectLeaders: Administration, Alone, Time, Nothing, Few;
-    IncrementalAlterConfigs: Changes, Alone, Time, Something, Few;
-    AlterPartitionReassignments: Changes, Alone, Time, Something, Few;
-    ListPartitionReassignments: Administration, Alone, Time, Nothing, Few;
-    OffsetDelete: Groups, Alone, Time, Something, Many;
-    DescribeClientQuotas: Administration, Alone, Time, Nothing, Few;
-    AlterClientQuotas: Changes, Alone, Time, Something, Few;
-    DescribeUserScramCredentials: Administration, Alone, Time, Nothing, Few;
-    AlterUserScramCredentials: Changes, Alone, Time, Something, Few;
-    DescribeQuorum: Changes, Alone, Time, Nothing, Few;
-    UpdateFeatures: Changes, Alone, Time, Something, Few;
-    DescribeCluster: Descriptions, Alone, Time, Nothing, Few;
-    DescribeProducers: Transactions, Alone, Time, Nothing, Few;
-    UnregisterBroker: Security, Alone, Time, Something, Few;
-    DescribeTransactions: Transactions, Alone, Time, Nothing, Few;
-    ListTransactions: Transactions, Alone, Time, Nothing, Few;
-    ConsumerGroupHeartbeat: Groups, Alone, Time, Something, Few;
-    ConsumerGroupDescribe: Groups, Alone, Time, Nothing, Many;
-    GetTelemetrySubscriptions: Administration, Alone, Time, Something, Few;
-    PushTelemetry: Administration, Alone, Time, Something, Few;
-    ListConfigResources: Administration, Alone, Time, Nothing, Few;
-    DescribeTopicPartitions: Descriptions, Alone, Time, Nothing, Few;
-    AddRaftVoter: Security, Alone, Time, Something, Few;
-    RemoveRaftVoter: Security, Alone, Time, Something, Few;
+    (call, b, c, v)
+    Produce: [Handler Topic Write, TransactionalId Write], Partitions, OverlapsUnlessTransactional, Own, Something, Few
+        => records::produce(call);
+    Fetch: [Handler Topic Read, Cluster ClusterAction], Partitions, Alone, Own, NothingWhileItWaits, Own
+        => records::fetch(call);
+    ListOffsets: [Handler Topic Describe], Partitions, Alone, Time, Nothing, Few
+        => here(call, async |r: Newest<_>| Newest::from(handler::list_offsets::handle(b, r.message, v).await));
+    Metadata: [Handler Topic Describe, Topic Create, Cluster Create], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::metadata(call, r).await);
+    OffsetCommit: [Step Group Read], Group, Alone, Time, Something, Many
+        => groups::offset_commit(call);
+    OffsetFetch: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
+        => here(call, async |r| groups::offset_fetch(b, c, r, v).await);
+    FindCoordinator: [Handler Group Describe, TransactionalId Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| groups::find_coordinator(b, c, &r, v).await);
+    JoinGroup: [Step Group Read], Group, Alone, Time, Something, Few
+        => groups::join_group(call);
+    Heartbeat: [Step Group Read], Group, Alone, Time, Something, Few
+        => at_group(call, async |at, r| handler::heartbeat::handle(&at.groups, &r));
+    LeaveGroup: [Step Group Read], Group, Alone, Time, Something, Few
+        => at_group(call, async move |at, r| handler::leave_group::handle(&at.groups, &r, v).await);
+    SyncGroup: [Step Group Read], Group, Alone, Time, Something, Few
+        => at_group(call, async move |at, r| handler::sync_group::handle(&at.groups, r, v).await);
+    DescribeGroups: [Handler Group Describe], Here, Alone, Time, Nothing, Many
+        => here(call, async |r| groups::describe_groups(b, c, r, v).await);
+    ListGroups: [Handler Cluster Describe, Group Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| groups::list_groups(b, c, r).await);
+    SaslHandshake: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |_: SaslHandshakeRequest| sasl::handshake());
+    ApiVersions: [Open], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| handler::api_versions::handle(b, &c.software, &r, v));
+    CreateTopics: [Handler Cluster Create, Topic Create, Topic DescribeConfigs], Controller, Alone, Mutations { strict_since: 6 }, Something, Few
+        => gated(call, async move |c, r, caller| c.create_topics(&r, &caller).await);
+    DeleteTopics: [Handler Topic Delete, Topic Describe], Controller, Alone, Mutations { strict_since: 5 }, Something, Few
+        => gated(call, async move |c, r, caller| c.delete_topics(&r, v, &caller).await);
+    DeleteRecords: [Handler Topic Delete], Partitions, Alone, Time, Something, Few
+        => here(call, async |r| handler::delete_records::handle(b, r).await);
+    InitProducerId: [Handler TransactionalId Write, Cluster IdempotentWrite], Transaction, Alone, Time, Something, Few
+        => transactions::init_producer_id(call);
+    OffsetForLeaderEpoch: [Handler Topic Describe, Cluster ClusterAction], Partitions, Alone, Time, Nothing, Few
+        => here(call, async |r| handler::offset_for_leader_epoch::handle(b, r).await);
+    AddPartitionsToTxn: [Handler TransactionalId Write, Topic Write, Cluster ClusterAction], Here, Alone, Time, Something, Few
+        => here(call, async |r| transactions::add_partitions(b, r, v).await);
+    AddOffsetsToTxn: [Handler TransactionalId Write, Group Read], Transaction, Alone, Time, Something, Few
+        => at_transaction(call, async move |b, r| handler::add_offsets_to_txn::handle(b, r, v).await);
+    EndTxn: [Step TransactionalId Write], Transaction, Alone, Time, Something, Few
+        => at_transaction(call, async move |b, r| handler::end_txn::handle(b, r, v).await);
+    WriteTxnMarkers: [Handler Cluster Alter, Cluster ClusterAction], Partitions, Alone, Free, Something, Few
+        => here(call, async |r| Newest::from(handler::write_txn_markers::handle(b, r).await));
+    TxnOffsetCommit: [Handler TransactionalId Write, Group Read, Topic Read], Group, Alone, Time, Something, Many
+        => groups::txn_offset_commit(call);
+    DescribeAcls: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |_: DescribeAclsRequest| acls::describe());
+    CreateAcls: [Step Cluster Alter], Here, Alone, Time, Something, Few
+        => here(call, async |r| acls::create(&r));
+    DeleteAcls: [Step Cluster Alter], Here, Alone, Time, Something, Few
+        => here(call, async |r| acls::delete(&r));
+    DescribeConfigs: [Handler Topic DescribeConfigs, Group DescribeConfigs, Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::configs(call, r).await);
+    AlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.alter_configs(&r).await);
+    AlterReplicaLogDirs: [Step Cluster Alter], Partitions, Alone, Time, Something, Own
+        => with_place(call, async |r, place| handler::alter_replica_log_dirs::handle(b, r, place).await);
+    DescribeLogDirs: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r: Newest<_>| handler::describe_log_dirs::handle(b, r.message).await);
+    SaslAuthenticate: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |_: SaslAuthenticateRequest| sasl::authenticate());
+    CreatePartitions: [Handler Topic Alter], Controller, Alone, Mutations { strict_since: 3 }, Something, Few
+        => gated(call, async move |c, r, caller| c.create_partitions(&r, &caller).await);
+    CreateDelegationToken: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |r| delegation_tokens::create(&r, v));
+    RenewDelegationToken: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |_: RenewDelegationTokenRequest| delegation_tokens::renew());
+    ExpireDelegationToken: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |_: ExpireDelegationTokenRequest| delegation_tokens::expire());
+    DescribeDelegationToken: [Open], Here, Alone, Time, Nothing, Few
+        => here(call, async |_: DescribeDelegationTokenRequest| delegation_tokens::describe());
+    DeleteGroups: [Handler Group Delete], Here, Alone, Time, Something, Many
+        => here(call, async |r| groups::delete_groups(b, r).await);
+    ElectLeaders: [Step Cluster Alter], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| handler::elect_leaders::handle(&b.image(), &r));
+    IncrementalAlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.incremental_alter_configs(&r).await);
+    AlterPartitionReassignments: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.alter_partition_reassignments(&r).await);
+    ListPartitionReassignments: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| handler::list_partition_reassignments::handle(&b.image(), &r).await);
+    OffsetDelete: [Handler Group Delete, Topic Read], Group, Alone, Time, Something, Many
+        => at_group(call, async |at, r| handler::offset_delete::handle(&at.groups, &r, || at.broker.image()).await);
+    DescribeClientQuotas: [Step Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::client_quotas(call, &r));
+    AlterClientQuotas: [Step Cluster AlterConfigs], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.alter_client_quotas(&r).await);
+    DescribeUserScramCredentials: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::user_scram_credentials(call, r).await);
+    AlterUserScramCredentials: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.alter_user_scram_credentials(&r).await);
+    DescribeQuorum: [Step Cluster Describe], Controller, Alone, Time, Nothing, Few
+        => controlled(call, async move |c, r| handler::describe_quorum::handle(c.quorum(), &r, v));
+    UpdateFeatures: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async move |c, r| c.update_features(&r, v).await);
+    DescribeCluster: [Open], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::cluster(call, &r));
+    DescribeProducers: [Handler Topic Read], Partitions, Alone, Time, Nothing, Few
+        => here(call, async |r| handler::describe_producers::handle(b, r).await);
+    UnregisterBroker: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.unregister_broker(&r).await);
+    DescribeTransactions: [Handler TransactionalId Describe, Topic Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| transactions::describe(b, c, r, v).await);
+    ListTransactions: [Handler TransactionalId Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| transactions::list(b, c, r).await);
+    ConsumerGroupHeartbeat: [Handler Group Read, Topic Describe], Group, Alone, Time, Something, Few
+        => groups::consumer_group_heartbeat(call);
+    ConsumerGroupDescribe: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
+        => here(call, async |r| groups::describe_consumer_groups(b, c, r, v).await);
+    GetTelemetrySubscriptions: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |r| handler::get_telemetry_subscriptions::handle(b, c, r).await);
+    PushTelemetry: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |r| handler::push_telemetry::handle(b, c, r).await);
+    ListConfigResources: [Step Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::config_resources(call, &r));
+    DescribeTopicPartitions: [Handler Topic Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::topic_partitions(call, r).await);
+    AddRaftVoter: [Step Cluster Alter], Here, Alone, Time, Something, Few
+        => here(call, async |r: Newest<_>| Newest::from(raft_voters::add(&r.message, &b.log_dirs.cluster_id)));
+    RemoveRaftVoter: [Step Cluster Alter], Here, Alone, Time, Something, Few
+        => here(call, async |r| raft_voters::remove(&r, &b.log_dirs.cluster_id));
+}
+
+/// The rights that a client needs for an API, for documents and tools.
+pub const fn rights(api: Api) -> &'static [(ResourceType, Operation)] {
+    Row::of(api).guard.rights
 }
 
 #[cfg(test)]
@@ -215,5 +360,18 @@ mod tests {
             names(mutations),
             "CreateTopics DeleteTopics CreatePartitions"
         );
+    }
+
+    #[test]
+    fn what_anybody_may_ask_tells_and_changes_nothing_that_is_guarded() {
+        let open = names(|row| row.guard.asked == Asked::Open);
+        assert_eq!(
+            open,
+            "SaslHandshake ApiVersions SaslAuthenticate CreateDelegationToken RenewDelegationToken ExpireDelegationToken \
+             DescribeDelegationToken DescribeCluster GetTelemetrySubscriptions PushTelemetry"
+        );
+        assert_eq!(names(|row| row.guard.rights.is_empty()), open);
+        let steps = |row: Row| row.guard.asked == Asked::Step && row.guard.rights.len() != 1;
+        assert_eq!(names(steps), "", "one resource, one right");
     }
 }

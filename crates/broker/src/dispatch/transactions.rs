@@ -7,18 +7,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
-use wire::kafka::{Api, Newest, Request};
 use wire::messages::add_partitions_to_txn_response::AddPartitionsToTxnResult;
 use wire::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
     DescribeTransactionsRequest, DescribeTransactionsResponse, EndTxnRequest,
     InitProducerIdRequest, ListTransactionsRequest, ListTransactionsResponse, TransactionalId,
 };
-use wire::protocol::Encodable;
 use wire::types::{ErrorCode, ProducerId};
 
-use super::table::elsewhere;
-use super::{CloseReason, Reply, decoded, encoded, run};
+use super::call::{Call, at_transaction};
+use super::{CloseReason, Reply};
 use crate::Broker;
 use crate::handler::add_partitions_to_txn::{self, Asked};
 use crate::handler::{self, Context};
@@ -27,107 +25,44 @@ use crate::room::Room;
 use crate::route::at_homes;
 use crate::transaction::home_of;
 
-/// A request that names one transactional id.
-trait OfTransaction: wire::protocol::Request + Send + 'static {
-    fn id(&self) -> &str;
+/// A request that names one transactional id, or none.
+pub(super) trait OfTransaction: wire::protocol::Request + Send + 'static {
+    /// The id.
+    fn id(&self) -> Option<&str>;
 }
 
 impl OfTransaction for InitProducerIdRequest {
-    fn id(&self) -> &str {
-        self.transactional_id.as_ref().map_or("", |id| &id.0)
+    fn id(&self) -> Option<&str> {
+        self.transactional_id.as_ref().map(|id| id.0.as_str())
     }
 }
 
 impl OfTransaction for AddOffsetsToTxnRequest {
-    fn id(&self) -> &str {
-        &self.transactional_id.0
+    fn id(&self) -> Option<&str> {
+        Some(&self.transactional_id.0)
     }
 }
 
 impl OfTransaction for EndTxnRequest {
-    fn id(&self) -> &str {
-        &self.transactional_id.0
+    fn id(&self) -> Option<&str> {
+        Some(&self.transactional_id.0)
     }
 }
 
-pub(super) async fn answer<P: Platform>(
-    b: &Rc<Broker<P>>,
-    c: &Context,
-    request: Request,
+pub(super) async fn init_producer_id<P: Platform>(
+    call: &Call<'_, P>,
 ) -> Result<Reply, CloseReason> {
-    let v = request.header.version;
-    match request.header.api {
-        Api::InitProducerId => init_producer_id(b, request).await,
-        Api::AddPartitionsToTxn => run(request, async |r| add_partitions(b, r, v).await).await,
-        Api::AddOffsetsToTxn => {
-            at_home(b, request, async move |broker, r| {
-                handler::add_offsets_to_txn::handle(broker, r, v).await
-            })
-            .await
+    let version = call.header.version;
+    at_transaction(call, async move |broker, asked: InitProducerIdRequest| {
+        if asked.id().is_none() {
+            return handler::init_producer_id::handle(&broker, asked).await;
         }
-        Api::EndTxn => {
-            at_home(b, request, async move |broker, r| {
-                handler::end_txn::handle(broker, r, v).await
-            })
-            .await
-        }
-        Api::WriteTxnMarkers => {
-            run(request, async |r| {
-                Newest::from(handler::write_txn_markers::handle(b, r).await)
-            })
-            .await
-        }
-        Api::DescribeProducers => {
-            run(request, async |r| {
-                handler::describe_producers::handle(b, r).await
-            })
-            .await
-        }
-        Api::DescribeTransactions => run(request, async |r| describe(b, c, r, v).await).await,
-        Api::ListTransactions => run(request, async |r| list(b, c, r).await).await,
-        api => elsewhere(api),
-    }
+        handler::init_producer_id::handle_transactional(broker, asked, version).await
+    })
+    .await
 }
 
-async fn init_producer_id<P: Platform>(
-    b: &Rc<Broker<P>>,
-    request: Request,
-) -> Result<Reply, CloseReason> {
-    let v = request.header.version;
-    let (header, asked) = decoded::<InitProducerIdRequest>(request)?;
-    let response = if asked.transactional_id.is_none() {
-        handler::init_producer_id::handle(b, asked).await
-    } else {
-        let home = home_of(b, asked.id());
-        let answered = b.shards.call(home, move |broker| async move {
-            handler::init_producer_id::handle_transactional(broker, asked, v).await
-        });
-        answered.await.ok_or(CloseReason::Stopping)?
-    };
-    encoded(&header, &response)
-}
-
-/// Answers a request about one transactional id where the id lives.
-async fn at_home<P, T, R, F>(
-    broker: &Rc<Broker<P>>,
-    request: Request,
-    work: F,
-) -> Result<Reply, CloseReason>
-where
-    P: Platform,
-    T: OfTransaction,
-    R: Encodable + Send + 'static,
-    F: AsyncFnOnce(Rc<Broker<P>>, T) -> R + Send + 'static,
-{
-    let (header, asked) = decoded::<T>(request)?;
-    let home = home_of(broker, asked.id());
-    let answered = broker
-        .shards
-        .call(home, |broker| async move { work(broker, asked).await });
-    encoded(&header, &answered.await.ok_or(CloseReason::Stopping)?)
-}
-
-async fn add_partitions<P: Platform>(
+pub(super) async fn add_partitions<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: AddPartitionsToTxnRequest,
     version: i16,
@@ -180,7 +115,7 @@ async fn add_for_one<P: Platform>(
     answered.await.unwrap_or_else(gone)
 }
 
-async fn describe<P: Platform>(
+pub(super) async fn describe<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
     request: DescribeTransactionsRequest,
@@ -202,7 +137,7 @@ async fn describe<P: Platform>(
     DescribeTransactionsResponse::default().with_transaction_states(each(answers, told).await)
 }
 
-async fn list<P: Platform>(
+pub(super) async fn list<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
     request: ListTransactionsRequest,

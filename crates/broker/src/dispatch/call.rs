@@ -1,0 +1,308 @@
+//! The way of a request, the same for each: its session and its rights, its place, its bytes decoded, handled where its row
+//! says, and the answer encoded.
+//!
+//! Invariants: the steps come in this order, and none but the handler waits for what clients or disks bring; a request that
+//! overlaps (Produce, `records.rs`) waits for nothing before its handler. What is large is decoded and encoded beside the
+//! shard. It does not: charge (`pace.rs`), or know an API (`table.rs`).
+
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use platform::Platform;
+use wire::error::DecodeError;
+use wire::kafka::shape::DECODED_BYTES_MAX;
+use wire::kafka::{self, Request, RequestHeader};
+use wire::protocol::Encodable;
+
+use super::groups::{self, OfGroup};
+use super::table::{Asked, Operation, Quota, ResourceType, Row, Runs, Size};
+use super::transactions::OfTransaction;
+use super::{CloseReason, Reply};
+use crate::Broker;
+use crate::broker::Groups;
+use crate::controller::{Caller, Controller};
+use crate::handler::Context;
+use crate::many::{LARGE_BYTES, Place};
+use crate::names::CONTROLLER_SHARD;
+use crate::quota::{Busy, Kind};
+use crate::transaction;
+
+/// A request on its way.
+pub(super) struct Call<'a, P: Platform> {
+    pub(super) broker: &'a Rc<Broker<P>>,
+    /// Who asks.
+    pub(super) context: &'a Context,
+    /// The time that it takes, if that is counted.
+    pub(super) busy: &'a Busy,
+    pub(super) header: RequestHeader,
+    pub(super) row: Row,
+    body_bytes: usize,
+    body: Cell<Bytes>,
+}
+
+impl<'a, P: Platform> Call<'a, P> {
+    pub(super) fn new(
+        broker: &'a Rc<Broker<P>>,
+        context: &'a Context,
+        busy: &'a Busy,
+        Request { header, body }: Request,
+    ) -> Self {
+        Self {
+            broker,
+            context,
+            busy,
+            row: Row::of(header.api),
+            header,
+            body_bytes: body.len(),
+            body: Cell::new(body),
+        }
+    }
+
+    /// Its body, once.
+    pub(super) fn take_body(&self) -> Bytes {
+        self.body.take()
+    }
+
+    /// Bytes of its body.
+    pub(super) const fn body_bytes(&self) -> usize {
+        self.body_bytes
+    }
+
+    /// The address that it comes from.
+    pub(super) fn ip(&self) -> IpAddr {
+        self.context.peer.ip()
+    }
+
+    /// The session step: what a connection may ask before it has said who it is. Nobody has to, so far.
+    ///
+    /// The step for rights that the whole of a request needs; where there is more than one resource its handler asks.
+    pub(super) fn check_allowed(&self) -> Result<(), CloseReason> {
+        let guard = self.row.guard;
+        let asks_here = match guard.asked {
+            Asked::Open | Asked::Handler => false,
+            Asked::Step => true,
+        };
+        let is_allowed = |right: &(ResourceType, Operation)| may(self.context, *right);
+        if asks_here && !guard.rights.iter().all(is_allowed) {
+            return Err(CloseReason::NotAllowed(self.header.api));
+        }
+        Ok(())
+    }
+
+    fn asserts_it_runs(&self, runs: &[Runs]) {
+        let row = self.row.runs;
+        assert!(runs.contains(&row), "a request runs where its row says");
+    }
+}
+
+/// Whether who asks has a right. Everybody has all, as long as nobody has a name.
+const fn may(_who: &Context, _right: (ResourceType, Operation)) -> bool {
+    true
+}
+
+/// Handles a request on the shard of its connection.
+pub(super) async fn here<P, T, R>(
+    call: &Call<'_, P>,
+    work: impl AsyncFnOnce(T) -> R,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+    R: Encodable + Send + 'static,
+{
+    call.asserts_it_runs(&[Runs::Here, Runs::Partitions]);
+    let work = async |asked, _| Ok((work(asked).await, Duration::ZERO));
+    carried_out(call, work).await
+}
+
+/// The same with the place of a request about very many things. Whoever handles it gives its place up before it waits for disks.
+pub(super) async fn with_place<P, T, R>(
+    call: &Call<'_, P>,
+    work: impl AsyncFnOnce(T, Option<Place>) -> R,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+    R: Encodable + Send + 'static,
+{
+    call.asserts_it_runs(&[Runs::Here, Runs::Partitions]);
+    let work = async |asked, place| Ok((work(asked, place).await, Duration::ZERO));
+    carried_out(call, work).await
+}
+
+/// Handles a request on the shard of the controller, which a quota of changes may hold back.
+pub(super) async fn gated<P, T, R, F>(call: &Call<'_, P>, work: F) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+    R: Encodable + Send + 'static,
+    F: AsyncFnOnce(Rc<Controller<P>>, T, Caller) -> (R, Duration) + Send + 'static,
+{
+    call.asserts_it_runs(&[Runs::Controller]);
+    let version = call.header.version;
+    let caller = Caller {
+        client_id: call.context.client_id.clone(),
+        strict: matches!(call.row.quota, Quota::Mutations { strict_since } if version >= strict_since),
+    };
+    let broker = call.broker;
+    let work = async |asked: T, _| {
+        let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
+            Some(work(broker.controller().ok()?, asked, caller).await)
+        });
+        let (response, pause) = decided.await.flatten().ok_or(CloseReason::Stopping)?;
+        broker.metrics.quotas.throttled(Kind::Mutation, pause);
+        Ok((response, pause))
+    };
+    carried_out(call, work).await
+}
+
+/// The same, where no quota holds it back.
+pub(super) async fn controlled<P, T, R, F>(
+    call: &Call<'_, P>,
+    work: F,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+    R: Encodable + Send + 'static,
+    F: AsyncFnOnce(Rc<Controller<P>>, T) -> R + Send + 'static,
+{
+    let unpaused =
+        async move |controller, asked, _| (work(controller, asked).await, Duration::ZERO);
+    gated(call, unpaused).await
+}
+
+/// Where a group lives.
+pub(super) struct At<P: Platform> {
+    pub(super) broker: Rc<Broker<P>>,
+    pub(super) groups: Rc<Groups<P>>,
+}
+
+/// Handles a request about one group where the group lives.
+pub(super) async fn at_group<P, T, R, F>(call: &Call<'_, P>, work: F) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: OfGroup,
+    R: Encodable + Send + 'static,
+    F: AsyncFnOnce(At<P>, T) -> R + Send + 'static,
+{
+    call.asserts_it_runs(&[Runs::Group]);
+    let broker = call.broker;
+    let work = async |asked: T, _| {
+        let home = groups::home_of(broker, asked.group());
+        let answered = broker.shards.call(home, |broker| async move {
+            let groups = Rc::clone(&broker.groups);
+            work(At { broker, groups }, asked).await
+        });
+        Ok((answered.await.ok_or(CloseReason::Stopping)?, Duration::ZERO))
+    };
+    carried_out(call, work).await
+}
+
+/// Handles a request about one transactional id where the id lives.
+pub(super) async fn at_transaction<P, T, R, F>(
+    call: &Call<'_, P>,
+    work: F,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: OfTransaction,
+    R: Encodable + Send + 'static,
+    F: AsyncFnOnce(Rc<Broker<P>>, T) -> R + Send + 'static,
+{
+    call.asserts_it_runs(&[Runs::Transaction]);
+    let broker = call.broker;
+    let work = async |asked: T, _| {
+        // Without an id it has no home.
+        let id = asked.id();
+        let home = id.map_or(broker.shards.me(), |id| transaction::home_of(broker, id));
+        let answered = broker
+            .shards
+            .call(home, |broker| async move { work(broker, asked).await });
+        Ok((answered.await.ok_or(CloseReason::Stopping)?, Duration::ZERO))
+    };
+    carried_out(call, work).await
+}
+
+/// All steps of a request but its charge. `work` gives the answer, and for how long its connection is left alone.
+async fn carried_out<P, T, R>(
+    call: &Call<'_, P>,
+    work: impl AsyncFnOnce(T, Option<Place>) -> Result<(R, Duration), CloseReason>,
+) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+    R: Encodable + Send + 'static,
+{
+    call.check_allowed()?;
+    // Each thing named takes many times in memory of what it takes in the request, until it is answered.
+    let place = match call.row.size {
+        Size::Few => None,
+        Size::Many | Size::Own => {
+            let bytes = call.body_bytes();
+            call.broker.place_for_bytes(bytes, call.ip()).await
+        }
+    };
+    let (_kept, given) = match call.row.size {
+        Size::Own => (None, place),
+        Size::Few | Size::Many => (place, None),
+    };
+    let asked = decoded(call).await?;
+    let (response, pause) = work(asked, given).await?;
+    match encoded(call, response).await? {
+        Reply::Send(response) if !pause.is_zero() => Ok(Reply::Pause(Some(response), pause)),
+        reply => Ok(reply),
+    }
+}
+
+/// Decodes the body; a large one where it holds up nobody.
+async fn decoded<P, T>(call: &Call<'_, P>) -> Result<T, CloseReason>
+where
+    P: Platform,
+    T: wire::protocol::Request + Send + 'static,
+{
+    let (body, version) = (call.take_body(), call.header.version);
+    let decode = move || kafka::decode_request(version, &body, DECODED_BYTES_MAX);
+    let asked = if call.body_bytes() <= LARGE_BYTES {
+        decode()
+    } else {
+        let done = Box::pin(call.broker.beside(call.ip(), decode)).await;
+        done.ok_or(CloseReason::Stopping)?
+    };
+    asked.map_err(|source| malformed(&call.header, source))
+}
+
+/// Encodes the answer; that to a large request in the same way.
+async fn encoded<P, R>(call: &Call<'_, P>, response: R) -> Result<Reply, CloseReason>
+where
+    P: Platform,
+    R: Encodable + Send + 'static,
+{
+    let RequestHeader {
+        api,
+        version,
+        correlation_id,
+        ..
+    } = call.header;
+    let encode = move || kafka::encode_response(api, version, correlation_id, &response);
+    let response = if call.body_bytes() <= LARGE_BYTES {
+        encode()
+    } else {
+        let done = Box::pin(call.broker.beside(call.ip(), encode)).await;
+        done.ok_or(CloseReason::Stopping)?
+    };
+    Ok(Reply::Send(response?))
+}
+
+/// Why a connection ends whose request does not decode.
+pub(super) fn malformed(header: &RequestHeader, source: DecodeError) -> CloseReason {
+    CloseReason::Body {
+        api: header.api.name(),
+        version: header.version,
+        client: header.client_id.to_string(),
+        source,
+    }
+}

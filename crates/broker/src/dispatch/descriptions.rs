@@ -1,0 +1,126 @@
+//! Questions that the image answers, and that need more of the broker than it.
+
+use platform::Platform;
+use wire::messages::{
+    DescribeClientQuotasRequest, DescribeClientQuotasResponse, DescribeClusterRequest,
+    DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
+    DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
+    DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse,
+    ListConfigResourcesRequest, ListConfigResourcesResponse, MetadataRequest, MetadataResponse,
+};
+use wire::protocol::Encodable;
+use wire::types::ErrorCode;
+
+use super::call::Call;
+use crate::controller::Rules;
+use crate::handler;
+use crate::room::Room;
+
+/// About topics, those that it makes as well.
+pub(super) async fn metadata<P: Platform>(
+    call: &Call<'_, P>,
+    request: MetadataRequest,
+) -> MetadataResponse {
+    let (broker, version) = (call.broker, call.header.version);
+    if broker.options.auto_create_topics {
+        let missing = handler::metadata::missing(&broker.image(), &request, version).await;
+        if !missing.is_empty() {
+            broker.create_asked(missing).await;
+        }
+    }
+    let asked = handler::metadata::Asked {
+        listener: &call.context.listener,
+        cluster_id: &broker.log_dirs.cluster_id,
+        node: broker.options.node_id,
+        version,
+    };
+    handler::metadata::handle(&broker.image(), asked, &request).await
+}
+
+pub(super) fn cluster<P: Platform>(
+    call: &Call<'_, P>,
+    request: &DescribeClusterRequest,
+) -> DescribeClusterResponse {
+    let (broker, listener) = (call.broker, &call.context.listener);
+    let cluster_id = &broker.log_dirs.cluster_id;
+    let (node, version) = (broker.options.node_id, call.header.version);
+    handler::describe_cluster::handle(
+        &broker.image(),
+        listener,
+        cluster_id,
+        node,
+        request,
+        version,
+    )
+}
+
+pub(super) async fn topic_partitions<P: Platform>(
+    call: &Call<'_, P>,
+    request: DescribeTopicPartitionsRequest,
+) -> DescribeTopicPartitionsResponse {
+    use handler::describe_topic_partitions::{handle, refuse};
+    let image = call.broker.image();
+    let described = handle(&image, &call.context.listener, &request).await;
+    described.unwrap_or_else(|code| refuse(&request, code))
+}
+
+pub(super) async fn configs<P: Platform>(
+    call: &Call<'_, P>,
+    request: DescribeConfigsRequest,
+) -> DescribeConfigsResponse {
+    let rules = Rules {
+        image: &call.broker.image(),
+        options: &call.broker.options,
+    };
+    let room = Room::of(&call.broker.answers, call.ip());
+    handler::describe_configs::handle(rules, &request, call.header.version, &room).await
+}
+
+pub(super) fn client_quotas<P: Platform>(
+    call: &Call<'_, P>,
+    request: &DescribeClientQuotasRequest,
+) -> DescribeClientQuotasResponse {
+    let told = handler::describe_client_quotas::handle(&call.broker.image(), request);
+    within(call, told, |code| {
+        let refused = DescribeClientQuotasResponse::default();
+        refused.with_error_code(code.code()).with_entries(None)
+    })
+}
+
+pub(super) async fn user_scram_credentials<P: Platform>(
+    call: &Call<'_, P>,
+    request: DescribeUserScramCredentialsRequest,
+) -> DescribeUserScramCredentialsResponse {
+    let image = call.broker.image();
+    let told = handler::describe_user_scram_credentials::handle(&image, &request).await;
+    within(call, told, |code| {
+        DescribeUserScramCredentialsResponse::default().with_error_code(code.code())
+    })
+}
+
+pub(super) fn config_resources<P: Platform>(
+    call: &Call<'_, P>,
+    request: &ListConfigResourcesRequest,
+) -> ListConfigResourcesResponse {
+    let (image, version) = (call.broker.image(), call.header.version);
+    let told = handler::list_config_resources::handle(&image, request, version);
+    within(call, told, |code| {
+        ListConfigResourcesResponse::default().with_error_code(code.code())
+    })
+}
+
+/// An answer about all there is, which the bounds on that bound as well, if there is room for it on its way out.
+fn within<P: Platform, R: Encodable>(
+    call: &Call<'_, P>,
+    told: R,
+    refused: impl FnOnce(ErrorCode) -> R,
+) -> R {
+    let room = Room::of_list(&call.broker.answers, call.ip());
+    // What cannot be sized cannot be sent.
+    let bytes = told.compute_size(call.header.version).unwrap_or(usize::MAX);
+    if room.has(bytes) {
+        told
+    } else {
+        refused(room.refusal())
+    }
+}

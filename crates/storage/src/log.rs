@@ -355,6 +355,14 @@ impl<P: Platform> Log<P> {
         }
     }
 
+    /// Refuses what a log that failed half-way must not be asked for: it does not agree with itself.
+    pub(super) fn refuse_beyond_repair(&self) -> Result<()> {
+        match self.failed() {
+            Some(error) if self.is_beyond_repair() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// True when there is no point in writing any more.
     pub(crate) fn is_beyond_repair(&self) -> bool {
         let condition = self.condition.borrow();

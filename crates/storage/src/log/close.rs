@@ -30,6 +30,7 @@ impl<P: Platform> Log<P> {
         // Not while it is cut: what begins beyond the cut would be taken by a start for where the log goes on.
         let gate = self.upkeep.gate.acquire().await;
         let gate = gate.map_err(|_| Error::Closed)?;
+        self.refuse_beyond_repair()?;
         if self.active().size() > 0 && !self.is_closed() {
             let now_ms = self.store.clock().wall_ms();
             Appending(self).roll_now(now_ms);
@@ -53,6 +54,7 @@ impl<P: Platform> Log<P> {
         if self.is_closed() {
             return Err(Error::Closed);
         }
+        self.refuse_beyond_repair()?;
         while let Some(rolled) = Upkeeping(self).oldest_rolled() {
             Upkeeping(self).seal(&rolled).await?;
         }
@@ -68,7 +70,14 @@ impl<P: Platform> Log<P> {
         self.flush.hold();
         self.stop_compacting().await;
         let result = Closing(self).close_cleanly().await;
+        // Beside one without room somebody may be taking it elsewhere; whoever opens its folder next is to be alone.
+        let alone = if result.is_err() && !self.is_beyond_repair() {
+            Some((self.upkeep.gate.acquire().await, self.may_write().await))
+        } else {
+            None
+        };
         self.become_finally(Condition::Closed);
+        drop(alone);
         Closing(self).note_closed();
         result
     }

@@ -36,6 +36,10 @@ impl<P: Platform> Log<P> {
         };
         full.note_full();
         let _permit = self.may_write().await?;
+        // It may have been closed meanwhile, and its folder be another's.
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
         let mut spilled = false;
         for segment in self.unsealed_segments() {
             if !segment.is_unwritten() || !segment.folder.starts_with(full.dir()) {
@@ -133,7 +137,10 @@ impl<P: Platform> Spilling<'_, P> {
 
     /// A segment in `folder` for what is not written of `old`, which begins there; nothing is in it yet.
     fn successor(self, old: &Segment<P>, folder: Rc<Path>) -> Option<Rc<Segment<P>>> {
-        let boundary = old.resident_header(old.written())?.base_offset;
+        let written = old.written();
+        let first = old.resident_header(written)?.base_offset;
+        // Before the first batch of a segment there may be a gap, which belongs to it.
+        let boundary = if written == 0 { old.base } else { first };
         let charge = self.store.charge(&folder, 0);
         let now_ms = self.store.clock().wall_ms();
         let loaded = Loaded {

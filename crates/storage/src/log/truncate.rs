@@ -13,12 +13,12 @@ use platform::Platform;
 use platform::disk::{BLOCK_BYTES, Disk, DiskFile};
 use wire::types::Offset;
 
-use super::Log;
 use super::indexes::Indexes;
 use super::open::remove;
 use super::producer_state::ProducerStates;
 use super::read::walk::{Floor, walk_to};
 use super::segments::SegmentEvent;
+use super::{Condition, Log};
 use crate::error::{Error, Result};
 use crate::log::aborted::Rebuilding;
 use crate::log::tiers::LogFolders;
@@ -92,6 +92,31 @@ impl<P: Platform> Log<P> {
     }
 }
 
+/// Holds appends back for as long as it lives. One that goes while the log is being cut leaves a log that does not agree with
+/// itself: that takes nothing more, and the next start reads what is there.
+struct Holding<'a, P: Platform>(&'a Log<P>);
+
+impl<'a, P: Platform> Holding<'a, P> {
+    fn begin(log: &'a Log<P>) -> Self {
+        log.flush.hold();
+        Self(log)
+    }
+}
+
+impl<P: Platform> Drop for Holding<'_, P> {
+    fn drop(&mut self) {
+        let log = self.0;
+        if log.truncating.replace(false) && !log.is_closed() {
+            let reason = "whoever cut it has gone before it was cut".into();
+            tracing::error!(partition = %log.partition, %reason, "the log takes no appends");
+            log.become_finally(Condition::Failed(Error::Failed { reason }));
+        }
+        log.flush.hold_no_more();
+        log.request_flush();
+        log.tell();
+    }
+}
+
 view_of_log! {
     /// Cutting the end off a log, with nobody else at it.
     pub(in crate::log) Truncating
@@ -99,7 +124,7 @@ view_of_log! {
 
 impl<P: Platform> Truncating<'_, P> {
     /// Does something to the files while nobody else does, unless it is refused before anything has changed. A failure
-    /// half-way latches the log.
+    /// half-way latches the log, and so does a caller that goes away half-way.
     async fn held(
         self,
         refused: impl Future<Output = Result<()>>,
@@ -111,32 +136,20 @@ impl<P: Platform> Truncating<'_, P> {
             .acquire()
             .await
             .map_err(|_| Error::Closed)?;
-        self.flush.hold();
+        let _holding = Holding::begin(self.0);
         self.compaction.interrupt();
-        let result = async {
-            self.flush().await?;
-            let _permit = self.may_write().await?;
-            if self.is_beyond_repair()
-                && let Some(error) = self.failed()
-            {
-                // One that failed half-way leaves a log that does not agree with itself.
-                return Err(error);
-            }
-            refused.await?;
-            self.truncating.set(true);
-            let changed = change.await;
-            self.truncating.set(false);
-            match &changed {
-                Ok(()) => self.check_invariants(),
-                Err(error) => self.fail(error),
-            }
-            changed
+        self.flush().await?;
+        let _permit = self.may_write().await?;
+        self.refuse_beyond_repair()?;
+        refused.await?;
+        self.truncating.set(true);
+        let changed = change.await;
+        self.truncating.set(false);
+        match &changed {
+            Ok(()) => self.check_invariants(),
+            Err(error) => self.fail(error),
         }
-        .await;
-        self.flush.hold_no_more();
-        self.request_flush();
-        self.tell();
-        result
+        changed
     }
 
     async fn cut(self, offset: Offset) -> Result<()> {

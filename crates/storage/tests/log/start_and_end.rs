@@ -573,3 +573,36 @@ fn records_after_a_cut_within_the_batch_that_the_log_started_in_are_there_after_
         assert_holds(&log, 16, 21).await;
     });
 }
+
+#[test]
+fn a_log_whose_cut_is_given_up_half_way_takes_nothing_more_and_ends_where_a_start_finds_it() {
+    let small = || LogOptions {
+        segment_bytes: 8 << 10,
+        ..options()
+    };
+    let mut has_ended = false;
+    for polls in 0..2000 {
+        has_ended = simulate(async {
+            let world = World::new();
+            let log = world.open(small()).await;
+            for _ in 0..24 {
+                produce(&log, 1, 1500).await;
+            }
+            let has_ended = polled(log.truncate_to(Offset(7)), polls).await;
+            // What a loaded segment meets, a move, a clean stop: no panic, and no bytes that were cut.
+            let _ = log.save().await;
+            let _ = log.roll().await;
+            let _ = log.close().await;
+            let next = world.successor(world.disk().crash(polls as u64));
+            let log = next.open(small()).await;
+            let end = log.log_end_offset().0;
+            assert!((7..=24).contains(&end), "{polls}: {end}");
+            assert_holds(&log, 0, end).await;
+            has_ended
+        });
+        if has_ended {
+            break;
+        }
+    }
+    assert!(has_ended, "in so many polls it is cut");
+}

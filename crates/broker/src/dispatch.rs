@@ -128,15 +128,16 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     let broker = Rc::clone(broker);
     let reply = Box::pin(async move {
         if !broker.limits_time() {
-            let answered = answer(&broker, &context, &Busy::default(), request).await;
-            let reply = roomy(&broker, &context, api, answered);
-            return pace::told((api, version), reply);
+            let answered = answer(&broker, &context, &Busy::default(), row, request).await;
+            let reply = roomy(&broker, &context, (row, api), answered);
+            return pace::told((row, api, version), reply);
         }
         let busy = Busy::with(broker.platform.clock().clone());
         // Boxed, so that nobody else's requests grow by what this needs.
-        let answered = Box::pin(answer(&broker, &context, &busy, request));
-        let reply = roomy(&broker, &context, api, timed(&busy, answered).await);
-        Box::pin(pace::paced(&broker, &context, &busy, (api, version), reply)).await
+        let answered = Box::pin(answer(&broker, &context, &busy, row, request));
+        let reply = roomy(&broker, &context, (row, api), timed(&busy, answered).await);
+        let asked = (row, api, version);
+        Box::pin(pace::paced(&broker, &context, &busy, asked, reply)).await
     });
     Called {
         overlaps,
@@ -151,12 +152,12 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
 fn roomy<P: Platform>(
     broker: &Broker<P>,
     context: &Context,
-    api: Api,
+    (row, api): (&Row, Api),
     answered: Result<Reply, CloseReason>,
 ) -> Reply {
     match answered {
         Ok(Reply::Send(response) | Reply::Pause(Some(response), _))
-            if Row::of(api).loss == Loss::Nothing
+            if row.loss == Loss::Nothing
                 && response.size_bytes() > FLOOR_BYTES
                 && broker.answers.is_over(context.peer.ip()) =>
         {
@@ -172,6 +173,7 @@ async fn answer<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
     busy: &Busy,
+    row: &'static Row,
     request: Request,
 ) -> Result<Reply, CloseReason> {
     if request.is_unknown_api_versions() {
@@ -180,5 +182,5 @@ async fn answer<P: Platform>(
         let response = kafka::encode_response(Api::ApiVersions, 0, id, &response)?;
         return Ok(Reply::Send(response));
     }
-    table::handle(&Call::new(broker, context, busy, request)).await
+    table::handle(&Call::new(broker, context, busy, row, request)).await
 }

@@ -38,7 +38,7 @@ pub(super) struct Call<'a, P: Platform> {
     /// The time that it takes, if that is counted.
     pub(super) busy: &'a Busy,
     pub(super) header: RequestHeader,
-    pub(super) row: Row,
+    pub(super) row: &'static Row,
     body_bytes: usize,
     body: Cell<Bytes>,
 }
@@ -48,13 +48,14 @@ impl<'a, P: Platform> Call<'a, P> {
         broker: &'a Rc<Broker<P>>,
         context: &'a Context,
         busy: &'a Busy,
+        row: &'static Row,
         Request { header, body }: Request,
     ) -> Self {
         Self {
             broker,
             context,
             busy,
-            row: Row::of(header.api),
+            row,
             header,
             body_bytes: body.len(),
             body: Cell::new(body),

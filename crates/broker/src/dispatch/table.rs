@@ -169,9 +169,9 @@ macro_rules! requests {
     ) => {
         impl Row {
             /// The row of an API.
-            pub(super) const fn of(api: Api) -> Self {
+            pub(super) const fn of(api: Api) -> &'static Self {
                 match api {
-                    $(Api::$api => Self {
+                    $(Api::$api => &Self {
                         guard: guard!($($guard)*),
                         runs: Runs::$runs,
                         order: Order::$order,
@@ -334,7 +334,7 @@ mod tests {
 
     /// Names of what has a row like that, in the order of their keys.
     fn names(is: impl Fn(Row) -> bool) -> String {
-        let rows = Api::ALL.iter().filter(|api| is(Row::of(**api)));
+        let rows = Api::ALL.iter().filter(|api| is(*Row::of(**api)));
         rows.map(|api| api.name()).collect::<Vec<_>>().join(" ")
     }
 

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use platform::Platform;
 use wire::kafka::Api;
 
-use super::Reply;
-use super::table::{Quota, Row};
+use super::reply::Reply;
+use super::row::{Quota, Row};
 use crate::Broker;
 use crate::handler::Context;
 use crate::quota::{Busy, Charge, Kind, wire_ms};

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use platform::Platform;
 use platform::clock::Instant;
 use platform::sync::Semaphore;
-use platform::{Platform, task};
 use storage::store::Store;
 use wire::types::{ErrorCode, TopicId};
 
@@ -24,7 +24,7 @@ use crate::group::GroupCoordinator;
 use crate::image::Image;
 use crate::lines::Lines;
 use crate::log_dirs::LogDirs;
-use crate::making::{Making, SOON};
+use crate::making::Making;
 use crate::many;
 use crate::metrics::Metrics;
 use crate::node_config::NodeConfigs;
@@ -104,7 +104,7 @@ pub struct Broker<P: Platform> {
     pub(crate) producer_ids: ProducerIds,
     /// Logs on their way to another directory.
     pub(crate) moves: Moves<P>,
-    making: Making,
+    pub(crate) making: Making,
     pub(crate) quotas: Quotas,
     /// The clients whose metrics come here.
     pub(crate) telemetry: Telemetry,
@@ -242,28 +242,13 @@ impl<P: Platform> Broker<P> {
         );
     }
 
-    /// Creates topics that a client asked for and that are missing. Those that take longer than the answer waits come behind it,
-    /// which does not know them yet (Kafka's never waits).
-    pub(crate) async fn create_asked(self: &Rc<Self>, names: Vec<String>) {
-        let Some(made) = self.making.begin() else {
-            return self.create_missing(names).await;
-        };
-        let me = Rc::clone(self);
-        let creation = task::spawn(async move {
-            let _made = made;
-            me.create_missing(names).await;
-        });
-        // Whether it is through or not, the newest image says.
-        drop(task::timeout(SOON, creation).await);
-    }
-
     /// Creates topics that a client asked for, or that the broker needs, and that are missing.
     pub(crate) async fn create_missing(&self, names: Vec<String>) {
         let created = self.shards.call(CONTROLLER_SHARD, |broker| async move {
             broker.controller()?.create_missing(&names).await
         });
         if let Some(Err(code)) = created.await {
-            tracing::warn!(?code, "cannot create missing topics");
+            self.warn_not_created(code);
         }
     }
 

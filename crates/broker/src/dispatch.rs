@@ -36,6 +36,7 @@ use crate::Broker;
 use crate::answers::FLOOR_BYTES;
 use crate::broker::CONTROLLER_SHARD;
 use crate::controller::{Caller, Controller, Rules};
+use crate::handler::metadata::TooMany;
 use crate::handler::{self, Context};
 use crate::many::{LARGE_BYTES, Place};
 use crate::quota::{Busy, Kind, timed};
@@ -381,9 +382,10 @@ async fn describe<P: Platform>(
         Api::Metadata => {
             run(request, async |r| {
                 if b.options.auto_create_topics {
-                    let missing = handler::metadata::missing(&b.image(), &r, v).await;
-                    if !missing.is_empty() {
-                        b.create_asked(missing).await;
+                    match handler::metadata::missing(&b.image(), &r, v).await {
+                        Ok(missing) if missing.is_empty() => {}
+                        Ok(missing) => b.create_asked(c.peer.ip(), missing).await,
+                        Err(TooMany(topics)) => b.warn_too_many(topics),
                     }
                 }
                 let asked = handler::metadata::Asked {

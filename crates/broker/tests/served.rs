@@ -9,6 +9,8 @@ mod harness;
 mod absent_paths;
 #[path = "served/admin_questions.rs"]
 mod admin_questions;
+#[path = "served/asked_topics.rs"]
+mod asked_topics;
 #[path = "served/by_id.rs"]
 mod by_id;
 #[path = "served/clocks.rs"]

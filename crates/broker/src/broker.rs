@@ -119,9 +119,11 @@ pub struct Broker<P: Platform> {
     /// Held while the checkpoint files of a log directory are written.
     // Unbounded: the log directories of the settings.
     pub(crate) checkpoint_turns: BTreeMap<PathBuf, Semaphore>,
-    /// Checkpoint files that could not be written, and when that was said.
+    /// Checkpoint files that could not be written, and directories whose files do not hold for a log yet, and when that was said.
     // Unbounded: the checkpoint files there are, a few for each log directory of the settings.
     pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
+    /// Directories that say nothing of their room, and clients that ask for it.
+    pub(crate) roomless: Seldom,
     pub(crate) wall_clock: WallClock,
     /// Turns at opening and deleting logs, of each log directory.
     // Unbounded: the log directories of the settings.
@@ -185,6 +187,7 @@ impl<P: Platform> Broker<P> {
             many: Queues::new(many::AT_ONCE),
             checkpoint_turns,
             unwritten: RefCell::default(),
+            roomless: Seldom::default(),
             wall_clock: WallClock::default(),
             log_turns: RefCell::default(),
             stopping_since: Cell::default(),

@@ -23,6 +23,8 @@ mod clocks_members;
 mod crowded;
 #[path = "served/damaged_files.rs"]
 mod damaged_files;
+#[path = "served/deleted_records.rs"]
+mod deleted_records;
 #[path = "served/directories.rs"]
 mod directories;
 #[path = "served/disk_failures.rs"]
@@ -77,6 +79,8 @@ mod quotas;
 mod restart;
 #[path = "served/same_name.rs"]
 mod same_name;
+#[path = "served/seldom_lines.rs"]
+mod seldom_lines;
 #[path = "served/sessions.rs"]
 mod sessions;
 #[path = "served/silent_producers.rs"]

@@ -292,9 +292,14 @@ impl<P: Platform> Store<P> {
     }
 
     /// The checkpoint files now say `points`, for logs of this shard and others; `with_starts`: that of log starts, too. Who
-    /// promises that records are deleted does so after this. False when a start may still take less than they say for true.
-    pub async fn checkpointed(&self, points: &[LogPoints], with_starts: bool) -> bool {
-        let mut all_hold = true;
+    /// promises that records are deleted does so after this. Gives the logs of which a start may still take less than they say for
+    /// true.
+    pub async fn checkpointed(
+        &self,
+        points: &[LogPoints],
+        with_starts: bool,
+    ) -> Vec<TopicPartition> {
+        let mut limited = Vec::new();
         // For all of them together.
         let end = self.clock().after(LIFT_MAX);
         let concerned: Vec<_> = {
@@ -315,14 +320,14 @@ impl<P: Platform> Store<P> {
                 && log.is_limited()
                 && let Err(error) = log.lift_limits(points, end).await
             {
-                all_hold = false;
+                limited.push(log.topic_partition().clone());
                 if !matches!(error, Error::Busy) {
                     tracing::error!(partition = %log.topic_partition(), %error,
                         "what limits the checkpoints of a log stays until they are written again");
                 }
             }
         }
-        all_hold
+        limited
     }
 
     /// A log was deleted: it has nothing to say any more.

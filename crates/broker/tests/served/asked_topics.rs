@@ -1,30 +1,29 @@
 //! Topics that are made because a client asks for them: whoever asks is answered soon, whatever the disk does, and nobody's
-//! many questions come before another's, or fill the log.
+//! many questions come before another's.
 
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use platform::sim::{Effect, Fault, OpKind, SimDisk};
+use platform::sim::SimDisk;
 use platform::task::{spawn, timeout};
 use wire::messages::metadata_request::MetadataRequestTopic;
 use wire::messages::{MetadataRequest, MetadataResponse};
 use wire::types::ErrorCode;
 
 use crate::harness::asks::{error, topic_name};
-use crate::harness::journal::lines_of;
-use crate::harness::{Cluster, Setup, life};
+use crate::harness::{Setup, life};
 
 const MINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const THEIRS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 0, 1));
 
-fn making_topics() -> Setup {
+pub(crate) fn making_topics() -> Setup {
     let mut setup = Setup::shards(2);
     setup.options.auto_create_topics = true;
     setup
 }
 
-fn naming<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> MetadataRequest {
+pub(crate) fn naming<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> MetadataRequest {
     let named =
         |name: T| MetadataRequestTopic::default().with_name(Some(topic_name(name.as_ref())));
     MetadataRequest::default()
@@ -32,7 +31,7 @@ fn naming<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> MetadataRequest 
         .with_allow_auto_topic_creation(true)
 }
 
-fn codes(answer: &MetadataResponse) -> Vec<(String, Option<ErrorCode>)> {
+pub(crate) fn codes(answer: &MetadataResponse) -> Vec<(String, Option<ErrorCode>)> {
     let topics = answer.topics.iter();
     let name = |topic: &wire::messages::metadata_response::MetadataResponseTopic| {
         topic.name.as_ref().unwrap().to_string()
@@ -97,49 +96,4 @@ fn what_another_network_asks_for_is_made_after_one_question_of_mine_not_after_al
         assert_eq!((is_there("theirs"), mine), (true, vec![0]));
         disk.set_latency(Duration::ZERO, Duration::ZERO);
     });
-}
-
-/// The lines about something, of a client that asks three times, and again a minute later.
-fn said(about: &str, disk: &SimDisk, ask: impl AsyncFn(&Cluster)) -> Vec<String> {
-    let mut lines = lines_of(|| {
-        life(disk, &making_topics(), async |cluster| {
-            cluster.create("there", 1).await;
-            for _ in 0..3 {
-                ask(cluster).await;
-            }
-            cluster.pass_ms(61_000).await;
-            ask(cluster).await;
-        });
-    });
-    lines.retain(|line| line.contains(about));
-    lines
-}
-
-#[test]
-fn questions_about_too_many_topics_are_logged_once_a_minute() {
-    let names: Vec<_> = (0..10_001).map(|number| format!("t{number}")).collect();
-    let request = naming(names);
-    let lines = said("too many topics", &SimDisk::new(1), async |cluster| {
-        let answer = cluster.ask(9, &request).await;
-        assert_eq!(answer.topics.len(), 10_001);
-    });
-    assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[1].contains("unsaid=2"), "{lines:?}");
-}
-
-#[test]
-fn topics_that_a_failed_metadata_log_does_not_take_are_logged_once_a_minute() {
-    let disk = SimDisk::new(1);
-    let fails = Fault {
-        path_contains: Some("__cluster_metadata-0".to_owned()),
-        ..Fault::at_kind(0, OpKind::Write, Effect::Fail(std::io::ErrorKind::Other))
-    };
-    let lines = said("cannot create missing topics", &disk, async |cluster| {
-        disk.inject(fails.clone());
-        let answer = cluster.ask(9, &naming(["missing"])).await;
-        let not_made = Some(ErrorCode::UnknownTopicOrPartition);
-        assert_eq!(codes(&answer), [("missing".to_owned(), not_made)]);
-    });
-    assert_eq!(lines.len(), 2, "{lines:?}");
-    assert!(lines[1].contains("unsaid=2"), "{lines:?}");
 }

@@ -44,6 +44,7 @@ mod reserve;
 mod retention;
 mod spill;
 mod switch;
+mod taken;
 mod tiers;
 pub mod time_index;
 mod truncate;

@@ -11,6 +11,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
+use platform::clock::Instant;
 use platform::disk::{Disk, Entry};
 use platform::sync::{Notify, Semaphore};
 use platform::task::{self, JoinHandle};
@@ -77,6 +78,8 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) flushing: Cell<usize>,
     /// Open files of segments, when they were last counted.
     pub(crate) open_files: Cell<i64>,
+    /// When it was last said that a log passes over a folder which is not its own.
+    pub(crate) told_of_taken: Cell<Option<Instant>>,
     /// The tiers, if there are any.
     pub(crate) tiers: Option<Arc<TierTable>>,
     /// The same table, also of a single tier, where paths of it have pools of segment files.
@@ -172,6 +175,7 @@ impl<P: Platform> Store<P> {
             checking: Semaphore::new(1),
             flushing: Cell::new(0),
             open_files: Cell::new(0),
+            told_of_taken: Cell::new(None),
             pools: tiers.clone().filter(|tiers| tiers.has_pools()),
             tiers: tiers.filter(|tiers| tiers.is_tiered()),
         };

@@ -235,15 +235,21 @@ impl<P: Platform> Log<P> {
     /// A new log gets its first file at once, so that its name says where it begins; with tiers it is where new segments
     /// go.
     async fn name_first_segment(&self) -> Result<()> {
-        let mut active = self.active();
+        let active = self.active();
         if active.named.get() {
             return Ok(());
         }
         if self.store.tiers().is_some() {
-            active = self.new_segment(active.base, self.store.clock().wall_ms());
-            *self.segments.borrow_mut() = [Rc::clone(&active)].into();
+            let base = active.base;
+            let first = || {
+                let active = self.new_segment(base, self.store.clock().wall_ms());
+                *self.segments.borrow_mut() = [Rc::clone(&active)].into();
+                active
+            };
+            self.named_segment(&first).await?;
+        } else {
+            self.name_segment(&active).await?;
         }
-        self.name_segment(&active).await?;
         self.sync_names().await
     }
 }

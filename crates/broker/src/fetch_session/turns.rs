@@ -88,21 +88,7 @@ async fn resolve_many(
         let place = wants_session
             .then(|| sessions.borrow_mut().place(by_id, &named, now, random))
             .flatten();
-        let mut begun = None;
-        if let Some(mut out) = place.and_then(|place| Out::of(sessions, place)) {
-            for (key, wanted) in &named {
-                out.content.name(key.clone(), *wanted);
-                rests.item().await;
-            }
-            begun = out.put_back().then_some(place).flatten();
-        }
-        let (id, serial) = begun.unwrap_or_default();
-        return Ok(Resolved {
-            id,
-            serial,
-            partitions: named,
-            incremental: false,
-        });
+        return Ok(begun_at(sessions, place, named).await);
     }
     let place = {
         let mut sessions = sessions.borrow_mut();
@@ -141,6 +127,30 @@ async fn resolve_many(
         partitions,
         incremental: true,
     })
+}
+
+/// A session that begins in its place, or none, with these partitions.
+async fn begun_at(
+    sessions: &Sessions,
+    place: Option<(i32, u64)>,
+    named: Vec<(Key, Wanted)>,
+) -> Resolved {
+    let mut rests = Rests::new();
+    let mut begun = None;
+    if let Some(mut out) = place.and_then(|place| Out::of(sessions, place)) {
+        for (key, wanted) in &named {
+            out.content.name(key.clone(), *wanted);
+            rests.item().await;
+        }
+        begun = out.put_back().then_some(place).flatten();
+    }
+    let (id, serial) = begun.unwrap_or_default();
+    Resolved {
+        id,
+        serial,
+        partitions: named,
+        incremental: false,
+    }
 }
 
 async fn answer_many(sessions: &Sessions, resolved: &mut Resolved, told: &[Told]) -> Vec<bool> {

@@ -47,6 +47,7 @@ impl Written {
 }
 
 /// What became of the checkpoint files of some directories.
+// Unbounded: the log directories of the settings.
 #[derive(Default, Debug)]
 pub(crate) struct Checkpointed(BTreeMap<PathBuf, Written>);
 

@@ -97,9 +97,10 @@ async fn durable<P: Platform>(
         dirs.extend(deleted.dirs.iter().cloned());
         rests.item().await;
     }
-    let written = match dirs.is_empty() {
-        true => Checkpointed::default(),
-        false => broker.checkpoint_in(dirs).await,
+    let written = if dirs.is_empty() {
+        Checkpointed::default()
+    } else {
+        broker.checkpoint_in(dirs).await
     };
     let durable = |deleted: Result<Deleted, ErrorCode>| {
         let Deleted { start, log, dirs } = deleted?;

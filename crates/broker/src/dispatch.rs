@@ -385,7 +385,9 @@ async fn describe<P: Platform>(
                     match handler::metadata::missing(&b.image(), &r, v).await {
                         Ok(missing) if missing.is_empty() => {}
                         Ok(missing) => b.create_asked(c.peer.ip(), missing).await,
-                        Err(TooMany(topics)) => b.warn_too_many(topics),
+                        Err(TooMany(topics)) => {
+                            b.making.warn_too_many(topics, b.platform.clock().now());
+                        }
                     }
                 }
                 let asked = handler::metadata::Asked {

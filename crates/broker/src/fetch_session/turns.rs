@@ -88,14 +88,7 @@ async fn resolve_many(
         let place = wants_session
             .then(|| sessions.borrow_mut().place(by_id, &named, now, random))
             .flatten();
-        let mut begun = None;
-        if let Some(mut out) = place.and_then(|place| Out::of(sessions, place)) {
-            for (key, wanted) in &named {
-                out.content.name(key.clone(), *wanted);
-                rests.item().await;
-            }
-            begun = out.put_back().then_some(place).flatten();
-        }
+        let begun = fill(sessions, place, &named).await;
         let (id, serial) = begun.unwrap_or_default();
         return Ok(Resolved {
             id,
@@ -141,6 +134,21 @@ async fn resolve_many(
         partitions,
         incremental: true,
     })
+}
+
+/// Names what a new session remembers. Gives its place, unless it has ended meanwhile.
+async fn fill(
+    sessions: &Sessions,
+    place: Option<(i32, u64)>,
+    named: &[(Key, Wanted)],
+) -> Option<(i32, u64)> {
+    let mut out = Out::of(sessions, place?)?;
+    let mut rests = Rests::new();
+    for (key, wanted) in named {
+        out.content.name(key.clone(), *wanted);
+        rests.item().await;
+    }
+    out.put_back().then_some(place).flatten()
 }
 
 async fn answer_many(sessions: &Sessions, resolved: &mut Resolved, told: &[Told]) -> Vec<bool> {

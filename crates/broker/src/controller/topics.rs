@@ -9,7 +9,7 @@ use crate::image::{OFFSETS_TOPIC, ResourceType, TopicImage, is_internal};
 use crate::transaction::TRANSACTIONS_TOPIC;
 
 use super::bounds::check_settings;
-use super::configs::{Change, change_settings};
+use super::configs::{Change, change_settings, check_texts};
 use super::placement::{active, check_manual, new_partition, place};
 use super::topic_name::{self, MetricNames};
 use super::{Refusal, Rules};
@@ -98,6 +98,9 @@ impl Rules<'_> {
 
     fn new_settings(&self, topic: &NewTopic<'_>) -> Result<BTreeMap<String, String>, Refusal> {
         let refuse = |message: String| Err(Refusal::new(ErrorCode::InvalidConfig, message));
+        for (name, value) in &topic.settings {
+            check_texts(name, *value)?;
+        }
         let nulls = topic.settings.iter().filter(|(_, value)| value.is_none());
         let nulls: Vec<_> = nulls.map(|(name, _)| *name).collect();
         if !nulls.is_empty() {

@@ -279,9 +279,9 @@ impl<P: Platform> Broker<P> {
 
     /// Creates topics that a client asked for, or that the broker needs, and that are missing.
     pub(crate) async fn create_missing(&self, names: Vec<String>) {
-        let created = self.shards.call(CONTROLLER_SHARD, |broker| async move {
-            broker.controller()?.create_missing(&names).await
-        });
+        let create =
+            |broker: Rc<Self>| async move { broker.controller()?.create_missing(&names).await };
+        let created = self.shards.call_abandoned(CONTROLLER_SHARD, create);
         if let Some(Err(code)) = created.await {
             let now = self.platform.clock().now();
             self.making.warn_failed(code, now);

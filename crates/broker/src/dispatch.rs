@@ -336,9 +336,10 @@ where
 {
     let is_large = request.body.len() > LARGE_BYTES;
     let (header, asked) = decoded_beside(broker, context, request).await?;
-    let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
-        Some(work(broker.controller().ok()?, asked).await)
-    });
+    let decide =
+        |broker: Rc<Broker<P>>| async move { Some(work(broker.controller().ok()?, asked).await) };
+    // What waits for its turn is forgotten with its client.
+    let decided = broker.shards.call_abandoned(CONTROLLER_SHARD, decide);
     let (response, pause) = decided.await.flatten().ok_or(CloseReason::Stopping)?;
     broker.metrics.quotas.throttled(Kind::Mutation, pause);
     match encoded_beside(broker, is_large.then_some(context), header, response).await? {
@@ -362,9 +363,9 @@ where
 {
     let is_large = request.body.len() > LARGE_BYTES;
     let (header, asked) = decoded_beside(broker, context, request).await?;
-    let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
-        Some(work(broker.controller().ok()?, asked).await)
-    });
+    let decide =
+        |broker: Rc<Broker<P>>| async move { Some(work(broker.controller().ok()?, asked).await) };
+    let decided = broker.shards.call_abandoned(CONTROLLER_SHARD, decide);
     let response = decided.await.flatten().ok_or(CloseReason::Stopping)?;
     encoded_beside(broker, is_large.then_some(context), header, response).await
 }
@@ -382,7 +383,11 @@ async fn describe<P: Platform>(
         Api::Metadata => {
             run(request, async |r| {
                 if b.options.auto_create_topics {
-                    match handler::metadata::missing(&b.image(), &r, v).await {
+                    let rules = Rules {
+                        image: &b.image(),
+                        options: &b.options,
+                    };
+                    match handler::metadata::missing(rules, &r, v).await {
                         Ok(missing) if missing.is_empty() => {}
                         Ok(missing) => b.create_asked(c.peer.ip(), missing).await,
                         Err(TooMany(topics)) => {

@@ -154,5 +154,12 @@ def one_round(victim, home, name, rate, seconds, seed):
     with contextlib.suppress(Closed, OSError), Prey(victim.port).client() as client:
         for topic in (f"{name}-alone-0", f"{name}-0"):
             client.delete_topic(topic)
-    wait_until(lambda: victim.descriptors() < DESCRIPTORS // 4, "the connections to be forgotten", 60)
+    counts = []
+
+    def are_forgotten():
+        counts.append(victim.descriptors())
+        return counts[-1] < DESCRIPTORS // 4 and len(counts) >= 50 and len(set(counts[-50:])) == 1
+
+    # A crowd that has just gone is forgotten one by one.
+    wait_until(are_forgotten, "the connections to be forgotten", 60)
     return (victim.resident(), victim.descriptors()), (alone, beside)

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use platform::Platform;
 use platform::clock::Instant;
 use platform::sync::Semaphore;
-use platform::{Platform, task};
 use storage::store::Store;
 use wire::types::{ErrorCode, TopicId};
 
@@ -24,7 +24,7 @@ use crate::group::GroupCoordinator;
 use crate::image::Image;
 use crate::lines::Lines;
 use crate::log_dirs::LogDirs;
-use crate::making::{Making, SOON};
+use crate::making::Making;
 use crate::many;
 use crate::metrics::Metrics;
 use crate::names::CONTROLLER_SHARD;
@@ -102,7 +102,7 @@ pub struct Broker<P: Platform> {
     pub(crate) producer_ids: ProducerIds,
     /// Logs on their way to another directory.
     pub(crate) moves: Moves<P>,
-    making: Making,
+    pub(crate) making: Making,
     pub(crate) quotas: Quotas,
     /// The clients whose metrics come here.
     pub(crate) telemetry: Telemetry,
@@ -117,9 +117,11 @@ pub struct Broker<P: Platform> {
     /// Held while the checkpoint files of a log directory are written.
     // Unbounded: the log directories of the settings.
     pub(crate) checkpoint_turns: BTreeMap<PathBuf, Semaphore>,
-    /// Checkpoint files that could not be written, and when that was said.
+    /// Checkpoint files that could not be written, and directories whose files do not hold for a log yet, and when that was said.
     // Unbounded: the checkpoint files there are, a few for each log directory of the settings.
     pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
+    /// Directories that say nothing of their room, and clients that ask for it.
+    pub(crate) roomless: Seldom,
     pub(crate) wall_clock: WallClock,
     /// Turns at opening and deleting logs, of each log directory.
     // Unbounded: the log directories of the settings.
@@ -183,6 +185,7 @@ impl<P: Platform> Broker<P> {
             many: Queues::new(many::AT_ONCE),
             checkpoint_turns,
             unwritten: RefCell::default(),
+            roomless: Seldom::default(),
             wall_clock: WallClock::default(),
             log_turns: RefCell::default(),
             stopping_since: Cell::default(),
@@ -245,28 +248,13 @@ impl<P: Platform> Broker<P> {
         );
     }
 
-    /// Creates topics that a client asked for and that are missing. Those that take longer than the answer waits come behind it,
-    /// which does not know them yet (Kafka's never waits).
-    pub(crate) async fn create_asked(self: &Rc<Self>, names: Vec<String>) {
-        let Some(made) = self.making.begin() else {
-            return self.create_missing(names).await;
-        };
-        let me = Rc::clone(self);
-        let creation = task::spawn(async move {
-            let _made = made;
-            me.create_missing(names).await;
-        });
-        // Whether it is through or not, the newest image says.
-        drop(task::timeout(SOON, creation).await);
-    }
-
     /// Creates topics that a client asked for, or that the broker needs, and that are missing.
     pub(crate) async fn create_missing(&self, names: Vec<String>) {
         let created = self.shards.call(CONTROLLER_SHARD, |broker| async move {
             broker.controller()?.create_missing(&names).await
         });
         if let Some(Err(code)) = created.await {
-            tracing::warn!(?code, "cannot create missing topics");
+            self.warn_not_created(code);
         }
     }
 

@@ -3,8 +3,10 @@
 //!
 //! Every shard knows the positions of its own logs; the files are for all of them, so one shard gathers and writes.
 //! Invariants: a file is replaced as a whole; a position in it was true when it was gathered, and recovery points only
-//! name what was durable by then. A file that cannot be written is tried again with the next turn, and named once a minute.
+//! name what was durable by then. A file that cannot be written is tried again with the next turn, and named once a minute, as is a log
+//! for which the files do not hold yet.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,6 +23,45 @@ use crate::queues::turn_at;
 
 pub(crate) mod room;
 
+/// How the checkpoint files of a directory are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Written {
+    /// As the logs are, but for these: a start may take less than the files say for true of them, whose own files were busy.
+    But(Vec<TopicPartition>),
+    /// One could not be written, or nobody knows.
+    No,
+}
+
+impl Written {
+    fn wholly() -> Self {
+        Self::But(Vec::new())
+    }
+
+    fn is_whole(&self) -> bool {
+        *self == Self::wholly()
+    }
+
+    /// Not, if another file could not be written either.
+    fn and(self, is_written: bool) -> Self {
+        if is_written { self } else { Self::No }
+    }
+}
+
+/// What became of the checkpoint files of some directories.
+// Unbounded: the log directories of the settings.
+#[derive(Default, Debug)]
+pub(crate) struct Checkpointed(BTreeMap<PathBuf, Written>);
+
+impl Checkpointed {
+    /// Whether what a log has to say in the files of a directory is durable there.
+    pub(crate) fn holds(&self, dir: &Path, log: &TopicPartition) -> bool {
+        match self.0.get(dir) {
+            Some(Written::But(busy)) => !busy.contains(log),
+            Some(Written::No) | None => false,
+        }
+    }
+}
+
 impl<P: Platform> Broker<P> {
     /// Writes the checkpoint files of all log directories; false when one could not be written.
     pub async fn checkpoint(&self) -> bool {
@@ -35,6 +76,21 @@ impl<P: Platform> Broker<P> {
         unwritten.unwrap_or_else(|| all().collect())
     }
 
+    /// Writes the checkpoint files of some directories.
+    pub(crate) async fn checkpoint_in(&self, dirs: BTreeSet<PathBuf>) -> Checkpointed {
+        let write = |broker: Rc<Self>| async move {
+            let mut written = BTreeMap::new();
+            for dir in dirs {
+                let how = Rc::clone(&broker).write_checkpoints_in(&dir).await;
+                written.insert(dir, how);
+            }
+            Checkpointed(written)
+        };
+        let written = self.shards.call(CONTROLLER_SHARD, write).await;
+        // The shard ends: nothing says that any was written.
+        written.unwrap_or_default()
+    }
+
     /// Writes only how far the logs have been saved; false when that could not be written.
     pub(crate) async fn checkpoint_saved(&self) -> bool {
         let write = |broker: Rc<Self>| async move {
@@ -44,7 +100,8 @@ impl<P: Platform> Broker<P> {
                 let write = async move {
                     let _turn = me.checkpoint_turn(&path).await;
                     let points = me.gathered(&path).await;
-                    me.write_recovery_points(&path, points, false).await
+                    let written = me.write_recovery_points(&path, points, false).await;
+                    written.is_whole()
                 };
                 all_written &= broker
                     .while_it_answers(&dir.path, write)
@@ -117,19 +174,40 @@ impl<P: Platform> Broker<P> {
         false
     }
 
+    /// Says of logs for which the files do not hold yet, now and then: it is tried again every few seconds.
+    fn warn_of_busy(&self, dir: &Path, busy: &[TopicPartition]) {
+        let Some(partition) = busy.first() else {
+            return;
+        };
+        let mut unwritten = self.unwritten.borrow_mut();
+        // There are as many as there are directories.
+        let seldom = unwritten.entry(dir.to_path_buf()).or_default();
+        if let Some(unsaid) = seldom.turn(self.platform.clock().now()) {
+            tracing::warn!(dir = %dir.display(), %partition, others = busy.len().saturating_sub(1), unsaid,
+                "the checkpoints do not hold for a log yet that was cut, for its files are busy: deletions of its records are refused");
+        }
+    }
+
     /// One that hangs keeps no other directory from being written.
     pub(crate) async fn write_checkpoints(self: Rc<Self>) -> Vec<PathBuf> {
         let mut unwritten = Vec::new();
         for dir in &self.log_dirs.dirs {
-            let write = Rc::clone(&self).write_checkpoints_of(dir.path.clone());
-            if self.while_it_answers(&dir.path, write).await != Some(true) {
+            let written = Rc::clone(&self).write_checkpoints_in(&dir.path).await;
+            if !written.is_whole() {
                 unwritten.push(dir.path.clone());
             }
         }
         unwritten
     }
 
-    async fn write_checkpoints_of(self: Rc<Self>, dir: PathBuf) -> bool {
+    async fn write_checkpoints_in(self: Rc<Self>, dir: &Path) -> Written {
+        let write = Rc::clone(&self).write_checkpoints_of(dir.to_owned());
+        let written = self.while_it_answers(dir, write).await;
+        // Given up: nothing says that they were written.
+        written.unwrap_or(Written::No)
+    }
+
+    async fn write_checkpoints_of(self: Rc<Self>, dir: PathBuf) -> Written {
         let _turn = self.checkpoint_turn(&dir).await;
         let points = self.gathered(&dir).await;
         let mut all_written = self.write_compacted(&dir, &points).await;
@@ -139,9 +217,9 @@ impl<P: Platform> Broker<P> {
         let watermarks = rows(&points, |p| p.high_watermark);
         let file = offsets::HIGH_WATERMARKS;
         all_written &= self.write_rows(&dir, file, &watermarks).await;
-        all_written &= self.write_recovery_points(&dir, points, with_starts).await;
+        let written = self.write_recovery_points(&dir, points, with_starts).await;
         room::regain(self.platform.disk(), &dir).await;
-        all_written
+        written.and(all_written)
     }
 
     /// Waits for the turn to write the files of a directory. One at a time: an older gathering must not replace the file of a
@@ -156,24 +234,29 @@ impl<P: Platform> Broker<P> {
         dir: &Path,
         points: Vec<LogPoints>,
         with_starts: bool,
-    ) -> bool {
+    ) -> Written {
         let recovery = rows(&points, |p| p.recovery_point);
         if !self
             .write_rows(dir, offsets::RECOVERY_POINTS, &recovery)
             .await
         {
-            return false;
+            return Written::No;
         }
         let points: Arc<[LogPoints]> = points.into();
-        let dir: Arc<Path> = dir.into();
+        let of: Arc<Path> = dir.into();
         // Each shard knows what hangs of its own; one that gives up holds for nothing.
         let tell = move |broker: Rc<Self>| {
-            let (points, dir, me) = (Arc::clone(&points), Arc::clone(&dir), Rc::clone(&broker));
+            let (points, dir, me) = (Arc::clone(&points), Arc::clone(&of), Rc::clone(&broker));
             let told = async move { me.store.checkpointed(&points, with_starts).await };
-            async move { broker.while_it_answers(&dir, told).await.unwrap_or(false) }
+            async move { broker.while_it_answers(&dir, told).await }
         };
-        let all_hold = self.shards.call_all(tell).await;
-        all_hold.into_iter().all(|hold| hold)
+        let busy: Option<Vec<_>> = self.shards.call_all(tell).await.into_iter().collect();
+        let Some(busy) = busy else {
+            return Written::No;
+        };
+        let busy = busy.concat();
+        self.warn_of_busy(dir, &busy);
+        Written::But(busy)
     }
 
     async fn write_rows(&self, dir: &Path, name: &str, rows: &[(TopicPartition, Offset)]) -> bool {

@@ -15,78 +15,31 @@
 mod call;
 mod descriptions;
 mod groups;
+mod homes;
 mod pace;
 mod records;
+mod reply;
+mod row;
 mod table;
 mod transactions;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
-use wire::error::{DecodeError, EncodeError, FrameError};
-use wire::kafka::{self, Api, Request, Response};
-use wire::types::ErrorCode;
+use wire::kafka::{self, Api, Request};
 
 use crate::Broker;
 use crate::answers::FLOOR_BYTES;
 use crate::handler::{self, Context};
 use crate::quota::{Busy, timed};
 use call::Call;
-use table::{Loss, Order, Row};
-pub use table::{Operation, ResourceType, rights};
-
-/// What becomes of a request.
-#[derive(Debug)]
-pub enum Reply {
-    /// An answer.
-    Send(Response),
-    /// An answer, if the client wants one; and nothing more is taken from the connection for so
-    /// long, because a quota is used up.
-    Pause(Option<Response>, Duration),
-    /// The client wants no answer.
-    Nothing,
-    /// The bytes were no request that we can answer, or our answer has no bytes: the connection must end.
-    Close(CloseReason),
-}
-
-/// Why a connection must end.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CloseReason {
-    /// The frame has no header that we serve.
-    #[error(transparent)]
-    Frame(#[from] FrameError),
-    /// The body does not decode.
-    #[error("{api} version {version} from client {client:?}: {source}")]
-    Body {
-        /// Name of the API.
-        api: &'static str,
-        /// Its version.
-        version: i16,
-        /// What the client calls itself.
-        client: String,
-        /// What is wrong.
-        source: DecodeError,
-    },
-    /// The answer cannot be encoded: a fault of ours.
-    #[error(transparent)]
-    Answer(#[from] EncodeError),
-    /// A produce request failed whose sender wants no answer: it has to notice somehow.
-    #[error("a produce request with acks=0 failed: {0:?}")]
-    Unanswered(ErrorCode),
-    /// Too many answers have not been taken yet for one so large; the client may ask again.
-    #[error("the answer to {0:?} finds no room among those that clients have not taken yet")]
-    NoRoom(Api),
-    /// Who asks has not the right that the whole of it needs.
-    #[error("the client may not ask for {0:?}")]
-    NotAllowed(Api),
-    /// Whoever would answer is stopping.
-    #[error("the broker is stopping")]
-    Stopping,
-}
+pub use reply::{CloseReason, Reply};
+use row::{Loss, Order, Row};
+pub use row::{Operation, ResourceType};
+pub use table::rights;
 
 /// A request that has been understood and is ready to run.
 pub struct Called {
@@ -128,15 +81,16 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     let broker = Rc::clone(broker);
     let reply = Box::pin(async move {
         if !broker.limits_time() {
-            let answered = answer(&broker, &context, &Busy::default(), request).await;
-            let reply = roomy(&broker, &context, api, answered);
-            return pace::told((api, version), reply);
+            let answered = answer(&broker, &context, &Busy::default(), row, request).await;
+            let reply = roomy(&broker, &context, (row, api), answered);
+            return pace::told((row, api, version), reply);
         }
         let busy = Busy::with(broker.platform.clock().clone());
         // Boxed, so that nobody else's requests grow by what this needs.
-        let answered = Box::pin(answer(&broker, &context, &busy, request));
-        let reply = roomy(&broker, &context, api, timed(&busy, answered).await);
-        Box::pin(pace::paced(&broker, &context, &busy, (api, version), reply)).await
+        let answered = Box::pin(answer(&broker, &context, &busy, row, request));
+        let reply = roomy(&broker, &context, (row, api), timed(&busy, answered).await);
+        let asked = (row, api, version);
+        Box::pin(pace::paced(&broker, &context, &busy, asked, reply)).await
     });
     Called {
         overlaps,
@@ -151,12 +105,12 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
 fn roomy<P: Platform>(
     broker: &Broker<P>,
     context: &Context,
-    api: Api,
+    (row, api): (&Row, Api),
     answered: Result<Reply, CloseReason>,
 ) -> Reply {
     match answered {
         Ok(Reply::Send(response) | Reply::Pause(Some(response), _))
-            if Row::of(api).loss == Loss::Nothing
+            if row.loss == Loss::Nothing
                 && response.size_bytes() > FLOOR_BYTES
                 && broker.answers.is_over(context.peer.ip()) =>
         {
@@ -172,6 +126,7 @@ async fn answer<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
     busy: &Busy,
+    row: &'static Row,
     request: Request,
 ) -> Result<Reply, CloseReason> {
     if request.is_unknown_api_versions() {
@@ -180,5 +135,5 @@ async fn answer<P: Platform>(
         let response = kafka::encode_response(Api::ApiVersions, 0, id, &response)?;
         return Ok(Reply::Send(response));
     }
-    table::handle(&Call::new(broker, context, busy, request)).await
+    table::handle(&Call::new(broker, context, busy, row, request)).await
 }

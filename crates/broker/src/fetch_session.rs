@@ -5,7 +5,8 @@
 //! epoch -1, by an empty set of partitions, or by eviction when all slots are taken.
 //! Invariants: at most `sessions_max` sessions, whose partitions take at most [`BYTES_MAX`] in all: a session that would
 //! need more is not begun, or ends, and its client fetches without one; a session's id names the shard that keeps it (`id % shards`), so a
-//! client that comes back to another shard is told that its session is unknown and starts a new one.
+//! client that comes back to another shard is told that its session is unknown and starts a new one. An id may be drawn again
+//! once its session is gone: whoever kept it over an await asks for the session's number, too, which no other has.
 //! Pure: time and randomness are passed in. Sessions of very many partitions are worked on in turns (`turns.rs`).
 
 #![cfg_attr(
@@ -111,6 +112,8 @@ pub struct SessionClaim {
 pub struct Resolved {
     /// Session id of the response, 0 for none.
     pub id: i32,
+    /// Which session it is: another may have the id by the time that this is answered.
+    serial: u64,
     /// Partitions to read, in order.
     pub partitions: Vec<(Key, Wanted)>,
     /// Only what changed is put into the response.
@@ -125,6 +128,8 @@ struct Cached {
 }
 
 struct Session {
+    /// Its number, which is never given out again.
+    serial: u64,
     /// The epoch that the next request must carry.
     next_epoch: i32,
     by_id: bool,
@@ -153,6 +158,8 @@ pub struct FetchSessions {
     sessions_max: usize,
     /// What all sessions take.
     bytes: usize,
+    /// How many were begun.
+    begun: u64,
     shard: usize,
     shards: usize,
     evictions: u64,
@@ -165,6 +172,7 @@ impl FetchSessions {
             sessions: BTreeMap::new(),
             sessions_max,
             bytes: 0,
+            begun: 0,
             shard,
             shards: shards.max(1),
             evictions: 0,
@@ -209,19 +217,19 @@ impl FetchSessions {
         if claim.epoch == FINAL_EPOCH || claim.epoch == INITIAL_EPOCH {
             self.remove(claim.id);
             let wants_session = claim.epoch == INITIAL_EPOCH && !named.is_empty();
-            let id = if wants_session {
-                self.create(by_id, &named, now, random)
-            } else {
-                0
-            };
+            let place = wants_session
+                .then(|| self.create(by_id, &named, now, random))
+                .flatten();
+            let (id, serial) = place.unwrap_or_default();
             return Ok(Resolved {
                 id,
+                serial,
                 partitions: named,
                 incremental: false,
             });
         }
         let session = self.claimed(claim, by_id)?;
-        let before = session.bytes;
+        let (serial, before) = (session.serial, session.bytes);
         let content = &mut session.content;
         for (key, wanted) in named {
             content.name(key, wanted);
@@ -241,7 +249,8 @@ impl FetchSessions {
         let (is_empty, bytes) = (partitions.is_empty(), session.bytes);
         self.weigh(before, bytes);
         Ok(Resolved {
-            id: self.id_of(claim.id, is_empty),
+            id: self.id_of((claim.id, serial), is_empty),
+            serial,
             partitions,
             incremental: true,
         })
@@ -263,23 +272,32 @@ impl FetchSessions {
         Ok(session)
     }
 
+    /// The session that was here under an id, unless that is gone.
+    fn same(&mut self, (id, serial): (i32, u64)) -> Option<&mut Session> {
+        let session = self.sessions.get_mut(&id);
+        session.filter(|session| session.serial == serial)
+    }
+
     /// The session's id in the answer: one that is empty or has become too large is answered once more, and told that it is
     /// over.
-    fn id_of(&mut self, id: i32, is_empty: bool) -> i32 {
+    fn id_of(&mut self, place: (i32, u64), is_empty: bool) -> i32 {
         if is_empty || self.bytes > BYTES_MAX {
-            self.remove(id);
+            self.remove_same(place);
             return 0;
         }
-        id
+        place.0
     }
 
     /// Decides which partitions an answer mentions, and remembers what they were told. The answer of an incremental
-    /// fetch leaves out what the client knows already.
-    pub fn answer(&mut self, resolved: &Resolved, told: &[Told]) -> Vec<bool> {
-        let session = self.sessions.get_mut(&resolved.id);
-        let Some(session) = session.filter(|session| !session.is_out) else {
+    /// fetch leaves out what the client knows already. One whose session is gone is told that it is over.
+    pub fn answer(&mut self, resolved: &mut Resolved, told: &[Told]) -> Vec<bool> {
+        let Some(session) = self.same((resolved.id, resolved.serial)) else {
+            resolved.id = 0;
             return vec![true; told.len()];
         };
+        if session.is_out {
+            return vec![true; told.len()];
+        }
         let content = &mut session.content;
         assert_eq!(
             told.len(),
@@ -304,11 +322,18 @@ impl FetchSessions {
     /// Nothing is told this time: what was there to tell stays, and a session that would have begun
     /// does not. Gives the session id of the answer.
     pub fn withhold(&mut self, resolved: &Resolved) -> i32 {
-        if resolved.incremental {
-            return resolved.id;
+        let place = (resolved.id, resolved.serial);
+        if !resolved.incremental {
+            self.remove_same(place);
         }
-        self.remove(resolved.id);
-        0
+        self.same(place).map_or(0, |_| place.0)
+    }
+
+    /// Ends a session, unless that is gone, whoever has its id by now.
+    fn remove_same(&mut self, place: (i32, u64)) {
+        if self.same(place).is_some() {
+            self.remove(place.0);
+        }
     }
 
     fn remove(&mut self, id: i32) {
@@ -327,11 +352,15 @@ impl FetchSessions {
         self.bytes = self.bytes.saturating_sub(before).saturating_add(now);
     }
 
-    fn create(&mut self, by_id: bool, named: &[(Key, Wanted)], now: Instant, random: u64) -> i32 {
-        let Some(id) = self.place(by_id, named, now, random) else {
-            return 0;
-        };
-        let Some(session) = self.sessions.get_mut(&id) else {
+    fn create(
+        &mut self,
+        by_id: bool,
+        named: &[(Key, Wanted)],
+        now: Instant,
+        random: u64,
+    ) -> Option<(i32, u64)> {
+        let place = self.place(by_id, named, now, random)?;
+        let Some(session) = self.same(place) else {
             unreachable!("it was placed just now");
         };
         let content = &mut session.content;
@@ -339,17 +368,17 @@ impl FetchSessions {
             content.name(key.clone(), *wanted);
         }
         content.check();
-        id
+        Some(place)
     }
 
-    /// Makes an empty session, for whose partitions there is room.
+    /// Makes an empty session, for whose partitions there is room. Gives its id and its number.
     fn place(
         &mut self,
         by_id: bool,
         named: &[(Key, Wanted)],
         now: Instant,
         random: u64,
-    ) -> Option<i32> {
+    ) -> Option<(i32, u64)> {
         // Each is named once: see the handler.
         let bytes = named.iter().map(|(key, _)| bytes_of(key));
         let bytes = bytes.fold(0, usize::saturating_add);
@@ -357,7 +386,10 @@ impl FetchSessions {
             return None;
         }
         let id = self.unused_id(random)?;
+        let serial = self.begun.checked_add(1)?;
+        self.begun = serial;
         let session = Session {
+            serial,
             next_epoch: 1,
             by_id,
             content: Content::default(),
@@ -373,7 +405,7 @@ impl FetchSessions {
             self.sessions.len() <= self.sessions_max,
             "there was a slot for it"
         );
-        Some(id)
+        Some((id, serial))
     }
 
     /// True when there is a free slot and memory for it, if need be that of sessions unused for longest.

@@ -1,52 +1,99 @@
-//! How many clients' topics are being made behind an answer that did not wait for the end.
+//! Topics that are made because a client asks for them, as Metadata do, behind the answer where it takes long.
 //!
-//! Invariant: of these there are at most [`LEFT_MAX`] on a shard, so that the names which they hold are bounded; more requests
-//! wait until their topics are there. It does not: make topics, or wait for them.
+//! Invariants: whoever asks waits for [`SOON`] at most, for a place and for the topics together; of a network one question has a place,
+//! and of a shard [`AT_ONCE`], so that the names which they hold are bounded and nobody's many come before another's. Whoever
+//! gets no place in time has not asked: clients ask again. What cannot be made is logged now and then, for clients ask for ever.
+//! Not here: making topics (`controller`).
 
-use std::cell::Cell;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use platform::{Platform, task};
+use wire::types::ErrorCode;
+
+use crate::Broker;
+use crate::network::network;
+use crate::queues::{Queues, Turn};
+use crate::rests::Rests;
+use crate::seldom::Seldom;
+
 /// An answer waits so long for the topics that its request names.
-pub(crate) const SOON: Duration = Duration::from_millis(500);
+const SOON: Duration = Duration::from_millis(500);
 /// Ten thousand names of 249 bytes each at most: 10 MB a shard.
-const LEFT_MAX: usize = 4;
+const AT_ONCE: usize = 4;
 
-/// Counts what is being made.
-#[derive(Debug, Default)]
-pub(crate) struct Making(Rc<Cell<usize>>);
+/// Who has topics made, and what was said about those that cannot be.
+pub(crate) struct Making {
+    places: Queues<IpAddr>,
+    failed: Seldom,
+    too_many: Seldom,
+}
 
-/// Something that is being made, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Made(Rc<Cell<usize>>);
-
-impl Making {
-    /// The right to go on behind the answer; none while too many have it.
-    pub(crate) fn begin(&self) -> Option<Made> {
-        let count = self.0.get();
-        (count < LEFT_MAX).then(|| {
-            self.0.set(count + 1);
-            Made(Rc::clone(&self.0))
-        })
+impl Default for Making {
+    fn default() -> Self {
+        Self {
+            places: Queues::new(AT_ONCE),
+            failed: Seldom::default(),
+            too_many: Seldom::default(),
+        }
     }
 }
 
-impl Drop for Made {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+impl<P: Platform> Broker<P> {
+    /// Creates topics that a client asked for and that are missing. Those that take longer than the answer waits come behind it,
+    /// which does not know them yet (Kafka never waits).
+    pub(crate) async fn create_asked(self: &Rc<Self>, peer: IpAddr, names: Vec<String>) {
+        let asked = Box::pin(async {
+            let place = self.making.places.turn_of(&network(peer)).await;
+            let names = self.missing_still(names).await;
+            if !names.is_empty() {
+                self.begin_creation(place, names).await;
+            }
+        });
+        // Whether it is through or not, the newest image says.
+        drop(task::timeout(SOON, asked).await);
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// Those that nobody has had made, while it was waited for a place.
+    async fn missing_still(&self, names: Vec<String>) -> Vec<String> {
+        let image = self.image();
+        let mut rests = Rests::new();
+        let mut missing = Vec::with_capacity(names.len());
+        for name in names {
+            if image.topic_by_name(&name).is_none() {
+                missing.push(name);
+            }
+            rests.item().await;
+        }
+        missing
+    }
 
-    #[test]
-    fn so_many_and_no_more_go_on_behind_their_answers() {
-        let making = Making::default();
-        let mut made: Vec<_> = (0..LEFT_MAX).map(|_| making.begin().unwrap()).collect();
-        assert!(making.begin().is_none());
-        made.pop();
-        assert!(making.begin().is_some());
+    /// Goes on, with its place, when nobody waits for it any more.
+    async fn begin_creation(self: &Rc<Self>, place: Turn, names: Vec<String>) {
+        let me = Rc::clone(self);
+        let creation = task::spawn(async move {
+            let _place = place;
+            me.create_missing(names).await;
+        });
+        drop(creation.await);
+    }
+
+    /// Topics could not be made; says so now and then.
+    pub(crate) fn warn_not_created(&self, code: ErrorCode) {
+        if let Some(unsaid) = self.making.failed.turn(self.platform.clock().now()) {
+            tracing::warn!(?code, unsaid, "cannot create missing topics");
+        }
+    }
+
+    /// A client names more topics that are missing than are made for it; says so now and then.
+    pub(crate) fn warn_too_many(&self, topics: usize) {
+        if let Some(unsaid) = self.making.too_many.turn(self.platform.clock().now()) {
+            tracing::warn!(
+                topics,
+                unsaid,
+                "a client names too many topics that are not there: none is created"
+            );
+        }
     }
 }

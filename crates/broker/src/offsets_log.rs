@@ -130,7 +130,7 @@ async fn load<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>, i
     }
     match replayed {
         Ok((count, open)) => {
-            broker.groups.keep_open(index, open);
+            broker.groups.keep_open((index, incarnation), open);
             while broker.groups.load_some(index, incarnation) {
                 task::yield_now().await;
             }
@@ -138,12 +138,13 @@ async fn load<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>, i
                 return;
             }
             tracing::debug!(partition = %partition.name, records = count, "groups loaded");
-            broker.groups.finish_load(index, partition.leader_epoch());
+            let loading = (index, incarnation);
+            broker.groups.finish_load(loading, partition.leader_epoch());
         }
         Err(error) => {
             // Serving groups from half of their records would lose commits.
             tracing::error!(partition = %partition.name, %error, "groups cannot be loaded");
-            broker.groups.fail_load(index);
+            broker.groups.fail_load((index, incarnation));
         }
     }
 }

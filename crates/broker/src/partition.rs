@@ -233,15 +233,16 @@ impl<P: Platform> Partition<P> {
     ///
     /// `min.insync.replicas` cannot refuse here: it counts no more replicas than a partition has, which is one.
     pub fn append(&self, batch: &WholeBatch, clock: &Clock) -> Result<Accepted, AppendError> {
-        let judged = self.judge(clock)?.whole(batch)?;
-        self.take(judged, Verified::Unasked, clock)
+        let now_ms = clock.wall_ms();
+        let judged = self.judge(now_ms)?.whole(batch)?;
+        self.take(judged, Verified::Unasked, now_ms)
     }
 
     /// How batches are judged now, before [`Partition::take`].
-    pub(crate) fn judge(&self, clock: &Clock) -> Result<Judge, AppendError> {
+    pub(crate) fn judge(&self, now_ms: i64) -> Result<Judge, AppendError> {
         // Before any look at sequences: what a failed log refuses leaves a gap that is not the producer's.
         self.takes_appends()?;
-        Ok(Judge::new(self.config(), clock))
+        Ok(Judge::new(self.config(), now_ms))
     }
 
     /// Appends a batch that was judged, here or elsewhere, of a producer of whom the coordinator may have been asked: what
@@ -250,11 +251,10 @@ impl<P: Platform> Partition<P> {
         &self,
         judged: Judged,
         verified: Verified,
-        clock: &Clock,
+        now_ms: i64,
     ) -> Result<Accepted, AppendError> {
         self.takes_appends()?;
         let config = self.config();
-        let now_ms = clock.wall_ms();
         let header = *judged.header();
         match self.log.check_producer(&header, Origin::Client)? {
             ProducerCheck::New => {}

@@ -267,7 +267,8 @@ impl<P: Platform> Broker<P> {
         let _claim = self.log_dirs.claims.claim(&partition.name)?;
         let folder = partition.log.dir().join(partition.name.to_string());
         let owner = log_dirs::topic_of(&self.platform, &folder).await.ok()?;
-        if owner.is_some_and(|id| id != partition.topic_id) {
+        // A home always says whose it is. What does not is another log's part, or there is nothing.
+        if owner != Some(partition.topic_id) && !relocation.is_unnamed() {
             return Some(Ok(()));
         }
         Some(relocation.retire().await)

@@ -9,6 +9,8 @@ mod harness;
 mod absent_paths;
 #[path = "served/admin_questions.rs"]
 mod admin_questions;
+#[path = "served/asked_topics.rs"]
+mod asked_topics;
 #[path = "served/by_id.rs"]
 mod by_id;
 #[path = "served/clocks.rs"]
@@ -21,6 +23,8 @@ mod clocks_members;
 mod crowded;
 #[path = "served/damaged_files.rs"]
 mod damaged_files;
+#[path = "served/deleted_records.rs"]
+mod deleted_records;
 #[path = "served/directories.rs"]
 mod directories;
 #[path = "served/disk_failures.rs"]
@@ -75,6 +79,8 @@ mod quotas;
 mod restart;
 #[path = "served/same_name.rs"]
 mod same_name;
+#[path = "served/seldom_lines.rs"]
+mod seldom_lines;
 #[path = "served/sessions.rs"]
 mod sessions;
 #[path = "served/silent_producers.rs"]

@@ -43,6 +43,15 @@ pub enum Error {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
+    /// The folder of the log's name on another path is not its own: nothing of the log is put there until it is out of the
+    /// way. The path is neither full nor broken.
+    #[error("{path} is not used: {reason}")]
+    Taken {
+        /// The folder.
+        path: PathBuf,
+        /// What it is instead.
+        reason: &'static str,
+    },
     /// No memory for more bytes in flight, or the log is being truncated: try again.
     #[error("the log cannot take more bytes just now")]
     Busy,
@@ -123,7 +132,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Io { .. } | Self::Busy | Self::Offline { .. } => Kind::Retry,
-            Self::Full { .. } | Self::Exhausted { .. } => Kind::Full,
+            Self::Full { .. } | Self::Exhausted { .. } | Self::Taken { .. } => Kind::Full,
             Self::Failed { .. } => Kind::Failed,
             Self::Corrupt { .. } => Kind::Corrupt,
             Self::OutOfRange { .. } | Self::OtherTopic { .. } | Self::Invalid { .. } => {
@@ -189,6 +198,7 @@ impl Error {
             Self::Io { path, .. }
             | Self::Full { path }
             | Self::Exhausted { path, .. }
+            | Self::Taken { path, .. }
             | Self::Corrupt { path, .. }
             | Self::Offline { path, .. } => Some(path),
             _ => None,

@@ -263,14 +263,17 @@ impl<P: Platform> Flushing<'_, P> {
             self.name_segment(&write.segment).await?;
         }
         self.write(writes).await?;
-        if self.advance_written(end) {
-            let now_ms = self.store().clock().wall_ms();
-            let since = self.flush.unsynced_since_ms.get().unwrap_or(now_ms);
-            self.flush.unsynced_since_ms.set(Some(since));
+        let has_written = self.advance_written(end);
+        let is_sync_due = self.is_sync_due();
+        if has_written {
+            if !is_sync_due && self.flush.unsynced_since_ms.get().is_none() {
+                let now_ms = self.store().clock().wall_ms();
+                self.flush.unsynced_since_ms.set(Some(now_ms));
+            }
             self.tell();
         }
         self.save_epochs().await?;
-        if self.is_sync_due() {
+        if is_sync_due || self.is_sync_due() {
             self.flush.sync_wanted.set(false);
             self.sync_written().await?;
             self.flush.unsynced_since_ms.set(None);

@@ -76,6 +76,7 @@ mod segment_event;
 mod segments;
 mod spill;
 mod switch;
+mod taken;
 mod tiers;
 pub mod time_index;
 mod truncate;

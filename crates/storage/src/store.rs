@@ -11,6 +11,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
+use platform::clock::Instant;
 use platform::disk::{Disk, Entry};
 use platform::sync::{Notify, Semaphore};
 use platform::task::{self, JoinHandle};
@@ -77,6 +78,8 @@ pub(crate) struct Shared<P: Platform> {
     pub(crate) flushing: Cell<usize>,
     /// Open files of segments, when they were last counted.
     pub(crate) open_files: Cell<i64>,
+    /// When it was last said that a log passes over a folder which is not its own.
+    pub(crate) told_of_taken: Cell<Option<Instant>>,
     /// The tiers, if there are any.
     pub(crate) tiers: Option<Arc<TierTable>>,
     /// The same table, also of a single tier, where paths of it have pools of segment files.
@@ -178,6 +181,7 @@ impl<P: Platform> Store<P> {
             checking: Semaphore::new(1),
             flushing: Cell::new(0),
             open_files: Cell::new(0),
+            told_of_taken: Cell::new(None),
             pools: tiers.clone().filter(|tiers| tiers.has_pools()),
             tiers: tiers.filter(|tiers| tiers.is_tiered()),
         };
@@ -298,9 +302,14 @@ impl<P: Platform> Store<P> {
     }
 
     /// The checkpoint files now say `points`, for logs of this shard and others; `with_starts`: that of log starts, too. Who
-    /// promises that records are deleted does so after this. False when a start may still take less than they say for true.
-    pub async fn checkpointed(&self, points: &[LogPoints], with_starts: bool) -> bool {
-        let mut all_hold = true;
+    /// promises that records are deleted does so after this. Gives the logs of which a start may still take less than they say for
+    /// true.
+    pub async fn checkpointed(
+        &self,
+        points: &[LogPoints],
+        with_starts: bool,
+    ) -> Vec<TopicPartition> {
+        let mut limited = Vec::new();
         // For all of them together.
         let end = self.clock().after(LIFT_MAX);
         let concerned: Vec<_> = {
@@ -321,14 +330,14 @@ impl<P: Platform> Store<P> {
                 && log.is_limited()
                 && let Err(error) = log.lift_limits(points, end).await
             {
-                all_hold = false;
+                limited.push(log.topic_partition().clone());
                 if !matches!(error, Error::Busy) {
                     tracing::error!(partition = %log.topic_partition(), %error,
                         "what limits the checkpoints of a log stays until they are written again");
                 }
             }
         }
-        all_hold
+        limited
     }
 
     /// A log was deleted: it has nothing to say any more.

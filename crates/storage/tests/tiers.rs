@@ -21,6 +21,8 @@ mod crash;
 mod drain;
 #[path = "tiers/failing.rs"]
 mod failing;
+#[path = "tiers/foreign.rs"]
+mod foreign;
 #[path = "tiers/moves.rs"]
 mod moves;
 #[path = "tiers/refused.rs"]

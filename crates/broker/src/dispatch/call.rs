@@ -17,10 +17,9 @@ use wire::kafka::shape::DECODED_BYTES_MAX;
 use wire::kafka::{self, Request, RequestHeader};
 use wire::protocol::Encodable;
 
-use super::groups::{self, OfGroup};
-use super::table::{Asked, Operation, Quota, ResourceType, Row, Runs, Size};
-use super::transactions::OfTransaction;
-use super::{CloseReason, Reply};
+use super::homes::{self, OfGroup, OfTransaction};
+use super::reply::{CloseReason, Reply};
+use super::row::{Asked, Operation, Quota, ResourceType, Row, Runs, Size};
 use crate::Broker;
 use crate::broker::Groups;
 use crate::controller::{Caller, Controller};
@@ -38,7 +37,7 @@ pub(super) struct Call<'a, P: Platform> {
     /// The time that it takes, if that is counted.
     pub(super) busy: &'a Busy,
     pub(super) header: RequestHeader,
-    pub(super) row: Row,
+    pub(super) row: &'static Row,
     body_bytes: usize,
     body: Cell<Bytes>,
 }
@@ -48,13 +47,14 @@ impl<'a, P: Platform> Call<'a, P> {
         broker: &'a Rc<Broker<P>>,
         context: &'a Context,
         busy: &'a Busy,
+        row: &'static Row,
         Request { header, body }: Request,
     ) -> Self {
         Self {
             broker,
             context,
             busy,
-            row: Row::of(header.api),
+            row,
             header,
             body_bytes: body.len(),
             body: Cell::new(body),
@@ -192,7 +192,7 @@ where
     call.asserts_it_runs(&[Runs::Group]);
     let broker = call.broker;
     let work = async |asked: T, _| {
-        let home = groups::home_of(broker, asked.group());
+        let home = homes::home_of(broker, asked.group());
         let answered = broker.shards.call(home, |broker| async move {
             let groups = Rc::clone(&broker.groups);
             work(At { broker, groups }, asked).await

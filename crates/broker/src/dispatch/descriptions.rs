@@ -14,6 +14,7 @@ use wire::types::ErrorCode;
 use super::call::Call;
 use crate::controller::Rules;
 use crate::handler;
+use crate::handler::metadata::TooMany;
 use crate::room::Room;
 
 /// About topics, those that it makes as well.
@@ -23,9 +24,10 @@ pub(super) async fn metadata<P: Platform>(
 ) -> MetadataResponse {
     let (broker, version) = (call.broker, call.header.version);
     if broker.options.auto_create_topics {
-        let missing = handler::metadata::missing(&broker.image(), &request, version).await;
-        if !missing.is_empty() {
-            broker.create_asked(missing).await;
+        match handler::metadata::missing(&broker.image(), &request, version).await {
+            Ok(missing) if missing.is_empty() => {}
+            Ok(missing) => broker.create_asked(call.ip(), missing).await,
+            Err(TooMany(topics)) => broker.warn_too_many(topics),
         }
     }
     let asked = handler::metadata::Asked {

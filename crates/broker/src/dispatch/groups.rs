@@ -9,57 +9,25 @@ use std::sync::Arc;
 use platform::Platform;
 use wire::kafka::Newest;
 use wire::messages::{
-    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
-    DeleteGroupsRequest, DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse,
-    FindCoordinatorRequest, FindCoordinatorResponse, GroupId, HeartbeatRequest, JoinGroupRequest,
-    LeaveGroupRequest, ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest,
-    OffsetDeleteRequest, OffsetFetchRequest, OffsetFetchResponse, SyncGroupRequest,
-    TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DeleteGroupsRequest,
+    DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse, FindCoordinatorRequest,
+    FindCoordinatorResponse, GroupId, ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest,
+    OffsetFetchRequest, OffsetFetchResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::call::{Call, at_group};
-use super::{CloseReason, Reply};
+use super::homes::home_of;
+use super::reply::{CloseReason, Reply};
 use crate::Broker;
-use crate::group::{Client, is_long, partition_for};
+use crate::group::{Client, is_long};
 use crate::handler::{self, Context};
 use crate::names::{GROUP_VERSION, OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::rests::{Rests, each};
 use crate::room::Room;
 use crate::route::at_homes;
 use crate::shards::ShardIndex;
-
-/// A request that names one group.
-pub(super) trait OfGroup: wire::protocol::Request + Send + 'static {
-    /// Its name.
-    fn group(&self) -> &str;
-}
-
-macro_rules! of_group {
-    ($($request:ident),*) => {$(
-        impl OfGroup for $request {
-            fn group(&self) -> &str {
-                self.group_id.as_str()
-            }
-        }
-    )*};
-}
-of_group!(
-    JoinGroupRequest,
-    SyncGroupRequest,
-    HeartbeatRequest,
-    LeaveGroupRequest,
-    OffsetDeleteRequest,
-    TxnOffsetCommitRequest,
-    ConsumerGroupHeartbeatRequest
-);
-
-impl OfGroup for Newest<OffsetCommitRequest> {
-    fn group(&self) -> &str {
-        self.message.group_id.as_str()
-    }
-}
 
 pub(super) async fn join_group<P: Platform>(call: &Call<'_, P>) -> Result<Reply, CloseReason> {
     let (version, client) = (call.header.version, client_of(call.context));
@@ -153,17 +121,6 @@ async fn without_repeats<T>(asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Ve
 /// Consumer groups are served when neither the broker's settings nor the cluster say otherwise.
 fn serves_consumer_groups<P: Platform>(broker: &Broker<P>) -> bool {
     broker.options.group.consumer_protocol && broker.image().feature(GROUP_VERSION) >= 1
-}
-
-/// The shard of a group; this one while no group has a home.
-pub(super) fn home_of<P: Platform>(broker: &Broker<P>, group: &str) -> ShardIndex {
-    let image = broker.image();
-    image
-        .topic_by_name(OFFSETS_TOPIC)
-        .map_or(broker.shards.me(), |topic| {
-            let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
-            broker.shards.owner(topic.id, partition_for(group, count))
-        })
 }
 
 /// Each group with its shard.

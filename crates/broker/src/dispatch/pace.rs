@@ -8,8 +8,8 @@ use std::rc::Rc;
 use platform::Platform;
 use wire::kafka::Api;
 
-use super::Reply;
-use super::table::{Quota, Row};
+use super::reply::Reply;
+use super::row::{Quota, Row};
 use crate::Broker;
 use crate::handler::Context;
 use crate::quota::{Busy, Charge, Kind, wire_ms};
@@ -19,10 +19,10 @@ pub(super) async fn paced<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
     busy: &Busy,
-    (api, version): (Api, i16),
+    (row, api, version): (&Row, Api, i16),
     reply: Reply,
 ) -> Reply {
-    if charges_itself(api) {
+    if charges_itself(row) {
         return reply;
     }
     let (response, before) = match reply {
@@ -34,12 +34,12 @@ pub(super) async fn paced<P: Platform>(
     let spent = busy.percent();
     let charged = broker.charge(Kind::Request, client, spent, Charge::Used);
     let pause = charged.await.max(before);
-    told((api, version), Reply::Pause(Some(response), pause))
+    told((row, api, version), Reply::Pause(Some(response), pause))
 }
 
 /// The reply, with the pause that comes with it in it.
-pub(super) fn told((api, version): (Api, i16), reply: Reply) -> Reply {
-    if charges_itself(api) {
+pub(super) fn told((row, api, version): (&Row, Api, i16), reply: Reply) -> Reply {
+    if charges_itself(row) {
         return reply;
     }
     match reply {
@@ -52,8 +52,8 @@ pub(super) fn told((api, version): (Api, i16), reply: Reply) -> Reply {
     }
 }
 
-const fn charges_itself(api: Api) -> bool {
-    match Row::of(api).quota {
+const fn charges_itself(row: &Row) -> bool {
+    match row.quota {
         Quota::Own | Quota::Free => true,
         Quota::Time | Quota::Mutations { .. } => false,
     }

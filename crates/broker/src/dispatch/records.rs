@@ -9,7 +9,7 @@ use wire::kafka::fetch::Encoding;
 use wire::kafka::{self, Response};
 
 use super::call::{Call, malformed};
-use super::{CloseReason, Reply};
+use super::reply::{CloseReason, Reply};
 use crate::handler;
 use crate::handler::produce::Outcome;
 use crate::quota::{Charge, Kind, wire_ms};

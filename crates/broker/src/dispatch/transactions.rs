@@ -9,14 +9,15 @@ use std::sync::Arc;
 use platform::Platform;
 use wire::messages::add_partitions_to_txn_response::AddPartitionsToTxnResult;
 use wire::messages::{
-    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
-    DescribeTransactionsRequest, DescribeTransactionsResponse, EndTxnRequest,
-    InitProducerIdRequest, ListTransactionsRequest, ListTransactionsResponse, TransactionalId,
+    AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, DescribeTransactionsRequest,
+    DescribeTransactionsResponse, InitProducerIdRequest, ListTransactionsRequest,
+    ListTransactionsResponse, TransactionalId,
 };
 use wire::types::{ErrorCode, ProducerId};
 
 use super::call::{Call, at_transaction};
-use super::{CloseReason, Reply};
+use super::homes::OfTransaction as _;
+use super::reply::{CloseReason, Reply};
 use crate::Broker;
 use crate::handler::add_partitions_to_txn::{self, Asked};
 use crate::handler::{self, Context};
@@ -24,30 +25,6 @@ use crate::rests::each;
 use crate::room::Room;
 use crate::route::at_homes;
 use crate::transaction::home_of;
-
-/// A request that names one transactional id, or none.
-pub(super) trait OfTransaction: wire::protocol::Request + Send + 'static {
-    /// The id.
-    fn id(&self) -> Option<&str>;
-}
-
-impl OfTransaction for InitProducerIdRequest {
-    fn id(&self) -> Option<&str> {
-        self.transactional_id.as_ref().map(|id| id.0.as_str())
-    }
-}
-
-impl OfTransaction for AddOffsetsToTxnRequest {
-    fn id(&self) -> Option<&str> {
-        Some(&self.transactional_id.0)
-    }
-}
-
-impl OfTransaction for EndTxnRequest {
-    fn id(&self) -> Option<&str> {
-        Some(&self.transactional_id.0)
-    }
-}
 
 pub(super) async fn init_producer_id<P: Platform>(
     call: &Call<'_, P>,

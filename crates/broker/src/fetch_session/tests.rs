@@ -39,27 +39,27 @@ fn open(sessions: &mut FetchSessions, partitions: &[i32], now: Instant) -> Resol
 fn an_incremental_fetch_is_told_only_what_changed() {
     let now = Instant::now();
     let mut sessions = FetchSessions::new(10, 0, 1);
-    let first = open(&mut sessions, &[0, 1], now);
+    let mut first = open(&mut sessions, &[0, 1], now);
     assert!(first.id > 0 && !first.incremental);
     assert_eq!(
-        sessions.answer(&first, &[told(5, false), told(7, false)]),
+        sessions.answer(&mut first, &[told(5, false), told(7, false)]),
         [true, true]
     );
 
-    let second = sessions
+    let mut second = sessions
         .resolve(claim(first.id, 1), false, vec![], &[], now, 0)
         .unwrap();
     assert_eq!(second.partitions.len(), 2);
     assert_eq!(
-        sessions.answer(&second, &[told(5, false), told(8, false)]),
+        sessions.answer(&mut second, &[told(5, false), told(8, false)]),
         [false, true]
     );
 
-    let third = sessions
+    let mut third = sessions
         .resolve(claim(first.id, 2), false, vec![], &[], now, 0)
         .unwrap();
     assert_eq!(
-        sessions.answer(&third, &[told(5, true), told(8, false)]),
+        sessions.answer(&mut third, &[told(5, true), told(8, false)]),
         [true, false]
     );
 }
@@ -68,8 +68,8 @@ fn an_incremental_fetch_is_told_only_what_changed() {
 fn partitions_with_data_come_last_the_next_time() {
     let now = Instant::now();
     let mut sessions = FetchSessions::new(10, 0, 1);
-    let first = open(&mut sessions, &[0, 1, 2], now);
-    sessions.answer(&first, &[told(1, true), told(1, false), told(1, false)]);
+    let mut first = open(&mut sessions, &[0, 1, 2], now);
+    sessions.answer(&mut first, &[told(1, true), told(1, false), told(1, false)]);
     let second = sessions
         .resolve(claim(first.id, 1), false, vec![], &[], now, 0)
         .unwrap();

@@ -3,7 +3,8 @@
 //! A request of fifty bytes may continue a session of a hundred thousand partitions, each of which is looked up, listed and
 //! told of. What a session remembers is taken out of its place meanwhile; other requests of the same session, which no
 //! client sends before it was answered, are refused as if their epoch were wrong. Answers are those of [`FetchSessions`].
-//! Invariant: who goes away in the middle takes the session along.
+//! Invariants: who goes away in the middle takes the session along; what was taken out comes back to the same session or to
+//! none: that may be gone by then, and its id another's.
 
 use std::cell::RefCell;
 
@@ -57,7 +58,11 @@ pub(crate) async fn resolve(
 }
 
 /// As [`FetchSessions::answer`].
-pub(crate) async fn answer(sessions: &Sessions, resolved: &Resolved, told: &[Told]) -> Vec<bool> {
+pub(crate) async fn answer(
+    sessions: &Sessions,
+    resolved: &mut Resolved,
+    told: &[Told],
+) -> Vec<bool> {
     if told.len() <= PIECE {
         return sessions.borrow_mut().answer(resolved, told);
     }
@@ -80,34 +85,19 @@ async fn resolve_many(
     if claim.epoch == FINAL_EPOCH || claim.epoch == INITIAL_EPOCH {
         sessions.borrow_mut().remove(claim.id);
         let wants_session = claim.epoch == INITIAL_EPOCH && !named.is_empty();
-        let id = wants_session
+        let place = wants_session
             .then(|| sessions.borrow_mut().place(by_id, &named, now, random))
             .flatten();
-        if let Some(id) = id {
-            let Some(mut out) = Out::of(sessions, id) else {
-                unreachable!("it was placed just now");
-            };
-            for (key, wanted) in &named {
-                out.content.name(key.clone(), *wanted);
-                rests.item().await;
-            }
-            out.put_back();
-        }
-        return Ok(Resolved {
-            id: id.unwrap_or(0),
-            partitions: named,
-            incremental: false,
-        });
+        return Ok(begun_at(sessions, place, named).await);
     }
-    {
+    let place = {
         let mut sessions = sessions.borrow_mut();
         let session = sessions.claimed(claim, by_id)?;
         session.used = now;
         session.next_epoch = epoch_after(claim.epoch);
-    }
-    let Some(mut out) = Out::of(sessions, claim.id) else {
-        unreachable!("it was claimed just now");
+        (claim.id, session.serial)
     };
+    let mut out = Out::of(sessions, place).ok_or(ErrorCode::FetchSessionIdNotFound)?;
     for (key, wanted) in named {
         out.content.name(key, wanted);
         rests.item().await;
@@ -129,17 +119,45 @@ async fn resolve_many(
         partitions.extend(out.content.listed(piece));
         rests.items(PIECE).await;
     }
-    out.put_back();
+    let is_there = out.put_back();
+    let is_over = !is_there || partitions.is_empty();
     Ok(Resolved {
-        id: sessions.borrow_mut().id_of(claim.id, partitions.is_empty()),
+        id: sessions.borrow_mut().id_of(place, is_over),
+        serial: place.1,
         partitions,
         incremental: true,
     })
 }
 
-async fn answer_many(sessions: &Sessions, resolved: &Resolved, told: &[Told]) -> Vec<bool> {
-    let Some(mut out) = Out::of(sessions, resolved.id) else {
-        return vec![true; told.len()];
+/// A session that begins in its place, or none, with these partitions.
+async fn begun_at(
+    sessions: &Sessions,
+    place: Option<(i32, u64)>,
+    named: Vec<(Key, Wanted)>,
+) -> Resolved {
+    let mut rests = Rests::new();
+    let mut begun = None;
+    if let Some(mut out) = place.and_then(|place| Out::of(sessions, place)) {
+        for (key, wanted) in &named {
+            out.content.name(key.clone(), *wanted);
+            rests.item().await;
+        }
+        begun = out.put_back().then_some(place).flatten();
+    }
+    let (id, serial) = begun.unwrap_or_default();
+    Resolved {
+        id,
+        serial,
+        partitions: named,
+        incremental: false,
+    }
+}
+
+async fn answer_many(sessions: &Sessions, resolved: &mut Resolved, told: &[Told]) -> Vec<bool> {
+    let place = (resolved.id, resolved.serial);
+    let Some(mut out) = Out::of(sessions, place) else {
+        // As of few: gone, or somebody else works on it.
+        return sessions.borrow_mut().answer(resolved, told);
     };
     let mut rests = Rests::new();
     let mut mentioned = Vec::with_capacity(told.len());
@@ -165,7 +183,9 @@ async fn answer_many(sessions: &Sessions, resolved: &Resolved, told: &[Told]) ->
         }
         out.content.order.append(&mut last);
     }
-    out.put_back();
+    if !out.put_back() {
+        resolved.id = 0;
+    }
     mentioned
 }
 
@@ -182,35 +202,33 @@ fn pieces(order: &mut Vec<Key>) -> impl Iterator<Item = Vec<Key>> + use<> {
 /// What a session remembers, out of its place.
 struct Out<'a> {
     sessions: &'a Sessions,
-    id: i32,
+    /// Its id, and its number.
+    place: (i32, u64),
     content: Content,
     is_back: bool,
 }
 
 impl<'a> Out<'a> {
     /// `None`: there is no such session, or somebody else works on it.
-    fn of(sessions: &'a Sessions, id: i32) -> Option<Self> {
+    fn of(sessions: &'a Sessions, place: (i32, u64)) -> Option<Self> {
         let mut all = sessions.borrow_mut();
-        let session = all
-            .sessions
-            .get_mut(&id)
-            .filter(|session| !session.is_out)?;
+        let session = all.same(place).filter(|session| !session.is_out)?;
         session.is_out = true;
         Some(Self {
             sessions,
-            id,
+            place,
             content: std::mem::take(&mut session.content),
             is_back: false,
         })
     }
 
-    /// Back to its place, unless that is gone.
-    fn put_back(mut self) {
+    /// Back to its place; false when that is gone.
+    fn put_back(mut self) -> bool {
         self.is_back = true;
         let content = std::mem::take(&mut self.content);
         let mut all = self.sessions.borrow_mut();
-        let Some(session) = all.sessions.get_mut(&self.id) else {
-            return;
+        let Some(session) = all.same(self.place) else {
+            return false;
         };
         assert!(session.is_out, "one works on it at a time");
         content.check();
@@ -219,13 +237,14 @@ impl<'a> Out<'a> {
         session.content = content;
         session.is_out = false;
         all.weigh(before, bytes);
+        true
     }
 }
 
 impl Drop for Out<'_> {
     fn drop(&mut self) {
         if !self.is_back {
-            self.sessions.borrow_mut().remove(self.id);
+            self.sessions.borrow_mut().remove_same(self.place);
         }
     }
 }

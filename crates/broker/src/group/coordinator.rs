@@ -43,6 +43,7 @@ use super::{Now, partition_for};
 use crate::lines::Lines;
 use crate::options::GroupOptions;
 use crate::queues::Queues;
+use crate::seldom::Seldom;
 use append::{Done, Queue};
 use positions::Committer;
 pub(crate) use positions::InLine;
@@ -109,6 +110,8 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     failures: RefCell<BTreeMap<i32, u32>>,
     /// Who waits for a job to be done elsewhere.
     elsewhere: Queues<StrBytes>,
+    /// Records that the log refused, as it does what is too large for it: clients come again.
+    unwritten: Seldom,
     /// Commits that rest while they are looked through, and those behind them, by group and by whose they are.
     lines: Lines<Committer>,
 }
@@ -157,6 +160,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             shares: Rc::default(),
             failures: RefCell::default(),
             elsewhere: Queues::new(1),
+            unwritten: Seldom::default(),
             lines: Lines::default(),
         })
     }

@@ -1,7 +1,10 @@
 //! `DeleteRecords` (key 21), versions 0-2: raises a partition's log start offset; -1 means up to the high watermark.
 //!
-//! Answered when the new log start is durable, so that deleted records do not come back after a crash.
+//! Answered when the new log start is durable, so that deleted records do not come back after a crash. What other directories, and
+//! other logs, have to wait for is nothing to it.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,13 +13,14 @@ use wire::messages::delete_records_response::{
     DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
 };
 use wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
-use wire::types::{ErrorCode, Offset};
+use wire::types::{ErrorCode, Offset, TopicPartition};
 
 use crate::Broker;
+use crate::checkpoints::Checkpointed;
 use crate::fetch_session::TopicKey;
 use crate::names::is_internal;
 use crate::partition::Partition;
-use crate::rests::Rests;
+use crate::rests::{Rests, each};
 use crate::route::at_partitions;
 
 pub(crate) async fn handle<P: Platform>(
@@ -37,16 +41,21 @@ pub(crate) async fn handle<P: Platform>(
     }
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
     let deadline = broker.platform.clock().after(timeout);
-    let starts = at_partitions(broker, items, move |_, partition, offset| async move {
+    let starts = at_partitions(broker, items, move |broker, partition, offset| async move {
         // What was acknowledged before may be deleted, also where readers may not see it yet.
         partition.settled(deadline).await;
-        delete_before(&partition, offset)
+        let start = delete_before(&partition, offset)?;
+        // One that moves is where it goes to, too.
+        let moves_to = broker.moves.of(&partition);
+        let moves_to = moves_to.iter().map(|moving| moving.dir());
+        let dirs = std::iter::once(partition.log.dir()).chain(moves_to);
+        Ok(Deleted {
+            start,
+            log: partition.name.clone(),
+            dirs: dirs.map(Into::into).collect(),
+        })
     });
-    let mut starts = starts.await;
-    if starts.iter().any(Result::is_ok) && !broker.checkpoint().await {
-        starts.fill(Err(ErrorCode::KafkaStorageError));
-    }
-    let mut starts = starts.into_iter();
+    let mut starts = durable(broker, starts.await).await.into_iter();
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic
             .partitions
@@ -69,10 +78,48 @@ pub(crate) async fn handle<P: Platform>(
     DeleteRecordsResponse::default().with_topics(topics)
 }
 
+/// A log whose start was raised.
+struct Deleted {
+    start: Offset,
+    log: TopicPartition,
+    /// Whose checkpoints must say so.
+    dirs: Vec<PathBuf>,
+}
+
+/// The log starts that no crash takes back.
+async fn durable<P: Platform>(
+    broker: &Broker<P>,
+    deleted: Vec<Result<Deleted, ErrorCode>>,
+) -> Vec<Result<Offset, ErrorCode>> {
+    let mut dirs = BTreeSet::new();
+    let mut rests = Rests::new();
+    for deleted in deleted.iter().flatten() {
+        dirs.extend(deleted.dirs.iter().cloned());
+        rests.item().await;
+    }
+    let written = if dirs.is_empty() {
+        Checkpointed::default()
+    } else {
+        broker.checkpoint_in(dirs).await
+    };
+    let durable = |deleted: Result<Deleted, ErrorCode>| {
+        let Deleted { start, log, dirs } = deleted?;
+        let is_durable = dirs.iter().all(|dir| written.holds(dir, &log));
+        is_durable
+            .then_some(start)
+            .ok_or(ErrorCode::KafkaStorageError)
+    };
+    each(deleted, durable).await
+}
+
 fn delete_before<P: Platform>(
     partition: &Partition<P>,
     asked: Offset,
 ) -> Result<Offset, ErrorCode> {
+    // It was waited for, and may be led elsewhere by now, or be gone.
+    if partition.is_closed() {
+        return Err(ErrorCode::NotLeaderOrFollower);
+    }
     if is_internal(&partition.name.topic) {
         return Err(ErrorCode::InvalidTopicException);
     }

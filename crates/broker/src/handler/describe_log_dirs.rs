@@ -82,7 +82,9 @@ pub(crate) async fn handle<P: Platform>(
                 .with_total_bytes(i64::try_from(space.total).unwrap_or(i64::MAX))
                 .with_usable_bytes(i64::try_from(space.free).unwrap_or(i64::MAX)),
             Err(error) => {
-                tracing::warn!(dir = %dir.display(), %error, "cannot ask for free room");
+                if let Some(unsaid) = broker.roomless.turn(broker.platform.clock().now()) {
+                    tracing::warn!(dir = %dir.display(), %error, unsaid, "cannot ask for free room");
+                }
                 result
                     .with_error_code(ErrorCode::KafkaStorageError.code())
                     .with_total_bytes(-1)

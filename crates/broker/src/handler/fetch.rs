@@ -48,7 +48,7 @@ pub(crate) async fn handle<P: Platform>(
     // A small request may continue a large session, each of whose partitions is listed.
     let remembered = broker.sessions.borrow().partitions(request.session_id);
     broker.place_for(remembered, peer, place).await;
-    let resolved = match resolve(broker, request, version).await {
+    let mut resolved = match resolve(broker, request, version).await {
         Ok(resolved) => resolved,
         Err(code) => {
             return FetchResponse {
@@ -84,7 +84,7 @@ pub(crate) async fn handle<P: Platform>(
             ..FetchResponse::default()
         };
     }
-    let mentioned = fetch_session::answer(&broker.sessions, &resolved, &told).await;
+    let mentioned = fetch_session::answer(&broker.sessions, &mut resolved, &told).await;
     broker
         .metrics
         .fetch_sessions

@@ -39,14 +39,22 @@ pub(crate) struct Asked<'a> {
     pub(crate) version: i16,
 }
 
+/// So many topics that are missing are not created for one request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TooMany(pub(crate) usize);
+
 /// Topics that the client asked for by name and leave to create, and that are not there. The caller
 /// creates them where `auto.create.topics.enable` says so, and then answers from the newest image.
-pub(crate) async fn missing(image: &Image, request: &MetadataRequest, version: i16) -> Vec<String> {
+pub(crate) async fn missing(
+    image: &Image,
+    request: &MetadataRequest,
+    version: i16,
+) -> Result<Vec<String>, TooMany> {
     let by_id =
         |topic: &wire::messages::metadata_request::MetadataRequestTopic| !topic.topic_id.is_nil();
     let may_create = version < 4 || request.allow_auto_topic_creation;
     if !may_create || request.topics.iter().flatten().any(by_id) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let mut names = BTreeSet::new();
     let mut rests = Rests::new();
@@ -63,14 +71,8 @@ pub(crate) async fn missing(image: &Image, request: &MetadataRequest, version: i
         rests.item().await;
     }
     // As many as a client may create at once when it says so; of more, none.
-    if check_count(names.len()).is_err() {
-        tracing::warn!(
-            topics = names.len(),
-            "a client names too many topics that are not there: none is created"
-        );
-        return Vec::new();
-    }
-    names.into_iter().map(str::to_owned).collect()
+    check_count(names.len()).map_err(|_| TooMany(names.len()))?;
+    Ok(names.into_iter().map(str::to_owned).collect())
 }
 
 /// Answers from `image`.

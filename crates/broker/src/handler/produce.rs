@@ -65,8 +65,10 @@ pub(crate) async fn handle<P: Platform>(
 ) -> Outcome {
     let acks = acks_of(request.acks);
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
-    let deadline = broker.platform.clock().after(timeout);
-    let judged_until = broker.platform.clock().after(JUDGED_MAX);
+    let now = broker.platform.clock().now();
+    // A timeout that no clock can hold is over at once.
+    let after = |wait| now.checked_add(wait).unwrap_or(now);
+    let (deadline, judged_until) = (after(timeout), after(JUDGED_MAX));
     let ProduceRequest {
         topics,
         transactional_id,
@@ -246,13 +248,13 @@ fn begin<P: Platform>(
     batch: Result<WholeBatch, BatchError>,
     terms: Terms,
 ) -> Begins {
-    let clock = broker.platform.clock();
+    let now_ms = broker.platform.clock().wall_ms();
     let is_transactional = |batch: &WholeBatch| batch.header().is_transactional();
     if batch.as_ref().is_ok_and(is_transactional) && !terms.in_transaction {
         // Nobody would ever end it: the request names no transactional id.
         return Begins::Done(Err(ErrorCode::TransactionalIdAuthorizationFailed.into()));
     }
-    let judge = match partition.judge(clock) {
+    let judge = match partition.judge(now_ms) {
         Ok(judge) => judge,
         Err(error) => return Begins::Done(Err(error)),
     };
@@ -261,7 +263,7 @@ fn begin<P: Platform>(
         Err(error) => return Begins::Done(Err(error.into())),
     };
     match judge.little(&batch) {
-        Ok(judged) => Begins::Done(partition.take(judged, terms.verified, clock)),
+        Ok(judged) => Begins::Done(partition.take(judged, terms.verified, now_ms)),
         Err(Unjudged::Refused(error)) => Begins::Done(Err(error.into())),
         Err(Unjudged::Heavy) => Begins::Heavy(batch),
     }
@@ -280,14 +282,14 @@ async fn begin_heavy<P: Platform>(
     if clock.now() > terms.judged_until {
         return Err(ErrorCode::RequestTimedOut.into());
     }
-    let judge = partition.judge(clock)?;
+    let judge = partition.judge(clock.wall_ms())?;
     let judged = elsewhere(move || {
         // Held until it is done, also if nobody waits for it any more.
         let _turn = turn;
         judge.whole(&batch)
     });
     let judged = judged.await.ok_or(ErrorCode::UnknownServerError)??;
-    partition.take(judged, terms.verified, clock)
+    partition.take(judged, terms.verified, clock.wall_ms())
 }
 
 fn count<P: Platform>(

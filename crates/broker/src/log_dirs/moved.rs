@@ -154,14 +154,26 @@ impl LogDirs {
         }
     }
 
-    /// Removes the notes of logs that have arrived: for when the checkpoints have what is in them.
+    /// Removes the notes of logs that have arrived: for when the checkpoints have what is in them. While the directory that
+    /// a log came from is not here, its old copy may be in it: that part of its note stays.
     pub(crate) async fn forget_arrivals<P: Platform>(&self, platform: &P) {
         for log in &self.arrived {
             let Some(dir) = self.dirs.get(log.index) else {
                 continue;
             };
             let note = dir.path.join(log.name.to_string()).join(moved_log::FILE);
-            match platform.disk().remove_file(&note).await {
+            let from = log.moved.from;
+            let forgotten = if self.dirs.iter().any(|dir| dir.id == from) {
+                platform.disk().remove_file(&note).await
+            } else {
+                let left = MovedLog::only_from(from);
+                if log.moved == left {
+                    continue;
+                }
+                let bytes = moved_log::encode(&left);
+                platform.disk().replace_file(&note, &bytes).await
+            };
+            match forgotten {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     tracing::warn!(file = %note.display(), %error, "a note that is not needed stays");
                 }

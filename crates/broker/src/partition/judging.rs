@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use platform::Clock;
 use wire::batch::compression::Compression;
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::batch::validate::{ValidateLimits, validate_produced};
@@ -51,11 +50,11 @@ pub(crate) enum Unjudged {
 }
 
 impl Judge {
-    pub(super) fn new(config: Arc<TopicConfig>, clock: &Clock) -> Self {
+    pub(super) fn new(config: Arc<TopicConfig>, now_ms: i64) -> Self {
         let limits = ValidateLimits {
             max_batch_bytes: config.max_message_bytes,
             decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
-            now_ms: clock.wall_ms(),
+            now_ms,
             timestamp_before_max_ms: config.timestamp_before_max_ms,
             timestamp_after_max_ms: config.timestamp_after_max_ms,
             compacted: config.compacted,
@@ -184,7 +183,7 @@ mod tests {
         let mut config = TopicConfig::resolve(&Image::empty(), &options(), "t");
         config.compression = compression;
         config.max_message_bytes = 100 << 20;
-        Judge::new(Arc::new(config), &Clock::starting_at(NOW))
+        Judge::new(Arc::new(config), NOW)
     }
 
     fn is_heavy(judge: &Judge, batch: &WholeBatch) -> bool {

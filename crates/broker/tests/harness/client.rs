@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::Future;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -145,6 +146,21 @@ impl Cluster {
         request: &R,
     ) -> impl Future<Output = R::Response> + 'static + use<R> {
         let reply = self.reply(shard, &frame(version, request));
+        async move { decode::<R>(version, reply.await) }
+    }
+
+    /// Asks over a connection of the first shard that comes from some address.
+    pub(crate) fn asking_from<R: Request>(
+        &self,
+        peer: IpAddr,
+        version: i16,
+        request: &R,
+    ) -> impl Future<Output = R::Response> + 'static + use<R> {
+        let context = Context {
+            peer: (peer, 50_000).into(),
+            ..context()
+        };
+        let reply = call(&self.brokers[0], context, &frame(version, request)).reply;
         async move { decode::<R>(version, reply.await) }
     }
 

@@ -194,7 +194,11 @@ fn with_dirs(setup: &Setup, dirs: &[&str]) -> Setup {
     setup
 }
 
-async fn open_as(disk: &SimDisk, dirs: &[&str], told: Told) -> Result<LogDirs, LogDirsError> {
+pub(crate) async fn open_as(
+    disk: &SimDisk,
+    dirs: &[&str],
+    told: Told,
+) -> Result<LogDirs, LogDirsError> {
     let platform = SimPlatform::on(disk.clone(), Clock::starting_at(NOW_MS), 5);
     let dirs: Vec<_> = dirs.iter().map(Into::into).collect();
     LogDirs::open_as_told(&platform, &dirs, None, None, told).await

@@ -20,14 +20,14 @@ use crate::harness::{Cluster, Setup, life};
 use crate::moving::{alter, home, names, other};
 use crate::moving_tiers::tiers;
 
-fn two_directories() -> Setup {
+pub(crate) fn two_directories() -> Setup {
     let mut setup = Setup::shards(2);
     setup.options.log_dirs = vec!["/a".into(), "/b".into()];
     setup
 }
 
 /// Makes a topic of four partitions with a record each; gives those that are on the second disk, and the others.
-async fn spread(cluster: &Cluster, disk: &SimDisk) -> (Vec<i32>, Vec<i32>) {
+pub(crate) async fn spread(cluster: &Cluster, disk: &SimDisk) -> (Vec<i32>, Vec<i32>) {
     cluster.create("t", 4).await;
     for partition in 0..4 {
         cluster.produce("t", partition, &["a"]).await;
@@ -255,7 +255,7 @@ async fn three_segments(cluster: &Cluster, topic: &str) {
 }
 
 /// A topic whose sealed segments are on the lower tier.
-async fn on_lower_tier(cluster: &Cluster, disk: &SimDisk, config: &[(&str, &str)]) {
+pub(crate) async fn on_lower_tier(cluster: &Cluster, disk: &SimDisk, config: &[(&str, &str)]) {
     cluster.create_with("t", 1, config).await;
     three_segments(cluster, "t").await;
     cluster.pass_ms(1000).await;

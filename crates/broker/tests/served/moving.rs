@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use broker::log_dirs::Told;
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use platform::{Disk, Platform};
 use wire::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
@@ -11,10 +12,12 @@ use wire::messages::{
 };
 use wire::types::ErrorCode;
 
+use crate::directories::open_as;
 use crate::harness::asks::{error, text, topic_name};
 use crate::harness::batches::batch;
 use crate::harness::{Cluster, Setup, life, try_life};
 use crate::offsets::delete_before;
+use crate::same_name::{cordon, moved_without_room_behind};
 
 /// So that three of them fill a segment.
 const VALUE_BYTES: usize = 400 << 10;
@@ -352,4 +355,52 @@ fn whenever_the_power_goes_the_log_is_whole_and_in_one_place() {
             again.unwrap_or_else(|error| panic!("at {at}: {error}"));
         }
     }
+}
+
+#[test]
+fn a_log_that_has_moved_is_served_from_there_when_the_directory_it_left_is_missing_for_one_start() {
+    let disk = SimDisk::new(1);
+    let setup = two_directories().with("cordoned.log.dirs", "/a");
+    let values: Vec<_> = (0..9).map(value).collect();
+    life(&disk, &setup, async |cluster| {
+        cluster.create("t", 1).await;
+        for value in &values {
+            cluster.produce("t", PARTITION, &[value]).await;
+        }
+        cordon(cluster, "/b").await;
+        moved_without_room_behind(cluster, &disk, "/a", 9).await;
+    });
+    let disk = disk.kill(2);
+    let mut alone = two_directories().next();
+    alone.options.log_dirs = vec!["/a".into()];
+    let gone = Told {
+        forget_missing: true,
+        ..Told::default()
+    };
+    let opened = platform::runtime::run_simulated(open_as(&disk, &["/a"], gone));
+    opened.unwrap().unwrap();
+    let disk = [3, 4].into_iter().fold(disk, |disk, life_number| {
+        // The second of them finds the note that the first has left.
+        life(&disk, &alone, async |cluster| {
+            assert_eq!(delete_before(cluster, "t", 6).await, Ok(6));
+            cluster.pass_ms(120_000).await;
+            assert!(cluster.values("t", PARTITION).await == values[6..]);
+        });
+        disk.kill(life_number)
+    });
+    let both = two_directories().next();
+    life(&disk, &both, async |cluster| {
+        assert!(cluster.values("t", PARTITION).await == values[6..]);
+        cluster.pass_ms(120_000).await;
+        let left = names(cluster, "/b").await;
+        assert!(!left.iter().any(|name| name.starts_with("t-0")), "{left:?}");
+        cluster.stop().await;
+    });
+    assert!(
+        disk.contents(Path::new("/a/t-0/moved.metadata")).is_err(),
+        "what it said is done"
+    );
+    life(&disk, &both.next(), async |cluster| {
+        assert!(cluster.values("t", PARTITION).await == values[6..]);
+    });
 }

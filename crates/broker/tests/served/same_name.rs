@@ -107,7 +107,7 @@ fn a_deletion_that_fails_is_made_up_for_before_the_name_is_anothers() {
 }
 
 /// Nothing new is made in the directory.
-async fn cordon(cluster: &Cluster, dir: &str) {
+pub(crate) async fn cordon(cluster: &Cluster, dir: &str) {
     let entry = AlterableConfig::default()
         .with_name(text("cordoned.log.dirs"))
         .with_value(Some(text(dir)));
@@ -120,8 +120,13 @@ async fn cordon(cluster: &Cluster, dir: &str) {
     assert_eq!(answer.responses[0].error_code, 0, "{answer:?}");
 }
 
-/// Has a log move and its old folder stay, for want of room there.
-async fn moved_without_room_behind(cluster: &Cluster, disk: &SimDisk, to: &str) {
+/// Has a log move and its old folder stay, for want of room there, which is found so many times.
+pub(crate) async fn moved_without_room_behind(
+    cluster: &Cluster,
+    disk: &SimDisk,
+    to: &str,
+    times: usize,
+) {
     let slow = Duration::from_millis(5);
     disk.set_latency(slow, slow);
     assert_eq!(alter(cluster, "t", to).await, None);
@@ -134,19 +139,19 @@ async fn moved_without_room_behind(cluster: &Cluster, disk: &SimDisk, to: &str) 
         cluster.pass_ms(1).await;
     }
     assert!(disk.contents(arrived).is_ok(), "it does not move");
-    for _ in 0..2 {
+    for _ in 0..times {
         disk.inject(Fault {
             path_contains: Some(format!("{}/t-0", other(to))),
             ..Fault::at_kind(0, OpKind::Rename, Effect::Errno(ENOSPC))
         });
     }
     for _ in 0..100_000 {
-        if disk.faults_left() == 1 {
+        if disk.faults_left() < times {
             break;
         }
         cluster.pass_ms(1).await;
     }
-    assert_eq!(disk.faults_left(), 1, "the old folder went");
+    assert_eq!(disk.faults_left(), times - 1, "the old folder went");
     disk.set_latency(Duration::ZERO, Duration::ZERO);
 }
 
@@ -157,7 +162,7 @@ fn the_old_folder_of_a_move_that_is_another_topics_by_now_is_not_removed() {
         cluster.create("t", 1).await;
         cluster.produce("t", 0, &["old"]).await;
         let from = home(&disk, "t");
-        moved_without_room_behind(cluster, &disk, other(from)).await;
+        moved_without_room_behind(cluster, &disk, other(from), 2).await;
         cordon(cluster, other(from)).await;
         assert_eq!(cluster.delete("t").await, None);
         // It fails once more, when nothing has the name.
@@ -177,6 +182,42 @@ fn the_old_folder_of_a_move_that_is_another_topics_by_now_is_not_removed() {
     });
     life(&disk, &setup.next(), async |cluster| {
         assert_eq!(cluster.values("t", 0).await, ["new"]);
+    });
+}
+
+#[test]
+fn a_move_of_a_deleted_topic_does_not_take_what_the_new_one_has_in_the_same_directory_of_its_tier()
+{
+    let (disk, setup) = (SimDisk::new(1), tiers());
+    disk.put(Path::new("/c/x"), b"").unwrap();
+    let mut values = Vec::new();
+    life(&disk, &setup, async |cluster| {
+        cluster.create("t", 1).await;
+        cluster.produce("t", 0, &["old"]).await;
+        let from = home(&disk, "t");
+        moved_without_room_behind(cluster, &disk, other(from), 1).await;
+        // Before it is tried again the name is another topic's, whose home is elsewhere and whose segments come here.
+        cordon(cluster, from).await;
+        assert_eq!(cluster.delete("t").await, None);
+        cluster.create("t", 1).await;
+        is_served(cluster).await;
+        values.push("new".to_owned());
+        assert_eq!(home(&disk, "t"), other(from));
+        cordon(cluster, other(from)).await;
+        for number in 0..7 {
+            let value = format!("{number}{}", "x".repeat(6000));
+            cluster.produce("t", 0, &[&value]).await;
+            values.push(value);
+        }
+        let part = format!("{from}/t-0/tier.metadata");
+        assert!(disk.contents(Path::new(&part)).is_ok(), "nothing came here");
+        cluster.pass_ms(10 * 60_000).await;
+        assert!(disk.contents(Path::new(&part)).is_ok(), "it was taken");
+        assert!(cluster.values("t", 0).await == values);
+        cluster.stop().await;
+    });
+    life(&disk, &setup.next(), async |cluster| {
+        assert!(cluster.values("t", 0).await == values);
     });
 }
 

@@ -26,6 +26,18 @@ pub struct MovedLog {
     pub compacted: Option<Offset>,
 }
 
+impl MovedLog {
+    /// What is left to be said when the checkpoints of the directory know the log.
+    pub fn only_from(from: Uuid) -> Self {
+        Self {
+            from,
+            recovery_point: Offset::ZERO,
+            log_start: Offset::ZERO,
+            compacted: None,
+        }
+    }
+}
+
 /// Reads the file.
 pub fn parse(file: &Path, bytes: &[u8]) -> Result<MovedLog, Malformed> {
     let lines: Vec<&str> = text(file, bytes)?.lines().collect();

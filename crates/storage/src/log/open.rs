@@ -248,17 +248,22 @@ impl<P: Platform> Log<P> {
     /// A new log gets its first file at once, so that its name says where it begins; with tiers it is where new segments
     /// go.
     async fn name_first_segment(&self) -> Result<()> {
-        let mut active = self.active();
+        let active = self.active();
         if active.is_named() {
             return Ok(());
         }
         if self.store.tiers().is_some() {
-            let new = self.new_segment(active.base, self.store.clock().wall_ms());
-            let event = self.segments.replace(&[active], &new);
-            self.segment_changed(&event);
-            active = new;
+            let base = active.base;
+            let first = || {
+                let new = self.new_segment(base, self.store.clock().wall_ms());
+                let event = self.segments.replace(&[self.active()], &new);
+                self.segment_changed(&event);
+                new
+            };
+            self.named_segment(&first).await?;
+        } else {
+            self.name_segment(&active).await?;
         }
-        self.name_segment(&active).await?;
         self.sync_names().await
     }
 }

@@ -251,6 +251,11 @@ impl<P: Platform> Relocation<P> {
         Ok(())
     }
 
+    /// True when the folder that the log has left has lost its name, durably or not.
+    pub fn is_unnamed(&self) -> bool {
+        self.retired.borrow().is_some()
+    }
+
     /// The old folder is gone and the checkpoints name the log: its note has nothing to say any more.
     pub async fn settle(&self) -> Result<()> {
         let home = self.dir.join(naming::folder_name(&self.log.partition));

@@ -1,4 +1,5 @@
-//! A path that has no room for bytes that are in memory: they become a segment of their own on another path.
+//! A path that has no room for bytes that are in memory, or is passed over (`log/taken.rs`): they become a segment of their
+//! own on another path.
 //!
 //! What was written stays where it is; the segment ends there. Nothing that was acknowledged moves, and nothing that waits
 //! is lost: its bytes are in memory until they are written elsewhere. Where no path has room the log is full, as on one
@@ -26,15 +27,21 @@ use crate::segment::naming::Role;
 use crate::segment::{Loaded, Segment};
 
 impl<P: Platform> Log<P> {
-    /// After a write that found no room: puts what is unwritten on paths that have some; true when something changed.
+    /// After a write that found no room, or a folder that is not the log's: puts what is unwritten on paths that have some;
+    /// true when something changed.
     pub(crate) async fn spill(&self, error: &Error) -> Result<bool> {
-        let (Some(tiers), Error::Full { path }) = (self.store.tiers(), error) else {
+        let (Some(tiers), Error::Full { path } | Error::Taken { path, .. }) =
+            (self.store.tiers(), error)
+        else {
             return Ok(false);
         };
         let Some(full) = tiers.holding(path) else {
             return Ok(false);
         };
-        full.note_full();
+        let is_full = matches!(error, Error::Full { .. });
+        if is_full {
+            full.note_full();
+        }
         let _permit = self.may_write().await?;
         // It may have been closed meanwhile, and its folder be another's.
         if self.is_closed() {
@@ -76,8 +83,10 @@ impl<P: Platform> Log<P> {
             }
         }
         if spilled {
-            tracing::warn!(partition = %self.partition, full = %full.dir().display(),
-                "no room: what was not written yet goes to another tier");
+            if is_full {
+                tracing::warn!(partition = %self.partition, full = %full.dir().display(),
+                    "no room: what was not written yet goes to another tier");
+            }
             Upkeeping(self).start_upkeep();
         }
         Ok(spilled)
@@ -116,6 +125,10 @@ impl<P: Platform> Spilling<'_, P> {
             Upkeeping(self.0).cut_to_length(segment).await?;
             // What follows may get its name now: of two names the first is durable first.
             return self.sync_names().await;
+        }
+        if self.was_refused(segment) {
+            segment.close_file();
+            return Ok(());
         }
         if !self.is_home(&segment.folder) {
             // A file that could not be made may be there, and the note of it is.

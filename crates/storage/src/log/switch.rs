@@ -64,7 +64,7 @@ impl<P: Platform> Log<P> {
             return Err(Trouble::Overtaken);
         };
         let folder = self.folder_on(to);
-        if segment.folder == folder {
+        if segment.folder == folder || self.passed_over().contains(&to.id) {
             return Err(Trouble::Overtaken);
         }
         segment.begin_move();
@@ -134,8 +134,13 @@ impl<P: Platform> Moving<'_, P> {
         } = carried;
         let disk = self.store.disk();
         if !self.is_home(folder) {
-            let ready = self.make_folder(folder).await;
-            ready.map_err(Trouble::Target)?;
+            self.make_folder(folder)
+                .await
+                .map_err(|error| match error {
+                    // Nobody's fault, and it has been said.
+                    Error::Taken { .. } => Trouble::Overtaken,
+                    error => Trouble::Target(error),
+                })?;
         }
         self.load(segment).await.map_err(Trouble::Source)?;
         let saved = Saved::of(segment).ok_or(Trouble::Overtaken)?;
@@ -370,6 +375,10 @@ impl<P: Platform> Moving<'_, P> {
 
     /// Removes what there is of a copy that has no names.
     async fn remove_unnamed(self, carried: &Carried<P>) {
+        if !self.is_home(&carried.folder) && !self.is_ready(&carried.folder) {
+            // Nothing was made there.
+            return;
+        }
         // The data file first: without it the rest is nothing.
         for role in ROLES.into_iter().rev() {
             let path = moving_path(&carried.folder, carried.segment.base, role);

@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use platform::Platform;
+use platform::clock::Instant;
 use platform::disk::Disk;
 use platform::sync::Semaphore;
 use wire::types::{Offset, Uuid};
 
 use super::Log;
 use super::indexes::Indexes;
-use super::open::folder::{Claimed, Folder, claim};
+use super::open::folder::Folder;
 use super::open::notes::{Owed, Owing, Place, remove_away, remove_names, write_away};
 use super::open::remove;
 use super::txn_index::TxnIndex;
@@ -31,9 +32,12 @@ use crate::tier::{PathId, TierPath};
 /// What a log knows of its folders on other paths.
 pub(super) struct State {
     /// Folders that are known to be there and to name the topic.
-    ready: RefCell<Vec<Rc<Path>>>,
+    pub(super) ready: RefCell<Vec<Rc<Path>>>,
     /// Whoever holds it may make one: two at a time would take each other's drafts for their own.
-    making: Semaphore,
+    pub(super) making: Semaphore,
+    /// Paths on which the folder was found not to be the log's, and until when it is not looked at again.
+    // Bounded: by the paths.
+    pub(super) passed_over: RefCell<Vec<(PathId, Instant)>>,
     /// Where an operator wants segments, by base offset.
     asked: RefCell<BTreeMap<Offset, usize>>,
     /// Capacities of tiers do not bind it.
@@ -56,6 +60,7 @@ impl State {
         Self {
             ready: RefCell::default(),
             making: Semaphore::new(1),
+            passed_over: RefCell::default(),
             asked: RefCell::default(),
             unbounded: Cell::new(false),
             refusing: Cell::new(false),
@@ -209,31 +214,6 @@ impl<P: Platform> Log<P> {
         self.make_folder(folder).await?;
         self.pass_over_asides(base, folder).await?;
         LogFolders(self).note_away(base, folder).await
-    }
-
-    /// Sees to it that a folder on another path is there and names the topic.
-    pub(crate) async fn make_folder(&self, folder: &Rc<Path>) -> Result<()> {
-        let disk = self.store.disk();
-        let making = self.tiers.making.acquire().await;
-        let _making = making.map_err(|_| Error::Closed)?;
-        let is_ready = self.tiers.ready.borrow().contains(folder);
-        if !is_ready {
-            loop {
-                let created = disk.create_dir(folder).await;
-                created.map_err(Error::io("create", folder))?;
-                match claim(&self.store, folder, &self.partition, self.topic_id).await? {
-                    Claimed::Ours => break,
-                    Claimed::Nothing => {}
-                    // All that is in it goes soon. What was to come here goes elsewhere, or waits, as without room.
-                    Claimed::OldHome => {
-                        let path = folder.to_path_buf();
-                        return Err(Error::Full { path });
-                    }
-                }
-            }
-            self.tiers.ready.borrow_mut().push(Rc::clone(folder));
-        }
-        Ok(())
     }
 
     /// The folder of this log on `path`.
@@ -411,7 +391,7 @@ impl<P: Platform> LogTiers<'_, P> {
             return Some(Rc::clone(&self.folder));
         };
         let home = tiers.holding(&self.folder).map(|path| path.id);
-        let placed = tiers.place(home, self.tier_pins())?;
+        let placed = tiers.place(home, self.tier_pins(), &self.passed_over())?;
         Some(self.folder_on(placed))
     }
 
@@ -589,6 +569,9 @@ impl<P: Platform> LogFolders<'_, P> {
 
     /// Removes the file of a segment that holds nothing and does not count: the one in `counts` does.
     pub(super) async fn remove_empty(self, gone: &Segment<P>, counts: &Path) -> Result<()> {
+        if self.was_refused(gone) {
+            return Ok(());
+        }
         let removed = remove(self.store.disk(), &gone.path(Role::Log)).await;
         if self.is_home(&gone.folder) {
             removed?;

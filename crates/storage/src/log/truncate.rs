@@ -436,9 +436,9 @@ impl<P: Platform> Truncating<'_, P> {
             self.patiently(async || self.remove_files(segment).await)
                 .await?;
         }
-        let fresh = self.new_segment(offset, self.store.clock().wall_ms());
-        self.patiently(async || self.name_segment(&fresh).await)
-            .await?;
+        let fresh = || self.new_segment(offset, self.store.clock().wall_ms());
+        let fresh = self.patiently(async || self.named_segment(&fresh).await);
+        let fresh = fresh.await?;
         self.patiently(async || self.sync_names().await).await?;
         for event in self.segments.restart(&fresh) {
             self.segment_changed(&event);

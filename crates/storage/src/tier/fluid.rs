@@ -556,6 +556,7 @@ impl Fluid {
             asked: None,
             moving: self.moves.contains_key(id),
             quarantined: false,
+            passed_over: None,
         };
         View {
             now_ms: self.now_ms,

@@ -37,15 +37,28 @@ impl<P: Platform> Gathered<P> {
 }
 
 impl TierTable {
-    /// Where a new segment of a log goes that is at home on `home`; `None`: nothing has room.
-    pub(crate) fn place(&self, home: Option<PathId>, pins: (usize, usize)) -> Option<&TierPath> {
+    /// Where a new segment of a log goes that is at home on `home`; `None`: nothing has room but what is passed over.
+    pub(crate) fn place(
+        &self,
+        home: Option<PathId>,
+        pins: (usize, usize),
+        passed_over: &[PathId],
+    ) -> Option<&TierPath> {
         let segment = NewSegment {
             home: home.and_then(|home| self.place_of(home)),
             first_bytes: FIRST_BYTES,
             tier_min: pins.0,
             tier_max: pins.1,
         };
-        let placed = place(&self.views(|_| 0), &segment)?;
+        let mut views = self.views(|_| 0);
+        for Place { tier, path } in passed_over.iter().filter_map(|id| self.place_of(*id)) {
+            if let Some(view) = views.get_mut(tier)
+                && let Some(view) = view.paths.get_mut(path)
+            {
+                view.state = PathState::Cordoned;
+            }
+        }
+        let placed = place(&views, &segment)?;
         self.path_at(placed.place).map(|path| &**path)
     }
 
@@ -127,6 +140,9 @@ impl<P: Platform> Store<P> {
         };
         for log in self.logs() {
             let (tier_min, tier_max) = log.tier_pins();
+            // Of several the last; to another the log just does not go.
+            let passed_over = log.passed_over().pop();
+            let passed_over = passed_over.and_then(|path| tiers.place_of(path));
             log.each_segment(|segment| {
                 let path = segment.charge().map(|charge| charge.path().id);
                 let Some(place) = path.and_then(|path| tiers.place_of(path)) else {
@@ -146,6 +162,7 @@ impl<P: Platform> Store<P> {
                     asked: log.asked_tier(segment.base),
                     moving: segment.is_moving(),
                     quarantined: segment.is_offline(),
+                    passed_over,
                 });
             });
         }

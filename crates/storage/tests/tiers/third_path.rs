@@ -318,18 +318,7 @@ fn spoiled(bytes: &[u8], how: u64) -> Vec<u8> {
 async fn assert_is_whole_after_any_start(scene: &Scene, disk: &SimDisk, end: i64, told: &str) {
     for k in (1..).step_by(3) {
         let first = scene.successor(disk.kill(k), store_options());
-        let last = first.disk().operations() + k;
-        let mut open = Box::pin(first.try_open(small(), false, end, 0));
-        let is_done = poll_fn(|context| {
-            context.waker().wake_by_ref();
-            match open.as_mut().poll(context) {
-                Poll::Ready(_) => Poll::Ready(true),
-                Poll::Pending if first.disk().operations() >= last => Poll::Ready(false),
-                Poll::Pending => Poll::Pending,
-            }
-        });
-        let is_done = is_done.await;
-        drop(open);
+        let is_done = start_until(&first, end, k).await;
         let next = first.successor(first.disk().crash(k), store_options());
         let log = next.try_open(small(), false, end, 0).await.unwrap();
         assert_eq!(log.log_end_offset().0, end, "{told}, {k}");
@@ -350,6 +339,47 @@ async fn assert_is_whole_after_any_start(scene: &Scene, disk: &SimDisk, end: i64
     }
 }
 
+/// Polls a start up to the `k`-th operation of its disk; true when it is done before.
+async fn start_until(scene: &Scene, end: i64, k: u64) -> bool {
+    let last = scene.disk().operations() + k;
+    let mut open = Box::pin(scene.try_open(small(), false, end, 0));
+    poll_fn(|context| {
+        context.waker().wake_by_ref();
+        match open.as_mut().poll(context) {
+            Poll::Ready(_) => Poll::Ready(true),
+            Poll::Pending if scene.disk().operations() >= last => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// A start that has noted that the other copy counts has made its name durable before, which its move had not.
+async fn assert_noted_is_durable(scene: &Scene, disk: &SimDisk, end: i64, base: i64) -> usize {
+    let note = Path::new(FOLDER).join(format!("{base:020}.away"));
+    let before = disk.contents(&note).unwrap();
+    let mut noted = 0;
+    for k in 1.. {
+        let first = scene.successor(disk.kill(k), store_options());
+        let is_done = start_until(&first, end, k).await;
+        for seed in 0..8 {
+            let crashed = first.disk().crash(seed);
+            if crashed.contents(&note).is_ok_and(|now| now == before) {
+                continue;
+            }
+            noted += 1;
+            let next = first.successor(crashed, store_options());
+            let log = next.try_open(small(), false, end, 0).await.unwrap();
+            assert_eq!(log.log_start_offset().0, 0, "after {k}, by {seed}");
+            assert_holds(&log, 0, end).await;
+        }
+        if is_done {
+            break;
+        }
+    }
+    noted
+}
+
 /// The copies that the notes name are spoiled where a move has left two; with what else there is the log is whole.
 async fn spoil_the_noted(scene: &Scene, k: u64, end: i64, folders: [&str; 2]) -> usize {
     let [from, to] = folders.map(|folder| scene.bases_on(folder));
@@ -360,11 +390,6 @@ async fn spoil_the_noted(scene: &Scene, k: u64, end: i64, folders: [&str; 2]) ->
     let mut both = 0;
     for how in 0..5 {
         let disk = scene.disk().kill(k);
-        for folder in folders {
-            // Of a copy whose name is not durable yet nobody can say that it outlives a loss of power.
-            let synced = platform::Disk::sync_dir(&disk, Path::new(folder)).await;
-            synced.unwrap();
-        }
         let mut spoils = 0;
         for base in &twins {
             let note = Path::new(FOLDER).join(format!("{base:020}.away"));
@@ -388,7 +413,23 @@ async fn spoil_the_noted(scene: &Scene, k: u64, end: i64, folders: [&str; 2]) ->
         }
         both += spoils;
         let told = format!("after {k} operations, spoiled by {how}");
-        assert_is_whole_after_any_start(scene, &disk, end, &told).await;
+        let may_be_lost = |base: &&i64| {
+            let is_lost = |folder: &str| {
+                let file = Path::new(folder).join(format!("{base:020}.log"));
+                (0..8).any(|seed| disk.crash(seed).contents(&file).is_err())
+            };
+            folders.into_iter().any(is_lost)
+        };
+        if let Some(base) = twins.iter().find(may_be_lost) {
+            assert!(assert_noted_is_durable(scene, &disk, end, *base).await > 0);
+        }
+        let durable = disk.kill(k);
+        for folder in folders {
+            // Before a start has looked at it nobody can say of a name that is not durable that it outlives a loss of power.
+            let synced = platform::Disk::sync_dir(&durable, Path::new(folder)).await;
+            synced.unwrap();
+        }
+        assert_is_whole_after_any_start(scene, &durable, end, &told).await;
         let next = scene.successor(disk.kill(k), store_options());
         let log = next.try_open(small(), false, end, 0).await.unwrap();
         let found = (log.log_start_offset().0, log.log_end_offset().0);

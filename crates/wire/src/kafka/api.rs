@@ -20,9 +20,9 @@ macro_rules! apis {
             /// Every API served, by key.
             pub const ALL: &'static [Api] = &[$(Api::$name,)*];
 
-            const fn row(self) -> Row {
+            const fn row(self) -> &'static Row {
                 match self {
-                    $(Api::$name => Row {
+                    $(Api::$name => &Row {
                         key: $key,
                         name: stringify!($name),
                         min: $min,

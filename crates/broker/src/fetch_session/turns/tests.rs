@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use wire::types::{LeaderEpoch, Offset};
 
 use super::*;
-use crate::fetch_session::TopicKey;
+use crate::fetch_session::{TopicKey, bytes_of};
 
 /// What a future gives, and how often it let others have their turn.
 fn turns<F: Future>(future: F) -> (F::Output, usize) {
@@ -79,12 +79,13 @@ proptest! {
             // In turns however few they are.
             let (in_turns, _) = turns(resolve_many(&pieces, ask(), now, 7));
             prop_assert_eq!(&at_once, &in_turns);
-            let Ok(resolved) = at_once else { break };
+            let Ok(mut resolved) = at_once else { break };
+            let mut of_pieces = resolved.clone();
             let tell: Vec<Told> = (0..resolved.partitions.len())
                 .map(|index| told(mark.wrapping_mul(u8::try_from(index % 251).unwrap())))
                 .collect();
-            let mentioned = whole.borrow_mut().answer(&resolved, &tell);
-            prop_assert_eq!(mentioned, turns(answer_many(&pieces, &resolved, &tell)).0);
+            let mentioned = whole.borrow_mut().answer(&mut resolved, &tell);
+            prop_assert_eq!(mentioned, turns(answer_many(&pieces, &mut of_pieces, &tell)).0);
             prop_assert_eq!(whole.borrow().bytes(), pieces.borrow().bytes());
             prop_assert_eq!(whole.borrow().count(), pieces.borrow().count());
             id = resolved.id;
@@ -100,10 +101,10 @@ fn a_large_session_is_never_worked_on_for_more_than_a_piece_at_a_time() {
     let now = Instant::now();
     let least = usize::try_from(COUNT).unwrap() / PIECE;
     let (first, rested) = turns(resolve(&sessions, asked(0, 0, 0..COUNT, vec![]), now, 7));
-    let first = first.unwrap();
+    let mut first = first.unwrap();
     assert!(first.id > 0 && rested >= least, "{rested} turns");
     let tell: Vec<Told> = (0..COUNT).map(|one| told(u8::from(one == 7))).collect();
-    let (mentioned, rested) = turns(answer(&sessions, &first, &tell));
+    let (mentioned, rested) = turns(answer(&sessions, &mut first, &tell));
     assert_eq!(mentioned.len(), tell.len());
     assert!(rested >= least, "{rested} turns to tell");
     // A few bytes of request.
@@ -147,4 +148,111 @@ fn a_session_that_is_worked_on_refuses_others_and_goes_with_who_gives_up() {
     );
     let (gone, _) = turns(resolve(&sessions, asked(id, 2, 0..3, vec![]), now, 7));
     assert_eq!(gone, Err(ErrorCode::FetchSessionIdNotFound));
+}
+
+/// One client has a large session; another ends it while it is worked on, and a third's new one is given the same id, as
+/// chance may have it. `work` goes on with the first's in the end.
+fn with_an_id_that_is_given_out_again(work: impl AsyncFnOnce(&Sessions, Resolved)) {
+    let sessions = RefCell::new(FetchSessions::new(10, 0, 1));
+    let now = Instant::now();
+    let (first, _) = turns(resolve(&sessions, asked(0, 0, 0..5000, vec![]), now, 7));
+    let first = first.unwrap();
+    let id = first.id;
+    let mut context = Context::from_waker(Waker::noop());
+    let third = {
+        let mut working = Box::pin(work(&sessions, first));
+        assert!(working.as_mut().poll(&mut context).is_pending());
+        let (ended, _) = turns(resolve(&sessions, asked(id, -1, 0..0, vec![]), now, 7));
+        assert_eq!(ended.unwrap().id, 0);
+        let (third, _) = turns(resolve(&sessions, asked(0, 0, 0..3, vec![]), now, 7));
+        let third = third.unwrap();
+        assert_eq!(third.id, id, "the same id");
+        turns(working);
+        third
+    };
+    // It knows what its own client asked for, and was told nothing of it so far.
+    let (next, _) = turns(resolve(&sessions, asked(id, 1, 0..0, vec![]), now, 7));
+    let mut next = next.unwrap();
+    let keys: Vec<Key> = next.partitions.iter().map(|(key, _)| key.clone()).collect();
+    assert_eq!((next.id, keys), (id, (0..3).map(key).collect()));
+    let (mentioned, _) = turns(answer(&sessions, &mut next, &[told(9); 3]));
+    assert_eq!(mentioned, [true; 3]);
+    let bytes = third.partitions.iter().map(|(key, _)| bytes_of(key));
+    assert_eq!(sessions.borrow().bytes(), bytes.sum::<usize>());
+}
+
+#[test]
+fn what_a_session_remembers_never_gets_into_another_that_has_its_id_by_now() {
+    let now = Instant::now();
+    let go_on = async |sessions: &Sessions, first: Resolved| {
+        let next = resolve(sessions, asked(first.id, 1, 0..0, vec![]), now, 7).await;
+        let next = next.unwrap();
+        assert_eq!(
+            (next.id, next.partitions.len()),
+            (0, 5000),
+            "told that it is over"
+        );
+    };
+    with_an_id_that_is_given_out_again(go_on);
+    // All of it leaves the session.
+    let end = async |sessions: &Sessions, first: Resolved| {
+        let all = (0..5000).map(key).collect();
+        let last = resolve(sessions, asked(first.id, 1, 0..0, all), now, 7).await;
+        assert_eq!(last.unwrap().id, 0);
+    };
+    with_an_id_that_is_given_out_again(end);
+}
+
+#[test]
+fn a_client_that_goes_away_takes_no_session_along_that_has_its_id_by_now() {
+    let sessions = RefCell::new(FetchSessions::new(10, 0, 1));
+    let now = Instant::now();
+    let (first, _) = turns(resolve(&sessions, asked(0, 0, 0..5000, vec![]), now, 7));
+    let id = first.unwrap().id;
+    let mut context = Context::from_waker(Waker::noop());
+    let mut working = Box::pin(resolve(&sessions, asked(id, 1, 0..0, vec![]), now, 7));
+    assert!(working.as_mut().poll(&mut context).is_pending());
+    drop(turns(resolve(
+        &sessions,
+        asked(id, -1, 0..0, vec![]),
+        now,
+        7,
+    )));
+    let (third, _) = turns(resolve(&sessions, asked(0, 0, 0..3, vec![]), now, 7));
+    assert_eq!(third.unwrap().id, id, "the same id");
+    drop(working);
+    let (next, _) = turns(resolve(&sessions, asked(id, 1, 0..0, vec![]), now, 7));
+    assert_eq!(next.unwrap().partitions.len(), 3);
+}
+
+#[test]
+fn an_answer_to_one_client_tells_nothing_to_the_session_that_has_its_id_by_now() {
+    // Many and few of them, told and withheld.
+    for (count, is_told) in [(5000, true), (3, true), (5000, false), (3, false)] {
+        let sessions = RefCell::new(FetchSessions::new(10, 0, 1));
+        let now = Instant::now();
+        let (first, _) = turns(resolve(&sessions, asked(0, 0, 0..count, vec![]), now, 7));
+        let mut first = first.unwrap();
+        let id = first.id;
+        drop(turns(resolve(
+            &sessions,
+            asked(id, -1, 0..0, vec![]),
+            now,
+            7,
+        )));
+        let (third, _) = turns(resolve(&sessions, asked(0, 0, 0..3, vec![]), now, 7));
+        assert_eq!(third.unwrap().id, id, "the same id");
+        if is_told {
+            let tell = vec![told(9); first.partitions.len()];
+            let (mentioned, _) = turns(answer(&sessions, &mut first, &tell));
+            assert_eq!(mentioned, vec![true; tell.len()]);
+            assert_eq!(first.id, 0, "told that it is over");
+        } else {
+            assert_eq!(sessions.borrow_mut().withhold(&first), 0);
+        }
+        let (next, _) = turns(resolve(&sessions, asked(id, 1, 0..0, vec![]), now, 7));
+        let mut next = next.unwrap();
+        let (mentioned, _) = turns(answer(&sessions, &mut next, &[told(9); 3]));
+        assert_eq!(mentioned, [true; 3], "{count}, {is_told}");
+    }
 }

@@ -232,7 +232,10 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             match written {
                 Ok(()) => {}
                 Err(Unwritten::Refused(error)) => {
-                    tracing::warn!(partition, %error, "group records were not written");
+                    let now = self.platform.clock().now();
+                    if let Some(unsaid) = self.unwritten.turn(now) {
+                        tracing::warn!(partition, %error, unsaid, "group records were not written");
+                    }
                     let dependent = self.slot(partition, incarnation, |slot| {
                         slot.queue.take_dependent(&entries)
                     });

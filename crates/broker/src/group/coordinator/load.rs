@@ -131,17 +131,18 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     }
 
     /// Takes over what transactions have written that had not ended where the log ends. Before [`Self::finish_load`].
-    pub fn keep_open(&self, partition: i32, open: OpenTransactions) {
-        if let Some(slot) = self.slots.borrow_mut().get_mut(&partition) {
+    pub fn keep_open(&self, (partition, incarnation): (i32, u64), open: OpenTransactions) {
+        self.slot(partition, incarnation, |slot| {
             slot.groups.open = open.without_older(&slot.positions);
-        }
+        });
     }
 
-    /// Ends loading: the groups are served from now on.
-    pub fn finish_load(&self, partition: i32, leader_epoch: LeaderEpoch) {
+    /// Ends a loading: the groups are served from now on.
+    pub fn finish_load(&self, (partition, incarnation): (i32, u64), leader_epoch: LeaderEpoch) {
         let now = self.now();
         let mut slots = self.slots.borrow_mut();
-        let Some(slot) = slots.get_mut(&partition) else {
+        let slot = slots.get_mut(&partition);
+        let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
             return;
         };
         if slot.phase == Phase::Failed {
@@ -168,14 +169,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     }
 
     /// The partition cannot be read: its groups are not served until it can.
-    pub fn fail_load(&self, partition: i32) {
-        let incarnation = {
-            let slots = self.slots.borrow();
-            slots.get(&partition).map(|slot| slot.incarnation)
-        };
-        if let Some(incarnation) = incarnation {
-            self.fail(partition, incarnation);
-        }
+    pub fn fail_load(&self, (partition, incarnation): (i32, u64)) {
+        self.fail(partition, incarnation);
     }
 
     /// What is known of a slot is not what the log has: everybody who waits is told, nobody is served, and it is loaded

@@ -160,10 +160,14 @@ fn coordinator(log: &TestLog) -> Coordinator {
         Metrics::default(),
     );
     for partition in 0..4 {
-        coordinator.begin_load(partition);
-        coordinator.finish_load(partition, LeaderEpoch(0));
+        load_nothing(&coordinator, partition, LeaderEpoch(0));
     }
     coordinator
+}
+
+fn load_nothing(coordinator: &Coordinator, partition: i32, leader_epoch: LeaderEpoch) {
+    let loading = coordinator.begin_load(partition);
+    coordinator.finish_load((partition, loading), leader_epoch);
 }
 
 fn simulate<F: Future<Output = ()>>(test: F) {
@@ -842,14 +846,14 @@ fn groups_of_which_nobody_knows_what_the_log_has_are_loaded_again() {
             assert_eq!(coordinator.failed_slots(), 1);
             assert_eq!(coordinator.metrics.failed_partitions.get(), 1);
             assert_eq!(log.0.again.borrow_mut().pop(), Some((partition, attempt)));
-            coordinator.begin_load(partition);
+            let mut loading = coordinator.begin_load(partition);
             if attempt == 1 {
                 // Not this time either.
-                coordinator.fail_load(partition);
+                coordinator.fail_load((partition, loading));
                 assert_eq!(log.0.again.borrow_mut().pop(), Some((partition, 2)));
-                coordinator.begin_load(partition);
+                loading = coordinator.begin_load(partition);
             }
-            coordinator.finish_load(partition, LeaderEpoch(1));
+            coordinator.finish_load((partition, loading), LeaderEpoch(1));
             assert_eq!(commit(&coordinator, "g", 3).await, 0);
             assert_eq!(coordinator.failed_slots(), 0);
             assert_eq!(coordinator.metrics.failed_partitions.get(), 0);
@@ -886,8 +890,7 @@ fn a_partition_that_is_loaded_or_elsewhere_says_so() {
             commit(&coordinator, "g", 1).await,
             code(ErrorCode::NotCoordinator)
         );
-        coordinator.begin_load(partition);
-        coordinator.finish_load(partition, LeaderEpoch(1));
+        load_nothing(&coordinator, partition, LeaderEpoch(1));
         assert_eq!(commit(&coordinator, "g", 1).await, 0);
         log.0.gone.set(true);
         assert_eq!(
@@ -956,8 +959,8 @@ fn a_restart_finds_groups_and_offsets_and_members_have_a_session_to_be_heard() {
                 TimestampMs(0),
             );
         }
-        for partition in 0..4 {
-            after.finish_load(partition, LeaderEpoch(1));
+        for (partition, load) in (0..4).zip(loads) {
+            after.finish_load((partition, load), LeaderEpoch(1));
         }
         assert_eq!(fetched(&after, "simple", false).await, Some(42));
         assert_eq!(beat(&after, "g", &joined), 0);
@@ -982,11 +985,11 @@ fn a_log_that_cannot_be_read_is_not_served() {
         let load = coordinator.begin_load(partition);
         // A type of record that we do not know is nothing to worry about.
         replay(load, b"\x00\x63");
-        coordinator.finish_load(partition, LeaderEpoch(0));
+        coordinator.finish_load((partition, load), LeaderEpoch(0));
         assert_eq!(commit(&coordinator, "g", 1).await, 0);
         let load = coordinator.begin_load(partition);
         replay(load, b"\x00\x01\x00\x05");
-        coordinator.finish_load(partition, LeaderEpoch(0));
+        coordinator.finish_load((partition, load), LeaderEpoch(0));
         assert_eq!(
             commit(&coordinator, "g", 1).await,
             code(ErrorCode::NotCoordinator)
@@ -1000,17 +1003,51 @@ fn what_a_loading_reads_that_is_over_moves_no_position_of_the_next_one() {
         let log = TestLog::default();
         let coordinator = coordinator(&log);
         let partition = partition_for("g", 4);
-        let before = coordinator.begin_load(partition);
-        let after = coordinator.begin_load(partition);
-        assert!(!coordinator.is_here(partition, before));
-        coordinator.finish_load(partition, LeaderEpoch(1));
-        assert_eq!(commit(&coordinator, "g", 1).await, 0);
-        let (key, value) = log.0.records.borrow()[0].clone();
-        assert_eq!(commit(&coordinator, "g", 2).await, 0);
-        assert_ne!(before, after);
-        // A slow disk gives the first loading its records only now.
-        let old = (partition, before);
-        coordinator.replay(old, &key, value.as_ref(), Offset(0), TimestampMs(0));
+        for offset in [1, 2] {
+            assert_eq!(commit(&coordinator, "g", offset).await, 0);
+        }
+        let records = log.0.records.borrow().clone();
+        let written = |index: usize| Written {
+            key: records[index].0.clone(),
+            value: records[index].1.clone(),
+            offset: Offset(i64::try_from(index).unwrap()),
+            timestamp: TimestampMs(0),
+        };
+        let replay = |load: u64, one: &Written| {
+            let value = one.value.as_ref();
+            coordinator.replay(
+                (partition, load),
+                &one.key,
+                value,
+                one.offset,
+                one.timestamp,
+            );
+        };
+        let old = coordinator.begin_load(partition);
+        let new = coordinator.begin_load(partition);
+        assert!(!coordinator.is_here(partition, old));
+        // A slow disk gives the first loading its records, and its end, only now.
+        replay(old, &written(0));
+        let mut open = OpenTransactions::default();
+        open.add(ProducerId(5), written(0));
+        coordinator.keep_open((partition, old), open);
+        coordinator.finish_load((partition, old), LeaderEpoch(1));
+        let loading = code(ErrorCode::CoordinatorLoadInProgress);
+        assert_eq!(
+            commit(&coordinator, "g", 3).await,
+            loading,
+            "half a log is not served"
+        );
+        coordinator.fail_load((partition, old));
+        assert_eq!(coordinator.failed_slots(), 0);
+        replay(new, &written(1));
+        coordinator.finish_load((partition, new), LeaderEpoch(1));
+        assert_eq!(
+            fetched(&coordinator, "g", true).await,
+            Some(2),
+            "nothing of it is open"
+        );
+        replay(old, &written(0));
         assert_eq!(fetched(&coordinator, "g", false).await, Some(2));
     });
 }
@@ -1047,7 +1084,7 @@ fn offsets_of_a_transaction_do_not_hide_later_ones() {
         replay(&written(1));
         open.end(ProducerId(5)).iter().for_each(replay);
         assert!(open.end(ProducerId(5)).is_empty());
-        reader.finish_load(partition, LeaderEpoch(0));
+        reader.finish_load((partition, load), LeaderEpoch(0));
         assert_eq!(fetched(&reader, "g", false).await, Some(2));
     });
 }
@@ -1261,7 +1298,7 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
             assert_eq!(commit(&coordinator, name, 1).await, busy);
         }
         assert!(rounds >= 3000 / VISITED_AT_ONCE, "{rounds} rounds");
-        coordinator.finish_load(partition, LeaderEpoch(1));
+        coordinator.finish_load((partition, loading), LeaderEpoch(1));
         let request = ListGroupsRequest::default();
         let room = Room::some();
         let mut listing = Box::pin(handler::list_groups::handle(&coordinator, &request, &room));

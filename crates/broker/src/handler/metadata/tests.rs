@@ -5,14 +5,14 @@ use wire::messages::metadata_request::MetadataRequestTopic;
 use super::*;
 use crate::controller::startup;
 use crate::controller::tests::{apply, create, started};
-use crate::rests::tests::now;
+use crate::rests::tests::{now, rested};
 
 fn answered(image: &Image, asked: Asked<'_>, request: &MetadataRequest) -> MetadataResponse {
     now(handle(image, asked, request))
 }
 
 fn found_missing(image: &Image, request: &MetadataRequest, version: i16) -> Vec<String> {
-    now(missing(image, request, version))
+    now(missing(image, request, version)).unwrap()
 }
 
 const VERSION: i16 = 13;
@@ -136,6 +136,16 @@ fn only_valid_names_are_created_and_only_with_leave() {
     );
     let all = MetadataRequest::default().with_topics(None);
     assert!(found_missing(&image, &all, VERSION).is_empty());
+}
+
+#[test]
+fn of_more_topics_than_a_client_may_create_at_once_none_is() {
+    let names: Vec<_> = (0..10_001).map(|number| format!("t{number}")).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let image = with_topics();
+    let found = |names: &[&str]| rested(missing(&image, &by_name(names), 3)).1;
+    assert_eq!(found(&names), Err(TooMany(10_001)));
+    assert_eq!(found(&names[1..]).unwrap().len(), 10_000);
 }
 
 #[test]

@@ -173,15 +173,21 @@ async fn named_in<D: Disk>(disk: &D, path: &Path) -> Result<Option<TopicId>> {
     }
 }
 
-/// True for a folder on another path that names another topic.
+/// True for a folder on another path that is not the topic's, or may not be: nobody knows whose one is that cannot say so.
 pub(in crate::log) async fn is_of_other<D: Disk>(
     disk: &D,
     folder: &Path,
     topic_id: TopicId,
 ) -> bool {
     for name in [partition_metadata::PART_FILE, partition_metadata::FILE] {
-        if let Ok(Some(named)) = named_in(disk, &folder.join(name)).await {
-            return named != topic_id;
+        match named_in(disk, &folder.join(name)).await {
+            Ok(Some(named)) => return named != topic_id,
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(folder = %folder.display(), %error,
+                    "nobody knows whose segments these are: they are left alone though a log of the name is deleted");
+                return true;
+            }
         }
     }
     false

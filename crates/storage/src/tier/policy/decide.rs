@@ -99,8 +99,9 @@ impl<'v> Plan<'v> {
 
     /// A path for a sealed segment on the first of `tiers` that has room beside its reserve.
     fn room(&self, segment: &SegmentView, tiers: impl IntoIterator<Item = usize>) -> Option<Place> {
+        let open = segment.open_to(&self.tiers);
         tiers.into_iter().find_map(|tier| {
-            let path = choose_for_sealed(&self.tiers[tier], segment.bytes, self.settings)?;
+            let path = choose_for_sealed(open.get(tier)?, segment.bytes, self.settings)?;
             Some(Place { tier, path })
         })
     }
@@ -174,6 +175,10 @@ impl<'v> Plan<'v> {
                 continue;
             }
             let Some(to) = self.room(segment, [tier]) else {
+                if segment.passed_over.is_some() {
+                    // Those of other logs may go there.
+                    continue;
+                }
                 return;
             };
             self.begin(segment, to, MoveReason::Promoted);
@@ -255,7 +260,8 @@ impl<'v> Plan<'v> {
             tier_min: segment.tier_min,
             tier_max: segment.tier_max,
         };
-        let Some(better) = place(&self.tiers, &fresh).map(|placed| placed.place) else {
+        let open = segment.open_to(&self.tiers);
+        let Some(better) = place(&open, &fresh).map(|placed| placed.place) else {
             return false;
         };
         match self.view.path(segment.place).map(|path| path.state) {
@@ -265,7 +271,7 @@ impl<'v> Plan<'v> {
                 better.tier < segment.place.tier
                     && segment.bytes > 0
                     && !self.levels(better.tier).is_hard()
-                    && choose_path(&self.tiers[better.tier], segment.bytes).is_some()
+                    && choose_path(&open[better.tier], segment.bytes).is_some()
             }
             Some(PathState::Failed) | None => false,
         }

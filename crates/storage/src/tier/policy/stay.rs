@@ -121,8 +121,9 @@ fn why_not_down(
         return Stay::Hot(until_ms);
     }
     let slower = segment.place.tier + 1..view.tiers.len();
+    let open = segment.open_to(&view.tiers);
     let has_room = slower.filter(|tier| segment.may_be_on(*tier)).any(|tier| {
-        let tier = &view.tiers[tier];
+        let tier = &open[tier];
         super::paths::choose_for_sealed(tier, segment.bytes, settings).is_some()
     });
     if has_room {

@@ -38,6 +38,7 @@ fn sealed(id: u64, tier: usize) -> SegmentView {
         asked: None,
         moving: false,
         quarantined: false,
+        passed_over: None,
     }
 }
 

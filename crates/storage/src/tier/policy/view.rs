@@ -3,6 +3,8 @@
 //! Tiers and paths are those of the whole process, segments those of one shard; what other shards have begun to move is
 //! in `arriving_bytes` and `leaving_bytes`, so that two shards do not clear the same excess twice.
 
+use std::borrow::Cow;
+
 /// A path of a tier, by their places in the lists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {
@@ -97,6 +99,8 @@ pub struct SegmentView {
     pub moving: bool,
     /// It must be left alone: damage was found in it.
     pub quarantined: bool,
+    /// A path that its log passes over.
+    pub passed_over: Option<Place>,
 }
 
 impl TierView {
@@ -141,6 +145,18 @@ impl SegmentView {
     /// True when its topic may be on that tier.
     pub(super) fn may_be_on(&self, tier: usize) -> bool {
         (self.tier_min..=self.tier_max).contains(&tier)
+    }
+
+    /// The tiers without the path that its log passes over.
+    pub(super) fn open_to<'t>(&self, tiers: &'t [TierView]) -> Cow<'t, [TierView]> {
+        let mut tiers = Cow::Borrowed(tiers);
+        if let Some(Place { tier, path }) = self.passed_over
+            && let Some(tier) = tiers.to_mut().get_mut(tier)
+            && let Some(path) = tier.paths.get_mut(path)
+        {
+            path.state = PathState::Cordoned;
+        }
+        tiers
     }
 
     /// When it has been long enough on a tier that it was moved to; what was written there may leave at any time.

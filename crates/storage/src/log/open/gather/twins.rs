@@ -103,6 +103,18 @@ impl<P: Platform> Gathering<'_, P> {
         let Some(old) = self.parts[spoiled].path.as_deref().map(Place::of) else {
             return Ok(());
         };
+        // The move was cut short, perhaps before its name was durable, and once it is no end of one nobody else sees to that.
+        let folder = self.parts[twin].folder();
+        let synced = self.store.disk().sync_dir(folder).await;
+        match synced.map_err(Error::dir_sync(folder)) {
+            Err(error) if error.is_exhausted() => return Err(error),
+            Err(error) => {
+                // It is whole, the other is not; and a path that is read-only has nothing to be made durable.
+                tracing::warn!(folder = %folder.display(), %error,
+                    "a copy of a segment that counts from now on may not be durable");
+            }
+            Ok(()) => {}
+        }
         let noted = if let Some(place) = self.parts[twin].path.as_deref().map(Place::of) {
             self.note_twin(base, place, old).await
         } else {

@@ -52,6 +52,7 @@ pub mod telemetry;
 pub mod topic_config;
 mod transaction;
 mod unopened;
+mod unread_settings;
 pub mod wall_clock;
 
 pub use broker::{Broker, Shared};

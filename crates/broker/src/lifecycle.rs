@@ -23,6 +23,8 @@ use crate::image::Image;
 use crate::join::join_all;
 use crate::names::METADATA_TOPIC;
 use crate::partition::Partition;
+use crate::topic_config::BrokerSettings;
+use crate::unread_settings::{UnreadSetting, unread_settings};
 
 /// What part of a file system, or of a tier's path, the room for changes of the metadata may take.
 const RESERVE_SHARE: u64 = 32;
@@ -93,6 +95,7 @@ impl<P: Platform> Broker<P> {
                 .sum(), // Bounded: counts of what is in memory.
         );
         self.warn_of_strays(&image);
+        self.warn_of_unread_settings(&image);
         if let Some(tiers) = self.store.tiers() {
             let is_topic = |id| image.topic_by_id(id).is_some();
             let (dirs, platform) = (&self.log_dirs, &self.platform);
@@ -270,6 +273,29 @@ impl<P: Platform> Broker<P> {
             snapshot_bytes: self.options.metadata_snapshot_bytes,
             has_logs: self.log_dirs.has_logs(),
             reserve_bytes: self.options.metadata_reserve_bytes,
+        }
+    }
+
+    /// Names, once in a life, the settings that are passed over: what they were to do is not done.
+    fn warn_of_unread_settings(&self, image: &Image) {
+        let options = &self.options;
+        let unread = unread_settings(&BrokerSettings { image, options });
+        if let Some(UnreadSetting {
+            of,
+            resource,
+            name,
+            text,
+        }) = unread.first()
+        {
+            let others = unread.len().saturating_sub(1);
+            tracing::warn!(
+                of,
+                resource,
+                name,
+                text,
+                others,
+                "a setting in the metadata cannot be read: it is passed over, as if it were not set"
+            );
         }
     }
 

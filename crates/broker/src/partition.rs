@@ -30,7 +30,6 @@ use crate::topic_config::TopicConfig;
 use crate::transaction::Ending;
 
 mod judging;
-mod recoded;
 mod verifying;
 
 pub(crate) use judging::{Judge, Judged, Unjudged};

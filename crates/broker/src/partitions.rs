@@ -259,7 +259,9 @@ impl<P: Platform> Broker<P> {
                 // A crash left the log of a deleted topic, or somebody put it there: out of the way, and kept. With
                 // tiers there can be one on every path.
                 Err(storage::Error::OtherTopic { path, found, .. }) => {
-                    let at = path.parent().unwrap_or(dir);
+                    let Some(at) = path.parent() else {
+                        unreachable!("a log's folder lies in a directory")
+                    };
                     let aside = log_dirs::set_aside(&self.platform, at, name).await?;
                     tracing::warn!(log = %path.display(), topic_id = %found, aside = %aside.display(),
                         "a log of a topic that is no more has been set aside");

@@ -5,7 +5,7 @@
 //! it: this broker's dynamic ones, the dynamic defaults of all brokers, the static ones of the
 //! configuration file, the default. The definitions are one table (`topic_config/table.rs`). Values
 //! in the metadata log are text; they were validated when they were set, and
-//! [`TopicConfig::resolve`] passes over a text that no longer parses. Not here: changing settings
+//! [`TopicConfig::resolve`] passes over a text that no longer parses (a start says so). Not here: changing settings
 //! (`controller/configs.rs`), showing them (`handler/describe_configs.rs`).
 
 mod broker_settings;

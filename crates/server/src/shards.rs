@@ -221,15 +221,21 @@ impl Shards {
             requests: options.requests,
             connections: options.connections,
         };
-        let mut sockets = per_shard(listeners, count);
+        let sockets = per_shard(listeners, count);
         let (mut calls, mut threads) = (Vec::new(), Vec::new());
         let core_of = cores(pinned)?;
         let pulses: Vec<Arc<Pulse>> = (0..count).map(|_| Arc::default()).collect();
-        for (index, handed) in handed.into_iter().enumerate() {
+        assert_eq!(sockets.len(), count, "each shard has sockets of its own");
+        let each = sockets
+            .into_iter()
+            .rev()
+            .zip(handed)
+            .zip(&pulses)
+            .enumerate();
+        for (index, ((sockets, handed), pulse)) in each {
             let (call, called) = mpsc::unbounded_channel();
             let (assembly, shared) = (Arc::clone(assembly), shared.clone());
-            let sockets = sockets.pop().unwrap_or_default();
-            let pulse = pulses.get(index).map(Arc::clone).unwrap_or_default();
+            let pulse = Arc::clone(pulse);
             let core = core_of(index);
             let run = move || {
                 let ends = shard::Ends {
@@ -437,7 +443,7 @@ fn limits(network: &NetworkSettings) -> Limits {
     }
 }
 
-/// The sockets of each shard; the last one belongs to the first shard, in the order of popping.
+/// The sockets of each shard, those of the last shard first.
 fn per_shard(listeners: Vec<Bound>, count: usize) -> Vec<Vec<Listening>> {
     let mut shards: Vec<Vec<Listening>> = (0..count).map(|_| Vec::new()).collect();
     for listener in listeners {

@@ -54,6 +54,7 @@ pub(crate) use view_of_log;
 mod aborted;
 pub mod append;
 mod asides;
+mod batches;
 mod close;
 mod compact;
 pub mod epoch_cache;

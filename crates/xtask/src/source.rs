@@ -4,6 +4,7 @@
 //! Not a parser: enough of a lexer that braces, `fn` and `mod` in strings and comments are not taken for code.
 
 pub(crate) mod fields;
+pub(crate) mod functions;
 mod mask;
 
 use std::path::{Path, PathBuf};

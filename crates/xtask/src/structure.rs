@@ -1,4 +1,5 @@
-//! How the code hangs together, in figures: asserts per thousand lines, methods of the largest types, circles of files.
+//! How the code hangs together, in figures: asserts per thousand lines, methods of the largest types, circles of files, and
+//! the way of a Produce through them.
 //!
 //! `cargo xtask structure` prints them. Counted is production code: no tests, no comments, no blank lines.
 //! It does not: judge. What may only get better is held by the ratchets of `tidy`.
@@ -7,11 +8,14 @@ pub(crate) mod asserts;
 mod circles;
 mod graph;
 mod methods;
+pub(crate) mod path;
 mod uses;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::ExitCode;
+
+use anyhow::Context as _;
 
 use crate::source::{self, Source};
 pub(crate) use circles::circles;
@@ -22,7 +26,8 @@ const CIRCLES_PRINTED_MAX: usize = 4;
 
 /// Prints the figures of every crate.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    let sources = source::read_all(&crate::tidy::workspace()?)?;
+    let root = crate::tidy::workspace()?;
+    let sources = source::read_all(&root)?;
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
@@ -53,6 +58,9 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
             writeln!(out, "{name}: {}", files.join(" "))?;
         }
     }
+    let page = std::fs::read_to_string(root.join(path::PAGE)).context(path::PAGE)?;
+    let way = path::figures(&path::parse(&page)?, &sources);
+    writeln!(out, "\nthe way of a Produce ({}): {way}", path::PAGE)?;
     Ok(ExitCode::SUCCESS)
 }
 

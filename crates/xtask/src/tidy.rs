@@ -13,6 +13,7 @@ mod ratchet;
 mod sizes;
 mod structure;
 mod sums;
+mod way;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use anyhow::{Context, ensure};
 
 use crate::metadata::Metadata;
 use crate::source;
+use crate::structure::path::PAGE;
 use ratchet::Ratchet;
 
 /// Something that is not as it should be.
@@ -70,6 +72,8 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     }
     let mut findings = ratchet.compare(&oversized);
     findings.extend(structure::compare(&structure, &measured));
+    let page = std::fs::read_to_string(root.join(PAGE)).context(PAGE)?;
+    findings.extend(way::check(&page, &sources).context(PAGE)?);
     findings.extend(edges::check(&metadata));
     findings.extend(licences::check(&metadata));
     findings.extend(dead::check(&sources));

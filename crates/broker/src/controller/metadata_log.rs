@@ -21,7 +21,7 @@ use wire::records::control::{ControlRecord, LeaderChange, LeaderChangeVoter};
 use wire::records::metadata::{MetadataRecord, MetadataVersion};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
 
-use crate::image::{Applied, Image, Replayer};
+use crate::image::{Applied, Image, ReplayError, Replayer};
 use crate::names::METADATA_TOPIC;
 
 use super::batches::{BadBatch, QuorumRecords, Unfit, encode, encode_control, replay};
@@ -92,6 +92,9 @@ pub enum MetadataLogError {
         /// The folder.
         path: PathBuf,
     },
+    /// Records of our own making that nobody could replay: they were not written.
+    #[error("a change of the metadata was refused, for it does not fit them: {0}")]
+    Unfit(ReplayError),
     /// Records between the snapshot and the log are gone.
     #[error(
         "{path} begins at offset {log_start}, but the newest snapshot ends at {snapshot}: records \

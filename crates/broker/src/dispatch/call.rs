@@ -274,11 +274,11 @@ where
 {
     let (body, version) = (call.take_body(), call.header.version);
     let decode = move || kafka::decode_request(version, &body, DECODED_BYTES_MAX);
-    let asked = if !call.is_coded_beside() {
-        decode()
-    } else {
+    let asked = if call.is_coded_beside() {
         let done = Box::pin(call.broker.beside(call.ip(), decode)).await;
         done.ok_or(CloseReason::Stopping)?
+    } else {
+        decode()
     };
     asked.map_err(|source| malformed(&call.header, source))
 }
@@ -296,11 +296,11 @@ where
         ..
     } = call.header;
     let encode = move || kafka::encode_response(api, version, correlation_id, &response);
-    let response = if !call.is_coded_beside() {
-        encode()
-    } else {
+    let response = if call.is_coded_beside() {
         let done = Box::pin(call.broker.beside(call.ip(), encode)).await;
         done.ok_or(CloseReason::Stopping)?
+    } else {
+        encode()
     };
     Ok(Reply::Send(response?))
 }

@@ -614,7 +614,8 @@ impl Groups {
         }
     }
 
-    /// Takes in an offset of a transaction that has been committed.
+    /// Takes in an offset of a transaction that has been committed. Nothing else of a group is written in a transaction by a
+    /// coordinator, Kafka's or ours: what somebody else put there is passed over, for the group may have gone on since.
     pub fn commit_record(&mut self, record: &GroupRecord, now: Now) {
         let GroupRecord::Offset {
             group,
@@ -623,7 +624,8 @@ impl Groups {
             value,
         } = record
         else {
-            return self.load(record, now);
+            tracing::warn!(group = %record.group(), "a transaction has a record of a group that is no offset: skipped");
+            return;
         };
         let limits = self.options.classic;
         let known = self.by_id.entry(group.clone());

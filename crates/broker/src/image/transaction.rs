@@ -54,6 +54,11 @@ impl Replayer {
                 }
             }
         }
+        self.advance(applied);
+    }
+
+    /// Notes how far the log was applied.
+    pub fn advance(&mut self, applied: Applied) {
         self.current.advance(applied);
         if let Some(before) = &mut self.before {
             before.advance(applied);

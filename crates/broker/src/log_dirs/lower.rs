@@ -125,7 +125,14 @@ impl LogDirs {
             .iter()
             .filter(|path| path.tier > 0 && path.failed().is_none())
         {
-            let entries = platform.disk().list(path.dir()).await.unwrap_or_default();
+            let entries = match platform.disk().list(path.dir()).await {
+                Ok(entries) => entries,
+                Err(error) => {
+                    tracing::warn!(dir = %path.dir().display(), %error,
+                        "a path of a tier cannot be listed: segments of topics that were deleted may stay there");
+                    continue;
+                }
+            };
             for entry in entries.iter().filter(|entry| entry.is_dir) {
                 let folder = path.dir().join(&entry.name);
                 let stray = entry.name.ends_with(super::STRAY);

@@ -33,10 +33,15 @@ pub(crate) struct Unfinished {
     pub(crate) folder: PathBuf,
 }
 
-async fn bytes_in<P: Platform>(platform: &P, folder: &Path) -> u64 {
-    let entries = platform.disk().list(folder).await.unwrap_or_default();
+/// How many bytes a log has in a folder. One that cannot be listed is named: how large it is, nobody knows.
+async fn bytes_in<P: Platform>(platform: &P, folder: &Path) -> Option<u64> {
+    let entries = platform.disk().list(folder).await;
+    let entries = entries.inspect_err(|error| {
+        tracing::error!(log = %folder.display(), %error, "a log's folder cannot be listed");
+    });
+    let entries = entries.ok()?;
     let lens = entries.iter().map(|entry| entry.len);
-    lens.fold(0, u64::saturating_add)
+    Some(lens.fold(0, u64::saturating_add))
 }
 
 /// The note in a partition's folder, if there is one.
@@ -95,7 +100,8 @@ impl LogDirs {
         Ok(())
     }
 
-    /// Serves the larger of two logs of a topic that nothing says more of, and touches neither.
+    /// Serves the larger of two logs of a topic that nothing says more of, and touches neither. One that cannot be listed
+    /// may be the larger: the other does not take its place, for what is written there would part from it.
     async fn choose<P: Platform>(
         &mut self,
         platform: &P,
@@ -111,15 +117,22 @@ impl LogDirs {
         let (folder, other_folder) = (dir.path.join(folder), other_dir.path.join(other_folder));
         let bytes = bytes_in(platform, &folder).await;
         let other_bytes = bytes_in(platform, &other_folder).await;
-        let (served, left, not_served) = if other_bytes > bytes {
-            (other_folder, folder, one)
-        } else {
-            (folder, other_folder, other)
+        let is_other_larger = match (bytes, other_bytes) {
+            (Some(bytes), Some(other_bytes)) => other_bytes > bytes,
+            (Some(_), None) => true,
+            (None, _) => false,
         };
-        tracing::error!(log = %name, served = %served.display(), served_bytes = bytes.max(other_bytes),
-            left_alone = %left.display(), left_alone_bytes = bytes.min(other_bytes),
-            "a log lies in two directories: the larger is served, the other is left alone. Stop, look into it, and move \
-             the one that is not wanted away");
+        let (here, there) = ((folder, bytes, one), (other_folder, other_bytes, other));
+        let (served, left) = if is_other_larger {
+            (there, here)
+        } else {
+            (here, there)
+        };
+        tracing::error!(log = %name, served = %served.0.display(), served_bytes = served.1,
+            left_alone = %left.0.display(), left_alone_bytes = left.1,
+            "a log lies in two directories: the larger is served, or one whose size is not known; the other is left alone. \
+             Stop, look into it, and move the one that is not wanted away");
+        let not_served = left.2;
         self.found.forget(&name, not_served);
     }
 

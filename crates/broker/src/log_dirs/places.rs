@@ -52,6 +52,7 @@ async fn is_home<P: Platform>(platform: &P, path: &Path, told: Told) -> bool {
     let has = async |file: PathBuf| matches!(optional(platform, &file).await, Ok(Some(_)));
     let metadata = path.join(format!("{METADATA_TOPIC}-0"));
     let has_metadata = has(metadata.join(partition_metadata::FILE)).await
+        // One that cannot be read counts as home: it is refused.
         && !is_part(platform, &metadata).await.unwrap_or(false);
     has_metadata || (!told.forget_missing && has(path.join(roster::FILE)).await)
 }

@@ -2,16 +2,17 @@
 //!
 //! A batch of some kilobytes may decompress to hundreds of megabytes, and compressing anew takes longer still. What is little
 //! is judged at once, on the shard; all else is [`Unjudged::Heavy`], and judged once more on another thread, where nobody
-//! waits for it but its own connection. Pure, save that it knows the topic's settings as they were.
+//! waits for it but its own connection. Records that would be large when decompressed keep the codec of their producer, unlike
+//! in Kafka: readers read both, and compressing them would hold up the shard. Pure, save that it knows the topic's settings as
+//! they were.
 
 use std::sync::Arc;
 
 use wire::batch::compression::Compression;
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::batch::validate::{ValidateLimits, validate_produced};
-use wire::batch::{BatchError, BatchHeader, Produced, WholeBatch};
+use wire::batch::{BatchError, BatchHeader, Produced, WholeBatch, recompress};
 
-use super::recoded::recoded;
 use crate::topic_config::TopicConfig;
 
 /// Bytes of records, decompressed, that are judged on the shard: some milliseconds, tens of them with the slowest codec.
@@ -123,6 +124,39 @@ impl Judged {
             None => recoded(self.produced, config),
         }
     }
+}
+
+/// Records of more bytes than this, decompressed, stay as they are: what takes a second or two to compress. From level 13 on,
+/// zstd searches for the best way to write each byte, at one or two megabytes a second.
+const fn recoded_bytes_max(codec: Compression, level: i32) -> usize {
+    match (codec, level) {
+        (Compression::Zstd, 13..) => 2 << 20,
+        _ => 16 << 20,
+    }
+}
+
+/// Compressing takes so many times as long as decompressing.
+const RECODING: usize = 16;
+
+/// The batch with the codec that the topic asks for, and what that took, in bytes. It may be too large for the topic then.
+fn recoded(produced: Produced, config: &TopicConfig) -> Result<(Produced, usize), BatchError> {
+    let walked_bytes = produced.walked_bytes;
+    let Some((codec, level)) = config.compression else {
+        return Ok((produced, walked_bytes));
+    };
+    let bytes_max = recoded_bytes_max(codec, level);
+    if walked_bytes > bytes_max {
+        return Ok((produced, walked_bytes));
+    }
+    let recoded = recompress(produced, codec, Some(level), bytes_max)?;
+    let (size_bytes, bytes_max) = (recoded.batch.size_bytes(), config.max_message_bytes);
+    if size_bytes > bytes_max {
+        return Err(BatchError::TooLarge {
+            size_bytes,
+            bytes_max,
+        });
+    }
+    Ok((recoded, walked_bytes.saturating_mul(RECODING)))
 }
 
 #[cfg(test)]

@@ -91,6 +91,11 @@ impl<F: Future<Output = Reply>> Inflight<F> {
 
     /// Begins a request: its future is polled for the first time, here and now.
     pub(super) fn begin(&mut self, cx: &Context<'_>, request: Request<F>) {
+        let last = self.slots.back();
+        assert!(
+            last.is_none_or(|last| last.overlaps && request.called.overlaps),
+            "only requests that overlap are under way together"
+        );
         let Request {
             called,
             kind,

@@ -34,6 +34,7 @@ impl Drop for Counted {
 impl Spread {
     /// For `count` shards; the other ends are in their order.
     pub(super) fn new(count: usize) -> (Self, Vec<mpsc::UnboundedReceiver<Accepted>>) {
+        assert!(count > 0, "a connection goes to a shard");
         let (hands, ends): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
         let target = |hand| Target {
             connections: Arc::default(),

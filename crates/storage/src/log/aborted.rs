@@ -21,7 +21,7 @@ use super::txn_index::TxnIndex;
 use crate::checkpoint::aborted_segments;
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
-use crate::segment::scan::Scan;
+use crate::segment::scan::{NO_BATCH, Scan};
 use crate::segment::{Loaded, Segment, load};
 
 /// Bytes of one read of a walk over headers.
@@ -115,9 +115,16 @@ impl<P: Platform> Rebuilding<'_, P> {
     async fn aborted_in(self, segment: &Rc<Segment<P>>) -> Result<TxnIndex> {
         let mut states = self.producers_at(segment.base).await?;
         let mut aborted = TxnIndex::new();
-        self.replay_segment(segment, &mut states, &mut aborted)
-            .await?;
-        Ok(aborted)
+        let replayed = self.replay_segment(segment, &mut states, &mut aborted);
+        match replayed.await? {
+            // What was noted of it stays noted.
+            Some(position) => Err(Error::Corrupt {
+                path: segment.path(Role::Log),
+                position,
+                reason: NO_BATCH,
+            }),
+            None => Ok(aborted),
+        }
     }
 
     /// The producers as of `end`, which a segment begins with or the log ends with: from the newest snapshot before it
@@ -138,8 +145,13 @@ impl<P: Platform> Rebuilding<'_, P> {
             let Some(segment) = self.segment_with(states.end()) else {
                 break;
             };
-            self.replay_segment(&segment, &mut states, &mut TxnIndex::new())
-                .await?;
+            let mut aborted = TxnIndex::new();
+            let replayed = self.replay_segment(&segment, &mut states, &mut aborted);
+            if let Some(position) = replayed.await? {
+                tracing::error!(path = %segment.path(Role::Log).display(), position, reason = NO_BATCH,
+                    "a segment is damaged: who has produced what is not known of the rest of it");
+                self.store.shared.metrics.corruptions.inc();
+            }
             states.advance_log_start(segment.next());
         }
         Ok(states)
@@ -156,13 +168,14 @@ impl<P: Platform> Rebuilding<'_, P> {
         }
     }
 
-    /// Shows the producers what a segment has beyond what they know.
+    /// Shows the producers what a segment has beyond what they know; says where it is damaged, if it is: they are not shown
+    /// what follows.
     async fn replay_segment(
         self,
         segment: &Rc<Segment<P>>,
         states: &mut ProducerStates,
         aborted: &mut TxnIndex,
-    ) -> Result<()> {
+    ) -> Result<Option<u64>> {
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
         let mut scan = Scan::new(&file, 0, segment.size(), WALK_BYTES);
@@ -180,6 +193,8 @@ impl<P: Platform> Rebuilding<'_, P> {
             }
             scan.skip(&header);
         }
-        Ok(())
+        let position = scan.position();
+        assert!(position <= segment.size(), "a walk ends within its segment");
+        Ok((!scan.is_end(position)).then_some(position))
     }
 }

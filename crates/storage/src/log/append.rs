@@ -4,11 +4,11 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
 use platform::Platform;
-use wire::batch::{self, BatchHeader, HEADER_BYTES, WholeBatch, varint};
+use wire::batch::{self, BatchHeader, HEADER_BYTES, varint};
 use wire::types::LeaderEpoch;
 
+use super::batches::Batches;
 use super::producer_state::EndMarker;
 use super::{Appended, Condition, Log, Stamp};
 use crate::error::{Error, Result};
@@ -30,46 +30,6 @@ enum Numbering {
     Leader(Stamp),
     /// As they are.
     Given,
-}
-
-/// Batches that a log takes: one, whose header is known, or bytes in which they follow one another.
-pub trait Batches {
-    /// Bytes of all.
-    fn size_bytes(&self) -> usize;
-
-    /// One after the other, each with its header; `None` is the last where the rest is no whole batch.
-    fn each(&self) -> impl Iterator<Item = Option<(BatchHeader, &[u8])>> + Clone;
-}
-
-impl Batches for WholeBatch {
-    fn size_bytes(&self) -> usize {
-        self.size_bytes()
-    }
-
-    fn each(&self) -> impl Iterator<Item = Option<(BatchHeader, &[u8])>> + Clone {
-        std::iter::once(Some((*self.header(), &self.bytes()[..])))
-    }
-}
-
-impl Batches for Bytes {
-    fn size_bytes(&self) -> usize {
-        self.len()
-    }
-
-    fn each(&self) -> impl Iterator<Item = Option<(BatchHeader, &[u8])>> + Clone {
-        let mut rest: &[u8] = self;
-        std::iter::from_fn(move || {
-            if rest.is_empty() {
-                return None;
-            }
-            let batch = split_batch(rest);
-            rest = match batch {
-                Some((_, batch)) => rest.split_at(batch.len()).1, // Bounded: it was split off there.
-                None => &[],
-            };
-            Some(batch)
-        })
-    }
 }
 
 impl<P: Platform> Log<P> {
@@ -314,12 +274,6 @@ impl<P: Platform> Appending<'_, P> {
         let end = self.end.replace(header.next_offset());
         assert!(end < header.next_offset(), "each batch has an offset");
     }
-}
-
-/// The batch that `bytes` begin with.
-fn split_batch(bytes: &[u8]) -> Option<(BatchHeader, &[u8])> {
-    let header = BatchHeader::parse(bytes)?;
-    Some((header, bytes.get(..header.size_bytes)?))
 }
 
 /// The transaction marker in a control batch, if it is one.

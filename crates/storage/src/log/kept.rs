@@ -6,7 +6,6 @@ use platform::Platform;
 use wire::types::Offset;
 
 use super::Log;
-use crate::error::Result;
 
 /// Why a segment is not deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,8 +52,8 @@ impl fmt::Display for Kept {
 }
 
 impl<P: Platform> Log<P> {
-    /// Why each segment is kept, oldest first.
-    pub async fn kept(&self) -> Result<Vec<(Offset, Kept)>> {
+    /// Why each segment is kept, oldest first. One that cannot be read is not among them: retention stops at it.
+    pub async fn kept(&self) -> Vec<(Offset, Kept)> {
         let now = self.store().clock().reading();
         let options = self.options();
         let segments: Vec<_> = self.segments.snapshot();
@@ -64,12 +63,20 @@ impl<P: Platform> Log<P> {
             _ => None,
         };
         let mut kept = Vec::with_capacity(segments.len());
-        for segment in &segments {
+        let mut has_older = false;
+        for (index, segment) in segments.iter().enumerate() {
             let next = segment.next();
             let too_much = excess.is_some_and(|excess| excess >= segment.size());
             excess = excess.map(|excess| excess.saturating_sub(segment.size()));
-            let largest = self.largest_timestamp(segment).await?;
-            let newest_ms = largest.map_or(segment.born_ms, |(timestamp, _)| timestamp.0);
+            // The age of what is absent is not known: it goes with the next that is there.
+            let mut there = segments.iter().skip(index);
+            let judged = there.find(|segment| !segment.is_absent());
+            let judged = judged.unwrap_or(segment);
+            let Ok(largest) = self.largest_timestamp(judged).await else {
+                has_older = true;
+                continue;
+            };
+            let newest_ms = largest.map_or(judged.born_ms, |(timestamp, _)| timestamp.0);
             let age_ms = now.age_ms(newest_ms);
             let expired = options.retention_ms.is_some_and(|ms| age_ms > ms);
             // By the wall clock as it runs now, also where the date is of another.
@@ -78,7 +85,6 @@ impl<P: Platform> Log<P> {
                 .retention_ms
                 .map(|retention_ms| began_ms.saturating_add(retention_ms));
             let below_start = next <= self.start.get();
-            let has_older = kept.iter().any(|(_, kept)| *kept != Kept::Due);
             let why = if next > safe {
                 Kept::Unsettled
             } else if !options.delete && !below_start {
@@ -90,8 +96,9 @@ impl<P: Platform> Log<P> {
             } else {
                 Kept::Due
             };
+            has_older |= why != Kept::Due;
             kept.push((segment.base, why));
         }
-        Ok(kept)
+        kept
     }
 }

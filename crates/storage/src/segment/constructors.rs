@@ -54,22 +54,30 @@ impl<P: Platform> Segment<P> {
         segment
     }
 
-    /// One that a compaction has made of others, of which `last` is the last.
+    /// One that a compaction has made of others, of which `last` is the last: as old as that for the tiers, and read when
+    /// one of them was read last.
     pub(crate) fn made(
         folder: Rc<Path>,
         base: Offset,
         size: u64,
         loaded: Loaded,
         charge: Option<Charge>,
-        last: &Self,
+        of: &[Rc<Self>],
     ) -> Self {
+        let [.., last] = of else {
+            unreachable!("what was made is made of segments");
+        };
         let notes_aborted = !loaded.aborted.is_empty();
         let span = (base, last.next());
         let mut segment = Self::of(folder, span, size, Some(loaded), last.born_ms);
+        segment.arrived_ms = last.arrived_ms;
         segment.charge = charge;
         segment.names.set(Names::Own);
         segment.stage.set(Stage::Sealed);
         segment.notes_aborted.set(notes_aborted);
+        segment.sealed_ms.set(last.sealed_ms());
+        let read_ms = of.iter().filter_map(|segment| segment.read_ms());
+        segment.read_ms.set(read_ms.max());
         segment
     }
 

@@ -88,7 +88,7 @@ impl<P: Platform> Store<P> {
             if wanted(log.topic_partition()) {
                 let name = log.topic_partition();
                 // What cannot be read is told of without it.
-                let each = log.kept().await.unwrap_or_default().into_iter();
+                let each = log.kept().await.into_iter();
                 kept.extend(each.map(|(base, why)| ((name.clone(), base), why)));
             }
         }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use platform::disk::Disk;
 use platform::sim::SimPlatform;
 use storage::log::producer_state::{Origin, ProducerCheck};
-use storage::{LogOptions, StoreOptions};
+use storage::{LogOptions, Metrics, Store, StoreOptions};
 use wire::batch::BatchHeader;
 use wire::batch::builder::BatchBuilder;
 use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
@@ -268,5 +268,48 @@ fn a_full_disk_deletes_the_segments_behind_which_the_producers_are_saved() {
         let log = world.successor(next).open(small()).await;
         assert!(log.log_start_offset() > Offset(0));
         assert_eq!(log.producers().len(), 200);
+    });
+}
+
+#[test]
+fn a_cut_that_does_not_find_all_producers_for_damage_says_so() {
+    simulate(async {
+        let metrics = Metrics::unregistered();
+        let platform = SimPlatform::new(1);
+        let store = Store::new(platform.clone(), store_options(), metrics.clone());
+        let world = World { platform, store };
+        let log = world.open(options()).await;
+        for sequence in 0..6 {
+            add(&log, &produced(7, sequence, 0, 1));
+            if sequence % 2 == 1 {
+                log.roll().await.unwrap();
+            }
+        }
+        add(&log, &batch(0, 3, 100));
+        log.save().await.unwrap();
+        let entries = world.disk().list(Path::new(FOLDER)).await.unwrap();
+        for entry in entries {
+            if entry.name.ends_with(".snapshot") {
+                let file = Path::new(FOLDER).join(&entry.name);
+                world.disk().remove_file(&file).await.unwrap();
+            }
+        }
+        log.truncate_to(Offset(6)).await.unwrap();
+        assert_eq!(metrics.corruptions.get(), 0);
+        // The length of the first batch of the second segment.
+        add(&log, &batch(0, 3, 100));
+        log.save().await.unwrap();
+        let entries = world.disk().list(Path::new(FOLDER)).await.unwrap();
+        for entry in entries {
+            if entry.name.ends_with(".snapshot") {
+                let file = Path::new(FOLDER).join(&entry.name);
+                world.disk().remove_file(&file).await.unwrap();
+            }
+        }
+        let file = Path::new(FOLDER).join(format!("{:020}.log", 2));
+        world.disk().flip(&file, 8, 6).unwrap();
+        log.truncate_to(Offset(6)).await.unwrap();
+        assert_eq!(metrics.corruptions.get(), 1);
+        assert_eq!(log.log_end_offset(), Offset(6));
     });
 }

@@ -152,3 +152,24 @@ fn a_path_that_is_empty_because_it_is_not_mounted_is_offline_and_not_a_new_one()
         assert_eq!(next.settle(eager()).await, 0, "nothing is put there");
     });
 }
+
+#[test]
+fn why_segments_are_kept_is_told_also_while_a_path_is_absent() {
+    simulate(async {
+        let (scene, end) = moved().await;
+        let next = scene.successor(scene.disk().crash(1), store_options());
+        next.path(1).fail("it is not mounted");
+        let log = next.try_open(options(), true, end, 0).await.unwrap();
+        log.set_high_watermark(log.durable_offset());
+        let told = log.kept().await;
+        assert_eq!(told.len(), log.segment_count(), "{told:?}");
+        let reports = next.world.store.tier_segments(&eager(), |_| true).await;
+        let here = reports.iter().filter(|report| report.offline.is_none());
+        let here: Vec<_> = here.collect();
+        assert!(!here.is_empty(), "{reports:?}");
+        assert!(
+            here.iter().all(|report| report.kept.is_some()),
+            "{reports:?}"
+        );
+    });
+}

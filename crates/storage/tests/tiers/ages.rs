@@ -4,11 +4,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use storage::OpenAs;
 use storage::tier::policy::PolicySettings;
 use storage::tier::{Mover, SegmentReport};
+use storage::{CompactOptions, OpenAs};
 use wire::types::{Offset, TopicPartition};
 
+use super::failing::{compacted, policy};
 use super::scene::*;
 use crate::world::*;
 
@@ -124,4 +125,39 @@ fn what_was_sealed_longest_goes_first_also_after_a_restart() {
         assert!(next.has("/bulk/orders-1", "00000000000000000000.log"));
         assert!(!next.has("/bulk/orders-0", "00000000000000000000.log"));
     });
+}
+
+#[test]
+fn a_compaction_does_not_make_segments_older() {
+    simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(compacted()).await;
+        // Begun hours before they are sealed.
+        for _ in 1..=3 {
+            scene.clock().sleep(HOUR).await;
+            log.append(&batch(0, 3, 1000), EPOCH, NOW_MS).unwrap();
+            log.roll().await.unwrap();
+            log.save().await.unwrap();
+        }
+        let before = reports(&scene).await;
+        let newest = before.iter().filter_map(|report| report.sealed_ms).max();
+        log.begin_compacting();
+        log.set_high_watermark(log.durable_offset());
+        let options = CompactOptions {
+            map_bytes_max: 1 << 20,
+            map_load_factor: 0.9,
+            buffer_bytes: 64 << 10,
+            bytes_per_second_max: f64::MAX,
+        };
+        log.compact(&policy(), &options).await.unwrap();
+        let after = reports(&scene).await;
+        let (old, new) = (segment_bytes(&before), segment_bytes(&after));
+        assert_ne!(old, new, "something was compacted");
+        let made = after.iter().filter_map(|report| report.sealed_ms).max();
+        assert_eq!(made, newest, "{before:?} {after:?}");
+    });
+}
+
+fn segment_bytes(reports: &[SegmentReport]) -> Vec<u64> {
+    reports.iter().map(|report| report.bytes).collect()
 }

@@ -4,7 +4,8 @@
 //! recovery and reads. A partial batch at the end is an error of the iterator;
 //! [`Batches::complete_len`] tells where whole batches end.
 
-use super::{BatchHeader, HEADER_BYTES, LENGTH_END, crc_of};
+use super::whole::first_batch;
+use super::{BatchHeader, crc_of};
 use crate::error::BatchError;
 
 /// Iterator over whole batches. Stops after an error.
@@ -48,28 +49,6 @@ impl<'a> Iterator for Batches<'a> {
             Err(_) => &[],
         };
         Some(first)
-    }
-}
-
-/// Takes the batch at the start of `bytes`; more may follow it.
-pub fn first_batch(bytes: &[u8]) -> Result<(BatchHeader, &[u8]), BatchError> {
-    let incomplete = |need| BatchError::Incomplete {
-        have: bytes.len(),
-        need,
-    };
-    let (start, _) = bytes
-        .split_first_chunk::<LENGTH_END>()
-        .ok_or_else(|| incomplete(HEADER_BYTES))?;
-    let [.., a, b, c, d] = *start;
-    let length = i32::from_be_bytes([a, b, c, d]);
-    if usize::try_from(length).is_ok_and(|length| length + LENGTH_END >= HEADER_BYTES) {
-        let header = BatchHeader::parse(bytes).ok_or_else(|| incomplete(HEADER_BYTES))?;
-        let batch = bytes
-            .get(..header.size_bytes)
-            .ok_or_else(|| incomplete(header.size_bytes))?;
-        Ok((header, batch))
-    } else {
-        Err(BatchError::Length { length })
     }
 }
 

@@ -7,7 +7,8 @@
 use bytes::{Buf, Bytes};
 
 use super::compression::Compression;
-use super::{BatchHeader, HEADER_BYTES, iter, varint};
+use super::whole::first_batch;
+use super::{BatchHeader, HEADER_BYTES, varint};
 use crate::error::BatchError;
 use crate::types::{Offset, TimestampMs};
 
@@ -37,7 +38,7 @@ pub fn records(batch: &Bytes) -> Result<Records, BatchError> {
 
 /// [`records`] with a bound of the caller's.
 pub fn records_within(batch: &Bytes, decompressed_bytes_max: usize) -> Result<Records, BatchError> {
-    let (header, whole) = iter::first_batch(batch)?;
+    let (header, whole) = first_batch(batch)?;
     let bytes = batch.slice(HEADER_BYTES..whole.len());
     let rest = match Compression::from_code(header.compression_code())? {
         Compression::None => bytes,

@@ -10,7 +10,8 @@
 use bytes::Bytes;
 
 use super::compression::{self, Compression};
-use super::{BatchHeader, COMPRESSION, DELETE_HORIZON, HEADER_BYTES, WholeBatch, iter, varint};
+use super::whole::first_batch;
+use super::{BatchHeader, COMPRESSION, DELETE_HORIZON, HEADER_BYTES, WholeBatch, varint};
 use crate::error::BatchError;
 use crate::types::{Offset, TimestampMs};
 
@@ -49,7 +50,7 @@ pub struct Opened {
 impl Opened {
     /// Opens the batch at the start of `batch`, decompressing to at most `decompressed_bytes_max`.
     pub fn open(batch: &Bytes, decompressed_bytes_max: usize) -> Result<Self, BatchError> {
-        let (header, whole) = iter::first_batch(batch)?;
+        let (header, whole) = first_batch(batch)?;
         let bytes = batch.slice(HEADER_BYTES..whole.len());
         let codec = Compression::from_code(header.compression_code())?;
         let records = match codec {

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use super::compression::{self, Compression};
-use super::{BatchHeader, HEADER_BYTES, LENGTH_END, at, crc_of, iter, put};
+use super::{BatchHeader, HEADER_BYTES, LENGTH_END, at, crc_of, put};
 use crate::crc;
 use crate::error::BatchError;
 
@@ -22,14 +22,14 @@ pub struct WholeBatch {
 impl WholeBatch {
     /// The batch at the start of `bytes`; more may follow it.
     pub fn first_of(bytes: &Bytes) -> Result<Self, BatchError> {
-        let (header, batch) = iter::first_batch(bytes)?;
+        let (header, batch) = first_batch(bytes)?;
         Ok(Self::of_parts(header, bytes.slice(..batch.len())))
     }
 
     /// The one batch that a producer sent for a partition. Like Kafka, ignores a partial batch behind it. `zstd` says whether
     /// the request may carry that codec.
     pub fn of_produced(records: &Bytes, zstd: bool) -> Result<Self, BatchError> {
-        let (header, batch) = iter::first_batch(records)?;
+        let (header, batch) = first_batch(records)?;
         if header.magic != 2 {
             return Err(BatchError::Magic {
                 magic: header.magic,
@@ -40,7 +40,7 @@ impl WholeBatch {
             return Err(BatchError::Compression { code });
         }
         // Bounded: the batch is a part of the records.
-        match iter::first_batch(records.split_at(batch.len()).1) {
+        match first_batch(records.split_at(batch.len()).1) {
             Ok(_) => Err(BatchError::Header {
                 reason: "batches in one partition of a produce request",
                 found: 2,
@@ -108,6 +108,28 @@ impl WholeBatch {
     /// Its bytes.
     pub fn into_bytes(self) -> Bytes {
         self.bytes
+    }
+}
+
+/// Takes the batch at the start of `bytes`; more may follow it.
+pub(super) fn first_batch(bytes: &[u8]) -> Result<(BatchHeader, &[u8]), BatchError> {
+    let incomplete = |need| BatchError::Incomplete {
+        have: bytes.len(),
+        need,
+    };
+    let (start, _) = bytes
+        .split_first_chunk::<LENGTH_END>()
+        .ok_or_else(|| incomplete(HEADER_BYTES))?;
+    let [.., a, b, c, d] = *start;
+    let length = i32::from_be_bytes([a, b, c, d]);
+    if usize::try_from(length).is_ok_and(|length| length + LENGTH_END >= HEADER_BYTES) {
+        let header = BatchHeader::parse(bytes).ok_or_else(|| incomplete(HEADER_BYTES))?;
+        let batch = bytes
+            .get(..header.size_bytes)
+            .ok_or_else(|| incomplete(header.size_bytes))?;
+        Ok((header, batch))
+    } else {
+        Err(BatchError::Length { length })
     }
 }
 

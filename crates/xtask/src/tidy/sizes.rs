@@ -1,7 +1,9 @@
 //! How long files and functions are. Tests are not counted.
 
-use super::{Finding, line_of};
-use crate::source::Source;
+use std::ops::Range;
+
+use super::Finding;
+use crate::source::{self, Source};
 
 const FILE_WARN: usize = 600;
 const FILE_MAX: usize = 1000;
@@ -57,48 +59,9 @@ pub(super) fn oversized(sources: &[Source]) -> Vec<Oversized> {
 
 /// The name and the length, signature to closing brace, of every function with a body.
 fn functions(code: &str) -> Vec<(&str, usize)> {
-    let mut found = Vec::new();
-    for (at, _) in code.match_indices("fn ") {
-        let starts_a_word = code[..at]
-            .chars()
-            .next_back()
-            .is_none_or(|before| !is_name(before));
-        let after = &code[at + "fn ".len()..];
-        let name = &after[..after.find(|letter| !is_name(letter)).unwrap_or(after.len())];
-        if !starts_a_word || name.is_empty() {
-            continue;
-        }
-        if let Some(end) = body_end(code, at) {
-            found.push((name, line_of(code, end) - line_of(code, at) + 1));
-        }
-    }
-    found
-}
-
-fn is_name(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || letter == '_'
-}
-
-/// The closing brace of the body of the function that starts at `at`; `None` for one without a body.
-fn body_end(code: &str, at: usize) -> Option<usize> {
-    let mut depth = 0_usize;
-    let mut nested = 0_usize;
-    for (offset, byte) in code[at..].bytes().enumerate() {
-        match byte {
-            b'(' | b'[' => nested += 1,
-            b')' | b']' => nested = nested.checked_sub(1)?,
-            b';' if depth == 0 && nested == 0 => return None,
-            b'{' => depth += 1,
-            b'}' => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(at + offset);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
+    let found = source::functions::functions(code).into_iter();
+    let lines = |place: Range<usize>| code[place].matches('\n').count() + 1;
+    found.map(|(name, place)| (name, lines(place))).collect()
 }
 
 #[cfg(test)]

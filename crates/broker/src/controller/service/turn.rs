@@ -1,7 +1,7 @@
 //! One turn of the controller: decide on the newest image, append the records, wait until they are durable, replay
 //! them, hand the new image to all shards, answer.
 //!
-//! Invariant: what was appended is replayed if, and only if, it became durable. So the part of a turn that follows the
+//! Invariant: what was appended is in the image if, and only if, it became durable. So the part of a turn that follows the
 //! append runs in a task of its own, which nobody's leaving ends (a connection that is cut, a client that gives up), and
 //! which keeps the turn until the fate of the records is known. Records are refused before anything of them was taken,
 //! or durable, or the log failed for good on the way: then nobody knows what it holds, and the controller changes
@@ -67,6 +67,7 @@ impl<P: Platform> Controller<P> {
         match self.patiently(carried_out).await? {
             Ok(Ok(())) => Ok(response),
             Ok(Err(MetadataLogError::TooLarge(_))) => Err(ErrorCode::RecordListTooLarge),
+            Ok(Err(MetadataLogError::Unfit(_))) => Err(ErrorCode::UnknownServerError),
             Ok(Err(_)) | Err(_) => Err(ErrorCode::KafkaStorageError),
         }
     }
@@ -99,16 +100,33 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// Makes records durable and applies them.
+    /// Makes records durable and applies them. Records that do not fit the image are refused before anything of them is
+    /// written: a start would pass over them, so what was answered would be undone.
     async fn commit(&self, records: Vec<MetadataRecord>) -> Result<(), MetadataLogError> {
-        let level = self.replayer.borrow().image().metadata_version();
-        let before = self.replayer.borrow().image().last_applied_offset();
+        let (mut next, before) = {
+            let now = self.replayer.borrow();
+            (now.clone(), now.image().applied())
+        };
+        let level = next.image().metadata_version();
+        let mut unfit = None;
+        next.replay(records.iter().cloned(), before, |_, error| {
+            unfit.get_or_insert(error);
+        });
+        if let Some(error) = unfit {
+            return Err(MetadataLogError::Unfit(error));
+        }
         let applied = self.log.append(&records, level).await?;
         assert!(
-            applied.offset > before,
+            applied.offset > before.offset,
             "what is appended comes after what is applied"
         );
-        self.replay(records, applied);
+        next.advance(applied);
+        // Nobody else has changed it meanwhile: this is a turn, or a start.
+        assert!(
+            self.replayer.borrow().image().applied() == before,
+            "one turn at a time changes the image"
+        );
+        *self.replayer.borrow_mut() = next;
         Ok(())
     }
 
@@ -133,12 +151,11 @@ impl<P: Platform> Controller<P> {
         written.unwrap_or_else(|_| Err(self.log.trouble()))
     }
 
-    /// Applies records of our own making, as the next start will.
+    /// Applies records that are in the log: of a start, the one that began its epoch.
     pub(super) fn replay(&self, records: Vec<MetadataRecord>, applied: Applied) {
         let mut replayer = self.replayer.borrow_mut();
         replayer.replay(records, applied, |_, error| {
-            tracing::error!(%error, "the controller wrote what does not fit its own image");
-            debug_assert!(false, "the controller wrote what does not fit: {error}");
+            unreachable!("what does not fit is not written: {error}")
         });
     }
 
@@ -153,3 +170,6 @@ impl<P: Platform> Controller<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

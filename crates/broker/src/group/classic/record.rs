@@ -83,6 +83,12 @@ impl ClassicGroup {
             };
             group.enroll(&id, loaded);
         }
+        // Of a member that is named twice the last is one.
+        let members = &group.members;
+        group.statics.retain(|instance, id| {
+            let member = members.get(id);
+            member.is_some_and(|member| member.instance_id.as_ref() == Some(instance))
+        });
         let leader = value.leader.as_ref().map(text);
         group.leader = leader.filter(|leader| group.members.contains_key(leader));
         if group.leader.is_none() {

@@ -37,7 +37,8 @@ impl ClassicGroup {
         let leader = self.leader.clone();
         let new_id = join.fresh_id.clone();
         let Some(old) = self.rename(old_id, &new_id, now, effects) else {
-            return;
+            self.statics.retain(|_, id| id != old_id);
+            return effects.refuse_join(token, new_id, ErrorCode::UnknownMemberId);
         };
         self.update(&new_id, join, Some(token), effects);
         match self.state {

@@ -764,3 +764,19 @@ fn what_is_read_from_the_log_is_what_was_written() {
         Some(bench.now.at + Duration::from_secs(10))
     );
 }
+
+#[test]
+fn a_static_member_joins_a_group_whose_record_names_one_member_twice() {
+    let mut bench = Bench::stable(&["a"]);
+    let mut value = bench.group.value();
+    let mut member = value.members.remove(0);
+    for instance in ["x", "y"] {
+        member.group_instance_id = Some(instance.to_owned());
+        value.members.push(member.clone());
+    }
+    bench.group = ClassicGroup::load(bench.group.limits, &value, bench.now);
+    assert_eq!(bench.leave("", Some("y")), None);
+    let again = bench.join(fixed("x-1", "x"));
+    bench.pass(10_000);
+    assert_eq!(bench.joined(again).error_code, 0);
+}

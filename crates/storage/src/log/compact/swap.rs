@@ -331,9 +331,6 @@ impl<P: Platform> Swapping<'_, P> {
 
     /// The same for those who read from now on.
     fn replace(self, old: &[Rc<Segment<P>>], made: Made, unfinished: Option<&Error>) {
-        let [.., last] = old else {
-            unreachable!("what was made is made of segments");
-        };
         assert!(
             old.iter().all(|segment| segment.are_names_lent()),
             "their names were lent"
@@ -346,7 +343,7 @@ impl<P: Platform> Swapping<'_, P> {
             loaded,
             ..
         } = made;
-        let segment = Segment::made(folder, base, size, loaded, charge, last);
+        let segment = Segment::made(folder, base, size, loaded, charge, old);
         if let Some(error) = unfinished {
             segment.take_offline(&error.to_string());
         }

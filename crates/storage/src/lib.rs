@@ -8,7 +8,6 @@ pub mod check;
 pub mod checkpoint;
 mod dir_syncs;
 pub mod error;
-mod flush;
 pub mod log;
 pub mod metrics;
 mod num;

@@ -22,41 +22,13 @@ use crate::options::{Durability, LogOptions};
 use crate::segment::Segment;
 use crate::store::{DirHealth, LogPoints, Store};
 
-/// A part of what a log does: a view of the log with functions of its own, so that a log is not all of them at once.
-macro_rules! view_of_log {
-    ($(#[$doc:meta])* $vis:vis $name:ident) => {
-        $(#[$doc])*
-        $vis struct $name<'a, P: platform::Platform>($vis &'a $crate::log::Log<P>);
-
-        #[expect(
-            clippy::expl_impl_clone_on_copy,
-            reason = "derived, it would ask the same of the platform"
-        )]
-        impl<P: platform::Platform> Clone for $name<'_, P> {
-            fn clone(&self) -> Self {
-                *self
-            }
-        }
-
-        impl<P: platform::Platform> Copy for $name<'_, P> {}
-
-        impl<P: platform::Platform> std::ops::Deref for $name<'_, P> {
-            type Target = $crate::log::Log<P>;
-
-            fn deref(&self) -> &Self::Target {
-                self.0
-            }
-        }
-    };
-}
-pub(crate) use view_of_log;
-
 mod aborted;
 pub mod append;
 mod asides;
 mod close;
 mod compact;
 pub mod epoch_cache;
+pub(crate) mod flush;
 pub mod indexes;
 mod invariants;
 mod kept;
@@ -80,6 +52,7 @@ pub mod time_index;
 mod truncate;
 pub mod txn_index;
 pub(crate) mod upkeep;
+pub(crate) mod views;
 
 pub use kept::Kept;
 pub use relocate::Relocation;
@@ -147,7 +120,7 @@ pub struct Log<P: Platform> {
     aside_bytes: Cell<i64>,
     /// Whoever holds it finds out for all readers whether an index or the leader epochs are wrong.
     correcting: Semaphore,
-    pub(crate) flush: crate::flush::FlushState,
+    pub(crate) flush: flush::FlushState,
     upkeep: Upkeep<P>,
     limits: limits::State,
     readers: Readers,

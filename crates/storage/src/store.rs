@@ -19,8 +19,8 @@ use wire::types::{Offset, TopicId, TopicPartition};
 
 use crate::dir_syncs::DirSyncs;
 use crate::error::{Error, Result};
-use crate::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::log::Log;
+use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::metrics::Metrics;
 use crate::options::{LogOptions, OpenAs, StoreOptions};
 use crate::read_ahead::ReadAhead;

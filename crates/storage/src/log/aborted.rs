@@ -20,6 +20,7 @@ use super::producer_state::{ProducerSnapshot, ProducerStates, snapshot};
 use super::txn_index::TxnIndex;
 use crate::checkpoint::aborted_segments;
 use crate::error::{Error, Result};
+use crate::log::views::Rebuilding;
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::Scan;
 use crate::segment::{Loaded, Segment, load};
@@ -70,11 +71,6 @@ impl<P: Platform> Log<P> {
             tracing::warn!(partition = %self.partition, %error, "aborted transactions are not noted");
         }
     }
-}
-
-view_of_log! {
-    /// Aborted transactions and producers by the batches, where no file says so.
-    pub(in crate::log) Rebuilding
 }
 
 impl<P: Platform> Rebuilding<'_, P> {

@@ -12,8 +12,7 @@ use wire::types::LeaderEpoch;
 use super::producer_state::EndMarker;
 use super::{Appended, Condition, Log, Stamp};
 use crate::error::{Error, Result};
-use crate::log::tiers::LogTiers;
-use crate::log::upkeep::Upkeeping;
+use crate::log::views::{Appending, LogTiers, Upkeeping};
 use crate::segment::{POSITION_MAX, Segment};
 
 /// No segment grows beyond what a position in an index can say.
@@ -83,11 +82,6 @@ impl<P: Platform> Log<P> {
     pub fn append_as_is(&self, batches: &impl Batches, now_ms: i64) -> Result<Appended> {
         Appending(self).append_numbered(batches, Numbering::Given, now_ms)
     }
-}
-
-view_of_log! {
-    /// One append: what is looked at before anything is taken, and what is noted of each batch.
-    pub(in crate::log) Appending
 }
 
 impl<P: Platform> Appending<'_, P> {

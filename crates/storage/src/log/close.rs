@@ -12,9 +12,8 @@ use wire::types::Uuid;
 use super::open::folder::is_of_other;
 use super::{Condition, Log};
 use crate::error::{Error, Result};
-use crate::flush::SHORTAGE_RETRY_INTERVAL;
-use crate::log::append::Appending;
-use crate::log::upkeep::Upkeeping;
+use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::log::views::{Appending, Closing, Upkeeping};
 use crate::num::gauge;
 use crate::segment::naming;
 
@@ -123,11 +122,6 @@ impl<P: Platform> Log<P> {
         });
         Ok(())
     }
-}
-
-view_of_log! {
-    /// A clean stop, and the folders of a log that is deleted.
-    pub(in crate::log) Closing
 }
 
 impl<P: Platform> Closing<'_, P> {

@@ -22,6 +22,7 @@ use wire::types::Offset;
 
 use super::Log;
 use crate::error::{Error, Kind, Result};
+use crate::log::views::Compacting;
 use crate::segment::Segment;
 use crate::segment::naming::Role;
 use crate::segment::scan::Scan;
@@ -211,11 +212,6 @@ impl<P: Platform> Log<P> {
         self.compaction.stopping.set(true);
         drop(self.compaction.turn.acquire().await);
     }
-}
-
-view_of_log! {
-    /// Rounds of compaction.
-    pub(in crate::log) Compacting
 }
 
 impl<P: Platform> Compacting<'_, P> {

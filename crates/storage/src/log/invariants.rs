@@ -10,6 +10,7 @@ use std::rc::Rc;
 use platform::Platform;
 
 use super::{Condition, Log};
+use crate::log::views::Checking;
 use crate::segment::Segment;
 
 impl<P: Platform> Log<P> {
@@ -63,11 +64,6 @@ impl<P: Platform> Log<P> {
         let is_over = matches!(&*condition, Condition::Failed(_) | Condition::Closed);
         !is_over && !self.truncating.get()
     }
-}
-
-view_of_log! {
-    /// A look at all that a log knows.
-    pub(in crate::log) Checking
 }
 
 impl<P: Platform> Checking<'_, P> {

@@ -12,7 +12,7 @@ use wire::types::{LeaderEpoch, Offset, TimestampMs};
 use super::Log;
 use super::txn_index::AbortedTxn;
 use crate::error::{Error, Result};
-use crate::log::read::LogReader;
+use crate::log::views::{LogReader, Looking};
 use crate::segment::naming::Role;
 use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
 use crate::segment::{Largest, Segment};
@@ -123,11 +123,6 @@ impl<P: Platform> Log<P> {
             Largest::Unknown => unreachable!("{LOADED}"),
         })
     }
-}
-
-view_of_log! {
-    /// Lookups by time: the walk over indexes and batches.
-    pub(in crate::log) Looking
 }
 
 impl<P: Platform> Looking<'_, P> {

@@ -87,7 +87,7 @@ pub(crate) async fn open<P: Platform>(
         truncating: Cell::new(false),
         correcting: Semaphore::new(1),
         aside_bytes: Cell::new(aside_bytes),
-        flush: crate::flush::FlushState::default(),
+        flush: crate::log::flush::FlushState::default(),
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
         limits,
         readers: super::read::Readers::default(),

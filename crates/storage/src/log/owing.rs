@@ -13,6 +13,7 @@ use wire::types::Offset;
 use super::Log;
 use super::open::notes::{Owed, Owing, Place, write_owed};
 use crate::error::{Kind, Result};
+use crate::log::views::Debts;
 
 impl<P: Platform> Log<P> {
     pub(super) fn owed_of(&self, base: Offset) -> Owed {
@@ -102,11 +103,6 @@ impl<P: Platform> Log<P> {
             written => written,
         }
     }
-}
-
-view_of_log! {
-    /// What other paths owe a log.
-    pub(in crate::log) Debts
 }
 
 impl<P: Platform> Debts<'_, P> {

@@ -30,7 +30,7 @@ use walk::{Batch, Floor, walk_to};
 
 use super::Log;
 use crate::error::{Error, Result};
-use crate::log::aborted::Rebuilding;
+use crate::log::views::{LogReader, Rebuilding};
 use crate::num::index;
 use crate::segment::load;
 use crate::segment::naming::Role;
@@ -234,11 +234,6 @@ impl<P: Platform> Log<P> {
             }
         }
     }
-}
-
-view_of_log! {
-    /// A read of a log: the plan, the file, the blocks, and finding out what is wrong when it is misled.
-    pub(in crate::log) LogReader
 }
 
 impl<P: Platform> LogReader<'_, P> {

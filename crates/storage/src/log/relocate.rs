@@ -25,7 +25,7 @@ use super::Log;
 use crate::checkpoint::moved_log::{self, MovedLog};
 use crate::checkpoint::{leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
-use crate::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::segment::Segment;
 use crate::segment::naming::{self, Name, Role, file_path};
 use crate::store::LogPoints;

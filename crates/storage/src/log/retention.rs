@@ -17,9 +17,7 @@ use wire::types::Offset;
 use super::Log;
 use super::open::remove;
 use crate::error::{Error, Kind, Result};
-use crate::log::append::Appending;
-use crate::log::tiers::LogFolders;
-use crate::log::upkeep::Upkeeping;
+use crate::log::views::{Appending, LogFolders, Retaining, Upkeeping};
 use crate::options::LogOptions;
 use crate::segment::Segment;
 use crate::segment::naming::{DELETED, Role, file_name, file_path};
@@ -106,11 +104,6 @@ impl<P: Platform> Log<P> {
         self.check_cheap();
         Ok(())
     }
-}
-
-view_of_log! {
-    /// Deleting what retention and the log start allow.
-    pub(in crate::log) Retaining
 }
 
 impl<P: Platform> Retaining<'_, P> {

@@ -19,9 +19,7 @@ use super::indexes::Indexes;
 use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
-use crate::log::tiers::LogFolders;
-use crate::log::tiers::LogTiers;
-use crate::log::upkeep::Upkeeping;
+use crate::log::views::{LogFolders, LogTiers, Spilling, Upkeeping};
 use crate::segment::naming::Role;
 use crate::segment::{Loaded, Segment};
 
@@ -82,11 +80,6 @@ impl<P: Platform> Log<P> {
         }
         Ok(spilled)
     }
-}
-
-view_of_log! {
-    /// Taking what is not written to another path.
-    pub(in crate::log) Spilling
 }
 
 impl<P: Platform> Spilling<'_, P> {

@@ -22,8 +22,7 @@ use super::Log;
 use super::open::notes::Owing;
 use super::open::remove;
 use crate::error::{Error, Kind, Result};
-use crate::log::owing::Debts;
-use crate::log::tiers::LogFolders;
+use crate::log::views::{Debts, LogFolders, Moving};
 use crate::segment::Segment;
 use crate::segment::load::Saved;
 use crate::segment::naming::{Role, file_path, moving_path};
@@ -104,11 +103,6 @@ impl<P: Platform> Log<P> {
     pub(super) fn place_of(&self, segment: &Rc<Segment<P>>) -> Option<usize> {
         self.segments.place_of(segment)
     }
-}
-
-view_of_log! {
-    /// A move of one segment, from the copy to the removal of the old one.
-    pub(in crate::log) Moving
 }
 
 impl<P: Platform> Moving<'_, P> {

@@ -24,6 +24,7 @@ use super::open::notes::{Owed, Owing, Place, remove_away, remove_names, write_aw
 use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Kind, Result};
+use crate::log::views::{LogFolders, LogTiers};
 use crate::segment::naming::{Role, away_path, file_path};
 use crate::segment::{Loaded, Segment};
 use crate::tier::{PathId, TierPath};
@@ -364,11 +365,6 @@ impl<P: Platform> Log<P> {
     }
 }
 
-view_of_log! {
-    /// Which path of which tier a log goes on, and what becomes of it when one fails.
-    pub(in crate::log) LogTiers
-}
-
 impl<P: Platform> LogTiers<'_, P> {
     /// True when the segment's path has nothing left: what comes next goes elsewhere, if anywhere.
     pub(super) fn is_out_of_room(self, segment: &Segment<P>) -> bool {
@@ -420,11 +416,6 @@ impl<P: Platform> LogTiers<'_, P> {
         let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
         path.is_some_and(|path| path.dir() != self.dir && path.failed().is_some())
     }
-}
-
-view_of_log! {
-    /// The folders of a log, and the notes of which segments are in them.
-    pub(in crate::log) LogFolders
 }
 
 impl<P: Platform> LogFolders<'_, P> {

@@ -20,8 +20,7 @@ use super::read::walk::{Floor, walk_to};
 use super::segments::SegmentEvent;
 use super::{Condition, Log};
 use crate::error::{Error, Result};
-use crate::log::aborted::Rebuilding;
-use crate::log::tiers::LogFolders;
+use crate::log::views::{LogFolders, Rebuilding, Truncating};
 use crate::num::index;
 use crate::segment::load::{self, Saved};
 use crate::segment::naming::{self, Name, Role, file_path};
@@ -115,11 +114,6 @@ impl<P: Platform> Drop for Holding<'_, P> {
         log.request_flush();
         log.tell();
     }
-}
-
-view_of_log! {
-    /// Cutting the end off a log, with nobody else at it.
-    pub(in crate::log) Truncating
 }
 
 impl<P: Platform> Truncating<'_, P> {

@@ -26,6 +26,7 @@ use super::Log;
 use super::producer_state::snapshot;
 use super::segments::SegmentEvent;
 use crate::error::{Error, Kind, Result};
+use crate::log::views::Upkeeping;
 use crate::segment::load::{self, Saved};
 use crate::segment::naming::{PREPARED, Role, file_path};
 use crate::segment::{File, HAS_INDEXES, Segment};
@@ -194,11 +195,6 @@ impl<P: Platform> Log<P> {
             }
         });
     }
-}
-
-view_of_log! {
-    /// What is done in the background, one thing at a time.
-    pub(in crate::log) Upkeeping
 }
 
 impl<P: Platform> Upkeeping<'_, P> {

@@ -18,9 +18,7 @@ use super::transactions::Transactions;
 use super::walk::Walk;
 use super::{CompactOptions, CompactPolicy, Compacted, Dirt};
 use crate::error::{Error, Result};
-use crate::log::compact::Compacting;
-use crate::log::compact::swap::Swapping;
-use crate::log::tiers::LogTiers;
+use crate::log::views::{Compacting, LogTiers, Swapping};
 use crate::segment::naming::Role;
 use crate::segment::{POSITION_MAX, Segment};
 

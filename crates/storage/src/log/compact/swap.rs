@@ -24,11 +24,8 @@ use super::super::open::remove;
 use super::output::Made;
 use super::pace::Pace;
 use crate::error::{Error, Kind, Result};
-use crate::flush::SHORTAGE_RETRY_INTERVAL;
-use crate::log::aborted::Rebuilding;
-use crate::log::retention::Retaining;
-use crate::log::tiers::LogFolders;
-use crate::log::tiers::LogTiers;
+use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::log::views::{LogFolders, LogTiers, Rebuilding, Retaining, Swapping};
 use crate::segment::Segment;
 use crate::segment::naming::{
     CLEANED, Name, Role, SWAP, classify, cleaned_path, file_path, swap_path,
@@ -108,11 +105,6 @@ impl<P: Platform> Log<P> {
         }
         Ok(())
     }
-}
-
-view_of_log! {
-    /// Putting what a compaction has made in the place of what it was made of.
-    pub(in crate::log) Swapping
 }
 
 impl<P: Platform> Swapping<'_, P> {

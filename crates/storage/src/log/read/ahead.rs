@@ -14,7 +14,7 @@ use wire::types::Offset;
 use super::cursor::Cursor;
 use super::resident::Wanted;
 use crate::log::Log;
-use crate::log::read::LogReader;
+use crate::log::views::LogReader;
 use crate::num::index;
 use crate::segment::Segment;
 use crate::segment::blocks::{Limits, Run, Taken};

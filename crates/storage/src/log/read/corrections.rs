@@ -14,8 +14,7 @@ use platform::Platform;
 use platform::task;
 
 use crate::error::{Error, Result};
-use crate::log::aborted::Rebuilding;
-use crate::log::read::LogReader;
+use crate::log::views::{LogReader, Rebuilding};
 use crate::segment::naming::Role;
 use crate::segment::scan::NO_BATCH;
 use crate::segment::stamps::WRONG_EPOCH;

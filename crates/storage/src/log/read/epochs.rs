@@ -15,7 +15,7 @@ use super::WALK_BYTES;
 use super::walk::walk_to;
 use crate::error::{Error, Result};
 use crate::log::epoch_cache::EpochStart;
-use crate::log::read::LogReader;
+use crate::log::views::LogReader;
 use crate::segment::naming::Role;
 use crate::segment::scan::{Expected, Scan};
 use crate::segment::{Segment, Tried};

@@ -19,8 +19,9 @@ use wire::types::Offset;
 
 use crate::checkpoint::leader_epochs;
 use crate::error::{Error, Kind, Result};
-use crate::flush::names::Names;
-use crate::log::{Log, view_of_log};
+use crate::log::Log;
+use crate::log::flush::names::Names;
+use crate::log::views::Flushing;
 use crate::options::Durability;
 use crate::segment::naming::Role;
 use crate::segment::tail::Blocks;
@@ -182,11 +183,6 @@ impl<P: Platform> Log<P> {
             }
         }
     }
-}
-
-view_of_log! {
-    /// One flush of a log after the other.
-    pub(crate) Flushing
 }
 
 impl<P: Platform> Flushing<'_, P> {

@@ -21,6 +21,7 @@ use crate::dir_syncs::DirSyncs;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::log::views::{Flushing, Limiting, Upkeeping};
 use crate::metrics::Metrics;
 use crate::options::{LogOptions, OpenAs, StoreOptions};
 use crate::read_ahead::ReadAhead;
@@ -273,7 +274,7 @@ impl<P: Platform> Store<P> {
     pub fn unreadable_segments(&self) -> u64 {
         let mut unreadable = 0;
         for log in self.logs() {
-            log.each_segment(|segment| {
+            log.segments.each(|segment| {
                 unreadable += u64::from(segment.is_offline());
             });
         }
@@ -306,7 +307,8 @@ impl<P: Platform> Store<P> {
         let concerned: Vec<_> = {
             let logs = self.shared.logs.borrow();
             let logs = logs.iter().filter_map(Weak::upgrade);
-            let concerned = logs.filter(|log| log.is_limited() || log.saves_kept() > 1);
+            let concerned =
+                logs.filter(|log| Limiting(&log).is_limited() || Upkeeping(&log).saves_kept() > 1);
             concerned.collect()
         };
         for log in concerned {
@@ -315,11 +317,11 @@ impl<P: Platform> Store<P> {
                 .find(|points| points.topic_partition == *log.topic_partition());
             let Some(points) = of_log else { continue };
             if !log.is_closed() {
-                log.checkpointed(points.recovery_point).await;
+                Upkeeping(&log).checkpointed(points.recovery_point).await;
             }
             if with_starts
-                && log.is_limited()
-                && let Err(error) = log.lift_limits(points, end).await
+                && Limiting(&log).is_limited()
+                && let Err(error) = Limiting(&log).lift_limits(points, end).await
             {
                 all_hold = false;
                 if !matches!(error, Error::Busy) {
@@ -393,7 +395,7 @@ impl<P: Platform> Store<P> {
                 let store = Self { shared };
                 let now_ms = clock.wall_ms();
                 for log in store.logs() {
-                    log.flush_if_due(now_ms);
+                    Flushing(&log).flush_if_due(now_ms);
                 }
                 store.close_idle_files();
             }

@@ -5,8 +5,8 @@ use std::fmt;
 use platform::Platform;
 use wire::types::Offset;
 
-use super::Log;
 use crate::error::Result;
+use crate::log::views::{LogTiers, Looking};
 
 /// Why a segment is not deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,13 +52,13 @@ impl fmt::Display for Kept {
     }
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> LogTiers<'_, P> {
     /// Why each segment is kept, oldest first.
-    pub async fn kept(&self) -> Result<Vec<(Offset, Kept)>> {
+    pub async fn kept(self) -> Result<Vec<(Offset, Kept)>> {
         let now = self.store().clock().reading();
         let options = self.options();
         let segments: Vec<_> = self.segments.snapshot();
-        let safe = self.high_watermark.get().min(self.durable_offset());
+        let safe = self.offsets.high_watermark().min(self.durable_offset());
         let mut excess = match options.retention_bytes {
             Some(bytes) if options.delete => self.size_bytes().checked_sub(bytes),
             _ => None,
@@ -68,7 +68,7 @@ impl<P: Platform> Log<P> {
             let next = segment.next();
             let too_much = excess.is_some_and(|excess| excess >= segment.size());
             excess = excess.map(|excess| excess.saturating_sub(segment.size()));
-            let largest = self.largest_timestamp(segment).await?;
+            let largest = Looking(self.0).largest_timestamp(segment).await?;
             let newest_ms = largest.map_or(segment.born_ms, |(timestamp, _)| timestamp.0);
             let age_ms = now.age_ms(newest_ms);
             let expired = options.retention_ms.is_some_and(|ms| age_ms > ms);
@@ -77,7 +77,7 @@ impl<P: Platform> Log<P> {
             let until_ms = options
                 .retention_ms
                 .map(|retention_ms| began_ms.saturating_add(retention_ms));
-            let below_start = next <= self.start.get();
+            let below_start = next <= self.offsets.start();
             let has_older = kept.iter().any(|(_, kept)| *kept != Kept::Due);
             let why = if next > safe {
                 Kept::Unsettled

@@ -11,13 +11,16 @@ use platform::disk::{Disk, Open, is_unreadable};
 use platform::sync::{Notify, Semaphore};
 use wire::types::{Offset, TopicId, TopicPartition};
 
+use super::condition::Condition;
 use super::epoch_cache::EpochCache;
+use super::offsets::LogOffsets;
 use super::producer_state::stray_snapshots;
 use super::segments::SegmentList;
 use super::upkeep::Upkeep;
-use super::{Condition, Log, recover};
+use super::{Log, recover};
 use crate::checkpoint::{Malformed, leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
+use crate::log::views::{Flushing, LogTiers, Opening, Rebuilding, Upkeeping};
 use crate::num::gauge;
 use crate::options::{LogOptions, OpenAs};
 use crate::segment::naming::{self, Role, file_path};
@@ -71,12 +74,7 @@ pub(crate) async fn open<P: Platform>(
         folder: Rc::clone(&folder.path),
         options: RefCell::new(Rc::new(options)),
         segments: SegmentList::new(recovered.segments),
-        start: Cell::new(recovered.log_start),
-        end: Cell::new(recovered.end),
-        written: Cell::new(recovered.end),
-        durable: Cell::new(recovered.end),
-        high_watermark: Cell::new(recovered.log_start),
-        recovery_point: Cell::new(recovered.recovery_point),
+        offsets: LogOffsets::new(recovered.log_start, recovered.end, recovered.recovery_point),
         epochs: RefCell::new(recovered.epochs),
         epochs_dirty: Cell::new(recovered.epochs_changed),
         producers: RefCell::new(recovered.producers),
@@ -94,9 +92,9 @@ pub(crate) async fn open<P: Platform>(
         compaction: super::compact::State::new(how.compacted),
         tiers: super::tiers::State::of(&folder),
     });
-    log.begin().await?;
-    log.keep_noted(&folder.noted).await;
-    log.upkeep_after_open(recovered.scanned_bytes);
+    Opening(&log).begin().await?;
+    Rebuilding(&log).keep_noted(&folder.noted).await;
+    Upkeeping(&log).upkeep_after_open(recovered.scanned_bytes);
     log.check_invariants();
     Ok(log)
 }
@@ -233,9 +231,9 @@ pub(super) async fn remove<D: Disk>(disk: &D, path: &Path) -> Result<()> {
     }
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> Opening<'_, P> {
     /// Counts it once it is certain that it will be closed.
-    async fn begin(&self) -> Result<()> {
+    async fn begin(self) -> Result<()> {
         let metrics = &self.store.shared.metrics;
         self.name_first_segment().await.inspect_err(|_| {
             metrics.set_aside_bytes.dec_by(self.aside_bytes.take());
@@ -247,18 +245,18 @@ impl<P: Platform> Log<P> {
 
     /// A new log gets its first file at once, so that its name says where it begins; with tiers it is where new segments
     /// go.
-    async fn name_first_segment(&self) -> Result<()> {
-        let mut active = self.active();
+    async fn name_first_segment(self) -> Result<()> {
+        let mut active = self.segments.active();
         if active.is_named() {
             return Ok(());
         }
         if self.store.tiers().is_some() {
-            let new = self.new_segment(active.base, self.store.clock().wall_ms());
+            let new = LogTiers(self.0).new_segment(active.base, self.store.clock().wall_ms());
             let event = self.segments.replace(&[active], &new);
             self.segment_changed(&event);
             active = new;
         }
-        self.name_segment(&active).await?;
-        self.sync_names().await
+        Flushing(self.0).name_segment(&active).await?;
+        Flushing(self.0).sync_names().await
     }
 }

@@ -43,21 +43,31 @@ views_of_log! {
     /// A clean stop, and the folders of a log that is deleted.
     pub(crate) Closing;
     /// Rounds of compaction.
-    pub(crate) Compacting;
+    pub Compacting;
     /// What other paths owe a log.
     pub(crate) Debts;
     /// One flush of a log after the other.
     pub(crate) Flushing;
+    /// What the checkpoint files may say of a log at most.
+    pub(crate) Limiting;
+    /// Whether a log takes appends, and what changes that.
+    pub(crate) LogCondition;
     /// The folders of a log, and the notes of which segments are in them.
     pub(crate) LogFolders;
+    /// The producers of a log: their markers and transactions, and who is to be forgotten.
+    pub LogProducers;
     /// A read of a log: the plan, the file, the blocks, and finding out what is wrong when it is misled.
     pub(crate) LogReader;
     /// Which path of which tier a log goes on, and what becomes of it when one fails.
-    pub(crate) LogTiers;
+    pub LogTiers;
     /// Lookups by time: the walk over indexes and batches.
     pub(crate) Looking;
     /// A move of one segment, from the copy to the removal of the old one.
     pub(crate) Moving;
+    /// The first steps of a log that was opened.
+    pub(crate) Opening;
+    /// What a failure on a path, or at home, makes unusable.
+    pub(crate) PathFailure;
     /// Aborted transactions and producers by the batches, where no file says so.
     pub(crate) Rebuilding;
     /// Deleting what retention and the log start allow.

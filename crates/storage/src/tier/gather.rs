@@ -13,6 +13,7 @@ use super::policy::{
 };
 use super::table::{PathId, PathUse, TierPath, TierTable};
 use crate::log::Log;
+use crate::log::views::LogTiers;
 use crate::store::Store;
 
 /// Room that a new segment needs to begin with.
@@ -126,8 +127,8 @@ impl<P: Platform> Store<P> {
             segments: Vec::new(),
         };
         for log in self.logs() {
-            let (tier_min, tier_max) = log.tier_pins();
-            log.each_segment(|segment| {
+            let (tier_min, tier_max) = LogTiers(&log).tier_pins();
+            log.segments.each(|segment| {
                 let path = segment.charge().map(|charge| charge.path().id);
                 let Some(place) = path.and_then(|path| tiers.place_of(path)) else {
                     return;
@@ -143,7 +144,7 @@ impl<P: Platform> Store<P> {
                     read_ms: segment.read_ms().map(dated),
                     tier_min,
                     tier_max,
-                    asked: log.asked_tier(segment.base),
+                    asked: LogTiers(&log).asked_tier(segment.base),
                     moving: segment.is_moving(),
                     quarantined: segment.is_offline(),
                 });

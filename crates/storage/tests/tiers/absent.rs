@@ -88,7 +88,7 @@ fn a_gap_in_the_middle_is_refused_and_not_skipped() {
         let log = next.try_open(options(), true, end, 0).await.unwrap();
         // The oldest two come home again, so that a gap is left when the slow tier goes.
         for base in &next.bases_on(BULK_FOLDER)[..2] {
-            log.ask_for_tier(Offset(*base), 0);
+            log.tiers().ask_for_tier(Offset(*base), 0);
         }
         next.settle(still()).await;
         log.close().await.unwrap();

@@ -28,7 +28,7 @@ async fn aged() -> (Scene, SimLog) {
         scene.clock().sleep(HOUR).await;
     }
     scene.clock().sleep(HOUR).await;
-    log.ask_for_tier(Offset(0), 1);
+    log.tiers().ask_for_tier(Offset(0), 1);
     assert_eq!(scene.settle(still()).await, 1);
     (scene, log)
 }

@@ -148,7 +148,7 @@ impl<P: Platform> LogReader<'_, P> {
             let is_its = segment.cuts() == cuts
                 && !segment.are_names_lent()
                 && !log.is_closed()
-                && log.place_of(&segment).is_some();
+                && log.segments.place_of(&segment).is_some();
             let Some(saved) = load::Saved::of(&segment).filter(|_| is_its) else {
                 return;
             };

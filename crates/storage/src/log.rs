@@ -27,6 +27,7 @@ mod close;
 mod compact;
 mod condition;
 pub mod epoch_cache;
+mod files;
 pub(crate) mod flush;
 pub mod indexes;
 mod invariants;

@@ -15,29 +15,29 @@ use platform::disk::{Disk, Entry};
 use platform::sync::{Notify, Semaphore};
 use platform::task::{self, JoinHandle};
 use platform::{Clock, Platform};
-use wire::types::{Offset, TopicId, TopicPartition};
+use wire::types::{Offset, TopicPartition};
 
-use crate::dir_syncs::DirSyncs;
 use crate::error::{Error, Result};
 use crate::log::Log;
-use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::log::views::{Flushing, Limiting, Upkeeping};
 use crate::metrics::Metrics;
-use crate::options::{LogOptions, OpenAs, StoreOptions};
-use crate::read_ahead::ReadAhead;
+use crate::options::StoreOptions;
 use crate::segment::Segment;
 use crate::segment::naming;
 use crate::tier::table::Charge;
 use crate::tier::{TierPath, TierTable};
 
+mod dir_syncs;
 pub(crate) mod memory;
+mod opening;
+mod read_ahead;
 mod unnoted;
 
+use dir_syncs::DirSyncs;
 use memory::Memory;
+use read_ahead::ReadAhead;
 use unnoted::Unnoted;
 
-/// How often a log is tried to be opened while the machine is short of descriptors.
-const OPEN_TRIES: usize = 20;
 /// How long a checkpoint waits for logs whose files are in use: what is not seen to then is left to the next one.
 const LIFT_MAX: Duration = Duration::from_secs(1);
 /// How often logs with `Replicated` durability are looked at for `flush_ms`.
@@ -185,61 +185,6 @@ impl<P: Platform> Store<P> {
         Self {
             shared: Rc::new(shared),
         }
-    }
-
-    /// Opens, or makes, the log of `partition` under the log directory `dir`. What was durable when the process or the
-    /// machine stopped is there; what is left of anything else is cut off.
-    pub async fn open_log(
-        &self,
-        dir: &Path,
-        partition: TopicPartition,
-        topic_id: TopicId,
-        options: LogOptions,
-        how: OpenAs,
-    ) -> Result<Rc<Log<P>>> {
-        let whose = (partition, topic_id);
-        self.open_or_begin(dir, whose, options, how, false).await
-    }
-
-    /// The same of a topic that was made in this life: nothing of it is anywhere but what was made by earlier calls. It does
-    /// not wait for paths that do not answer.
-    pub async fn begin_log(
-        &self,
-        dir: &Path,
-        partition: TopicPartition,
-        topic_id: TopicId,
-        options: LogOptions,
-        how: OpenAs,
-    ) -> Result<Rc<Log<P>>> {
-        let whose = (partition, topic_id);
-        self.open_or_begin(dir, whose, options, how, true).await
-    }
-
-    async fn open_or_begin(
-        &self,
-        dir: &Path,
-        whose: (TopicPartition, TopicId),
-        options: LogOptions,
-        how: OpenAs,
-        is_new: bool,
-    ) -> Result<Rc<Log<P>>> {
-        let mut tries = 0;
-        let log = loop {
-            let (whose, options) = (whose.clone(), options.clone());
-            match crate::log::open::open(self, dir, whose, options, how, is_new).await {
-                Err(error) if error.is_exhausted() && tries < OPEN_TRIES => {
-                    self.close_unused_files();
-                    self.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
-                    tries += 1;
-                }
-                opened => break opened?,
-            }
-        };
-        let mut logs = self.shared.logs.borrow_mut();
-        logs.retain(|log| log.strong_count() > 0);
-        logs.push(Rc::downgrade(&log));
-        self.shared.metrics.logs.inc();
-        Ok(log)
     }
 
     /// The logs that are open.

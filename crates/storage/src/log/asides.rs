@@ -12,7 +12,7 @@ use platform::Platform;
 use platform::disk::Disk;
 use wire::types::Offset;
 
-use super::open::free_aside;
+use super::files::free_aside;
 use crate::error::{Error, Result};
 use crate::log::views::LogFolders;
 use crate::segment::naming;

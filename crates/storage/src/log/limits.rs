@@ -15,7 +15,7 @@ use platform::disk::{Disk, is_unreadable};
 use platform::task::timeout;
 use wire::types::Offset;
 
-use super::open::{remove, set_aside};
+use super::files::{remove, set_aside};
 use super::recover::Recovered;
 use crate::checkpoint::limits::{self, Limits};
 use crate::error::{Error, Result};

@@ -3,16 +3,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 use platform::Platform;
-use platform::disk::{Disk, Open, is_unreadable};
+use platform::disk::{Disk, is_unreadable};
 use platform::sync::{Notify, Semaphore};
 use wire::types::{Offset, TopicId, TopicPartition};
 
 use super::condition::Condition;
 use super::epoch_cache::EpochCache;
+use super::files::{remove, set_aside};
 use super::offsets::LogOffsets;
 use super::producer_state::stray_snapshots;
 use super::segments::SegmentList;
@@ -188,46 +189,11 @@ async fn read_epochs<P: Platform>(store: &Store<P>, folder: &Path) -> Result<Epo
     Ok(EpochCache::default())
 }
 
-/// Gives a damaged file another name, under which nobody uses or removes it.
-pub(super) async fn set_aside<P: Platform>(store: &Store<P>, path: &Path) -> Result<()> {
-    let aside = free_aside(store.disk(), path, store.clock().wall_ms()).await?;
-    match store.disk().rename(path, &aside).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        renamed => renamed.map_err(Error::io("set aside", path))?,
-    }
-    store.shared.metrics.set_aside.inc();
-    tracing::warn!(file = %path.display(), aside = %aside.display(), "a damaged file was set aside");
-    Ok(())
-}
-
-/// The path under which a file is set aside: one that nothing has. A wall clock may show the same time again.
-pub(super) async fn free_aside<D: Disk>(disk: &D, path: &Path, now_ms: i64) -> Result<PathBuf> {
-    let name = path.file_name().expect("a file of a log has a name");
-    let name = name.to_string_lossy();
-    let mut at_ms = now_ms;
-    loop {
-        let aside = path.with_file_name(naming::set_aside_name(&name, at_ms));
-        match disk.open(&aside, Open::Read).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(aside),
-            Err(error) => return Err(Error::io("open", &aside)(error)),
-            Ok(_) => at_ms = at_ms.saturating_add(1),
-        }
-    }
-}
-
 fn malformed(error: Malformed) -> Error {
     Error::Corrupt {
         position: error.line as u64,
         reason: error.expected,
         path: error.file,
-    }
-}
-
-/// Removes a file that may be gone already.
-pub(super) async fn remove<D: Disk>(disk: &D, path: &Path) -> Result<()> {
-    match disk.remove_file(path).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        result => result.map_err(Error::io("remove", path)),
     }
 }
 

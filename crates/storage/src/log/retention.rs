@@ -15,7 +15,7 @@ use platform::task;
 use wire::types::Offset;
 
 use super::Log;
-use super::open::remove;
+use super::files::remove;
 use crate::error::{Error, Kind, Result};
 use crate::log::views::{
     Appending, Flushing, LogCondition, LogFolders, Looking, Retaining, Truncating, Upkeeping,

@@ -14,8 +14,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use platform::Platform;
 
+use super::files::remove;
 use super::indexes::Indexes;
-use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
 use crate::log::views::{Flushing, LogFolders, LogTiers, Spilling, Upkeeping};

@@ -18,8 +18,8 @@ use platform::disk::{Disk, IoClass};
 use platform::task;
 use wire::types::Offset;
 
+use super::files::remove;
 use super::open::notes::Owing;
-use super::open::remove;
 use crate::error::{Error, Kind, Result};
 use crate::log::views::{
     Debts, Flushing, LogFolders, LogReader, LogTiers, Moving, PathFailure, Retaining,

@@ -18,10 +18,10 @@ use platform::sync::Semaphore;
 use wire::types::{Offset, Uuid};
 
 use super::Log;
+use super::files::remove;
 use super::indexes::Indexes;
 use super::open::folder::{Claimed, Folder, claim};
 use super::open::notes::{Owed, Owing, Place, remove_away, remove_names, write_away};
-use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Kind, Result};
 use crate::log::views::{Debts, Flushing, LogFolders, LogTiers, PathFailure, Retaining, Swapping};

@@ -15,8 +15,8 @@ use wire::types::Offset;
 
 use super::Log;
 use super::condition::Condition;
+use super::files::remove;
 use super::indexes::Indexes;
-use super::open::remove;
 use super::producer_state::ProducerStates;
 use super::read::walk::{Floor, walk_to};
 use super::segments::SegmentEvent;

@@ -18,8 +18,8 @@ use platform::Platform;
 use platform::disk::Disk;
 use wire::types::Offset;
 
+use super::super::files::remove;
 use super::super::open::notes::Owing;
-use super::super::open::remove;
 use super::output::Made;
 use super::pace::Pace;
 use crate::error::{Error, Kind, Result};

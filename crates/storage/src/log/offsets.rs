@@ -21,6 +21,10 @@ pub(in crate::log) struct LogOffsets {
 impl LogOffsets {
     /// Those of a log that was found: all that is there is durable.
     pub(super) fn new(start: Offset, end: Offset, recovery_point: Offset) -> Self {
+        assert!(
+            start <= end && recovery_point <= end,
+            "a log that was found begins and is known within it"
+        );
         Self {
             start: Cell::new(start),
             end: Cell::new(end),
@@ -57,11 +61,13 @@ impl LogOffsets {
 
     /// A batch was appended that ends at `next`; gives the end before it.
     pub(super) fn appended(&self, next: Offset) -> Offset {
+        assert!(next > self.end.get(), "a batch has a record");
         self.end.replace(next)
     }
 
     /// Nothing below `to` may be read any more.
     pub(super) fn advance_start(&self, to: Offset) {
+        assert!(to > self.start.get(), "what is deleted stays deleted");
         self.start.set(to);
     }
 
@@ -92,6 +98,7 @@ impl LogOffsets {
 
     /// The log was cut to `end`; gives the start and the recovery point before.
     pub(super) fn cut_to(&self, end: Offset) -> (Offset, Offset) {
+        assert!(end <= self.end.get(), "a cut makes nothing longer");
         self.end.set(end);
         self.written.set(end);
         self.durable.set(end);

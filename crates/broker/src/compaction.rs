@@ -100,12 +100,12 @@ async fn dirtiest<P: Platform>(
         if !config.compacted || log.failed().is_some() {
             continue;
         }
-        if log.is_uncleanable() {
+        if log.compaction().is_uncleanable() {
             now.note_uncleanable(log.dir(), log.size_bytes());
             continue;
         }
         let (policy, looked_at) = (config.compaction, Rc::clone(&partition));
-        let look = async move { looked_at.log.dirt(&policy, reading).await };
+        let look = async move { looked_at.log.compaction().dirt(&policy, reading).await };
         let dirt = match broker.keep_up(&partition, left, look).await {
             None => continue,
             Some(Ok(dirt)) => dirt,
@@ -138,9 +138,9 @@ async fn dirtiest<P: Platform>(
 /// One round of one log; false when the next should wait a while.
 async fn compact_one<P: Platform>(broker: Rc<Broker<P>>, settings: Settings, due: Due<P>) -> bool {
     let log = &due.partition.log;
-    let is_first = log.begin_compacting();
+    let is_first = log.compaction().begin_compacting();
     if is_first && !broker.save_compacted(log.dir().to_owned()).await {
-        log.has_not_compacted();
+        log.compaction().has_not_compacted();
         return false;
     }
     let clock = broker.platform.clock();

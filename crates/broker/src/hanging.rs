@@ -267,7 +267,7 @@ impl<P: Platform> Broker<P> {
     /// The directory that a log lies in, and the paths of tiers that it has segments on, in order.
     pub(crate) fn dirs_of(&self, log: &Log<P>) -> BTreeSet<PathBuf> {
         let tiers = self.store.tiers();
-        let on = log.bytes_by_path().into_iter();
+        let on = log.tiers().bytes_by_path().into_iter();
         let paths = on.filter_map(|(id, _)| tiers?.path(id));
         let paths = paths.map(|path| path.dir().to_owned());
         paths.chain([log.dir().to_owned()]).collect()

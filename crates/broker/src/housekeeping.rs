@@ -95,7 +95,10 @@ async fn forget_silent_producers<P: Platform>(broker: Rc<Broker<P>>) {
         let pause = broker.options.transaction.producer_expiration_check;
         clock.sleep(pause).await;
         for partition in broker.led_partitions() {
-            partition.log.expire_producers(clock.reading());
+            partition
+                .log
+                .producer_states()
+                .expire_producers(clock.reading());
             // Each look is short; all of them together need not be.
             task::yield_now().await;
         }

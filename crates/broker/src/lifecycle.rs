@@ -229,9 +229,12 @@ impl<P: Platform> Broker<P> {
         let limit = ProducerId(next.saturating_add(PRODUCER_IDS_RAISED_MAX));
         let largest = move |broker: Rc<Self>| async move {
             let led = broker.led_partitions();
-            let each = led
-                .iter()
-                .filter_map(|partition| partition.log.largest_producer_below(limit));
+            let each = led.iter().filter_map(|partition| {
+                partition
+                    .log
+                    .producer_states()
+                    .largest_producer_below(limit)
+            });
             each.max()
         };
         let known = self.shards.call_all(largest).await;

@@ -299,11 +299,13 @@ impl<P: Platform> Partition<P> {
 
     /// True when the producer has a transaction open here, in this epoch.
     pub(crate) fn is_in_transaction(&self, producer_id: ProducerId, epoch: i16) -> bool {
-        self.log.is_in_transaction(producer_id, epoch)
+        self.log
+            .producer_states()
+            .is_in_transaction(producer_id, epoch)
     }
 
     pub(crate) fn knows_producer(&self, producer_id: ProducerId) -> bool {
-        self.log.knows_producer(producer_id)
+        self.log.producer_states().knows_producer(producer_id)
     }
 
     /// Says that the coordinator is about to be asked for a producer.
@@ -353,7 +355,9 @@ impl<P: Platform> Partition<P> {
         let batch = builder
             .finish_whole()
             .map_err(|_| ErrorCode::UnknownServerError)?;
-        self.log.check_marker(batch.header(), ending.marker)?;
+        self.log
+            .producer_states()
+            .check_marker(batch.header(), ending.marker)?;
         let accepted = self.append_own(&batch, now_ms)?;
         self.verifying.borrow_mut().end(ending.producer_id);
         Ok(accepted)

@@ -161,8 +161,8 @@ impl<P: Platform> Broker<P> {
 
     /// Asks for a log's sealed segments to be moved to the tier of a path.
     pub(crate) fn ask_for_tier(partition: &Partition<P>, path: &TierPath) {
-        for base in partition.log.sealed_bases() {
-            partition.log.ask_for_tier(base, path.tier);
+        for base in partition.log.tiers().sealed_bases() {
+            partition.log.tiers().ask_for_tier(base, path.tier);
         }
     }
 
@@ -406,7 +406,7 @@ impl<P: Platform> Broker<P> {
             .store
             .open_log(&at.dir, name, before.topic_id, options, at.how);
         let log = opening.await?;
-        log.take_over_asks(&before.log);
+        log.tiers().take_over_asks(&before.log);
         Ok(log)
     }
 

@@ -73,7 +73,7 @@ pub(crate) fn of_logs<P: Platform>(led: &[Rc<Partition<P>>], into: &mut Vec<Reas
     let (mut failed, mut full) = ((0, String::new()), (0, String::new()));
     for partition in led {
         let Some(error) = partition.log.failed() else {
-            if partition.log.is_without_room() {
+            if partition.log.tiers().is_without_room() {
                 full.0 += 1;
                 full.1 = format!("{}: no path of a tier has room", partition.name);
             }

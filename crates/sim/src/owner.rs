@@ -99,7 +99,7 @@ async fn retain<W: World>(actor: &Actor<W>) {
                 .journal
                 .count(|counts| counts.retained += deleted as u64);
             let mut ledger = actor.ledger.borrow_mut();
-            let first = actor.log.sealed_bases().first().copied();
+            let first = actor.log.tiers().sealed_bases().first().copied();
             if let Some(first) = first.filter(|_| ledger.truncating.is_none()) {
                 ledger.gone_below = ledger.gone_below.max(first);
             }

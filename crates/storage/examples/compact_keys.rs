@@ -68,7 +68,7 @@ async fn run(dir: &Path) {
         buffer_bytes: 512 << 10,
         bytes_per_second_max: f64::MAX,
     };
-    log.begin_compacting();
+    log.compaction().begin_compacting();
     let (mut rounds, mut read, mut written) = (0, 0, 0);
     while let Some(round) = log.compact(&policy, &options).await.unwrap() {
         assert!(round.map_bytes <= map_bytes_max);

@@ -6,14 +6,11 @@
 
 pub mod check;
 pub mod checkpoint;
-mod dir_syncs;
 pub mod error;
-mod flush;
 pub mod log;
 pub mod metrics;
 mod num;
 pub mod options;
-mod read_ahead;
 pub mod segment;
 pub mod store;
 pub mod tier;

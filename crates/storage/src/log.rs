@@ -11,45 +11,14 @@ use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
 use platform::Platform;
-use platform::clock::Reading;
-use platform::sync::{Notify, Semaphore, SemaphorePermit};
+use platform::sync::{Notify, Semaphore};
 use wire::batch::BatchHeader;
-use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
+use wire::types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 
-use crate::checkpoint::leader_epochs;
 use crate::error::{Error, Result};
+use crate::log::views::{Flushing, LogCondition, PathFailure};
 use crate::options::{Durability, LogOptions};
-use crate::segment::Segment;
 use crate::store::{DirHealth, LogPoints, Store};
-
-/// A part of what a log does: a view of the log with functions of its own, so that a log is not all of them at once.
-macro_rules! view_of_log {
-    ($(#[$doc:meta])* $vis:vis $name:ident) => {
-        $(#[$doc])*
-        $vis struct $name<'a, P: platform::Platform>($vis &'a $crate::log::Log<P>);
-
-        #[expect(
-            clippy::expl_impl_clone_on_copy,
-            reason = "derived, it would ask the same of the platform"
-        )]
-        impl<P: platform::Platform> Clone for $name<'_, P> {
-            fn clone(&self) -> Self {
-                *self
-            }
-        }
-
-        impl<P: platform::Platform> Copy for $name<'_, P> {}
-
-        impl<P: platform::Platform> std::ops::Deref for $name<'_, P> {
-            type Target = $crate::log::Log<P>;
-
-            fn deref(&self) -> &Self::Target {
-                self.0
-            }
-        }
-    };
-}
-pub(crate) use view_of_log;
 
 mod aborted;
 pub mod append;
@@ -57,16 +26,21 @@ mod asides;
 mod batches;
 mod close;
 mod compact;
+mod condition;
 pub mod epoch_cache;
+mod files;
+pub(crate) mod flush;
 pub mod indexes;
 mod invariants;
 mod kept;
 mod limits;
 pub mod lookup;
 pub mod offset_index;
+mod offsets;
 pub(crate) mod open;
 mod owing;
 pub mod producer_state;
+mod producers;
 mod read;
 mod recover;
 mod relocate;
@@ -82,16 +56,18 @@ pub mod time_index;
 mod truncate;
 pub mod txn_index;
 pub(crate) mod upkeep;
+pub(crate) mod views;
 
 pub use kept::Kept;
 pub use relocate::Relocation;
+pub use views::{Compacting, LogProducers, LogTiers};
 
 pub use compact::{CompactOptions, CompactPolicy, Compacted, Dirt};
+use condition::Condition;
 use epoch_cache::EpochCache;
 use indexes::IndexOptions;
-use producer_state::{
-    EndMarker, Origin, ProducerCheck, ProducerError, ProducerSnapshot, ProducerStates,
-};
+use offsets::LogOffsets;
+use producer_state::{Origin, ProducerCheck, ProducerError, ProducerSnapshot, ProducerStates};
 use read::Readers;
 use segments::SegmentList;
 use upkeep::Upkeep;
@@ -100,17 +76,6 @@ use upkeep::Upkeep;
 pub trait Observer {
     /// `written` or `durable` advanced, or the log failed, became full, has room again, or was closed.
     fn progressed(&self);
-}
-
-/// Whether a log takes appends.
-#[derive(Clone, Debug)]
-enum Condition {
-    Open,
-    /// No room, or no descriptors or memory. What was appended is kept in memory and written when there is some.
-    Full(Error),
-    /// A write or sync failed.
-    Failed(Error),
-    Closed,
 }
 
 /// One partition's log. See the module's documentation.
@@ -125,14 +90,8 @@ pub struct Log<P: Platform> {
     folder: Rc<Path>,
     health: Rc<DirHealth>,
     options: RefCell<Rc<LogOptions>>,
-    segments: SegmentList<P>,
-    start: Cell<Offset>,
-    end: Cell<Offset>,
-    written: Cell<Offset>,
-    durable: Cell<Offset>,
-    high_watermark: Cell<Offset>,
-    /// Everything below is durable in sealed segments, or indexed and covered by a producer snapshot.
-    recovery_point: Cell<Offset>,
+    pub(crate) segments: SegmentList<P>,
+    offsets: LogOffsets,
     epochs: RefCell<EpochCache>,
     /// The epochs have changed since they were written to their file.
     epochs_dirty: Cell<bool>,
@@ -149,7 +108,7 @@ pub struct Log<P: Platform> {
     aside_bytes: Cell<i64>,
     /// Whoever holds it finds out for all readers whether an index or the leader epochs are wrong.
     correcting: Semaphore,
-    pub(crate) flush: crate::flush::FlushState,
+    pub(crate) flush: flush::FlushState,
     upkeep: Upkeep<P>,
     limits: limits::State,
     readers: Readers,
@@ -185,46 +144,48 @@ impl<P: Platform> Log<P> {
 
     /// Offset of the first record that may be read.
     pub fn log_start_offset(&self) -> Offset {
-        self.start.get()
+        self.offsets.start()
     }
 
     /// Offset that the next record will get.
     pub fn log_end_offset(&self) -> Offset {
-        self.end.get()
+        self.offsets.end()
     }
 
     /// Everything below has been written: it survives a killed process.
     pub fn written_offset(&self) -> Offset {
-        self.written.get()
+        self.offsets.written()
     }
 
     /// Everything below has been synced: it survives the loss of power.
     pub fn durable_offset(&self) -> Offset {
-        self.durable.get()
+        self.offsets.durable()
     }
 
     /// Everything below is as safe as the log's durability asks of one node.
     pub fn committed_offset(&self) -> Offset {
         match self.options.borrow().durability {
-            Durability::Synced => self.durable.get(),
-            Durability::Replicated => self.written.get(),
+            Durability::Synced => self.offsets.durable(),
+            Durability::Replicated => self.offsets.written(),
         }
     }
 
     /// The high watermark that the owner has set last.
     pub fn high_watermark(&self) -> Offset {
-        self.high_watermark.get()
+        self.offsets.high_watermark()
     }
 
     /// Says up to where records are committed: retention deletes nothing beyond, and transactions whose marker lies
     /// below become stable. It may lag and never falls, save by truncation.
     pub fn set_high_watermark(&self, offset: Offset) {
-        let offset = offset.min(self.end.get()).max(self.high_watermark.get());
+        let offset = offset
+            .min(self.offsets.end())
+            .max(self.offsets.high_watermark());
         assert!(
-            self.start.get() <= offset && offset <= self.end.get(),
+            self.offsets.start() <= offset && offset <= self.offsets.end(),
             "the high watermark is in the log"
         );
-        if offset > self.high_watermark.replace(offset) {
+        if self.offsets.advance_high_watermark(offset) {
             self.producers.borrow_mut().advance_high_watermark(offset);
         }
     }
@@ -235,7 +196,7 @@ impl<P: Platform> Log<P> {
         self.producers
             .borrow()
             .first_unstable_offset()
-            .unwrap_or(self.end.get())
+            .unwrap_or(self.offsets.end())
     }
 
     /// Bytes of all segments from the log start on.
@@ -248,17 +209,6 @@ impl<P: Platform> Log<P> {
             .fold(0, u64::saturating_add)
     }
 
-    /// Bytes that are in memory only.
-    pub fn unwritten_bytes(&self) -> u64 {
-        let segments = self.segments.all();
-        segments
-            .iter()
-            .rev()
-            .take_while(|segment| !segment.is_sealed())
-            .map(|segment| segment.size() - segment.written())
-            .fold(0, u64::saturating_add)
-    }
-
     /// How many segments there are.
     pub fn segment_count(&self) -> usize {
         self.segments.len()
@@ -267,7 +217,10 @@ impl<P: Platform> Log<P> {
     /// The end of the largest epoch that is not above `epoch`, as `OffsetForLeaderEpoch` answers it; (-1, -1) when the
     /// log cannot say.
     pub fn epoch_end(&self, epoch: LeaderEpoch) -> (LeaderEpoch, Offset) {
-        let found = self.epochs.borrow().end_offset_for(epoch, self.end.get());
+        let found = self
+            .epochs
+            .borrow()
+            .end_offset_for(epoch, self.offsets.end());
         found.unwrap_or((LeaderEpoch::NONE, Offset(-1)))
     }
 
@@ -287,10 +240,10 @@ impl<P: Platform> Log<P> {
         if self.latest_epoch().is_some_and(|latest| latest > epoch) {
             return;
         }
-        if self.epochs.borrow_mut().assign(epoch, self.end.get()) {
+        if self.epochs.borrow_mut().assign(epoch, self.offsets.end()) {
             self.epochs_dirty.set(true);
             self.check_cheap();
-            self.request_flush();
+            Flushing(self).request_flush();
         }
     }
 
@@ -304,40 +257,9 @@ impl<P: Platform> Log<P> {
         self.producers.borrow().check(header, origin)
     }
 
-    /// Judges a transaction marker by what its producer did before.
-    pub fn check_marker(
-        &self,
-        header: &BatchHeader,
-        marker: EndMarker,
-    ) -> Result<(), ProducerError> {
-        self.producers.borrow().check_marker(header, marker)
-    }
-
-    /// True when the producer has a transaction open here, in this epoch.
-    pub fn is_in_transaction(&self, producer_id: ProducerId, epoch: i16) -> bool {
-        let producers = self.producers.borrow();
-        producers.is_in_transaction(producer_id, epoch)
-    }
-
-    /// True when there are batches or markers of the producer here, or were until lately.
-    pub fn knows_producer(&self, producer_id: ProducerId) -> bool {
-        self.producers.borrow().knows(producer_id)
-    }
-
     /// The producers that are known, as `DescribeProducers` tells of them.
     pub fn producers(&self) -> Vec<ProducerSnapshot> {
         self.producers.borrow().snapshot()
-    }
-
-    /// The largest id below `limit` of a producer that is known.
-    pub fn largest_producer_below(&self, limit: ProducerId) -> Option<ProducerId> {
-        self.producers.borrow().largest_below(limit)
-    }
-
-    /// Forgets producers that have been idle for too long; says how many.
-    pub fn expire_producers(&self, now: impl Into<Reading>) -> usize {
-        let expiration_ms = self.options.borrow().producer_id_expiration_ms;
-        self.producers.borrow_mut().expire(now, expiration_ms)
     }
 
     /// Adds somebody to be told of progress.
@@ -357,60 +279,6 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// Refuses what a log that failed half-way must not be asked for: it does not agree with itself.
-    pub(super) fn refuse_beyond_repair(&self) -> Result<()> {
-        match self.failed() {
-            Some(error) if self.is_beyond_repair() => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// True when there is no point in writing any more.
-    pub(crate) fn is_beyond_repair(&self) -> bool {
-        let condition = self.condition.borrow();
-        matches!(&*condition, Condition::Failed(_) | Condition::Closed) || self.health.is_failed()
-    }
-
-    pub(crate) fn enter_full(&self, error: Error) {
-        let mut condition = self.condition.borrow_mut();
-        match &mut *condition {
-            // It is told once; what it is short of may change.
-            Condition::Full(known) => *known = error,
-            Condition::Open => {
-                tracing::debug!(partition = %self.partition, %error, "appends are refused");
-                self.health.enter_full(&self.dir, &error);
-                *condition = Condition::Full(error);
-                drop(condition);
-                self.tell();
-            }
-            Condition::Failed(_) | Condition::Closed => {}
-        }
-    }
-
-    pub(crate) fn leave_full(&self) {
-        let mut condition = self.condition.borrow_mut();
-        if matches!(&*condition, Condition::Full(_)) {
-            *condition = Condition::Open;
-            drop(condition);
-            tracing::debug!(partition = %self.partition, "appends are taken again");
-            self.health.leave_full(&self.dir);
-            self.tell();
-        }
-    }
-
-    /// Leaves the state that it is in for good.
-    fn become_finally(&self, last: Condition) {
-        assert!(
-            matches!(last, Condition::Failed(_) | Condition::Closed),
-            "there is a way back from the others"
-        );
-        let before = self.condition.replace(last);
-        self.refuses_no_more();
-        if matches!(before, Condition::Full(_)) {
-            self.health.end_full();
-        }
-    }
-
     pub(crate) fn is_closed(&self) -> bool {
         matches!(&*self.condition.borrow(), Condition::Closed)
     }
@@ -419,11 +287,26 @@ impl<P: Platform> Log<P> {
     pub fn points(&self) -> LogPoints {
         LogPoints {
             topic_partition: self.partition.clone(),
-            recovery_point: self.recovery_point.get(),
-            log_start: self.start.get(),
-            high_watermark: self.high_watermark.get(),
+            recovery_point: self.offsets.recovery_point(),
+            log_start: self.offsets.start(),
+            high_watermark: self.offsets.high_watermark(),
             compacted: self.compaction.compacted(),
         }
+    }
+
+    /// Which paths of which tiers it is on, what was asked of that, and what is on them.
+    pub fn tiers(&self) -> LogTiers<'_, P> {
+        LogTiers(self)
+    }
+
+    /// Its compaction, but for a round: that is [`Log::compact`].
+    pub fn compaction(&self) -> Compacting<'_, P> {
+        Compacting(self)
+    }
+
+    /// Its producers, but for their batches: those are judged by [`Log::check_producer`].
+    pub fn producer_states(&self) -> LogProducers<'_, P> {
+        LogProducers(self)
     }
 
     pub(crate) fn me(&self) -> Option<Rc<Self>> {
@@ -438,63 +321,9 @@ impl<P: Platform> Log<P> {
         &self.folder
     }
 
-    /// Completes at the next progress.
-    pub(crate) async fn progressed(&self) {
-        self.progress.notified().await;
-    }
-
-    /// True when nobody writes to the segments' files.
-    pub(crate) fn may_write_now(&self) -> bool {
-        self.writing.available_permits() > 0
-    }
-
     /// Whether something is being done to the log's files that the next upkeep waits for.
     pub fn is_under_upkeep(&self) -> bool {
         self.upkeep.gate.available_permits() == 0
-    }
-
-    /// The right to write to the segments' files, until it is dropped.
-    pub(crate) async fn may_write(&self) -> Result<SemaphorePermit<'_>> {
-        self.writing.acquire().await.map_err(|_| Error::Closed)
-    }
-
-    /// The segments that may have bytes to be written or synced, oldest first.
-    pub(crate) fn unsealed_segments(&self) -> Vec<Rc<Segment<P>>> {
-        self.segments.unsealed()
-    }
-
-    /// True when it advanced.
-    pub(crate) fn advance_written(&self, to: Offset) -> bool {
-        assert!(to <= self.end.get(), "only what was appended is written");
-        to > self.written.replace(to.max(self.written.get()))
-    }
-
-    pub(crate) fn advance_durable(&self, to: Offset) {
-        assert!(to <= self.written.get(), "only what was written is synced");
-        self.durable.set(to.max(self.durable.get()));
-    }
-
-    /// Everything below `to` is durable, and a start need not read it again.
-    fn advance_recovery_point(&self, to: Offset) {
-        assert!(
-            to <= self.durable.get(),
-            "only what is durable is not read again"
-        );
-        self.recovery_point.set(to.max(self.recovery_point.get()));
-    }
-
-    pub(crate) fn has_unsaved_epochs(&self) -> bool {
-        self.epochs_dirty.get()
-    }
-
-    /// What the leader epochs' file should hold, if it does not hold it yet.
-    pub(crate) fn take_unsaved_epochs(&self) -> Option<Vec<u8>> {
-        let dirty = self.epochs_dirty.replace(false);
-        dirty.then(|| leader_epochs::encode(self.epochs.borrow().entries()))
-    }
-
-    pub(crate) fn epochs_not_saved(&self) {
-        self.epochs_dirty.set(true);
     }
 
     fn index_options(&self) -> IndexOptions {
@@ -503,10 +332,6 @@ impl<P: Platform> Log<P> {
             interval_bytes: options.index_interval_bytes,
             bytes_max: options.index_bytes_max,
         }
-    }
-
-    pub(crate) fn active(&self) -> Rc<Segment<P>> {
-        self.segments.active()
     }
 
     /// Latches the log and its directory after a failure that leaves it unknown what is on the disk.
@@ -519,8 +344,8 @@ impl<P: Platform> Log<P> {
         }
         tracing::error!(partition = %self.partition, %error, "the log failed and takes no appends");
         self.store.shared.metrics.flush_errors.inc();
-        self.become_finally(Condition::Failed(error.latched()));
-        self.fail_dir(error);
+        LogCondition(self).become_finally(Condition::Failed(error.latched()));
+        PathFailure(self).fail_dir(error);
         self.tell();
     }
 

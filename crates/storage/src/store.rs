@@ -16,28 +16,29 @@ use platform::disk::{Disk, Entry};
 use platform::sync::{Notify, Semaphore};
 use platform::task::{self, JoinHandle};
 use platform::{Clock, Platform};
-use wire::types::{Offset, TopicId, TopicPartition};
+use wire::types::{Offset, TopicPartition};
 
-use crate::dir_syncs::DirSyncs;
 use crate::error::{Error, Result};
-use crate::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::log::Log;
+use crate::log::views::{Flushing, Limiting, Upkeeping};
 use crate::metrics::Metrics;
-use crate::options::{LogOptions, OpenAs, StoreOptions};
-use crate::read_ahead::ReadAhead;
+use crate::options::StoreOptions;
 use crate::segment::Segment;
 use crate::segment::naming;
 use crate::tier::table::Charge;
 use crate::tier::{TierPath, TierTable};
 
+mod dir_syncs;
 pub(crate) mod memory;
+mod opening;
+mod read_ahead;
 mod unnoted;
 
+use dir_syncs::DirSyncs;
 use memory::Memory;
+use read_ahead::ReadAhead;
 use unnoted::Unnoted;
 
-/// How often a log is tried to be opened while the machine is short of descriptors.
-const OPEN_TRIES: usize = 20;
 /// How long a checkpoint waits for logs whose files are in use: what is not seen to then is left to the next one.
 const LIFT_MAX: Duration = Duration::from_secs(1);
 /// How often logs with `Replicated` durability are looked at for `flush_ms`.
@@ -190,61 +191,6 @@ impl<P: Platform> Store<P> {
         }
     }
 
-    /// Opens, or makes, the log of `partition` under the log directory `dir`. What was durable when the process or the
-    /// machine stopped is there; what is left of anything else is cut off.
-    pub async fn open_log(
-        &self,
-        dir: &Path,
-        partition: TopicPartition,
-        topic_id: TopicId,
-        options: LogOptions,
-        how: OpenAs,
-    ) -> Result<Rc<Log<P>>> {
-        let whose = (partition, topic_id);
-        self.open_or_begin(dir, whose, options, how, false).await
-    }
-
-    /// The same of a topic that was made in this life: nothing of it is anywhere but what was made by earlier calls. It does
-    /// not wait for paths that do not answer.
-    pub async fn begin_log(
-        &self,
-        dir: &Path,
-        partition: TopicPartition,
-        topic_id: TopicId,
-        options: LogOptions,
-        how: OpenAs,
-    ) -> Result<Rc<Log<P>>> {
-        let whose = (partition, topic_id);
-        self.open_or_begin(dir, whose, options, how, true).await
-    }
-
-    async fn open_or_begin(
-        &self,
-        dir: &Path,
-        whose: (TopicPartition, TopicId),
-        options: LogOptions,
-        how: OpenAs,
-        is_new: bool,
-    ) -> Result<Rc<Log<P>>> {
-        let mut tries = 0;
-        let log = loop {
-            let (whose, options) = (whose.clone(), options.clone());
-            match crate::log::open::open(self, dir, whose, options, how, is_new).await {
-                Err(error) if error.is_exhausted() && tries < OPEN_TRIES => {
-                    self.close_unused_files();
-                    self.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
-                    tries += 1;
-                }
-                opened => break opened?,
-            }
-        };
-        let mut logs = self.shared.logs.borrow_mut();
-        logs.retain(|log| log.strong_count() > 0);
-        logs.push(Rc::downgrade(&log));
-        self.shared.metrics.logs.inc();
-        Ok(log)
-    }
-
     /// The logs that are open.
     pub fn logs(&self) -> Vec<Rc<Log<P>>> {
         let logs = self.shared.logs.borrow();
@@ -277,7 +223,7 @@ impl<P: Platform> Store<P> {
     pub fn unreadable_segments(&self) -> u64 {
         let mut unreadable = 0;
         for log in self.logs() {
-            log.each_segment(|segment| {
+            log.segments.each(|segment| {
                 unreadable += u64::from(segment.is_offline());
             });
         }
@@ -315,7 +261,8 @@ impl<P: Platform> Store<P> {
         let concerned: Vec<_> = {
             let logs = self.shared.logs.borrow();
             let logs = logs.iter().filter_map(Weak::upgrade);
-            let concerned = logs.filter(|log| log.is_limited() || log.saves_kept() > 1);
+            let concerned =
+                logs.filter(|log| Limiting(&log).is_limited() || Upkeeping(&log).saves_kept() > 1);
             concerned.collect()
         };
         for log in concerned {
@@ -324,11 +271,11 @@ impl<P: Platform> Store<P> {
                 .find(|points| points.topic_partition == *log.topic_partition());
             let Some(points) = of_log else { continue };
             if !log.is_closed() {
-                log.checkpointed(points.recovery_point).await;
+                Upkeeping(&log).checkpointed(points.recovery_point).await;
             }
             if with_starts
-                && log.is_limited()
-                && let Err(error) = log.lift_limits(points, end).await
+                && Limiting(&log).is_limited()
+                && let Err(error) = Limiting(&log).lift_limits(points, end).await
             {
                 limited.push(log.topic_partition().clone());
                 if !matches!(error, Error::Busy) {
@@ -402,7 +349,7 @@ impl<P: Platform> Store<P> {
                 let store = Self { shared };
                 let now_ms = clock.wall_ms();
                 for log in store.logs() {
-                    log.flush_if_due(now_ms);
+                    Flushing(&log).flush_if_due(now_ms);
                 }
                 store.close_idle_files();
             }

@@ -194,7 +194,7 @@ impl<P: Platform> MetadataLog<P> {
                 source,
             })?;
         // Deleting a topic, or shortening its retention, is what makes room.
-        log.ignore_capacities();
+        log.tiers().ignore_capacities();
         let mut unfit = Unfit::default();
         let start = log.log_start_offset();
         let (image, quorum) = newest_snapshot(&platform, &folder, start, &mut unfit).await?;

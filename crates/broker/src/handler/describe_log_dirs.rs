@@ -126,7 +126,7 @@ fn sizes<P: Platform>(broker: &Broker<P>) -> Sizes {
         let mut rows: Sizes = match broker.store.tiers() {
             None => vec![row(log.dir(), log.size_bytes(), None)],
             Some(tiers) => {
-                let by_path = log.bytes_by_path().into_iter();
+                let by_path = log.tiers().bytes_by_path().into_iter();
                 let known =
                     by_path.filter_map(|(id, bytes)| Some(row(tiers.path(id)?.dir(), bytes, None)));
                 known.collect()

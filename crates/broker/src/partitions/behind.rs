@@ -59,7 +59,7 @@ impl<P: Platform> Broker<P> {
         // The controller's shard ends: it is tried again, unless this one does, too.
         let next: i64 = next.unwrap_or(Err(ErrorCode::NotController))?;
         let limit = ProducerId(next.saturating_add(PRODUCER_IDS_RAISED_MAX));
-        let known = log.largest_producer_below(limit);
+        let known = log.producer_states().largest_producer_below(limit);
         let by = log
             .latest_epoch()
             .map(|logged| logged.0.saturating_sub(epoch.0));

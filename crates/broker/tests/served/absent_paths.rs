@@ -136,7 +136,7 @@ fn retention_goes_on_through_wrong_starts_and_nothing_deleted_comes_back() {
                 let life = Life::start(&disk, &wrong.tiers).await;
                 let log = life.open(how(clean, end)).await.unwrap();
                 log.set_high_watermark(log.durable_offset());
-                let sealed = log.sealed_bases();
+                let sealed = log.tiers().sealed_bases();
                 log.set_options(LogOptions {
                     // The newest three segments, about: what is before lies on every path.
                     retention_bytes: Some(12 << 10),
@@ -249,8 +249,8 @@ async fn compact(log: &SimLog) {
 }
 
 async fn spread(life: &Life, log: &SimLog) {
-    for (at, base) in log.sealed_bases().into_iter().enumerate() {
-        log.ask_for_tier(base, 1 + at % 2);
+    for (at, base) in log.tiers().sealed_bases().into_iter().enumerate() {
+        log.tiers().ask_for_tier(base, 1 + at % 2);
     }
     let still = PolicySettings {
         threshold: None,
@@ -534,7 +534,7 @@ fn miss_the_last_records(is_named: bool) {
         log.roll().await.unwrap();
         log.save().await.unwrap();
         let before = everything(&log).await;
-        let newest = *log.sealed_bases().last().unwrap();
+        let newest = *log.tiers().sealed_bases().last().unwrap();
         spread(&life, &log).await;
         let end = log.log_end_offset().0;
         assert!(newest.0 < end);

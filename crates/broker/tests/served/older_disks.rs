@@ -32,9 +32,9 @@ async fn copy_tree(disk: &SimDisk, from: &str, to: &str) {
 
 /// Moves the sealed segments at these places down, to the first and the second lower tier in turn.
 async fn move_down(life: &Life, log: &SimLog, places: std::ops::Range<usize>) {
-    let sealed = log.sealed_bases();
+    let sealed = log.tiers().sealed_bases();
     for at in places.clone() {
-        log.ask_for_tier(sealed[at], 1 + at % 2);
+        log.tiers().ask_for_tier(sealed[at], 1 + at % 2);
     }
     let still = PolicySettings {
         threshold: None,

@@ -270,9 +270,9 @@ pub(crate) async fn lived(clean: bool) -> (SimDisk, Vec<(i64, u32)>) {
         append(&log).await;
     }
     log.save().await.unwrap();
-    let sealed = log.sealed_bases();
+    let sealed = log.tiers().sealed_bases();
     for (at, base) in sealed.iter().take(7).enumerate() {
-        log.ask_for_tier(*base, 1 + at % 2);
+        log.tiers().ask_for_tier(*base, 1 + at % 2);
     }
     let still = PolicySettings {
         threshold: None,

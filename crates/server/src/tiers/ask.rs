@@ -135,9 +135,9 @@ fn ask_to_move(store: &Store<System>, which: &Which, tier: usize) -> Outcome {
         if !which.has(&name.topic, name.partition) {
             continue;
         }
-        let bases = log.sealed_segments().into_iter();
+        let bases = log.tiers().sealed_segments().into_iter();
         for base in bases.filter(|base| which.has_base(base.0)) {
-            outcome.segments += u64::from(log.ask_for_tier(base, tier));
+            outcome.segments += u64::from(log.tiers().ask_for_tier(base, tier));
         }
     }
     outcome
@@ -150,9 +150,9 @@ async fn verify(store: &Store<System>, which: &Which) -> Outcome {
         if !which.has(&name.topic, name.partition) {
             continue;
         }
-        let bases = log.sealed_segments().into_iter();
+        let bases = log.tiers().sealed_segments().into_iter();
         for base in bases.filter(|base| which.has_base(base.0)) {
-            let problem = match log.verify_segment(base).await {
+            let problem = match log.tiers().verify_segment(base).await {
                 // It was deleted meanwhile.
                 None => continue,
                 Some(Verified::Good(bytes)) => {

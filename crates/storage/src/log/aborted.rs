@@ -14,12 +14,12 @@ use platform::Platform;
 use platform::disk::{Disk, is_unreadable};
 use wire::types::Offset;
 
-use super::Log;
 use super::append::marker_of;
 use super::producer_state::{ProducerSnapshot, ProducerStates, snapshot};
 use super::txn_index::TxnIndex;
 use crate::checkpoint::aborted_segments;
 use crate::error::{Error, Result};
+use crate::log::views::{Rebuilding, Truncating};
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::{NO_BATCH, Scan};
 use crate::segment::{Loaded, Segment, load};
@@ -43,41 +43,34 @@ pub(super) async fn read_noted<D: Disk>(disk: &D, home: &Path) -> Result<BTreeSe
     }))
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> Rebuilding<'_, P> {
     /// Has it noted whether a segment has an index of aborted transactions; durable when it returns.
-    pub(super) async fn note_aborted(&self, segment: &Segment<P>, has_any: bool) -> Result<()> {
+    pub(super) async fn note_aborted(self, segment: &Segment<P>, has_any: bool) -> Result<()> {
         if segment.notes_aborted() == has_any {
             return Ok(());
         }
-        let mut noted = Rebuilding(self).noted_aborted();
+        let mut noted = self.noted_aborted();
         if has_any {
             noted.insert(segment.base);
         } else {
             noted.remove(&segment.base);
         }
-        Rebuilding(self).write_noted(&noted).await?;
+        self.write_noted(&noted).await?;
         segment.set_notes_aborted(has_any);
         Ok(())
     }
 
     /// Notes what was found when the log was opened, where that is not what the note says.
-    pub(super) async fn keep_noted(&self, before: &BTreeSet<Offset>) {
-        let now = Rebuilding(self).noted_aborted();
+    pub(super) async fn keep_noted(self, before: &BTreeSet<Offset>) {
+        let now = self.noted_aborted();
         if *before == now {
             return;
         }
-        if let Err(error) = Rebuilding(self).write_noted(&now).await {
+        if let Err(error) = self.write_noted(&now).await {
             tracing::warn!(partition = %self.partition, %error, "aborted transactions are not noted");
         }
     }
-}
 
-view_of_log! {
-    /// Aborted transactions and producers by the batches, where no file says so.
-    pub(in crate::log) Rebuilding
-}
-
-impl<P: Platform> Rebuilding<'_, P> {
     /// The segments that have one.
     pub(super) fn noted_aborted(self) -> BTreeSet<Offset> {
         let segments = self.segments.all();
@@ -134,7 +127,7 @@ impl<P: Platform> Rebuilding<'_, P> {
         let expiration_ms = self.options().producer_id_expiration_ms;
         let first = self.segments.first().base;
         let mut states = ProducerStates::new(first.min(end));
-        let snapshots = self.snapshots_on_disk().await?;
+        let snapshots = Truncating(self.0).snapshots_on_disk().await?;
         for offset in snapshots.into_iter().rev().filter(|at| *at <= end) {
             if let Some(producers) = self.snapshot_at(offset).await? {
                 states = ProducerStates::restore(offset, &producers, now, expiration_ms);
@@ -142,7 +135,7 @@ impl<P: Platform> Rebuilding<'_, P> {
             }
         }
         while states.end() < end {
-            let Some(segment) = self.segment_with(states.end()) else {
+            let Some(segment) = self.segments.holding(states.end()) else {
                 break;
             };
             let mut aborted = TxnIndex::new();

@@ -12,8 +12,7 @@ use super::batches::Batches;
 use super::producer_state::EndMarker;
 use super::{Appended, Condition, Log, Stamp};
 use crate::error::{Error, Result};
-use crate::log::tiers::LogTiers;
-use crate::log::upkeep::Upkeeping;
+use crate::log::views::{Appending, Flushing, LogTiers, Upkeeping};
 use crate::segment::{POSITION_MAX, Segment};
 
 /// No segment grows beyond what a position in an index can say.
@@ -45,11 +44,6 @@ impl<P: Platform> Log<P> {
     }
 }
 
-view_of_log! {
-    /// One append: what is looked at before anything is taken, and what is noted of each batch.
-    pub(in crate::log) Appending
-}
-
 impl<P: Platform> Appending<'_, P> {
     fn append_numbered(
         self,
@@ -76,7 +70,7 @@ impl<P: Platform> Appending<'_, P> {
             let mut fixed = *fixed;
             let header = match numbering {
                 Numbering::Leader(stamp) => {
-                    let place = (self.end.get(), stamp.leader_epoch);
+                    let place = (self.offsets.end(), stamp.leader_epoch);
                     batch::stamp_as_leader(&mut fixed, &header, place, stamp.log_append_time)
                 }
                 Numbering::Given => header,
@@ -84,7 +78,7 @@ impl<P: Platform> Appending<'_, P> {
             segment.take(&header, (&fixed, body), &mut chunks);
             taken += batch.len();
             self.note_appended(&segment, &header, batch);
-            let log_start = self.start.get();
+            let log_start = self.offsets.start();
             let appended = appended.get_or_insert(Appended {
                 base_offset: header.base_offset,
                 last_offset: header.last_offset(),
@@ -103,7 +97,7 @@ impl<P: Platform> Appending<'_, P> {
             .inc_by(bytes as u64);
         Upkeeping(self.0).upkeep_after_append(bytes as u64);
         self.check_cheap();
-        self.request_flush();
+        Flushing(self.0).request_flush();
         Ok(appended)
     }
 
@@ -130,7 +124,7 @@ impl<P: Platform> Appending<'_, P> {
         numbering: Numbering,
     ) -> Result<BatchHeader> {
         let mut first = None;
-        let mut next = self.end.get();
+        let mut next = self.offsets.end();
         // Before the first epoch each is new.
         let mut epoch = self.latest_epoch().unwrap_or(LeaderEpoch(i32::MIN));
         for batch in batches {
@@ -193,7 +187,7 @@ impl<P: Platform> Appending<'_, P> {
                 reason: "more bytes than a segment can hold",
             });
         }
-        let active = self.active();
+        let active = self.segments.active();
         let size = active.size();
         let out_of_room = LogTiers(self.0).is_out_of_room(&active);
         if out_of_room && LogTiers(self.0).folder_with_room().is_none() {
@@ -242,8 +236,8 @@ impl<P: Platform> Appending<'_, P> {
 
     /// Ends the active segment and begins one at the log end. The file follows with the next flush.
     pub(super) fn roll_now(self, now_ms: i64) -> Rc<Segment<P>> {
-        let base = self.end.get();
-        let new = self.new_segment(base, now_ms);
+        let base = self.offsets.end();
+        let new = LogTiers(self.0).new_segment(base, now_ms);
         let event = self.segments.roll(Rc::clone(&new));
         self.segment_changed(&event);
         Upkeeping(self.0).upkeep_after_roll(base);
@@ -271,7 +265,7 @@ impl<P: Platform> Appending<'_, P> {
         if let Some(aborted) = aborted {
             segment.note_abort(aborted);
         }
-        let end = self.end.replace(header.next_offset());
+        let end = self.offsets.appended(header.next_offset());
         assert!(end < header.next_offset(), "each batch has an offset");
     }
 }

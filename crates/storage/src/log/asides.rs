@@ -12,14 +12,14 @@ use platform::Platform;
 use platform::disk::Disk;
 use wire::types::Offset;
 
-use super::Log;
-use super::open::free_aside;
+use super::files::free_aside;
 use crate::error::{Error, Result};
+use crate::log::views::LogFolders;
 use crate::segment::naming;
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> LogFolders<'_, P> {
     /// The note of the segment at `base` in a folder on another path is about to say nothing of what was set aside there.
-    pub(crate) async fn pass_over_asides(&self, base: Offset, folder: &Path) -> Result<()> {
+    pub(crate) async fn pass_over_asides(self, base: Offset, folder: &Path) -> Result<()> {
         let of_it: Vec<_> = {
             let asides = self.tiers.asides.borrow();
             let is_of_it = |(at, file): &&(Offset, PathBuf)| *at == base && is_in(file, folder);

@@ -9,12 +9,14 @@ use platform::disk::Disk;
 use platform::task;
 use wire::types::Uuid;
 
+use super::Log;
+use super::condition::Condition;
 use super::open::folder::is_of_other;
-use super::{Condition, Log};
 use crate::error::{Error, Result};
-use crate::flush::SHORTAGE_RETRY_INTERVAL;
-use crate::log::append::Appending;
-use crate::log::upkeep::Upkeeping;
+use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::log::views::{
+    Appending, Closing, Compacting, Flushing, LogCondition, LogReader, LogTiers, Upkeeping,
+};
 use crate::num::gauge;
 use crate::segment::naming;
 
@@ -32,16 +34,16 @@ impl<P: Platform> Log<P> {
         // Not while it is cut: what begins beyond the cut would be taken by a start for where the log goes on.
         let gate = self.upkeep.gate.acquire().await;
         let gate = gate.map_err(|_| Error::Closed)?;
-        self.refuse_beyond_repair()?;
-        if self.active().size() > 0 && !self.is_closed() {
+        LogCondition(self).refuse_beyond_repair()?;
+        if self.segments.active().size() > 0 && !self.is_closed() {
             let now_ms = self.store.clock().wall_ms();
             Appending(self).roll_now(now_ms);
-            let _permit = self.may_write().await?;
+            let _permit = Flushing(self).may_write().await?;
             if self.is_closed() {
                 return Err(Error::Closed);
             }
             // Without room it may go on elsewhere by now.
-            self.name_segment(&self.active()).await?;
+            Flushing(self).name_segment(&self.segments.active()).await?;
         }
         drop(gate);
         self.flush().await
@@ -59,7 +61,7 @@ impl<P: Platform> Log<P> {
         if self.is_closed() {
             return Err(Error::Closed);
         }
-        self.refuse_beyond_repair()?;
+        LogCondition(self).refuse_beyond_repair()?;
         while let Some(rolled) = Upkeeping(self).oldest_rolled() {
             Upkeeping(self).seal(&rolled).await?;
         }
@@ -73,12 +75,15 @@ impl<P: Platform> Log<P> {
             return Ok(());
         }
         self.flush.hold();
-        self.stop_compacting().await;
+        Compacting(self).stop_compacting().await;
         let result = Closing(self).close_cleanly().await;
         // Beside one without room somebody may be taking it elsewhere; whoever opens its folder next is to be alone. A disk
         // that hangs is not waited for: a stop would not end.
-        let alone = async { (self.upkeep.gate.acquire().await, self.may_write().await) };
-        let alone = if result.is_err() && !self.is_beyond_repair() {
+        let alone = async {
+            let gate = self.upkeep.gate.acquire().await;
+            (gate, Flushing(self).may_write().await)
+        };
+        let alone = if result.is_err() && !LogCondition(self).is_beyond_repair() {
             task::timeout(ALONE_MAX, alone).await.ok()
         } else {
             None
@@ -87,7 +92,7 @@ impl<P: Platform> Log<P> {
             // It was deleted meanwhile.
             return result;
         }
-        self.become_finally(Condition::Closed);
+        LogCondition(self).become_finally(Condition::Closed);
         drop(alone);
         Closing(self).note_closed();
         result
@@ -102,10 +107,10 @@ impl<P: Platform> Log<P> {
             .acquire()
             .await
             .map_err(|_| Error::Closed)?;
-        let _permit = self.may_write().await?;
+        let _permit = Flushing(self).may_write().await?;
         self.store.forget(self);
         if !self.is_closed() {
-            self.become_finally(Condition::Closed);
+            LogCondition(self).become_finally(Condition::Closed);
             Closing(self).note_closed();
         }
         let disk = self.store.disk();
@@ -136,16 +141,11 @@ impl<P: Platform> Log<P> {
     }
 }
 
-view_of_log! {
-    /// A clean stop, and the folders of a log that is deleted.
-    pub(in crate::log) Closing
-}
-
 impl<P: Platform> Closing<'_, P> {
     async fn close_cleanly(self) -> Result<()> {
         for _ in 0..CLOSE_TRIES {
             match self.try_closing().await {
-                Err(error) if error.is_exhausted() && !self.is_beyond_repair() => {
+                Err(error) if error.is_exhausted() && !LogCondition(self.0).is_beyond_repair() => {
                     self.store.close_unused_files();
                     self.store.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
                 }
@@ -163,7 +163,7 @@ impl<P: Platform> Closing<'_, P> {
         // What was reserved behind the end is room for what is saved.
         self.cut_active().await?;
         // Whoever opens the folder next finds the largest timestamp in the index.
-        self.active().seal_indexes();
+        self.segments.active().seal_indexes();
         self.save().await?;
         let _gate = self
             .upkeep
@@ -171,15 +171,15 @@ impl<P: Platform> Closing<'_, P> {
             .acquire()
             .await
             .map_err(|_| Error::Closed)?;
-        let _permit = self.may_write().await?;
+        let _permit = Flushing(self.0).may_write().await?;
         // Whoever flushed meanwhile may have reserved anew.
-        let active = self.active();
+        let active = self.segments.active();
         if active.allocated() > active.size() {
             Upkeeping(self.0).cut_to_length(&active).await?;
         }
         Upkeeping(self.0).discard_prepared().await;
         self.flush.names.note(None);
-        self.sync_names().await?;
+        Flushing(self.0).sync_names().await?;
         self.check_invariants();
         Ok(())
     }
@@ -187,8 +187,10 @@ impl<P: Platform> Closing<'_, P> {
     async fn cut_active(self) -> Result<()> {
         let gate = self.upkeep.gate.acquire().await;
         let _gate = gate.map_err(|_| Error::Closed)?;
-        let _permit = self.may_write().await?;
-        Upkeeping(self.0).cut_to_length(&self.active()).await
+        let _permit = Flushing(self.0).may_write().await?;
+        Upkeeping(self.0)
+            .cut_to_length(&self.segments.active())
+            .await
     }
 
     /// The same of the log's folders on other paths; what cannot be renamed belongs to no topic, and stays.
@@ -196,7 +198,7 @@ impl<P: Platform> Closing<'_, P> {
         let disk = self.store.disk();
         let mut targets = Vec::new();
         for path in self.store.paths_away_from(&self.folder) {
-            let folder = self.folder_on(&path);
+            let folder = LogTiers(self.0).folder_on(&path);
             if is_of_other(disk, &folder, self.topic_id).await {
                 // An older topic of the name left it, and nobody has looked at it since.
                 continue;
@@ -224,7 +226,7 @@ impl<P: Platform> Closing<'_, P> {
         metrics.set_aside_bytes.dec_by(self.aside_bytes.take());
         metrics.segments.dec_by(gauge(self.segment_count()));
         // Their memory goes as soon as the last reader lets go.
-        self.forget_readers();
+        LogReader(self.0).forget_readers();
         self.readers.closed.notify_waiters();
         self.tell();
     }

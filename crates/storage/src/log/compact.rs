@@ -22,6 +22,7 @@ use wire::types::Offset;
 
 use super::Log;
 use crate::error::{Error, Kind, Result};
+use crate::log::views::{Compacting, LogCondition, Looking, PathFailure, Swapping};
 use crate::segment::Segment;
 use crate::segment::naming::Role;
 use crate::segment::scan::Scan;
@@ -129,50 +130,6 @@ impl State {
 }
 
 impl<P: Platform> Log<P> {
-    /// Everything below is compacted; `None` if compaction never began.
-    pub fn compacted_offset(&self) -> Option<Offset> {
-        self.compaction.compacted.get()
-    }
-
-    /// Says that the log is being compacted. The owner has this in the checkpoint before the first round, so that the
-    /// gaps it leaves are known for what they are. True the first time.
-    pub fn begin_compacting(&self) -> bool {
-        let is_first = self.compaction.compacted.get().is_none();
-        if is_first {
-            self.compaction.compacted.set(Some(self.start.get()));
-        }
-        is_first
-    }
-
-    /// The checkpoint could not be written: no round begins, and the next that would is the first again.
-    pub fn has_not_compacted(&self) {
-        self.compaction.compacted.set(None);
-    }
-
-    /// True when damage was found that no round gets past.
-    pub fn is_uncleanable(&self) -> bool {
-        self.compaction.uncleanable.get()
-    }
-
-    /// How dirty the log is. Of one that cannot all be compacted, as if the last round had got through; nothing of one
-    /// that can wait only.
-    pub async fn dirt(&self, policy: &CompactPolicy, now: impl Into<Reading>) -> Result<Dirt> {
-        // What is old enough by both clocks is.
-        let now_ms = now.into().earliest_ms();
-        let (segments, is_whole) = Compacting(self).compactable();
-        let mut first_dirty = Compacting(self).first_dirty();
-        if !is_whole {
-            let readable_from = segments.first().map_or(self.end.get(), |first| first.base);
-            if readable_from > first_dirty {
-                return Ok(plan::dirt(&[], first_dirty, first_dirty, policy, now_ms));
-            }
-            first_dirty = self.compaction.part_end.get().unwrap_or(first_dirty);
-        }
-        let facts = Compacting(self).facts(&segments, policy).await?;
-        let stable = Compacting(self).stable();
-        Ok(plan::dirt(&facts, first_dirty, stable, policy, now_ms))
-    }
-
     /// Compacts what may be; `None` when there is nothing, or the log was changed under it. Damage is an error once,
     /// and the log not touched any more.
     pub async fn compact(
@@ -184,16 +141,16 @@ impl<P: Platform> Log<P> {
             return Ok(None);
         };
         let interruptions = self.compaction.interruptions.get();
-        if Compacting(self).is_round_over(interruptions) || self.is_uncleanable() {
+        if Compacting(self).is_round_over(interruptions) || Compacting(self).is_uncleanable() {
             return Ok(None);
         }
         let result = Compacting(self).round(policy, options).await;
-        if let (Err(error), false) = (&result, self.is_beyond_repair()) {
+        if let (Err(error), false) = (&result, LogCondition(self).is_beyond_repair()) {
             // What was being made is of no use. What stays, the next round or the next start removes.
             if error.is_of_a_write() {
-                self.fail_path(error);
+                PathFailure(self).fail_path(error);
             }
-            let swept = self.sweep_unfinished().await;
+            let swept = Swapping(self).sweep_unfinished().await;
             if Compacting(self).is_round_over(interruptions) {
                 return Ok(None);
             }
@@ -205,30 +162,71 @@ impl<P: Platform> Log<P> {
         }
         result
     }
-
-    /// No round is under way afterwards, and none begins.
-    pub(super) async fn stop_compacting(&self) {
-        self.compaction.stopping.set(true);
-        drop(self.compaction.turn.acquire().await);
-    }
-}
-
-view_of_log! {
-    /// Rounds of compaction.
-    pub(in crate::log) Compacting
 }
 
 impl<P: Platform> Compacting<'_, P> {
+    /// Everything below is compacted; `None` if compaction never began.
+    pub fn compacted_offset(self) -> Option<Offset> {
+        self.compaction.compacted.get()
+    }
+
+    /// Says that the log is being compacted. The owner has this in the checkpoint before the first round, so that the
+    /// gaps it leaves are known for what they are. True the first time.
+    pub fn begin_compacting(self) -> bool {
+        let is_first = self.compaction.compacted.get().is_none();
+        if is_first {
+            self.compaction.compacted.set(Some(self.offsets.start()));
+        }
+        is_first
+    }
+
+    /// The checkpoint could not be written: no round begins, and the next that would is the first again.
+    pub fn has_not_compacted(self) {
+        self.compaction.compacted.set(None);
+    }
+
+    /// True when damage was found that no round gets past.
+    pub fn is_uncleanable(self) -> bool {
+        self.compaction.uncleanable.get()
+    }
+
+    /// How dirty the log is. Of one that cannot all be compacted, as if the last round had got through; nothing of one
+    /// that can wait only.
+    pub async fn dirt(self, policy: &CompactPolicy, now: impl Into<Reading>) -> Result<Dirt> {
+        // What is old enough by both clocks is.
+        let now_ms = now.into().earliest_ms();
+        let (segments, is_whole) = self.compactable();
+        let mut first_dirty = self.first_dirty();
+        if !is_whole {
+            let readable_from = segments
+                .first()
+                .map_or(self.offsets.end(), |first| first.base);
+            if readable_from > first_dirty {
+                return Ok(plan::dirt(&[], first_dirty, first_dirty, policy, now_ms));
+            }
+            first_dirty = self.compaction.part_end.get().unwrap_or(first_dirty);
+        }
+        let facts = self.facts(&segments, policy).await?;
+        let stable = self.stable();
+        Ok(plan::dirt(&facts, first_dirty, stable, policy, now_ms))
+    }
+
+    /// No round is under way afterwards, and none begins.
+    pub(super) async fn stop_compacting(self) {
+        self.compaction.stopping.set(true);
+        drop(self.compaction.turn.acquire().await);
+    }
+
     /// True when a round that began at `interruptions` must not go on.
     fn is_round_over(self, interruptions: u64) -> bool {
         self.compaction.stopping.get()
-            || self.is_beyond_repair()
+            || LogCondition(self.0).is_beyond_repair()
             || self.compaction.interruptions.get() != interruptions
     }
 
     /// Where the dirty part begins.
     fn first_dirty(self) -> Offset {
-        let (start, end) = (self.start.get(), self.end.get());
+        let (start, end) = (self.offsets.start(), self.offsets.end());
         let compacted = self.compaction.compacted.get().unwrap_or(start);
         if compacted > end {
             start
@@ -239,7 +237,7 @@ impl<P: Platform> Compacting<'_, P> {
 
     /// What lies below is decided for every reader, and durable.
     fn stable(self) -> Offset {
-        let decided = self.stable_offset().min(self.high_watermark.get());
+        let decided = self.stable_offset().min(self.offsets.high_watermark());
         decided.min(self.durable_offset())
     }
 
@@ -262,7 +260,7 @@ impl<P: Platform> Compacting<'_, P> {
             };
             let is_dirty = is_sealed && fact.next > first_dirty;
             if is_dirty && policy.min_lag_ms > 0 {
-                let largest = self.largest_timestamp(segment).await?;
+                let largest = Looking(self.0).largest_timestamp(segment).await?;
                 fact.largest_ms = largest.map(|(timestamp, _)| timestamp.0);
             }
             if is_dirty && policy.max_lag_ms < i64::MAX {

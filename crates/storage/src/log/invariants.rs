@@ -9,14 +9,16 @@ use std::rc::Rc;
 
 use platform::Platform;
 
-use super::{Condition, Log};
+use super::Log;
+use super::condition::Condition;
+use crate::log::views::Checking;
 use crate::segment::Segment;
 
 impl<P: Platform> Log<P> {
     /// Ends the process when the log contradicts itself.
     pub fn check_invariants(&self) {
         self.check_cheap();
-        if cfg!(debug_assertions) && self.is_to_agree() {
+        if cfg!(debug_assertions) && Checking(self).is_to_agree() {
             Checking(self).check_segments();
             Checking(self).check_rest();
         }
@@ -24,18 +26,18 @@ impl<P: Platform> Log<P> {
 
     /// The same of the log's offsets and its last segment.
     pub(crate) fn check_cheap(&self) {
-        if !self.is_to_agree() {
+        if !Checking(self).is_to_agree() {
             return;
         }
-        let (start, end) = (self.start.get(), self.end.get());
-        let high_watermark = self.high_watermark.get();
+        let (start, end) = (self.offsets.start(), self.offsets.end());
+        let high_watermark = self.offsets.high_watermark();
         assert!(
             start <= high_watermark && high_watermark <= end,
             "the high watermark is between log start and log end"
         );
-        let (durable, written) = (self.durable.get(), self.written.get());
+        let (durable, written) = (self.offsets.durable(), self.offsets.written());
         assert!(
-            self.recovery_point.get() <= durable,
+            self.offsets.recovery_point() <= durable,
             "the recovery point is durable"
         );
         assert!(durable <= written, "what is durable was written");
@@ -57,20 +59,15 @@ impl<P: Platform> Log<P> {
         );
         check_lengths(active);
     }
+}
 
-    fn is_to_agree(&self) -> bool {
+impl<P: Platform> Checking<'_, P> {
+    fn is_to_agree(self) -> bool {
         let condition = self.condition.borrow();
         let is_over = matches!(&*condition, Condition::Failed(_) | Condition::Closed);
         !is_over && !self.truncating.get()
     }
-}
 
-view_of_log! {
-    /// A look at all that a log knows.
-    pub(in crate::log) Checking
-}
-
-impl<P: Platform> Checking<'_, P> {
     fn check_segments(self) {
         let segments = self.segments.all();
         for (before, after) in segments.iter().zip(segments.iter().skip(1)) {
@@ -92,10 +89,10 @@ impl<P: Platform> Checking<'_, P> {
     /// What was written or synced of the log is so of its segments.
     fn check_settled(self, segment: &Segment<P>) {
         let (next, size) = (segment.next(), segment.size());
-        if next <= self.written.get() {
+        if next <= self.offsets.written() {
             assert_eq!(segment.written(), size, "all below is written");
         }
-        if next <= self.durable.get() {
+        if next <= self.offsets.durable() {
             assert_eq!(segment.synced(), size, "all below is durable");
         }
     }
@@ -112,7 +109,7 @@ impl<P: Platform> Checking<'_, P> {
 
     /// Leader epochs, producers and snapshots know of nothing beyond the end.
     fn check_rest(self) {
-        let end = self.end.get();
+        let end = self.offsets.end();
         let epochs = self.epochs.borrow();
         let entries = epochs.entries();
         let ascend = entries

@@ -5,7 +5,7 @@ use std::fmt;
 use platform::Platform;
 use wire::types::Offset;
 
-use super::Log;
+use crate::log::views::{LogTiers, Looking};
 
 /// Why a segment is not deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,13 +51,13 @@ impl fmt::Display for Kept {
     }
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> LogTiers<'_, P> {
     /// Why each segment is kept, oldest first. One that cannot be read is not among them: retention stops at it.
-    pub async fn kept(&self) -> Vec<(Offset, Kept)> {
+    pub async fn kept(self) -> Vec<(Offset, Kept)> {
         let now = self.store().clock().reading();
         let options = self.options();
         let segments: Vec<_> = self.segments.snapshot();
-        let safe = self.high_watermark.get().min(self.durable_offset());
+        let safe = self.offsets.high_watermark().min(self.durable_offset());
         let mut excess = match options.retention_bytes {
             Some(bytes) if options.delete => self.size_bytes().checked_sub(bytes),
             _ => None,
@@ -72,7 +72,7 @@ impl<P: Platform> Log<P> {
             let mut there = segments.iter().skip(index);
             let judged = there.find(|segment| !segment.is_absent());
             let judged = judged.unwrap_or(segment);
-            let Ok(largest) = self.largest_timestamp(judged).await else {
+            let Ok(largest) = Looking(self.0).largest_timestamp(judged).await else {
                 has_older = true;
                 continue;
             };
@@ -84,7 +84,7 @@ impl<P: Platform> Log<P> {
             let until_ms = options
                 .retention_ms
                 .map(|retention_ms| began_ms.saturating_add(retention_ms));
-            let below_start = next <= self.start.get();
+            let below_start = next <= self.offsets.start();
             let why = if next > safe {
                 Kept::Unsettled
             } else if !options.delete && !below_start {

@@ -15,11 +15,11 @@ use platform::disk::{Disk, is_unreadable};
 use platform::task::timeout;
 use wire::types::Offset;
 
-use super::Log;
-use super::open::{remove, set_aside};
+use super::files::{remove, set_aside};
 use super::recover::Recovered;
 use crate::checkpoint::limits::{self, Limits};
 use crate::error::{Error, Result};
+use crate::log::views::{Flushing, Limiting};
 use crate::options::OpenAs;
 use crate::store::{LogPoints, Store};
 
@@ -98,13 +98,13 @@ async fn remove_durably<P: Platform>(store: &Store<P>, folder: &Path) -> Result<
     synced.map_err(Error::dir_sync(folder))
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> Limiting<'_, P> {
     /// Limits the checkpoint files to what is true of a log that was cut; before that they may have named these. Written
     /// with the next flush: after a crash until then the start finds a log that is shorter than they say.
-    pub(super) fn limit_checkpoints(&self, recovery_point: Offset, log_start: Offset) {
+    pub(super) fn limit_checkpoints(self, recovery_point: Offset, log_start: Offset) {
         let true_now = Limits {
-            recovery_point: self.recovery_point.get(),
-            log_start: self.start.get(),
+            recovery_point: self.offsets.recovery_point(),
+            log_start: self.offsets.start(),
         };
         let beyond = recovery_point > true_now.recovery_point || log_start > true_now.log_start;
         if beyond || self.is_limited() {
@@ -114,7 +114,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Writes the file if it is not what it should be. Nothing is written to the log before.
-    pub(crate) async fn save_limits(&self) -> Result<()> {
+    pub(crate) async fn save_limits(self) -> Result<()> {
         let Some(limits) = self
             .limits
             .limits
@@ -131,18 +131,18 @@ impl<P: Platform> Log<P> {
         Ok(())
     }
 
-    pub(crate) fn is_limited(&self) -> bool {
+    pub(crate) fn is_limited(self) -> bool {
         self.limits.limits.get().is_some()
     }
 
     /// The checkpoint files say `points`: the limits go if that is true of the log as it is. `Busy`: not now, for until `end` something
     /// else was done to the log's files. They may lie on a path that hangs; those of the checkpoints do not.
-    pub(crate) async fn lift_limits(&self, points: &LogPoints, end: Instant) -> Result<()> {
+    pub(crate) async fn lift_limits(self, points: &LogPoints, end: Instant) -> Result<()> {
         let left = end.saturating_duration_since(self.store.clock().now());
         let rights = async {
             let gate = self.upkeep.gate.acquire().await;
             let gate = gate.map_err(|_| Error::Closed)?;
-            Ok((gate, self.may_write().await?))
+            Ok((gate, Flushing(self.0).may_write().await?))
         };
         let rights = timeout(left, rights).await;
         // No time is left: the next checkpoint tries again.
@@ -151,8 +151,8 @@ impl<P: Platform> Log<P> {
         if self.is_closed() {
             return Err(Error::Busy);
         }
-        let is_true = points.recovery_point <= self.recovery_point.get()
-            && points.log_start <= self.start.get();
+        let is_true = points.recovery_point <= self.offsets.recovery_point()
+            && points.log_start <= self.offsets.start();
         if is_true && self.is_limited() {
             remove_durably(&self.store, &self.folder).await?;
             self.limits.limits.set(None);

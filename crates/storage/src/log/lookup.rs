@@ -12,7 +12,7 @@ use wire::types::{LeaderEpoch, Offset, TimestampMs};
 use super::Log;
 use super::txn_index::AbortedTxn;
 use crate::error::{Error, Result};
-use crate::log::read::LogReader;
+use crate::log::views::{LogReader, Looking};
 use crate::segment::naming::Role;
 use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
 use crate::segment::{Largest, Segment};
@@ -46,7 +46,7 @@ impl<P: Platform> Log<P> {
             if segment.base >= below {
                 break;
             }
-            let Some(largest) = self.largest_timestamp(&segment).await? else {
+            let Some(largest) = Looking(self).largest_timestamp(&segment).await? else {
                 continue;
             };
             if largest.0 < timestamp {
@@ -64,7 +64,7 @@ impl<P: Platform> Log<P> {
         let segments: Vec<_> = self.segments.snapshot();
         let mut best: Option<(TimestampMs, Rc<Segment<P>>)> = None;
         for segment in segments {
-            if let Some((timestamp, _)) = self.largest_timestamp(&segment).await?
+            if let Some((timestamp, _)) = Looking(self).largest_timestamp(&segment).await?
                 && best
                     .as_ref()
                     .is_none_or(|(largest, _)| timestamp > *largest)
@@ -89,12 +89,12 @@ impl<P: Platform> Log<P> {
     ) -> Result<Vec<AbortedTxn>> {
         let mut aborted = Vec::new();
         let mut at = from;
-        while let Some(segment) = self.segment_with(at) {
+        while let Some(segment) = self.segments.holding(at) {
             at = segment.next();
             if segment.first_aborted().is_some_and(|first| first >= below) {
                 continue;
             }
-            self.load(&segment).await?;
+            LogReader(self).load(&segment).await?;
             let loaded = segment.loaded();
             let loaded = loaded.as_ref().expect(LOADED);
             if !segment.is_active() {
@@ -108,14 +108,16 @@ impl<P: Platform> Log<P> {
         }
         Ok(aborted)
     }
+}
 
+impl<P: Platform> Looking<'_, P> {
     /// The largest timestamp of a segment and the last offset of its batch.
     pub(super) async fn largest_timestamp(
-        &self,
+        self,
         segment: &Rc<Segment<P>>,
     ) -> Result<Option<(TimestampMs, Offset)>> {
         if segment.largest() == Largest::Unknown {
-            self.load(segment).await?;
+            LogReader(self.0).load(segment).await?;
         }
         Ok(match segment.largest() {
             Largest::At(entry) => Some((entry.timestamp, entry.offset)),
@@ -123,14 +125,7 @@ impl<P: Platform> Log<P> {
             Largest::Unknown => unreachable!("{LOADED}"),
         })
     }
-}
 
-view_of_log! {
-    /// Lookups by time: the walk over indexes and batches.
-    pub(in crate::log) Looking
-}
-
-impl<P: Platform> Looking<'_, P> {
     /// The first record of a segment that is not older. Where it is the index that is wrong it is corrected first.
     async fn first_in(
         self,
@@ -157,12 +152,12 @@ impl<P: Platform> Looking<'_, P> {
         timestamp: TimestampMs,
         below: Offset,
     ) -> Result<Option<Found>> {
-        self.load(segment).await?;
+        LogReader(self.0).load(segment).await?;
         let mut position = {
             let loaded = segment.loaded();
             let indexes = &loaded.as_ref().expect(LOADED).indexes;
             let entry = indexes.times.lookup(timestamp);
-            let offset = entry.offset.max(self.start.get());
+            let offset = entry.offset.max(self.offsets.start());
             u64::from(indexes.offsets.lookup(offset).position)
         };
         while let Some((at, header)) = self
@@ -201,7 +196,7 @@ impl<P: Platform> Looking<'_, P> {
             if found.offset >= below {
                 return Ok(None);
             }
-            if found.timestamp >= timestamp && found.offset >= self.start.get() {
+            if found.timestamp >= timestamp && found.offset >= self.offsets.start() {
                 let (offset, timestamp) = (found.offset, found.timestamp);
                 return Ok(Some(Found {
                     offset,

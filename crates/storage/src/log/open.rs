@@ -3,21 +3,25 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 use platform::Platform;
-use platform::disk::{Disk, Open, is_unreadable};
+use platform::disk::{Disk, is_unreadable};
 use platform::sync::{Notify, Semaphore};
 use wire::types::{Offset, TopicId, TopicPartition};
 
+use super::condition::Condition;
 use super::epoch_cache::EpochCache;
+use super::files::{remove, set_aside};
+use super::offsets::LogOffsets;
 use super::producer_state::stray_snapshots;
 use super::segments::SegmentList;
 use super::upkeep::Upkeep;
-use super::{Condition, Log, recover};
+use super::{Log, recover};
 use crate::checkpoint::{Malformed, leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
+use crate::log::views::{Flushing, LogFolders, LogTiers, Opening, Rebuilding, Upkeeping};
 use crate::num::gauge;
 use crate::options::{LogOptions, OpenAs};
 use crate::segment::naming::{self, Role, file_path};
@@ -71,12 +75,7 @@ pub(crate) async fn open<P: Platform>(
         folder: Rc::clone(&folder.path),
         options: RefCell::new(Rc::new(options)),
         segments: SegmentList::new(recovered.segments),
-        start: Cell::new(recovered.log_start),
-        end: Cell::new(recovered.end),
-        written: Cell::new(recovered.end),
-        durable: Cell::new(recovered.end),
-        high_watermark: Cell::new(recovered.log_start),
-        recovery_point: Cell::new(recovered.recovery_point),
+        offsets: LogOffsets::new(recovered.log_start, recovered.end, recovered.recovery_point),
         epochs: RefCell::new(recovered.epochs),
         epochs_dirty: Cell::new(recovered.epochs_changed),
         producers: RefCell::new(recovered.producers),
@@ -87,16 +86,16 @@ pub(crate) async fn open<P: Platform>(
         truncating: Cell::new(false),
         correcting: Semaphore::new(1),
         aside_bytes: Cell::new(aside_bytes),
-        flush: crate::flush::FlushState::default(),
+        flush: crate::log::flush::FlushState::default(),
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
         limits,
         readers: super::read::Readers::default(),
         compaction: super::compact::State::new(how.compacted),
         tiers: super::tiers::State::of(&folder),
     });
-    log.begin().await?;
-    log.keep_noted(&folder.noted).await;
-    log.upkeep_after_open(recovered.scanned_bytes);
+    Opening(&log).begin().await?;
+    Rebuilding(&log).keep_noted(&folder.noted).await;
+    Upkeeping(&log).upkeep_after_open(recovered.scanned_bytes);
     log.check_invariants();
     Ok(log)
 }
@@ -190,33 +189,6 @@ async fn read_epochs<P: Platform>(store: &Store<P>, folder: &Path) -> Result<Epo
     Ok(EpochCache::default())
 }
 
-/// Gives a damaged file another name, under which nobody uses or removes it.
-pub(super) async fn set_aside<P: Platform>(store: &Store<P>, path: &Path) -> Result<()> {
-    let aside = free_aside(store.disk(), path, store.clock().wall_ms()).await?;
-    match store.disk().rename(path, &aside).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        renamed => renamed.map_err(Error::io("set aside", path))?,
-    }
-    store.shared.metrics.set_aside.inc();
-    tracing::warn!(file = %path.display(), aside = %aside.display(), "a damaged file was set aside");
-    Ok(())
-}
-
-/// The path under which a file is set aside: one that nothing has. A wall clock may show the same time again.
-pub(super) async fn free_aside<D: Disk>(disk: &D, path: &Path, now_ms: i64) -> Result<PathBuf> {
-    let name = path.file_name().expect("a file of a log has a name");
-    let name = name.to_string_lossy();
-    let mut at_ms = now_ms;
-    loop {
-        let aside = path.with_file_name(naming::set_aside_name(&name, at_ms));
-        match disk.open(&aside, Open::Read).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(aside),
-            Err(error) => return Err(Error::io("open", &aside)(error)),
-            Ok(_) => at_ms = at_ms.saturating_add(1),
-        }
-    }
-}
-
 fn malformed(error: Malformed) -> Error {
     Error::Corrupt {
         position: error.line as u64,
@@ -225,17 +197,9 @@ fn malformed(error: Malformed) -> Error {
     }
 }
 
-/// Removes a file that may be gone already.
-pub(super) async fn remove<D: Disk>(disk: &D, path: &Path) -> Result<()> {
-    match disk.remove_file(path).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        result => result.map_err(Error::io("remove", path)),
-    }
-}
-
-impl<P: Platform> Log<P> {
+impl<P: Platform> Opening<'_, P> {
     /// Counts it once it is certain that it will be closed.
-    async fn begin(&self) -> Result<()> {
+    async fn begin(self) -> Result<()> {
         let metrics = &self.store.shared.metrics;
         self.name_first_segment().await.inspect_err(|_| {
             metrics.set_aside_bytes.dec_by(self.aside_bytes.take());
@@ -247,23 +211,24 @@ impl<P: Platform> Log<P> {
 
     /// A new log gets its first file at once, so that its name says where it begins; with tiers it is where new segments
     /// go.
-    async fn name_first_segment(&self) -> Result<()> {
-        let active = self.active();
+    async fn name_first_segment(self) -> Result<()> {
+        let active = self.segments.active();
         if active.is_named() {
             return Ok(());
         }
         if self.store.tiers().is_some() {
             let base = active.base;
             let first = || {
-                let new = self.new_segment(base, self.store.clock().wall_ms());
-                let event = self.segments.replace(&[self.active()], &new);
+                let now_ms = self.store.clock().wall_ms();
+                let new = LogTiers(self.0).new_segment(base, now_ms);
+                let event = self.segments.replace(&[self.segments.active()], &new);
                 self.segment_changed(&event);
                 new
             };
-            self.named_segment(&first).await?;
+            LogFolders(self.0).named_segment(&first).await?;
         } else {
-            self.name_segment(&active).await?;
+            Flushing(self.0).name_segment(&active).await?;
         }
-        self.sync_names().await
+        Flushing(self.0).sync_names().await
     }
 }

@@ -10,26 +10,26 @@ use std::rc::Rc;
 use platform::Platform;
 use wire::types::Offset;
 
-use super::Log;
 use super::open::notes::{Owed, Owing, Place, write_owed};
 use crate::error::{Kind, Result};
+use crate::log::views::{Debts, LogFolders};
 
-impl<P: Platform> Log<P> {
-    pub(super) fn owed_of(&self, base: Offset) -> Owed {
+impl<P: Platform> Debts<'_, P> {
+    pub(super) fn owed_of(self, base: Offset) -> Owed {
         let owed = self.tiers.owed.borrow().get(&base).cloned();
         owed.unwrap_or_default()
     }
 
     /// Notes at home that something in a folder on another path does not count any more; durable when it returns.
-    pub(super) async fn owe(&self, owing: Owing, base: Offset, folder: &Path) -> Result<()> {
+    pub(super) async fn owe(self, owing: Owing, base: Offset, folder: &Path) -> Result<()> {
         let mut all = self.owed_of(base);
-        if Debts(self).add_owed(&mut all, owing, base, folder) {
+        if self.add_owed(&mut all, owing, base, folder) {
             self.set_owed(base, all).await?;
         }
         Ok(())
     }
 
-    pub(super) async fn set_owed(&self, base: Offset, owed: Owed) -> Result<()> {
+    pub(super) async fn set_owed(self, base: Offset, owed: Owed) -> Result<()> {
         let written = write_owed(self.store.disk(), &self.folder, base, &owed).await;
         if written
             .as_ref()
@@ -49,26 +49,26 @@ impl<P: Platform> Log<P> {
     }
 
     /// A folder on another path has paid.
-    pub(super) async fn owe_no_more(&self, base: Offset, folder: &Path) -> Result<()> {
-        let place = self.place_of_folder(base, folder);
+    pub(super) async fn owe_no_more(self, base: Offset, folder: &Path) -> Result<()> {
+        let place = LogFolders(self.0).place_of_folder(base, folder);
         let is_left = |owing: Owing, other: &Place| owing == Owing::Unmade || *other != place;
-        Debts(self).keep_owed(base, is_left).await
+        self.keep_owed(base, is_left).await
     }
 
     /// The end of a move: in `paid` nothing is left of the segment, in `counts` it is.
-    pub(super) async fn owe_no_move(&self, base: Offset, paid: &Path, counts: &Path) -> Result<()> {
-        let paid = self.place_of_folder(base, paid);
-        let counts = self.place_of_folder(base, counts);
+    pub(super) async fn owe_no_move(self, base: Offset, paid: &Path, counts: &Path) -> Result<()> {
+        let paid = LogFolders(self.0).place_of_folder(base, paid);
+        let counts = LogFolders(self.0).place_of_folder(base, counts);
         let is_left = |owing: Owing, other: &Place| match owing {
             Owing::Unmade => true,
             Owing::Moving => *other != paid && *other != counts,
             Owing::Copy => *other != paid,
         };
-        Debts(self).keep_owed(base, is_left).await
+        self.keep_owed(base, is_left).await
     }
 
     /// Writes what is owed and could not be written.
-    pub(super) async fn write_unwritten(&self, base: Offset) -> Result<()> {
+    pub(super) async fn write_unwritten(self, base: Offset) -> Result<()> {
         let is_unwritten = self.tiers.unwritten.borrow().contains(&base);
         if is_unwritten {
             self.set_owed(base, self.owed_of(base)).await?;
@@ -80,16 +80,11 @@ impl<P: Platform> Log<P> {
     /// has its names. After a loss of power they may be there, and home has no note of one: a start without its path would know
     /// nothing of it, and when retention has deleted the segment by the time the path is back, the copy would bring a part of
     /// the log to life again. Without room for that the segment moves all the same, for that makes some.
-    pub(crate) async fn owe_move(
-        &self,
-        base: Offset,
-        from: &Rc<Path>,
-        to: &Rc<Path>,
-    ) -> Result<()> {
+    pub(crate) async fn owe_move(self, base: Offset, from: &Rc<Path>, to: &Rc<Path>) -> Result<()> {
         let mut all = self.owed_of(base);
         for folder in [from, to] {
             if !self.is_home(folder) {
-                let place = self.place_of_folder(base, folder);
+                let place = LogFolders(self.0).place_of_folder(base, folder);
                 all.retain(|(owing, other)| *owing == Owing::Unmade || *other != place);
                 all.push((Owing::Moving, place));
             }
@@ -102,14 +97,7 @@ impl<P: Platform> Log<P> {
             written => written,
         }
     }
-}
 
-view_of_log! {
-    /// What other paths owe a log.
-    pub(in crate::log) Debts
-}
-
-impl<P: Platform> Debts<'_, P> {
     /// The same, to be written before anything depends on it.
     pub(super) fn owe_unwritten(self, base: Offset, folder: &Path) {
         let mut all = self.owed_of(base);
@@ -121,7 +109,7 @@ impl<P: Platform> Debts<'_, P> {
 
     /// False: it is there, and written.
     fn add_owed(self, all: &mut Owed, owing: Owing, base: Offset, folder: &Path) -> bool {
-        let owed = (owing, self.place_of_folder(base, folder));
+        let owed = (owing, LogFolders(self.0).place_of_folder(base, folder));
         let is_written = !self.tiers.unwritten.borrow().contains(&base);
         if all.contains(&owed) {
             return !is_written;

@@ -30,7 +30,7 @@ use walk::{Batch, Floor, walk_to};
 
 use super::Log;
 use crate::error::{Error, Result};
-use crate::log::aborted::Rebuilding;
+use crate::log::views::{LogReader, Rebuilding};
 use crate::num::index;
 use crate::segment::load;
 use crate::segment::naming::Role;
@@ -83,7 +83,7 @@ impl<P: Platform> Log<P> {
         let log = LogReader(self);
         let mut wanted = Wanted {
             from,
-            below: below.min(self.end.get()),
+            below: below.min(self.offsets.end()),
             bytes_max: self.store.shared.memory.lends_at_most(bytes_max),
             at_least_one,
         };
@@ -97,7 +97,7 @@ impl<P: Platform> Log<P> {
                     return Ok(log.lent(slices));
                 }
                 Plan::Load(segment) => {
-                    let loaded = self.load(&segment).await;
+                    let loaded = LogReader(self).load(&segment).await;
                     loaded.map_err(|error| log.unless_gone(from, error))?;
                 }
                 Plan::Beyond(segment) => wanted.from = log.beyond(&segment, wanted.from),
@@ -147,7 +147,7 @@ impl<P: Platform> Log<P> {
     /// How many bytes a read between the two offsets would find, at most `max`: an estimate without I/O, exact where the
     /// batches are in memory, up to `index.interval.bytes` too high elsewhere, never 0 when there is something.
     pub fn available_bytes(&self, from: Offset, below: Offset, max: usize) -> usize {
-        let below = below.min(self.end.get());
+        let below = below.min(self.offsets.end());
         if from >= below {
             return 0;
         }
@@ -170,14 +170,11 @@ impl<P: Platform> Log<P> {
         }
         index(bytes.clamp(1, max_bytes.max(1)))
     }
+}
 
-    /// The segment that holds `offset`, or the first one after it.
-    pub(super) fn segment_with(&self, offset: Offset) -> Option<Rc<Segment<P>>> {
-        self.segments.holding(offset)
-    }
-
+impl<P: Platform> LogReader<'_, P> {
     /// Loads the indexes of a sealed segment.
-    pub(super) async fn load(&self, segment: &Rc<Segment<P>>) -> Result<()> {
+    pub(super) async fn load(self, segment: &Rc<Segment<P>>) -> Result<()> {
         if segment.loaded().is_some() {
             return Ok(());
         }
@@ -189,7 +186,7 @@ impl<P: Platform> Log<P> {
         let loaded = if let Some(loaded) = load::indexes_of(disk, segment, options).await? {
             loaded
         } else {
-            Rebuilding(self).rebuilt(segment).await?
+            Rebuilding(self.0).rebuilt(segment).await?
         };
         if segment.loaded().is_some() {
             // Somebody was faster, and may have changed them since: what was read is out of date.
@@ -203,7 +200,7 @@ impl<P: Platform> Log<P> {
     /// How many of the bytes from a batch on are taken, and the offset after them. Much is judged in steps, one such read of
     /// the shard after the other: others have their turn in between.
     async fn check(
-        &self,
+        self,
         segment: &Segment<P>,
         end: FileEnd,
         from: Batch,
@@ -234,14 +231,7 @@ impl<P: Platform> Log<P> {
             }
         }
     }
-}
 
-view_of_log! {
-    /// A read of a log: the plan, the file, the blocks, and finding out what is wrong when it is misled.
-    pub(in crate::log) LogReader
-}
-
-impl<P: Platform> LogReader<'_, P> {
     /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never
     /// compacted, records are missing there.
     fn beyond(self, segment: &Segment<P>, from: Offset) -> Offset {
@@ -275,7 +265,7 @@ impl<P: Platform> LogReader<'_, P> {
     }
 
     fn check_range(self, from: Offset) -> Result<()> {
-        let (start, end) = (self.start.get(), self.end.get());
+        let (start, end) = (self.offsets.start(), self.offsets.end());
         if from < start || from > end {
             return Err(Error::OutOfRange {
                 offset: from,
@@ -294,7 +284,7 @@ impl<P: Platform> LogReader<'_, P> {
         if from >= below {
             return Ok(Plan::Nothing);
         }
-        let Some(segment) = self.segment_with(from) else {
+        let Some(segment) = self.segments.holding(from) else {
             return Ok(Plan::Nothing);
         };
         if let Some(error) = segment.offline() {

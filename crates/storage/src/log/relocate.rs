@@ -25,7 +25,7 @@ use super::Log;
 use crate::checkpoint::moved_log::{self, MovedLog};
 use crate::checkpoint::{leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
-use crate::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::segment::Segment;
 use crate::segment::naming::{self, Name, Role, file_path};
 use crate::store::LogPoints;
@@ -192,7 +192,7 @@ impl<P: Platform> Relocation<P> {
     async fn take_back(&self, home: &Path) -> Result<()> {
         let disk = self.log.store.disk();
         let note = home.join(moved_log::FILE);
-        self.patiently(async || super::open::remove(disk, &note).await)
+        self.patiently(async || super::files::remove(disk, &note).await)
             .await?;
         self.patiently(async || self.sync(home).await).await?;
         let renamed = disk.rename(home, &self.folder).await;
@@ -259,7 +259,7 @@ impl<P: Platform> Relocation<P> {
     /// The old folder is gone and the checkpoints name the log: its note has nothing to say any more.
     pub async fn settle(&self) -> Result<()> {
         let home = self.dir.join(naming::folder_name(&self.log.partition));
-        super::open::remove(self.log.store.disk(), &home.join(moved_log::FILE)).await
+        super::files::remove(self.log.store.disk(), &home.join(moved_log::FILE)).await
     }
 
     /// Removes a copy that is not to be.
@@ -389,7 +389,7 @@ impl<P: Platform> Relocation<P> {
             }
             // Without aborted transactions there is no index of them; any other index is made anew.
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                super::open::remove(disk, &to).await
+                super::files::remove(disk, &to).await
             }
             Err(error) => Err(Error::io("read", &from)(error)),
         }
@@ -410,7 +410,7 @@ impl<P: Platform> Relocation<P> {
                 _ => true,
             };
             if !stays {
-                super::open::remove(disk, &self.folder.join(&entry.name)).await?;
+                super::files::remove(disk, &self.folder.join(&entry.name)).await?;
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ use platform::disk::{BLOCK_BYTES, DiskFile};
 
 use super::Log;
 use crate::error::{Error, Kind, Result};
+use crate::log::views::Upkeeping;
 use crate::segment::naming::Role;
 
 /// Less is not worth asking for.
@@ -17,7 +18,7 @@ const RESERVE_BYTES_MIN: u64 = 64 << 10;
 impl<P: Platform> Log<P> {
     /// Bytes that can be appended without any room from the file system.
     pub fn reserved_bytes(&self) -> u64 {
-        let active = self.active();
+        let active = self.segments.active();
         active.allocated().saturating_sub(active.size())
     }
 
@@ -25,23 +26,25 @@ impl<P: Platform> Log<P> {
     pub async fn reserve(&self) -> Result<()> {
         let gate = self.upkeep.gate.acquire().await;
         let _gate = gate.map_err(|_| Error::Closed)?;
-        if self.wants_reserve(self.options().reserve_bytes) {
-            return self.make_reserve().await;
+        if Upkeeping(self).wants_reserve(self.options().reserve_bytes) {
+            return Upkeeping(self).make_reserve().await;
         }
         Ok(())
     }
+}
 
+impl<P: Platform> Upkeeping<'_, P> {
     /// True when the reserve is not whole, and can be made so. A part of it may be used before more is asked for.
-    pub(super) fn wants_reserve(&self, bytes: u64) -> bool {
+    pub(super) fn wants_reserve(self, bytes: u64) -> bool {
         bytes > 0
-            && self.active().is_named()
+            && self.segments.active().is_named()
             && !self.upkeep.cannot_reserve.get()
             && self.reserved_bytes() < bytes - bytes / 8
     }
 
     /// The gate is held.
-    pub(super) async fn make_reserve(&self) -> Result<()> {
-        let active = self.active();
+    pub(super) async fn make_reserve(self) -> Result<()> {
+        let active = self.segments.active();
         let file = active.file(self.store.disk()).await?;
         let path = active.path(Role::Log);
         let mut bytes = self.options().reserve_bytes;

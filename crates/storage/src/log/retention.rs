@@ -15,11 +15,11 @@ use platform::task;
 use wire::types::Offset;
 
 use super::Log;
-use super::open::remove;
+use super::files::remove;
 use crate::error::{Error, Kind, Result};
-use crate::log::append::Appending;
-use crate::log::tiers::LogFolders;
-use crate::log::upkeep::Upkeeping;
+use crate::log::views::{
+    Appending, Flushing, LogCondition, LogFolders, Looking, Retaining, Truncating, Upkeeping,
+};
 use crate::options::LogOptions;
 use crate::segment::Segment;
 use crate::segment::naming::{DELETED, Role, file_name, file_path};
@@ -53,7 +53,7 @@ impl<P: Platform> Log<P> {
         let count = Retaining(self).deletable(&options, now).await?;
         // A log that failed goes on in no other segment, and may not end where its last one does.
         let is_last = count == self.segment_count();
-        let count = if is_last && self.is_beyond_repair() {
+        let count = if is_last && LogCondition(self).is_beyond_repair() {
             count - 1
         } else {
             count
@@ -70,9 +70,27 @@ impl<P: Platform> Log<P> {
         Ok(count)
     }
 
+    /// Deletes the records below `offset` (not beyond the high watermark). The owner saves the log start offset; segments
+    /// wholly below it go with the next [`Log::retain`].
+    pub fn set_log_start(&self, offset: Offset) -> Result<()> {
+        let end = self.offsets.high_watermark();
+        if offset > end {
+            return Err(Error::OutOfRange {
+                offset,
+                start: self.offsets.start(),
+                end,
+            });
+        }
+        Retaining(self).advance_log_start(offset);
+        self.check_cheap();
+        Ok(())
+    }
+}
+
+impl<P: Platform> Retaining<'_, P> {
     /// Renames a file of a segment; `None` when there is no such file.
     pub(super) async fn rename_deleted(
-        &self,
+        self,
         segment: &Segment<P>,
         role: Role,
     ) -> Result<Option<PathBuf>> {
@@ -91,49 +109,26 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// Deletes the records below `offset` (not beyond the high watermark). The owner saves the log start offset; segments
-    /// wholly below it go with the next [`Log::retain`].
-    pub fn set_log_start(&self, offset: Offset) -> Result<()> {
-        let end = self.high_watermark.get();
-        if offset > end {
-            return Err(Error::OutOfRange {
-                offset,
-                start: self.start.get(),
-                end,
-            });
-        }
-        Retaining(self).advance_log_start(offset);
-        self.check_cheap();
-        Ok(())
-    }
-}
-
-view_of_log! {
-    /// Deleting what retention and the log start allow.
-    pub(in crate::log) Retaining
-}
-
-impl<P: Platform> Retaining<'_, P> {
     /// Sees to it that the segment behind the first `count` has its name, durably: when nothing is left of the others it says
     /// where the log goes on, though nothing was written to it yet.
     async fn name_first_to_stay(self, count: usize) -> Result<()> {
         let is_named = |segment: &Rc<Segment<P>>| segment.is_named();
         if !self.segments.all().get(count).is_some_and(is_named) {
-            let _permit = self.may_write().await?;
+            let _permit = Flushing(self.0).may_write().await?;
             // Without room it may go on elsewhere by now.
             let first = self.segments.all().get(count).cloned();
             if let Some(first) = first {
-                self.name_segment(&first).await?;
+                Flushing(self.0).name_segment(&first).await?;
             }
         }
         // Before another name goes.
-        self.sync_names().await
+        Flushing(self.0).sync_names().await
     }
 
     /// How many of the oldest segments may go.
     async fn deletable(self, options: &LogOptions, now: Reading) -> Result<usize> {
         let segments: Vec<_> = self.segments.snapshot();
-        let safe = self.high_watermark.get().min(self.durable_offset());
+        let safe = self.offsets.high_watermark().min(self.durable_offset());
         let mut excess = match options.retention_bytes {
             Some(bytes) if options.delete => self.size_bytes().checked_sub(bytes),
             _ => None,
@@ -145,7 +140,7 @@ impl<P: Platform> Retaining<'_, P> {
             if next > safe || segment.size() == 0 && is_active {
                 break;
             }
-            let below_start = next <= self.start.get() && !is_active;
+            let below_start = next <= self.offsets.start() && !is_active;
             // What is absent counts as nothing: without it there is enough all the same.
             let too_much = excess.is_some_and(|excess| excess >= segment.size());
             if !below_start && !too_much {
@@ -178,7 +173,7 @@ impl<P: Platform> Retaining<'_, P> {
         let Some(&base) = bases.last() else {
             return Ok(0);
         };
-        let saved = self.snapshots_on_disk().await?;
+        let saved = Truncating(self.0).snapshots_on_disk().await?;
         if saved.contains(&base) {
             return Ok(count);
         }
@@ -201,7 +196,7 @@ impl<P: Platform> Retaining<'_, P> {
         let (Some(retention_ms), true) = (options.retention_ms, options.delete) else {
             return Ok(false);
         };
-        let largest = self.largest_timestamp(segment).await?;
+        let largest = Looking(self.0).largest_timestamp(segment).await?;
         let newest_ms = largest.map_or(segment.born_ms, |(timestamp, _)| timestamp.0);
         Ok(now.age_ms(newest_ms) > retention_ms)
     }
@@ -222,7 +217,7 @@ impl<P: Platform> Retaining<'_, P> {
             };
             self.advance_log_start(next);
             let mut renamed = LogFolders(self.0).unname(&oldest).await?;
-            self.sync_names().await?;
+            Flushing(self.0).sync_names().await?;
             let event = self.segments.remove_first(&oldest);
             self.segment_changed(&event);
             self.check_invariants();
@@ -239,7 +234,7 @@ impl<P: Platform> Retaining<'_, P> {
             }
             self.remove_later(renamed);
         }
-        tracing::info!(partition = %self.partition, segments = count, log_start = %self.start.get(),
+        tracing::info!(partition = %self.partition, segments = count, log_start = %self.offsets.start(),
             "deleted old segments");
         Ok(())
     }
@@ -260,17 +255,17 @@ impl<P: Platform> Retaining<'_, P> {
     }
 
     fn advance_log_start(self, offset: Offset) {
-        if offset <= self.start.get() {
+        if offset <= self.offsets.start() {
             return;
         }
         assert!(
-            offset <= self.high_watermark.get(),
+            offset <= self.offsets.high_watermark(),
             "only what is committed is deleted"
         );
-        self.start.set(offset);
+        self.offsets.advance_start(offset);
         if self.epochs.borrow_mut().truncate_from_start(offset) {
             self.epochs_dirty.set(true);
-            self.request_flush();
+            Flushing(self.0).request_flush();
         }
         self.producers.borrow_mut().advance_log_start(offset);
     }

@@ -8,7 +8,7 @@ use platform::Platform;
 
 use super::Log;
 use super::segments::SegmentEvent;
-use crate::log::tiers::LogTiers;
+use crate::log::views::{LogTiers, Telling};
 use crate::num::gauge;
 
 impl<P: Platform> Log<P> {
@@ -22,11 +22,6 @@ impl<P: Platform> Log<P> {
         Telling(self).forget_what_was_read(event);
         Telling(self).forget_what_was_asked(event);
     }
-}
-
-view_of_log! {
-    /// Those who are told what becomes of segments.
-    pub(in crate::log) Telling
 }
 
 impl<P: Platform> Telling<'_, P> {

@@ -6,6 +6,7 @@
 
 use std::cell::{Ref, RefCell};
 use std::collections::VecDeque;
+use std::path::Path;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use wire::types::Offset;
 use crate::segment::Segment;
 
 /// What became of a segment.
-pub(in crate::log) enum SegmentEvent<P: Platform> {
+pub(crate) enum SegmentEvent<P: Platform> {
     /// One has begun behind another, or behind nothing.
     Rolled {
         /// The new one.
@@ -54,7 +55,7 @@ pub(in crate::log) enum SegmentEvent<P: Platform> {
 }
 
 /// See the module's documentation.
-pub(in crate::log) struct SegmentList<P: Platform> {
+pub(crate) struct SegmentList<P: Platform> {
     all: RefCell<VecDeque<Rc<Segment<P>>>>,
 }
 
@@ -88,7 +89,7 @@ impl<P: Platform> SegmentList<P> {
     }
 
     /// The last one, which grows.
-    pub(super) fn active(&self) -> Rc<Segment<P>> {
+    pub(crate) fn active(&self) -> Rc<Segment<P>> {
         let all = self.all.borrow();
         Rc::clone(all.back().expect("a log has a segment"))
     }
@@ -101,9 +102,26 @@ impl<P: Platform> SegmentList<P> {
     }
 
     /// The one that begins at `base`.
-    pub(super) fn at(&self, base: Offset) -> Option<Rc<Segment<P>>> {
+    pub(crate) fn at(&self, base: Offset) -> Option<Rc<Segment<P>>> {
         let all = self.all.borrow();
         all.iter().find(|segment| segment.base == base).cloned()
+    }
+
+    /// Shows every one, oldest first.
+    pub(crate) fn each(&self, mut show: impl FnMut(&Segment<P>)) {
+        for segment in self.all.borrow().iter() {
+            show(segment);
+        }
+    }
+
+    /// True when bytes of the log are being written to `dir`.
+    pub(crate) fn are_written_to(&self, dir: &Path) -> bool {
+        let segments = self.all.borrow();
+        let mut unsealed = segments
+            .iter()
+            .rev()
+            .take_while(|segment| !segment.is_sealed());
+        unsealed.any(|segment| segment.folder.starts_with(dir))
     }
 
     /// Where a segment is in the log, if it is in it.

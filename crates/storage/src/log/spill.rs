@@ -15,21 +15,18 @@ use std::rc::Rc;
 use bytes::Bytes;
 use platform::Platform;
 
-use super::Log;
+use super::files::remove;
 use super::indexes::Indexes;
-use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
-use crate::log::tiers::LogFolders;
-use crate::log::tiers::LogTiers;
-use crate::log::upkeep::Upkeeping;
+use crate::log::views::{Flushing, LogFolders, LogTiers, Spilling, Upkeeping};
 use crate::segment::naming::Role;
 use crate::segment::{Loaded, Segment};
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> Spilling<'_, P> {
     /// After a write that found no room, or a folder that is not the log's: puts what is unwritten on paths that have some;
     /// true when something changed.
-    pub(crate) async fn spill(&self, error: &Error) -> Result<bool> {
+    pub(crate) async fn spill(self, error: &Error) -> Result<bool> {
         let (Some(tiers), Error::Full { path } | Error::Taken { path, .. }) =
             (self.store.tiers(), error)
         else {
@@ -42,41 +39,41 @@ impl<P: Platform> Log<P> {
         if is_full {
             full.note_full();
         }
-        let _permit = self.may_write().await?;
+        let _permit = Flushing(self.0).may_write().await?;
         // It may have been closed meanwhile, and its folder be another's.
         if self.is_closed() {
             return Err(Error::Closed);
         }
         let mut spilled = false;
-        for segment in self.unsealed_segments() {
+        for segment in self.segments.unsealed() {
             if !segment.is_unwritten() || !segment.folder.starts_with(full.dir()) {
                 continue;
             }
-            let Some(folder) = LogTiers(self).folder_with_room() else {
+            let Some(folder) = LogTiers(self.0).folder_with_room() else {
                 break;
             };
             let was_named = segment.is_named();
             if folder.starts_with(full.dir()) {
                 break;
             }
-            let Some(new) = Spilling(self).successor(&segment, folder) else {
+            let Some(new) = self.successor(&segment, folder) else {
                 break;
             };
             let is_empty = segment.written() == 0;
-            let is_named = is_empty && Spilling(self).name_before_leaving(&segment, &new).await;
+            let is_named = is_empty && self.name_before_leaving(&segment, &new).await;
             if is_empty && was_named && !is_named {
-                LogFolders(self).stay_in(&segment, &new).await;
+                LogFolders(self.0).stay_in(&segment, &new).await;
                 break;
             }
-            if !Spilling(self).split(&segment, &new) {
+            if !self.split(&segment, &new) {
                 if is_empty {
-                    LogFolders(self).stay_in(&segment, &new).await;
+                    LogFolders(self.0).stay_in(&segment, &new).await;
                 }
                 break;
             }
             spilled = true;
-            let left = self
-                .patiently(async || Spilling(self).leave_behind(&segment, &new, was_named).await);
+            let left = Flushing(self.0)
+                .patiently(async || self.leave_behind(&segment, &new, was_named).await);
             if let Err(error) = left.await {
                 self.fail(&error);
                 return Err(error);
@@ -87,24 +84,17 @@ impl<P: Platform> Log<P> {
                 tracing::warn!(partition = %self.partition, full = %full.dir().display(),
                     "no room: what was not written yet goes to another tier");
             }
-            Upkeeping(self).start_upkeep();
+            Upkeeping(self.0).start_upkeep();
         }
         Ok(spilled)
     }
-}
 
-view_of_log! {
-    /// Taking what is not written to another path.
-    pub(in crate::log) Spilling
-}
-
-impl<P: Platform> Spilling<'_, P> {
     /// Gives what goes on in the place of an empty segment its name, before that loses its own; false where there is no room
     /// even for a name.
     async fn name_before_leaving(self, old: &Segment<P>, new: &Segment<P>) -> bool {
-        let named = self.patiently(async || {
-            self.name_in_place_of(new, old).await?;
-            self.sync_names().await
+        let named = Flushing(self.0).patiently(async || {
+            Flushing(self.0).name_in_place_of(new, old).await?;
+            Flushing(self.0).sync_names().await
         });
         let named = named.await;
         if let Err(error) = &named {
@@ -124,9 +114,9 @@ impl<P: Platform> Spilling<'_, P> {
         if segment.written() > 0 {
             Upkeeping(self.0).cut_to_length(segment).await?;
             // What follows may get its name now: of two names the first is durable first.
-            return self.sync_names().await;
+            return Flushing(self.0).sync_names().await;
         }
-        if self.was_refused(segment) {
+        if LogFolders(self.0).was_refused(segment) {
             segment.close_file();
             return Ok(());
         }
@@ -143,7 +133,7 @@ impl<P: Platform> Spilling<'_, P> {
             segment.close_file();
             remove(self.store.disk(), &segment.path(Role::Log)).await?;
             LogFolders(self.0).note_gone(segment).await?;
-            self.sync_names().await?;
+            Flushing(self.0).sync_names().await?;
         }
         Ok(())
     }
@@ -167,7 +157,7 @@ impl<P: Platform> Spilling<'_, P> {
     /// Ends a segment where it is written, and puts what is not into its successor; false when memory is short.
     fn split(self, old: &Rc<Segment<P>>, new: &Rc<Segment<P>>) -> bool {
         let parts = old.tail().slices(old.written()..old.size());
-        let (Some(_), Some(parts)) = (self.place_of(old), parts) else {
+        let (Some(_), Some(parts)) = (self.segments.place_of(old), parts) else {
             return false;
         };
         let len = parts.iter().map(Bytes::len).sum(); // Bounded: lengths of bytes in memory.

@@ -18,12 +18,12 @@ use platform::disk::{Disk, IoClass};
 use platform::task;
 use wire::types::Offset;
 
-use super::Log;
+use super::files::remove;
 use super::open::notes::Owing;
-use super::open::remove;
 use crate::error::{Error, Kind, Result};
-use crate::log::owing::Debts;
-use crate::log::tiers::LogFolders;
+use crate::log::views::{
+    Debts, Flushing, LogFolders, LogReader, LogTiers, Moving, PathFailure, Retaining,
+};
 use crate::segment::Segment;
 use crate::segment::load::Saved;
 use crate::segment::naming::{Role, file_path, moving_path};
@@ -52,19 +52,19 @@ struct Carried<P: Platform> {
     class: IoClass,
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> Moving<'_, P> {
     /// Moves the sealed segment that begins at `base` to a path; says how many bytes that were.
     pub(crate) async fn move_segment(
-        &self,
+        self,
         base: Offset,
         to: &Arc<TierPath>,
         class: IoClass,
     ) -> Result<u64, Trouble> {
-        let (Some(tiers), Some(segment)) = (self.store.tiers(), Moving(self).movable(base)) else {
+        let (Some(tiers), Some(segment)) = (self.store.tiers(), self.movable(base)) else {
             return Err(Trouble::Overtaken);
         };
-        let folder = self.folder_on(to);
-        if segment.folder == folder || self.passed_over().contains(&to.id) {
+        let folder = LogTiers(self.0).folder_on(to);
+        if segment.folder == folder || LogFolders(self.0).passed_over().contains(&to.id) {
             return Err(Trouble::Overtaken);
         }
         segment.begin_move();
@@ -81,7 +81,7 @@ impl<P: Platform> Log<P> {
         if let Some(from) = from {
             from.leaving.fetch_add(size, Ordering::Relaxed);
         }
-        let result = Moving(self).carry(tiers, &carried).await;
+        let result = self.carry(tiers, &carried).await;
         let arriving = to.arriving.fetch_sub(size, Ordering::Relaxed);
         assert!(arriving >= size, "what has arrived was on its way");
         if let Some(from) = from {
@@ -92,26 +92,15 @@ impl<P: Platform> Log<P> {
         let Err(mut trouble) = result else {
             return Ok(size);
         };
-        if !Moving(self).goes_on(&carried) {
+        if !self.goes_on(&carried) {
             // What is being deleted cannot be read or written to, and that is nobody's fault.
             trouble = Trouble::Overtaken;
         }
-        Moving(self).remove_unnamed(&carried).await;
-        Moving(self).note_trouble(&carried, &trouble);
+        self.remove_unnamed(&carried).await;
+        self.note_trouble(&carried, &trouble);
         Err(trouble)
     }
 
-    pub(super) fn place_of(&self, segment: &Rc<Segment<P>>) -> Option<usize> {
-        self.segments.place_of(segment)
-    }
-}
-
-view_of_log! {
-    /// A move of one segment, from the copy to the removal of the old one.
-    pub(in crate::log) Moving
-}
-
-impl<P: Platform> Moving<'_, P> {
     /// The sealed segment that begins at `base`, if it may be moved now.
     fn movable(self, base: Offset) -> Option<Rc<Segment<P>>> {
         let found = self.segments.at(base)?;
@@ -134,15 +123,17 @@ impl<P: Platform> Moving<'_, P> {
         } = carried;
         let disk = self.store.disk();
         if !self.is_home(folder) {
-            self.make_folder(folder)
-                .await
-                .map_err(|error| match error {
-                    // Nobody's fault, and it has been said.
-                    Error::Taken { .. } => Trouble::Overtaken,
-                    error => Trouble::Target(error),
-                })?;
+            let ready = LogFolders(self.0).make_folder(folder).await;
+            ready.map_err(|error| match error {
+                // Nobody's fault, and it has been said.
+                Error::Taken { .. } => Trouble::Overtaken,
+                error => Trouble::Target(error),
+            })?;
         }
-        self.load(segment).await.map_err(Trouble::Source)?;
+        LogReader(self.0)
+            .load(segment)
+            .await
+            .map_err(Trouble::Source)?;
         let saved = Saved::of(segment).ok_or(Trouble::Overtaken)?;
         let file = segment.file(disk).await.map_err(Trouble::Source)?;
         let started = self.store.clock().now();
@@ -168,7 +159,7 @@ impl<P: Platform> Moving<'_, P> {
         }
         let gate = self.upkeep.gate.acquire().await;
         let _gate = gate.map_err(|_| Trouble::Overtaken)?;
-        if self.place_of(segment).is_none() || !self.goes_on(carried) {
+        if self.segments.place_of(segment).is_none() || !self.goes_on(carried) {
             return Err(Trouble::Overtaken);
         }
         segment.lend_names();
@@ -194,12 +185,15 @@ impl<P: Platform> Moving<'_, P> {
         let disk = self.store.disk();
         let target = |error| Trouble::Target(error);
         // Whoever reads the old copy keeps on with its file and indexes.
-        self.load(segment).await.map_err(Trouble::Source)?;
+        LogReader(self.0)
+            .load(segment)
+            .await
+            .map_err(Trouble::Source)?;
         let held = segment.file(disk).await;
         held.map_err(Trouble::Source)?;
         let is_home = self.is_home(folder);
         if !is_home {
-            let owed = self.owe_move(segment.base, &segment.folder, folder);
+            let owed = Debts(self.0).owe_move(segment.base, &segment.folder, folder);
             owed.await.map_err(Trouble::Home)?;
         }
         for role in ROLES {
@@ -225,7 +219,7 @@ impl<P: Platform> Moving<'_, P> {
                 .note_home(segment.base, &segment.folder)
                 .await
         } else {
-            self.write_note(segment.base, folder).await
+            LogFolders(self.0).write_note(segment.base, folder).await
         };
         noted.map_err(Trouble::Home)
     }
@@ -242,7 +236,7 @@ impl<P: Platform> Moving<'_, P> {
                 .note_as_before(segment.base, &segment.folder)
                 .await
         };
-        match self.patiently(noted).await {
+        match Flushing(self.0).patiently(noted).await {
             Ok(()) => true,
             // Nothing was written.
             Err(again) if again.kind() == Kind::Full && error.kind() == Kind::Full => true,
@@ -274,11 +268,12 @@ impl<P: Platform> Moving<'_, P> {
         let old = &carried.segment;
         let mut unnamed = Vec::new();
         let result: Result<()> = async {
-            unnamed.extend(self.rename_deleted(old, Role::Log).await?);
+            unnamed.extend(Retaining(self.0).rename_deleted(old, Role::Log).await?);
             for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
-                unnamed.extend(self.rename_deleted(old, role).await?);
+                unnamed.extend(Retaining(self.0).rename_deleted(old, role).await?);
             }
-            self.patiently(async || self.sync_folder(&old.folder).await)
+            Flushing(self.0)
+                .patiently(async || LogFolders(self.0).sync_folder(&old.folder).await)
                 .await
         }
         .await;
@@ -291,7 +286,7 @@ impl<P: Platform> Moving<'_, P> {
         };
         if let Err(error) = &result {
             tracing::error!(partition = %self.partition, %error, "a segment has moved, and its old copy stays");
-            self.fail_dir(error);
+            PathFailure(self.0).fail_dir(error);
             if self.is_home(&old.folder) {
                 // Home owes nothing: when the note goes with the segment, this one would be taken for it.
                 self.fail(error);
@@ -300,9 +295,9 @@ impl<P: Platform> Moving<'_, P> {
         let at_home = self.is_home(&old.folder);
         let noted = if result.is_ok() || at_home {
             let (from, to) = (&old.folder, &carried.folder);
-            self.owe_no_move(old.base, from, to).await
+            Debts(self.0).owe_no_move(old.base, from, to).await
         } else {
-            let owed = self.owe(Owing::Copy, old.base, &old.folder).await;
+            let owed = Debts(self.0).owe(Owing::Copy, old.base, &old.folder).await;
             if owed.is_err() {
                 // The note of where the segment is says the same while it is there.
                 Debts(self.0).owe_unwritten(old.base, &old.folder);
@@ -316,13 +311,14 @@ impl<P: Platform> Moving<'_, P> {
     }
 
     async fn remove_names_of(self, old: &Segment<P>) -> Result<()> {
-        self.patiently(async || {
-            for role in ROLES.into_iter().rev() {
-                remove(self.store.disk(), &file_path(&old.folder, old.base, role)).await?;
-            }
-            self.sync_folder(&old.folder).await
-        })
-        .await
+        Flushing(self.0)
+            .patiently(async || {
+                for role in ROLES.into_iter().rev() {
+                    remove(self.store.disk(), &file_path(&old.folder, old.base, role)).await?;
+                }
+                LogFolders(self.0).sync_folder(&old.folder).await
+            })
+            .await
     }
 
     fn remove_when_unread(self, old: Rc<Segment<P>>, paths: Vec<PathBuf>) {
@@ -350,23 +346,23 @@ impl<P: Platform> Moving<'_, P> {
     /// be a stale twin of what the segment is by then. What cannot be removed is owed.
     async fn take_copy_back(self, carried: &Carried<P>) {
         let (base, folder) = (carried.segment.base, &carried.folder);
-        let gone = self.patiently(async || {
+        let gone = Flushing(self.0).patiently(async || {
             for role in ROLES.into_iter().rev() {
                 remove(self.store.disk(), &file_path(folder, base, role)).await?;
             }
-            self.sync_folder(folder).await
+            LogFolders(self.0).sync_folder(folder).await
         });
         let Err(error) = gone.await else {
             let counts = &carried.segment.folder;
-            if let Err(error) = self.owe_no_move(base, folder, counts).await {
+            if let Err(error) = Debts(self.0).owe_no_move(base, folder, counts).await {
                 tracing::debug!(partition = %self.partition, %error, "what a path has paid stays noted");
             }
             return;
         };
         tracing::error!(partition = %self.partition, %error, "the copy of a segment that has not moved stays");
-        self.fail_dir(&error);
+        PathFailure(self.0).fail_dir(&error);
         if !self.is_home(folder)
-            && let Err(error) = self.owe(Owing::Copy, base, folder).await
+            && let Err(error) = Debts(self.0).owe(Owing::Copy, base, folder).await
         {
             // A start could take the one for the other.
             self.fail(&error);
@@ -375,7 +371,7 @@ impl<P: Platform> Moving<'_, P> {
 
     /// Removes what there is of a copy that has no names.
     async fn remove_unnamed(self, carried: &Carried<P>) {
-        if !self.is_home(&carried.folder) && !self.is_ready(&carried.folder) {
+        if !self.is_home(&carried.folder) && !LogFolders(self.0).is_ready(&carried.folder) {
             // Nothing was made there.
             return;
         }

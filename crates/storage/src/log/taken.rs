@@ -13,9 +13,9 @@ use std::time::Duration;
 use platform::Platform;
 use platform::disk::Disk;
 
-use super::Log;
 use super::open::folder::{Claimed, claim};
 use crate::error::{Error, Result};
+use crate::log::views::{Flushing, LogFolders};
 use crate::segment::Segment;
 use crate::tier::PathId;
 
@@ -24,9 +24,9 @@ const PASSED_OVER: Duration = Duration::from_mins(1);
 /// How often a folder is made again whose name was taken away meanwhile.
 const TRIES: usize = 8;
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> LogFolders<'_, P> {
     /// Sees to it that a folder on another path is there and names the topic.
-    pub(crate) async fn make_folder(&self, folder: &Rc<Path>) -> Result<()> {
+    pub(crate) async fn make_folder(self, folder: &Rc<Path>) -> Result<()> {
         let making = self.tiers.making.acquire().await;
         let _making = making.map_err(|_| Error::Closed)?;
         if self.is_ready(folder) {
@@ -64,17 +64,17 @@ impl<P: Platform> Log<P> {
     }
 
     /// True when the log has used the folder since it was opened.
-    pub(super) fn is_ready(&self, folder: &Rc<Path>) -> bool {
+    pub(super) fn is_ready(self, folder: &Rc<Path>) -> bool {
         self.tiers.ready.borrow().contains(folder)
     }
 
-    fn path_of_folder(&self, folder: &Path) -> Option<PathId> {
+    fn path_of_folder(self, folder: &Path) -> Option<PathId> {
         let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
         path.map(|path| path.id)
     }
 
     /// Has the log go by a path, for a while.
-    fn pass_over(&self, folder: &Path, reason: &'static str) -> Error {
+    fn pass_over(self, folder: &Path, reason: &'static str) -> Error {
         let now = self.store.clock().now();
         if let Some(id) = self.path_of_folder(folder) {
             let mut passed_over = self.tiers.passed_over.borrow_mut();
@@ -93,7 +93,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// The paths that are passed over.
-    pub(crate) fn passed_over(&self) -> Vec<PathId> {
+    pub(crate) fn passed_over(self) -> Vec<PathId> {
         let passed_over = self.tiers.passed_over.borrow();
         if passed_over.is_empty() {
             return Vec::new();
@@ -104,7 +104,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// True for a segment of which nothing was made, since the folder in which it was to be is not the log's.
-    pub(super) fn was_refused(&self, segment: &Segment<P>) -> bool {
+    pub(super) fn was_refused(self, segment: &Segment<P>) -> bool {
         let folder = &segment.folder;
         if self.is_home(folder) || segment.is_named() || self.is_ready(folder) {
             return false;
@@ -116,12 +116,12 @@ impl<P: Platform> Log<P> {
 
     /// Makes an empty segment where new ones go, with its name.
     pub(super) async fn named_segment(
-        &self,
+        self,
         make: &impl Fn() -> Rc<Segment<P>>,
     ) -> Result<Rc<Segment<P>>> {
         loop {
             let segment = make();
-            match self.name_segment(&segment).await {
+            match Flushing(self.0).name_segment(&segment).await {
                 // The path is passed over from now on, so that this ends, at home if not before.
                 Err(Error::Taken { .. }) => {}
                 named => return named.map(|_| segment),

@@ -19,12 +19,13 @@ use platform::sync::Semaphore;
 use wire::types::{Offset, Uuid};
 
 use super::Log;
+use super::files::remove;
 use super::indexes::Indexes;
 use super::open::folder::Folder;
 use super::open::notes::{Owed, Owing, Place, remove_away, remove_names, write_away};
-use super::open::remove;
 use super::txn_index::TxnIndex;
 use crate::error::{Error, Kind, Result};
+use crate::log::views::{Debts, Flushing, LogFolders, LogTiers, PathFailure, Retaining, Swapping};
 use crate::segment::naming::{Role, away_path, file_path};
 use crate::segment::{Loaded, Segment};
 use crate::tier::{PathId, TierPath};
@@ -74,214 +75,25 @@ impl State {
 }
 
 impl<P: Platform> Log<P> {
-    /// The tiers that the topic may be on, fastest and slowest.
-    pub fn tier_pins(&self) -> (usize, usize) {
-        self.options().tier_pins.unwrap_or((0, usize::MAX))
-    }
-
-    /// Lets the log grow at home beyond what the tiers' capacities allow: without its records room could not even be
-    /// made. What the file system has bounds it all the same.
-    pub fn ignore_capacities(&self) {
-        self.tiers.unbounded.set(true);
-    }
-
-    /// True when no path has room for another segment, and the one of the active segment has nothing left.
-    pub fn is_without_room(&self) -> bool {
-        self.store.tiers().is_some()
-            && !self.is_closed()
-            && LogTiers(self).is_out_of_room(&self.active())
-            && LogTiers(self).folder_with_room().is_none()
-    }
-
-    /// The log takes no appends any more, room or not.
-    pub(super) fn refuses_no_more(&self) {
-        if self.tiers.refusing.replace(false) {
-            self.health.end_full();
-        }
-    }
-
-    /// Asks for the sealed segment that begins at `base` to be moved to a tier when there is room; false if there is none.
-    pub fn ask_for_tier(&self, base: Offset, tier: usize) -> bool {
-        let segments = self.segments.all();
-        let there = segments.iter().any(|segment| segment.base == base);
-        if there {
-            self.tiers.asked.borrow_mut().insert(base, tier);
-        }
-        there
-    }
-
-    /// Asks again for what was asked of the same log before it was closed and opened, and is not done yet.
-    pub fn take_over_asks(&self, before: &Self) {
-        for (base, tier) in before.tiers.asked.borrow().iter() {
-            self.ask_for_tier(*base, *tier);
-        }
-    }
-
-    /// Where the sealed segments begin.
-    pub fn sealed_bases(&self) -> Vec<Offset> {
-        let segments = self.segments.all();
-        let sealed = segments.iter().filter(|segment| segment.is_sealed());
-        sealed.map(|segment| segment.base).collect()
-    }
-
-    /// The segment that begins at `base`.
-    pub(crate) fn segment_at(&self, base: Offset) -> Option<Rc<Segment<P>>> {
-        self.segments.at(base)
-    }
-
-    /// Where an operator wants the segment that begins at `base`.
-    pub(crate) fn asked_tier(&self, base: Offset) -> Option<usize> {
-        self.tiers.asked.borrow().get(&base).copied()
-    }
-
-    /// Shows every segment, oldest first.
-    pub(crate) fn each_segment(&self, mut show: impl FnMut(&Segment<P>)) {
-        for segment in self.segments.all().iter() {
-            show(segment);
-        }
-    }
-
-    /// Bytes of the log on each path that has any, with tiers; what is on absent paths is not known.
-    pub fn bytes_by_path(&self) -> Vec<(PathId, u64)> {
-        let mut found: Vec<(PathId, u64)> = Vec::new();
-        for segment in self.segments.all().iter() {
-            let Some(charge) = segment.charge() else {
-                continue;
-            };
-            let id = charge.path().id;
-            let size = segment.size();
-            match found.iter_mut().find(|(path, _)| *path == id) {
-                // Saturates: a sum for people.
-                Some((_, bytes)) => *bytes = bytes.saturating_add(size),
-                None => found.push((id, size)),
-            }
-        }
-        found
-    }
-
     /// True for the folder in the log directory.
     pub(crate) fn is_home(&self, folder: &Rc<Path>) -> bool {
         Rc::ptr_eq(folder, &self.folder) || *folder == self.folder
     }
+}
 
-    /// Names in `folder` have changed: it is synced before what follows counts.
-    pub(crate) fn note_changed(&self, folder: &Rc<Path>) {
-        let elsewhere = (!self.is_home(folder)).then_some(folder);
-        self.flush.names.note(elsewhere);
-    }
-
-    /// The directory that a folder is in.
-    pub(super) fn place_of_folder(&self, base: Offset, folder: &Path) -> Place {
-        let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
-        let absent = self.tiers.absent.get(&base);
-        match (path, absent) {
-            // Where a note by name says nothing of the directory, its folder is without one.
-            (_, Some(place)) if folder.parent() == Some(&place.dir) => place.clone(),
-            (Some(path), _) => Place::of(path),
-            (None, _) => Place {
-                id: None,
-                dir: folder
-                    .parent()
-                    .expect("a log's folder lies in a directory")
-                    .to_path_buf(),
-            },
-        }
-    }
-
-    pub(crate) async fn sync_folder(&self, folder: &Path) -> Result<()> {
-        let synced = self.store.disk().sync_dir(folder).await;
-        synced.map_err(Error::dir_sync(folder))
-    }
-
-    /// The same, whatever is owed of it: that wins over the note.
-    pub(crate) async fn write_note(&self, base: Offset, folder: &Path) -> Result<()> {
-        let place = self.place_of_folder(base, folder);
-        let disk = self.store.disk();
-        write_away(
-            disk,
-            &self.folder,
-            base,
-            &place,
-            &LogFolders(self).path_ids(),
-        )
-        .await
-    }
-
-    /// Sees to it that a folder on another path is there and that home has a note of the segment at `base` in it. Without
-    /// room for that, too, the segment is not begun: a start without that path would go on where the log seems to end, and
-    /// give offsets away that have records.
-    pub(crate) async fn prepare_folder(&self, folder: &Rc<Path>, base: Offset) -> Result<()> {
-        self.make_folder(folder).await?;
-        self.pass_over_asides(base, folder).await?;
-        LogFolders(self).note_away(base, folder).await
-    }
-
-    /// The folder of this log on `path`.
-    pub(crate) fn folder_on(&self, path: &TierPath) -> Rc<Path> {
-        if self.dir == path.dir() {
-            return Rc::clone(&self.folder);
-        }
-        let name = self.folder.file_name().expect("a log's folder has a name");
-        let folder = path.dir().join(name);
-        let ready = self.tiers.ready.borrow();
-        let known = ready.iter().find(|known| ***known == *folder);
-        known.map_or_else(|| folder.into(), Rc::clone)
-    }
-
-    /// An empty segment that begins at `base`, where new ones go. Its file follows.
-    pub(super) fn new_segment(&self, base: Offset, now_ms: i64) -> Rc<Segment<P>> {
-        let loaded = Loaded {
-            indexes: Indexes::new(base, self.index_options()),
-            aborted: TxnIndex::new(),
+impl<'a, P: Platform> PathFailure<'a, P> {
+    fn path_of(self, error: &Error) -> Option<&'a TierPath> {
+        let (Error::Io { path, .. } | Error::Full { path }) = error else {
+            return None;
         };
-        let folder = LogTiers(self).folder_for_new();
-        let charge = self.store.charge(&folder, 0);
-        Rc::new(Segment::fresh(folder, base, loaded, charge, now_ms))
+        self.0.store.tiers()?.holding(path).map(|path| &**path)
     }
+}
 
-    /// Has the log go on where new segments go: its active segment stands on a path that is left, or on a slower one
-    /// than it need be.
-    pub(crate) async fn go_on_elsewhere(&self) -> Result<()> {
-        if self.active().size() > 0 {
-            return self.roll().await;
-        }
-        let gate = self.upkeep.gate.acquire().await;
-        let _gate = gate.map_err(|_| Error::Closed)?;
-        let _permit = self.may_write().await?;
-        let old = self.active();
-        if old.size() > 0 || self.is_closed() {
-            return Ok(());
-        }
-        let new = self.new_segment(old.base, self.store.clock().wall_ms());
-        if new.folder == old.folder {
-            return Ok(());
-        }
-        // The name says where the log goes on, and the note which of two counts: both are right before anybody writes.
-        let named = async {
-            self.name_in_place_of(&new, &old).await?;
-            self.sync_names().await?;
-            if self.is_home(&new.folder) {
-                LogFolders(self).note_home(new.base, &old.folder).await?;
-            }
-            Ok(())
-        };
-        let named = named.await;
-        // Appends that came meanwhile are in memory still.
-        let is_still_empty = old.size() == 0 && Rc::ptr_eq(&self.active(), &old);
-        if named.is_err() || !is_still_empty {
-            LogFolders(self).stay_in(&old, &new).await;
-            return named;
-        }
-        let event = self.segments.replace(std::slice::from_ref(&old), &new);
-        self.segment_changed(&event);
-        self.check_invariants();
-        old.close_file();
-        LogFolders(self).remove_empty(&old, &new.folder).await
-    }
-
+impl<P: Platform> PathFailure<'_, P> {
     /// Takes another path out of use after a failure there, and latches the logs that are being written to it. False for
     /// a failure at home, and for one of no path.
-    pub(super) fn fail_path(&self, error: &Error) -> bool {
+    pub(super) fn fail_path(self, error: &Error) -> bool {
         let Some(path) = self.path_of(error).filter(|path| path.dir() != self.dir) else {
             return false;
         };
@@ -294,7 +106,7 @@ impl<P: Platform> Log<P> {
         }
         self.store.health(path.dir()).fail(error);
         for log in self.store.logs() {
-            if log.writes_to(path.dir()) {
+            if log.segments.are_written_to(path.dir()) {
                 log.fail(error);
             }
         }
@@ -302,7 +114,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Latches what a failure has made unusable: the log directory, or another path and whatever is being written there.
-    pub(crate) fn fail_dir(&self, error: &Error) {
+    pub(crate) fn fail_dir(self, error: &Error) {
         if error.kind() == Kind::Full {
             // Nothing of the directory is broken.
             return;
@@ -325,31 +137,145 @@ impl<P: Platform> Log<P> {
             }
         }
     }
-
-    fn path_of(&self, error: &Error) -> Option<&TierPath> {
-        let (Error::Io { path, .. } | Error::Full { path }) = error else {
-            return None;
-        };
-        self.store.tiers()?.holding(path).map(|path| &**path)
-    }
-
-    /// True when bytes of the log are being written to `dir`.
-    pub(crate) fn writes_to(&self, dir: &Path) -> bool {
-        let segments = self.segments.all();
-        let mut unsealed = segments
-            .iter()
-            .rev()
-            .take_while(|segment| !segment.is_sealed());
-        unsealed.any(|segment| segment.folder.starts_with(dir))
-    }
-}
-
-view_of_log! {
-    /// Which path of which tier a log goes on, and what becomes of it when one fails.
-    pub(in crate::log) LogTiers
 }
 
 impl<P: Platform> LogTiers<'_, P> {
+    /// The tiers that the topic may be on, fastest and slowest.
+    pub fn tier_pins(self) -> (usize, usize) {
+        self.options().tier_pins.unwrap_or((0, usize::MAX))
+    }
+
+    /// Lets the log grow at home beyond what the tiers' capacities allow: without its records room could not even be
+    /// made. What the file system has bounds it all the same.
+    pub fn ignore_capacities(self) {
+        self.tiers.unbounded.set(true);
+    }
+
+    /// True when no path has room for another segment, and the one of the active segment has nothing left.
+    pub fn is_without_room(self) -> bool {
+        self.store.tiers().is_some()
+            && !self.is_closed()
+            && self.is_out_of_room(&self.segments.active())
+            && self.folder_with_room().is_none()
+    }
+
+    /// The log takes no appends any more, room or not.
+    pub(super) fn refuses_no_more(self) {
+        if self.tiers.refusing.replace(false) {
+            self.health.end_full();
+        }
+    }
+
+    /// Asks for the sealed segment that begins at `base` to be moved to a tier when there is room; false if there is none.
+    pub fn ask_for_tier(self, base: Offset, tier: usize) -> bool {
+        let segments = self.segments.all();
+        let there = segments.iter().any(|segment| segment.base == base);
+        if there {
+            self.tiers.asked.borrow_mut().insert(base, tier);
+        }
+        there
+    }
+
+    /// Asks again for what was asked of the same log before it was closed and opened, and is not done yet.
+    pub fn take_over_asks(self, before: &Log<P>) {
+        for (base, tier) in before.tiers.asked.borrow().iter() {
+            self.ask_for_tier(*base, *tier);
+        }
+    }
+
+    /// Where the sealed segments begin.
+    pub fn sealed_bases(self) -> Vec<Offset> {
+        let segments = self.segments.all();
+        let sealed = segments.iter().filter(|segment| segment.is_sealed());
+        sealed.map(|segment| segment.base).collect()
+    }
+
+    /// Where an operator wants the segment that begins at `base`.
+    pub(crate) fn asked_tier(self, base: Offset) -> Option<usize> {
+        self.tiers.asked.borrow().get(&base).copied()
+    }
+
+    /// Bytes of the log on each path that has any, with tiers; what is on absent paths is not known.
+    pub fn bytes_by_path(self) -> Vec<(PathId, u64)> {
+        let mut found: Vec<(PathId, u64)> = Vec::new();
+        for segment in self.segments.all().iter() {
+            let Some(charge) = segment.charge() else {
+                continue;
+            };
+            let id = charge.path().id;
+            let size = segment.size();
+            match found.iter_mut().find(|(path, _)| *path == id) {
+                // Saturates: a sum for people.
+                Some((_, bytes)) => *bytes = bytes.saturating_add(size),
+                None => found.push((id, size)),
+            }
+        }
+        found
+    }
+
+    /// The folder of this log on `path`.
+    pub(crate) fn folder_on(self, path: &TierPath) -> Rc<Path> {
+        if self.dir == path.dir() {
+            return Rc::clone(&self.folder);
+        }
+        let name = self.folder.file_name().expect("a log's folder has a name");
+        let folder = path.dir().join(name);
+        let ready = self.tiers.ready.borrow();
+        let known = ready.iter().find(|known| ***known == *folder);
+        known.map_or_else(|| folder.into(), Rc::clone)
+    }
+
+    /// An empty segment that begins at `base`, where new ones go. Its file follows.
+    pub(super) fn new_segment(self, base: Offset, now_ms: i64) -> Rc<Segment<P>> {
+        let loaded = Loaded {
+            indexes: Indexes::new(base, self.index_options()),
+            aborted: TxnIndex::new(),
+        };
+        let folder = self.folder_for_new();
+        let charge = self.store.charge(&folder, 0);
+        Rc::new(Segment::fresh(folder, base, loaded, charge, now_ms))
+    }
+
+    /// Has the log go on where new segments go: its active segment stands on a path that is left, or on a slower one
+    /// than it need be.
+    pub(crate) async fn go_on_elsewhere(self) -> Result<()> {
+        if self.segments.active().size() > 0 {
+            return self.roll().await;
+        }
+        let gate = self.upkeep.gate.acquire().await;
+        let _gate = gate.map_err(|_| Error::Closed)?;
+        let _permit = Flushing(self.0).may_write().await?;
+        let old = self.segments.active();
+        if old.size() > 0 || self.is_closed() {
+            return Ok(());
+        }
+        let new = self.new_segment(old.base, self.store.clock().wall_ms());
+        if new.folder == old.folder {
+            return Ok(());
+        }
+        // The name says where the log goes on, and the note which of two counts: both are right before anybody writes.
+        let named = async {
+            Flushing(self.0).name_in_place_of(&new, &old).await?;
+            Flushing(self.0).sync_names().await?;
+            if self.is_home(&new.folder) {
+                LogFolders(self.0).note_home(new.base, &old.folder).await?;
+            }
+            Ok(())
+        };
+        let named = named.await;
+        // Appends that came meanwhile are in memory still.
+        let is_still_empty = old.size() == 0 && Rc::ptr_eq(&self.segments.active(), &old);
+        if named.is_err() || !is_still_empty {
+            LogFolders(self.0).stay_in(&old, &new).await;
+            return named;
+        }
+        let event = self.segments.replace(std::slice::from_ref(&old), &new);
+        self.segment_changed(&event);
+        self.check_invariants();
+        old.close_file();
+        LogFolders(self.0).remove_empty(&old, &new.folder).await
+    }
+
     /// True when the segment's path has nothing left: what comes next goes elsewhere, if anywhere.
     pub(super) fn is_out_of_room(self, segment: &Segment<P>) -> bool {
         segment.is_out_of_room() && !self.tiers.unbounded.get()
@@ -391,7 +317,7 @@ impl<P: Platform> LogTiers<'_, P> {
             return Some(Rc::clone(&self.folder));
         };
         let home = tiers.holding(&self.folder).map(|path| path.id);
-        let placed = tiers.place(home, self.tier_pins(), &self.passed_over())?;
+        let placed = tiers.place(home, self.tier_pins(), &LogFolders(self.0).passed_over())?;
         Some(self.folder_on(placed))
     }
 
@@ -402,12 +328,52 @@ impl<P: Platform> LogTiers<'_, P> {
     }
 }
 
-view_of_log! {
-    /// The folders of a log, and the notes of which segments are in them.
-    pub(in crate::log) LogFolders
-}
-
 impl<P: Platform> LogFolders<'_, P> {
+    /// Names in `folder` have changed: it is synced before what follows counts.
+    pub(crate) fn note_changed(self, folder: &Rc<Path>) {
+        let elsewhere = (!self.is_home(folder)).then_some(folder);
+        self.flush.names.note(elsewhere);
+    }
+
+    /// The directory that a folder is in.
+    pub(super) fn place_of_folder(self, base: Offset, folder: &Path) -> Place {
+        let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
+        let absent = self.tiers.absent.get(&base);
+        match (path, absent) {
+            // Where a note by name says nothing of the directory, its folder is without one.
+            (_, Some(place)) if folder.parent() == Some(&place.dir) => place.clone(),
+            (Some(path), _) => Place::of(path),
+            (None, _) => Place {
+                id: None,
+                dir: folder
+                    .parent()
+                    .expect("a log's folder lies in a directory")
+                    .to_path_buf(),
+            },
+        }
+    }
+
+    pub(crate) async fn sync_folder(self, folder: &Path) -> Result<()> {
+        let synced = self.store.disk().sync_dir(folder).await;
+        synced.map_err(Error::dir_sync(folder))
+    }
+
+    /// The same, whatever is owed of it: that wins over the note.
+    pub(crate) async fn write_note(self, base: Offset, folder: &Path) -> Result<()> {
+        let place = self.place_of_folder(base, folder);
+        let disk = self.store.disk();
+        write_away(disk, &self.folder, base, &place, &self.path_ids()).await
+    }
+
+    /// Sees to it that a folder on another path is there and that home has a note of the segment at `base` in it. Without
+    /// room for that, too, the segment is not begun: a start without that path would go on where the log seems to end, and
+    /// give offsets away that have records.
+    pub(crate) async fn prepare_folder(self, folder: &Rc<Path>, base: Offset) -> Result<()> {
+        self.make_folder(folder).await?;
+        self.pass_over_asides(base, folder).await?;
+        self.note_away(base, folder).await
+    }
+
     /// Home, and the other folders that segments are in.
     pub(super) fn folders(self) -> Vec<Rc<Path>> {
         let mut folders = vec![Rc::clone(&self.folder)];
@@ -433,7 +399,7 @@ impl<P: Platform> LogFolders<'_, P> {
 
     async fn remove_note(self, base: Offset, folder: &Rc<Path>) -> Result<()> {
         // It may be all that says of a copy elsewhere that it does not count.
-        self.write_unwritten(base).await?;
+        Debts(self.0).write_unwritten(base).await?;
         let id = self.place_of_folder(base, folder).id;
         remove_away(self.store.disk(), &self.folder, base, id).await
     }
@@ -450,15 +416,15 @@ impl<P: Platform> LogFolders<'_, P> {
         let result = async {
             if !at_home {
                 self.pass_over_asides(segment.base, &segment.folder).await?;
-                self.remove_swap(segment).await?;
+                Swapping(self.0).remove_swap(segment).await?;
             }
-            unnamed.extend(self.rename_deleted(segment, Role::Log).await?);
+            unnamed.extend(Retaining(self.0).rename_deleted(segment, Role::Log).await?);
             if at_home {
                 // Its owner syncs the names.
                 return Ok(());
             }
             for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
-                unnamed.extend(self.rename_deleted(segment, role).await?);
+                unnamed.extend(Retaining(self.0).rename_deleted(segment, role).await?);
             }
             self.sync_folder(&segment.folder).await
         };
@@ -477,8 +443,10 @@ impl<P: Platform> LogFolders<'_, P> {
                 // Not now: it is tried again.
                 return Err(error);
             }
-            self.fail_path(&error);
-            self.owe(Owing::Copy, segment.base, &segment.folder).await?;
+            PathFailure(self.0).fail_path(&error);
+            Debts(self.0)
+                .owe(Owing::Copy, segment.base, &segment.folder)
+                .await?;
         }
         self.remove_note(segment.base, &segment.folder).await
     }
@@ -486,7 +454,9 @@ impl<P: Platform> LogFolders<'_, P> {
     /// A segment on a path that is not there does not count any more; when the path is there it goes.
     async fn drop_absent(self, segment: &Segment<P>) -> Result<()> {
         let base = segment.base;
-        self.owe(Owing::Copy, base, &segment.folder).await?;
+        Debts(self.0)
+            .owe(Owing::Copy, base, &segment.folder)
+            .await?;
         let shadows = self.tiers.shadows.get(&base);
         for folder in shadows.into_iter().flatten() {
             let removed = async {
@@ -502,8 +472,8 @@ impl<P: Platform> LogFolders<'_, P> {
             };
             match removed.await {
                 Err(error) if !self.is_home(folder) => {
-                    self.fail_path(&error);
-                    self.owe(Owing::Copy, base, folder).await?;
+                    PathFailure(self.0).fail_path(&error);
+                    Debts(self.0).owe(Owing::Copy, base, folder).await?;
                 }
                 removed => removed?,
             }
@@ -514,7 +484,7 @@ impl<P: Platform> LogFolders<'_, P> {
 
     /// Notes at home that the segment at `base` is in `folder`, whatever that owed of it; durable when it returns.
     pub(super) async fn note_away(self, base: Offset, folder: &Path) -> Result<()> {
-        self.owe_no_more(base, folder).await?;
+        Debts(self.0).owe_no_more(base, folder).await?;
         self.write_note(base, folder).await
     }
 
@@ -526,7 +496,7 @@ impl<P: Platform> LogFolders<'_, P> {
 
     /// The segment at `base` is at home, whatever there is of it in `from`; durable when it returns.
     pub(super) async fn note_home(self, base: Offset, from: &Rc<Path>) -> Result<()> {
-        self.owe(Owing::Copy, base, from).await?;
+        Debts(self.0).owe(Owing::Copy, base, from).await?;
         if let Err(error) = self.remove_note(base, from).await {
             // What is owed wins over it.
             tracing::warn!(partition = %self.partition, %error, "a note that says nothing stays");
@@ -537,10 +507,10 @@ impl<P: Platform> LogFolders<'_, P> {
     /// After a note was refused, which may be there all the same: the segment at `base` is in `folder`, as before.
     pub(super) async fn note_as_before(self, base: Offset, folder: &Rc<Path>) -> Result<()> {
         let place = self.place_of_folder(base, folder);
-        let mut owed = self.owed_of(base);
+        let mut owed = Debts(self.0).owed_of(base);
         // It may have been said by now that this one does not count.
         owed.retain(|(owing, other)| *owing != Owing::Copy || *other != place);
-        self.set_owed(base, owed).await?;
+        Debts(self.0).set_owed(base, owed).await?;
         let disk = self.store.disk();
         if !self.is_home(folder) {
             return write_away(disk, &self.folder, base, &place, &self.path_ids()).await;
@@ -557,11 +527,12 @@ impl<P: Platform> LogFolders<'_, P> {
         new.close_file();
         let undo = async || {
             let noted = async || self.note_as_before(old.base, &old.folder).await;
-            self.insist(noted).await?;
-            self.insist(async || self.remove_empty(new, &old.folder).await)
+            Swapping(self.0).insist(noted).await?;
+            Swapping(self.0)
+                .insist(async || self.remove_empty(new, &old.folder).await)
                 .await
         };
-        if let Err(error) = self.patiently(undo).await {
+        if let Err(error) = Flushing(self.0).patiently(undo).await {
             // A start could go on where nothing is.
             self.fail(&error);
         }
@@ -576,7 +547,7 @@ impl<P: Platform> LogFolders<'_, P> {
         if self.is_home(&gone.folder) {
             removed?;
             self.note_changed(&gone.folder);
-            return self.sync_names().await;
+            return Flushing(self.0).sync_names().await;
         }
         let synced = match (&removed, self.sync_folder(&gone.folder).await) {
             // Without its folder it was never made.
@@ -586,10 +557,16 @@ impl<P: Platform> LogFolders<'_, P> {
             (_, synced) => synced,
         };
         match removed.and(synced) {
-            Ok(()) => self.owe_no_move(gone.base, &gone.folder, counts).await,
+            Ok(()) => {
+                Debts(self.0)
+                    .owe_no_move(gone.base, &gone.folder, counts)
+                    .await
+            }
             Err(error) => {
-                self.fail_path(&error);
-                self.owe(Owing::Copy, gone.base, &gone.folder).await
+                PathFailure(self.0).fail_path(&error);
+                Debts(self.0)
+                    .owe(Owing::Copy, gone.base, &gone.folder)
+                    .await
             }
         }
     }

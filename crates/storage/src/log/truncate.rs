@@ -13,15 +13,18 @@ use platform::Platform;
 use platform::disk::{BLOCK_BYTES, Disk, DiskFile};
 use wire::types::Offset;
 
+use super::Log;
+use super::condition::Condition;
+use super::files::remove;
 use super::indexes::Indexes;
-use super::open::remove;
 use super::producer_state::ProducerStates;
 use super::read::walk::{Floor, walk_to};
 use super::segments::SegmentEvent;
-use super::{Condition, Log};
 use crate::error::{Error, Result};
-use crate::log::aborted::Rebuilding;
-use crate::log::tiers::LogFolders;
+use crate::log::views::{
+    Flushing, Limiting, LogCondition, LogFolders, LogReader, LogTiers, Rebuilding, Swapping,
+    Truncating,
+};
 use crate::num::index;
 use crate::segment::load::{self, Saved};
 use crate::segment::naming::{self, Name, Role, file_path};
@@ -54,10 +57,10 @@ impl<P: Platform> Log<P> {
     /// Cuts the log so that it ends at `offset`; a batch that holds `offset` goes as a whole. Nothing happens when the log
     /// ends there or before. Below the log start, everything goes and the log begins anew at `offset`.
     pub async fn truncate_to(&self, offset: Offset) -> Result<()> {
-        if offset >= self.end.get() {
+        if offset >= self.offsets.end() {
             return Ok(());
         }
-        if offset < self.start.get() {
+        if offset < self.offsets.start() {
             return self.truncate_fully_and_start_at(offset).await;
         }
         let refused = async {
@@ -75,20 +78,6 @@ impl<P: Platform> Log<P> {
         Truncating(self)
             .held(refused, Truncating(self).start_anew(offset))
             .await
-    }
-
-    pub(super) async fn snapshots_on_disk(&self) -> Result<Vec<Offset>> {
-        let listed = self.store.disk().list(&self.folder).await;
-        let entries = listed.map_err(Error::io("list", &self.folder))?;
-        let mut offsets: Vec<_> = entries
-            .iter()
-            .filter_map(|entry| match naming::classify(&entry.name) {
-                Name::Segment(offset, Role::Snapshot) => Some(offset),
-                _ => None,
-            })
-            .collect();
-        offsets.sort_unstable();
-        Ok(offsets)
     }
 }
 
@@ -109,20 +98,29 @@ impl<P: Platform> Drop for Holding<'_, P> {
         if log.truncating.replace(false) && !log.is_closed() {
             let reason = "whoever cut it has gone before it was cut".into();
             tracing::error!(partition = %log.partition, %reason, "the log takes no appends");
-            log.become_finally(Condition::Failed(Error::Failed { reason }));
+            LogCondition(log).become_finally(Condition::Failed(Error::Failed { reason }));
         }
         log.flush.hold_no_more();
-        log.request_flush();
+        Flushing(&log).request_flush();
         log.tell();
     }
 }
 
-view_of_log! {
-    /// Cutting the end off a log, with nobody else at it.
-    pub(in crate::log) Truncating
-}
-
 impl<P: Platform> Truncating<'_, P> {
+    pub(super) async fn snapshots_on_disk(self) -> Result<Vec<Offset>> {
+        let listed = self.store.disk().list(&self.folder).await;
+        let entries = listed.map_err(Error::io("list", &self.folder))?;
+        let mut offsets: Vec<_> = entries
+            .iter()
+            .filter_map(|entry| match naming::classify(&entry.name) {
+                Name::Segment(offset, Role::Snapshot) => Some(offset),
+                _ => None,
+            })
+            .collect();
+        offsets.sort_unstable();
+        Ok(offsets)
+    }
+
     /// Does something to the files while nobody else does, unless it is refused before anything has changed. A failure
     /// half-way latches the log, and so does a caller that goes away half-way.
     async fn held(
@@ -139,8 +137,8 @@ impl<P: Platform> Truncating<'_, P> {
         let _holding = Holding::begin(self.0);
         self.compaction.interrupt();
         self.flush().await?;
-        let _permit = self.may_write().await?;
-        self.refuse_beyond_repair()?;
+        let _permit = Flushing(self.0).may_write().await?;
+        LogCondition(self.0).refuse_beyond_repair()?;
         refused.await?;
         self.truncating.set(true);
         let changed = change.await;
@@ -153,25 +151,29 @@ impl<P: Platform> Truncating<'_, P> {
     }
 
     async fn cut(self, offset: Offset) -> Result<()> {
-        if offset >= self.end.get() {
+        if offset >= self.offsets.end() {
             // Another cut was faster.
             return Ok(());
         }
-        if offset < self.start.get() {
+        if offset < self.offsets.start() {
             // Retention was faster.
             return self.start_anew(offset).await;
         }
-        self.patiently(async || self.remove_snapshots_past(offset).await)
+        Flushing(self.0)
+            .patiently(async || self.remove_snapshots_past(offset).await)
             .await?;
         // The log holds every offset between its start and its end.
-        let segment = self.segment_with(offset);
+        let segment = self.segments.holding(offset);
         let segment = segment.expect("one ends past each offset before the end");
-        self.patiently(async || self.load(&segment).await).await?;
+        Flushing(self.0)
+            .patiently(async || LogReader(self.0).load(&segment).await)
+            .await?;
         let loaded = segment.loaded().clone();
         let loaded = loaded.expect("a load leaves the indexes in memory");
-        self.patiently(async || self.remove_segments_past(segment.base).await)
+        Flushing(self.0)
+            .patiently(async || self.remove_segments_past(segment.base).await)
             .await?;
-        let position = self
+        let position = Flushing(self.0)
             .patiently(async || self.position_of(&segment, offset).await)
             .await?;
         // What other logs load has this one let go of its indexes, until it is active again.
@@ -181,16 +183,9 @@ impl<P: Platform> Truncating<'_, P> {
             segment.base <= end && end <= offset,
             "a cut ends within what it cuts"
         );
-        self.end.set(end);
-        self.written.set(end);
-        self.durable.set(end);
         // A start within the batch that went has nothing to start at.
-        let start = self.start.replace(end.min(self.start.get()));
-        self.high_watermark.set(self.high_watermark.get().min(end));
-        let recovery_point = self
-            .recovery_point
-            .replace(end.min(self.recovery_point.get()));
-        self.limit_checkpoints(recovery_point, start);
+        let (start, recovery_point) = self.offsets.cut_to(end);
+        Limiting(self.0).limit_checkpoints(recovery_point, start);
         if self.epochs.borrow_mut().truncate_from_end(end) {
             self.epochs_dirty.set(true);
         }
@@ -198,7 +193,8 @@ impl<P: Platform> Truncating<'_, P> {
         self.compaction.truncate_to(end);
         let event = SegmentEvent::Truncated { segment };
         self.segment_changed(&event);
-        self.patiently(async || self.rebuild_producers(end).await)
+        Flushing(self.0)
+            .patiently(async || self.rebuild_producers(end).await)
             .await
     }
 
@@ -238,8 +234,8 @@ impl<P: Platform> Truncating<'_, P> {
     async fn remove_segments_past(self, base: Offset) -> Result<()> {
         loop {
             // One after the other on the disk, too: no gap may be left by a crash.
-            self.sync_names().await?;
-            let last = self.active();
+            Flushing(self.0).sync_names().await?;
+            let last = self.segments.active();
             if last.base <= base {
                 break;
             }
@@ -260,8 +256,10 @@ impl<P: Platform> Truncating<'_, P> {
         ];
         let removed = async {
             if !self.is_home(&segment.folder) {
-                self.pass_over_asides(segment.base, &segment.folder).await?;
-                self.remove_swap(segment).await?;
+                LogFolders(self.0)
+                    .pass_over_asides(segment.base, &segment.folder)
+                    .await?;
+                Swapping(self.0).remove_swap(segment).await?;
             }
             for role in roles {
                 remove(self.store.disk(), &segment.path(role)).await?;
@@ -269,7 +267,7 @@ impl<P: Platform> Truncating<'_, P> {
             if self.is_home(&segment.folder) {
                 return Ok(());
             }
-            self.sync_folder(&segment.folder).await
+            LogFolders(self.0).sync_folder(&segment.folder).await
         };
         LogFolders(self.0)
             .gone_or_owed(segment, removed.await)
@@ -306,7 +304,9 @@ impl<P: Platform> Truncating<'_, P> {
         let disk = self.store.disk();
         let path = segment.path(Role::Log);
         segment.reopen();
-        let file = self.patiently(async || segment.file(disk).await).await?;
+        let file = Flushing(self.0)
+            .patiently(async || segment.file(disk).await)
+            .await?;
         let (end, is_misled) = self.end_before(segment, position, offset).await?;
         file.set_len(position)
             .await
@@ -414,47 +414,46 @@ impl<P: Platform> Truncating<'_, P> {
             }
         }
         self.flush.names.note(None);
-        self.sync_names().await
+        Flushing(self.0).sync_names().await
     }
 
     /// Restores the producers as of `end`.
     async fn rebuild_producers(self, end: Offset) -> Result<()> {
         let mut states = Rebuilding(self.0).producers_at(end).await?;
-        states.advance_high_watermark(self.high_watermark.get());
+        states.advance_high_watermark(self.offsets.high_watermark());
         *self.producers.borrow_mut() = states;
         Ok(())
     }
 
     async fn start_anew(self, offset: Offset) -> Result<()> {
         let disk = self.store.disk();
-        let snapshots = self.patiently(async || self.snapshots_on_disk().await);
+        let snapshots = Flushing(self.0).patiently(async || self.snapshots_on_disk().await);
         for at in snapshots.await? {
             remove(disk, &file_path(&self.folder, at, Role::Snapshot)).await?;
         }
         let old: Vec<_> = self.segments.snapshot();
         for segment in old.iter().rev() {
-            self.patiently(async || self.remove_files(segment).await)
+            Flushing(self.0)
+                .patiently(async || self.remove_files(segment).await)
                 .await?;
         }
-        let fresh = || self.new_segment(offset, self.store.clock().wall_ms());
-        let fresh = self.patiently(async || self.named_segment(&fresh).await);
-        let fresh = fresh.await?;
-        self.patiently(async || self.sync_names().await).await?;
+        let fresh = || LogTiers(self.0).new_segment(offset, self.store.clock().wall_ms());
+        let fresh = Flushing(self.0)
+            .patiently(async || LogFolders(self.0).named_segment(&fresh).await)
+            .await?;
+        Flushing(self.0)
+            .patiently(async || Flushing(self.0).sync_names().await)
+            .await?;
         for event in self.segments.restart(&fresh) {
             self.segment_changed(&event);
         }
-        let start = self.start.replace(offset);
-        let recovery_point = self.recovery_point.replace(offset);
-        for cell in [&self.end, &self.written, &self.durable] {
-            cell.set(offset);
-        }
-        self.high_watermark.set(offset);
-        self.limit_checkpoints(recovery_point, start);
+        let (start, recovery_point) = self.offsets.restart_at(offset);
+        Limiting(self.0).limit_checkpoints(recovery_point, start);
         self.epochs.borrow_mut().clear();
         self.epochs_dirty.set(true);
         self.upkeep.truncate_to(Offset(-1));
         self.compaction.truncate_to(offset);
-        self.forget_readers();
+        LogReader(self.0).forget_readers();
         *self.producers.borrow_mut() = ProducerStates::new(offset);
         Ok(())
     }

@@ -22,10 +22,10 @@ use platform::sync::Semaphore;
 use platform::task;
 use wire::types::Offset;
 
-use super::Log;
 use super::producer_state::snapshot;
 use super::segments::SegmentEvent;
 use crate::error::{Error, Kind, Result};
+use crate::log::views::{Flushing, LogCondition, Rebuilding, Upkeeping};
 use crate::segment::load::{self, Saved};
 use crate::segment::naming::{PREPARED, Role, file_path};
 use crate::segment::{File, HAS_INDEXES, Segment};
@@ -146,15 +146,15 @@ impl<P: Platform> Upkeep<P> {
     }
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> Upkeeping<'_, P> {
     /// Goes on with what the last stop left undone.
-    pub(super) fn upkeep_after_open(&self, scanned_bytes: u64) {
+    pub(super) fn upkeep_after_open(self, scanned_bytes: u64) {
         self.upkeep.unsaved_bytes.set(scanned_bytes);
-        Upkeeping(self).start_upkeep();
+        self.start_upkeep();
     }
 
     /// The prepared file, for whoever names the next segment and then says so.
-    pub(crate) fn take_prepared(&self) -> Option<Prepared<P>> {
+    pub(crate) fn take_prepared(self) -> Option<Prepared<P>> {
         let prepared = self.upkeep.prepared.borrow_mut().take();
         if prepared.is_some() {
             // Else another may be at it.
@@ -164,29 +164,27 @@ impl<P: Platform> Log<P> {
     }
 
     /// What was taken has its name now, or is given up.
-    pub(crate) fn prepared_is_named(&self) {
+    pub(crate) fn prepared_is_named(self) {
         assert!(self.upkeep.naming.replace(false), "a file was taken before");
     }
 
     /// How many saves there are snapshots of.
-    pub(crate) fn saves_kept(&self) -> usize {
+    pub(crate) fn saves_kept(self) -> usize {
         self.upkeep.saved.borrow().len()
     }
 
     /// The checkpoints say that recovery begins at `recovery_point` at the earliest.
-    pub(crate) async fn checkpointed(&self, recovery_point: Offset) {
-        Upkeeping(self)
-            .remove_useless_snapshots(recovery_point)
-            .await;
+    pub(crate) async fn checkpointed(self, recovery_point: Offset) {
+        self.remove_useless_snapshots(recovery_point).await;
     }
 
     /// True when no file waits to become the next segment.
-    pub(crate) fn has_no_prepared(&self) -> bool {
+    pub(crate) fn has_no_prepared(self) -> bool {
         self.upkeep.prepared.borrow().is_none()
     }
 
     /// Has the prepared file removed, in the background: the log is idle. Another is made when it is needed.
-    pub(crate) fn start_discarding(&self) {
+    pub(crate) fn start_discarding(self) {
         let Some(log) = self.me() else { return };
         task::spawn(async move {
             if let Ok(_gate) = log.upkeep.gate.acquire().await {
@@ -194,14 +192,7 @@ impl<P: Platform> Log<P> {
             }
         });
     }
-}
 
-view_of_log! {
-    /// What is done in the background, one thing at a time.
-    pub(in crate::log) Upkeeping
-}
-
-impl<P: Platform> Upkeeping<'_, P> {
     pub(super) fn upkeep_after_append(self, bytes: u64) {
         for count in [&self.upkeep.unsaved_bytes, &self.upkeep.unsnapshot_bytes] {
             count.set(count.get().saturating_add(bytes));
@@ -253,7 +244,7 @@ impl<P: Platform> Upkeeping<'_, P> {
                 break;
             };
             let Some(job) = self.next_job() else { break };
-            if self.is_beyond_repair() {
+            if LogCondition(self.0).is_beyond_repair() {
                 break;
             }
             if let Err(error) = self.perform(job).await {
@@ -274,11 +265,11 @@ impl<P: Platform> Upkeeping<'_, P> {
     }
 
     fn next_job(self) -> Option<Job<P>> {
-        if self.is_beyond_repair() {
+        if LogCondition(self.0).is_beyond_repair() {
             return None;
         }
         let options = self.options();
-        let active = self.active();
+        let active = self.segments.active();
         if options.preallocate || self.is_mapped(&active) {
             if let Some(file) = active.open_file() {
                 let wanted = room_wanted(
@@ -374,15 +365,17 @@ impl<P: Platform> Upkeeping<'_, P> {
 
     /// Cuts a rolled segment to its length, syncs it and saves its indexes and the producers at its end.
     pub(super) async fn seal(self, segment: &Rc<Segment<P>>) -> Result<()> {
-        self.flush_upto(segment.next()).await?;
-        if self.place_of(segment).is_none() {
+        Flushing(self.0).flush_upto(segment.next()).await?;
+        if self.segments.place_of(segment).is_none() {
             // It had no room where it was to be, and another is in its place: a note of this one would win over that.
             return Ok(());
         }
         self.cut_to_length(segment).await?;
         let saved = Saved::of(segment).expect(HAS_INDEXES);
         load::save(self.store.disk(), segment, &saved).await?;
-        self.note_aborted(segment, saved.notes_aborted()).await?;
+        Rebuilding(self.0)
+            .note_aborted(segment, saved.notes_aborted())
+            .await?;
         let next = segment.next();
         if let Some(bytes) = self.taken_snapshot(next) {
             self.write_snapshot(next, &bytes).await?;
@@ -392,7 +385,7 @@ impl<P: Platform> Upkeeping<'_, P> {
         let segment = Rc::clone(segment);
         let size = segment.size();
         self.segment_changed(&SegmentEvent::Sealed { segment });
-        self.advance_recovery_point(next);
+        self.offsets.advance_recovery_point(next);
         self.store.shared.unnoted.add(size);
         self.check_invariants();
         Ok(())
@@ -401,7 +394,7 @@ impl<P: Platform> Upkeeping<'_, P> {
     /// Gives a segment's file exactly the length of its batches, durably.
     pub(super) async fn cut_to_length(self, segment: &Segment<P>) -> Result<()> {
         let path = segment.path(Role::Log);
-        let file = self.name_segment(segment).await?;
+        let file = Flushing(self.0).name_segment(segment).await?;
         let size = segment.size();
         file.set_len(size).await.map_err(Error::io("cut", &path))?;
         segment.was_cut_to_length();
@@ -415,18 +408,18 @@ impl<P: Platform> Upkeeping<'_, P> {
 
     /// Saves what recovery would otherwise have to read the active segment for.
     pub(super) async fn save_active(self) -> Result<()> {
-        if self.is_beyond_repair()
+        if LogCondition(self.0).is_beyond_repair()
             && let Some(error) = self.failed()
         {
             // A cut that failed may have left it anywhere.
             return Err(error);
         }
-        let active = self.active();
+        let active = self.segments.active();
         let unsaved_bytes = self.upkeep.unsaved_bytes.get();
         let saved = Saved::of(&active).expect(HAS_INDEXES);
         let snapshot = snapshot::encode(&self.producers.borrow().snapshot());
-        self.flush_upto(saved.upto).await?;
-        let earlier = self.unsealed_segments();
+        Flushing(self.0).flush_upto(saved.upto).await?;
+        let earlier = self.segments.unsealed();
         if earlier
             .first()
             .is_none_or(|first| !Rc::ptr_eq(first, &active))
@@ -435,13 +428,15 @@ impl<P: Platform> Upkeeping<'_, P> {
             return Ok(());
         }
         load::save(self.store.disk(), &active, &saved).await?;
-        self.note_aborted(&active, saved.notes_aborted()).await?;
+        Rebuilding(self.0)
+            .note_aborted(&active, saved.notes_aborted())
+            .await?;
         self.write_snapshot(saved.upto, &snapshot).await?;
         let unsaved_by_now = self.upkeep.unsaved_bytes.get();
         assert!(unsaved_bytes <= unsaved_by_now, "one save at a time");
         let unsaved_by_now = unsaved_by_now - unsaved_bytes;
         self.upkeep.unsaved_bytes.set(unsaved_by_now);
-        self.advance_recovery_point(saved.upto);
+        self.offsets.advance_recovery_point(saved.upto);
         self.upkeep.note_saved(saved.upto);
         self.store.shared.unnoted.add(unsaved_bytes);
         self.check_invariants();

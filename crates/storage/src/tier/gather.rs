@@ -13,6 +13,7 @@ use super::policy::{
 };
 use super::table::{PathId, PathUse, TierPath, TierTable};
 use crate::log::Log;
+use crate::log::views::{LogFolders, LogTiers};
 use crate::store::Store;
 
 /// Room that a new segment needs to begin with.
@@ -139,11 +140,11 @@ impl<P: Platform> Store<P> {
             segments: Vec::new(),
         };
         for log in self.logs() {
-            let (tier_min, tier_max) = log.tier_pins();
+            let (tier_min, tier_max) = LogTiers(&log).tier_pins();
             // Of several the last; to another the log just does not go.
-            let passed_over = log.passed_over().pop();
+            let passed_over = LogFolders(&log).passed_over().pop();
             let passed_over = passed_over.and_then(|path| tiers.place_of(path));
-            log.each_segment(|segment| {
+            log.segments.each(|segment| {
                 let path = segment.charge().map(|charge| charge.path().id);
                 let Some(place) = path.and_then(|path| tiers.place_of(path)) else {
                     return;
@@ -159,7 +160,7 @@ impl<P: Platform> Store<P> {
                     read_ms: segment.read_ms().map(dated),
                     tier_min,
                     tier_max,
-                    asked: log.asked_tier(segment.base),
+                    asked: LogTiers(&log).asked_tier(segment.base),
                     moving: segment.is_moving(),
                     quarantined: segment.is_offline(),
                     passed_over,

@@ -19,6 +19,7 @@ use super::copy::Trouble;
 use super::gather::Gathered;
 use super::policy::{Decision, Move, PolicySettings, Slope, TierView, decide, pace, presses};
 use super::table::{PathUse, TierPath, TierTable};
+use crate::log::views::{LogTiers, Moving};
 use crate::store::Store;
 
 /// How often the policy is asked.
@@ -79,7 +80,7 @@ impl Mover {
         for (log, _) in rolls.iter().filter_map(|id| gathered.segment(*id)) {
             let log = Rc::clone(log);
             task::spawn(async move {
-                if let Err(error) = log.go_on_elsewhere().await {
+                if let Err(error) = LogTiers(&log).go_on_elsewhere().await {
                     tracing::debug!(partition = %log.topic_partition(), %error, "not rolled");
                 }
             });
@@ -148,7 +149,7 @@ impl Mover {
         };
         tiers.moving.fetch_add(1, Ordering::Relaxed);
         Some(task::spawn(async move {
-            let moved = log.move_segment(base, &to, class).await;
+            let moved = Moving(&log).move_segment(base, &to, class).await;
             let moving = tiers.moving.fetch_sub(1, Ordering::Relaxed);
             assert!(moving > 0, "this one was counted");
             match moved {

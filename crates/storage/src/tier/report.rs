@@ -14,7 +14,8 @@ use super::policy::{Levels, PolicySettings, Stay, stays};
 use super::table::{PathId, TierTable};
 use super::verify::Verifier;
 use crate::error::{Error, Result};
-use crate::log::{Kept, Log};
+use crate::log::Kept;
+use crate::log::views::LogTiers;
 use crate::segment::Segment;
 use crate::segment::naming::Role;
 use crate::store::Store;
@@ -88,7 +89,7 @@ impl<P: Platform> Store<P> {
             if wanted(log.topic_partition()) {
                 let name = log.topic_partition();
                 // What cannot be read is told of without it.
-                let each = log.kept().await.into_iter();
+                let each = LogTiers(&log).kept().await.into_iter();
                 kept.extend(each.map(|(base, why)| ((name.clone(), base), why)));
             }
         }
@@ -101,7 +102,7 @@ impl<P: Platform> Store<P> {
                 return None;
             }
             let path = tiers.path_at(view.place)?.id;
-            let segment = log.segment_at(*base)?;
+            let segment = log.segments.at(*base)?;
             Some(SegmentReport {
                 partition: name.clone(),
                 base: *base,
@@ -121,11 +122,11 @@ impl<P: Platform> Store<P> {
     }
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> LogTiers<'_, P> {
     /// The sealed segments, by their first offsets.
-    pub fn sealed_segments(&self) -> Vec<Offset> {
+    pub fn sealed_segments(self) -> Vec<Offset> {
         let mut bases = Vec::new();
-        self.each_segment(|segment| {
+        self.segments.each(|segment| {
             if segment.is_sealed() {
                 bases.push(segment.base);
             }
@@ -135,14 +136,15 @@ impl<P: Platform> Log<P> {
 
     /// Reads a sealed segment from its disk and checks every batch; one that is damaged is not served any more. `None`
     /// when there is no such segment, or it is cut or deleted meanwhile.
-    pub async fn verify_segment(&self, base: Offset) -> Option<Verified> {
+    pub async fn verify_segment(self, base: Offset) -> Option<Verified> {
         let segment = self
-            .segment_at(base)
+            .segments
+            .at(base)
             .filter(|segment| segment.is_sealed())?;
         let cuts = segment.cuts();
         let verified = self.read_all(&segment).await;
         let is_same = |now: Rc<Segment<P>>| Rc::ptr_eq(&now, &segment) && now.cuts() == cuts;
-        if !self.segment_at(base).is_some_and(is_same) {
+        if !self.segments.at(base).is_some_and(is_same) {
             return None;
         }
         let verified = verified.unwrap_or_else(|error| Verified::Unread(error.to_string()));
@@ -155,7 +157,7 @@ impl<P: Platform> Log<P> {
         Some(verified)
     }
 
-    async fn read_all(&self, segment: &Segment<P>) -> Result<Verified> {
+    async fn read_all(self, segment: &Segment<P>) -> Result<Verified> {
         let path = segment.path(Role::Log);
         let size = segment.size();
         let file = segment.file(self.store().disk()).await?;

@@ -67,11 +67,11 @@ fn checkpoint(world: &World, book: &Book, log: &SimLog) {
     let points = world.store.points(Path::new(DIR));
     let mut book = book.borrow_mut();
     book.recovery_point = points.first().map_or(0, |points| points.recovery_point.0);
-    book.compacted = log.compacted_offset().map(|offset| offset.0);
+    book.compacted = log.compaction().compacted_offset().map(|offset| offset.0);
 }
 
 async fn round(world: &World, book: &Book, log: &SimLog) -> Result<()> {
-    if log.begin_compacting() {
+    if log.compaction().begin_compacting() {
         checkpoint(world, book, log);
     }
     log.save().await?;

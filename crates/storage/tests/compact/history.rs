@@ -284,11 +284,11 @@ pub(crate) async fn settle(log: &SimLog) {
 
 /// A round over everything but the active segment.
 pub(crate) async fn compact(log: &SimLog, history: &mut History, now_ms: i64) -> i64 {
-    log.begin_compacting();
+    log.compaction().begin_compacting();
     // What was rolled is sealed by then.
     log.save().await.unwrap();
     let round = log.compact(&POLICY, &ROUND).await.unwrap();
-    let to = log.compacted_offset().unwrap().0;
+    let to = log.compaction().compacted_offset().unwrap().0;
     if round.is_some() {
         history.note_round(to, now_ms);
     }

@@ -43,7 +43,7 @@ fn rounds_that_fill_the_map_get_to_the_end() {
         log.set_high_watermark(log.log_end_offset());
         log.roll().await.unwrap();
         log.save().await.unwrap();
-        log.begin_compacting();
+        log.compaction().begin_compacting();
         let small = CompactOptions {
             map_bytes_max: 1000 * 24,
             ..ROUND

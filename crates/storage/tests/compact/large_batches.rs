@@ -48,7 +48,7 @@ fn turns_while_compacted(codec: Compression) -> usize {
         log.set_high_watermark(log.log_end_offset());
         log.roll().await.unwrap();
         log.save().await.unwrap();
-        log.begin_compacting();
+        log.compaction().begin_compacting();
         let ticker = {
             let counted = Rc::clone(&counted);
             task::spawn(async move {

@@ -96,7 +96,7 @@ impl Life {
             }
             Op::Roll => self.log.roll().await.unwrap(),
             Op::Compact { map_slots } => {
-                self.log.begin_compacting();
+                self.log.compaction().begin_compacting();
                 self.log.save().await.unwrap();
                 let options = storage::CompactOptions {
                     map_bytes_max: map_slots * 24,
@@ -104,7 +104,7 @@ impl Life {
                 };
                 let producers = self.log.producers();
                 let round = self.log.compact(&POLICY, &options).await.unwrap();
-                self.compacted = self.log.compacted_offset().unwrap().0;
+                self.compacted = self.log.compaction().compacted_offset().unwrap().0;
                 if let Some(round) = round {
                     assert!(round.map_bytes <= options.map_bytes_max.max(48));
                     assert!(round.to > round.from);

@@ -32,7 +32,7 @@ fn many_small_segments_become_few_and_the_dirty_part_none() {
         filled(&log, &mut history, 60).await;
         log.roll().await.unwrap();
         log.save().await.unwrap();
-        let dirt = log.dirt(&POLICY, NOW_MS).await.unwrap();
+        let dirt = log.compaction().dirt(&POLICY, NOW_MS).await.unwrap();
         assert!(dirt.is_due(&POLICY) && (dirt.ratio() - 1.0).abs() < 1e-9);
         let (segments, bytes) = (log.segment_count(), log.size_bytes());
         assert!(segments > 5, "{segments}");
@@ -46,7 +46,7 @@ fn many_small_segments_become_few_and_the_dirty_part_none() {
         let to = compact(&log, &mut history, NOW_MS).await;
         assert!(log.segment_count() <= 3, "{}", log.segment_count());
         history.check(&log, to, NOW_MS).await;
-        let dirt = log.dirt(&POLICY, NOW_MS).await.unwrap();
+        let dirt = log.compaction().dirt(&POLICY, NOW_MS).await.unwrap();
         assert_eq!((dirt.dirty_bytes, dirt.is_due(&POLICY)), (0, false));
     });
 }
@@ -72,7 +72,7 @@ fn a_segment_that_loses_nothing_is_not_written_again() {
         settle(&log).await;
         log.roll().await.unwrap();
         log.save().await.unwrap();
-        log.begin_compacting();
+        log.compaction().begin_compacting();
         let round = log.compact(&POLICY, &ROUND).await.unwrap().unwrap();
         assert_eq!((round.bytes_written, round.to), (0, log.log_end_offset()));
         assert_eq!(round.bytes_before, round.bytes_after);
@@ -171,14 +171,14 @@ fn damage_is_named_and_nothing_is_lost_by_it() {
         block[..damaged.len()].copy_from_slice(&damaged);
         file.write_at(0, vec![block.freeze()]).await.unwrap();
         file.set_len(damaged.len() as u64).await.unwrap();
-        log.begin_compacting();
+        log.compaction().begin_compacting();
         let error = log.compact(&POLICY, &ROUND).await.unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt);
         assert!(
             error.to_string().contains("00000000000000000000.log"),
             "{error}"
         );
-        assert!(log.is_uncleanable());
+        assert!(log.compaction().is_uncleanable());
         assert!(log.compact(&POLICY, &ROUND).await.unwrap().is_none());
         assert!(log.failed().is_none(), "it goes on taking records");
         let left = world.disk().contents(&path).unwrap();
@@ -201,7 +201,7 @@ fn a_round_gives_way_to_the_end_of_the_log() {
         filled(&log, &mut history, 60).await;
         log.roll().await.unwrap();
         log.save().await.unwrap();
-        log.begin_compacting();
+        log.compaction().begin_compacting();
         let slow = CompactOptions {
             bytes_per_second_max: 1000.0,
             buffer_bytes: 0,
@@ -237,7 +237,7 @@ fn a_base_offset_that_has_rotted_upwards_is_not_written_for_good() {
         filled(&log, &mut history, 60).await;
         log.roll().await.unwrap();
         log.save().await.unwrap();
-        let second = log.sealed_segments()[1];
+        let second = log.tiers().sealed_segments()[1];
         let file = Path::new(FOLDER).join(format!("{:020}.log", second.0));
         let bytes = world.disk().contents(&file).unwrap();
         let (mut at, mut last) = (0, 0);
@@ -248,13 +248,13 @@ fn a_base_offset_that_has_rotted_upwards_is_not_written_for_good() {
         // No CRC is over it.
         let rotten = u64::try_from(last).unwrap() + 4;
         world.disk().flip(&file, rotten, 6).unwrap();
-        let before: Vec<_> = log.sealed_segments();
-        log.begin_compacting();
+        let before: Vec<_> = log.tiers().sealed_segments();
+        log.compaction().begin_compacting();
         let refused = log.compact(&POLICY, &ROUND).await;
         assert!(
             matches!(refused, Err(storage::Error::Corrupt { .. })),
             "{refused:?}"
         );
-        assert_eq!(log.sealed_segments(), before, "it is left as it is");
+        assert_eq!(log.tiers().sealed_segments(), before, "it is left as it is");
     });
 }

@@ -73,10 +73,10 @@ fn retention_by_size_keeps_the_newest_segments() {
             0,
             "nothing above the high watermark goes"
         );
-        let kept = log.kept().await;
+        let kept = log.tiers().kept().await;
         assert!(kept.iter().all(|(_, why)| *why == Kept::Unsettled));
         log.set_high_watermark(log.log_end_offset());
-        let kept = log.kept().await;
+        let kept = log.tiers().kept().await;
         let deleted = log.retain(NOW_MS).await.unwrap();
         assert!(deleted > 0);
         // It was said before.

@@ -88,7 +88,7 @@ fn a_gap_in_the_middle_is_refused_and_not_skipped() {
         let log = next.try_open(options(), true, end, 0).await.unwrap();
         // The oldest two come home again, so that a gap is left when the slow tier goes.
         for base in &next.bases_on(BULK_FOLDER)[..2] {
-            log.ask_for_tier(Offset(*base), 0);
+            log.tiers().ask_for_tier(Offset(*base), 0);
         }
         next.settle(still()).await;
         log.close().await.unwrap();
@@ -161,7 +161,7 @@ fn why_segments_are_kept_is_told_also_while_a_path_is_absent() {
         next.path(1).fail("it is not mounted");
         let log = next.try_open(options(), true, end, 0).await.unwrap();
         log.set_high_watermark(log.durable_offset());
-        let told = log.kept().await;
+        let told = log.tiers().kept().await;
         assert_eq!(told.len(), log.segment_count(), "{told:?}");
         let reports = next.world.store.tier_segments(&eager(), |_| true).await;
         let here = reports.iter().filter(|report| report.offline.is_none());

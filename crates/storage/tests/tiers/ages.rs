@@ -29,7 +29,7 @@ async fn aged() -> (Scene, SimLog) {
         scene.clock().sleep(HOUR).await;
     }
     scene.clock().sleep(HOUR).await;
-    log.ask_for_tier(Offset(0), 1);
+    log.tiers().ask_for_tier(Offset(0), 1);
     assert_eq!(scene.settle(still()).await, 1);
     (scene, log)
 }
@@ -141,7 +141,7 @@ fn a_compaction_does_not_make_segments_older() {
         }
         let before = reports(&scene).await;
         let newest = before.iter().filter_map(|report| report.sealed_ms).max();
-        log.begin_compacting();
+        log.compaction().begin_compacting();
         log.set_high_watermark(log.durable_offset());
         let options = CompactOptions {
             map_bytes_max: 1 << 20,

@@ -86,7 +86,7 @@ async fn make(log: &SimLog, change: Change) -> Result<()> {
         Change::Cut => log.truncate_to(Offset(2)).await,
         Change::StartAnew => log.truncate_fully_and_start_at(Offset(500)).await,
         Change::Compact => {
-            log.begin_compacting();
+            log.compaction().begin_compacting();
             let policy = CompactPolicy {
                 min_lag_ms: 0,
                 max_lag_ms: i64::MAX,

@@ -52,7 +52,7 @@ fn a_text_of_an_earlier_place_never_outlives_the_note_by_name_of_a_later_one() {
             assert_holds(&log, 0, end).await;
             next.disk().set_capacity_of(Path::new(DIR), None);
             let last = *away.last().unwrap();
-            log.ask_for_tier(Offset(last), 0);
+            log.tiers().ask_for_tier(Offset(last), 0);
             let settled = next.settle(still());
             let mut settled = std::pin::pin!(settled);
             let mut turns = 0;

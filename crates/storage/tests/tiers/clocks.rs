@@ -49,7 +49,7 @@ fn what_came_to_its_tier_before_the_clock_was_set_leaves_it_when_its_time_is_ove
             let log = scene.open(small()).await;
             fill(&log, 3).await;
             scene.clock().sleep(Duration::from_secs(1)).await;
-            log.ask_for_tier(Offset(0), 1);
+            log.tiers().ask_for_tier(Offset(0), 1);
             assert_eq!(scene.settle(still()).await, 1);
             scene.clock().jump_ms(step_ms);
             scene.clock().sleep(Duration::from_mins(2)).await;

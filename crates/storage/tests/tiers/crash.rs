@@ -101,7 +101,7 @@ async fn turn(scene: &Scene) {
 
 async fn ask_up(scene: &Scene, log: &SimLog) {
     for base in scene.bases_on(BULK_FOLDER).into_iter().take(2) {
-        log.ask_for_tier(Offset(base), 0);
+        log.tiers().ask_for_tier(Offset(base), 0);
     }
     for _ in 0..2 {
         let mut mover = Mover::new(&scene.world.store, still()).unwrap();

@@ -109,8 +109,8 @@ fn what_comes_up_goes_to_the_neighbour_of_a_home_that_is_left() {
         fill(&log, 3).await;
         scene.settle(eager()).await;
         path(&scene, DIR).set_draining(true);
-        for base in log.sealed_segments() {
-            log.ask_for_tier(base, 0);
+        for base in log.tiers().sealed_segments() {
+            log.tiers().ask_for_tier(base, 0);
         }
         quiet(&scene).await;
         assert!(bases(&scene, DIR).is_empty());

@@ -252,7 +252,7 @@ fn a_path_that_is_still_read_only_takes_nothing_at_home_out_of_sight() {
             let end = log.log_end_offset().0;
             scene.disk().set_read_only_below(Path::new(BULK), true);
             let last = *scene.bases_on(BULK_FOLDER).last().unwrap();
-            log.ask_for_tier(Offset(last), 0);
+            log.tiers().ask_for_tier(Offset(last), 0);
             scene.settle(still()).await;
             assert!(scene.bases_on(FOLDER).contains(&last), "it came home");
             assert!(scene.bases_on(BULK_FOLDER).contains(&last), "and stays");
@@ -389,7 +389,10 @@ fn compaction_goes_on_after_an_absent_path_and_no_tombstone_goes_before_it_is_ba
         }
         compact(&log).await;
         scene.settle(eager()).await;
-        let (end, clean_to) = (log.log_end_offset().0, log.compacted_offset().unwrap());
+        let (end, clean_to) = (
+            log.log_end_offset().0,
+            log.compaction().compacted_offset().unwrap(),
+        );
         log.close().await.unwrap();
         let open = async |scene: &Scene, end: i64| {
             let how = storage::OpenAs {

@@ -44,7 +44,7 @@ fn sealed_segments_go_down_and_the_log_is_what_it_was() {
             plain.offset_for_timestamp(time, end).await.unwrap()
         );
         assert_eq!(log.size_bytes(), plain.size_bytes());
-        let on_bulk = log.bytes_by_path()[0];
+        let on_bulk = log.tiers().bytes_by_path()[0];
         assert_eq!(scene.tiers.path(on_bulk.0).unwrap().dir(), Path::new(BULK));
         assert_eq!(scene.path(1).used_bytes(), on_bulk.1);
     });
@@ -65,7 +65,7 @@ fn what_has_moved_is_found_by_the_next_start_and_comes_up_again() {
         assert_holds(&log, 0, end).await;
         assert_eq!(next.bases_on(BULK_FOLDER).len(), 4);
         for base in next.bases_on(BULK_FOLDER) {
-            assert!(log.ask_for_tier(Offset(base), 0));
+            assert!(log.tiers().ask_for_tier(Offset(base), 0));
         }
         assert_eq!(next.settle(still()).await, 4);
         assert!(next.bases_on(BULK_FOLDER).is_empty());
@@ -81,13 +81,13 @@ fn what_was_asked_of_a_log_is_done_when_it_has_been_opened_anew() {
         fill(&before, 4).await;
         scene.settle(eager()).await;
         for base in scene.bases_on(BULK_FOLDER) {
-            assert!(before.ask_for_tier(Offset(base), 0));
+            assert!(before.tiers().ask_for_tier(Offset(base), 0));
         }
         before.close().await.unwrap();
         let end = before.log_end_offset().0;
         let log = scene.try_open(options(), true, end, 0).await.unwrap();
         assert_eq!(scene.settle(still()).await, 0, "nobody has asked this one");
-        log.take_over_asks(&before);
+        log.tiers().take_over_asks(&before);
         assert_eq!(scene.settle(still()).await, 4);
         assert!(scene.bases_on(BULK_FOLDER).is_empty());
         assert_holds(&log, 0, end).await;

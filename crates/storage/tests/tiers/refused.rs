@@ -150,7 +150,7 @@ async fn compact(scene: &Scene, log: &SimLog, book: &mut Book) -> Result<()> {
         log.compact(&policy(), &rounds()).await.map(drop)
     });
     let done = done.await;
-    book.compacted = log.compacted_offset();
+    book.compacted = log.compaction().compacted_offset();
     done
 }
 
@@ -189,8 +189,8 @@ async fn live(scene: &Scene, book: &mut Book, lenient: bool) -> Result<()> {
             done?;
         }
     }
-    for base in log.sealed_bases().into_iter().take(1) {
-        log.ask_for_tier(base, 0);
+    for base in log.tiers().sealed_bases().into_iter().take(1) {
+        log.tiers().ask_for_tier(base, 0);
     }
     moved(scene, still()).await;
     put_patiently(scene, &log, book, version).await?;

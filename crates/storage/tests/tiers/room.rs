@@ -83,7 +83,7 @@ fn with_all_tiers_full_appends_are_refused_until_there_is_room_again() {
             }
         };
         assert_eq!(refused.kind(), Kind::Full);
-        assert!(log.is_without_room());
+        assert!(log.tiers().is_without_room());
         let end = log.log_end_offset().0;
         log.set_high_watermark(log.durable_offset());
         log.save().await.unwrap();
@@ -93,7 +93,7 @@ fn with_all_tiers_full_appends_are_refused_until_there_is_room_again() {
             ..small()
         });
         assert!(log.retain(NOW_MS).await.unwrap() > 0);
-        assert!(!log.is_without_room());
+        assert!(!log.tiers().is_without_room());
         produce(&log, 3, 3000).await;
         assert_holds(&log, log.log_start_offset().0, end + 3).await;
     });
@@ -112,7 +112,7 @@ fn a_log_that_capacities_do_not_bind_goes_on_while_all_others_are_refused() {
             }
         };
         assert_eq!(refused.kind(), Kind::Full);
-        log.ignore_capacities();
+        log.tiers().ignore_capacities();
         let end = log.log_end_offset().0;
         for _ in 0..30 {
             produce(&log, 2, 3000).await;
@@ -121,7 +121,7 @@ fn a_log_that_capacities_do_not_bind_goes_on_while_all_others_are_refused() {
         assert!(
             scene
                 .bases_on(FOLDER)
-                .contains(&log.sealed_segments().last().unwrap().0)
+                .contains(&log.tiers().sealed_segments().last().unwrap().0)
         );
     });
 }
@@ -406,7 +406,7 @@ fn a_segment_that_was_not_noted_and_begins_within_another_hides_no_record() {
             let log = scene.open(small()).await;
             fill(&log, 3).await;
             let end = log.log_end_offset().0;
-            let base = log.sealed_segments()[1].0 + 1;
+            let base = log.tiers().sealed_segments()[1].0 + 1;
             log.close().await.unwrap();
             let name = format!("{base:020}.log");
             let file = Path::new(BULK_FOLDER).join(&name);

@@ -72,7 +72,7 @@ fn a_verification_names_it_and_takes_only_it_offline() {
         let (scene, log, bases, file) = rotten(30_000).await;
         let end = log.log_end_offset().0;
         for &base in &bases {
-            let verified = log.verify_segment(Offset(base)).await.unwrap();
+            let verified = log.tiers().verify_segment(Offset(base)).await.unwrap();
             if base == bases[1] {
                 let Verified::Damaged(reason, at) = verified else {
                     panic!("{verified:?}")
@@ -124,7 +124,7 @@ fn it_stays_where_it_is_when_its_path_is_drained_or_its_tier_emptied() {
 fn retention_takes_it_like_any_other_segment() {
     simulate(async {
         let (scene, log, bases, _) = rotten(30_000).await;
-        log.verify_segment(Offset(bases[1])).await.unwrap();
+        log.tiers().verify_segment(Offset(bases[1])).await.unwrap();
         log.set_options(LogOptions {
             retention_bytes: Some(70 << 10),
             file_delete_delay_ms: 1,

@@ -144,7 +144,7 @@ fn a_note_by_name_of_where_a_segment_was_before_does_not_count() {
             .disk()
             .put(&Path::new(FOLDER).join(&name), b"")
             .unwrap();
-        log.ask_for_tier(Offset(base), 0);
+        log.tiers().ask_for_tier(Offset(base), 0);
         scene.settle(still()).await;
         assert!(scene.bases_on(FOLDER).contains(&base));
         assert!(!scene.has(FOLDER, &name), "it came home");
@@ -159,7 +159,7 @@ fn a_copy_whose_note_was_refused_does_not_bring_back_records_that_were_cut_off()
             let log = scene.open(options()).await;
             fill(&log, 2).await;
             let base = scene.bases_on(FOLDER)[1];
-            log.ask_for_tier(Offset(base), 1);
+            log.tiers().ask_for_tier(Offset(base), 1);
             scene.disk().inject(Fault {
                 path_contains: Some(format!("{base:020}.away")),
                 ..Fault::at_kind(0, OpKind::Rename, Effect::Fail(ErrorKind::Other))

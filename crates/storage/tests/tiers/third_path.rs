@@ -469,8 +469,8 @@ fn home_s_whole_copy_counts_when_the_one_that_was_just_moved_is_damaged() {
         for k in 1..400 {
             let (scene, log) = at_home().await;
             let end = log.log_end_offset().0;
-            for base in log.sealed_segments() {
-                log.ask_for_tier(base, 1);
+            for base in log.tiers().sealed_segments() {
+                log.tiers().ask_for_tier(base, 1);
             }
             let is_done = move_until(&scene, k).await;
             for slow in [BULK_FOLDER, SECOND_FOLDER] {

@@ -197,9 +197,9 @@ impl Twins {
     }
 
     async fn come_up(&mut self) {
-        for base in self.tiered.sealed_segments() {
+        for base in self.tiered.tiers().sealed_segments() {
             if self.dice.chance(50) {
-                self.tiered.ask_for_tier(base, 0);
+                self.tiered.tiers().ask_for_tier(base, 0);
             }
         }
         self.story.moves += self.scene.settle(still()).await;
@@ -256,7 +256,7 @@ impl Twins {
             bytes_per_second_max: f64::MAX,
         };
         for log in self.logs() {
-            log.begin_compacting();
+            log.compaction().begin_compacting();
             log.save().await.unwrap();
         }
         let tiered = self.tiered.compact(&policy, &options).await.unwrap();
@@ -344,8 +344,8 @@ impl Twins {
 
     /// So are the files of their segments, wherever they are.
     fn compare_files(&self) -> usize {
-        let bases = self.tiered.sealed_segments();
-        assert_eq!(bases, self.plain.sealed_segments());
+        let bases = self.tiered.tiers().sealed_segments();
+        assert_eq!(bases, self.plain.tiers().sealed_segments());
         let mut compared = 0;
         for base in bases {
             if !self.scene.has(BULK_FOLDER, &format!("{:020}.log", base.0)) {

@@ -38,7 +38,7 @@ async fn left(scene: &Scene, moved: bool) -> (Vec<i64>, i64) {
     if moved {
         scene.settle(eager()).await;
     }
-    let bases = log.sealed_segments();
+    let bases = log.tiers().sealed_segments();
     let end = log.log_end_offset().0;
     log.close().await.unwrap();
     (bases.into_iter().map(|base| base.0).collect(), end)

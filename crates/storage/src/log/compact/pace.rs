@@ -19,7 +19,7 @@ use wire::types::TimestampMs;
 
 use super::super::Log;
 use crate::error::{Error, Result};
-use crate::log::compact::Compacting;
+use crate::log::views::Compacting;
 
 /// Bytes of work after which others get their turn.
 const STEP_BYTES: usize = 64 << 10;

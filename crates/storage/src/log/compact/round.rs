@@ -18,9 +18,7 @@ use super::transactions::Transactions;
 use super::walk::Walk;
 use super::{CompactOptions, CompactPolicy, Compacted, Dirt};
 use crate::error::{Error, Result};
-use crate::log::compact::Compacting;
-use crate::log::compact::swap::Swapping;
-use crate::log::tiers::LogTiers;
+use crate::log::views::{Compacting, LogReader, LogTiers, Swapping};
 use crate::segment::naming::Role;
 use crate::segment::{POSITION_MAX, Segment};
 
@@ -48,7 +46,7 @@ impl<P: Platform> Compacting<'_, P> {
         options: &CompactOptions,
     ) -> Result<Option<Compacted>> {
         let pace = Pace::new(self.0, options.bytes_per_second_max);
-        self.sweep_unfinished().await?;
+        Swapping(self.0).sweep_unfinished().await?;
         let now = self.store.clock().reading();
         let now_ms = now.earliest_ms();
         let (segments, is_whole) = self.compactable();
@@ -132,7 +130,7 @@ impl<P: Platform> Compacting<'_, P> {
         policy: &CompactPolicy,
         now_ms: i64,
     ) -> bool {
-        let readable_from = facts.first().map_or(self.end.get(), |first| first.base);
+        let readable_from = facts.first().map_or(self.offsets.end(), |first| first.base);
         if readable_from > self.first_dirty() {
             // What is dirty and cannot be read may hold the newest record of a key.
             return false;
@@ -167,7 +165,7 @@ impl<P: Platform> Compacting<'_, P> {
         let mut transactions = Transactions::new(self.aborted_transactions(from, below).await?);
         let dirty = |segment: &&Rc<Segment<P>>| segment.next() > from && segment.base < below;
         for segment in segments.iter().filter(dirty) {
-            self.load(segment).await?;
+            LogReader(self.0).load(segment).await?;
             let position = segment.floor(from).unwrap_or(0);
             let file = segment.file(self.store.disk()).await?;
             let file = file.of_class(IoClass::Background);

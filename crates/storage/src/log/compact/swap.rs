@@ -18,17 +18,16 @@ use platform::Platform;
 use platform::disk::Disk;
 use wire::types::Offset;
 
-use super::super::Log;
+use super::super::files::remove;
 use super::super::open::notes::Owing;
-use super::super::open::remove;
 use super::output::Made;
 use super::pace::Pace;
 use crate::error::{Error, Kind, Result};
-use crate::flush::SHORTAGE_RETRY_INTERVAL;
-use crate::log::aborted::Rebuilding;
-use crate::log::retention::Retaining;
-use crate::log::tiers::LogFolders;
-use crate::log::tiers::LogTiers;
+use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::log::views::{
+    Debts, Flushing, LogCondition, LogFolders, LogReader, LogTiers, PathFailure, Rebuilding,
+    Retaining, Swapping,
+};
 use crate::segment::Segment;
 use crate::segment::naming::{
     CLEANED, Name, Role, SWAP, classify, cleaned_path, file_path, swap_path,
@@ -46,15 +45,17 @@ const ROLES: [Role; 4] = [
 /// meanwhile but to append and to read.
 const TRIES_WITHOUT_ROOM: usize = 40;
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> Swapping<'_, P> {
     /// Does what cannot stay undone here: names change although there is no room for it just now, as soon as there is some.
     pub(in crate::log) async fn insist<T>(
-        &self,
+        self,
         mut attempt: impl AsyncFnMut() -> Result<T>,
     ) -> Result<T> {
         for _ in 1..TRIES_WITHOUT_ROOM {
             match attempt().await {
-                Err(error) if error.kind() == Kind::Full && !self.is_beyond_repair() => {
+                Err(error)
+                    if error.kind() == Kind::Full && !LogCondition(self.0).is_beyond_repair() =>
+                {
                     self.store.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
                 }
                 result => return result,
@@ -64,14 +65,14 @@ impl<P: Platform> Log<P> {
     }
 
     /// True when a start is to give a segment its name: nothing else is left of the records in it.
-    fn is_unfinished(&self, folder: &Rc<Path>, base: Offset) -> bool {
+    fn is_unfinished(self, folder: &Rc<Path>, base: Offset) -> bool {
         let segments = self.segments.all();
         let mut there = segments.iter();
         there.any(|at| at.base == base && at.folder == *folder && at.offline().is_some())
     }
 
     /// Removes what a compaction could not name of a segment that goes: a start would finish it, and bring it back.
-    pub(in crate::log) async fn remove_swap(&self, segment: &Segment<P>) -> Result<()> {
+    pub(in crate::log) async fn remove_swap(self, segment: &Segment<P>) -> Result<()> {
         if self.is_unfinished(&segment.folder, segment.base) {
             for role in ROLES.into_iter().rev() {
                 let swap = swap_path(&segment.folder, segment.base, role);
@@ -83,10 +84,10 @@ impl<P: Platform> Log<P> {
 
     /// Removes what rounds that came to nothing have left. Never of a log that failed, or of a segment without its name: a `.swap`
     /// of it may be all that is left of the segments it was made of.
-    pub(super) async fn sweep_unfinished(&self) -> Result<()> {
+    pub(super) async fn sweep_unfinished(self) -> Result<()> {
         let mut swept = false;
-        let folders = LogFolders(self).folders().into_iter();
-        for folder in folders.filter(|folder| !LogTiers(self).is_on_failed_path(folder)) {
+        let folders = LogFolders(self.0).folders().into_iter();
+        for folder in folders.filter(|folder| !LogTiers(self.0).is_on_failed_path(folder)) {
             let listed = self.store.disk().list(&folder).await;
             for entry in listed.map_err(Error::io("list", &folder))? {
                 let name = entry.name.trim_end_matches(".tmp");
@@ -98,24 +99,17 @@ impl<P: Platform> Log<P> {
                 }
                 if class != Name::Foreign && (name.ends_with(CLEANED) || name.ends_with(SWAP)) {
                     remove(self.store.disk(), &folder.join(&entry.name)).await?;
-                    self.note_changed(&folder);
+                    LogFolders(self.0).note_changed(&folder);
                     swept = true;
                 }
             }
         }
         if swept {
-            self.sync_names().await?;
+            Flushing(self.0).sync_names().await?;
         }
         Ok(())
     }
-}
 
-view_of_log! {
-    /// Putting what a compaction has made in the place of what it was made of.
-    pub(in crate::log) Swapping
-}
-
-impl<P: Platform> Swapping<'_, P> {
     /// Puts what was made in the place of `old`.
     pub(super) async fn put_in_place(
         self,
@@ -149,7 +143,7 @@ impl<P: Platform> Swapping<'_, P> {
             }
             Err(error) => {
                 // Its path failed before anything old had gone.
-                self.fail_path(&error);
+                PathFailure(self.0).fail_path(&error);
                 self.give_up(old, &made, &error).await;
                 return Err(error);
             }
@@ -159,7 +153,7 @@ impl<P: Platform> Swapping<'_, P> {
             Ok(removed) => (removed, None),
             Err(error)
                 if !self.is_home(&made.folder)
-                    && (self.fail_path(&error) || error.is_exhausted()) =>
+                    && (PathFailure(self.0).fail_path(&error) || error.is_exhausted()) =>
             {
                 // A start with the path finishes it.
                 (Vec::new(), Some(error))
@@ -192,15 +186,17 @@ impl<P: Platform> Swapping<'_, P> {
     /// Nothing old has gone: the log stays as it was, and what was made goes, or is owed by a path that does not let it.
     async fn give_up(self, old: &[Rc<Segment<P>>], made: &Made, error: &Error) {
         // After a failed sync at home nobody knows what is there; a start finds out.
-        if !self.is_beyond_repair() {
+        if !LogCondition(self.0).is_beyond_repair() {
             let at_home = self.is_home(&made.folder);
             let failed = LogTiers(self.0).is_on_failed_path(&made.folder);
             let swept = !failed && self.sweep_unfinished().await.is_ok();
             if !swept && at_home {
                 self.fail(error);
             } else if !swept {
-                self.fail_path(error);
-                let owed = self.owe(Owing::Unmade, made.base, &made.folder).await;
+                PathFailure(self.0).fail_path(error);
+                let owed = Debts(self.0)
+                    .owe(Owing::Unmade, made.base, &made.folder)
+                    .await;
                 if let Err(error) = owed {
                     // Home does not take it.
                     self.fail(&error);
@@ -218,7 +214,7 @@ impl<P: Platform> Swapping<'_, P> {
         let Some(first) = old.first().filter(|_| !self.is_home(&made.folder)) else {
             return Ok(());
         };
-        match self.rename_deleted(first, Role::Log).await {
+        match Retaining(self.0).rename_deleted(first, Role::Log).await {
             Ok(removed) => {
                 Retaining(self.0).remove_later(removed.into_iter().collect());
                 Ok(())
@@ -248,7 +244,7 @@ impl<P: Platform> Swapping<'_, P> {
         }
         for segment in old {
             let opened = async {
-                self.load(segment).await?;
+                LogReader(self.0).load(segment).await?;
                 segment.file(self.store.disk()).await.map(drop)
             };
             if let Err(error) = opened.await {
@@ -267,10 +263,12 @@ impl<P: Platform> Swapping<'_, P> {
             self.rename_if_there(role, &from, &swap_path(folder, base, role))
                 .await?;
         }
-        self.note_changed(folder);
-        let synced = self.patiently(async || self.sync_names().await).await;
+        LogFolders(self.0).note_changed(folder);
+        let synced = Flushing(self.0)
+            .patiently(async || Flushing(self.0).sync_names().await)
+            .await;
         synced.inspect_err(|error| {
-            if !self.fail_path(error) {
+            if !PathFailure(self.0).fail_path(error) {
                 self.fail(error);
             }
         })
@@ -287,7 +285,8 @@ impl<P: Platform> Swapping<'_, P> {
         for segment in old {
             if segment.base == base {
                 for role in ROLES {
-                    let renamed = self.insist(async || self.rename_deleted(segment, role).await);
+                    let renamed =
+                        self.insist(async || Retaining(self.0).rename_deleted(segment, role).await);
                     removed.extend(renamed.await?);
                 }
             } else {
@@ -296,24 +295,28 @@ impl<P: Platform> Swapping<'_, P> {
                 removed.extend(unnamed.await?);
                 for role in others.into_iter().chain([Role::Snapshot]) {
                     if role == Role::Snapshot || self.is_home(&segment.folder) {
-                        let renamed =
-                            self.insist(async || self.rename_deleted(segment, role).await);
+                        let renamed = self
+                            .insist(async || Retaining(self.0).rename_deleted(segment, role).await);
                         removed.extend(renamed.await?);
                     }
                 }
             }
         }
-        self.note_changed(folder);
+        LogFolders(self.0).note_changed(folder);
         self.flush.names.note(None);
-        self.patiently(async || self.sync_names().await).await?;
+        Flushing(self.0)
+            .patiently(async || Flushing(self.0).sync_names().await)
+            .await?;
         for role in ROLES {
             let to = file_path(folder, base, role);
             let from = swap_path(folder, base, role);
             self.insist(async || self.rename_if_there(role, &from, &to).await)
                 .await?;
         }
-        self.note_changed(folder);
-        self.patiently(async || self.sync_names().await).await?;
+        LogFolders(self.0).note_changed(folder);
+        Flushing(self.0)
+            .patiently(async || Flushing(self.0).sync_names().await)
+            .await?;
         Ok(removed)
     }
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use platform::disk::{Disk, Open, is_unreadable};
 use wire::types::{Offset, Uuid, uuid_from_base64, uuid_to_base64};
 
-use super::remove;
+use super::super::files::remove;
 use crate::error::{Error, Result};
 use crate::segment::naming::{away_path, away_to_path, owed_path};
 use crate::tier::{TierPath, TierTable};

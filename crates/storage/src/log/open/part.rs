@@ -11,7 +11,7 @@ use std::sync::Arc;
 use platform::disk::{Disk, Entry};
 use wire::types::{Offset, Uuid};
 
-use super::{free_aside, remove};
+use super::super::files::{free_aside, remove};
 use crate::checkpoint::aborted_segments;
 use crate::error::{Error, Result};
 use crate::segment::naming::{self, Name, Role, aside_path, file_path};

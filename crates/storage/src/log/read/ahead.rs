@@ -13,8 +13,7 @@ use wire::types::Offset;
 
 use super::cursor::Cursor;
 use super::resident::Wanted;
-use crate::log::Log;
-use crate::log::read::LogReader;
+use crate::log::views::LogReader;
 use crate::num::index;
 use crate::segment::Segment;
 use crate::segment::blocks::{Limits, Run, Taken};
@@ -42,17 +41,15 @@ impl<P: Platform> Reader<'_, P> {
     }
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> LogReader<'_, P> {
     /// Forgets readers and what was read ahead of them: positions have lost their meaning.
-    pub(in crate::log) fn forget_readers(&self) {
+    pub(in crate::log) fn forget_readers(self) {
         self.readers.forget();
         for segment in self.segments.all().iter() {
             segment.blocks.borrow_mut().clear();
         }
     }
-}
 
-impl<P: Platform> LogReader<'_, P> {
     /// What is wanted, from blocks; `None` when the reader has to read from the file.
     pub(super) async fn read_blocks(
         self,
@@ -142,7 +139,7 @@ impl<P: Platform> LogReader<'_, P> {
         let size = segment.size();
         if end > size
             && !segment.is_active()
-            && let Some(next) = self.segment_with(segment.next())
+            && let Some(next) = self.segments.holding(segment.next())
             && next.base >= segment.next()
         {
             store.read_ahead(&next, 0..end - size, false);

@@ -14,8 +14,7 @@ use platform::Platform;
 use platform::task;
 
 use crate::error::{Error, Result};
-use crate::log::aborted::Rebuilding;
-use crate::log::read::LogReader;
+use crate::log::views::{LogReader, Rebuilding};
 use crate::segment::naming::Role;
 use crate::segment::scan::NO_BATCH;
 use crate::segment::stamps::WRONG_EPOCH;
@@ -149,7 +148,7 @@ impl<P: Platform> LogReader<'_, P> {
             let is_its = segment.cuts() == cuts
                 && !segment.are_names_lent()
                 && !log.is_closed()
-                && log.place_of(&segment).is_some();
+                && log.segments.place_of(&segment).is_some();
             let Some(saved) = load::Saved::of(&segment).filter(|_| is_its) else {
                 return;
             };

@@ -15,7 +15,7 @@ use super::WALK_BYTES;
 use super::walk::walk_to;
 use crate::error::{Error, Result};
 use crate::log::epoch_cache::EpochStart;
-use crate::log::read::LogReader;
+use crate::log::views::{Flushing, LogReader};
 use crate::segment::naming::Role;
 use crate::segment::scan::{Expected, Scan};
 use crate::segment::{Segment, Tried};
@@ -76,7 +76,7 @@ impl<P: Platform> LogReader<'_, P> {
         epochs.replace_between(segment.base, below, &found);
         drop(epochs);
         self.epochs_dirty.set(true);
-        self.request_flush();
+        Flushing(self.0).request_flush();
         Ok(true)
     }
 
@@ -148,7 +148,7 @@ impl<P: Platform> LogReader<'_, P> {
         let Some(offset) = offset.map(Offset) else {
             return Ok(None);
         };
-        let Some(segment) = self.segment_with(offset) else {
+        let Some(segment) = self.segments.holding(offset) else {
             return Ok(None);
         };
         let epoch = match self.epoch_in(&segment, offset).await {

@@ -17,7 +17,7 @@ use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
 use wire::batch::HEADER_BYTES;
 use wire::types::Offset;
 
-use super::super::open::{free_aside, remove};
+use super::super::files::{free_aside, remove};
 use super::{Recovery, VERIFY_BYTES};
 use crate::error::{Error, Result};
 use crate::num::index;

@@ -9,9 +9,9 @@ use platform::Platform;
 use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
 use wire::types::Offset;
 
+use super::super::files::{remove, set_aside};
 use super::super::open::folder::DataFile;
 use super::super::open::notes::{self, Place};
-use super::super::open::{remove, set_aside};
 use super::super::truncate::last_block;
 use super::cut_off::has_batch_behind;
 use super::{Checked, Recovery, VERIFY_BYTES};

@@ -12,7 +12,7 @@ use wire::batch::BatchHeader;
 use wire::types::Offset;
 
 use super::super::epoch_cache::EpochCache;
-use super::super::open::set_aside;
+use super::super::files::set_aside;
 use super::Recovery;
 use crate::checkpoint::leader_epochs;
 use crate::error::{Error, Result};

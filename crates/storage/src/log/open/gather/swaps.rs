@@ -12,8 +12,8 @@ use platform::Platform;
 use platform::disk::{Disk, Open};
 use wire::types::Offset;
 
+use super::super::super::files::{remove, set_aside};
 use super::super::part::Part;
-use super::super::{remove, set_aside};
 use super::{Gathering, Noted, after_base, sound_end_of};
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path, swap_path};

@@ -13,7 +13,7 @@ use platform::disk::Disk;
 use platform::sync::Semaphore;
 
 use crate::error::{Error, Result};
-use crate::log::Log;
+use crate::log::views::{Flushing, PathFailure};
 
 /// One folder's changes, counted.
 #[derive(Debug)]
@@ -80,10 +80,10 @@ impl Names {
     }
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> Flushing<'_, P> {
     /// Makes the names of new files durable. A failure latches the log, unless nothing that is still being written lies
     /// in that folder: then it is its path's alone.
-    pub(crate) async fn sync_names(&self) -> Result<()> {
+    pub(crate) async fn sync_names(self) -> Result<()> {
         let names = &self.flush.names;
         if names.are_durable() && names.turn.available_permits() > 0 {
             return Ok(());
@@ -91,7 +91,7 @@ impl<P: Platform> Log<P> {
         Box::pin(self.sync_changed_names()).await
     }
 
-    async fn sync_changed_names(&self) -> Result<()> {
+    async fn sync_changed_names(self) -> Result<()> {
         let names = &self.flush.names;
         let turn = names.turn.acquire().await;
         let _turn = turn.map_err(|_| Error::Closed)?;
@@ -102,11 +102,11 @@ impl<P: Platform> Log<P> {
             if let Err(error) = &synced
                 && !error.is_exhausted()
             {
-                if folder.is_none() || self.writes_to(at) {
+                if folder.is_none() || self.segments.are_written_to(at) {
                     self.fail(error);
                     return synced;
                 }
-                self.fail_dir(error);
+                PathFailure(self.0).fail_dir(error);
                 names.synced(folder.as_ref(), u64::MAX);
                 return synced;
             }

@@ -13,6 +13,7 @@ use platform::disk::{Disk, Medium};
 use wire::types::Offset;
 
 use crate::log::Log;
+use crate::log::views::{Flushing, LogCondition, Upkeeping};
 use crate::num::gauge;
 use crate::store::Store;
 
@@ -51,20 +52,21 @@ impl Idle {
     }
 }
 
-impl<P: Platform> Log<P> {
+impl<P: Platform> Flushing<'_, P> {
     /// For how many looks nothing was appended, if there is a file to be closed.
-    fn idle_looks(&self) -> Option<u32> {
+    fn idle_looks(self) -> Option<u32> {
         let looks = self.flush.idle.look(self.log_end_offset());
-        let active = self.active();
+        let active = self.segments.active();
         let mapped = self.store().disk().medium(&active.folder) != Medium::File;
         (active.open_file().is_some() && !mapped).then_some(looks)
     }
 
     /// Closes the file of the active segment if all of it is durable and nobody is at it; else sees to it that it can be
     /// closed later. True when it was closed.
-    fn close_idle_file(&self) -> bool {
-        let active = self.active();
-        let at_rest = !self.flush.running.get() && self.has_no_prepared() && active.is_named();
+    fn close_idle_file(self) -> bool {
+        let active = self.segments.active();
+        let at_rest =
+            !self.flush.running.get() && Upkeeping(self.0).has_no_prepared() && active.is_named();
         let durable = active.synced() == active.size()
             && self.durable_offset() == self.log_end_offset()
             && !self.has_unsaved_epochs()
@@ -72,19 +74,19 @@ impl<P: Platform> Log<P> {
         if !durable {
             self.flush.sync_wanted.set(true);
             self.request_flush();
-        } else if at_rest && self.may_write_now() && !self.is_beyond_repair() {
+        } else if at_rest && self.may_write_now() && !LogCondition(self.0).is_beyond_repair() {
             self.flush.idle.looks.set(0);
             active.close_file();
             return true;
-        } else if at_rest_but_prepared(self) {
-            self.start_discarding();
+        } else if at_rest_but_prepared(self.0) {
+            Upkeeping(self.0).start_discarding();
         }
         false
     }
 }
 
 fn at_rest_but_prepared<P: Platform>(log: &Log<P>) -> bool {
-    !log.flush.running.get() && !log.has_no_prepared()
+    !log.flush.running.get() && !Upkeeping(&log).has_no_prepared()
 }
 
 impl<P: Platform> Store<P> {
@@ -93,7 +95,7 @@ impl<P: Platform> Store<P> {
         let mut open: Vec<(u32, Rc<Log<P>>)> = self
             .logs()
             .into_iter()
-            .filter_map(|log| Some((log.idle_looks()?, log)))
+            .filter_map(|log| Some((Flushing(&log).idle_looks()?, log)))
             .collect();
         let bound = self.shared.options.open_segments_max.max(1);
         let mut left = open.len();
@@ -102,7 +104,7 @@ impl<P: Platform> Store<P> {
         }
         for (looks, log) in open {
             let too_many = left > bound && looks > 0;
-            if (looks >= IDLE_LOOKS || too_many) && log.close_idle_file() {
+            if (looks >= IDLE_LOOKS || too_many) && Flushing(&log).close_idle_file() {
                 left -= 1;
             }
         }
@@ -115,11 +117,11 @@ impl<P: Platform> Store<P> {
     /// Lets go of files that nobody needs now: the machine is short of descriptors.
     pub(crate) fn close_unused_files(&self) {
         for log in self.logs() {
-            let active = log.active();
+            let active = log.segments.active();
             let mapped = self.disk().medium(&active.folder) != Medium::File;
             let idle = log.flush.idle.looks.get() >= SHORTAGE_LOOKS;
             if idle && !mapped && active.open_file().is_some() {
-                log.close_idle_file();
+                Flushing(&log).close_idle_file();
             }
         }
         self.close_sealed_files();

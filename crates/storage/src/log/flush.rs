@@ -14,13 +14,15 @@ use std::time::Duration;
 
 use platform::Platform;
 use platform::disk::{Disk, DiskFile, Open};
+use platform::sync::SemaphorePermit;
 use platform::task;
 use wire::types::Offset;
 
 use crate::checkpoint::leader_epochs;
 use crate::error::{Error, Kind, Result};
-use crate::flush::names::Names;
-use crate::log::{Log, view_of_log};
+use crate::log::Log;
+use crate::log::flush::names::Names;
+use crate::log::views::{Debts, Flushing, Limiting, LogCondition, LogFolders, Spilling, Upkeeping};
 use crate::options::Durability;
 use crate::segment::naming::Role;
 use crate::segment::tail::Blocks;
@@ -76,19 +78,9 @@ struct Write<P: Platform> {
 }
 
 impl<P: Platform> Log<P> {
-    /// Sees to it that what has been appended gets written. Returns at once; [`Log::append`] has done it already.
-    pub fn request_flush(&self) {
-        if self.flush.running.get() {
-            return;
-        }
-        let Some(log) = self.me() else { return };
-        self.flush.running.set(true);
-        task::spawn(async move { Flushing(&log).run_flushes().await });
-    }
-
     /// Completes when everything appended before the call is durable.
     pub async fn flush(&self) -> Result<()> {
-        self.flush_upto(self.log_end_offset()).await
+        Flushing(self).flush_upto(self.log_end_offset()).await
     }
 
     /// As [`Log::flush`], for who must know what becomes of it: without room the bytes stay where they are and are
@@ -97,15 +89,58 @@ impl<P: Platform> Log<P> {
     pub async fn flush_for_good(&self) -> Result<()> {
         let target = self.log_end_offset();
         loop {
-            match self.flush_upto(target).await {
-                Err(error) if error.is_passing() => self.progressed().await,
+            match Flushing(self).flush_upto(target).await {
+                Err(error) if error.is_passing() => Flushing(self).progressed().await,
                 result => return result,
             }
         }
     }
+}
+
+impl<'a, P: Platform> Flushing<'a, P> {
+    /// The right to write to the segments' files, until it is dropped.
+    pub(crate) async fn may_write(self) -> Result<SemaphorePermit<'a>> {
+        self.0.writing.acquire().await.map_err(|_| Error::Closed)
+    }
+}
+
+impl<P: Platform> Flushing<'_, P> {
+    /// Completes at the next progress.
+    pub(crate) async fn progressed(self) {
+        self.progress.notified().await;
+    }
+
+    /// True when nobody writes to the segments' files.
+    pub(crate) fn may_write_now(self) -> bool {
+        self.writing.available_permits() > 0
+    }
+
+    pub(crate) fn has_unsaved_epochs(self) -> bool {
+        self.epochs_dirty.get()
+    }
+
+    /// What the leader epochs' file should hold, if it does not hold it yet.
+    pub(crate) fn take_unsaved_epochs(self) -> Option<Vec<u8>> {
+        let dirty = self.epochs_dirty.replace(false);
+        dirty.then(|| leader_epochs::encode(self.epochs.borrow().entries()))
+    }
+
+    pub(crate) fn epochs_not_saved(self) {
+        self.epochs_dirty.set(true);
+    }
+
+    /// Sees to it that what has been appended gets written. Returns at once; [`Log::append`] has done it already.
+    pub(crate) fn request_flush(self) {
+        if self.flush.running.get() {
+            return;
+        }
+        let Some(log) = self.me() else { return };
+        self.flush.running.set(true);
+        task::spawn(async move { Flushing(&log).run_flushes().await });
+    }
 
     /// Completes when everything below `target` is durable, or fails when that is not to be expected.
-    pub(crate) async fn flush_upto(&self, target: Offset) -> Result<()> {
+    pub(crate) async fn flush_upto(self, target: Offset) -> Result<()> {
         loop {
             // What has been cut off meanwhile is not waited for.
             let target = target.min(self.log_end_offset());
@@ -122,7 +157,7 @@ impl<P: Platform> Log<P> {
     }
 
     /// Starts a flush when `flush.ms` asks for it.
-    pub(crate) fn flush_if_due(&self, now_ms: i64) {
+    pub(crate) fn flush_if_due(self, now_ms: i64) {
         let Some(since_ms) = self.flush.unsynced_since_ms.get() else {
             return;
         };
@@ -135,42 +170,44 @@ impl<P: Platform> Log<P> {
     }
 
     /// Gives a new segment its file: the one that was prepared, or a new one.
-    pub(crate) async fn name_segment(&self, segment: &Segment<P>) -> Result<File<P>> {
+    pub(crate) async fn name_segment(self, segment: &Segment<P>) -> Result<File<P>> {
         match segment.open_file() {
             Some(file) => Ok(file),
-            None => Box::pin(Flushing(self).open_or_name(segment)).await,
+            None => Box::pin(self.open_or_name(segment)).await,
         }
     }
 
     /// The same for one that takes the place of `old`, in which nothing is. Between two other paths that is noted as a move is:
     /// the note is of the old one until the new one's name is durable, so that a start without either knows where the log goes on.
-    pub(crate) async fn name_in_place_of(&self, new: &Segment<P>, old: &Segment<P>) -> Result<()> {
+    pub(crate) async fn name_in_place_of(self, new: &Segment<P>, old: &Segment<P>) -> Result<()> {
         let is_from_home = self.is_home(&old.folder) || !old.is_named();
         if is_from_home || self.is_home(&new.folder) || new.is_named() {
             return self.name_segment(new).await.map(drop);
         }
-        self.make_folder(&new.folder).await?;
-        self.pass_over_asides(new.base, &new.folder).await?;
+        LogFolders(self.0).make_folder(&new.folder).await?;
+        LogFolders(self.0)
+            .pass_over_asides(new.base, &new.folder)
+            .await?;
         let (from, to) = (&old.folder, &new.folder);
-        self.owe_move(new.base, from, to).await?;
+        Debts(self.0).owe_move(new.base, from, to).await?;
         let path = new.path(Role::Log);
         let created = create(self.store().disk(), &path).await;
         let file = created.map_err(Error::io("create", &path))?;
-        self.sync_folder(to).await?;
-        self.write_note(new.base, to).await?;
+        LogFolders(self.0).sync_folder(to).await?;
+        LogFolders(self.0).write_note(new.base, to).await?;
         new.name(file, 0);
         Ok(())
     }
 
     /// Does something that may be done again, until the machine is no longer short of what it takes.
     pub(crate) async fn patiently<T>(
-        &self,
+        self,
         mut attempt: impl AsyncFnMut() -> Result<T>,
     ) -> Result<T> {
         let mut said = false;
         loop {
             match attempt().await {
-                Err(error) if error.is_exhausted() && !self.is_beyond_repair() => {
+                Err(error) if error.is_exhausted() && !LogCondition(self.0).is_beyond_repair() => {
                     if !said {
                         tracing::warn!(partition = %self.topic_partition(), %error, "waiting until that is over");
                     }
@@ -182,14 +219,7 @@ impl<P: Platform> Log<P> {
             }
         }
     }
-}
 
-view_of_log! {
-    /// One flush of a log after the other.
-    pub(crate) Flushing
-}
-
-impl<P: Platform> Flushing<'_, P> {
     async fn run_flushes(self) {
         let flushing = &self.store().shared.flushing;
         flushing.set(flushing.get() + 1);
@@ -202,10 +232,10 @@ impl<P: Platform> Flushing<'_, P> {
                 .flush_seconds
                 .observe(started.elapsed().as_secs_f64());
             match result {
-                Ok(()) => self.leave_full(),
+                Ok(()) => LogCondition(self.0).leave_full(),
                 Err(error) if error.is_exhausted() => {
                     self.store().close_unused_files();
-                    self.enter_full(error);
+                    LogCondition(self.0).enter_full(error);
                     Box::pin(self.store().clock().sleep(SHORTAGE_RETRY_INTERVAL)).await;
                 }
                 Err(error) if error.kind() == Kind::Full => {
@@ -225,17 +255,19 @@ impl<P: Platform> Flushing<'_, P> {
     /// Lets go of what takes room, or waits until there is some.
     async fn make_or_await_room(self, error: Error) {
         // What a spill reports has latched the log already, or it is closed: the loop sees that.
-        if self.store().give_up_pooled(&error).await || self.spill(&error).await.unwrap_or(false) {
+        if self.store().give_up_pooled(&error).await
+            || Spilling(self.0).spill(&error).await.unwrap_or(false)
+        {
             return;
         }
-        self.enter_full(error);
+        LogCondition(self.0).enter_full(error);
         let room = self.store().shared.room_made.notified();
         // Both ways of waking are good: it is tried again.
         let _ = task::timeout(ROOM_RETRY_INTERVAL, room).await;
     }
 
     fn is_flush_needed(self) -> bool {
-        if self.is_beyond_repair() {
+        if LogCondition(self.0).is_beyond_repair() {
             return false;
         }
         self.written_offset() < self.log_end_offset()
@@ -257,9 +289,9 @@ impl<P: Platform> Flushing<'_, P> {
         if self.is_closed() {
             return Err(Error::Closed);
         }
-        if self.is_limited() {
+        if Limiting(self.0).is_limited() {
             // Boxed, as what is rare in a flush is everywhere.
-            Box::pin(self.save_limits()).await?;
+            Box::pin(Limiting(self.0).save_limits()).await?;
         }
         let end = self.log_end_offset();
         let writes = self.plan_writes();
@@ -267,7 +299,7 @@ impl<P: Platform> Flushing<'_, P> {
             self.name_segment(&write.segment).await?;
         }
         self.write(writes).await?;
-        let has_written = self.advance_written(end);
+        let has_written = self.offsets.advance_written(end);
         let is_sync_due = self.is_sync_due();
         if has_written {
             if !is_sync_due && self.flush.unsynced_since_ms.get().is_none() {
@@ -285,7 +317,7 @@ impl<P: Platform> Flushing<'_, P> {
                 return Err(error);
             }
             self.flush.unsynced_since_ms.set(None);
-            self.advance_durable(end);
+            self.offsets.advance_durable(end);
             self.check_cheap();
             self.tell();
         }
@@ -293,7 +325,7 @@ impl<P: Platform> Flushing<'_, P> {
     }
 
     fn plan_writes(self) -> Vec<Write<P>> {
-        let segments = self.unsealed_segments();
+        let segments = self.segments.unsealed();
         let unwritten = segments
             .into_iter()
             .filter(|segment| segment.is_unwritten());
@@ -321,13 +353,19 @@ impl<P: Platform> Flushing<'_, P> {
         let path = segment.path(Role::Log);
         let at_home = self.is_home(&segment.folder);
         if !at_home {
-            self.prepare_folder(&segment.folder, segment.base).await?;
+            LogFolders(self.0)
+                .prepare_folder(&segment.folder, segment.base)
+                .await?;
         }
         // Elsewhere it would be in the way of the next one, and keep its room.
-        let prepared = if at_home { self.take_prepared() } else { None };
+        let prepared = if at_home {
+            Upkeeping(self.0).take_prepared()
+        } else {
+            None
+        };
         let (file, room) = if let Some(prepared) = prepared {
             let renamed = disk.rename(&prepared.path, &path).await;
-            self.prepared_is_named();
+            Upkeeping(self.0).prepared_is_named();
             renamed.map_err(Error::io("rename", &prepared.path))?;
             (prepared.file, prepared.bytes)
         } else {
@@ -335,7 +373,7 @@ impl<P: Platform> Flushing<'_, P> {
             (created.map_err(Error::io("create", &path))?, 0)
         };
         segment.name(file.clone(), room);
-        self.note_changed(&segment.folder);
+        LogFolders(self.0).note_changed(&segment.folder);
         Ok(file)
     }
 
@@ -380,7 +418,7 @@ impl<P: Platform> Flushing<'_, P> {
 
     /// Syncs what is written and not synced, oldest first, and the names of new files.
     async fn sync_written(self) -> Result<()> {
-        for segment in self.unsealed_segments() {
+        for segment in self.segments.unsealed() {
             let written = segment.written();
             if segment.synced() < written {
                 let file = self.name_segment(&segment).await?;

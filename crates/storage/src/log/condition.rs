@@ -1,0 +1,76 @@
+//! Whether a log takes appends: *open* -> *full* -> *failed* -> *closed*.
+//!
+//! Invariants: there is a way back from *full* only; what is told of a directory without room is taken back once.
+//! It does not: decide what a failure makes unusable beside the log (`PathFailure`).
+
+use platform::Platform;
+
+use crate::error::{Error, Result};
+use crate::log::views::{LogCondition, LogTiers};
+
+/// Whether a log takes appends.
+#[derive(Clone, Debug)]
+pub(super) enum Condition {
+    Open,
+    /// No room, or no descriptors or memory. What was appended is kept in memory and written when there is some.
+    Full(Error),
+    /// A write or sync failed.
+    Failed(Error),
+    Closed,
+}
+
+impl<P: Platform> LogCondition<'_, P> {
+    /// Refuses what a log that failed half-way must not be asked for: it does not agree with itself.
+    pub(in crate::log) fn refuse_beyond_repair(self) -> Result<()> {
+        match self.failed() {
+            Some(error) if self.is_beyond_repair() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// True when there is no point in writing any more.
+    pub(in crate::log) fn is_beyond_repair(self) -> bool {
+        let condition = self.condition.borrow();
+        matches!(&*condition, Condition::Failed(_) | Condition::Closed) || self.health.is_failed()
+    }
+
+    pub(in crate::log) fn enter_full(self, error: Error) {
+        let mut condition = self.condition.borrow_mut();
+        match &mut *condition {
+            // It is told once; what it is short of may change.
+            Condition::Full(known) => *known = error,
+            Condition::Open => {
+                tracing::debug!(partition = %self.partition, %error, "appends are refused");
+                self.health.enter_full(&self.dir, &error);
+                *condition = Condition::Full(error);
+                drop(condition);
+                self.tell();
+            }
+            Condition::Failed(_) | Condition::Closed => {}
+        }
+    }
+
+    pub(in crate::log) fn leave_full(self) {
+        let mut condition = self.condition.borrow_mut();
+        if matches!(&*condition, Condition::Full(_)) {
+            *condition = Condition::Open;
+            drop(condition);
+            tracing::debug!(partition = %self.partition, "appends are taken again");
+            self.health.leave_full(&self.dir);
+            self.tell();
+        }
+    }
+
+    /// Leaves the state that it is in for good.
+    pub(in crate::log) fn become_finally(self, last: Condition) {
+        assert!(
+            matches!(last, Condition::Failed(_) | Condition::Closed),
+            "there is a way back from the others"
+        );
+        let before = self.condition.replace(last);
+        LogTiers(self.0).refuses_no_more();
+        if matches!(before, Condition::Full(_)) {
+            self.health.end_full();
+        }
+    }
+}

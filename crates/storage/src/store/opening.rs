@@ -1,0 +1,75 @@
+//! Opening the logs of a store.
+//!
+//! It does not: know what a log's files say (`log/open.rs`), or which logs there should be.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use platform::Platform;
+use wire::types::{TopicId, TopicPartition};
+
+use super::Store;
+use crate::error::Result;
+use crate::log::Log;
+use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::options::{LogOptions, OpenAs};
+
+/// How often a log is tried to be opened while the machine is short of descriptors.
+const OPEN_TRIES: usize = 20;
+
+impl<P: Platform> Store<P> {
+    /// Opens, or makes, the log of `partition` under the log directory `dir`. What was durable when the process or the
+    /// machine stopped is there; what is left of anything else is cut off.
+    pub async fn open_log(
+        &self,
+        dir: &Path,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        options: LogOptions,
+        how: OpenAs,
+    ) -> Result<Rc<Log<P>>> {
+        let whose = (partition, topic_id);
+        self.open_or_begin(dir, whose, options, how, false).await
+    }
+
+    /// The same of a topic that was made in this life: nothing of it is anywhere but what was made by earlier calls. It does
+    /// not wait for paths that do not answer.
+    pub async fn begin_log(
+        &self,
+        dir: &Path,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        options: LogOptions,
+        how: OpenAs,
+    ) -> Result<Rc<Log<P>>> {
+        let whose = (partition, topic_id);
+        self.open_or_begin(dir, whose, options, how, true).await
+    }
+
+    async fn open_or_begin(
+        &self,
+        dir: &Path,
+        whose: (TopicPartition, TopicId),
+        options: LogOptions,
+        how: OpenAs,
+        is_new: bool,
+    ) -> Result<Rc<Log<P>>> {
+        let mut tries = 0;
+        let log = loop {
+            let (whose, options) = (whose.clone(), options.clone());
+            match crate::log::open::open(self, dir, whose, options, how, is_new).await {
+                Err(error) if error.is_exhausted() && tries < OPEN_TRIES => {
+                    self.close_unused_files();
+                    self.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
+                    tries += 1;
+                }
+                opened => break opened?,
+            }
+        };
+        let mut logs = self.shared.logs.borrow_mut();
+        logs.retain(|log| log.strong_count() > 0);
+        logs.push(Rc::downgrade(&log));
+        self.shared.metrics.logs.inc();
+        Ok(log)
+    }
+}
